@@ -1,0 +1,80 @@
+//! Effects: what agents do to the world outside, so that nothing is done twice.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{AgentId, EffectId, MissionId, SortieId};
+use crate::subject::{Keys, Kind, Subject};
+use crate::text::{Name, Note};
+use crate::time::Time;
+
+/// An effect.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Effect {
+    /// Its id.
+    pub id: EffectId,
+    /// What its author calls it; one effect per mission and key.
+    pub key: Name,
+    /// The mission it was done for.
+    pub mission_id: MissionId,
+    /// The sortie it was done for.
+    pub sortie_id: Option<SortieId>,
+    /// What it does to the world.
+    pub what: Option<Note>,
+    /// Who is at it.
+    pub by: String,
+    /// Who is at it, when it is an agent.
+    pub agent_id: Option<AgentId>,
+    /// That agent's incarnation.
+    pub epoch: Option<u64>,
+    /// Whether it is known to have happened.
+    pub state: EffectState,
+    /// How often it was begun.
+    pub attempts: u32,
+}
+
+/// Whether an effect is known to have happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "status")]
+pub enum EffectState {
+    /// Somebody set out to do it. Until it is done, it is in doubt.
+    Intent {
+        /// When.
+        at: Time,
+    },
+    /// It happened.
+    Done {
+        /// When it was reported.
+        at: Time,
+        /// What came of it.
+        result: Option<Note>,
+    },
+}
+
+impl EffectState {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Intent { .. } => "intent",
+            Self::Done { .. } => "done",
+        }
+    }
+}
+
+impl Subject for Effect {
+    const KIND: Kind = Kind::Effect;
+
+    fn key(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn keys(&self) -> Keys {
+        Keys {
+            mission: Some(self.mission_id),
+            parent: self.sortie_id.map(|id| id.to_string()),
+            agent: self.agent_id,
+            name: Some(self.key.to_string()),
+            status: self.state.as_str(),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What Flightline says when it will not do a thing: a code, a sentence, a way out.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What went wrong, in one word that programs can match on. The same on every surface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Code {
+    /// The request is malformed: a flag, a field, a value.
+    InvalidInput,
+    /// A text is longer than its field allows.
+    TooLong,
+    /// A confirmation is needed and there is no terminal to ask on.
+    ConfirmationNeeded,
+    /// No such thing.
+    NotFound,
+    /// An id prefix fits several things.
+    AmbiguousId,
+    /// No `.flightline/` here or above.
+    NoProject,
+    /// The thing is in a state from which this cannot be done.
+    IllegalTransition,
+    /// Someone else owns it.
+    NotYours,
+    /// Someone else was faster.
+    AlreadyTaken,
+    /// Nothing is ready to be claimed.
+    NothingReady,
+    /// The name or key exists already.
+    AlreadyExists,
+    /// The path, or one that overlaps it, is locked.
+    LockHeld,
+    /// An old session, epoch or fence tried to write.
+    Fenced,
+    /// The effect has been done already.
+    EffectDone,
+    /// The effect was begun, and nobody knows whether it happened.
+    EffectInDoubt,
+    /// The same idempotency key came with another request.
+    KeyReused,
+    /// Unfinished work forbids it.
+    Unfinished,
+    /// The cursor belongs to another history, or lies in the future.
+    HistoryChanged,
+    /// The value at that revision has been thinned away.
+    HistoryThinned,
+    /// Something needs attention; nothing failed.
+    Attention,
+    /// Stored data fails its checks.
+    Integrity,
+    /// The store was written by a newer version.
+    NewerStore,
+    /// The file or database is not ours.
+    NotOurStore,
+    /// The store is busy, unreachable or out of space: try again.
+    Unavailable,
+    /// It is not known whether the write was committed.
+    CommitUnknown,
+    /// Anything else: a file that cannot be read, a broken pipe.
+    Failed,
+}
+
+impl Code {
+    /// The process exit code for this failure (SPEC: 0 done · 1 failed · 2 usage · 3 not found ·
+    /// 4 conflict · 5 attention · 6 integrity · 7 unavailable).
+    #[must_use]
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Self::InvalidInput | Self::TooLong | Self::ConfirmationNeeded => 2,
+            Self::NotFound | Self::AmbiguousId | Self::NoProject => 3,
+            Self::IllegalTransition
+            | Self::NotYours
+            | Self::AlreadyTaken
+            | Self::NothingReady
+            | Self::AlreadyExists
+            | Self::LockHeld
+            | Self::Fenced
+            | Self::EffectDone
+            | Self::EffectInDoubt
+            | Self::KeyReused
+            | Self::Unfinished
+            | Self::HistoryChanged
+            | Self::HistoryThinned => 4,
+            Self::Attention => 5,
+            Self::Integrity | Self::NewerStore | Self::NotOurStore => 6,
+            Self::Unavailable | Self::CommitUnknown => 7,
+            Self::Failed => 1,
+        }
+    }
+
+    /// Whether the same request may succeed later without a change.
+    #[must_use]
+    pub const fn retryable(self) -> bool {
+        matches!(
+            self,
+            Self::Unavailable | Self::CommitUnknown | Self::LockHeld | Self::NothingReady
+        )
+    }
+}
+
+/// A refusal: what happened, to which thing, and what to do about it.
+///
+/// The message is a lower-case fragment without a full stop; the hint holds commands to paste.
+#[derive(
+    Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema, thiserror::Error,
+)]
+#[error("{message}")]
+pub struct Refusal {
+    /// What went wrong, for programs.
+    pub code: Code,
+    /// What went wrong, for people.
+    pub message: String,
+    /// What to do next, with the exact command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// The things involved, as data.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub details: Value,
+    /// Whether trying again can help.
+    pub retryable: bool,
+}
+
+impl Refusal {
+    /// A refusal with a message and no hint yet.
+    #[must_use]
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            hint: None,
+            details: Value::Null,
+            retryable: code.retryable(),
+        }
+    }
+
+    /// Malformed input.
+    #[must_use]
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(Code::InvalidInput, message)
+    }
+
+    /// The same with a way out.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The same with the things involved.
+    #[must_use]
+    pub fn details(mut self, details: Value) -> Self {
+        self.details = details;
+        self
+    }
+}

@@ -1,0 +1,116 @@
+//! Events: what happened, in order, each with the new value of the one thing it changed.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::id::MissionId;
+use crate::subject::Kind;
+use crate::time::Time;
+
+/// An event, as it is shown: everything but the new value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Event {
+    /// Its place in the project's one order, without gaps.
+    pub rev: u64,
+    /// The first revision of the request it belongs to: a request is seen whole or not at all.
+    pub step: u64,
+    /// What happened.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// When, by the store's clock.
+    pub timestamp: Time,
+    /// The mission it concerns.
+    pub mission_id: Option<MissionId>,
+    /// The kind of thing that changed.
+    pub subject_kind: Kind,
+    /// The thing that changed.
+    pub subject: String,
+    /// Who did it: an agent's name, `user:NAME`, or `flightline`.
+    pub actor: String,
+    /// That agent's incarnation.
+    pub epoch: Option<u64>,
+    /// What an event did to its subject.
+    pub change: Change,
+    /// What else is worth knowing.
+    pub data: Value,
+}
+
+/// What an event did to its subject.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// It has a new value.
+    Set,
+    /// It is gone.
+    Gone,
+    /// Nothing.
+    None,
+    /// It had a new value, which retention has removed since.
+    Thinned,
+}
+
+impl Change {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Set => "set",
+            Self::Gone => "gone",
+            Self::None => "none",
+            Self::Thinned => "thinned",
+        }
+    }
+
+    /// The change this word means.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Set, Self::Gone, Self::None, Self::Thinned]
+            .into_iter()
+            .find(|change| change.as_str() == word)
+    }
+}
+
+/// The SHA-256 of a document's exact text, in hexadecimal.
+#[must_use]
+pub fn sha256_hex(text: &str) -> String {
+    let mut hasher = Hasher::default();
+    hasher.update(text.as_bytes());
+    hasher.hex()
+}
+
+/// A SHA-256 in the making.
+#[derive(Clone, Debug, Default)]
+pub struct Hasher(Sha256);
+
+impl Hasher {
+    /// Takes in more bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The hash, in hexadecimal.
+    #[must_use]
+    pub fn hex(self) -> String {
+        use std::fmt::Write;
+        self.0
+            .finalize()
+            .iter()
+            .fold(String::with_capacity(64), |mut hex, byte| {
+                // Writing to a String cannot fail.
+                let _ = write!(hex, "{byte:02x}");
+                hex
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_hash_is_sha256() {
+        assert_eq!(
+            super::sha256_hex("abc"),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
+    }
+}

@@ -1,0 +1,224 @@
+//! Ids: a three-letter prefix and a UUID. Each kind has its own type, parsed once, at the door.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::error::Refusal;
+
+macro_rules! id_type {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Uuid);
+
+        impl $name {
+            /// What every id of this kind begins with.
+            pub const PREFIX: &'static str = $prefix;
+
+            /// The id made of this UUID.
+            #[must_use]
+            pub const fn new(uuid: Uuid) -> Self {
+                Self(uuid)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($prefix, "{}"), self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = Refusal;
+
+            fn from_str(text: &str) -> Result<Self, Refusal> {
+                text.strip_prefix($prefix)
+                    .filter(|rest| rest.len() == 36)
+                    .and_then(|rest| Uuid::try_parse(rest).ok())
+                    .map(Self)
+                    .ok_or_else(|| malformed(text, $prefix))
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = <Cow<'_, str>>::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+
+        impl schemars::JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({
+                    "type": "string",
+                    "pattern": concat!("^", $prefix, "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
+                })
+            }
+        }
+    };
+}
+
+id_type!(
+    /// A mission.
+    MissionId, "msn-");
+id_type!(
+    /// A sortie: a unit of work with one owner.
+    SortieId, "srt-");
+id_type!(
+    /// An agent.
+    AgentId, "agt-");
+id_type!(
+    /// A lock on a path.
+    LockId, "lck-");
+id_type!(
+    /// A message.
+    MessageId, "msg-");
+id_type!(
+    /// A note.
+    NoteId, "nte-");
+id_type!(
+    /// An effect on the world outside.
+    EffectId, "eff-");
+
+/// How many characters a shortened id has at least.
+pub const SHORTEST: usize = 8;
+
+/// How many characters of an id a person must type at least.
+pub const SHORTEST_TYPED: usize = 4;
+
+/// An id as somebody typed it: whole, or the beginning of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Typed {
+    /// The beginning that an id must have, prefix included, lower case.
+    pub beginning: String,
+}
+
+impl Typed {
+    /// Reads `srt-02c4`, `02c4` or a whole id as the beginning of an id with `prefix`.
+    ///
+    /// # Errors
+    /// When it cannot begin such an id, or is too short to mean anything.
+    pub fn parse(text: &str, prefix: &str) -> Result<Self, Refusal> {
+        let lower = text.to_ascii_lowercase();
+        let rest = lower.strip_prefix(prefix).unwrap_or(&lower);
+        let beginning = format!("{prefix}{rest}");
+        let fits = rest.len() <= 36
+            && rest.bytes().enumerate().all(|(at, byte)| match at {
+                8 | 13 | 18 | 23 => byte == b'-',
+                _ => byte.is_ascii_hexdigit(),
+            });
+        if !fits {
+            return Err(malformed(text, prefix));
+        }
+        if lower.len() < SHORTEST_TYPED {
+            return Err(Refusal::invalid(format!(
+                "`{text}` is too short: give at least {SHORTEST_TYPED} characters of the id"
+            )));
+        }
+        Ok(Self { beginning })
+    }
+
+    /// The first text after every id with this beginning, for a range search.
+    #[must_use]
+    pub fn end(&self) -> String {
+        // Ids hold hexadecimal digits and dashes only, all below `g`.
+        format!("{}g", self.beginning)
+    }
+}
+
+/// The shortest beginning of `id` that no other id in `sorted` shares, eight characters at least.
+#[must_use]
+pub fn shortest_unique<'a>(id: &'a str, sorted: &[String]) -> &'a str {
+    let at = sorted.partition_point(|other| other.as_str() < id);
+    let before = at.checked_sub(1).and_then(|index| sorted.get(index));
+    let after = sorted
+        .get(at..)
+        .and_then(|rest| rest.iter().find(|other| other.as_str() != id));
+    let shared = [before, after]
+        .into_iter()
+        .flatten()
+        .map(|other| common_length(id, other))
+        .max();
+    let length = shared
+        .map_or(SHORTEST, |shared| (shared + 1).max(SHORTEST))
+        .min(id.len());
+    // Do not end on a dash: it reads as if something were missing.
+    let length = if id.as_bytes().get(length - 1) == Some(&b'-') {
+        length + 1
+    } else {
+        length
+    };
+    &id[..length.min(id.len())]
+}
+
+fn common_length(a: &str, b: &str) -> usize {
+    a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count()
+}
+
+fn malformed(text: &str, prefix: &str) -> Refusal {
+    let shown: String = text.chars().take(60).collect();
+    Refusal::invalid(format!("`{shown}` is not an id that begins with `{prefix}`"))
+        .hint(format!("ids look like `{prefix}4f1c09ab`; the first {SHORTEST_TYPED} or more characters are enough when they are unique"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_parse_what_they_print_and_nothing_else() {
+        let text = "msn-4f1c09ab-0000-4000-8000-000000000001";
+        assert_eq!(text.parse::<MissionId>().unwrap().to_string(), text);
+        for wrong in [
+            "",
+            "msn-",
+            "srt-4f1c09ab-0000-4000-8000-000000000001",
+            "msn-../../etc/passwd",
+        ] {
+            assert!(wrong.parse::<MissionId>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn typed_ids_take_beginnings_with_or_without_prefix() {
+        assert_eq!(Typed::parse("srt-02", "srt-").unwrap().beginning, "srt-02");
+        assert_eq!(Typed::parse("02C4", "srt-").unwrap().beginning, "srt-02c4");
+        for wrong in ["02c", "srt-xyz", "msn-02c4", "srt-02c4/..", ""] {
+            assert!(Typed::parse(wrong, "srt-").is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn short_ids_are_unique_among_their_neighbours() {
+        let ids: Vec<String> = [
+            "srt-aaaa0000",
+            "srt-aaaab000",
+            "srt-aaaab100",
+            "srt-ffff0000",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        let short: Vec<&str> = ids.iter().map(|id| shortest_unique(id, &ids)).collect();
+        assert_eq!(short, ["srt-aaaa0", "srt-aaaab0", "srt-aaaab1", "srt-ffff"]);
+    }
+}

@@ -1,0 +1,31 @@
+//! Flightline's words and rules.
+//!
+//! Everything in this crate is a value or a function of values: it reads no file, no clock and no
+//! environment, draws no random number and knows no SQL. It can fail only because of its arguments,
+//! so all of it is tested without a temporary folder.
+
+pub mod agent;
+pub mod effect;
+pub mod error;
+pub mod event;
+pub mod id;
+pub mod liveness;
+pub mod lock;
+pub mod message;
+pub mod mission;
+pub mod note;
+pub mod path;
+pub mod policy;
+pub mod redact;
+pub mod setting;
+pub mod sortie;
+pub mod subject;
+pub mod text;
+pub mod time;
+
+pub use error::{Code, Refusal};
+pub use id::{AgentId, EffectId, LockId, MessageId, MissionId, NoteId, SortieId};
+pub use path::RepoPath;
+pub use subject::{Keys, Kind, Subject};
+pub use text::{Body, Data, Name, Text, Title};
+pub use time::{Millis, Time};

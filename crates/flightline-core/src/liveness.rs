@@ -1,0 +1,181 @@
+//! Liveness: a verdict on an agent from evidence, with its reason. Silence is not death.
+
+use serde::{Deserialize, Serialize};
+
+use crate::policy::Policy;
+use crate::time::{Time, human_span};
+
+/// What is known about an agent's life.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evidence {
+    /// Its last sign of life; none when it never gave one (a mere mailbox).
+    pub last_sign: Option<Time>,
+    /// What became of its process.
+    pub process: ProcessSight,
+    /// Since when Flightline has been able to notice signs of life.
+    pub awake_since: Time,
+    /// Whether it was retired.
+    pub retired: bool,
+}
+
+/// What became of an agent's process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "process")]
+pub enum ProcessSight {
+    /// Seen running: same pid, same start, same boot.
+    Alive {
+        /// Its id.
+        pid: u32,
+    },
+    /// Looked for on its own machine and not found.
+    Gone {
+        /// Its id.
+        pid: u32,
+    },
+    /// Not known, or on another machine.
+    Unknown,
+}
+
+/// How alive an agent is.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Life {
+    /// It gave a sign of life lately.
+    Active,
+    /// Not for a while.
+    Quiet,
+    /// For so long that somebody should ask.
+    Warning,
+    /// For so long that its work can be taken over.
+    Stalled,
+    /// Its process is gone, or it was retired.
+    Dead,
+}
+
+impl Life {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Quiet => "quiet",
+            Self::Warning => "warning",
+            Self::Stalled => "stalled",
+            Self::Dead => "dead",
+        }
+    }
+}
+
+/// A verdict, with the evidence it rests on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Liveness {
+    /// How alive it is.
+    pub life: Life,
+    /// Why we think so.
+    pub evidence: String,
+}
+
+/// Judges an agent's life at `now`.
+#[must_use]
+pub fn judge(evidence: &Evidence, policy: &Policy, now: Time) -> Liveness {
+    let verdict = |life, evidence: String| Liveness { life, evidence };
+    if evidence.retired {
+        return verdict(Life::Dead, "retired".to_owned());
+    }
+    if let ProcessSight::Gone { pid } = evidence.process {
+        return verdict(Life::Dead, format!("process {pid} is gone"));
+    }
+    let Some(last_sign) = evidence.last_sign else {
+        return verdict(Life::Quiet, "never seen, only has a mailbox".to_owned());
+    };
+    let silence = now.since(last_sign.max(evidence.awake_since));
+    let life = match silence {
+        silence if silence > policy.stalled_ms => Life::Stalled,
+        silence if silence > policy.warning_ms => Life::Warning,
+        silence if silence > policy.quiet_ms => Life::Quiet,
+        _ => Life::Active,
+    };
+    let said = format!("last sign {} ago", human_span(now.since(last_sign)));
+    match evidence.process {
+        // A running process may be thinking; it is never more than worth a question.
+        ProcessSight::Alive { pid } if life == Life::Stalled => verdict(
+            Life::Warning,
+            format!("{said}, but process {pid} is running"),
+        ),
+        ProcessSight::Alive { .. } | ProcessSight::Gone { .. } | ProcessSight::Unknown => {
+            verdict(life, said)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MINUTE: u64 = 60_000;
+
+    fn after(minutes: u64, process: ProcessSight) -> Liveness {
+        let start = Time::from_millis(0);
+        let evidence = Evidence {
+            last_sign: Some(start),
+            process,
+            awake_since: start,
+            retired: false,
+        };
+        judge(&evidence, &Policy::default(), start.plus(minutes * MINUTE))
+    }
+
+    #[test]
+    fn silence_grows_into_a_verdict_but_never_into_death() {
+        for (minutes, life) in [
+            (0, Life::Active),
+            (5, Life::Active),
+            (6, Life::Quiet),
+            (11, Life::Warning),
+            (31, Life::Stalled),
+            (100_000, Life::Stalled),
+        ] {
+            assert_eq!(
+                after(minutes, ProcessSight::Unknown).life,
+                life,
+                "{minutes} minutes"
+            );
+        }
+    }
+
+    #[test]
+    fn a_process_seen_alive_is_never_stalled_and_a_gone_one_is_dead_at_once() {
+        let alive = after(600, ProcessSight::Alive { pid: 7 });
+        assert_eq!(alive.life, Life::Warning);
+        assert_eq!(
+            alive.evidence,
+            "last sign 10h ago, but process 7 is running"
+        );
+        assert_eq!(after(0, ProcessSight::Gone { pid: 7 }).life, Life::Dead);
+    }
+
+    #[test]
+    fn our_own_downtime_is_not_held_against_anybody() {
+        let start = Time::from_millis(0);
+        let now = start.plus(600 * MINUTE);
+        let evidence = Evidence {
+            last_sign: Some(start),
+            process: ProcessSight::Unknown,
+            awake_since: now,
+            retired: false,
+        };
+        assert_eq!(judge(&evidence, &Policy::default(), now).life, Life::Active);
+    }
+
+    proptest! {
+        #[test]
+        fn more_silence_never_makes_an_agent_livelier(a in 0u64..10_000, b in 0u64..10_000) {
+            let (less, more) = (a.min(b), a.max(b));
+            prop_assert!(after(less, ProcessSight::Unknown).life <= after(more, ProcessSight::Unknown).life);
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Missions: what the fleet is out to do.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Code, Refusal};
+use crate::id::{AgentId, MissionId};
+use crate::subject::{Keys, Kind, Subject};
+use crate::text::{Name, Note, Title};
+use crate::time::Time;
+
+/// A mission.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Mission {
+    /// Its id.
+    pub id: MissionId,
+    /// What it is called.
+    pub title: Title,
+    /// What is to be true at the end.
+    pub objective: Option<Note>,
+    /// Where it stands.
+    pub status: MissionStatus,
+    /// The phase it is in, in the project's own words.
+    pub phase: Option<Title>,
+    /// Its state machine, when it has one.
+    pub workflow: Workflow,
+    /// The technology stack it belongs to.
+    pub stack_id: Option<Name>,
+    /// The sprint it belongs to.
+    pub sprint: Option<Title>,
+    /// The agent that coordinates it, and gets its reports.
+    pub dispatch: Option<AgentId>,
+    /// Which timeline it is on; one more at each rewind.
+    pub timeline: u32,
+    /// When it was created.
+    pub created_at: Time,
+    /// When its record last changed.
+    pub updated_at: Time,
+    /// When work on it began.
+    pub started_at: Option<Time>,
+    /// When it was completed or failed.
+    pub completed_at: Option<Time>,
+    /// Why it was paused, failed or archived.
+    pub reason: Option<Note>,
+}
+
+/// A declared state machine and where the mission stands in it. Its history is in the events.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Workflow {
+    /// The state it is in.
+    pub current: Option<Name>,
+    /// The state it came from.
+    pub previous: Option<Name>,
+    /// When it entered the current state.
+    pub entered_at: Option<Time>,
+    /// Each declared state with those that may follow; empty when any may follow any.
+    pub states: BTreeMap<Name, Vec<Name>>,
+    /// Transitions that were asked for and wait for something.
+    pub pending: Vec<Name>,
+}
+
+impl Workflow {
+    /// Whether the workflow may move to `to`.
+    ///
+    /// # Errors
+    /// When `to` is not declared, or may not follow the current state; says which may.
+    pub fn check(&self, to: &Name) -> Result<(), Refusal> {
+        if self.states.is_empty() {
+            return Ok(());
+        }
+        if !self.states.contains_key(to) {
+            let known: Vec<&str> = self.states.keys().map(Name::as_str).collect();
+            return Err(Refusal::new(
+                Code::IllegalTransition,
+                format!("`{to}` is not a declared state"),
+            )
+            .hint(format!("declared states: {}", known.join(", "))));
+        }
+        let Some(current) = &self.current else {
+            return Ok(());
+        };
+        let next = self.states.get(current).map_or(&[][..], Vec::as_slice);
+        if next.contains(to) {
+            return Ok(());
+        }
+        let legal: Vec<&str> = next.iter().map(Name::as_str).collect();
+        let legal = if legal.is_empty() {
+            "none".to_owned()
+        } else {
+            legal.join(", ")
+        };
+        Err(Refusal::new(
+            Code::IllegalTransition,
+            format!("`{to}` cannot follow `{current}`"),
+        )
+        .hint(format!("after `{current}` may come: {legal}")))
+    }
+}
+
+/// Where a mission stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MissionStatus {
+    /// Planned, nothing begun.
+    Pending,
+    /// Being worked on.
+    InProgress,
+    /// Put aside for now.
+    Paused,
+    /// Done.
+    Completed,
+    /// Given up.
+    Failed,
+    /// Out of the way; kept.
+    Archived,
+}
+
+impl MissionStatus {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::InProgress => "in_progress",
+            Self::Paused => "paused",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Archived => "archived",
+        }
+    }
+
+    /// What may follow.
+    #[must_use]
+    pub const fn next(self) -> &'static [Self] {
+        use MissionStatus::{Archived, Completed, Failed, InProgress, Paused};
+        match self {
+            Self::Pending => &[InProgress, Failed, Archived],
+            Self::InProgress => &[Paused, Completed, Failed, Archived],
+            Self::Paused => &[InProgress, Completed, Failed, Archived],
+            Self::Completed => &[Archived],
+            Self::Failed => &[InProgress, Archived],
+            Self::Archived => &[],
+        }
+    }
+
+    /// Whether work on it may still happen.
+    #[must_use]
+    pub const fn is_open(self) -> bool {
+        matches!(self, Self::Pending | Self::InProgress | Self::Paused)
+    }
+}
+
+/// How far a mission is: sorties completed of all.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+pub struct Progress {
+    /// Sorties completed.
+    pub completed: u64,
+    /// All sorties.
+    pub total: u64,
+}
+
+impl Progress {
+    /// The percentage to show: rounded, but 100 only when everything is complete.
+    #[must_use]
+    pub fn percent(self) -> u8 {
+        if self.total == 0 {
+            return 0;
+        }
+        if self.completed >= self.total {
+            return 100;
+        }
+        let rounded = (self.completed * 200 + self.total) / (self.total * 2);
+        u8::try_from(rounded.min(99)).unwrap_or(99)
+    }
+
+    /// Whether `percent` has been reached, judged in integers.
+    #[must_use]
+    pub const fn reached(self, percent: u64) -> bool {
+        self.total > 0 && self.completed * 100 >= percent * self.total
+    }
+}
+
+impl Subject for Mission {
+    const KIND: Kind = Kind::Mission;
+
+    fn key(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn keys(&self) -> Keys {
+        Keys {
+            mission: Some(self.id),
+            agent: self.dispatch,
+            name: Some(self.title.to_string()),
+            status: self.status.as_str(),
+            parent: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn shown_progress_rounds_but_is_honest_at_the_end() {
+        for (completed, total, percent) in [
+            (0, 0, 0),
+            (0, 4, 0),
+            (1, 4, 25),
+            (1, 3, 33),
+            (2, 3, 67),
+            (199, 200, 99),
+            (999, 1000, 99),
+            (4, 4, 100),
+        ] {
+            assert_eq!(
+                Progress { completed, total }.percent(),
+                percent,
+                "{completed}/{total}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_milestone_is_reached_exactly_when_the_fraction_says_so(total in 1u64..5000, share in 0.0f64..=1.0, percent in 1u64..=100) {
+            #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small numbers")]
+            let completed = (total as f64 * share) as u64;
+            let progress = Progress { completed, total };
+            prop_assert_eq!(progress.reached(percent), u128::from(completed) * 100 >= u128::from(percent) * u128::from(total));
+            prop_assert_eq!(progress.percent() == 100, completed == total);
+        }
+
+        #[test]
+        fn no_status_follows_itself_and_archived_is_final(index in 0usize..6) {
+            let all = [MissionStatus::Pending, MissionStatus::InProgress, MissionStatus::Paused,
+                       MissionStatus::Completed, MissionStatus::Failed, MissionStatus::Archived];
+            prop_assert!(!all[index].next().contains(&all[index]));
+            prop_assert!(MissionStatus::Archived.next().is_empty());
+        }
+    }
+
+    #[test]
+    fn a_workflow_says_what_may_follow() {
+        let name = |text: &str| Name::parse("state", text).unwrap();
+        let workflow = Workflow {
+            current: Some(name("planning")),
+            states: BTreeMap::from([
+                (name("planning"), vec![name("implementing")]),
+                (name("implementing"), vec![name("done")]),
+                (name("done"), vec![]),
+            ]),
+            ..Workflow::default()
+        };
+        assert!(workflow.check(&name("implementing")).is_ok());
+        let refusal = workflow.check(&name("done")).unwrap_err();
+        assert_eq!(
+            refusal.hint.unwrap(),
+            "after `planning` may come: implementing"
+        );
+        assert!(workflow.check(&name("nowhere")).is_err());
+    }
+}

@@ -1,0 +1,92 @@
+//! Notes: what the fleet has learned and must not forget.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{AgentId, MissionId, NoteId, SortieId};
+use crate::path::RepoPath;
+use crate::subject::{Keys, Kind, Subject};
+use crate::text;
+use crate::time::Time;
+
+/// A note.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Note {
+    /// Its id.
+    pub id: NoteId,
+    /// What kind of note.
+    pub kind: NoteKind,
+    /// The mission it belongs to.
+    pub mission_id: MissionId,
+    /// The sortie it belongs to.
+    pub sortie_id: Option<SortieId>,
+    /// What it says.
+    pub text: text::Note,
+    /// Why, for a decision.
+    pub rationale: Option<text::Note>,
+    /// The file, for an artifact.
+    pub path: Option<RepoPath>,
+    /// The SHA-256 of that file's bytes when it was noted.
+    pub checksum: Option<String>,
+    /// What sort of artifact: `spec`, `report` …
+    pub artifact_type: Option<text::Name>,
+    /// Who wrote it.
+    pub author: String,
+    /// The author, when it is an agent.
+    pub author_id: Option<AgentId>,
+    /// When.
+    pub at: Time,
+}
+
+/// What kind of note.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NoteKind {
+    /// Something was decided, for a reason.
+    Decision,
+    /// Something was learned.
+    Lesson,
+    /// A rule that must be kept, verbatim.
+    Constraint,
+    /// Something was tried and does not work.
+    DeadEnd,
+    /// A file worth knowing.
+    Artifact,
+    /// Something is in the way.
+    Blocker,
+    /// Something is to be done.
+    NextStep,
+}
+
+impl NoteKind {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Decision => "decision",
+            Self::Lesson => "lesson",
+            Self::Constraint => "constraint",
+            Self::DeadEnd => "dead_end",
+            Self::Artifact => "artifact",
+            Self::Blocker => "blocker",
+            Self::NextStep => "next_step",
+        }
+    }
+}
+
+impl Subject for Note {
+    const KIND: Kind = Kind::Note;
+
+    fn key(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn keys(&self) -> Keys {
+        Keys {
+            mission: Some(self.mission_id),
+            parent: self.sortie_id.map(|id| id.to_string()),
+            agent: self.author_id,
+            name: None,
+            status: self.kind.as_str(),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Paths inside the repository, in the one form that locks and file lists compare.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Refusal;
+use crate::redact::contains_secret;
+
+/// The longest path, in bytes.
+pub const MAX_PATH: usize = 1024;
+
+/// A path relative to the repository's root: `/` between parts, no `.` or `..`, no trailing `/`.
+/// The root itself is `.`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema)]
+#[serde(transparent)]
+pub struct RepoPath(String);
+
+impl RepoPath {
+    /// Normalises `raw`, which is relative to the repository's root.
+    ///
+    /// # Errors
+    /// When it is empty, absolute, leads outside, is too long, or holds a control character.
+    pub fn parse(raw: &str) -> Result<Self, Refusal> {
+        let shown: String = raw.chars().filter(|c| !c.is_control()).take(80).collect();
+        let refuse =
+            |why: &str| Refusal::invalid(format!("`{shown}` cannot be used as a path: {why}"));
+        if raw.is_empty() {
+            return Err(Refusal::invalid("the path is empty"));
+        }
+        if raw.len() > MAX_PATH {
+            return Err(refuse("it is longer than 1024 bytes"));
+        }
+        if raw.chars().any(char::is_control) {
+            return Err(refuse("it holds a control character"));
+        }
+        if raw.starts_with('/') {
+            return Err(refuse("it is absolute").hint("give it relative to the repository's root"));
+        }
+        if contains_secret(raw) {
+            return Err(Refusal::invalid("the path looks like it holds a secret"));
+        }
+        let mut parts: Vec<&str> = Vec::new();
+        for part in raw.split('/') {
+            match part {
+                "" | "." => {}
+                ".." => {
+                    if parts.pop().is_none() {
+                        return Err(refuse("it leads outside the repository"));
+                    }
+                }
+                part => parts.push(part),
+            }
+        }
+        Ok(Self(if parts.is_empty() {
+            ".".to_owned()
+        } else {
+            parts.join("/")
+        }))
+    }
+
+    /// The path.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether the two name the same file, or one is a folder that holds the other.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.contains(other) || other.contains(self)
+    }
+
+    fn contains(&self, other: &Self) -> bool {
+        self.0 == "."
+            || other
+                .0
+                .strip_prefix(&self.0)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+}
+
+impl fmt::Display for RepoPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for RepoPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl<'de> Deserialize<'de> for RepoPath {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = <Cow<'_, str>>::deserialize(deserializer)?;
+        Self::parse(&raw).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(raw: &str) -> RepoPath {
+        RepoPath::parse(raw).unwrap()
+    }
+
+    #[test]
+    fn paths_have_one_form() {
+        for (raw, canonical) in [
+            ("src/auth.ts", "src/auth.ts"),
+            ("./src//auth.ts", "src/auth.ts"),
+            ("src/", "src"),
+            ("src/../lib/./a", "lib/a"),
+            (".", "."),
+            ("a/..", "."),
+        ] {
+            assert_eq!(path(raw).as_str(), canonical, "{raw}");
+        }
+    }
+
+    #[test]
+    fn paths_stay_inside() {
+        for bad in [
+            "",
+            "/etc/passwd",
+            "..",
+            "a/../../b",
+            "a\0b",
+            "a\nb",
+            &"x/".repeat(600),
+        ] {
+            assert!(RepoPath::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn folders_overlap_what_they_hold_and_nothing_else() {
+        assert!(path("src").overlaps(&path("src/auth.ts")));
+        assert!(path("src/auth.ts").overlaps(&path("src")));
+        assert!(path("src/a").overlaps(&path("src/a")));
+        assert!(path(".").overlaps(&path("anything")));
+        assert!(!path("src/a").overlaps(&path("src/ab")));
+        assert!(!path("src").overlaps(&path("src+x/a")));
+        assert!(!path("src").overlaps(&path("SRC/a")));
+    }
+}

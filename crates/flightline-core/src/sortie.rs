@@ -1,0 +1,562 @@
+//! Sorties: units of work with one owner, and the parts that grow with them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{AgentId, MissionId, SortieId};
+use crate::path::RepoPath;
+use crate::subject::{Keys, Kind, Subject};
+use crate::text::{Data, Name, Note, Title};
+use crate::time::{Millis, Time};
+
+/// A sortie. Its subtasks, files, errors and reviews are subjects of their own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Sortie {
+    /// Its id.
+    pub id: SortieId,
+    /// The mission it belongs to.
+    pub mission_id: MissionId,
+    /// The id other tools know it by, such as `T060`.
+    pub task_id: Option<Name>,
+    /// What is to be done, in one line.
+    pub title: Title,
+    /// What is to be done, at length.
+    pub description: Option<Note>,
+    /// Where it stands.
+    pub status: SortieStatus,
+    /// Its place in the mission's order.
+    pub position: u64,
+    /// Higher goes first.
+    pub priority: i32,
+    /// The agent it belongs to.
+    pub assigned_to: Option<AgentId>,
+    /// The owner's incarnation at the time it took the sortie.
+    pub assigned_epoch: Option<u64>,
+    /// Sorties that must be completed first.
+    pub depends_on: Vec<SortieId>,
+    /// Files it is expected to touch.
+    pub files: Vec<RepoPath>,
+    /// How often work on it has begun.
+    pub attempts: u32,
+    /// The last status update, in its owner's words.
+    pub progress_notes: Option<Note>,
+    /// Where its owner is in a longer run.
+    pub cursor: Cursor,
+    /// Subtask counts and percentage as its owner declared them, when it does not list its subtasks.
+    pub declared: Option<Declared>,
+    /// Acceptance criteria, and whether each is met.
+    pub acceptance_criteria: BTreeMap<Name, bool>,
+    /// Whether it can be taken up again after an interruption.
+    pub resumable: bool,
+    /// How to take it up again.
+    pub resume_instructions: Option<Note>,
+    /// What blocks it, while it is blocked.
+    pub blocked_reason: Option<Note>,
+    /// Why it failed.
+    pub failure: Option<Note>,
+    /// The last verdict of a person or reviewer on it.
+    pub approval: Option<Approval>,
+    /// How long it was expected to take.
+    pub estimate_ms: Option<Millis>,
+    /// Tokens spent on it so far.
+    pub token_usage: TokenUsage,
+    /// What it was given to start from.
+    pub input: Option<Data>,
+    /// What it gave.
+    pub output: Option<Data>,
+    /// When it was added.
+    pub created_at: Time,
+    /// When its record last changed.
+    pub updated_at: Time,
+    /// When its current owner got it.
+    pub assigned_at: Option<Time>,
+    /// When work on it first began.
+    pub started_at: Option<Time>,
+    /// When it was completed.
+    pub completed_at: Option<Time>,
+}
+
+impl Sortie {
+    /// How long it took, or has taken so far.
+    #[must_use]
+    pub fn actual_ms(&self, now: Time) -> Option<Millis> {
+        self.started_at
+            .map(|started| self.completed_at.unwrap_or(now).since(started))
+    }
+}
+
+/// Where a sortie stands.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum SortieStatus {
+    /// Nobody has it.
+    Pending,
+    /// Somebody has it, and has not begun.
+    Assigned,
+    /// Being worked on.
+    InProgress,
+    /// Waiting for something.
+    Blocked,
+    /// Done.
+    Completed,
+    /// Not done, and nobody is at it.
+    Failed,
+}
+
+impl SortieStatus {
+    /// Every status, in the order of a sortie's life.
+    pub const ALL: [Self; 6] = [
+        Self::Pending,
+        Self::Assigned,
+        Self::InProgress,
+        Self::Blocked,
+        Self::Completed,
+        Self::Failed,
+    ];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Assigned => "assigned",
+            Self::InProgress => "in_progress",
+            Self::Blocked => "blocked",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// The status this word means.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == word)
+    }
+
+    /// What may follow.
+    #[must_use]
+    pub const fn next(self) -> &'static [Self] {
+        use SortieStatus::{Assigned, Blocked, Completed, Failed, InProgress, Pending};
+        match self {
+            Self::Pending => &[Assigned, InProgress, Failed],
+            Self::Assigned => &[Pending, Assigned, InProgress, Blocked, Failed],
+            Self::InProgress => &[Pending, Assigned, Blocked, Completed, Failed],
+            Self::Blocked => &[Pending, Assigned, InProgress, Failed],
+            // A rejected review sends it back.
+            Self::Completed => &[InProgress],
+            Self::Failed => &[Pending, Assigned, InProgress],
+        }
+    }
+
+    /// Whether an agent holds it.
+    #[must_use]
+    pub const fn is_held(self) -> bool {
+        matches!(self, Self::Assigned | Self::InProgress | Self::Blocked)
+    }
+}
+
+/// Where an owner is in a longer run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Cursor {
+    /// What was done last.
+    pub last_processed: Option<Title>,
+    /// What comes next.
+    pub next_to_process: Option<Title>,
+    /// What else is worth knowing.
+    pub notes: Option<Note>,
+}
+
+/// Counts an owner declares without listing every subtask.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+pub struct Declared {
+    /// All subtasks.
+    pub total: u64,
+    /// Those completed.
+    pub completed: u64,
+    /// Those failed.
+    pub failed: u64,
+}
+
+/// Tokens in and out.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+pub struct TokenUsage {
+    /// Tokens read.
+    pub input: u64,
+    /// Tokens written.
+    pub output: u64,
+}
+
+/// A verdict on a sortie's result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Approval {
+    /// Approved or rejected.
+    pub verdict: Verdict,
+    /// Who said so.
+    pub by: String,
+    /// Why.
+    pub reason: Option<Note>,
+    /// When.
+    pub at: Time,
+}
+
+/// Approved or rejected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Good.
+    Approved,
+    /// To be done again.
+    Rejected,
+}
+
+/// A part of a sortie, named by its owner.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Subtask {
+    /// The sortie.
+    pub sortie_id: SortieId,
+    /// The mission of that sortie.
+    pub mission_id: MissionId,
+    /// Its name within the sortie.
+    pub name: Name,
+    /// What it is about.
+    pub title: Option<Title>,
+    /// Where it stands.
+    pub status: SubtaskStatus,
+    /// What it produced, often a path.
+    pub output: Option<Title>,
+    /// When it last changed.
+    pub updated_at: Time,
+}
+
+/// Where a subtask stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SubtaskStatus {
+    /// Not begun.
+    Pending,
+    /// Begun.
+    InProgress,
+    /// Done.
+    Complete,
+    /// Not done, given up.
+    Failed,
+}
+
+impl SubtaskStatus {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::InProgress => "in_progress",
+            Self::Complete => "complete",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// How far a sortie is, counted in subtasks.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+pub struct SubtaskProgress {
+    /// Subtasks completed.
+    pub completed: u64,
+    /// Subtasks failed.
+    pub failed: u64,
+    /// All subtasks.
+    pub total: u64,
+    /// The percentage, rounded down: 19 of 29 is 65.
+    pub percent: u8,
+}
+
+impl SubtaskProgress {
+    /// From the listed subtasks, or from what the owner declared when that says more; a completed
+    /// sortie is at 100, whatever was counted.
+    #[must_use]
+    pub fn of(status: SortieStatus, listed: Declared, declared: Option<Declared>) -> Self {
+        let declared = declared.unwrap_or_default();
+        let total = listed.total.max(declared.total);
+        let completed = listed.completed.max(declared.completed).min(total);
+        let failed = listed.failed.max(declared.failed).min(total);
+        let percent = if status == SortieStatus::Completed {
+            100
+        } else {
+            (completed * 100)
+                .checked_div(total)
+                .and_then(|percent| u8::try_from(percent).ok())
+                .unwrap_or(0)
+        };
+        Self {
+            completed,
+            failed,
+            total,
+            percent,
+        }
+    }
+}
+
+/// A file a sortie changed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct SortieFile {
+    /// The sortie.
+    pub sortie_id: SortieId,
+    /// The mission of that sortie.
+    pub mission_id: MissionId,
+    /// The file.
+    pub path: RepoPath,
+    /// What was done to it.
+    pub change: FileChange,
+    /// Who said so.
+    pub by: String,
+    /// When it was last reported.
+    pub at: Time,
+}
+
+/// What was done to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FileChange {
+    /// It is new.
+    Created,
+    /// It was changed.
+    Modified,
+    /// It is gone.
+    Deleted,
+}
+
+impl FileChange {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Modified => "modified",
+            Self::Deleted => "deleted",
+        }
+    }
+}
+
+/// An error met in a sortie, as its caller reported it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct SortieError {
+    /// The sortie.
+    pub sortie_id: SortieId,
+    /// The mission of that sortie.
+    pub mission_id: MissionId,
+    /// Which error of this sortie: 1, 2, 3 …
+    pub number: u64,
+    /// What kind of error: `api_error`, `dependency_missing` …
+    #[serde(rename = "type")]
+    pub kind: Name,
+    /// The status code, when it came from an API.
+    pub status: Option<u16>,
+    /// What happened.
+    pub message: Note,
+    /// Whether work cannot go on.
+    pub blocking: bool,
+    /// When it was reported.
+    pub timestamp: Time,
+    /// When somebody said it is dealt with.
+    pub cleared_at: Option<Time>,
+}
+
+/// A review of a sortie: one score per reviewer, the last one counts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Review {
+    /// The sortie.
+    pub sortie_id: SortieId,
+    /// The mission of that sortie.
+    pub mission_id: MissionId,
+    /// Who reviewed it.
+    pub reviewer: Name,
+    /// The score; none while the review is asked for and not given.
+    pub score: Option<i64>,
+    /// What the reviewer said.
+    pub note: Option<Note>,
+    /// When.
+    pub at: Time,
+}
+
+impl Subject for Sortie {
+    const KIND: Kind = Kind::Sortie;
+
+    fn key(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn keys(&self) -> Keys {
+        Keys {
+            mission: Some(self.mission_id),
+            agent: self.assigned_to,
+            name: Some(self.title.to_string()),
+            status: self.status.as_str(),
+            parent: None,
+        }
+    }
+}
+
+impl Subject for Subtask {
+    const KIND: Kind = Kind::Subtask;
+
+    fn key(&self) -> String {
+        format!("{}/{}", self.sortie_id, self.name)
+    }
+
+    fn keys(&self) -> Keys {
+        part(
+            self.mission_id,
+            self.sortie_id,
+            self.name.to_string(),
+            self.status.as_str(),
+        )
+    }
+}
+
+impl Subject for SortieFile {
+    const KIND: Kind = Kind::File;
+
+    fn key(&self) -> String {
+        format!("{}/{}", self.sortie_id, self.path)
+    }
+
+    fn keys(&self) -> Keys {
+        part(
+            self.mission_id,
+            self.sortie_id,
+            self.path.to_string(),
+            self.change.as_str(),
+        )
+    }
+}
+
+impl Subject for SortieError {
+    const KIND: Kind = Kind::Error;
+
+    fn key(&self) -> String {
+        format!("{}/{}", self.sortie_id, self.number)
+    }
+
+    fn keys(&self) -> Keys {
+        let status = if self.cleared_at.is_some() {
+            "cleared"
+        } else {
+            "open"
+        };
+        part(
+            self.mission_id,
+            self.sortie_id,
+            self.kind.to_string(),
+            status,
+        )
+    }
+}
+
+impl Subject for Review {
+    const KIND: Kind = Kind::Review;
+
+    fn key(&self) -> String {
+        format!("{}/{}", self.sortie_id, self.reviewer)
+    }
+
+    fn keys(&self) -> Keys {
+        let status = if self.score.is_some() {
+            "scored"
+        } else {
+            "asked"
+        };
+        part(
+            self.mission_id,
+            self.sortie_id,
+            self.reviewer.to_string(),
+            status,
+        )
+    }
+}
+
+fn part(mission: MissionId, sortie: SortieId, name: String, status: &'static str) -> Keys {
+    Keys {
+        mission: Some(mission),
+        parent: Some(sortie.to_string()),
+        agent: None,
+        name: Some(name),
+        status,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn subtask_percentages_round_down() {
+        let listed = Declared {
+            total: 29,
+            completed: 19,
+            failed: 0,
+        };
+        assert_eq!(
+            SubtaskProgress::of(SortieStatus::InProgress, listed, None).percent,
+            65
+        );
+        assert_eq!(
+            SubtaskProgress::of(SortieStatus::InProgress, Declared::default(), None).percent,
+            0
+        );
+        assert_eq!(
+            SubtaskProgress::of(SortieStatus::Completed, Declared::default(), None).percent,
+            100
+        );
+    }
+
+    #[test]
+    fn declared_totals_survive_a_partial_list() {
+        let listed = Declared {
+            total: 4,
+            completed: 2,
+            failed: 0,
+        };
+        let declared = Some(Declared {
+            total: 29,
+            completed: 19,
+            failed: 0,
+        });
+        let progress = SubtaskProgress::of(SortieStatus::InProgress, listed, declared);
+        assert_eq!(
+            (progress.completed, progress.total, progress.percent),
+            (19, 29, 65)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn every_walk_stays_legal_and_can_always_go_on(steps in prop::collection::vec(0usize..6, 0..40)) {
+            let mut status = SortieStatus::Pending;
+            for step in steps {
+                let next = status.next();
+                prop_assert!(!next.is_empty());
+                status = next[step % next.len()];
+            }
+            prop_assert_eq!(SortieStatus::from_word(status.as_str()), Some(status));
+        }
+    }
+}

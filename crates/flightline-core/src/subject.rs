@@ -1,0 +1,156 @@
+//! Subjects: the things whose last value is the state. Every event names one and carries its new
+//! value; the store keeps them all in one table and needs to know only what this trait says.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::id::{AgentId, MissionId};
+
+/// The kinds of subject.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A mission.
+    Mission,
+    /// A sortie.
+    Sortie,
+    /// A part of a sortie.
+    Subtask,
+    /// A file a sortie created, modified or deleted.
+    File,
+    /// An error met in a sortie.
+    Error,
+    /// A review of a sortie.
+    Review,
+    /// An agent.
+    Agent,
+    /// A step an agent has completed.
+    Step,
+    /// A lock.
+    Lock,
+    /// A message.
+    Message,
+    /// A message's way to one recipient.
+    Delivery,
+    /// A note.
+    Note,
+    /// An effect.
+    Effect,
+    /// A remembered choice, such as the current mission.
+    Setting,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 14] = [
+        Self::Mission,
+        Self::Sortie,
+        Self::Subtask,
+        Self::File,
+        Self::Error,
+        Self::Review,
+        Self::Agent,
+        Self::Step,
+        Self::Lock,
+        Self::Message,
+        Self::Delivery,
+        Self::Note,
+        Self::Effect,
+        Self::Setting,
+    ];
+
+    /// The word for it in SQL, JSON and text.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Mission => "mission",
+            Self::Sortie => "sortie",
+            Self::Subtask => "subtask",
+            Self::File => "file",
+            Self::Error => "error",
+            Self::Review => "review",
+            Self::Agent => "agent",
+            Self::Step => "step",
+            Self::Lock => "lock",
+            Self::Message => "message",
+            Self::Delivery => "delivery",
+            Self::Note => "note",
+            Self::Effect => "effect",
+            Self::Setting => "setting",
+        }
+    }
+
+    /// The largest document of this kind, in bytes. A message holds up to 64 KiB of text, which JSON
+    /// may write with escapes; everything else grows by more subjects, not by larger ones.
+    #[must_use]
+    pub const fn max_document(self) -> usize {
+        match self {
+            Self::Message => 160 * 1024,
+            _ => 32 * 1024,
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// The word is not a kind.
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` is not a kind of subject")]
+pub struct UnknownKind(String);
+
+impl FromStr for Kind {
+    type Err = UnknownKind;
+
+    fn from_str(text: &str) -> Result<Self, UnknownKind> {
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.as_str() == text)
+            .ok_or_else(|| UnknownKind(text.to_owned()))
+    }
+}
+
+/// What a subject can be found by, beside its id.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Keys {
+    /// The mission it belongs to. Never changes.
+    pub mission: Option<MissionId>,
+    /// The subject it is part of: the sortie of a subtask, the message of a delivery.
+    pub parent: Option<String>,
+    /// The agent it belongs to: owner, holder, recipient.
+    pub agent: Option<AgentId>,
+    /// What people call it: a title, a name, a path, a key.
+    pub name: Option<String>,
+    /// Its status, in the words of its kind.
+    pub status: &'static str,
+}
+
+/// A thing whose values the journal keeps.
+pub trait Subject: Serialize + DeserializeOwned + Clone {
+    /// Its kind.
+    const KIND: Kind;
+
+    /// Its id, unique within project and kind.
+    fn key(&self) -> String;
+
+    /// What it can be found by.
+    fn keys(&self) -> Keys;
+}

@@ -1,0 +1,282 @@
+//! Text from outside. This is the one door: whatever an agent or a user wrote becomes a [`Text`] or
+//! a [`Name`] before anything else sees it, so that length, control characters and secrets are
+//! settled here and nowhere else.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Deref;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Code, Refusal};
+use crate::redact::{contains_secret, redact};
+
+/// One line: a title, a subject, a purpose.
+pub type Title = Text<500>;
+/// The body of a message.
+pub type Body = Text<65_536>;
+/// A note, a description, a step.
+pub type Note = Text<8_192>;
+
+/// Free text of at most `MAX` bytes: not empty, no control characters but line breaks and tabs, and
+/// no secret.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Text<const MAX: usize>(String);
+
+impl<const MAX: usize> Text<MAX> {
+    /// Cleans and checks `raw`; `what` names the field in errors.
+    ///
+    /// # Errors
+    /// When nothing is left after cleaning, or it is longer than `MAX` bytes.
+    pub fn parse(what: &str, raw: &str) -> Result<Self, Refusal> {
+        // Measured before redaction too: a 10 MB text is refused, not searched.
+        if raw.len() > MAX.saturating_mul(2) {
+            return Err(too_long(what, raw.len(), MAX));
+        }
+        let clean: String = raw.chars().filter(|c| !is_control(*c)).collect();
+        let text = redact(clean.trim()).into_owned();
+        match text.len() {
+            0 => Err(Refusal::invalid(format!("the {what} is empty"))),
+            length if length > MAX => Err(too_long(what, length, MAX)),
+            _ => Ok(Self(text)),
+        }
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The text, owned.
+    #[must_use]
+    pub fn into_string(self) -> String {
+        self.0
+    }
+}
+
+fn is_control(c: char) -> bool {
+    c.is_control() && c != '\n' && c != '\t'
+}
+
+fn too_long(what: &str, length: usize, max: usize) -> Refusal {
+    Refusal::new(
+        Code::TooLong,
+        format!("the {what} has {length} bytes, and at most {max} are allowed"),
+    )
+    .hint("put the long version into a file and name the file")
+}
+
+impl<const MAX: usize> Deref for Text<MAX> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<const MAX: usize> fmt::Display for Text<MAX> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<const MAX: usize> fmt::Debug for Text<MAX> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl<'de, const MAX: usize> Deserialize<'de> for Text<MAX> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = <Cow<'_, str>>::deserialize(deserializer)?;
+        Self::parse("text", &raw).map_err(serde::de::Error::custom)
+    }
+}
+
+impl<const MAX: usize> schemars::JsonSchema for Text<MAX> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("Text{MAX}").into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "minLength": 1, "maxLength": MAX })
+    }
+}
+
+/// A name that people type and files carry: of an agent, a subtask, a criterion, an effect.
+/// Letters, digits, `.`, `_`, `-`, `:`; 1 to 100 bytes; begins with a letter or a digit.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema)]
+#[serde(transparent)]
+pub struct Name(String);
+
+impl Name {
+    /// Checks `raw`; `what` names the field in errors.
+    ///
+    /// # Errors
+    /// When a character is not allowed, the length is wrong, or it holds a secret.
+    pub fn parse(what: &str, raw: &str) -> Result<Self, Refusal> {
+        let fits = (1..=100).contains(&raw.len())
+            && raw.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && raw
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"._-:".contains(&byte));
+        if !fits {
+            let shown: String = raw.chars().filter(|c| !c.is_control()).take(60).collect();
+            return Err(Refusal::invalid(format!("`{}` cannot be a {what}", redact(&shown)))
+                .hint("use 1 to 100 letters, digits, `.`, `_`, `-` or `:`, beginning with a letter or a digit"));
+        }
+        if contains_secret(raw) {
+            return Err(Refusal::invalid(format!("the {what} looks like a secret")));
+        }
+        Ok(Self(raw.to_owned()))
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = <Cow<'_, str>>::deserialize(deserializer)?;
+        Self::parse("name", &raw).map_err(serde::de::Error::custom)
+    }
+}
+
+/// Data from outside whose shape is its author's business. Texts in it are cleaned like any other.
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[serde(transparent)]
+pub struct Data(serde_json::Value);
+
+impl Data {
+    /// How deep data may be nested.
+    pub const MAX_DEPTH: usize = 32;
+
+    /// Cleans and checks `raw`.
+    ///
+    /// # Errors
+    /// When it is nested deeper than [`Data::MAX_DEPTH`].
+    pub fn new(raw: serde_json::Value) -> Result<Self, Refusal> {
+        clean_data(raw, Self::MAX_DEPTH).map(Self)
+    }
+
+    /// Reads JSON text.
+    ///
+    /// # Errors
+    /// When it is not JSON, or nested too deep.
+    pub fn parse(what: &str, text: &str) -> Result<Self, Refusal> {
+        let raw = serde_json::from_str(text)
+            .map_err(|error| Refusal::invalid(format!("the {what} is not JSON: {error}")))?;
+        Self::new(raw)
+    }
+}
+
+fn clean_data(raw: serde_json::Value, depth: usize) -> Result<serde_json::Value, Refusal> {
+    use serde_json::Value;
+    let Some(depth) = depth.checked_sub(1) else {
+        return Err(Refusal::invalid(format!(
+            "the data is nested deeper than {} levels",
+            Data::MAX_DEPTH
+        )));
+    };
+    let clean_text = |text: &str| {
+        let kept: String = text.chars().filter(|c| !is_control(*c)).collect();
+        redact(&kept).into_owned()
+    };
+    Ok(match raw {
+        Value::Null | Value::Bool(_) | Value::Number(_) => raw,
+        Value::String(text) => Value::String(clean_text(&text)),
+        Value::Array(items) => Value::Array(
+            items
+                .into_iter()
+                .map(|item| clean_data(item, depth))
+                .collect::<Result<_, _>>()?,
+        ),
+        Value::Object(fields) => {
+            let clean = |(key, value): (String, Value)| {
+                // `"password": "hunter2"` is a secret only together with its key.
+                let value = match value {
+                    Value::String(text) if contains_secret(&format!("{key}={text}")) => {
+                        Value::String("[redacted:password]".to_owned())
+                    }
+                    value => clean_data(value, depth)?,
+                };
+                Ok::<_, Refusal>((clean_text(&key), value))
+            };
+            Value::Object(fields.into_iter().map(clean).collect::<Result<_, _>>()?)
+        }
+    })
+}
+
+impl<'de> Deserialize<'de> for Data {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::new(serde_json::Value::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_go_and_line_breaks_stay() {
+        let text = Note::parse("note", "a\0b\u{1b}[31mc\nd\te").unwrap();
+        assert_eq!(text.as_str(), "ab[31mc\nd\te");
+    }
+
+    #[test]
+    fn nothing_and_too_much_are_refused_with_the_field_named() {
+        assert_eq!(
+            Note::parse("note", " \0 ").unwrap_err().message,
+            "the note is empty"
+        );
+        let long = Title::parse("title", &"x".repeat(501)).unwrap_err();
+        assert_eq!(long.code, Code::TooLong);
+        assert_eq!(
+            long.message,
+            "the title has 501 bytes, and at most 500 are allowed"
+        );
+    }
+
+    #[test]
+    fn a_secret_does_not_pass_the_door() {
+        let text = Note::parse("note", "use password=hunter2hunter2 please").unwrap();
+        assert!(!text.contains("hunter2"), "{text}");
+        let json = serde_json::to_string("use password=hunter2hunter2 please").unwrap();
+        assert!(
+            !serde_json::from_str::<Note>(&json)
+                .unwrap()
+                .contains("hunter2")
+        );
+    }
+
+    #[test]
+    fn names_are_plain() {
+        for good in ["ada", "Specialist-2", "agent_4", "29_files_created", "T060"] {
+            assert!(Name::parse("name", good).is_ok(), "{good}");
+        }
+        for bad in ["", "-x", "a b", "a/b", "ä", "a\n", &"x".repeat(101)] {
+            assert!(Name::parse("name", bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! Copies of a whole project: to a file of its own, and back into a store. The file is a SQLite
+//! store whatever the engine, so a backup also moves a project from one engine to the other.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::engine::{CrashPoint, Driver, Durability, sqlite};
+use crate::error::Error;
+use crate::store::Store;
+use crate::table::project::{self, Project};
+use crate::table::statements;
+use crate::tx::Tx;
+use crate::value::{Row, Value, params};
+
+statements! {
+    READ_SUBJECTS = "SELECT project, kind, id, mission, parent, agent, name, status, born, rev, at, sha, doc, gone FROM subject \
+                     WHERE project = ?1 ORDER BY kind, id";
+    WRITE_SUBJECT = "INSERT INTO subject (project, kind, id, mission, parent, agent, name, status, born, rev, at, sha, doc, gone) \
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+    READ_EVENTS = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha FROM event \
+                   WHERE project = ?1 AND rev > ?2 ORDER BY rev LIMIT 2000";
+    WRITE_EVENT = "INSERT INTO event (project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+    READ_PULSES = "SELECT project, agent, epoch, at, data FROM pulse WHERE project = ?1 ORDER BY agent";
+    WRITE_PULSE = "INSERT INTO pulse (project, agent, epoch, at, data) VALUES (?1, ?2, ?3, ?4, ?5)";
+    READ_REQUESTS = "SELECT project, actor, key, hash, outcome, at FROM request WHERE project = ?1 ORDER BY actor, key";
+    WRITE_REQUEST = "INSERT INTO request (project, actor, key, hash, outcome, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    CLEAR_SUBJECTS = "DELETE FROM subject WHERE project = ?1";
+    CLEAR_EVENTS = "DELETE FROM event WHERE project = ?1";
+    CLEAR_PULSES = "DELETE FROM pulse WHERE project = ?1";
+    CLEAR_REQUESTS = "DELETE FROM request WHERE project = ?1";
+}
+
+/// What a copy holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Copied {
+    /// The project it came from.
+    pub project: String,
+    /// Its last revision.
+    pub rev: u64,
+    /// How many events.
+    pub events: u64,
+    /// How many subjects.
+    pub subjects: u64,
+}
+
+impl Store {
+    /// Copies the whole project, as of one moment, to `file`, which must not exist. When this returns
+    /// `Ok`, the file is complete, verified and durable.
+    ///
+    /// # Errors
+    /// When the file exists or cannot be written, or the store fails.
+    pub fn back_up(&mut self, file: &Path) -> Result<Copied, Error> {
+        if fs::symlink_metadata(file).is_ok() {
+            return Err(Error::Location(format!(
+                "{} exists already",
+                file.display()
+            )));
+        }
+        let side = Side::new(file, self.project())?;
+        self.driver().begin_read()?;
+        let copied = self.copy_to(&side);
+        self.driver().rollback();
+        let copied = copied?;
+        let mut copy = Self::open(
+            &crate::Location::Folder(side.folder.clone()),
+            &copied.project,
+            crate::OpenOptions::default(),
+        )?;
+        if let Some(finding) = crate::verify::verify(&mut copy)?
+            .into_iter()
+            .find(|finding| !finding.problems.is_empty())
+        {
+            return Err(Error::Corrupt(format!(
+                "the copy fails its check of {}: {}",
+                finding.check,
+                finding.problems.join("; ")
+            )));
+        }
+        drop(copy);
+        side.settle(file)?;
+        Ok(copied)
+    }
+
+    fn copy_to(&mut self, side: &Side) -> Result<Copied, Error> {
+        let project = self.project().to_owned();
+        let from = self.driver();
+        let row = from
+            .take_project(&project, false)?
+            .ok_or_else(|| Error::UnknownProject(project.clone()))?;
+        let row = Project::from_row(&project, &row)?;
+        let options = sqlite::Options {
+            purpose: "backup".to_owned(),
+            crash: CrashPoint::default(),
+        };
+        let (mut to, _) = sqlite::open(&side.folder, true, options)?;
+        to.begin_write(Durability::Full, Duration::from_secs(10))?;
+        project::insert(&mut to, &project, &row.name, &row.history, row.created_at)?;
+        project::advance(&mut to, &row)?;
+        let copied = copy_rows(from, &mut to, &project, &project)?;
+        to.commit()?;
+        to.seal()?;
+        Ok(Copied {
+            rev: row.rev,
+            ..copied
+        })
+    }
+
+    /// Replaces everything in this project by what `file` holds, in one transaction, as a new history
+    /// whose counter lies above every revision seen before; `settle` runs in that transaction and may
+    /// add to it. When this returns `Err`, nothing has changed.
+    ///
+    /// # Errors
+    /// When the file is not a backup, fails its checks, or the store fails.
+    pub fn restore<T, E: From<Error>>(
+        &mut self,
+        file: &Path,
+        settle: impl FnOnce(&mut Tx<'_>, &Copied) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let folder = tempdir(&std::env::temp_dir())?;
+        let copied = fs::copy(file, folder.join(sqlite::FILE));
+        let outcome = match copied {
+            Ok(_) => self.restore_from(&folder, settle),
+            Err(error) => Err(E::from(Error::Location(format!(
+                "{} cannot be read: {error}",
+                file.display()
+            )))),
+        };
+        let _ = fs::remove_dir_all(&folder);
+        outcome
+    }
+
+    fn restore_from<T, E: From<Error>>(
+        &mut self,
+        folder: &Path,
+        settle: impl FnOnce(&mut Tx<'_>, &Copied) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let location = crate::Location::Folder(folder.to_path_buf());
+        let source = sole_project(&location)?;
+        let mut from = Self::open(&location, &source, crate::OpenOptions::default())?;
+        if let Some(finding) = crate::verify::verify(&mut from)?
+            .into_iter()
+            .find(|finding| !finding.problems.is_empty())
+        {
+            let problem = format!(
+                "the backup fails its check of {}: {}",
+                finding.check,
+                finding.problems.join("; ")
+            );
+            return Err(Error::Corrupt(problem).into());
+        }
+        self.replace(&mut from, &source, settle)
+    }
+
+    fn replace<T, E: From<Error>>(
+        &mut self,
+        from: &mut Self,
+        source: &str,
+        settle: impl FnOnce(&mut Tx<'_>, &Copied) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let (project, patience) = (self.project().to_owned(), self.patience());
+        self.driver().begin_write(Durability::Full, patience)?;
+        let replaced = self
+            .replace_rows(from, source, &project)
+            .and_then(|(seen, copied)| {
+                let mut tx = self.transaction(true)?;
+                tx.project.rev = seen.max(copied.rev);
+                tx.step = tx.project.rev + 1;
+                tx.project.history = tx.ids.next().to_string();
+                tx.project.awake_since = tx.now;
+                Ok((tx, copied))
+            });
+        let settled = match replaced {
+            Ok((mut tx, copied)) => settle(&mut tx, &copied).map(|outcome| (outcome, tx.project)),
+            Err(error) => Err(E::from(error)),
+        };
+        let outcome = settled.and_then(|(outcome, row)| {
+            project::advance(self.driver(), &row)?;
+            Ok(outcome)
+        });
+        match outcome {
+            Ok(outcome) => {
+                self.driver().commit()?;
+                Ok(outcome)
+            }
+            Err(error) => {
+                self.driver().rollback();
+                Err(error)
+            }
+        }
+    }
+
+    fn replace_rows(
+        &mut self,
+        from: &mut Self,
+        source: &str,
+        project: &str,
+    ) -> Result<(u64, Copied), Error> {
+        let row = self.driver().take_project(project, true)?;
+        let row = row.ok_or_else(|| Error::UnknownProject(project.to_owned()))?;
+        let seen = Project::from_row(project, &row)?.rev;
+        for clear in [CLEAR_SUBJECTS, CLEAR_EVENTS, CLEAR_PULSES, CLEAR_REQUESTS] {
+            self.driver().execute(clear, params![project])?;
+        }
+        let copied = copy_rows(from.driver(), self.driver(), source, project)?;
+        let row = from
+            .driver()
+            .take_project(source, false)?
+            .ok_or_else(|| Error::UnknownProject(source.to_owned()))?;
+        Ok((
+            seen,
+            Copied {
+                rev: Project::from_row(source, &row)?.rev,
+                ..copied
+            },
+        ))
+    }
+}
+
+fn copy_rows(
+    from: &mut dyn Driver,
+    to: &mut dyn Driver,
+    source: &str,
+    target: &str,
+) -> Result<Copied, Error> {
+    let mut write = |sql: &'static str, rows: Vec<Row>| {
+        let count = rows.len() as u64;
+        for mut row in rows {
+            row.0[0] = Value::from(target);
+            to.execute(sql, &row.0)?;
+        }
+        Ok::<u64, Error>(count)
+    };
+    let subjects = write(WRITE_SUBJECT, from.query(READ_SUBJECTS, params![source])?)?;
+    let (mut events, mut rev) = (0, 0);
+    loop {
+        let batch = from.query(READ_EVENTS, params![source, rev])?;
+        let Some(last) = batch.last() else { break };
+        rev = last.unsigned(1)?;
+        events += write(WRITE_EVENT, batch)?;
+    }
+    write(WRITE_PULSE, from.query(READ_PULSES, params![source])?)?;
+    write(WRITE_REQUEST, from.query(READ_REQUESTS, params![source])?)?;
+    Ok(Copied {
+        project: source.to_owned(),
+        rev,
+        events,
+        subjects,
+    })
+}
+
+fn sole_project(location: &crate::Location) -> Result<String, Error> {
+    let mut store = Store::open(location, "", crate::OpenOptions::default())?;
+    match store.projects()?.as_slice() {
+        [only] => Ok(only.clone()),
+        several => Err(Error::NotOurs(format!(
+            "a file with {} projects",
+            several.len()
+        ))),
+    }
+}
+
+/// A folder beside the file to be, in which the copy is made before it takes the file's name.
+struct Side {
+    folder: std::path::PathBuf,
+}
+
+impl Side {
+    fn new(file: &Path, _project: &str) -> Result<Self, Error> {
+        let parent = file
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
+        Ok(Self {
+            folder: tempdir(parent)?,
+        })
+    }
+
+    fn settle(&self, file: &Path) -> Result<(), Error> {
+        let cannot = |error: std::io::Error| Error::Engine {
+            act: "cannot write the backup",
+            cause: error.to_string(),
+        };
+        let made = self.folder.join(sqlite::FILE);
+        // The copy's connection is closed: nothing of ours holds this file open.
+        File::open(&made)
+            .and_then(|opened| opened.sync_all())
+            .map_err(cannot)?;
+        // A hard link fails where the name is taken, so nothing that appeared meanwhile is lost.
+        fs::hard_link(&made, file).map_err(cannot)?;
+        if let Some(parent) = file
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+        {
+            File::open(parent)
+                .and_then(|opened| opened.sync_all())
+                .map_err(cannot)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Side {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn tempdir(parent: &Path) -> Result<std::path::PathBuf, Error> {
+    use std::os::unix::fs::DirBuilderExt;
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the name of a folder that is gone before anybody sees it"
+    )]
+    let folder = parent.join(format!(".flightline-{}", Uuid::new_v4()));
+    fs::DirBuilder::new()
+        .mode(0o700)
+        .create(&folder)
+        .map_err(|error| match error.kind() {
+            std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+                Error::ReadOnly(format!("{}: {error}", parent.display()))
+            }
+            _ => Error::Location(format!("{} cannot be written: {error}", parent.display())),
+        })?;
+    Ok(folder)
+}

@@ -1,0 +1,81 @@
+//! The two engines. A driver knows how to begin, run and end a transaction, and what its engine's
+//! errors mean; it knows nothing of what is stored.
+
+pub(crate) mod postgres;
+pub(crate) mod queue;
+pub(crate) mod sqlite;
+
+use std::time::Duration;
+
+use flightline_core::Time;
+
+use crate::error::Error;
+use crate::value::{Row, Value};
+
+/// The number of the newest schema this version knows.
+pub(crate) const SCHEMA_VERSION: i64 = 1;
+
+/// How firmly a commit must stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// It survives a power cut.
+    Full,
+    /// It survives the end of every process; a power cut may take it. For heartbeats only.
+    Pulse,
+}
+
+/// One connection to a store.
+pub(crate) trait Driver: Send {
+    /// Begins a transaction that sees one snapshot and writes nothing.
+    fn begin_read(&mut self) -> Result<(), Error>;
+
+    /// Begins a transaction that may write, after waiting at most `patience` for its turn.
+    fn begin_write(&mut self, durability: Durability, patience: Duration) -> Result<(), Error>;
+
+    /// Reads the project's row; in a write, holds it until the end.
+    fn take_project(&mut self, project: &str, hold: bool) -> Result<Option<Row>, Error>;
+
+    /// Runs a statement; says how many rows it changed.
+    fn execute(&mut self, sql: &'static str, params: &[Value]) -> Result<u64, Error>;
+
+    /// Runs a query.
+    fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, Error>;
+
+    /// Ends the transaction and keeps what it wrote. When this returns `Ok`, it is durable.
+    fn commit(&mut self) -> Result<(), Error>;
+
+    /// Ends the transaction and drops what it wrote.
+    fn rollback(&mut self);
+
+    /// The engine's own clock, when it has one that all its clients share.
+    fn server_time(&mut self) -> Result<Option<Time>, Error>;
+
+    /// What the engine itself says about the soundness of its files: nothing when all is well.
+    fn integrity(&mut self) -> Result<Vec<String>, Error>;
+
+    /// The names of tables and their columns, for the test that compares the two schemas.
+    fn columns(&mut self) -> Result<Vec<(String, String)>, Error>;
+
+    /// Prepares a statement without running it.
+    fn prepare(&mut self, sql: &'static str) -> Result<(), Error>;
+
+    /// What it is called: `sqlite` or `postgres`.
+    fn name(&self) -> &'static str;
+}
+
+/// In test builds, ends the process at the n-th step that touches the store, as a crash would.
+#[derive(Debug, Default)]
+pub(crate) struct CrashPoint {
+    pub(crate) remaining: Option<u64>,
+}
+
+impl CrashPoint {
+    pub(crate) fn step(&mut self) {
+        if let Some(remaining) = &mut self.remaining {
+            *remaining = remaining.saturating_sub(1);
+            if *remaining == 0 {
+                std::process::abort();
+            }
+        }
+    }
+}

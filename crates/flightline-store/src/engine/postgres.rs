@@ -1,0 +1,293 @@
+//! PostgreSQL: for fleets that outgrow one machine.
+
+use std::collections::HashMap;
+use std::error::Error as _;
+use std::time::Duration;
+
+use flightline_core::Time;
+use postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+use postgres::{Client, Config, NoTls, Statement};
+
+use super::{Driver, Durability, SCHEMA_VERSION};
+use crate::error::Error;
+use crate::value::{Row, Value};
+
+const MIGRATIONS: [&str; 1] = [include_str!("../schema/postgres/0001_journal.sql")];
+
+const TAKE: &str =
+    "SELECT name, history, rev, created_at, seen_at, awake_since FROM project WHERE id = $1";
+const TAKE_AND_HOLD: &str = "SELECT name, history, rev, created_at, seen_at, awake_since FROM project WHERE id = $1 FOR UPDATE";
+const NOW: &str = "SELECT CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS BIGINT)";
+const COLUMNS: &str = "SELECT CAST(table_name AS TEXT), CAST(column_name AS TEXT) FROM information_schema.columns \
+     WHERE table_schema = current_schema() AND table_name <> 'schema_version' \
+     ORDER BY CAST(table_name AS TEXT) COLLATE \"C\", CAST(column_name AS TEXT) COLLATE \"C\"";
+
+/// Keeps two nodes from preparing the schema at once.
+const SCHEMA_LOCK: &str = "SELECT pg_advisory_xact_lock(5064666954)";
+const SCHEMA_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)";
+const SCHEMA_SEEN: &str =
+    "SELECT to_regclass('schema_version') IS NOT NULL, to_regclass('event') IS NOT NULL";
+const SCHEMA_READ: &str = "SELECT CAST(coalesce(max(version), 0) AS BIGINT) FROM schema_version";
+const SCHEMA_WRITE: &str = "INSERT INTO schema_version (version) VALUES ($1)";
+
+/// One connection to a PostgreSQL store.
+pub(crate) struct Postgres {
+    client: Client,
+    prepared: HashMap<&'static str, Statement>,
+}
+
+/// Opens the store at `url`, creating its schema when `create` says so.
+pub(crate) fn open(url: &str, create: bool, patience: Duration) -> Result<Postgres, Error> {
+    let mut config: Config = url.parse().map_err(|error: postgres::Error| {
+        Error::Location(format!(
+            "the PostgreSQL URL cannot be read: {}",
+            root_cause(&error)
+        ))
+    })?;
+    let millis = patience.as_millis();
+    // A frozen client must not freeze the project, and a frozen server not the client.
+    let limits = format!(
+        "-c idle_in_transaction_session_timeout=15000 -c lock_timeout={millis} -c statement_timeout=60000 \
+         -c default_transaction_isolation=read\\ committed"
+    );
+    let limits = match config.get_options() {
+        Some(own) => format!("{limits} {own}"),
+        None => limits,
+    };
+    config
+        .options(&limits)
+        .application_name("fleet")
+        .connect_timeout(Duration::from_secs(10))
+        .keepalives(true)
+        .keepalives_idle(Duration::from_secs(30));
+    let client = config
+        .connect(NoTls)
+        .map_err(|error| Error::Unreachable(format!("PostgreSQL: {}", root_cause(&error))))?;
+    let mut driver = Postgres {
+        client,
+        prepared: HashMap::new(),
+    };
+    driver.migrate(create)?;
+    Ok(driver)
+}
+
+impl Postgres {
+    fn migrate(&mut self, create: bool) -> Result<(), Error> {
+        let act = "cannot prepare the store's schema";
+        let said = |error: postgres::Error| classify(act, &error);
+        let seen = self.client.query_one(SCHEMA_SEEN, &[]).map_err(said)?;
+        let (versioned, foreign): (bool, bool) = (seen.get(0), seen.get(1));
+        if !versioned && foreign {
+            return Err(Error::NotOurs(
+                "the database (it has a table `event` of somebody else)".to_owned(),
+            ));
+        }
+        if !versioned && !create {
+            return Err(Error::Missing("that PostgreSQL database".to_owned()));
+        }
+        if versioned {
+            let version: i64 = self
+                .client
+                .query_one(SCHEMA_READ, &[])
+                .map_err(said)?
+                .get(0);
+            if version > SCHEMA_VERSION {
+                return Err(Error::Newer {
+                    found: version,
+                    known: SCHEMA_VERSION,
+                });
+            }
+            if version == SCHEMA_VERSION {
+                return Ok(());
+            }
+        }
+        let mut transaction = self.client.transaction().map_err(said)?;
+        transaction.execute(SCHEMA_LOCK, &[]).map_err(said)?;
+        transaction.execute(SCHEMA_TABLE, &[]).map_err(said)?;
+        let version: i64 = transaction
+            .query_one(SCHEMA_READ, &[])
+            .map_err(said)?
+            .get(0);
+        let done = usize::try_from(version).unwrap_or(0);
+        for (number, migration) in (1_i64..).zip(MIGRATIONS).skip(done) {
+            transaction.batch_execute(migration).map_err(said)?;
+            transaction
+                .execute(SCHEMA_WRITE, &[&number])
+                .map_err(said)?;
+        }
+        transaction.commit().map_err(said)
+    }
+
+    fn statement(&mut self, sql: &'static str) -> Result<Statement, Error> {
+        if let Some(statement) = self.prepared.get(sql) {
+            return Ok(statement.clone());
+        }
+        let statement = self
+            .client
+            .prepare(&numbered(sql))
+            .map_err(|error| classify("cannot prepare a statement", &error))?;
+        self.prepared.insert(sql, statement.clone());
+        Ok(statement)
+    }
+}
+
+impl Driver for Postgres {
+    fn begin_read(&mut self) -> Result<(), Error> {
+        self.client
+            .batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            .map_err(|error| classify("cannot read the store", &error))
+    }
+
+    fn begin_write(&mut self, durability: Durability, _patience: Duration) -> Result<(), Error> {
+        let begin = match durability {
+            Durability::Full => "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+            Durability::Pulse => {
+                "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = off"
+            }
+        };
+        self.client
+            .batch_execute(begin)
+            .map_err(|error| classify("cannot write to the store", &error))
+    }
+
+    fn take_project(&mut self, project: &str, hold: bool) -> Result<Option<Row>, Error> {
+        Ok(self
+            .query(
+                if hold { TAKE_AND_HOLD } else { TAKE },
+                &[Value::from(project)],
+            )?
+            .pop())
+    }
+
+    fn execute(&mut self, sql: &'static str, params: &[Value]) -> Result<u64, Error> {
+        let statement = self.statement(sql)?;
+        let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|value| value as _).collect();
+        self.client
+            .execute(&statement, &params)
+            .map_err(|error| classify("cannot write to the store", &error))
+    }
+
+    fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, Error> {
+        let statement = self.statement(sql)?;
+        let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|value| value as _).collect();
+        let rows = self
+            .client
+            .query(&statement, &params)
+            .map_err(|error| classify("cannot read the store", &error))?;
+        rows.iter().map(from_engine).collect()
+    }
+
+    fn commit(&mut self) -> Result<(), Error> {
+        self.client
+            .batch_execute("COMMIT")
+            .map_err(|error| match error.code() {
+                Some(_) => classify("cannot commit to the store", &error),
+                // No answer from the server: the commit may have been made.
+                None => Error::CommitUnknown(root_cause(&error)),
+            })
+    }
+
+    fn rollback(&mut self) {
+        // A broken connection has rolled back already.
+        let _ = self.client.batch_execute("ROLLBACK");
+    }
+
+    fn server_time(&mut self) -> Result<Option<Time>, Error> {
+        match self.query(NOW, &[])?.first() {
+            Some(row) => Ok(Some(Time::from_millis(row.int(0)?))),
+            None => Ok(None),
+        }
+    }
+
+    fn integrity(&mut self) -> Result<Vec<String>, Error> {
+        // The server keeps its own files; what we can check is in `verify`.
+        Ok(Vec::new())
+    }
+
+    fn columns(&mut self) -> Result<Vec<(String, String)>, Error> {
+        self.query(COLUMNS, &[])?
+            .iter()
+            .map(|row| Ok((row.text(0)?, row.text(1)?)))
+            .collect()
+    }
+
+    fn prepare(&mut self, sql: &'static str) -> Result<(), Error> {
+        self.statement(sql).map(drop)
+    }
+
+    fn name(&self) -> &'static str {
+        "postgres"
+    }
+}
+
+/// `?1` is how both engines' statements are written; PostgreSQL reads `$1`.
+fn numbered(sql: &str) -> String {
+    sql.replace('?', "$")
+}
+
+fn from_engine(row: &postgres::Row) -> Result<Row, Error> {
+    let act = "cannot read the store";
+    let values = row.columns().iter().enumerate().map(|(at, column)| {
+        let value = match *column.type_() {
+            Type::INT8 => row.try_get::<_, Option<i64>>(at).map(Value::from),
+            Type::INT4 => row
+                .try_get::<_, Option<i32>>(at)
+                .map(|value| value.map(i64::from).into()),
+            Type::BOOL => row
+                .try_get::<_, Option<bool>>(at)
+                .map(|value| value.map(i64::from).into()),
+            _ => row.try_get::<_, Option<String>>(at).map(Value::from),
+        };
+        value.map_err(|error| classify(act, &error))
+    });
+    values.collect::<Result<Vec<_>, _>>().map(Row)
+}
+
+impl ToSql for Value {
+    fn to_sql(
+        &self,
+        wanted: &Type,
+        out: &mut postgres::types::private::BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        match self {
+            Self::Null => Ok(IsNull::Yes),
+            Self::Int(value) if *wanted == Type::INT4 => i32::try_from(*value)?.to_sql(wanted, out),
+            Self::Int(value) => value.to_sql(wanted, out),
+            Self::Text(value) => value.to_sql(wanted, out),
+        }
+    }
+
+    fn accepts(wanted: &Type) -> bool {
+        matches!(
+            *wanted,
+            Type::INT8 | Type::INT4 | Type::TEXT | Type::VARCHAR
+        )
+    }
+
+    to_sql_checked!();
+}
+
+fn classify(act: &'static str, error: &postgres::Error) -> Error {
+    let cause = root_cause(error);
+    match error.code().map(postgres::error::SqlState::code) {
+        Some("40001" | "40P01") => Error::Collision(cause),
+        Some("55P03" | "57014") => {
+            Error::Busy("another node has been writing to this project for too long".to_owned())
+        }
+        Some("53100") => Error::Full(cause),
+        Some("25006" | "42501") => Error::ReadOnly(cause),
+        Some("57P01" | "57P02" | "57P03" | "57P05" | "53300") => Error::Unreachable(cause),
+        Some(_) => Error::Engine { act, cause },
+        None if error.is_closed() => Error::Unreachable(cause),
+        None => Error::Unreachable(cause),
+    }
+}
+
+fn root_cause(error: &postgres::Error) -> String {
+    if let Some(said) = error.as_db_error() {
+        return said.message().to_owned();
+    }
+    error
+        .source()
+        .map_or_else(|| error.to_string(), ToString::to_string)
+}

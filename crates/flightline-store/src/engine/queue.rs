@@ -1,0 +1,109 @@
+//! The queue of writers: processes that want to write to one SQLite store wait here in turn.
+//!
+//! SQLite's own retry is unfair: under load a process may starve for seconds. The kernel's file lock
+//! serves in order. It is for fairness only; SQLite's lock is what keeps writers apart.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use crate::error::Error;
+
+/// A place to wait for one's turn.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    path: PathBuf,
+    /// What the holder says of itself, for those who wait in vain.
+    purpose: String,
+}
+
+/// One's turn. Ends when dropped, or when the process does.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    _file: File,
+}
+
+impl Queue {
+    pub(crate) fn new(path: PathBuf, purpose: &str) -> Self {
+        Self {
+            path,
+            purpose: purpose.to_owned(),
+        }
+    }
+
+    /// Waits for one's turn, at most `patience`.
+    pub(crate) fn wait(&self, patience: Duration) -> Result<Turn, Error> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags(nofollow())
+            .open(&self.path)
+            .map_err(|error| cannot(&self.path, &error))?;
+        let mut file = match file.try_lock() {
+            Ok(()) => file,
+            Err(TryLockError::WouldBlock) => self.block(file, patience)?,
+            Err(TryLockError::Error(error)) => return Err(cannot(&self.path, &error)),
+        };
+        // Only a courtesy to those who wait in vain: if it cannot be written, the turn stands.
+        let _ = file
+            .set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| writeln!(file, "{} {}", std::process::id(), self.purpose));
+        Ok(Turn { _file: file })
+    }
+
+    fn block(&self, file: File, patience: Duration) -> Result<File, Error> {
+        let (send, receive) = mpsc::channel();
+        // A blocked lock cannot be called off, so another thread waits for it. If nobody wants the
+        // turn any more when it comes, the send fails and drops the file, which passes the turn on.
+        std::thread::spawn(move || {
+            let turn = file.lock().map(|()| file);
+            let _ = send.send(turn);
+        });
+        match receive.recv_timeout(patience) {
+            Ok(Ok(file)) => Ok(file),
+            Ok(Err(error)) => Err(cannot(&self.path, &error)),
+            Err(_) => Err(Error::Busy(format!(
+                "{} has been writing for longer than {}s",
+                self.holder(),
+                patience.as_secs_f32()
+            ))),
+        }
+    }
+
+    fn holder(&self) -> String {
+        let mut text = String::new();
+        let read = OpenOptions::new()
+            .read(true)
+            .custom_flags(nofollow())
+            .open(&self.path)
+            .and_then(|file| file.take(200).read_to_string(&mut text));
+        match (read, text.trim().split_once(' ')) {
+            (Ok(_), Some((pid, purpose))) => format!("process {pid} (`fleet {purpose}`)"),
+            _ => "another process".to_owned(),
+        }
+    }
+}
+
+fn nofollow() -> i32 {
+    i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0)
+}
+
+fn cannot(path: &Path, error: &std::io::Error) -> Error {
+    match error.kind() {
+        std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+            Error::ReadOnly(format!("{}: {error}", path.display()))
+        }
+        std::io::ErrorKind::StorageFull => Error::Full(format!("{}: {error}", path.display())),
+        _ => Error::Engine {
+            act: "cannot queue for the store",
+            cause: format!("{}: {error}", path.display()),
+        },
+    }
+}

@@ -1,0 +1,409 @@
+//! SQLite: the embedded default.
+
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use flightline_core::Time;
+use rusqlite::config::DbConfig;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql};
+
+use super::queue::{Queue, Turn};
+use super::{CrashPoint, Driver, Durability, SCHEMA_VERSION};
+use crate::error::Error;
+use crate::value::{Row, Value};
+
+/// The file that holds the store.
+pub(crate) const FILE: &str = "flightline.db";
+/// The file on which writers queue.
+pub(crate) const QUEUE: &str = "queue.lock";
+
+/// `FLTL`: says that a SQLite file is ours.
+const APPLICATION_ID: i64 = 0x464C_544C;
+
+const MIGRATIONS: [&str; 1] = [include_str!("../schema/sqlite/0001_journal.sql")];
+
+const TAKE: &str =
+    "SELECT name, history, rev, created_at, seen_at, awake_since FROM project WHERE id = ?1";
+const COLUMNS: &str = "SELECT m.name, c.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c \
+     WHERE m.type IN ('table', 'view') AND m.name NOT LIKE 'sqlite_%' ORDER BY m.name, c.name";
+
+/// How a driver is opened.
+pub(crate) struct Options {
+    pub(crate) purpose: String,
+    pub(crate) crash: CrashPoint,
+}
+
+/// One connection to a SQLite store.
+pub(crate) struct Sqlite {
+    connection: Connection,
+    queue: Queue,
+    turn: Option<Turn>,
+    durability: Durability,
+    broken: bool,
+    crash: CrashPoint,
+}
+
+/// Opens the store in `folder`, creating it when `create` says so. Returns what was repaired on the way.
+pub(crate) fn open(
+    folder: &Path,
+    create: bool,
+    options: Options,
+) -> Result<(Sqlite, Vec<String>), Error> {
+    let file = folder.join(FILE);
+    let mut repaired = Vec::new();
+    if create {
+        create_private(folder, &file)?;
+    }
+    // Looked at, never opened: closing any descriptor of the database would drop SQLite's own locks
+    // for the whole process.
+    let Ok(seen) = fs::symlink_metadata(&file) else {
+        return Err(Error::Missing(folder.display().to_string()));
+    };
+    if !seen.file_type().is_file() {
+        return Err(Error::NotOurs(file.display().to_string()));
+    }
+    refuse_network(folder)?;
+    repair_mode(folder, 0o700, &mut repaired);
+    for name in [
+        FILE.to_owned(),
+        format!("{FILE}-wal"),
+        format!("{FILE}-shm"),
+        QUEUE.to_owned(),
+    ] {
+        repair_mode(&folder.join(name), 0o600, &mut repaired);
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    // A symbolic link on the way to the folder is the user's business; one in its place is not.
+    let real = folder
+        .canonicalize()
+        .map_err(|error| io("cannot open the store", &error))?
+        .join(FILE);
+    let connection = Connection::open_with_flags(&real, flags)
+        .map_err(|error| classify("cannot open the store", &error))?;
+    let mut driver = Sqlite {
+        connection,
+        queue: Queue::new(folder.join(QUEUE), &options.purpose),
+        turn: None,
+        durability: Durability::Full,
+        broken: false,
+        crash: options.crash,
+    };
+    driver.prepare_connection(&file, seen.len() == 0)?;
+    Ok((driver, repaired))
+}
+
+impl Sqlite {
+    fn prepare_connection(&mut self, file: &Path, empty: bool) -> Result<(), Error> {
+        let act = "cannot open the store";
+        let said = |error: &rusqlite::Error| match error.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => Error::NotOurs(file.display().to_string()),
+            _ => classify(act, error),
+        };
+        self.connection
+            .busy_timeout(Duration::from_secs(5))
+            .map_err(|error| said(&error))?;
+        let pragma = |name: &str| {
+            self.connection
+                .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
+        };
+        let ours = pragma("application_id").map_err(|error| said(&error))?;
+        let version = pragma("user_version").map_err(|error| said(&error))?;
+        if ours != APPLICATION_ID && !(empty && ours == 0) {
+            return Err(Error::NotOurs(file.display().to_string()));
+        }
+        if version > SCHEMA_VERSION {
+            return Err(Error::Newer {
+                found: version,
+                known: SCHEMA_VERSION,
+            });
+        }
+        self.connection
+            .execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF; PRAGMA cache_size = -8000;")
+            .map_err(|error| said(&error))?;
+        // The checkpoint on the last close would cost every command 14 ms; autocheckpoint bounds the log.
+        self.connection
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+            .map_err(|error| said(&error))?;
+        self.connection.set_prepared_statement_cache_capacity(64);
+        if version < SCHEMA_VERSION {
+            self.migrate()?;
+        }
+        Ok(())
+    }
+
+    fn migrate(&mut self) -> Result<(), Error> {
+        let act = "cannot prepare the store's schema";
+        let said = |error: rusqlite::Error| classify(act, &error);
+        self.turn = Some(self.queue.wait(Duration::from_secs(10))?);
+        self.connection
+            .pragma_update(None, "journal_mode", "WAL")
+            .map_err(said)?;
+        let transaction = self
+            .connection
+            .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
+            .map_err(said)?;
+        // Somebody may have been faster while we waited.
+        let version: i64 = transaction
+            .pragma_query_value(None, "user_version", |row| row.get(0))
+            .map_err(said)?;
+        let done = usize::try_from(version).unwrap_or(0);
+        for migration in MIGRATIONS.iter().skip(done) {
+            transaction.execute_batch(migration).map_err(said)?;
+        }
+        transaction
+            .pragma_update(None, "application_id", APPLICATION_ID)
+            .map_err(said)?;
+        transaction
+            .pragma_update(None, "user_version", SCHEMA_VERSION)
+            .map_err(said)?;
+        transaction.commit().map_err(said)?;
+        self.turn = None;
+        Ok(())
+    }
+
+    /// Folds the log into the file, so that the file alone is the whole store.
+    pub(crate) fn seal(self) -> Result<(), Error> {
+        self.connection
+            .pragma_update(None, "journal_mode", "DELETE")
+            .map_err(|error| classify("cannot finish the copy", &error))
+    }
+
+    fn batch(&mut self, act: &'static str, sql: &str) -> Result<(), Error> {
+        self.crash.step();
+        self.connection
+            .execute_batch(sql)
+            .map_err(|error| classify(act, &error))
+    }
+}
+
+impl Driver for Sqlite {
+    fn begin_read(&mut self) -> Result<(), Error> {
+        self.batch("cannot read the store", "BEGIN DEFERRED")
+    }
+
+    fn begin_write(&mut self, durability: Durability, patience: Duration) -> Result<(), Error> {
+        if self.broken {
+            return Err(Error::Broken);
+        }
+        self.turn = Some(self.queue.wait(patience)?);
+        if durability != self.durability {
+            self.batch(
+                "cannot write to the store",
+                match durability {
+                    Durability::Full => "PRAGMA synchronous = FULL",
+                    Durability::Pulse => "PRAGMA synchronous = NORMAL",
+                },
+            )?;
+            self.durability = durability;
+        }
+        let begun = self.batch("cannot write to the store", "BEGIN IMMEDIATE");
+        if begun.is_err() {
+            self.turn = None;
+        }
+        begun
+    }
+
+    fn take_project(&mut self, project: &str, _hold: bool) -> Result<Option<Row>, Error> {
+        Ok(self.query(TAKE, &[Value::from(project)])?.pop())
+    }
+
+    fn execute(&mut self, sql: &'static str, params: &[Value]) -> Result<u64, Error> {
+        self.crash.step();
+        let said = |error: rusqlite::Error| classify("cannot write to the store", &error);
+        let mut statement = self.connection.prepare_cached(sql).map_err(said)?;
+        let changed = statement
+            .execute(rusqlite::params_from_iter(params))
+            .map_err(said)?;
+        Ok(changed as u64)
+    }
+
+    fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, Error> {
+        let said = |error: rusqlite::Error| classify("cannot read the store", &error);
+        let mut statement = self.connection.prepare_cached(sql).map_err(said)?;
+        let width = statement.column_count();
+        let rows = statement
+            .query_map(rusqlite::params_from_iter(params), |row| {
+                (0..width)
+                    .map(|at| row.get_ref(at).map(from_engine))
+                    .collect::<Result<Vec<_>, _>>()
+            })
+            .map_err(said)?;
+        rows.map(|row| row.map(Row).map_err(said)).collect()
+    }
+
+    fn commit(&mut self) -> Result<(), Error> {
+        let committed = self.batch("cannot commit to the store", "COMMIT");
+        if committed.is_err() {
+            // After a failed fsync nobody knows what the disk holds, and a later one may lie.
+            self.broken = matches!(committed, Err(Error::Engine { .. }));
+            self.rollback();
+        }
+        self.crash.step();
+        self.turn = None;
+        committed
+    }
+
+    fn rollback(&mut self) {
+        if !self.connection.is_autocommit() {
+            // What cannot be rolled back is rolled back when the connection closes.
+            let _ = self.connection.execute_batch("ROLLBACK");
+        }
+        self.turn = None;
+    }
+
+    fn server_time(&mut self) -> Result<Option<Time>, Error> {
+        Ok(None)
+    }
+
+    fn integrity(&mut self) -> Result<Vec<String>, Error> {
+        let rows = self.query("PRAGMA integrity_check(20)", &[])?;
+        let said: Result<Vec<String>, Error> = rows.iter().map(|row| row.text(0)).collect();
+        Ok(said?.into_iter().filter(|line| line != "ok").collect())
+    }
+
+    fn columns(&mut self) -> Result<Vec<(String, String)>, Error> {
+        self.query(COLUMNS, &[])?
+            .iter()
+            .map(|row| Ok((row.text(0)?, row.text(1)?)))
+            .collect()
+    }
+
+    fn prepare(&mut self, sql: &'static str) -> Result<(), Error> {
+        self.connection
+            .prepare_cached(sql)
+            .map(drop)
+            .map_err(|error| classify("cannot prepare a statement", &error))
+    }
+
+    fn name(&self) -> &'static str {
+        "sqlite"
+    }
+}
+
+impl ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Int(value) => ValueRef::Integer(*value),
+            Self::Text(value) => ValueRef::Text(value.as_bytes()),
+        }))
+    }
+}
+
+fn from_engine(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(value) => Value::Int(value),
+        ValueRef::Text(bytes) => Value::Text(String::from_utf8_lossy(bytes).into_owned()),
+        // Our tables are strict and hold neither; shown as text, they fail their checksum.
+        ValueRef::Real(value) => Value::Text(value.to_string()),
+        ValueRef::Blob(bytes) => Value::Text(String::from_utf8_lossy(bytes).into_owned()),
+    }
+}
+
+fn create_private(folder: &Path, file: &Path) -> Result<(), Error> {
+    let cannot = |error: &std::io::Error| io("cannot create the store", error);
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .map_err(|error| cannot(&error))?;
+    let created = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(file);
+    match created {
+        Ok(_) => Ok(()),
+        // It is there already, and was not opened: `create_new` fails before that.
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(cannot(&error)),
+    }
+}
+
+fn repair_mode(path: &Path, mode: u32, repaired: &mut Vec<String>) {
+    let Ok(seen) = fs::symlink_metadata(path) else {
+        return;
+    };
+    let found = seen.mode() & 0o777;
+    if seen.file_type().is_symlink() || found & !mode & 0o777 == 0 {
+        return;
+    }
+    let name = path
+        .file_name()
+        .map_or_else(|| path.to_path_buf(), PathBuf::from);
+    repaired.push(
+        match fs::set_permissions(path, fs::Permissions::from_mode(mode)) {
+            Ok(()) => format!(
+                "`{}` was open to others (mode {found:o}); made it {mode:o}",
+                name.display()
+            ),
+            Err(error) => format!(
+                "`{}` is open to others (mode {found:o}) and cannot be changed: {error}",
+                name.display()
+            ),
+        },
+    );
+}
+
+/// SQLite's locks do not hold over a network.
+fn refuse_network(folder: &Path) -> Result<(), Error> {
+    const NETWORK: [(i64, &str); 6] = [
+        (0x6969, "NFS"),
+        (0x517B, "SMB"),
+        (0xFE53_4D42, "SMB2"),
+        (0xFF53_4D42, "CIFS"),
+        (0x5346_414F, "AFS"),
+        (0x0102_1997, "9P"),
+    ];
+    let Ok(statistics) = rustix::fs::statfs(folder) else {
+        return Ok(());
+    };
+    #[expect(
+        clippy::cast_possible_wrap,
+        clippy::unnecessary_cast,
+        reason = "its type differs between platforms"
+    )]
+    let kind = statistics.f_type as i64;
+    match NETWORK.iter().find(|(magic, _)| *magic == kind) {
+        None => Ok(()),
+        Some((_, name)) => Err(Error::Location(format!(
+            "{} is on a network file system ({name}), where SQLite's locks do not hold: use `--location postgres://…`",
+            folder.display()
+        ))),
+    }
+}
+
+fn io(act: &'static str, error: &std::io::Error) -> Error {
+    match error.kind() {
+        std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+            Error::ReadOnly(error.to_string())
+        }
+        std::io::ErrorKind::StorageFull => Error::Full(error.to_string()),
+        _ => Error::Engine {
+            act,
+            cause: error.to_string(),
+        },
+    }
+}
+
+fn classify(act: &'static str, error: &rusqlite::Error) -> Error {
+    let cause = error.to_string();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            Error::Busy("another program holds the database".to_owned())
+        }
+        Some(ErrorCode::DiskFull) => Error::Full(cause),
+        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+            Error::ReadOnly(cause)
+        }
+        Some(ErrorCode::DatabaseCorrupt) => Error::Corrupt(cause),
+        Some(ErrorCode::NotADatabase) => Error::NotOurs("the file".to_owned()),
+        _ => Error::Engine { act, cause },
+    }
+}

@@ -1,0 +1,118 @@
+//! What can go wrong with a store, sorted by what its caller can do about it.
+
+use flightline_core::{Code, Refusal};
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no store there.
+    #[error("there is no store at {0}")]
+    Missing(String),
+    /// The project is not in the store.
+    #[error("the project {0} is not in this store")]
+    UnknownProject(String),
+    /// Somebody else is writing, and did not finish in time.
+    #[error("the store is busy: {0}")]
+    Busy(String),
+    /// The transaction collided with another and may be run again. Callers never see it.
+    #[error("the transaction collided with another: {0}")]
+    Collision(String),
+    /// The disk is full.
+    #[error("the disk is full: {0}")]
+    Full(String),
+    /// The folder or file cannot be written.
+    #[error("cannot write to the store: {0}")]
+    ReadOnly(String),
+    /// It was written by a newer version.
+    #[error(
+        "the store has schema version {found}, and this version of `fleet` knows {known} at most"
+    )]
+    Newer {
+        /// Its version.
+        found: i64,
+        /// Ours.
+        known: i64,
+    },
+    /// It is something else.
+    #[error("{0} is not a Flightline store")]
+    NotOurs(String),
+    /// It fails its checks.
+    #[error("the store is damaged: {0}")]
+    Corrupt(String),
+    /// A value in the journal was thinned away.
+    #[error("the value of {subject} at revision {rev} has been thinned away")]
+    Thinned {
+        /// The subject.
+        subject: String,
+        /// The revision asked for.
+        rev: u64,
+    },
+    /// The connection broke while the commit was under way.
+    #[error("the connection broke during the commit, and it is not known whether it was made: {0}")]
+    CommitUnknown(String),
+    /// The engine cannot be reached.
+    #[error("the store cannot be reached: {0}")]
+    Unreachable(String),
+    /// A document is larger than its kind allows.
+    #[error("the {kind} would take {size} bytes, and at most {max} are allowed")]
+    TooLarge {
+        /// The kind of thing.
+        kind: &'static str,
+        /// Its size.
+        size: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// An earlier write of this process failed to reach the disk; nothing more is acknowledged.
+    #[error("an earlier write of this process did not reach the disk, so nothing more is written")]
+    Broken,
+    /// The location makes no sense or is not allowed.
+    #[error("{0}")]
+    Location(String),
+    /// Anything else the engine or the file system said.
+    #[error("{act}: {cause}")]
+    Engine {
+        /// What was being done.
+        act: &'static str,
+        /// What was said.
+        cause: String,
+    },
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        let message = error.to_string();
+        match error {
+            Error::Missing(_) | Error::UnknownProject(_) => {
+                Self::new(Code::NoProject, message).hint("create it with `fleet init`")
+            }
+            Error::Busy(_) | Error::Collision(_) => Self::new(Code::Unavailable, message)
+                .hint("nothing was written; run the command again"),
+            Error::Full(_) => Self::new(Code::Unavailable, message)
+                .hint("nothing was written; make room and run the command again"),
+            Error::ReadOnly(_) => Self::new(Code::Unavailable, message)
+                .hint("nothing was written; check the owner and the mode of `.flightline/`"),
+            Error::Newer { .. } => {
+                Self::new(Code::NewerStore, message).hint("upgrade `fleet` on this machine")
+            }
+            Error::NotOurs(_) => Self::new(Code::NotOurStore, message)
+                .hint("point `--location` somewhere else, or move that file away"),
+            Error::Corrupt(_) => {
+                Self::new(Code::Integrity, message).hint("look closer with `fleet doctor`")
+            }
+            Error::Thinned { .. } => Self::new(Code::HistoryThinned, message),
+            Error::CommitUnknown(_) => Self::new(Code::CommitUnknown, message).hint(
+                "run it again with the same `--idempotency-key`, or look first with `fleet log`",
+            ),
+            Error::Unreachable(_) => {
+                Self::new(Code::Unavailable, message).hint("nothing was written; try again later")
+            }
+            Error::TooLarge { .. } => Self::new(Code::TooLong, message)
+                .hint("put the long version into a file and name the file"),
+            Error::Broken => Self::new(Code::Unavailable, message)
+                .hint("check the disk, then run the command again"),
+            Error::Location(_) => Self::invalid(message),
+            Error::Engine { .. } => Self::new(Code::Failed, message),
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Where Flightline keeps its state.
+//!
+//! A store is a journal of events and the last value of each subject, on SQLite or PostgreSQL. One
+//! SQL text serves both engines; what differs between them is in two small drivers. This is the
+//! only crate with SQL in it: nobody else can name a column.
+
+pub mod clock;
+mod copy;
+mod engine;
+mod error;
+mod location;
+mod store;
+mod table;
+mod tx;
+mod value;
+pub mod verify;
+
+pub use copy::Copied;
+pub use error::Error;
+pub use location::Location;
+pub use store::{AsStoreError, OpenOptions, Store};
+pub use table::event::{EventFilter, StoredEvent};
+pub use table::pulse::Pulse;
+pub use table::subject::{Find, SubjectRow};
+pub use tx::{Actor, Past, Tx};
+
+/// Every SQL statement of the store, for the test that prepares them all on both engines.
+#[must_use]
+pub fn statements() -> Vec<&'static str> {
+    table::all_statements()
+}
+
+/// The number of the newest schema this version knows.
+pub const SCHEMA_VERSION: i64 = engine::SCHEMA_VERSION;

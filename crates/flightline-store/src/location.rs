@@ -1,0 +1,43 @@
+//! Where a store is: a folder for SQLite, or a PostgreSQL URL.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use flightline_core::redact::redact;
+
+/// Where a store is.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Location {
+    /// A folder that holds a SQLite store.
+    Folder(PathBuf),
+    /// A PostgreSQL server.
+    Postgres(String),
+}
+
+impl Location {
+    /// Reads `postgres://…` as a server and anything else as a folder.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+            Self::Postgres(text.to_owned())
+        } else {
+            Self::Folder(PathBuf::from(text))
+        }
+    }
+}
+
+// The URL may hold a password: it is never printed whole.
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Folder(path) => write!(f, "{}", path.display()),
+            Self::Postgres(url) => f.write_str(&redact(url)),
+        }
+    }
+}
+
+impl fmt::Debug for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

@@ -1,0 +1,358 @@
+//! The store: opens an engine, and runs closures in transactions.
+
+use std::time::Duration;
+
+use flightline_core::Time;
+
+use crate::clock::{Clock, Ids};
+use crate::engine::{CrashPoint, Driver, Durability, postgres, sqlite};
+use crate::error::Error;
+use crate::location::Location;
+use crate::table::project::Project;
+use crate::table::{event, project, pulse};
+use crate::tx::{Actor, Tx};
+
+/// How often a write that collided with another is run again.
+const ATTEMPTS: u32 = 8;
+
+/// How a store is opened.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// Where the time comes from.
+    pub clock: Clock,
+    /// Where new ids come from.
+    pub ids: Ids,
+    /// How long to wait for one's turn to write.
+    pub patience: Duration,
+    /// What this process is doing, for others who wait for it.
+    pub purpose: String,
+    /// When nobody wrote for this long, silence before that proves nothing.
+    pub downtime_ms: u64,
+    /// Run every write twice, the first time rolled back: a closure that touches anything but its
+    /// transaction shows.
+    pub rehearse: bool,
+    /// End the process at the n-th step that touches the store.
+    pub crash_at: Option<u64>,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            clock: Clock::default(),
+            ids: Ids::default(),
+            patience: Duration::from_secs(10),
+            purpose: "unknown".to_owned(),
+            downtime_ms: flightline_core::policy::Policy::default().downtime_ms,
+            rehearse: false,
+            crash_at: None,
+        }
+    }
+}
+
+/// A project's store, through one connection.
+pub struct Store {
+    driver: Box<dyn Driver>,
+    project: String,
+    options: OpenOptions,
+    repaired: Vec<String>,
+}
+
+impl Store {
+    /// Opens a store that exists.
+    ///
+    /// # Errors
+    /// When there is none, it is not ours, from a newer version, or cannot be reached.
+    pub fn open(location: &Location, project: &str, options: OpenOptions) -> Result<Self, Error> {
+        Self::connect(location, project, options, false)
+    }
+
+    /// Creates the store where it is missing, and the project in it. Harmless when both exist.
+    ///
+    /// # Errors
+    /// When it cannot be created, or what is there is not ours.
+    pub fn create(
+        location: &Location,
+        id: &str,
+        name: &str,
+        options: OpenOptions,
+    ) -> Result<Self, Error> {
+        let mut store = Self::connect(location, id, options, true)?;
+        let (now, history) = (store.now()?, store.options.ids.next().to_string());
+        store
+            .driver
+            .begin_write(Durability::Full, store.options.patience)?;
+        match project::insert(store.driver.as_mut(), id, name, &history, now) {
+            Ok(()) => store.driver.commit()?,
+            Err(error) => {
+                store.driver.rollback();
+                return Err(error);
+            }
+        }
+        Ok(store)
+    }
+
+    fn connect(
+        location: &Location,
+        project: &str,
+        options: OpenOptions,
+        create: bool,
+    ) -> Result<Self, Error> {
+        let (driver, repaired): (Box<dyn Driver>, Vec<String>) = match location {
+            Location::Folder(folder) => {
+                let crash = CrashPoint {
+                    remaining: options.crash_at,
+                };
+                let (driver, repaired) = sqlite::open(
+                    folder,
+                    create,
+                    sqlite::Options {
+                        purpose: options.purpose.clone(),
+                        crash,
+                    },
+                )?;
+                (Box::new(driver), repaired)
+            }
+            Location::Postgres(url) => (
+                Box::new(postgres::open(url, create, options.patience)?),
+                Vec::new(),
+            ),
+        };
+        Ok(Self {
+            driver,
+            project: project.to_owned(),
+            options,
+            repaired,
+        })
+    }
+
+    /// What was found wrong with the files' modes on opening, and repaired.
+    #[must_use]
+    pub fn repaired(&self) -> &[String] {
+        &self.repaired
+    }
+
+    /// `sqlite` or `postgres`.
+    #[must_use]
+    pub fn engine(&self) -> &'static str {
+        self.driver.name()
+    }
+
+    /// The id of the project.
+    #[must_use]
+    pub fn project(&self) -> &str {
+        &self.project
+    }
+
+    /// The projects in this store.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn projects(&mut self) -> Result<Vec<String>, Error> {
+        project::list(self.driver.as_mut())
+    }
+
+    /// The store's own time.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn now(&mut self) -> Result<Time, Error> {
+        match &self.options.clock {
+            Clock::System => Ok(self
+                .driver
+                .server_time()?
+                .unwrap_or_else(|| Clock::System.now())),
+            fixed @ Clock::Fixed(_) => Ok(fixed.now()),
+        }
+    }
+
+    /// Runs `f` on one snapshot of the store.
+    ///
+    /// # Errors
+    /// What `f` returns, or when the store fails.
+    pub fn read<T, E: From<Error>>(
+        &mut self,
+        f: impl FnOnce(&mut Tx<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.driver.begin_read()?;
+        let result = self
+            .transaction(false)
+            .map_err(E::from)
+            .and_then(|mut tx| f(&mut tx));
+        self.driver.rollback();
+        result
+    }
+
+    /// Runs `f` and commits what it wrote. When this returns `Ok`, what was written is durable and has
+    /// been read back; when it returns `Err`, nothing was written, unless the error is
+    /// [`Error::CommitUnknown`]. `f` may run more than once.
+    ///
+    /// # Errors
+    /// What `f` returns, or when the store fails.
+    pub fn write<T, E: From<Error>>(
+        &mut self,
+        mut f: impl FnMut(&mut Tx<'_>) -> Result<T, E>,
+    ) -> Result<T, E>
+    where
+        E: AsStoreError,
+    {
+        if self.options.rehearse {
+            // A refusal shows in the real run; a rehearsal only has to leave no trace.
+            let _ = self.attempt(Durability::Full, Ending::RollBack, &mut f);
+        }
+        for _ in 1..ATTEMPTS {
+            match self.attempt(Durability::Full, Ending::Commit, &mut f) {
+                Err(error) if matches!(error.as_store_error(), Some(Error::Collision(_))) => {}
+                result => return result,
+            }
+        }
+        self.attempt(Durability::Full, Ending::Commit, &mut f)
+    }
+
+    /// Runs `f`, which notes signs of life and nothing else. What it wrote survives every process, but
+    /// a power cut may take it.
+    ///
+    /// # Errors
+    /// What `f` returns, or when the store fails.
+    pub fn pulse<T, E: From<Error>>(
+        &mut self,
+        mut f: impl FnMut(&mut Tx<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.attempt(Durability::Pulse, Ending::Commit, &mut f)
+    }
+
+    fn attempt<T, E: From<Error>>(
+        &mut self,
+        durability: Durability,
+        ending: Ending,
+        f: &mut impl FnMut(&mut Tx<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.driver.begin_write(durability, self.options.patience)?;
+        let ran = self.run(durability, f);
+        match (ran, ending) {
+            (Ok(written), Ending::Commit) => {
+                self.driver.commit()?;
+                self.read_back(&written)?;
+                Ok(written.outcome)
+            }
+            (Ok(written), Ending::RollBack) => {
+                self.driver.rollback();
+                Ok(written.outcome)
+            }
+            (Err(error), _) => {
+                self.driver.rollback();
+                Err(error)
+            }
+        }
+    }
+
+    fn run<T, E: From<Error>>(
+        &mut self,
+        durability: Durability,
+        f: &mut impl FnMut(&mut Tx<'_>) -> Result<T, E>,
+    ) -> Result<Written<T>, E> {
+        let mut tx = self.transaction(durability == Durability::Full)?;
+        let outcome = f(&mut tx)?;
+        let (step, project) = (tx.step, tx.project);
+        let rev = project.rev;
+        if durability == Durability::Full {
+            project::advance(self.driver.as_mut(), &project)?;
+        }
+        Ok(Written { outcome, step, rev })
+    }
+
+    /// Reads what a commit claims to have written, before anybody is told.
+    fn read_back<T>(&mut self, written: &Written<T>) -> Result<(), Error> {
+        let events = (written.rev + 1).saturating_sub(written.step);
+        if events == 0 {
+            return Ok(());
+        }
+        let found = event::of_step(self.driver.as_mut(), &self.project, written.step)?;
+        if found == (events, Some(written.rev)) {
+            Ok(())
+        } else {
+            Err(Error::Corrupt(
+                "what was written cannot be read back".to_owned(),
+            ))
+        }
+    }
+
+    pub(crate) fn transaction(&mut self, hold: bool) -> Result<Tx<'_>, Error> {
+        let row = self.driver.take_project(&self.project, hold)?;
+        let row = row.ok_or_else(|| Error::UnknownProject(self.project.clone()))?;
+        let mut project = Project::from_row(&self.project, &row)?;
+        let now = self.now()?;
+        if hold {
+            self.notice_downtime(&mut project, now)?;
+        }
+        Ok(Tx {
+            step: project.rev + 1,
+            driver: self.driver.as_mut(),
+            project,
+            ids: self.options.ids.clone(),
+            now,
+            actor: Actor::flightline(),
+        })
+    }
+
+    /// After a pause of all writing, or a clock that jumped, silence before this moment proves nothing.
+    fn notice_downtime(&mut self, project: &mut Project, now: Time) -> Result<(), Error> {
+        let downtime = self.options.downtime_ms;
+        let paused = |seen: Time| now.since(seen) > downtime || seen.since(now) > downtime;
+        if paused(project.seen_at) {
+            let newest = pulse::newest(self.driver.as_mut(), &project.id)?;
+            if newest.is_none_or(paused) {
+                project.awake_since = now;
+            }
+        }
+        project.seen_at = now;
+        Ok(())
+    }
+
+    pub(crate) fn patience(&self) -> Duration {
+        self.options.patience
+    }
+
+    pub(crate) fn driver(&mut self) -> &mut dyn Driver {
+        self.driver.as_mut()
+    }
+
+    /// Prepares a statement without running it.
+    ///
+    /// # Errors
+    /// When the engine does not take it.
+    pub fn prepare(&mut self, sql: &'static str) -> Result<(), Error> {
+        self.driver.prepare(sql)
+    }
+
+    /// Tables with their columns, for the test that compares the schemas of the engines.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn columns(&mut self) -> Result<Vec<(String, String)>, Error> {
+        self.driver.columns()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Ending {
+    Commit,
+    RollBack,
+}
+
+struct Written<T> {
+    outcome: T,
+    step: u64,
+    rev: u64,
+}
+
+/// An error that may be the store's: a write runs again when it says so.
+pub trait AsStoreError {
+    /// The store's error, when it is one.
+    fn as_store_error(&self) -> Option<&Error>;
+}
+
+impl AsStoreError for Error {
+    fn as_store_error(&self) -> Option<&Error> {
+        Some(self)
+    }
+}

@@ -1,0 +1,31 @@
+//! The tables: SQL text, and rows to types and back.
+
+pub(crate) mod event;
+pub(crate) mod project;
+pub(crate) mod pulse;
+pub(crate) mod request;
+pub(crate) mod subject;
+
+/// Names SQL statements, and lists them, so that a test can prepare every one on both engines.
+macro_rules! statements {
+    ($($name:ident = $sql:expr;)*) => {
+        $(const $name: &str = $sql;)*
+        /// Every statement of this table.
+        pub(crate) const STATEMENTS: &[&str] = &[$($name),*];
+    };
+}
+pub(crate) use statements;
+
+/// Every statement of every table.
+pub(crate) fn all_statements() -> Vec<&'static str> {
+    [
+        event::STATEMENTS,
+        project::STATEMENTS,
+        pulse::STATEMENTS,
+        request::STATEMENTS,
+        subject::STATEMENTS,
+        crate::copy::STATEMENTS,
+        crate::verify::STATEMENTS,
+    ]
+    .concat()
+}

@@ -1,0 +1,258 @@
+//! The journal.
+
+use flightline_core::event::{Change, Event};
+use flightline_core::{Kind, MissionId, Time};
+use serde_json::Value as Json;
+
+use super::statements;
+use crate::engine::Driver;
+use crate::error::Error;
+use crate::value::{Row, params};
+
+statements! {
+    INSERT = "INSERT INTO event (project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha) \
+              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+    AFTER = "SELECT rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change FROM event \
+             WHERE project = ?1 AND rev > ?2 AND (CAST(?3 AS TEXT) IS NULL OR mission = ?3) \
+             AND (CAST(?4 AS TEXT) IS NULL OR subject = ?4) AND (CAST(?5 AS TEXT) IS NULL OR kind = ?5) \
+             ORDER BY rev LIMIT ?6";
+    BEFORE = "SELECT rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change FROM event \
+              WHERE project = ?1 AND rev <= ?2 AND (CAST(?3 AS TEXT) IS NULL OR mission = ?3) \
+              AND (CAST(?4 AS TEXT) IS NULL OR subject = ?4) AND (CAST(?5 AS TEXT) IS NULL OR kind = ?5) \
+              AND at >= ?7 ORDER BY rev DESC LIMIT ?6";
+    OF_STEP = "SELECT CAST(count(*) AS BIGINT), CAST(max(rev) AS BIGINT) FROM event WHERE project = ?1 AND rev >= ?2 AND step = ?2";
+    STEP_OF = "SELECT step FROM event WHERE project = ?1 AND rev = ?2";
+    LAST_OF_MISSION = "SELECT CAST(max(rev) AS BIGINT) FROM event WHERE project = ?1 AND mission = ?2";
+    AT_ALL = "SELECT s.kind, s.id, e.rev, e.change, e.after, e.sha FROM subject s JOIN event e \
+              ON e.project = s.project AND e.rev = (SELECT max(x.rev) FROM event x WHERE x.project = s.project \
+              AND x.subject_kind = s.kind AND x.subject = s.id AND x.rev <= ?2 AND x.change <> 'none') \
+              WHERE s.project = ?1 AND s.born <= ?2 ORDER BY s.kind, s.id";
+    AT_MISSION = "SELECT s.kind, s.id, e.rev, e.change, e.after, e.sha FROM subject s JOIN event e \
+              ON e.project = s.project AND e.rev = (SELECT max(x.rev) FROM event x WHERE x.project = s.project \
+              AND x.subject_kind = s.kind AND x.subject = s.id AND x.rev <= ?2 AND x.change <> 'none') \
+              WHERE s.project = ?1 AND s.born <= ?2 AND s.mission = ?3 ORDER BY s.kind, s.id";
+    COUNT = "SELECT CAST(count(*) AS BIGINT) FROM event WHERE project = ?1";
+}
+
+/// What a new event says.
+pub(crate) struct NewEvent<'a> {
+    pub(crate) project: &'a str,
+    pub(crate) rev: u64,
+    pub(crate) step: u64,
+    pub(crate) at: Time,
+    pub(crate) kind: &'a str,
+    pub(crate) mission: Option<String>,
+    pub(crate) subject_kind: Kind,
+    pub(crate) subject: &'a str,
+    pub(crate) actor: &'a str,
+    pub(crate) epoch: Option<u64>,
+    pub(crate) data: &'a Json,
+    pub(crate) change: Change,
+    pub(crate) after: Option<&'a str>,
+    pub(crate) sha: Option<&'a str>,
+}
+
+/// Which events to list.
+#[derive(Clone, Debug, Default)]
+pub struct EventFilter {
+    /// Of this mission only.
+    pub mission: Option<MissionId>,
+    /// About this subject only, by its whole id.
+    pub subject: Option<String>,
+    /// Of this type only.
+    pub kind: Option<String>,
+    /// Not older than this.
+    pub since: Option<Time>,
+    /// At most so many.
+    pub limit: u64,
+}
+
+/// The value a subject had at some revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredEvent {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its id.
+    pub id: String,
+    /// The revision of that value.
+    pub rev: u64,
+    /// The document's exact text.
+    pub text: String,
+    /// The SHA-256 of that text.
+    pub sha: String,
+}
+
+pub(crate) fn insert(driver: &mut dyn Driver, event: &NewEvent<'_>) -> Result<(), Error> {
+    driver
+        .execute(
+            INSERT,
+            params![
+                event.project,
+                event.rev,
+                event.step,
+                event.at.as_millis(),
+                event.kind,
+                event.mission.as_deref(),
+                event.subject_kind.as_str(),
+                event.subject,
+                event.actor,
+                event.epoch,
+                event.data.to_string(),
+                event.change.as_str(),
+                event.after,
+                event.sha,
+            ],
+        )
+        .map(drop)
+}
+
+/// Events after `rev`, oldest first.
+pub(crate) fn after(
+    driver: &mut dyn Driver,
+    project: &str,
+    rev: u64,
+    filter: &EventFilter,
+) -> Result<Vec<Event>, Error> {
+    let mission = filter.mission.map(|id| id.to_string());
+    let rows = driver.query(
+        AFTER,
+        params![
+            project,
+            rev,
+            mission,
+            filter.subject.as_deref(),
+            filter.kind.as_deref(),
+            filter.limit
+        ],
+    )?;
+    rows.iter().map(from_row).collect()
+}
+
+/// Events up to `rev`, newest first.
+pub(crate) fn before(
+    driver: &mut dyn Driver,
+    project: &str,
+    rev: u64,
+    filter: &EventFilter,
+) -> Result<Vec<Event>, Error> {
+    let mission = filter.mission.map(|id| id.to_string());
+    let since = filter.since.map_or(i64::MIN, Time::as_millis);
+    let rows = driver.query(
+        BEFORE,
+        params![
+            project,
+            rev,
+            mission,
+            filter.subject.as_deref(),
+            filter.kind.as_deref(),
+            filter.limit,
+            since
+        ],
+    )?;
+    rows.iter().map(from_row).collect()
+}
+
+/// How many events the step that began at `step` has, and the last of them.
+pub(crate) fn of_step(
+    driver: &mut dyn Driver,
+    project: &str,
+    step: u64,
+) -> Result<(u64, Option<u64>), Error> {
+    match driver.query(OF_STEP, params![project, step])?.first() {
+        Some(row) => Ok((row.unsigned(0)?, row.opt_unsigned(1)?)),
+        None => Ok((0, None)),
+    }
+}
+
+/// The last revision at or before `rev` at which a request was complete.
+pub(crate) fn whole_step(driver: &mut dyn Driver, project: &str, rev: u64) -> Result<u64, Error> {
+    match driver.query(STEP_OF, params![project, rev + 1])?.first() {
+        Some(row) => Ok(match row.unsigned(0)? {
+            step if step <= rev => step - 1,
+            _ => rev,
+        }),
+        None => Ok(rev),
+    }
+}
+
+pub(crate) fn last_of_mission(
+    driver: &mut dyn Driver,
+    project: &str,
+    mission: &str,
+) -> Result<Option<u64>, Error> {
+    match driver
+        .query(LAST_OF_MISSION, params![project, mission])?
+        .first()
+    {
+        Some(row) => row.opt_unsigned(0),
+        None => Ok(None),
+    }
+}
+
+pub(crate) fn count(driver: &mut dyn Driver, project: &str) -> Result<u64, Error> {
+    driver
+        .query(COUNT, params![project])?
+        .first()
+        .map_or(Ok(0), |row| row.unsigned(0))
+}
+
+/// Every subject's value at `rev`, those gone by then left out.
+pub(crate) fn state_at(
+    driver: &mut dyn Driver,
+    project: &str,
+    rev: u64,
+    mission: Option<MissionId>,
+) -> Result<Vec<StoredEvent>, Error> {
+    let rows = match mission {
+        Some(mission) => driver.query(AT_MISSION, params![project, rev, mission.to_string()])?,
+        None => driver.query(AT_ALL, params![project, rev])?,
+    };
+    let mut state = Vec::with_capacity(rows.len());
+    for row in rows {
+        let (kind, id) = (kind(&row.text(0)?)?, row.text(1)?);
+        match change(&row.text(3)?)? {
+            Change::Set => {
+                state.push(StoredEvent {
+                    kind,
+                    id,
+                    rev: row.unsigned(2)?,
+                    text: row.text(4)?,
+                    sha: row.text(5)?,
+                });
+            }
+            Change::Thinned => return Err(Error::Thinned { subject: id, rev }),
+            Change::Gone | Change::None => {}
+        }
+    }
+    Ok(state)
+}
+
+fn from_row(row: &Row) -> Result<Event, Error> {
+    let mission = row.opt_text(4)?;
+    Ok(Event {
+        rev: row.unsigned(0)?,
+        step: row.unsigned(1)?,
+        timestamp: Time::from_millis(row.int(2)?),
+        kind: row.text(3)?,
+        mission_id: mission
+            .map(|id| id.parse())
+            .transpose()
+            .map_err(|_| Error::Corrupt("an event names a mission that is no id".to_owned()))?,
+        subject_kind: kind(&row.text(5)?)?,
+        subject: row.text(6)?,
+        actor: row.text(7)?,
+        epoch: row.opt_unsigned(8)?,
+        data: serde_json::from_str(&row.text(9)?)
+            .map_err(|error| Error::Corrupt(format!("an event's data: {error}")))?,
+        change: change(&row.text(10)?)?,
+    })
+}
+
+fn kind(word: &str) -> Result<Kind, Error> {
+    word.parse()
+        .map_err(|error: flightline_core::subject::UnknownKind| Error::Corrupt(error.to_string()))
+}
+
+fn change(word: &str) -> Result<Change, Error> {
+    Change::from_word(word).ok_or_else(|| Error::Corrupt(format!("`{word}` is not a change")))
+}

@@ -1,0 +1,104 @@
+//! Heartbeats: the last sign of life of each agent, beside the journal.
+
+use flightline_core::{AgentId, Time};
+use serde_json::Value as Json;
+
+use super::statements;
+use crate::engine::Driver;
+use crate::error::Error;
+use crate::value::params;
+
+statements! {
+    // A pulse never moves an agent's last sign of life backwards, nor revives an older incarnation.
+    BEAT = "INSERT INTO pulse (project, agent, epoch, at, data) VALUES (?1, ?2, ?3, ?4, ?5) \
+            ON CONFLICT (project, agent) DO UPDATE SET epoch = excluded.epoch, \
+            at = CASE WHEN excluded.at > pulse.at THEN excluded.at ELSE pulse.at END, \
+            data = CASE WHEN excluded.data = '{}' THEN pulse.data ELSE excluded.data END \
+            WHERE excluded.epoch >= pulse.epoch";
+    ALL = "SELECT agent, epoch, at, data FROM pulse WHERE project = ?1 ORDER BY agent";
+    OF = "SELECT agent, epoch, at, data FROM pulse WHERE project = ?1 AND agent = ?2";
+    // Holds the row: a heartbeat that comes now waits, and one that came before makes this find nothing.
+    TAKE = "UPDATE pulse SET data = data WHERE project = ?1 AND agent = ?2 AND at <= ?3";
+    NEWEST = "SELECT CAST(max(at) AS BIGINT) FROM pulse WHERE project = ?1";
+}
+
+/// An agent's last sign of life.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pulse {
+    /// The agent.
+    pub agent: String,
+    /// Its incarnation.
+    pub epoch: u64,
+    /// When.
+    pub at: Time,
+    /// What it said of itself: step, context, tokens.
+    pub data: Json,
+}
+
+pub(crate) fn beat(
+    driver: &mut dyn Driver,
+    project: &str,
+    agent: AgentId,
+    epoch: u64,
+    at: Time,
+    data: &Json,
+) -> Result<(), Error> {
+    driver
+        .execute(
+            BEAT,
+            params![
+                project,
+                agent.to_string(),
+                epoch,
+                at.as_millis(),
+                data.to_string()
+            ],
+        )
+        .map(drop)
+}
+
+pub(crate) fn all(driver: &mut dyn Driver, project: &str) -> Result<Vec<Pulse>, Error> {
+    driver
+        .query(ALL, params![project])?
+        .iter()
+        .map(from_row)
+        .collect()
+}
+
+pub(crate) fn of(
+    driver: &mut dyn Driver,
+    project: &str,
+    agent: AgentId,
+) -> Result<Option<Pulse>, Error> {
+    driver
+        .query(OF, params![project, agent.to_string()])?
+        .first()
+        .map(from_row)
+        .transpose()
+}
+
+/// Holds the pulse of an agent that gave no sign of life after `since`; false when it did.
+pub(crate) fn take(
+    driver: &mut dyn Driver,
+    project: &str,
+    agent: AgentId,
+    since: Time,
+) -> Result<bool, Error> {
+    Ok(driver.execute(TAKE, params![project, agent.to_string(), since.as_millis()])? == 1)
+}
+
+pub(crate) fn newest(driver: &mut dyn Driver, project: &str) -> Result<Option<Time>, Error> {
+    match driver.query(NEWEST, params![project])?.first() {
+        Some(row) => Ok(row.opt_int(0)?.map(Time::from_millis)),
+        None => Ok(None),
+    }
+}
+
+fn from_row(row: &crate::value::Row) -> Result<Pulse, Error> {
+    Ok(Pulse {
+        agent: row.text(0)?,
+        epoch: row.unsigned(1)?,
+        at: Time::from_millis(row.int(2)?),
+        data: serde_json::from_str(&row.text(3)?).unwrap_or_default(),
+    })
+}

@@ -1,0 +1,62 @@
+//! Idempotency keys and the outcome of the first request that used each.
+
+use flightline_core::Time;
+
+use super::statements;
+use crate::engine::Driver;
+use crate::error::Error;
+use crate::value::params;
+
+statements! {
+    GET = "SELECT hash, outcome FROM request WHERE project = ?1 AND actor = ?2 AND key = ?3";
+    INSERT = "INSERT INTO request (project, actor, key, hash, outcome, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    FORGET = "DELETE FROM request WHERE project = ?1 AND at < ?2";
+}
+
+/// How long an outcome is remembered.
+const REMEMBERED: u64 = 30 * 86_400_000;
+
+/// A remembered request.
+pub(crate) struct Remembered {
+    pub(crate) hash: String,
+    pub(crate) outcome: String,
+}
+
+pub(crate) fn get(
+    driver: &mut dyn Driver,
+    project: &str,
+    actor: &str,
+    key: &str,
+) -> Result<Option<Remembered>, Error> {
+    match driver.query(GET, params![project, actor, key])?.first() {
+        Some(row) => Ok(Some(Remembered {
+            hash: row.text(0)?,
+            outcome: row.text(1)?,
+        })),
+        None => Ok(None),
+    }
+}
+
+pub(crate) fn insert(
+    driver: &mut dyn Driver,
+    project: &str,
+    actor: &str,
+    key: &str,
+    remembered: &Remembered,
+    now: Time,
+) -> Result<(), Error> {
+    driver.execute(FORGET, params![project, now.minus(REMEMBERED).as_millis()])?;
+    driver
+        .execute(
+            INSERT,
+            params![
+                project,
+                actor,
+                key,
+                remembered.hash.as_str(),
+                remembered.outcome.as_str(),
+                now.as_millis()
+            ],
+        )
+        .map(drop)
+}

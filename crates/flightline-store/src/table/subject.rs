@@ -1,0 +1,310 @@
+//! The last value of each subject.
+
+use flightline_core::{AgentId, Kind, MissionId, Time};
+
+use super::statements;
+use crate::engine::Driver;
+use crate::error::Error;
+use crate::value::{Row, params};
+
+statements! {
+    UPSERT = "INSERT INTO subject (project, kind, id, mission, parent, agent, name, status, born, rev, at, sha, doc, gone) \
+              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12, NULL) \
+              ON CONFLICT (project, kind, id) DO UPDATE SET mission = excluded.mission, parent = excluded.parent, \
+              agent = excluded.agent, name = excluded.name, status = excluded.status, rev = excluded.rev, \
+              at = excluded.at, sha = excluded.sha, doc = excluded.doc, gone = NULL";
+    REMOVE = "UPDATE subject SET gone = ?4, rev = ?4, at = ?5 WHERE project = ?1 AND kind = ?2 AND id = ?3";
+    GET = "SELECT doc, sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
+    IDS = "SELECT id FROM subject WHERE project = ?1 AND kind = ?2 AND gone IS NULL ORDER BY id";
+    BEGINNING = "SELECT id FROM subject WHERE project = ?1 AND kind = ?2 AND id >= ?3 AND id < ?4 AND gone IS NULL ORDER BY id LIMIT 11";
+    COUNT = "SELECT status, CAST(count(*) AS BIGINT) FROM subject WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL \
+             GROUP BY status ORDER BY status";
+    COUNT_PARTS = "SELECT status, CAST(count(*) AS BIGINT) FROM subject WHERE project = ?1 AND kind = ?2 AND parent = ?3 AND gone IS NULL \
+             GROUP BY status ORDER BY status";
+    COUNT_OF_AGENT = "SELECT status, CAST(count(*) AS BIGINT) FROM subject WHERE project = ?1 AND kind = ?2 AND agent = ?3 AND gone IS NULL \
+             GROUP BY status ORDER BY status";
+    ALL = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha FROM subject \
+           WHERE project = ?1 AND kind = ?2 AND gone IS NULL ORDER BY born, id";
+    BY_MISSION = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha FROM subject \
+           WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL ORDER BY born, id";
+    BY_PARENT = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha FROM subject \
+           WHERE project = ?1 AND kind = ?2 AND parent = ?3 AND gone IS NULL ORDER BY born, id";
+    BY_AGENT = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha FROM subject \
+           WHERE project = ?1 AND kind = ?2 AND agent = ?3 AND (CAST(?4 AS TEXT) IS NULL OR status = ?4) AND gone IS NULL ORDER BY born, id";
+    BY_AGENT_NAME = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha FROM subject \
+           WHERE project = ?1 AND kind = 'agent' AND name = ?2 AND gone IS NULL ORDER BY born, id";
+    BY_EFFECT_KEY = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha FROM subject \
+           WHERE project = ?1 AND kind = 'effect' AND mission = ?2 AND name = ?3 AND gone IS NULL ORDER BY born, id";
+    DOC_ALL = "SELECT doc, sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND gone IS NULL ORDER BY born, id";
+    DOC_BY_MISSION = "SELECT doc, sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL ORDER BY born, id";
+    DOC_BY_PARENT = "SELECT doc, sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND parent = ?3 AND gone IS NULL ORDER BY born, id";
+    DOC_BY_AGENT = "SELECT doc, sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND agent = ?3 \
+           AND (CAST(?4 AS TEXT) IS NULL OR status = ?4) AND gone IS NULL ORDER BY born, id";
+    DOC_BY_AGENT_NAME = "SELECT doc, sha, gone FROM subject WHERE project = ?1 AND kind = 'agent' AND name = ?2 AND gone IS NULL ORDER BY born, id";
+    DOC_BY_EFFECT_KEY = "SELECT doc, sha, gone FROM subject WHERE project = ?1 AND kind = 'effect' AND mission = ?2 AND name = ?3 \
+           AND gone IS NULL ORDER BY born, id";
+}
+
+/// How to look for subjects of a kind.
+#[derive(Clone, Copy, Debug)]
+pub enum Find<'a> {
+    /// All of them.
+    All,
+    /// Those of a mission.
+    Mission(MissionId),
+    /// Those that are part of this subject.
+    Parent(&'a str),
+    /// Those of an agent.
+    Agent(AgentId),
+    /// Those of an agent with this status.
+    AgentStatus(AgentId, &'a str),
+    /// The agent of this name.
+    AgentName(&'a str),
+    /// The effect of this key in a mission.
+    EffectKey(MissionId, &'a str),
+}
+
+/// A subject without its document: enough for a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubjectRow {
+    /// Its id.
+    pub id: String,
+    /// Its mission.
+    pub mission: Option<String>,
+    /// What it is part of.
+    pub parent: Option<String>,
+    /// Its agent.
+    pub agent: Option<String>,
+    /// Its name.
+    pub name: Option<String>,
+    /// Its status.
+    pub status: String,
+    /// The revision that made it.
+    pub born: u64,
+    /// The revision of its last change.
+    pub rev: u64,
+    /// The time of its last change.
+    pub at: Time,
+    /// The SHA-256 of its document.
+    pub sha: String,
+}
+
+/// What is written of a subject.
+pub(crate) struct NewValue<'a> {
+    pub(crate) project: &'a str,
+    pub(crate) kind: Kind,
+    pub(crate) id: &'a str,
+    pub(crate) keys: &'a flightline_core::Keys,
+    pub(crate) rev: u64,
+    pub(crate) at: Time,
+    pub(crate) sha: &'a str,
+    pub(crate) doc: &'a str,
+}
+
+/// A document as stored.
+pub(crate) struct Document {
+    pub(crate) text: String,
+    pub(crate) sha: String,
+}
+
+pub(crate) fn upsert(driver: &mut dyn Driver, value: &NewValue<'_>) -> Result<(), Error> {
+    driver
+        .execute(
+            UPSERT,
+            params![
+                value.project,
+                value.kind.as_str(),
+                value.id,
+                value.keys.mission.map(|id| id.to_string()),
+                value.keys.parent.as_deref(),
+                value.keys.agent.map(|id| id.to_string()),
+                value.keys.name.as_deref(),
+                value.keys.status,
+                value.rev,
+                value.at.as_millis(),
+                value.sha,
+                value.doc,
+            ],
+        )
+        .map(drop)
+}
+
+pub(crate) fn remove(
+    driver: &mut dyn Driver,
+    project: &str,
+    kind: Kind,
+    id: &str,
+    rev: u64,
+    at: Time,
+) -> Result<(), Error> {
+    driver
+        .execute(
+            REMOVE,
+            params![project, kind.as_str(), id, rev, at.as_millis()],
+        )
+        .map(drop)
+}
+
+pub(crate) fn get(
+    driver: &mut dyn Driver,
+    project: &str,
+    kind: Kind,
+    id: &str,
+) -> Result<Option<Document>, Error> {
+    let rows = driver.query(GET, params![project, kind.as_str(), id])?;
+    match rows.first() {
+        Some(row) if row.opt_int(2)?.is_none() => document(row).map(Some),
+        _ => Ok(None),
+    }
+}
+
+pub(crate) fn ids(
+    driver: &mut dyn Driver,
+    project: &str,
+    kind: Kind,
+) -> Result<Vec<String>, Error> {
+    driver
+        .query(IDS, params![project, kind.as_str()])?
+        .iter()
+        .map(|row| row.text(0))
+        .collect()
+}
+
+/// Ids from `from` up to, not including, `to`; eleven at most, enough to say which ones fit.
+pub(crate) fn ids_between(
+    driver: &mut dyn Driver,
+    project: &str,
+    kind: Kind,
+    from: &str,
+    to: &str,
+) -> Result<Vec<String>, Error> {
+    driver
+        .query(BEGINNING, params![project, kind.as_str(), from, to])?
+        .iter()
+        .map(|row| row.text(0))
+        .collect()
+}
+
+pub(crate) fn counts(
+    driver: &mut dyn Driver,
+    project: &str,
+    kind: Kind,
+    find: Find<'_>,
+) -> Result<Vec<(String, u64)>, Error> {
+    let rows = match find {
+        Find::Mission(mission) => {
+            driver.query(COUNT, params![project, kind.as_str(), mission.to_string()])?
+        }
+        Find::Parent(parent) => {
+            driver.query(COUNT_PARTS, params![project, kind.as_str(), parent])?
+        }
+        Find::Agent(agent) | Find::AgentStatus(agent, _) => driver.query(
+            COUNT_OF_AGENT,
+            params![project, kind.as_str(), agent.to_string()],
+        )?,
+        Find::All | Find::AgentName(_) | Find::EffectKey(..) => {
+            return Ok(Vec::new());
+        }
+    };
+    rows.iter()
+        .map(|row| Ok((row.text(0)?, row.unsigned(1)?)))
+        .collect()
+}
+
+pub(crate) fn rows(
+    driver: &mut dyn Driver,
+    project: &str,
+    kind: Kind,
+    find: Find<'_>,
+) -> Result<Vec<SubjectRow>, Error> {
+    let sql = [
+        ALL,
+        BY_MISSION,
+        BY_PARENT,
+        BY_AGENT,
+        BY_AGENT_NAME,
+        BY_EFFECT_KEY,
+    ];
+    search(driver, sql, project, kind, find)?
+        .iter()
+        .map(from_row)
+        .collect()
+}
+
+pub(crate) fn documents(
+    driver: &mut dyn Driver,
+    project: &str,
+    kind: Kind,
+    find: Find<'_>,
+) -> Result<Vec<Document>, Error> {
+    let sql = [
+        DOC_ALL,
+        DOC_BY_MISSION,
+        DOC_BY_PARENT,
+        DOC_BY_AGENT,
+        DOC_BY_AGENT_NAME,
+        DOC_BY_EFFECT_KEY,
+    ];
+    search(driver, sql, project, kind, find)?
+        .iter()
+        .map(document)
+        .collect()
+}
+
+fn search(
+    driver: &mut dyn Driver,
+    sql: [&'static str; 6],
+    project: &str,
+    kind: Kind,
+    find: Find<'_>,
+) -> Result<Vec<Row>, Error> {
+    let [
+        all,
+        by_mission,
+        by_parent,
+        by_agent,
+        by_agent_name,
+        by_effect_key,
+    ] = sql;
+    let kind = kind.as_str();
+    match find {
+        Find::All => driver.query(all, params![project, kind]),
+        Find::Mission(mission) => {
+            driver.query(by_mission, params![project, kind, mission.to_string()])
+        }
+        Find::Parent(parent) => driver.query(by_parent, params![project, kind, parent]),
+        Find::Agent(agent) => driver.query(
+            by_agent,
+            params![project, kind, agent.to_string(), None::<&str>],
+        ),
+        Find::AgentStatus(agent, status) => {
+            driver.query(by_agent, params![project, kind, agent.to_string(), status])
+        }
+        Find::AgentName(name) => driver.query(by_agent_name, params![project, name]),
+        Find::EffectKey(mission, key) => {
+            driver.query(by_effect_key, params![project, mission.to_string(), key])
+        }
+    }
+}
+
+fn document(row: &Row) -> Result<Document, Error> {
+    Ok(Document {
+        text: row.text(0)?,
+        sha: row.text(1)?,
+    })
+}
+
+fn from_row(row: &Row) -> Result<SubjectRow, Error> {
+    Ok(SubjectRow {
+        id: row.text(0)?,
+        mission: row.opt_text(1)?,
+        parent: row.opt_text(2)?,
+        agent: row.opt_text(3)?,
+        name: row.opt_text(4)?,
+        status: row.text(5)?,
+        born: row.unsigned(6)?,
+        rev: row.unsigned(7)?,
+        at: Time::from_millis(row.int(8)?),
+        sha: row.text(9)?,
+    })
+}

@@ -1,0 +1,440 @@
+//! A transaction: the only way to the tables.
+
+use flightline_core::event::{Change, Event, sha256_hex};
+use flightline_core::{AgentId, Kind, MissionId, Subject, Time};
+use serde_json::Value as Json;
+use uuid::Uuid;
+
+use crate::clock::Ids;
+use crate::engine::Driver;
+use crate::error::Error;
+use crate::table::event::{EventFilter, NewEvent, StoredEvent};
+use crate::table::project::Project;
+use crate::table::pulse::Pulse;
+use crate::table::request::Remembered;
+use crate::table::subject::{Document, Find, NewValue, SubjectRow};
+use crate::table::{event, pulse, request, subject};
+
+/// A transaction. A closure that gets one touches nothing else: it may run twice.
+pub struct Tx<'a> {
+    pub(crate) driver: &'a mut dyn Driver,
+    pub(crate) project: Project,
+    pub(crate) ids: Ids,
+    pub(crate) now: Time,
+    pub(crate) actor: Actor,
+    /// The first revision this transaction hands out.
+    pub(crate) step: u64,
+}
+
+/// Who acts in a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Actor {
+    /// An agent's name, `user:NAME`, or `flightline`.
+    pub name: String,
+    /// The agent's incarnation.
+    pub epoch: Option<u64>,
+}
+
+impl Actor {
+    /// Flightline itself.
+    #[must_use]
+    pub fn flightline() -> Self {
+        Self {
+            name: "flightline".to_owned(),
+            epoch: None,
+        }
+    }
+}
+
+/// What an earlier request with the same key left behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Past {
+    /// Nothing: the key is new.
+    Unknown,
+    /// The same request, and its outcome.
+    Same(String),
+    /// Another request.
+    Other,
+}
+
+impl Tx<'_> {
+    /// The time of this transaction: one moment for all of it.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// A new UUID.
+    #[must_use]
+    pub fn uuid(&self) -> Uuid {
+        self.ids.next()
+    }
+
+    /// The project's name.
+    #[must_use]
+    pub fn project_name(&self) -> &str {
+        &self.project.name
+    }
+
+    /// The id of the project.
+    #[must_use]
+    pub fn project_id(&self) -> &str {
+        &self.project.id
+    }
+
+    /// When the project was created.
+    #[must_use]
+    pub fn project_created_at(&self) -> Time {
+        self.project.created_at
+    }
+
+    /// The id of the unbroken journal this store holds.
+    #[must_use]
+    pub fn history(&self) -> &str {
+        &self.project.history
+    }
+
+    /// The last revision handed out.
+    #[must_use]
+    pub fn rev(&self) -> u64 {
+        self.project.rev
+    }
+
+    /// The revision the next event will have.
+    #[must_use]
+    pub fn next_rev(&self) -> u64 {
+        self.project.rev + 1
+    }
+
+    /// Since when Flightline has been able to notice signs of life.
+    #[must_use]
+    pub fn awake_since(&self) -> Time {
+        self.project.awake_since
+    }
+
+    /// From now on, events are by `actor`.
+    pub fn act_as(&mut self, actor: Actor) {
+        self.actor = actor;
+    }
+
+    /// Who acts.
+    #[must_use]
+    pub fn actor(&self) -> &Actor {
+        &self.actor
+    }
+
+    /// The subject with this id, when there is one. Its text is checked against its hash.
+    ///
+    /// # Errors
+    /// When the store fails or the document is damaged.
+    pub fn get<S: Subject>(&mut self, id: &str) -> Result<Option<S>, Error> {
+        let found = subject::get(self.driver, &self.project.id, S::KIND, id)?;
+        found.as_ref().map(read_document).transpose()
+    }
+
+    /// The subjects that fit, oldest first.
+    ///
+    /// # Errors
+    /// When the store fails or a document is damaged.
+    pub fn find<S: Subject>(&mut self, find: Find<'_>) -> Result<Vec<S>, Error> {
+        subject::documents(self.driver, &self.project.id, S::KIND, find)?
+            .iter()
+            .map(read_document)
+            .collect()
+    }
+
+    /// The rows that fit, without their documents, oldest first.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn rows(&mut self, kind: Kind, find: Find<'_>) -> Result<Vec<SubjectRow>, Error> {
+        subject::rows(self.driver, &self.project.id, kind, find)
+    }
+
+    /// How many of each status there are.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn counts(&mut self, kind: Kind, find: Find<'_>) -> Result<Vec<(String, u64)>, Error> {
+        subject::counts(self.driver, &self.project.id, kind, find)
+    }
+
+    /// Every id of a kind, in byte order.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn ids(&mut self, kind: Kind) -> Result<Vec<String>, Error> {
+        subject::ids(self.driver, &self.project.id, kind)
+    }
+
+    /// Ids of a kind from `from` up to, not including, `to`; eleven at most.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn ids_between(&mut self, kind: Kind, from: &str, to: &str) -> Result<Vec<String>, Error> {
+        subject::ids_between(self.driver, &self.project.id, kind, from, to)
+    }
+
+    /// Gives `value` to its subject and records the event that did it. Returns the event's revision.
+    ///
+    /// # Errors
+    /// When the store fails or the document is too large.
+    pub fn set<S: Subject>(
+        &mut self,
+        event_kind: &str,
+        value: &S,
+        data: &Json,
+    ) -> Result<u64, Error> {
+        let doc = serde_json::to_string(value).map_err(|error| Error::Engine {
+            act: "cannot write a document",
+            cause: error.to_string(),
+        })?;
+        let max = S::KIND.max_document();
+        if doc.len() > max {
+            return Err(Error::TooLarge {
+                kind: S::KIND.as_str(),
+                size: doc.len(),
+                max,
+            });
+        }
+        let (id, keys, sha) = (value.key(), value.keys(), sha256_hex(&doc));
+        let rev = self.hand_out();
+        event::insert(
+            self.driver,
+            &NewEvent {
+                project: &self.project.id,
+                rev,
+                step: self.step,
+                at: self.now,
+                kind: event_kind,
+                mission: keys.mission.map(|id| id.to_string()),
+                subject_kind: S::KIND,
+                subject: &id,
+                actor: &self.actor.name,
+                epoch: self.actor.epoch,
+                data,
+                change: Change::Set,
+                after: Some(&doc),
+                sha: Some(&sha),
+            },
+        )?;
+        subject::upsert(
+            self.driver,
+            &NewValue {
+                project: &self.project.id,
+                kind: S::KIND,
+                id: &id,
+                keys: &keys,
+                rev,
+                at: self.now,
+                sha: &sha,
+                doc: &doc,
+            },
+        )?;
+        Ok(rev)
+    }
+
+    /// Takes a subject away and records the event that did it. Returns the event's revision.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn remove<S: Subject>(
+        &mut self,
+        event_kind: &str,
+        value: &S,
+        data: &Json,
+    ) -> Result<u64, Error> {
+        let id = value.key();
+        let rev = self.record::<S>(event_kind, value, data, Change::Gone)?;
+        subject::remove(self.driver, &self.project.id, S::KIND, &id, rev, self.now)?;
+        Ok(rev)
+    }
+
+    /// Records that something happened to a subject that did not change it. Returns the event's revision.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn note<S: Subject>(
+        &mut self,
+        event_kind: &str,
+        value: &S,
+        data: &Json,
+    ) -> Result<u64, Error> {
+        self.record::<S>(event_kind, value, data, Change::None)
+    }
+
+    fn record<S: Subject>(
+        &mut self,
+        event_kind: &str,
+        value: &S,
+        data: &Json,
+        change: Change,
+    ) -> Result<u64, Error> {
+        let (id, keys) = (value.key(), value.keys());
+        let rev = self.hand_out();
+        event::insert(
+            self.driver,
+            &NewEvent {
+                project: &self.project.id,
+                rev,
+                step: self.step,
+                at: self.now,
+                kind: event_kind,
+                mission: keys.mission.map(|id| id.to_string()),
+                subject_kind: S::KIND,
+                subject: &id,
+                actor: &self.actor.name,
+                epoch: self.actor.epoch,
+                data,
+                change,
+                after: None,
+                sha: None,
+            },
+        )?;
+        Ok(rev)
+    }
+
+    fn hand_out(&mut self) -> u64 {
+        self.project.rev += 1;
+        self.project.rev
+    }
+
+    /// Every subject's value at `rev`; a revision in the middle of a request counts as the one before
+    /// the request. Each text is checked against its hash.
+    ///
+    /// # Errors
+    /// When the store fails, a value is damaged, or one that is needed was thinned away.
+    pub fn state_at(
+        &mut self,
+        rev: u64,
+        mission: Option<MissionId>,
+    ) -> Result<Vec<StoredEvent>, Error> {
+        let whole = event::whole_step(self.driver, &self.project.id, rev)?;
+        let state = event::state_at(self.driver, &self.project.id, whole, mission)?;
+        for value in &state {
+            check_hash(&value.text, &value.sha)?;
+        }
+        Ok(state)
+    }
+
+    /// Events after `rev`, oldest first.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn events_after(&mut self, rev: u64, filter: &EventFilter) -> Result<Vec<Event>, Error> {
+        event::after(self.driver, &self.project.id, rev, filter)
+    }
+
+    /// The newest events, newest first.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn newest_events(&mut self, filter: &EventFilter) -> Result<Vec<Event>, Error> {
+        event::before(self.driver, &self.project.id, self.project.rev, filter)
+    }
+
+    /// The revision of the last event of a mission.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn last_rev_of(&mut self, mission: MissionId) -> Result<Option<u64>, Error> {
+        event::last_of_mission(self.driver, &self.project.id, &mission.to_string())
+    }
+
+    /// How many events the journal holds.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn event_count(&mut self) -> Result<u64, Error> {
+        event::count(self.driver, &self.project.id)
+    }
+
+    /// Notes a sign of life.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn beat(&mut self, agent: AgentId, epoch: u64, data: &Json) -> Result<(), Error> {
+        pulse::beat(self.driver, &self.project.id, agent, epoch, self.now, data)
+    }
+
+    /// The last sign of life of every agent.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn pulses(&mut self) -> Result<Vec<Pulse>, Error> {
+        pulse::all(self.driver, &self.project.id)
+    }
+
+    /// The last sign of life of one agent.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn pulse(&mut self, agent: AgentId) -> Result<Option<Pulse>, Error> {
+        pulse::of(self.driver, &self.project.id, agent)
+    }
+
+    /// Makes sure, until the end of this transaction, that an agent gave no sign of life after `since`.
+    /// False when it did: it is alive after all.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn hold_pulse(&mut self, agent: AgentId, since: Time) -> Result<bool, Error> {
+        pulse::take(self.driver, &self.project.id, agent, since)
+    }
+
+    /// What an earlier request of this actor with this key left behind.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn past(&mut self, actor: &str, key: &str, request: &str) -> Result<Past, Error> {
+        let found = request::get(self.driver, &self.project.id, actor, &sha256_hex(key))?;
+        Ok(match found {
+            None => Past::Unknown,
+            Some(remembered) if remembered.hash == sha256_hex(request) => {
+                Past::Same(remembered.outcome)
+            }
+            Some(_) => Past::Other,
+        })
+    }
+
+    /// Remembers a request and its outcome under a key.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn remember(
+        &mut self,
+        actor: &str,
+        key: &str,
+        request: &str,
+        outcome: String,
+    ) -> Result<(), Error> {
+        let remembered = Remembered {
+            hash: sha256_hex(request),
+            outcome,
+        };
+        request::insert(
+            self.driver,
+            &self.project.id,
+            actor,
+            &sha256_hex(key),
+            &remembered,
+            self.now,
+        )
+    }
+}
+
+fn read_document<S: Subject>(document: &Document) -> Result<S, Error> {
+    check_hash(&document.text, &document.sha)?;
+    serde_json::from_str(&document.text)
+        .map_err(|error| Error::Corrupt(format!("a {} cannot be read: {error}", S::KIND)))
+}
+
+fn check_hash(text: &str, sha: &str) -> Result<(), Error> {
+    if sha256_hex(text) == sha {
+        Ok(())
+    } else {
+        Err(Error::Corrupt(
+            "a document does not match its checksum".to_owned(),
+        ))
+    }
+}

@@ -1,0 +1,98 @@
+//! What crosses the border to an engine: integers, text, nothing else.
+
+use crate::error::Error;
+
+/// A value in a row or a parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Value {
+    Null,
+    Int(i64),
+    Text(String),
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl From<u64> for Value {
+    fn from(value: u64) -> Self {
+        // Revisions, fences and counters stay far below 2^63.
+        Self::Int(i64::try_from(value).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<&str> for Value {
+    fn from(value: &str) -> Self {
+        Self::Text(value.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(value: String) -> Self {
+        Self::Text(value)
+    }
+}
+
+impl<T: Into<Self>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
+/// Makes a parameter list out of anything that is a value.
+macro_rules! params {
+    ($($value:expr),* $(,)?) => { &[$($crate::value::Value::from($value)),*] };
+}
+pub(crate) use params;
+
+/// A row as an engine returned it.
+#[derive(Clone, Debug)]
+pub(crate) struct Row(pub(crate) Vec<Value>);
+
+impl Row {
+    pub(crate) fn int(&self, at: usize) -> Result<i64, Error> {
+        self.opt_int(at)?
+            .ok_or_else(|| unexpected(at, "an integer", &Value::Null))
+    }
+
+    pub(crate) fn opt_int(&self, at: usize) -> Result<Option<i64>, Error> {
+        match self.0.get(at) {
+            Some(Value::Int(value)) => Ok(Some(*value)),
+            Some(Value::Null) => Ok(None),
+            other => Err(unexpected(at, "an integer", other.unwrap_or(&Value::Null))),
+        }
+    }
+
+    pub(crate) fn unsigned(&self, at: usize) -> Result<u64, Error> {
+        let value = self.int(at)?;
+        u64::try_from(value).map_err(|_| unexpected(at, "a positive integer", &Value::Int(value)))
+    }
+
+    pub(crate) fn opt_unsigned(&self, at: usize) -> Result<Option<u64>, Error> {
+        self.opt_int(at)?.map(|_| self.unsigned(at)).transpose()
+    }
+
+    pub(crate) fn text(&self, at: usize) -> Result<String, Error> {
+        self.opt_text(at)?
+            .ok_or_else(|| unexpected(at, "text", &Value::Null))
+    }
+
+    pub(crate) fn opt_text(&self, at: usize) -> Result<Option<String>, Error> {
+        match self.0.get(at) {
+            Some(Value::Text(value)) => Ok(Some(value.clone())),
+            Some(Value::Null) => Ok(None),
+            other => Err(unexpected(at, "text", other.unwrap_or(&Value::Null))),
+        }
+    }
+}
+
+fn unexpected(at: usize, wanted: &str, found: &Value) -> Error {
+    let found = match found {
+        Value::Null => "nothing",
+        Value::Int(_) => "an integer",
+        Value::Text(_) => "text",
+    };
+    Error::Corrupt(format!("column {at} holds {found} where {wanted} belongs"))
+}

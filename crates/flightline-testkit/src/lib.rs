@@ -1,0 +1,172 @@
+//! For tests only: a world is a store of its own on one engine, with a clock that stands still until
+//! it is moved and ids that count up. Every body written against it runs on both engines.
+
+use std::time::Duration;
+
+use flightline::core::policy::Policy;
+use flightline::core::{Refusal, Time};
+use flightline::store::clock::{Clock, Ids};
+use flightline::store::{Location, OpenOptions, Store};
+use flightline::{Caller, Fleet, Operation};
+use tempfile::TempDir;
+
+/// Which engine a world is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// SQLite in a temporary folder.
+    Sqlite,
+    /// The PostgreSQL server that `scripts/test` starts, in a project of its own.
+    Postgres,
+}
+
+/// Runs each body as two tests, one on each engine.
+///
+/// ```ignore
+/// both_engines! {
+///     fn a_claim_has_one_winner(world: &World) { … }
+/// }
+/// ```
+#[macro_export]
+macro_rules! both_engines {
+    ($($(#[$meta:meta])* fn $name:ident($world:ident: &World) $body:block)*) => {
+        $(
+            $(#[$meta])*
+            mod $name {
+                #[expect(unused_imports, reason = "a body may need none of them")]
+                use super::*;
+
+                fn body($world: &$crate::World) $body
+
+                #[test]
+                fn sqlite() {
+                    body(&$crate::World::new($crate::Engine::Sqlite));
+                }
+
+                #[test]
+                fn postgres() {
+                    body(&$crate::World::new($crate::Engine::Postgres));
+                }
+            }
+        )*
+    };
+}
+
+/// A store of its own, and everything needed to open it again.
+pub struct World {
+    folder: TempDir,
+    /// Its engine.
+    pub engine: Engine,
+    /// Where it is.
+    pub location: Location,
+    /// Its project.
+    pub project: String,
+    /// Its clock: stands at 2026-01-04T12:00:00Z until it is moved.
+    pub clock: Clock,
+    ids: Ids,
+}
+
+impl World {
+    /// A new, empty world.
+    ///
+    /// # Panics
+    /// When it cannot be made; on PostgreSQL also when `scripts/test` did not start a server.
+    #[must_use]
+    pub fn new(engine: Engine) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let location = match engine {
+            Engine::Sqlite => Location::Folder(folder.path().join(".flightline")),
+            Engine::Postgres => Location::Postgres(postgres_url()),
+        };
+        let start: Time = "2026-01-04T12:00:00Z".parse().expect("a time");
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "projects of different tests share one server"
+        )]
+        let project = format!("prj-{}", uuid::Uuid::new_v4());
+        let world = Self {
+            folder,
+            engine,
+            location,
+            project,
+            clock: Clock::fixed(start),
+            ids: Ids::counting(1),
+        };
+        Store::create(&world.location, &world.project, "test", world.options())
+            .expect("a new store");
+        world
+    }
+
+    /// The folder everything of this world is in.
+    #[must_use]
+    pub fn folder(&self) -> &std::path::Path {
+        self.folder.path()
+    }
+
+    /// How this world's store is opened.
+    #[must_use]
+    pub fn options(&self) -> OpenOptions {
+        OpenOptions {
+            clock: self.clock.clone(),
+            ids: self.ids.clone(),
+            patience: Duration::from_secs(10),
+            purpose: "test".to_owned(),
+            rehearse: true,
+            ..OpenOptions::default()
+        }
+    }
+
+    /// Another connection to the store.
+    ///
+    /// # Panics
+    /// When it cannot be opened.
+    #[must_use]
+    pub fn store(&self) -> Store {
+        Store::open(&self.location, &self.project, self.options()).expect("the store opens")
+    }
+
+    /// The fleet in this world, through a connection of its own.
+    #[must_use]
+    pub fn fleet(&self) -> Fleet {
+        Fleet::new(self.store(), Policy::default())
+    }
+
+    /// Runs an operation as `agent`, or as a person when it is empty.
+    ///
+    /// # Errors
+    /// What the operation refuses with.
+    pub fn run<O: Operation>(&self, agent: &str, operation: &O) -> Result<O::Outcome, Refusal> {
+        self.fleet()
+            .run(operation, &caller(agent))
+            .map_err(flightline::Error::into_refusal)
+    }
+
+    /// Moves the clock forwards.
+    pub fn pass(&self, span: Duration) {
+        self.clock
+            .advance(i64::try_from(span.as_millis()).unwrap_or(i64::MAX));
+    }
+}
+
+/// Who asks, in a test: an agent, or a person when the name is empty.
+#[must_use]
+pub fn caller(agent: &str) -> Caller {
+    Caller {
+        agent: (!agent.is_empty()).then(|| agent.to_owned()),
+        user: "tester".to_owned(),
+        ..Caller::default()
+    }
+}
+
+/// The PostgreSQL server that `scripts/test` started.
+///
+/// # Panics
+/// When there is none: a test that silently skips an engine proves nothing.
+#[must_use]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tests learn from the environment where their server is"
+)]
+pub fn postgres_url() -> String {
+    std::env::var("FLEET_TEST_POSTGRES")
+        .expect("FLEET_TEST_POSTGRES names a PostgreSQL server: run the tests with `scripts/test`, which starts one")
+}

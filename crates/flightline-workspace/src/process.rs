@@ -1,0 +1,96 @@
+//! Processes of this machine, named so that a reused pid or a reboot is not taken for them.
+
+use std::fs;
+
+use flightline_core::agent::Process;
+
+/// Describes the process `pid`, when it is running here.
+#[must_use]
+pub fn describe(pid: u32) -> Option<Process> {
+    Some(Process {
+        pid,
+        started: started(pid)?,
+        boot_id: boot_id()?,
+        host: host_name(),
+    })
+}
+
+/// Whether `process` is running; none when it belongs to another machine, where we cannot look.
+#[must_use]
+pub fn is_running(process: &Process) -> Option<bool> {
+    if process.host != host_name() {
+        return None;
+    }
+    let here = boot_id()?;
+    Some(process.boot_id == here && started(process.pid) == Some(process.started))
+}
+
+/// The name of this machine.
+#[must_use]
+pub fn host_name() -> String {
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
+}
+
+fn boot_id() -> Option<String> {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .ok()
+        .map(|text| text.trim().to_owned())
+}
+
+/// When a process started, in clock ticks since boot; none when it is not running. A zombie is not.
+fn started(pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is the command in brackets, and may hold anything: read behind the last one.
+    let mut fields = text.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    if matches!(state, "Z" | "X") {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_process_is_seen_while_it_runs_and_not_afterwards() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let process = describe(child.id()).unwrap();
+        assert_eq!(is_running(&process), Some(true));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(is_running(&process), Some(false));
+    }
+
+    #[test]
+    fn another_machine_another_boot_and_a_reused_pid_are_told_apart() {
+        let own = describe(std::process::id()).unwrap();
+        assert_eq!(
+            is_running(&Process {
+                host: "elsewhere".to_owned(),
+                ..own.clone()
+            }),
+            None
+        );
+        assert_eq!(
+            is_running(&Process {
+                boot_id: "another".to_owned(),
+                ..own.clone()
+            }),
+            Some(false)
+        );
+        assert_eq!(
+            is_running(&Process {
+                started: own.started + 1,
+                ..own
+            }),
+            Some(false)
+        );
+    }
+}

@@ -1,0 +1,502 @@
+//! Operations on agents.
+
+use std::collections::BTreeMap;
+
+use flightline_core::agent::{Agent, AgentStatus, Process, Role, Step};
+use flightline_core::liveness::{Evidence, Liveness, ProcessSight, judge};
+use flightline_core::lock::Lock;
+use flightline_core::sortie::SortieStatus;
+use flightline_core::text::Note;
+use flightline_core::{AgentId, Code, Kind, Name, Refusal, RepoPath, Subject, Time, Title};
+use flightline_store::{Actor, Find, Pulse};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::desk::{Desk, agent_named, new_agent};
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+use crate::mission::short;
+
+/// Registers an agent, or brings a known one back in a new session.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RegisterAgent {
+    /// Its name.
+    pub name: Name,
+    /// Whether it coordinates or works; a known agent keeps its role when none is given.
+    pub role: Option<Role>,
+    /// What it is in its own system's words.
+    pub kind: Option<Name>,
+    /// The client's id of its session. The same session registering again changes nothing.
+    pub session: Option<Title>,
+    /// The process it runs in.
+    pub process: Option<Process>,
+    /// The feature it owns.
+    pub feature: Option<Title>,
+}
+
+/// Lists agents.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ListAgents {
+    /// Retired ones too.
+    pub retired: bool,
+    /// What is known of their processes, from where the caller is.
+    pub sightings: Vec<Sighting>,
+}
+
+/// Shows an agent.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ShowAgent {
+    /// Which; the acting one when none is named.
+    pub agent: Option<String>,
+    /// What is known of its process.
+    pub sightings: Vec<Sighting>,
+}
+
+/// What an agent says of itself. What is left out stays as it is.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct UpdateAgent {
+    /// Which; the acting one when none is named.
+    pub agent: Option<String>,
+    /// Its status.
+    pub status: Option<AgentStatus>,
+    /// The feature it owns.
+    pub feature: Option<Title>,
+    /// The stage it is in.
+    pub stage: Option<Title>,
+    /// The phase it is in.
+    pub phase: Option<Title>,
+    /// What it is doing now; what it did before becomes a completed step.
+    pub step: Option<Title>,
+    /// Steps it has completed.
+    pub completed_steps: Vec<Title>,
+    /// What it will do next; replaces what was there.
+    pub next_steps: Vec<Title>,
+    /// What blocks it; replaces what was there.
+    pub blockers: Vec<Title>,
+    /// Nothing blocks it any more.
+    pub clear_blockers: bool,
+    /// Files it changed; adds to what was there.
+    pub files: Vec<RepoPath>,
+    /// It committed: no file is changed any more.
+    pub clear_files: bool,
+    /// How to take its work up again.
+    pub recovery_instructions: Option<Note>,
+    /// Whether its work can be taken up again.
+    pub can_resume: Option<bool>,
+    /// When it next means to report.
+    pub next_checkpoint_ms: Option<u64>,
+    /// It updated the overview of the whole effort.
+    pub updated_overview: bool,
+}
+
+/// Retires an agent.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RetireAgent {
+    /// Which.
+    pub agent: String,
+    /// Why.
+    pub reason: Option<Note>,
+}
+
+/// A sign of life.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Heartbeat {
+    /// What it is doing.
+    pub step: Option<Title>,
+    /// How full its context is.
+    pub context_percent: Option<u8>,
+    /// Tokens used, and how many there are.
+    pub tokens: Option<(u64, u64)>,
+}
+
+/// What a caller saw of an agent's process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sighting {
+    /// The agent.
+    pub agent: AgentId,
+    /// The process that was looked for.
+    pub process: Process,
+    /// Whether it is running.
+    pub alive: bool,
+}
+
+/// An agent and how alive it is.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct AgentView {
+    /// The agent.
+    pub agent: Agent,
+    /// How alive it is.
+    pub liveness: Liveness,
+    /// Its last sign of life.
+    pub last_sign: Option<Time>,
+    /// What it said of itself with its last heartbeat.
+    pub pulse: Value,
+    /// The sorties it holds.
+    pub sorties: Vec<String>,
+    /// The paths it holds locks on.
+    pub locks: Vec<RepoPath>,
+    /// Messages it has not acknowledged.
+    pub unread: u64,
+    /// Steps it has completed, oldest first.
+    pub completed_steps: Vec<Step>,
+}
+
+/// A heartbeat was noted.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Beaten {
+    /// The agent.
+    pub agent: Name,
+    /// Its incarnation.
+    pub epoch: u64,
+    /// When.
+    pub at: Time,
+}
+
+impl Operation for RegisterAgent {
+    const NAME: &'static str = "register_agent";
+    const ACCESS: Access = Access::Write;
+    type Outcome = AgentView;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<AgentView> {
+        if self.name.as_str().starts_with(AgentId::PREFIX) {
+            return Err(Refusal::invalid(format!(
+                "`{}` looks like an id, and cannot be a name",
+                self.name
+            ))
+            .into());
+        }
+        let known = agent_named(desk.tx, self.name.as_str())?;
+        let now = desk.now();
+        let same_session = known.as_ref().is_some_and(|agent| {
+            agent.retired_at.is_none() && self.session.is_some() && agent.session_id == self.session
+        });
+        let is_new = known.is_none();
+        let mut agent =
+            known.unwrap_or_else(|| new_agent(desk.tx, self.name.clone(), Role::Specialist));
+        if !same_session {
+            agent.epoch += 1;
+            agent.session_started_at = Some(now);
+            agent.session_id.clone_from(&self.session);
+            agent.process = None;
+        }
+        agent.role = self.role.unwrap_or(agent.role);
+        agent.kind = self.kind.clone().or(agent.kind);
+        agent.feature = self.feature.clone().or(agent.feature);
+        agent.process = self.process.clone().or(agent.process);
+        agent.retired_at = None;
+        agent.updated_at = now;
+        // Whoever registers an agent speaks for it from here on.
+        desk.tx.act_as(Actor {
+            name: agent.name.to_string(),
+            epoch: Some(agent.epoch),
+        });
+        let event = match (is_new, same_session) {
+            (true, _) => "agent_registered",
+            (false, true) => "agent_updated",
+            (false, false) => "agent_session_started",
+        };
+        desk.tx.set(
+            event,
+            &agent,
+            &json!({ "epoch": agent.epoch, "role": agent.role.as_str() }),
+        )?;
+        desk.tx.beat(agent.id, agent.epoch, &json!({}))?;
+        let pulses = desk.tx.pulses()?;
+        view(desk, agent, &pulses, &[])
+    }
+}
+
+impl Operation for ListAgents {
+    const NAME: &'static str = "list_agents";
+    const ACCESS: Access = Access::Read;
+    type Outcome = Vec<AgentView>;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<AgentView>> {
+        let pulses = desk.tx.pulses()?;
+        let mut agents = desk.tx.find::<Agent>(Find::All)?;
+        agents.retain(|agent| self.retired || agent.retired_at.is_none());
+        agents
+            .into_iter()
+            .map(|agent| view(desk, agent, &pulses, &self.sightings))
+            .collect()
+    }
+}
+
+impl Operation for ShowAgent {
+    const NAME: &'static str = "show_agent";
+    const ACCESS: Access = Access::Read;
+    type Outcome = AgentView;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<AgentView> {
+        let agent = named_or_acting(desk, self.agent.as_deref())?;
+        let pulses = desk.tx.pulses()?;
+        let mut view = view(desk, agent, &pulses, &self.sightings)?;
+        view.completed_steps = desk.tx.find(Find::Parent(&view.agent.key()))?;
+        Ok(view)
+    }
+}
+
+impl Operation for UpdateAgent {
+    const NAME: &'static str = "update_agent";
+    const ACCESS: Access = Access::Write;
+    type Outcome = AgentView;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<AgentView> {
+        let mut agent = named_or_acting(desk, self.agent.as_deref())?;
+        let own = desk.agent_id() == Some(agent.id);
+        if !own && !desk.is_in_charge() {
+            return Err(Refusal::new(
+                Code::NotYours,
+                format!("only {} or dispatch may update {}", agent.name, agent.name),
+            )
+            .into());
+        }
+        let now = desk.now();
+        let mut completed = self.completed_steps.clone();
+        if let Some(step) = &self.step {
+            completed.extend(
+                agent
+                    .current_step
+                    .replace(step.clone())
+                    .filter(|before| before != step),
+            );
+        }
+        agent.status = self.status.unwrap_or(match agent.status {
+            AgentStatus::Idle if self.step.is_some() => AgentStatus::InProgress,
+            status => status,
+        });
+        agent.feature = self.feature.clone().or(agent.feature);
+        agent.stage = self.stage.clone().or(agent.stage);
+        agent.phase = self.phase.clone().or(agent.phase);
+        if !self.next_steps.is_empty() {
+            agent.next_steps.clone_from(&self.next_steps);
+        }
+        if !self.blockers.is_empty() || self.clear_blockers {
+            agent.blockers.clone_from(&self.blockers);
+        }
+        if self.clear_files {
+            agent.files_modified.clear();
+        }
+        for file in &self.files {
+            if !agent.files_modified.contains(file) {
+                agent.files_modified.push(file.clone());
+            }
+        }
+        agent.recovery_instructions = self
+            .recovery_instructions
+            .clone()
+            .or(agent.recovery_instructions);
+        agent.can_resume = self.can_resume.unwrap_or(agent.can_resume);
+        if self.updated_overview {
+            agent.coordination.last_epic_readme_update = Some(now);
+        }
+        if own {
+            // Only the agent's own act moves this: anything else would mask its death.
+            agent.last_checkpoint = Some(now);
+            agent.next_checkpoint_expected = self.next_checkpoint_ms.map(|span| now.plus(span));
+            agent.coordination.last_status_update = Some(now);
+        }
+        agent.updated_at = now;
+        let mut number = desk.tx.rows(Kind::Step, Find::Parent(&agent.key()))?.len() as u64;
+        for text in completed {
+            number += 1;
+            let step = Step {
+                agent_id: agent.id,
+                number,
+                text,
+                at: now,
+            };
+            desk.tx
+                .set("agent_step_completed", &step, &json!({ "step": step.text }))?;
+        }
+        let data = json!({ "status": agent.status.as_str(), "step": agent.current_step });
+        desk.tx.set("agent_updated", &agent, &data)?;
+        let pulses = desk.tx.pulses()?;
+        view(desk, agent, &pulses, &[])
+    }
+}
+
+impl Operation for RetireAgent {
+    const NAME: &'static str = "retire_agent";
+    const ACCESS: Access = Access::Write;
+    type Outcome = AgentView;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<AgentView> {
+        let mut agent = desk.find_agent(&self.agent)?;
+        if desk.agent_id() != Some(agent.id) && !desk.is_in_charge() {
+            return Err(Refusal::new(
+                Code::NotYours,
+                format!("only {} or dispatch may retire {}", agent.name, agent.name),
+            )
+            .into());
+        }
+        if agent.retired_at.is_some() {
+            return Err(Refusal::new(
+                Code::IllegalTransition,
+                format!("{} was retired already", agent.name),
+            )
+            .into());
+        }
+        let held = held_sorties(desk, agent.id)?;
+        if let Some(first) = held.first() {
+            return Err(Refusal::new(
+                Code::Unfinished,
+                format!("{} still holds {}", agent.name, held.iter().map(short).collect::<Vec<_>>().join(", ")),
+            )
+            .hint(format!("give it to another with `fleet sortie reassign {} --to NAME`, or back with `fleet sortie release {}`", short(first), short(first)))
+            .into());
+        }
+        for lock in desk.tx.find::<Lock>(Find::Agent(agent.id))? {
+            desk.tx.remove(
+                "lock_released",
+                &lock,
+                &json!({ "file": lock.file, "reason": "holder retired" }),
+            )?;
+        }
+        agent.retired_at = Some(desk.now());
+        agent.updated_at = desk.now();
+        desk.tx
+            .set("agent_retired", &agent, &json!({ "reason": self.reason }))?;
+        let pulses = desk.tx.pulses()?;
+        view(desk, agent, &pulses, &[])
+    }
+}
+
+impl Operation for Heartbeat {
+    const NAME: &'static str = "heartbeat";
+    const ACCESS: Access = Access::Pulse;
+    type Outcome = Beaten;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Beaten> {
+        let known = desk
+            .agent
+            .clone()
+            .filter(|agent| agent.retired_at.is_none());
+        let Some(agent) = known else {
+            let name = desk.caller.agent.as_deref().unwrap_or("NAME");
+            return Err(Refusal::new(
+                Code::NotFound,
+                match &desk.caller.agent {
+                    Some(name) => format!("there is no agent `{name}` to beat for"),
+                    None => "a heartbeat needs to know whose it is".to_owned(),
+                },
+            )
+            .hint(format!(
+                "register it with `fleet agents register {name}`, and give `--agent {name}`"
+            ))
+            .into());
+        };
+        if self.context_percent.is_some_and(|percent| percent > 100) {
+            return Err(Refusal::invalid("a context is at most 100 % full").into());
+        }
+        let context = self.context_percent.or_else(|| {
+            self.tokens
+                .and_then(|(used, total)| (used * 100).checked_div(total))
+                .and_then(|percent| u8::try_from(percent).ok())
+        });
+        let mut data = serde_json::Map::new();
+        if let Some(step) = &self.step {
+            data.insert("step".to_owned(), json!(step));
+        }
+        if let Some(context) = context {
+            data.insert("context_percent".to_owned(), json!(context));
+        }
+        if let Some((used, total)) = self.tokens {
+            data.insert("tokens".to_owned(), json!({ "used": used, "total": total }));
+        }
+        // A mailbox that speaks for the first time has no epoch yet; its first write gives it one.
+        desk.tx.beat(agent.id, agent.epoch, &Value::Object(data))?;
+        Ok(Beaten {
+            agent: agent.name,
+            epoch: agent.epoch,
+            at: desk.now(),
+        })
+    }
+}
+
+/// Judges an agent's life from what the store and the caller know.
+pub(crate) fn liveness(
+    desk: &Desk<'_, '_>,
+    agent: &Agent,
+    pulse: Option<&Pulse>,
+    sightings: &[Sighting],
+) -> Liveness {
+    let evidence = Evidence {
+        last_sign: last_sign(agent, pulse),
+        process: sight(agent, sightings),
+        // What people are shown is plain silence; the grace after a downtime is for locks alone.
+        awake_since: Time::from_millis(0),
+        retired: agent.retired_at.is_some(),
+    };
+    judge(&evidence, desk.policy, desk.now())
+}
+
+/// What was seen of an agent's process; only the very process it registered with counts.
+pub(crate) fn sight(agent: &Agent, sightings: &[Sighting]) -> ProcessSight {
+    let Some(process) = &agent.process else {
+        return ProcessSight::Unknown;
+    };
+    match sightings
+        .iter()
+        .find(|sighting| sighting.agent == agent.id && sighting.process == *process)
+    {
+        Some(Sighting { alive: true, .. }) => ProcessSight::Alive { pid: process.pid },
+        Some(_) => ProcessSight::Gone { pid: process.pid },
+        None => ProcessSight::Unknown,
+    }
+}
+
+pub(crate) fn last_sign(agent: &Agent, pulse: Option<&Pulse>) -> Option<Time> {
+    agent.session_started_at.max(pulse.map(|pulse| pulse.at))
+}
+
+/// The ids of the sorties an agent holds.
+pub(crate) fn held_sorties(desk: &mut Desk<'_, '_>, agent: AgentId) -> Result<Vec<String>> {
+    let rows = desk.tx.rows(Kind::Sortie, Find::Agent(agent))?;
+    let held = rows
+        .into_iter()
+        .filter(|row| SortieStatus::from_word(&row.status).is_some_and(SortieStatus::is_held));
+    Ok(held.map(|row| row.id).collect())
+}
+
+/// How many messages an agent has not acknowledged.
+pub(crate) fn unread(desk: &mut Desk<'_, '_>, agent: AgentId) -> Result<u64> {
+    let counts: BTreeMap<String, u64> = desk
+        .tx
+        .counts(Kind::Delivery, Find::Agent(agent))?
+        .into_iter()
+        .collect();
+    Ok(counts.get("pending").unwrap_or(&0) + counts.get("delivered").unwrap_or(&0))
+}
+
+fn named_or_acting(desk: &mut Desk<'_, '_>, reference: Option<&str>) -> Result<Agent> {
+    match reference {
+        Some(reference) => desk.find_agent(reference),
+        None => Ok(desk.acting()?.clone()),
+    }
+}
+
+fn view(
+    desk: &mut Desk<'_, '_>,
+    agent: Agent,
+    pulses: &[Pulse],
+    sightings: &[Sighting],
+) -> Result<AgentView> {
+    let id = agent.id.to_string();
+    let pulse = pulses.iter().find(|pulse| pulse.agent == id);
+    Ok(AgentView {
+        liveness: liveness(desk, &agent, pulse, sightings),
+        last_sign: last_sign(&agent, pulse),
+        pulse: pulse.map_or(Value::Null, |pulse| pulse.data.clone()),
+        sorties: held_sorties(desk, agent.id)?,
+        locks: desk
+            .tx
+            .find::<Lock>(Find::Agent(agent.id))?
+            .into_iter()
+            .map(|lock| lock.file)
+            .collect(),
+        unread: unread(desk, agent.id)?,
+        completed_steps: Vec::new(),
+        agent,
+    })
+}

@@ -1,0 +1,139 @@
+//! Copies of the whole store, and the way back.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use flightline_core::agent::Agent;
+use flightline_core::lock::Lock;
+use flightline_core::setting::Restoration;
+use flightline_store::{Actor, Find, Tx};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::error::{Error, Result};
+use crate::fleet::{Caller, Fleet};
+
+/// A backup was made.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct BackedUp {
+    /// The file.
+    pub file: PathBuf,
+    /// The revision it holds.
+    pub rev: u64,
+    /// How many events.
+    pub events: u64,
+    /// How many subjects.
+    pub subjects: u64,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// A backup was restored.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Restored {
+    /// The file.
+    pub file: PathBuf,
+    /// The revision it held.
+    pub rev: u64,
+    /// How many events came back.
+    pub events: u64,
+    /// The new history: cursors of the old one are void.
+    pub history: String,
+    /// Locks that were let go, because a restore grants nothing old.
+    pub released_locks: u64,
+    /// Where what was there before has been kept.
+    pub undo: PathBuf,
+}
+
+/// Copies the whole store, as of one moment, to a new file. When this returns `Ok`, the copy has been
+/// verified.
+///
+/// # Errors
+/// When the file exists or cannot be written, or the store fails.
+pub fn back_up(fleet: &mut Fleet, file: &Path) -> Result<BackedUp> {
+    let copied = fleet.store().back_up(file)?;
+    let bytes = std::fs::symlink_metadata(file).map_or(0, |seen| seen.len());
+    Ok(BackedUp {
+        file: file.to_path_buf(),
+        rev: copied.rev,
+        events: copied.events,
+        subjects: copied.subjects,
+        bytes,
+    })
+}
+
+/// Replaces the store's content by a backup's, after copying what is there to `keep`. Every session,
+/// lock and cursor of before is void afterwards.
+///
+/// # Errors
+/// When the file is not a sound backup, `keep` exists, or the store fails; then nothing has changed.
+pub fn restore(fleet: &mut Fleet, file: &Path, keep: &Path, caller: &Caller) -> Result<Restored> {
+    fleet.store().back_up(keep)?;
+    let epochs: BTreeMap<String, u64> = fleet.store().read(|tx| {
+        let agents = tx.find::<Agent>(Find::All)?;
+        Ok::<_, Error>(
+            agents
+                .into_iter()
+                .map(|agent| (agent.name.to_string(), agent.epoch))
+                .collect(),
+        )
+    })?;
+    let actor = format!("user:{}", caller.user);
+    fleet.store().restore(file, |tx, copied| {
+        tx.act_as(Actor {
+            name: actor.clone(),
+            epoch: None,
+        });
+        let restoration = Restoration {
+            at: tx.now(),
+            rev: copied.rev,
+            events: copied.events,
+        };
+        tx.set(
+            "store_restored",
+            &restoration,
+            &json!({ "rev": copied.rev, "events": copied.events }),
+        )?;
+        let released_locks = void_locks(tx)?;
+        void_epochs(tx, &epochs)?;
+        Ok(Restored {
+            file: file.to_path_buf(),
+            rev: copied.rev,
+            events: copied.events,
+            history: tx.history().to_owned(),
+            released_locks,
+            undo: keep.to_path_buf(),
+        })
+    })
+}
+
+fn void_locks(tx: &mut Tx<'_>) -> Result<u64> {
+    let locks = tx.find::<Lock>(Find::All)?;
+    for lock in &locks {
+        tx.remove(
+            "lock_released",
+            lock,
+            &json!({ "file": lock.file, "reason": "the store was restored" }),
+        )?;
+    }
+    Ok(locks.len() as u64)
+}
+
+fn void_epochs(tx: &mut Tx<'_>, epochs: &BTreeMap<String, u64>) -> Result<()> {
+    for mut agent in tx.find::<Agent>(Find::All)? {
+        if agent.epoch == 0 {
+            continue;
+        }
+        let seen = epochs.get(agent.name.as_str()).copied().unwrap_or(0);
+        agent.epoch = agent.epoch.max(seen) + 1;
+        agent.session_id = None;
+        agent.process = None;
+        agent.updated_at = tx.now();
+        tx.set(
+            "agent_session_ended",
+            &agent,
+            &json!({ "reason": "the store was restored", "epoch": agent.epoch }),
+        )?;
+    }
+    Ok(())
+}

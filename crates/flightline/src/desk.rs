@@ -1,0 +1,399 @@
+//! Where an operation decides: the transaction, who asks, and how things are found.
+
+use flightline_core::agent::{Agent, AgentStatus, Coordination, Role};
+use flightline_core::id::Typed;
+use flightline_core::mission::{Mission, MissionStatus, Progress};
+use flightline_core::policy::Policy;
+use flightline_core::setting::CurrentMission;
+use flightline_core::sortie::{Sortie, SortieStatus};
+use flightline_core::{
+    AgentId, Code, Kind, MissionId, Name, Refusal, SortieId, Subject, Time, Title,
+};
+use flightline_store::{Actor, Find, Tx};
+use serde_json::json;
+
+use crate::error::Result;
+use crate::fleet::Caller;
+
+/// Everything an operation may touch while it decides.
+pub struct Desk<'a, 'tx> {
+    /// The transaction.
+    pub tx: &'a mut Tx<'tx>,
+    /// Who asks.
+    pub caller: &'a Caller,
+    /// The numbers to decide by.
+    pub policy: &'a Policy,
+    /// The agent that acts, when one does.
+    pub agent: Option<Agent>,
+}
+
+impl Desk<'_, '_> {
+    /// The time of this transaction.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.tx.now()
+    }
+
+    /// Who acts, as events and notes name them.
+    #[must_use]
+    pub fn actor(&self) -> String {
+        match &self.agent {
+            Some(agent) => agent.name.to_string(),
+            None => format!("user:{}", self.caller.user),
+        }
+    }
+
+    /// The id of the agent that acts.
+    #[must_use]
+    pub fn agent_id(&self) -> Option<AgentId> {
+        self.agent.as_ref().map(|agent| agent.id)
+    }
+
+    /// The agent that acts.
+    ///
+    /// # Errors
+    /// When nobody said which agent acts.
+    pub fn acting(&self) -> Result<&Agent> {
+        self.agent.as_ref().ok_or_else(|| {
+            Refusal::invalid("this needs to know which agent acts")
+                .hint("give `--agent NAME`, or set FLEET_AGENT")
+                .into()
+        })
+    }
+
+    /// Whether the caller may act on what belongs to others: a person, or dispatch.
+    #[must_use]
+    pub fn is_in_charge(&self) -> bool {
+        self.agent
+            .as_ref()
+            .is_none_or(|agent| agent.role == Role::Dispatch)
+    }
+
+    /// The mission with this id or beginning; the current one when none is given.
+    ///
+    /// # Errors
+    /// When there is none, or several fit.
+    pub fn mission(&mut self, reference: Option<&str>) -> Result<Mission> {
+        let reference = reference
+            .map(str::to_owned)
+            .or_else(|| self.caller.mission.clone());
+        match reference {
+            Some(reference) => self.by_id::<Mission>(&reference, MissionId::PREFIX),
+            None => self.current_mission()?.ok_or_else(|| {
+                Refusal::new(Code::NotFound, "there is no mission yet")
+                    .hint("create one with `fleet mission create \"…\" --sortie \"…\"`")
+                    .into()
+            }),
+        }
+    }
+
+    /// The mission somebody chose, else the one active most recently.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn current_mission(&mut self) -> Result<Option<Mission>> {
+        let mut choosers = vec!["user".to_owned()];
+        choosers.extend(self.agent_id().map(|id| id.to_string()));
+        for of in choosers.into_iter().rev() {
+            let chosen = self
+                .tx
+                .get::<CurrentMission>(&format!("current-mission/{of}"))?;
+            if let Some(chosen) = chosen
+                && let Some(mission) = self.tx.get::<Mission>(&chosen.mission_id.to_string())?
+                && mission.status.is_open()
+            {
+                return Ok(Some(mission));
+            }
+        }
+        let mut best: Option<(bool, u64, String)> = None;
+        for row in self.tx.rows(Kind::Mission, Find::All)? {
+            if row.status == MissionStatus::Archived.as_str() {
+                continue;
+            }
+            let open = row.status == MissionStatus::InProgress.as_str()
+                || row.status == MissionStatus::Pending.as_str();
+            let id: MissionId = row.id.parse()?;
+            let last = self.tx.last_rev_of(id)?.unwrap_or(row.rev);
+            let candidate = (open, last, row.id);
+            if best.as_ref().is_none_or(|best| candidate > *best) {
+                best = Some(candidate);
+            }
+        }
+        match best {
+            Some((_, _, id)) => Ok(self.tx.get::<Mission>(&id)?),
+            None => Ok(None),
+        }
+    }
+
+    /// The sortie with this id or beginning.
+    ///
+    /// # Errors
+    /// When there is none, or several fit.
+    pub fn sortie(&mut self, reference: &str) -> Result<Sortie> {
+        self.by_id::<Sortie>(reference, SortieId::PREFIX)
+    }
+
+    /// The agent with this name, id or beginning of an id.
+    ///
+    /// # Errors
+    /// When there is none, or several fit.
+    pub fn find_agent(&mut self, reference: &str) -> Result<Agent> {
+        if let Some(agent) = agent_named(self.tx, reference)? {
+            return Ok(agent);
+        }
+        if reference.starts_with(AgentId::PREFIX) {
+            return self.by_id::<Agent>(reference, AgentId::PREFIX);
+        }
+        let known: Vec<String> = self
+            .tx
+            .rows(Kind::Agent, Find::All)?
+            .into_iter()
+            .filter_map(|row| row.name)
+            .collect();
+        let hint = if known.is_empty() {
+            "register one with `fleet agents register NAME`".to_owned()
+        } else {
+            format!("known agents: {}", known.join(", "))
+        };
+        let shown: String = reference
+            .chars()
+            .filter(|c| !c.is_control())
+            .take(60)
+            .collect();
+        Err(
+            Refusal::new(Code::NotFound, format!("there is no agent `{shown}`"))
+                .hint(hint)
+                .into(),
+        )
+    }
+
+    /// The thing of a kind with this id or beginning of an id.
+    ///
+    /// # Errors
+    /// When there is none, or several fit.
+    pub fn by_id<S: Subject>(&mut self, reference: &str, prefix: &str) -> Result<S> {
+        let typed = Typed::parse(reference, prefix)?;
+        let found = self
+            .tx
+            .ids_between(S::KIND, &typed.beginning, &typed.end())?;
+        match found.as_slice() {
+            [] => Err(Refusal::new(
+                Code::NotFound,
+                format!("there is no {} `{reference}`", S::KIND),
+            )
+            .hint(format!("list them with `fleet {}s list`", S::KIND))
+            .into()),
+            [id] => self.tx.get::<S>(id)?.ok_or_else(|| {
+                Refusal::new(
+                    Code::NotFound,
+                    format!("there is no {} `{reference}`", S::KIND),
+                )
+                .into()
+            }),
+            several => {
+                let shown: Vec<&str> = several
+                    .iter()
+                    .take(10)
+                    .map(|id| &id[..id.len().min(12)])
+                    .collect();
+                Err(Refusal::new(
+                    Code::AmbiguousId,
+                    format!("`{reference}` could be {}", shown.join(" or ")),
+                )
+                .hint("use more characters")
+                .details(json!({ "candidates": several }))
+                .into())
+            }
+        }
+    }
+
+    /// How far a mission is.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn progress(&mut self, mission: MissionId) -> Result<Progress> {
+        let counts = self.tx.counts(Kind::Sortie, Find::Mission(mission))?;
+        let completed = counts
+            .iter()
+            .filter(|(status, _)| status == SortieStatus::Completed.as_str());
+        Ok(Progress {
+            completed: completed.map(|(_, count)| count).sum(),
+            total: counts.iter().map(|(_, count)| count).sum(),
+        })
+    }
+
+    /// The agent that gets a mission's reports; its mailbox is made when nobody has registered yet.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn dispatch_of(&mut self, mission: &Mission) -> Result<Agent> {
+        if let Some(id) = mission.dispatch
+            && let Some(agent) = self.tx.get::<Agent>(&id.to_string())?
+        {
+            return Ok(agent);
+        }
+        let agents = self.tx.find::<Agent>(Find::All)?;
+        let dispatch = agents
+            .into_iter()
+            .find(|agent| agent.role == Role::Dispatch && agent.retired_at.is_none());
+        match dispatch {
+            Some(agent) => Ok(agent),
+            None => {
+                let mailbox = new_agent(
+                    self.tx,
+                    Name::parse("agent name", "dispatch")?,
+                    Role::Dispatch,
+                );
+                self.tx.set(
+                    "agent_registered",
+                    &mailbox,
+                    &json!({ "mailbox_only": true }),
+                )?;
+                Ok(mailbox)
+            }
+        }
+    }
+
+    /// What to call an agent.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn agent_name(&mut self, id: AgentId) -> Result<String> {
+        Ok(self
+            .tx
+            .get::<Agent>(&id.to_string())?
+            .map_or_else(|| id.to_string(), |agent| agent.name.to_string()))
+    }
+}
+
+/// A new agent that has not begun a session yet.
+pub(crate) fn new_agent(tx: &Tx<'_>, name: Name, role: Role) -> Agent {
+    Agent {
+        id: AgentId::new(tx.uuid()),
+        name,
+        role,
+        kind: None,
+        epoch: 0,
+        context: 0,
+        session_id: None,
+        process: None,
+        status: AgentStatus::Idle,
+        feature: None,
+        stage: None,
+        phase: None,
+        can_resume: true,
+        blockers: Vec::new(),
+        files_modified: Vec::new(),
+        recovery_instructions: None,
+        current_step: None,
+        next_steps: Vec::new(),
+        coordination: Coordination::default(),
+        last_checkpoint: None,
+        next_checkpoint_expected: None,
+        created_at: tx.now(),
+        updated_at: tx.now(),
+        session_started_at: None,
+        retired_at: None,
+    }
+}
+
+pub(crate) fn agent_named(tx: &mut Tx<'_>, name: &str) -> Result<Option<Agent>> {
+    Ok(tx.find::<Agent>(Find::AgentName(name))?.pop())
+}
+
+/// The agent the caller acts as, when it is known.
+pub(crate) fn find_acting(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Agent>> {
+    let Some(reference) = &caller.agent else {
+        return Ok(None);
+    };
+    match agent_named(tx, reference)? {
+        Some(agent) => Ok(Some(agent)),
+        None if reference.parse::<AgentId>().is_ok() => Ok(tx.get::<Agent>(reference)?),
+        None => Ok(None),
+    }
+}
+
+/// The agent the caller acts as: registered now if its name is new, checked against its incarnation
+/// and session, and alive from this moment.
+pub(crate) fn acting(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Agent>> {
+    let Some(reference) = &caller.agent else {
+        tx.act_as(Actor {
+            name: format!("user:{}", caller.user),
+            epoch: None,
+        });
+        return Ok(None);
+    };
+    let agent = match find_acting(tx, caller)? {
+        Some(agent) => {
+            check_fence(Some(&agent), caller)?;
+            agent
+        }
+        None => new_agent(tx, Name::parse("agent name", reference)?, Role::Specialist),
+    };
+    if agent.retired_at.is_some() {
+        return Err(
+            Refusal::new(Code::Fenced, format!("{} was retired", agent.name))
+                .hint(format!(
+                    "bring it back with `fleet agents register {}`",
+                    agent.name
+                ))
+                .into(),
+        );
+    }
+    // Its first act begins its first session.
+    let agent = if agent.epoch == 0 {
+        let mut agent = agent;
+        agent.epoch = 1;
+        agent.session_id = caller
+            .session
+            .as_deref()
+            .map(|session| Title::parse("session", session))
+            .transpose()?;
+        agent.session_started_at = Some(tx.now());
+        agent.updated_at = tx.now();
+        tx.act_as(Actor {
+            name: agent.name.to_string(),
+            epoch: Some(agent.epoch),
+        });
+        tx.set("agent_registered", &agent, &json!({}))?;
+        agent
+    } else {
+        agent
+    };
+    tx.act_as(Actor {
+        name: agent.name.to_string(),
+        epoch: Some(agent.epoch),
+    });
+    tx.beat(agent.id, agent.epoch, &json!({}))?;
+    Ok(Some(agent))
+}
+
+/// Refuses a caller that is an earlier incarnation or session of its agent.
+pub(crate) fn check_fence(agent: Option<&Agent>, caller: &Caller) -> Result<()> {
+    let Some(agent) = agent else { return Ok(()) };
+    let stale = match (
+        caller.epoch,
+        caller.session.as_deref(),
+        agent.session_id.as_deref(),
+    ) {
+        (Some(epoch), _, _) if epoch != agent.epoch => Some(format!(
+            "epoch {epoch} of {} is over: epoch {} has taken its place",
+            agent.name, agent.epoch
+        )),
+        (_, Some(session), Some(current)) if session != current => Some(format!(
+            "this session of {} is over: another has taken its place",
+            agent.name
+        )),
+        _ => None,
+    };
+    match stale {
+        None => Ok(()),
+        Some(message) => Err(Refusal::new(Code::Fenced, message)
+            .hint(format!(
+                "nothing was written; come back as a new session with `fleet agents register {}`",
+                agent.name
+            ))
+            .details(json!({ "agent": agent.name, "epoch": agent.epoch }))
+            .into()),
+    }
+}

@@ -1,0 +1,44 @@
+//! What an operation fails with: a refusal of its own, or the store's trouble.
+
+use flightline_core::Refusal;
+use flightline_store::AsStoreError;
+
+/// The result of an operation.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an operation failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The operation would not do it.
+    #[error(transparent)]
+    Refused(Box<Refusal>),
+    /// The store could not do it.
+    #[error(transparent)]
+    Store(#[from] flightline_store::Error),
+}
+
+impl Error {
+    /// The same as a refusal: what every front end shows.
+    #[must_use]
+    pub fn into_refusal(self) -> Refusal {
+        match self {
+            Self::Refused(refusal) => *refusal,
+            Self::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(Box::new(refusal))
+    }
+}
+
+impl AsStoreError for Error {
+    fn as_store_error(&self) -> Option<&flightline_store::Error> {
+        match self {
+            Self::Store(error) => Some(error),
+            Self::Refused(_) => None,
+        }
+    }
+}

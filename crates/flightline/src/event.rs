@@ -1,0 +1,92 @@
+//! Looking at the journal.
+
+use flightline_core::event::Event;
+use flightline_core::{Code, Refusal, Time};
+use flightline_store::EventFilter;
+use serde::{Deserialize, Serialize};
+
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+
+/// Lists events.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct ListEvents {
+    /// Of this mission only.
+    pub mission: Option<String>,
+    /// About this thing only, by its whole id.
+    pub subject: Option<String>,
+    /// Of this type only.
+    pub kind: Option<String>,
+    /// Not older than this.
+    pub since: Option<Time>,
+    /// After this place, oldest first; without one, the newest, newest first.
+    pub after: Option<Cursor>,
+    /// At most so many.
+    pub limit: u64,
+}
+
+/// A place in one unbroken journal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Cursor {
+    /// Which journal.
+    pub history: String,
+    /// The last revision seen.
+    pub rev: u64,
+}
+
+/// Events, and where to go on from.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct EventList {
+    /// The events.
+    pub events: Vec<Event>,
+    /// Where to go on from.
+    pub cursor: Cursor,
+}
+
+impl Operation for ListEvents {
+    const NAME: &'static str = "list_events";
+    const ACCESS: Access = Access::Read;
+    type Outcome = EventList;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<EventList> {
+        let mission = match &self.mission {
+            Some(reference) => Some(desk.mission(Some(reference))?.id),
+            None => None,
+        };
+        let filter = EventFilter {
+            mission,
+            subject: self.subject.clone(),
+            kind: self.kind.clone(),
+            since: self.since,
+            limit: self.limit.min(10_000),
+        };
+        let (history, rev) = (desk.tx.history().to_owned(), desk.tx.rev());
+        let Some(after) = &self.after else {
+            let events = desk.tx.newest_events(&filter)?;
+            return Ok(EventList {
+                events,
+                cursor: Cursor { history, rev },
+            });
+        };
+        if after.history != history || after.rev > rev {
+            return Err(Refusal::new(
+                Code::HistoryChanged,
+                "the journal was replaced since you last looked",
+            )
+            .hint("start again from the beginning: `fleet events list`")
+            .into());
+        }
+        let events = desk.tx.events_after(after.rev, &filter)?;
+        let full = events.len() as u64 >= filter.limit;
+        let rev = if full {
+            events.last().map_or(rev, |event| event.rev)
+        } else {
+            rev
+        };
+        Ok(EventList {
+            events,
+            cursor: Cursor { history, rev },
+        })
+    }
+}

@@ -1,0 +1,179 @@
+//! A fleet: where operations run.
+
+use flightline_core::policy::Policy;
+use flightline_core::{Code, Refusal, Time};
+use flightline_store::{Past, Store};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::desk::{self, Desk};
+use crate::error::{Error, Result};
+
+/// A project's fleet: a store, and the policy it is run by.
+pub struct Fleet {
+    store: Store,
+    policy: Policy,
+}
+
+/// Who asks for an operation, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Caller {
+    /// The agent it acts as, by name or id.
+    pub agent: Option<String>,
+    /// The incarnation it believes it is.
+    pub epoch: Option<u64>,
+    /// The client session it acts in.
+    pub session: Option<String>,
+    /// The person at the keyboard.
+    pub user: String,
+    /// The mission it works on, unless a request names another.
+    pub mission: Option<String>,
+    /// Makes a write happen once, however often it is asked for.
+    pub idempotency_key: Option<String>,
+}
+
+/// What an operation does to the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Looks.
+    Read,
+    /// Changes state.
+    Write,
+    /// Notes a sign of life.
+    Pulse,
+}
+
+/// Something Flightline does.
+pub trait Operation: Serialize + DeserializeOwned {
+    /// Its name: on the wire, in logs, and for those who wait for it.
+    const NAME: &'static str;
+    /// What it does to the store.
+    const ACCESS: Access;
+    /// What comes of it.
+    type Outcome: Serialize + DeserializeOwned;
+
+    /// Decides, in one transaction. Touches nothing but the desk: it may run twice.
+    ///
+    /// # Errors
+    /// When it will not be done, or the store fails.
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Self::Outcome>;
+}
+
+impl Fleet {
+    /// The fleet kept in `store`.
+    #[must_use]
+    pub fn new(store: Store, policy: Policy) -> Self {
+        Self { store, policy }
+    }
+
+    /// Runs an operation for `caller`. When a write returns `Ok`, its outcome is durable and has been
+    /// read back; when it returns `Err`, nothing was written.
+    ///
+    /// # Errors
+    /// When it will not be done, the caller is fenced, or the store fails.
+    pub fn run<O: Operation>(&mut self, operation: &O, caller: &Caller) -> Result<O::Outcome> {
+        let policy = self.policy;
+        match O::ACCESS {
+            Access::Read => self.store.read(|tx| {
+                let agent = desk::find_acting(tx, caller)?;
+                operation.decide(&mut Desk {
+                    tx,
+                    caller,
+                    policy: &policy,
+                    agent,
+                })
+            }),
+            Access::Pulse => self.store.pulse(|tx| {
+                let agent = desk::find_acting(tx, caller)?;
+                desk::check_fence(agent.as_ref(), caller)?;
+                operation.decide(&mut Desk {
+                    tx,
+                    caller,
+                    policy: &policy,
+                    agent,
+                })
+            }),
+            Access::Write => match &caller.idempotency_key {
+                None => self
+                    .store
+                    .write(|tx| decide_write(operation, tx, caller, &policy)),
+                Some(key) => self.run_once(operation, caller, key),
+            },
+        }
+    }
+
+    fn run_once<O: Operation>(
+        &mut self,
+        operation: &O,
+        caller: &Caller,
+        key: &str,
+    ) -> Result<O::Outcome> {
+        if key.is_empty() || key.len() > 255 {
+            return Err(Refusal::invalid("an idempotency key has 1 to 255 bytes").into());
+        }
+        let policy = self.policy;
+        let request = format!("{} {}", O::NAME, to_json(operation)?);
+        let actor = caller
+            .agent
+            .clone()
+            .unwrap_or_else(|| format!("user:{}", caller.user));
+        self.store
+            .write(|tx| match tx.past(&actor, key, &request)? {
+                Past::Same(outcome) => serde_json::from_str(&outcome).map_err(|error| {
+                    Error::Store(flightline_store::Error::Corrupt(format!(
+                        "a remembered outcome: {error}"
+                    )))
+                }),
+                Past::Other => Err(Refusal::new(
+                    Code::KeyReused,
+                    "this idempotency key was used for another request",
+                )
+                .hint("use a new key for a new request")
+                .into()),
+                Past::Unknown => {
+                    let outcome = decide_write(operation, tx, caller, &policy)?;
+                    tx.remember(&actor, key, &request, to_json(&outcome)?)?;
+                    Ok(outcome)
+                }
+            })
+    }
+
+    /// The store, for what works on all of it at once.
+    pub fn store(&mut self) -> &mut Store {
+        &mut self.store
+    }
+
+    /// The policy.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// The store's time.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn now(&mut self) -> Result<Time> {
+        Ok(self.store.now()?)
+    }
+}
+
+fn decide_write<O: Operation>(
+    operation: &O,
+    tx: &mut flightline_store::Tx<'_>,
+    caller: &Caller,
+    policy: &Policy,
+) -> Result<O::Outcome> {
+    let agent = desk::acting(tx, caller)?;
+    operation.decide(&mut Desk {
+        tx,
+        caller,
+        policy,
+        agent,
+    })
+}
+
+fn to_json<T: Serialize>(value: &T) -> Result<String> {
+    serde_json::to_string(value)
+        .map_err(|error| Refusal::new(Code::Failed, format!("cannot write JSON: {error}")).into())
+}

@@ -1,0 +1,30 @@
+//! What Flightline does.
+//!
+//! An operation is a request, a decision and an outcome. Requests and outcomes are plain data, so
+//! that the command line, HTTP and MCP all speak the same JSON; the decision runs in one transaction
+//! of the store, with the store's clock and nothing else. Front ends call [`Fleet::run`] and hold no
+//! rule of their own.
+
+pub mod agent;
+pub mod backup;
+mod desk;
+pub mod doctor;
+pub mod effect;
+mod error;
+pub mod event;
+mod fleet;
+pub mod ids;
+pub mod lock;
+pub mod mail;
+pub mod mission;
+pub mod note;
+pub mod sortie;
+pub mod status;
+
+pub use desk::Desk;
+pub use error::{Error, Result};
+pub use fleet::{Access, Caller, Fleet, Operation};
+
+pub use flightline_core as core;
+pub use flightline_store as store;
+pub use flightline_workspace as workspace;

@@ -1,0 +1,514 @@
+//! Operations on locks. At most one live grant per path; fences only grow.
+
+use flightline_core::agent::Agent;
+use flightline_core::liveness::ProcessSight;
+use flightline_core::lock::Lock;
+use flightline_core::sortie::Sortie;
+use flightline_core::text::Note;
+use flightline_core::time::{Millis, human_span};
+use flightline_core::{Code, LockId, Refusal, RepoPath, Time, Title};
+use flightline_store::Find;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::agent::{Sighting, last_sign, sight};
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+use crate::mission::short;
+
+/// Takes locks for the acting agent: all of them or none.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AcquireLocks {
+    /// The files or folders.
+    pub paths: Vec<RepoPath>,
+    /// How long after the holder's last sign of life they lapse; the policy's when none is given.
+    pub ttl_ms: Option<Millis>,
+    /// Why.
+    pub purpose: Option<Title>,
+    /// The sortie they are for; else the one the agent is at, when there is just one.
+    pub sortie: Option<String>,
+    /// What is known of the processes of agents on the caller's machine.
+    pub sightings: Vec<Sighting>,
+}
+
+/// Says that locks are still needed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RenewLocks {
+    /// Which, by path or id.
+    pub locks: Vec<String>,
+    /// The fence of the grant; checked when given.
+    pub fence: Option<u64>,
+    /// A new time to live.
+    pub ttl_ms: Option<Millis>,
+}
+
+/// Gives locks back.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ReleaseLocks {
+    /// Which, by path or id.
+    pub locks: Vec<String>,
+    /// All that the acting agent holds.
+    pub all: bool,
+    /// The fence of the grant; checked when given.
+    pub fence: Option<u64>,
+}
+
+/// Takes a lock from its holder.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StealLock {
+    /// The file or folder.
+    pub path: RepoPath,
+    /// Why: the holder is told.
+    pub reason: Note,
+}
+
+/// Lists locks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ListLocks {
+    /// Of this agent only.
+    pub agent: Option<String>,
+}
+
+/// Asks whether paths are free for the acting agent.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CheckLocks {
+    /// The files or folders.
+    pub paths: Vec<RepoPath>,
+}
+
+/// A lock and its holder.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct LockView {
+    /// The lock.
+    pub lock: Lock,
+    /// Its holder's name.
+    pub holder: String,
+    /// The holder's last sign of life.
+    pub last_sign: Option<Time>,
+    /// How long it will still be held without a further sign of life.
+    pub remaining_ms: Millis,
+}
+
+/// Whether a path is free.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct PathCheck {
+    /// The path.
+    pub path: RepoPath,
+    /// Whether the caller may write there.
+    pub free: bool,
+    /// The lock in the way, or the caller's own.
+    pub lock: Option<LockView>,
+}
+
+impl Operation for AcquireLocks {
+    const NAME: &'static str = "acquire_locks";
+    const ACCESS: Access = Access::Write;
+    type Outcome = Vec<LockView>;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<LockView>> {
+        if self.paths.is_empty() {
+            return Err(Refusal::invalid("no path to lock was given").into());
+        }
+        check_ttl(self.ttl_ms)?;
+        let agent = desk.acting()?.clone();
+        let sortie = match &self.sortie {
+            Some(reference) => Some(desk.sortie(reference)?),
+            None => match crate::agent::held_sorties(desk, agent.id)?.as_slice() {
+                [only] => desk.tx.get::<Sortie>(only)?,
+                _ => None,
+            },
+        };
+        grant_all(
+            desk,
+            &self.paths,
+            self.purpose.clone(),
+            self.ttl_ms,
+            sortie.as_ref(),
+            &self.sightings,
+        )
+    }
+}
+
+impl Operation for RenewLocks {
+    const NAME: &'static str = "renew_locks";
+    const ACCESS: Access = Access::Write;
+    type Outcome = Vec<LockView>;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<LockView>> {
+        check_ttl(self.ttl_ms)?;
+        let agent = desk.acting()?.clone();
+        let mut renewed = Vec::new();
+        for reference in &self.locks {
+            let mut lock = own_lock(desk, reference, &agent, self.fence)?;
+            if lock.epoch != agent.epoch {
+                return Err(Refusal::new(
+                    Code::Fenced,
+                    format!(
+                        "the lock on `{}` was granted to epoch {} of {}, which is over",
+                        lock.file, lock.epoch, agent.name
+                    ),
+                )
+                .hint(format!(
+                    "take it anew with `fleet locks acquire {}`",
+                    lock.file
+                ))
+                .into());
+            }
+            lock.timeout_ms = self.ttl_ms.unwrap_or(lock.timeout_ms);
+            desk.tx.set(
+                "lock_renewed",
+                &lock,
+                &json!({ "file": lock.file, "fence": lock.fence }),
+            )?;
+            renewed.push(view(desk, lock)?);
+        }
+        Ok(renewed)
+    }
+}
+
+impl Operation for ReleaseLocks {
+    const NAME: &'static str = "release_locks";
+    const ACCESS: Access = Access::Write;
+    type Outcome = Vec<LockView>;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<LockView>> {
+        let agent = desk.acting()?.clone();
+        let mut locks = Vec::new();
+        if self.all {
+            locks = desk.tx.find::<Lock>(Find::Agent(agent.id))?;
+        } else if self.locks.is_empty() {
+            return Err(Refusal::invalid("no lock to release was given")
+                .hint("name paths, or release everything with `fleet locks release --all`")
+                .into());
+        }
+        for reference in &self.locks {
+            locks.push(own_lock(desk, reference, &agent, self.fence)?);
+        }
+        let mut released = Vec::new();
+        for lock in locks {
+            desk.tx.remove(
+                "lock_released",
+                &lock,
+                &json!({ "file": lock.file, "fence": lock.fence }),
+            )?;
+            released.push(view(desk, lock)?);
+        }
+        Ok(released)
+    }
+}
+
+impl Operation for StealLock {
+    const NAME: &'static str = "steal_lock";
+    const ACCESS: Access = Access::Write;
+    type Outcome = Vec<LockView>;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<LockView>> {
+        let thief = desk.acting()?.clone();
+        let locks = desk.tx.find::<Lock>(Find::All)?;
+        let taken: Vec<Lock> = locks
+            .into_iter()
+            .filter(|lock| lock.file.overlaps(&self.path) && lock.held_by != thief.id)
+            .collect();
+        if taken.is_empty() {
+            return Err(Refusal::new(
+                Code::NotFound,
+                format!("nobody else holds a lock on `{}`", self.path),
+            )
+            .hint(format!(
+                "just take it with `fleet locks acquire {}`",
+                self.path
+            ))
+            .into());
+        }
+        for lock in &taken {
+            let data = json!({ "file": lock.file, "fence": lock.fence, "by": thief.name, "reason": self.reason });
+            desk.tx.remove("lock_stolen", lock, &data)?;
+            let Some(holder) = desk.tx.get::<Agent>(&lock.held_by.to_string())? else {
+                continue;
+            };
+            crate::mail::notice(
+                desk,
+                holder,
+                &format!("Your lock on {} was taken", lock.file),
+                &format!(
+                    "{} took it: {}. Do not write there any more; its fence {} is void.",
+                    thief.name, self.reason, lock.fence
+                ),
+                lock.mission_id,
+            )?;
+        }
+        let purpose = Title::parse(
+            "purpose",
+            &self.reason.chars().take(200).collect::<String>(),
+        )?;
+        grant_all(
+            desk,
+            std::slice::from_ref(&self.path),
+            Some(purpose),
+            None,
+            None,
+            &[],
+        )
+    }
+}
+
+impl Operation for ListLocks {
+    const NAME: &'static str = "list_locks";
+    const ACCESS: Access = Access::Read;
+    type Outcome = Vec<LockView>;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<LockView>> {
+        let locks = match &self.agent {
+            Some(reference) => {
+                let agent = desk.find_agent(reference)?;
+                desk.tx.find::<Lock>(Find::Agent(agent.id))?
+            }
+            None => desk.tx.find::<Lock>(Find::All)?,
+        };
+        locks.into_iter().map(|lock| view(desk, lock)).collect()
+    }
+}
+
+impl Operation for CheckLocks {
+    const NAME: &'static str = "check_locks";
+    const ACCESS: Access = Access::Read;
+    type Outcome = Vec<PathCheck>;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<PathCheck>> {
+        let (me, locks) = (desk.agent_id(), desk.tx.find::<Lock>(Find::All)?);
+        let mut checks = Vec::new();
+        for path in &self.paths {
+            let overlapping = || locks.iter().filter(|lock| lock.file.overlaps(path));
+            let others = overlapping().find(|lock| Some(lock.held_by) != me);
+            let lock = match others.or_else(|| overlapping().next()) {
+                Some(lock) => Some(view(desk, lock.clone())?),
+                None => None,
+            };
+            checks.push(PathCheck {
+                path: path.clone(),
+                free: others.is_none(),
+                lock,
+            });
+        }
+        Ok(checks)
+    }
+}
+
+/// Grants all of `paths` to the acting agent, or none. A lock of its own is granted anew, with a new
+/// fence; one of an agent that is dead or has been silent for too long is reclaimed.
+pub(crate) fn grant_all(
+    desk: &mut Desk<'_, '_>,
+    paths: &[RepoPath],
+    purpose: Option<Title>,
+    ttl_ms: Option<Millis>,
+    sortie: Option<&Sortie>,
+    sightings: &[Sighting],
+) -> Result<Vec<LockView>> {
+    let agent = desk.acting()?.clone();
+    let mut held = desk.tx.find::<Lock>(Find::All)?;
+    let mut granted = Vec::new();
+    for path in paths {
+        // A folder may overlap several locks; each must go, or nothing is granted.
+        while let Some(at) = held
+            .iter()
+            .position(|lock| lock.file.overlaps(path) && lock.held_by != agent.id)
+        {
+            let lock = held.remove(at);
+            reclaim(desk, &lock, path, sightings)?;
+        }
+        let own = held
+            .iter()
+            .position(|lock| lock.file == *path && lock.held_by == agent.id);
+        let id = match own {
+            Some(at) => held.remove(at).id,
+            None => LockId::new(desk.tx.uuid()),
+        };
+        let lock = Lock {
+            id,
+            file: path.clone(),
+            held_by: agent.id,
+            epoch: agent.epoch,
+            fence: desk.tx.next_rev(),
+            sortie_id: sortie.map(|sortie| sortie.id),
+            mission_id: sortie.map(|sortie| sortie.mission_id),
+            purpose: purpose.clone(),
+            timeout_ms: ttl_ms.unwrap_or(desk.policy.lock_ttl_ms),
+            acquired_at: desk.now(),
+        };
+        desk.tx.set(
+            "lock_acquired",
+            &lock,
+            &json!({ "file": lock.file, "fence": lock.fence }),
+        )?;
+        held.push(lock.clone());
+        granted.push(view(desk, lock)?);
+    }
+    Ok(granted)
+}
+
+/// Takes a lock from a holder that is dead or silent for too long; refuses when it is neither.
+fn reclaim(
+    desk: &mut Desk<'_, '_>,
+    lock: &Lock,
+    wanted: &RepoPath,
+    sightings: &[Sighting],
+) -> Result<()> {
+    let Some(holder) = desk.tx.get::<Agent>(&lock.held_by.to_string())? else {
+        desk.tx.remove(
+            "lock_reclaimed",
+            lock,
+            &json!({ "file": lock.file, "reason": "its holder is unknown" }),
+        )?;
+        return Ok(());
+    };
+    let pulse = desk.tx.pulse(holder.id)?;
+    let sign = last_sign(&holder, pulse.as_ref());
+    let since = sign.unwrap_or(lock.acquired_at).max(desk.tx.awake_since());
+    let seen = sight(&holder, sightings);
+    let reason = match seen {
+        ProcessSight::Gone { pid } if lock.epoch == holder.epoch => {
+            Some(format!("process {pid} of {} is gone", holder.name))
+        }
+        // A running process keeps its locks, however silent.
+        ProcessSight::Alive { .. } => None,
+        ProcessSight::Gone { .. } | ProcessSight::Unknown => {
+            lock.has_lapsed(since, desk.now()).then(|| {
+                format!(
+                    "{} gave no sign of life for {}",
+                    holder.name,
+                    human_span(desk.now().since(since))
+                )
+            })
+        }
+    };
+    // The sign may have come while we looked: the pulse is held, or the holder is alive after all.
+    let holds = match (&reason, &pulse) {
+        (Some(_), Some(pulse)) => desk.tx.hold_pulse(holder.id, pulse.at)?,
+        (Some(_), None) => true,
+        (None, _) => false,
+    };
+    match reason.filter(|_| holds) {
+        Some(reason) => {
+            desk.tx.remove(
+                "lock_reclaimed",
+                lock,
+                &json!({ "file": lock.file, "fence": lock.fence, "reason": reason }),
+            )?;
+            Ok(())
+        }
+        None => Err(held_by_another(desk, lock, &holder, sign, wanted)),
+    }
+}
+
+fn held_by_another(
+    desk: &Desk<'_, '_>,
+    lock: &Lock,
+    holder: &Agent,
+    sign: Option<Time>,
+    wanted: &RepoPath,
+) -> crate::Error {
+    let subject = if lock.file == *wanted {
+        format!("`{wanted}` is locked")
+    } else {
+        format!("`{wanted}` overlaps `{}`, locked", lock.file)
+    };
+    let mut about = Vec::new();
+    about.extend(lock.sortie_id.map(short));
+    about.extend(
+        lock.purpose
+            .as_ref()
+            .map(|purpose| format!("\"{purpose}\"")),
+    );
+    about.extend(sign.map(|sign| format!("last sign {} ago", human_span(desk.now().since(sign)))));
+    let about = if about.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", about.join(", "))
+    };
+    Refusal::new(Code::LockHeld, format!("{subject} by {}{about}", holder.name))
+        .hint(format!(
+            "wait for it with `fleet locks acquire {wanted} --wait 15m`\nor ask with `fleet mail send --to {} --subject \"Need {wanted}\"`",
+            holder.name
+        ))
+        .details(json!({
+            "path": wanted, "locked": lock.file, "lock": lock.id, "holder": holder.name, "fence": lock.fence,
+            "sortie": lock.sortie_id, "purpose": lock.purpose,
+        }))
+        .into()
+}
+
+/// The acting agent's own lock with this path or id.
+fn own_lock(
+    desk: &mut Desk<'_, '_>,
+    reference: &str,
+    agent: &Agent,
+    fence: Option<u64>,
+) -> Result<Lock> {
+    let lock = if reference.starts_with(LockId::PREFIX) {
+        desk.by_id::<Lock>(reference, LockId::PREFIX)?
+    } else {
+        let path = RepoPath::parse(reference)?;
+        let locks = desk.tx.find::<Lock>(Find::All)?;
+        locks
+            .into_iter()
+            .find(|lock| lock.file == path)
+            .ok_or_else(|| {
+                Refusal::new(Code::NotFound, format!("there is no lock on `{path}`"))
+                    .hint("list them with `fleet locks list`")
+            })?
+    };
+    if lock.held_by != agent.id {
+        let holder = desk.agent_name(lock.held_by)?;
+        return Err(Refusal::new(Code::Fenced, format!("the lock on `{}` is {holder}'s", lock.file))
+            .hint("only its holder can renew or release it; take it with `fleet locks steal PATH --reason \"…\"`")
+            .details(json!({ "holder": holder, "fence": lock.fence }))
+            .into());
+    }
+    if let Some(stale) = fence.filter(|fence| *fence != lock.fence) {
+        return Err(Refusal::new(
+            Code::Fenced,
+            format!(
+                "fence {stale} on `{}` is void: the current one is {}",
+                lock.file, lock.fence
+            ),
+        )
+        .hint(format!(
+            "take it anew with `fleet locks acquire {}`",
+            lock.file
+        ))
+        .details(json!({ "fence": lock.fence }))
+        .into());
+    }
+    Ok(lock)
+}
+
+fn check_ttl(ttl_ms: Option<Millis>) -> Result<()> {
+    match ttl_ms {
+        Some(ttl) if !(1_000..=7 * 86_400_000).contains(&ttl) => Err(Refusal::invalid(
+            "a lock lives between 1s and 7d after its holder's last sign of life",
+        )
+        .into()),
+        _ => Ok(()),
+    }
+}
+
+fn view(desk: &mut Desk<'_, '_>, lock: Lock) -> Result<LockView> {
+    let holder = desk.tx.get::<Agent>(&lock.held_by.to_string())?;
+    let pulse = desk.tx.pulse(lock.held_by)?;
+    let last_sign = holder
+        .as_ref()
+        .and_then(|holder| last_sign(holder, pulse.as_ref()));
+    let since = last_sign
+        .unwrap_or(lock.acquired_at)
+        .max(desk.tx.awake_since());
+    Ok(LockView {
+        holder: holder.map_or_else(
+            || lock.held_by.to_string(),
+            |holder| holder.name.to_string(),
+        ),
+        last_sign,
+        remaining_ms: lock.remaining(since, desk.now()),
+        lock,
+    })
+}

@@ -1,0 +1,478 @@
+//! Operations on mail. Mail belongs to an agent, not to its incarnation, and is delivered until it is
+//! acknowledged.
+
+use flightline_core::agent::Agent;
+use flightline_core::message::{Delivery, DeliveryState, Message, MessageKind};
+use flightline_core::time::Millis;
+use flightline_core::{Body, Code, MessageId, MissionId, Refusal, Subject, Time, Title};
+use flightline_store::Find;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+
+/// Sends a message.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SendMail {
+    /// To whom: names or ids of agents, or `dispatch` for the mission's.
+    pub to: Vec<String>,
+    /// What it is about.
+    pub subject: Title,
+    /// The text.
+    pub body: Option<Body>,
+    /// The mission it is about; the current one when there is one.
+    pub mission: Option<String>,
+    /// How long its recipients have to acknowledge it.
+    pub acknowledge_within_ms: Option<Millis>,
+}
+
+/// Answers a message: everybody in it but the answerer gets the answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ReplyMail {
+    /// Which message.
+    pub message: String,
+    /// The text.
+    pub body: Body,
+}
+
+/// Lists an agent's mail and marks it as delivered. Unacknowledged only, unless asked for all.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct OpenInbox {
+    /// Acknowledged ones too.
+    pub all: bool,
+    /// At most so many, the oldest first.
+    pub limit: u64,
+}
+
+/// Looks into another agent's inbox without marking anything.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PeekInbox {
+    /// Whose.
+    pub agent: String,
+    /// Acknowledged ones too.
+    pub all: bool,
+    /// At most so many, the oldest first.
+    pub limit: u64,
+}
+
+/// Reads a message, which marks it as delivered to the acting agent.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ReadMail {
+    /// Which.
+    pub message: String,
+}
+
+/// Says that messages were understood.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AcknowledgeMail {
+    /// Which.
+    pub messages: Vec<String>,
+    /// All in the acting agent's inbox.
+    pub all: bool,
+}
+
+/// Shows a conversation, oldest first.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ShowThread {
+    /// Any message of it.
+    pub message: String,
+}
+
+/// Puts a message back into the mailboxes that have not acknowledged it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RequeueMail {
+    /// Which.
+    pub message: String,
+}
+
+/// A message and how far it got.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct MessageView {
+    /// The message.
+    pub message: Message,
+    /// Its way to each recipient.
+    pub deliveries: Vec<DeliveryView>,
+}
+
+/// A message's way to one recipient.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct DeliveryView {
+    /// The recipient's name.
+    pub to: String,
+    /// How far it got.
+    pub state: DeliveryState,
+}
+
+impl Operation for SendMail {
+    const NAME: &'static str = "send_mail";
+    const ACCESS: Access = Access::Write;
+    type Outcome = MessageView;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MessageView> {
+        let mission = match &self.mission {
+            Some(reference) => Some(desk.mission(Some(reference))?),
+            None => desk.current_mission()?,
+        };
+        if self.to.is_empty() {
+            return Err(Refusal::invalid("a message needs a recipient")
+                .hint("give `--to NAME`")
+                .into());
+        }
+        let mut to: Vec<Agent> = Vec::new();
+        for reference in &self.to {
+            let agent = match (reference.as_str(), &mission) {
+                ("dispatch", Some(mission)) => desk.dispatch_of(mission)?,
+                _ => desk.find_agent(reference)?,
+            };
+            if agent.retired_at.is_some() {
+                return Err(Refusal::new(
+                    Code::IllegalTransition,
+                    format!("{} was retired and reads no mail", agent.name),
+                )
+                .hint("write to `dispatch`, or see who is there with `fleet agents list`")
+                .into());
+            }
+            if !to.iter().any(|known| known.id == agent.id) {
+                to.push(agent);
+            }
+        }
+        let acknowledge_by = self.acknowledge_within_ms.map(|span| desk.now().plus(span));
+        let letter = Letter {
+            to: &to,
+            subject: self.subject.clone(),
+            body: self.body.clone(),
+            kind: MessageKind::Note,
+            mission: mission.map(|mission| mission.id),
+            reply_to: None,
+            acknowledge_by,
+        };
+        let message = post(desk, &letter)?;
+        view(desk, message)
+    }
+}
+
+impl Operation for ReplyMail {
+    const NAME: &'static str = "reply_mail";
+    const ACCESS: Access = Access::Write;
+    type Outcome = MessageView;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MessageView> {
+        let question = desk.by_id::<Message>(&self.message, MessageId::PREFIX)?;
+        let me = desk.agent_id();
+        let mut to = Vec::new();
+        for id in question.from_id.iter().chain(&question.to) {
+            let agent = desk
+                .tx
+                .get::<Agent>(&id.to_string())?
+                .filter(|agent| agent.retired_at.is_none());
+            if let Some(agent) = agent.filter(|agent| Some(agent.id) != me)
+                && !to.iter().any(|known: &Agent| known.id == agent.id)
+            {
+                to.push(agent);
+            }
+        }
+        if to.is_empty() {
+            return Err(Refusal::new(
+                Code::NotFound,
+                "there is no agent to answer: a person wrote that message",
+            )
+            .hint("write a note instead: `fleet note decision \"…\"`")
+            .into());
+        }
+        if let Some(me) = me
+            && question.to.contains(&me)
+        {
+            settle(desk, &question, me, Mark::Acknowledged)?;
+        }
+        let subject = if question.subject.starts_with("Re: ") {
+            question.subject.clone()
+        } else {
+            let subject: String = format!("Re: {}", question.subject)
+                .chars()
+                .take(120)
+                .collect();
+            Title::parse("subject", &subject)?
+        };
+        let letter = Letter {
+            to: &to,
+            subject,
+            body: Some(self.body.clone()),
+            kind: MessageKind::Note,
+            mission: question.mission_id,
+            reply_to: Some(&question),
+            acknowledge_by: None,
+        };
+        let message = post(desk, &letter)?;
+        view(desk, message)
+    }
+}
+
+impl Operation for OpenInbox {
+    const NAME: &'static str = "open_inbox";
+    const ACCESS: Access = Access::Write;
+    type Outcome = Vec<MessageView>;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<MessageView>> {
+        let mut agent = desk.acting()?.clone();
+        agent.coordination.last_inbox_check = Some(desk.now());
+        let messages = inbox(desk, &agent, self.all, self.limit)?;
+        if !messages.is_empty() {
+            desk.tx.set(
+                "inbox_opened",
+                &agent,
+                &json!({ "messages": messages.len() }),
+            )?;
+        }
+        for message in &messages {
+            settle(desk, message, agent.id, Mark::Delivered)?;
+        }
+        messages
+            .into_iter()
+            .map(|message| view(desk, message))
+            .collect()
+    }
+}
+
+impl Operation for PeekInbox {
+    const NAME: &'static str = "peek_inbox";
+    const ACCESS: Access = Access::Read;
+    type Outcome = Vec<MessageView>;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<MessageView>> {
+        let agent = desk.find_agent(&self.agent)?;
+        let messages = inbox(desk, &agent, self.all, self.limit)?;
+        messages
+            .into_iter()
+            .map(|message| view(desk, message))
+            .collect()
+    }
+}
+
+impl Operation for ReadMail {
+    const NAME: &'static str = "read_mail";
+    const ACCESS: Access = Access::Write;
+    type Outcome = MessageView;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MessageView> {
+        let message = desk.by_id::<Message>(&self.message, MessageId::PREFIX)?;
+        if let Some(me) = desk.agent_id().filter(|me| message.to.contains(me)) {
+            settle(desk, &message, me, Mark::Delivered)?;
+        }
+        view(desk, message)
+    }
+}
+
+impl Operation for AcknowledgeMail {
+    const NAME: &'static str = "acknowledge_mail";
+    const ACCESS: Access = Access::Write;
+    type Outcome = Vec<MessageView>;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<MessageView>> {
+        let me = desk.acting()?.clone();
+        let mut messages = Vec::new();
+        if self.all {
+            messages = inbox(desk, &me, false, u64::MAX)?;
+        } else if self.messages.is_empty() {
+            return Err(Refusal::invalid("no message to acknowledge was given")
+                .hint("name messages, or acknowledge everything with `fleet mail ack --all`")
+                .into());
+        }
+        for reference in &self.messages {
+            let message = desk.by_id::<Message>(reference, MessageId::PREFIX)?;
+            if !message.to.contains(&me.id) {
+                return Err(Refusal::new(
+                    Code::NotYours,
+                    format!(
+                        "{} was not sent to {}",
+                        crate::mission::short(message.id),
+                        me.name
+                    ),
+                )
+                .into());
+            }
+            messages.push(message);
+        }
+        for message in &messages {
+            settle(desk, message, me.id, Mark::Acknowledged)?;
+        }
+        messages
+            .into_iter()
+            .map(|message| view(desk, message))
+            .collect()
+    }
+}
+
+impl Operation for ShowThread {
+    const NAME: &'static str = "show_thread";
+    const ACCESS: Access = Access::Read;
+    type Outcome = Vec<MessageView>;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<MessageView>> {
+        let message = desk.by_id::<Message>(&self.message, MessageId::PREFIX)?;
+        let thread = desk
+            .tx
+            .find::<Message>(Find::Parent(&message.thread_id.to_string()))?;
+        thread
+            .into_iter()
+            .map(|message| view(desk, message))
+            .collect()
+    }
+}
+
+impl Operation for RequeueMail {
+    const NAME: &'static str = "requeue_mail";
+    const ACCESS: Access = Access::Write;
+    type Outcome = MessageView;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MessageView> {
+        let message = desk.by_id::<Message>(&self.message, MessageId::PREFIX)?;
+        for to in &message.to {
+            settle(desk, &message, *to, Mark::Requeued)?;
+        }
+        view(desk, message)
+    }
+}
+
+/// A message to be.
+pub(crate) struct Letter<'a> {
+    pub(crate) to: &'a [Agent],
+    pub(crate) subject: Title,
+    pub(crate) body: Option<Body>,
+    pub(crate) kind: MessageKind,
+    pub(crate) mission: Option<MissionId>,
+    pub(crate) reply_to: Option<&'a Message>,
+    pub(crate) acknowledge_by: Option<Time>,
+}
+
+/// Sends a letter, and puts it into each recipient's mailbox.
+pub(crate) fn post(desk: &mut Desk<'_, '_>, letter: &Letter<'_>) -> Result<Message> {
+    let id = MessageId::new(desk.tx.uuid());
+    let from_flightline = letter.kind == MessageKind::Notice;
+    let message = Message {
+        id,
+        thread_id: letter.reply_to.map_or(id, |question| question.thread_id),
+        in_reply_to: letter.reply_to.map(|question| question.id),
+        mission_id: letter.mission,
+        from: if from_flightline {
+            "flightline".to_owned()
+        } else {
+            desk.actor()
+        },
+        from_id: if from_flightline {
+            None
+        } else {
+            desk.agent_id()
+        },
+        to: letter.to.iter().map(|agent| agent.id).collect(),
+        subject: letter.subject.clone(),
+        body: letter.body.clone(),
+        kind: letter.kind,
+        sent_at: desk.now(),
+        acknowledge_by: letter.acknowledge_by,
+    };
+    let to: Vec<&str> = letter.to.iter().map(|agent| agent.name.as_str()).collect();
+    desk.tx.set(
+        "message_sent",
+        &message,
+        &json!({ "to": to, "subject": message.subject }),
+    )?;
+    for agent in letter.to {
+        let delivery = Delivery {
+            message_id: id,
+            to: agent.id,
+            mission_id: letter.mission,
+            state: DeliveryState::Pending,
+        };
+        desk.tx
+            .set("message_queued", &delivery, &json!({ "to": agent.name }))?;
+    }
+    Ok(message)
+}
+
+/// Has Flightline itself tell an agent something.
+pub(crate) fn notice(
+    desk: &mut Desk<'_, '_>,
+    to: Agent,
+    subject: &str,
+    body: &str,
+    mission: Option<MissionId>,
+) -> Result<()> {
+    let letter = Letter {
+        to: &[to],
+        subject: Title::parse("subject", &subject.chars().take(400).collect::<String>())?,
+        body: Some(Body::parse("body", body)?),
+        kind: MessageKind::Notice,
+        mission,
+        reply_to: None,
+        acknowledge_by: None,
+    };
+    post(desk, &letter).map(drop)
+}
+
+/// What is to be said of a delivery.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Delivered,
+    Acknowledged,
+    Requeued,
+}
+
+/// Moves a delivery on. Saying a thing twice is harmless, and what was acknowledged stays so.
+fn settle(
+    desk: &mut Desk<'_, '_>,
+    message: &Message,
+    to: flightline_core::AgentId,
+    mark: Mark,
+) -> Result<()> {
+    let Some(mut delivery) = desk.tx.get::<Delivery>(&format!("{}/{to}", message.id))? else {
+        return Ok(());
+    };
+    let at = desk.now();
+    let (state, event) = match (delivery.state, mark) {
+        (DeliveryState::Pending, Mark::Delivered) => {
+            (DeliveryState::Delivered { at }, "message_delivered")
+        }
+        (DeliveryState::Pending | DeliveryState::Delivered { .. }, Mark::Acknowledged) => {
+            (DeliveryState::Acknowledged { at }, "message_acknowledged")
+        }
+        (DeliveryState::Delivered { .. }, Mark::Requeued) => {
+            (DeliveryState::Pending, "message_requeued")
+        }
+        (DeliveryState::Pending, Mark::Requeued)
+        | (DeliveryState::Delivered { .. }, Mark::Delivered)
+        | (DeliveryState::Acknowledged { .. }, _) => return Ok(()),
+    };
+    delivery.state = state;
+    desk.tx
+        .set(event, &delivery, &json!({ "subject": message.subject }))?;
+    Ok(())
+}
+
+fn inbox(desk: &mut Desk<'_, '_>, agent: &Agent, all: bool, limit: u64) -> Result<Vec<Message>> {
+    let deliveries = desk.tx.find::<Delivery>(Find::Agent(agent.id))?;
+    let wanted = deliveries
+        .into_iter()
+        .filter(|delivery| all || !matches!(delivery.state, DeliveryState::Acknowledged { .. }))
+        .take(usize::try_from(limit).unwrap_or(usize::MAX));
+    let mut messages = Vec::new();
+    for delivery in wanted {
+        messages.extend(desk.tx.get::<Message>(&delivery.message_id.to_string())?);
+    }
+    Ok(messages)
+}
+
+fn view(desk: &mut Desk<'_, '_>, message: Message) -> Result<MessageView> {
+    let mut deliveries = Vec::new();
+    for delivery in desk.tx.find::<Delivery>(Find::Parent(&message.key()))? {
+        deliveries.push(DeliveryView {
+            to: desk.agent_name(delivery.to)?,
+            state: delivery.state,
+        });
+    }
+    Ok(MessageView {
+        message,
+        deliveries,
+    })
+}

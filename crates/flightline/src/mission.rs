@@ -1,0 +1,483 @@
+//! Operations on missions.
+
+use std::collections::BTreeMap;
+
+use flightline_core::agent::Role;
+use flightline_core::event::Event;
+use flightline_core::mission::{Mission, MissionStatus, Progress, Workflow};
+use flightline_core::setting::CurrentMission;
+use flightline_core::sortie::SortieStatus;
+use flightline_core::text::Note;
+use flightline_core::{Code, Kind, MissionId, Name, Refusal, Subject, Time, Title};
+use flightline_store::{EventFilter, Find};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+use crate::sortie::add::{NewSortie, add_all};
+use crate::sortie::{SortieSummary, summaries};
+
+/// Creates a mission, with its first sorties.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CreateMission {
+    /// What it is called.
+    pub title: Title,
+    /// What is to be true at the end.
+    pub objective: Option<Note>,
+    /// The phase it begins in.
+    pub phase: Option<Title>,
+    /// The technology stack it belongs to.
+    pub stack_id: Option<Name>,
+    /// The sprint it belongs to.
+    pub sprint: Option<Title>,
+    /// The agent that coordinates it; else the caller, when it is a dispatch agent.
+    pub dispatch: Option<String>,
+    /// Declared workflow states, each with those that may follow.
+    pub states: BTreeMap<Name, Vec<Name>>,
+    /// Its first sorties, in order.
+    pub sorties: Vec<NewSortie>,
+}
+
+/// Lists missions, newest first.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ListMissions {
+    /// Archived ones too.
+    pub archived: bool,
+    /// At most so many.
+    pub limit: u64,
+}
+
+/// Shows a mission.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ShowMission {
+    /// Which; the current one when none is named.
+    pub mission: Option<String>,
+}
+
+/// Moves a mission to another status.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ChangeMission {
+    /// Which; the current one when none is named.
+    pub mission: Option<String>,
+    /// Where to.
+    pub to: MissionStatus,
+    /// Why.
+    pub reason: Option<Note>,
+}
+
+/// Moves a mission's workflow to another state, or notes that it is to move.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TransitionMission {
+    /// Which; the current one when none is named.
+    pub mission: Option<String>,
+    /// Where to.
+    pub to: Name,
+    /// Why: what triggered it.
+    pub reason: Option<Note>,
+    /// Whether it only waits to happen.
+    pub pending: bool,
+}
+
+/// Makes a mission the caller's current one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct UseMission {
+    /// Which.
+    pub mission: String,
+}
+
+/// A mission and how far it is.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct MissionView {
+    /// The mission.
+    pub mission: Mission,
+    /// How far it is.
+    pub progress: Progress,
+    /// The percentage to show.
+    pub progress_percent: u8,
+    /// Its sorties, in order.
+    pub sorties: Vec<SortieSummary>,
+    /// The states its workflow went through, oldest first.
+    pub history: Vec<PastState>,
+}
+
+/// A workflow state a mission was in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct PastState {
+    /// The state.
+    pub state: String,
+    /// When it was entered.
+    pub entered_at: Time,
+    /// When it was left.
+    pub exited_at: Option<Time>,
+    /// What triggered the move.
+    pub trigger: String,
+}
+
+/// A mission in a list.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct MissionSummary {
+    /// Its id.
+    pub id: MissionId,
+    /// What it is called.
+    pub title: String,
+    /// Where it stands.
+    pub status: String,
+    /// How far it is.
+    pub progress: Progress,
+    /// The percentage to show.
+    pub progress_percent: u8,
+    /// When its record last changed.
+    pub updated_at: Time,
+    /// Whether it is the caller's current one.
+    pub current: bool,
+}
+
+impl Operation for CreateMission {
+    const NAME: &'static str = "create_mission";
+    const ACCESS: Access = Access::Write;
+    type Outcome = MissionView;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MissionView> {
+        for (from, next) in &self.states {
+            if let Some(unknown) = next.iter().find(|to| !self.states.contains_key(to)) {
+                return Err(Refusal::invalid(format!(
+                    "the state `{from}` leads to `{unknown}`, which is not declared"
+                ))
+                .hint(format!("declare it too: `--state {unknown}`"))
+                .into());
+            }
+        }
+        let dispatch = match &self.dispatch {
+            Some(reference) => Some(desk.find_agent(reference)?.id),
+            None => desk
+                .agent
+                .as_ref()
+                .filter(|agent| agent.role == Role::Dispatch)
+                .map(|agent| agent.id),
+        };
+        let now = desk.now();
+        let mission = Mission {
+            id: MissionId::new(desk.tx.uuid()),
+            title: self.title.clone(),
+            objective: self.objective.clone(),
+            status: MissionStatus::Pending,
+            phase: self.phase.clone(),
+            workflow: Workflow {
+                states: self.states.clone(),
+                ..Workflow::default()
+            },
+            stack_id: self.stack_id.clone(),
+            sprint: self.sprint.clone(),
+            dispatch,
+            timeline: 0,
+            created_at: now,
+            updated_at: now,
+            started_at: None,
+            completed_at: None,
+            reason: None,
+        };
+        desk.tx.set(
+            "mission_created",
+            &mission,
+            &json!({ "title": mission.title }),
+        )?;
+        add_all(desk, &mission, &self.sorties)?;
+        view(desk, mission)
+    }
+}
+
+impl Operation for ListMissions {
+    const NAME: &'static str = "list_missions";
+    const ACCESS: Access = Access::Read;
+    type Outcome = Vec<MissionSummary>;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<MissionSummary>> {
+        let current = desk.current_mission()?.map(|mission| mission.id);
+        let mut rows = desk.tx.rows(Kind::Mission, Find::All)?;
+        rows.retain(|row| self.archived || row.status != MissionStatus::Archived.as_str());
+        let newest = rows
+            .into_iter()
+            .rev()
+            .take(usize::try_from(self.limit).unwrap_or(usize::MAX));
+        newest
+            .map(|row| {
+                let id: MissionId = row.id.parse()?;
+                let progress = desk.progress(id)?;
+                Ok(MissionSummary {
+                    id,
+                    title: row.name.unwrap_or_default(),
+                    status: row.status,
+                    progress,
+                    progress_percent: progress.percent(),
+                    updated_at: row.at,
+                    current: current == Some(id),
+                })
+            })
+            .collect()
+    }
+}
+
+impl Operation for ShowMission {
+    const NAME: &'static str = "show_mission";
+    const ACCESS: Access = Access::Read;
+    type Outcome = MissionView;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MissionView> {
+        let mission = desk.mission(self.mission.as_deref())?;
+        view(desk, mission)
+    }
+}
+
+impl Operation for ChangeMission {
+    const NAME: &'static str = "change_mission";
+    const ACCESS: Access = Access::Write;
+    type Outcome = MissionView;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MissionView> {
+        let mut mission = desk.mission(self.mission.as_deref())?;
+        check_move(&mission, self.to)?;
+        if self.to == MissionStatus::Completed {
+            refuse_unfinished(desk, &mission)?;
+        }
+        let (from, now) = (mission.status, desk.now());
+        mission.status = self.to;
+        mission.updated_at = now;
+        mission.reason.clone_from(&self.reason);
+        match self.to {
+            MissionStatus::InProgress => {
+                mission.started_at.get_or_insert(now);
+                mission.completed_at = None;
+            }
+            MissionStatus::Completed | MissionStatus::Failed => mission.completed_at = Some(now),
+            MissionStatus::Pending | MissionStatus::Paused | MissionStatus::Archived => {}
+        }
+        desk.tx.set(
+            event_name(self.to),
+            &mission,
+            &json!({ "from": from.as_str(), "reason": self.reason }),
+        )?;
+        view(desk, mission)
+    }
+}
+
+impl Operation for TransitionMission {
+    const NAME: &'static str = "transition_mission";
+    const ACCESS: Access = Access::Write;
+    type Outcome = MissionView;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MissionView> {
+        let mut mission = desk.mission(self.mission.as_deref())?;
+        if !mission.status.is_open() {
+            return Err(Refusal::new(
+                Code::IllegalTransition,
+                format!(
+                    "the mission is {}, so its workflow stands still",
+                    mission.status.as_str()
+                ),
+            )
+            .into());
+        }
+        mission.workflow.check(&self.to)?;
+        let now = desk.now();
+        mission.updated_at = now;
+        let trigger = self.reason.as_deref().unwrap_or("manual").to_owned();
+        if self.pending {
+            if !mission.workflow.pending.contains(&self.to) {
+                mission.workflow.pending.push(self.to.clone());
+            }
+            desk.tx.set(
+                "mission_transition_pending",
+                &mission,
+                &json!({ "to": self.to, "trigger": trigger }),
+            )?;
+        } else {
+            let from = mission.workflow.current.replace(self.to.clone());
+            mission.workflow.previous.clone_from(&from);
+            mission.workflow.entered_at = Some(now);
+            mission.workflow.pending.retain(|state| *state != self.to);
+            let data = json!({ "from": from, "to": self.to, "trigger": trigger });
+            desk.tx.set("mission_transitioned", &mission, &data)?;
+        }
+        view(desk, mission)
+    }
+}
+
+impl Operation for UseMission {
+    const NAME: &'static str = "use_mission";
+    const ACCESS: Access = Access::Write;
+    type Outcome = MissionView;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MissionView> {
+        let mission = desk.mission(Some(&self.mission))?;
+        if !mission.status.is_open() {
+            return Err(Refusal::new(
+                Code::IllegalTransition,
+                format!(
+                    "the mission is {}, so there is nothing to work on",
+                    mission.status.as_str()
+                ),
+            )
+            .into());
+        }
+        let of = desk
+            .agent_id()
+            .map_or_else(|| "user".to_owned(), |id| id.to_string());
+        let choice = CurrentMission {
+            of,
+            mission_id: mission.id,
+        };
+        desk.tx.set(
+            "mission_chosen",
+            &choice,
+            &json!({ "mission_id": mission.id }),
+        )?;
+        view(desk, mission)
+    }
+}
+
+/// Begins a mission whose first sortie is taken.
+pub(crate) fn begin_if_pending(desk: &mut Desk<'_, '_>, id: MissionId) -> Result<Mission> {
+    let mission = desk.mission(Some(&id.to_string()))?;
+    match mission.status {
+        MissionStatus::InProgress => Ok(mission),
+        MissionStatus::Pending => {
+            let mut begun = mission;
+            begun.status = MissionStatus::InProgress;
+            begun.started_at = Some(desk.now());
+            begun.updated_at = desk.now();
+            desk.tx.set(
+                event_name(MissionStatus::InProgress),
+                &begun,
+                &json!({ "from": "pending" }),
+            )?;
+            Ok(begun)
+        }
+        MissionStatus::Paused
+        | MissionStatus::Completed
+        | MissionStatus::Failed
+        | MissionStatus::Archived => Err(Refusal::new(
+            Code::IllegalTransition,
+            format!("the mission is {}", mission.status.as_str()),
+        )
+        .hint(match mission.status {
+            MissionStatus::Paused | MissionStatus::Failed => {
+                format!("take it up again with `fleet mission start {}`", short(id))
+            }
+            _ => "choose another with `fleet missions use ID`".to_owned(),
+        })
+        .into()),
+    }
+}
+
+fn check_move(mission: &Mission, to: MissionStatus) -> Result<()> {
+    let next = mission.status.next();
+    if next.contains(&to) {
+        return Ok(());
+    }
+    let legal: Vec<&str> = next.iter().map(|status| status.as_str()).collect();
+    let legal = if legal.is_empty() {
+        "nothing".to_owned()
+    } else {
+        legal.join(", ")
+    };
+    let (id, status) = (short(mission.id), mission.status.as_str());
+    Err(Refusal::new(
+        Code::IllegalTransition,
+        format!(
+            "{id} (\"{}\") is {status} and cannot become {}",
+            mission.title,
+            to.as_str()
+        ),
+    )
+    .hint(format!("from {status} it may become: {legal}"))
+    .details(json!({ "from": status, "to": to.as_str(), "legal": next }))
+    .into())
+}
+
+fn refuse_unfinished(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<()> {
+    let rows = desk.tx.rows(Kind::Sortie, Find::Mission(mission.id))?;
+    let open: Vec<_> = rows
+        .into_iter()
+        .filter(|row| row.status != SortieStatus::Completed.as_str())
+        .collect();
+    let Some(first) = open.first() else {
+        return Ok(());
+    };
+    let name = first.name.as_deref().unwrap_or_default();
+    let count = open.len();
+    let noun = if count == 1 {
+        "sortie is"
+    } else {
+        "sorties are"
+    };
+    Err(Refusal::new(
+        Code::Unfinished,
+        format!(
+            "cannot complete {}: {count} {noun} not completed, first {} (\"{name}\")",
+            short(mission.id),
+            &first.id[..12]
+        ),
+    )
+    .hint("see them with `fleet sorties list`, or give up with `fleet mission fail --reason \"…\"`")
+    .details(json!({ "sorties": open.iter().map(|row| row.id.as_str()).collect::<Vec<_>>() }))
+    .into())
+}
+
+fn view(desk: &mut Desk<'_, '_>, mission: Mission) -> Result<MissionView> {
+    let sorties = summaries(desk, mission.id)?;
+    let progress = desk.progress(mission.id)?;
+    let history = workflow_history(desk, &mission)?;
+    Ok(MissionView {
+        progress_percent: progress.percent(),
+        mission,
+        progress,
+        sorties,
+        history,
+    })
+}
+
+fn workflow_history(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<PastState>> {
+    if mission.workflow.current.is_none() {
+        return Ok(Vec::new());
+    }
+    let filter = EventFilter {
+        subject: Some(mission.key()),
+        kind: Some("mission_transitioned".to_owned()),
+        limit: 1_000,
+        ..EventFilter::default()
+    };
+    let events = desk.tx.events_after(0, &filter)?;
+    let text =
+        |event: &Event, field: &str| event.data[field].as_str().unwrap_or_default().to_owned();
+    let mut states: Vec<PastState> = Vec::new();
+    for event in &events {
+        if let Some(last) = states.last_mut() {
+            last.exited_at = Some(event.timestamp);
+        }
+        states.push(PastState {
+            state: text(event, "to"),
+            entered_at: event.timestamp,
+            exited_at: None,
+            trigger: text(event, "trigger"),
+        });
+    }
+    Ok(states)
+}
+
+fn event_name(to: MissionStatus) -> &'static str {
+    match to {
+        MissionStatus::Pending => "mission_reset",
+        MissionStatus::InProgress => "mission_started",
+        MissionStatus::Paused => "mission_paused",
+        MissionStatus::Completed => "mission_completed",
+        MissionStatus::Failed => "mission_failed",
+        MissionStatus::Archived => "mission_archived",
+    }
+}
+
+/// An id short enough for a sentence; lists show the shortest unique one.
+pub(crate) fn short(id: impl std::fmt::Display) -> String {
+    id.to_string().chars().take(12).collect()
+}

@@ -1,0 +1,107 @@
+//! Operations on notes.
+
+use flightline_core::note::{Note, NoteKind};
+use flightline_core::text;
+use flightline_core::{Name, NoteId, Refusal, RepoPath};
+use flightline_store::Find;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+
+/// Writes a note.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AddNote {
+    /// To which mission; the current one when none is named.
+    pub mission: Option<String>,
+    /// What kind of note.
+    pub kind: NoteKind,
+    /// What it says.
+    pub text: text::Note,
+    /// Why, for a decision.
+    pub rationale: Option<text::Note>,
+    /// The sortie it belongs to.
+    pub sortie: Option<String>,
+    /// The file, for an artifact.
+    pub path: Option<RepoPath>,
+    /// The SHA-256 of the file's bytes, as the caller found them.
+    pub checksum: Option<String>,
+    /// What sort of artifact.
+    pub artifact_type: Option<Name>,
+}
+
+/// Lists notes, oldest first.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ListNotes {
+    /// Of which mission; the current one when none is named.
+    pub mission: Option<String>,
+    /// Of this kind only.
+    pub kind: Option<NoteKind>,
+}
+
+impl Operation for AddNote {
+    const NAME: &'static str = "add_note";
+    const ACCESS: Access = Access::Write;
+    type Outcome = Note;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Note> {
+        let mission = desk.mission(self.mission.as_deref())?;
+        let sortie_id = match &self.sortie {
+            Some(reference) => {
+                let sortie = desk.sortie(reference)?;
+                if sortie.mission_id != mission.id {
+                    return Err(Refusal::invalid(format!(
+                        "{reference} belongs to another mission"
+                    ))
+                    .into());
+                }
+                Some(sortie.id)
+            }
+            None => None,
+        };
+        if self.kind == NoteKind::Artifact && self.path.is_none() {
+            return Err(Refusal::invalid("an artifact needs a file")
+                .hint("give `--path FILE`")
+                .into());
+        }
+        if self
+            .checksum
+            .as_ref()
+            .is_some_and(|sum| sum.len() != 64 || !sum.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        {
+            return Err(Refusal::invalid("a checksum has 64 hexadecimal digits").into());
+        }
+        let note = Note {
+            id: NoteId::new(desk.tx.uuid()),
+            kind: self.kind,
+            mission_id: mission.id,
+            sortie_id,
+            text: self.text.clone(),
+            rationale: self.rationale.clone(),
+            path: self.path.clone(),
+            checksum: self.checksum.clone(),
+            artifact_type: self.artifact_type.clone(),
+            author: desk.actor(),
+            author_id: desk.agent_id(),
+            at: desk.now(),
+        };
+        desk.tx
+            .set("note_added", &note, &json!({ "kind": note.kind.as_str() }))?;
+        Ok(note)
+    }
+}
+
+impl Operation for ListNotes {
+    const NAME: &'static str = "list_notes";
+    const ACCESS: Access = Access::Read;
+    type Outcome = Vec<Note>;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<Note>> {
+        let mission = desk.mission(self.mission.as_deref())?;
+        let mut notes = desk.tx.find::<Note>(Find::Mission(mission.id))?;
+        notes.retain(|note| self.kind.is_none_or(|kind| note.kind == kind));
+        Ok(notes)
+    }
+}

@@ -1,0 +1,180 @@
+//! Operations on sorties.
+
+pub mod add;
+pub mod change;
+pub mod claim;
+pub mod report;
+
+use flightline_core::agent::Agent;
+use flightline_core::sortie::{
+    Declared, Review, Sortie, SortieError, SortieFile, SortieStatus, Subtask, SubtaskProgress,
+    SubtaskStatus,
+};
+use flightline_core::time::Millis;
+use flightline_core::{Kind, MissionId, SortieId, Subject, Time};
+use flightline_store::Find;
+use serde::{Deserialize, Serialize};
+
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+
+/// Lists the sorties of a mission, in its order.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ListSorties {
+    /// Of which mission; the current one when none is named.
+    pub mission: Option<String>,
+    /// Only those that stand so.
+    pub status: Option<SortieStatus>,
+    /// Only those of this agent.
+    pub agent: Option<String>,
+    /// At most so many.
+    pub limit: u64,
+}
+
+/// Shows a sortie with all its parts.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ShowSortie {
+    /// Which.
+    pub sortie: String,
+}
+
+/// A sortie in a list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct SortieSummary {
+    /// Its id.
+    pub id: SortieId,
+    /// What is to be done.
+    pub title: String,
+    /// Where it stands.
+    pub status: SortieStatus,
+    /// Its owner's name.
+    pub assigned_to: Option<String>,
+    /// When it last changed.
+    pub updated_at: Time,
+}
+
+/// A sortie and what came of an operation on it.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct SortieView {
+    /// The sortie.
+    pub sortie: Sortie,
+    /// Its owner's name.
+    pub owner: Option<String>,
+    /// How far it is, in subtasks.
+    pub progress: SubtaskProgress,
+    /// How far its mission is.
+    pub mission_percent: u8,
+    /// How long it took, or has taken so far.
+    pub actual_ms: Option<Millis>,
+    /// Its subtasks, in order.
+    pub subtasks: Vec<Subtask>,
+    /// Files it changed.
+    pub files: Vec<SortieFile>,
+    /// Errors met, oldest first.
+    pub errors: Vec<SortieError>,
+    /// Reviews.
+    pub reviews: Vec<Review>,
+}
+
+impl Operation for ListSorties {
+    const NAME: &'static str = "list_sorties";
+    const ACCESS: Access = Access::Read;
+    type Outcome = Vec<SortieSummary>;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<SortieSummary>> {
+        let mission = desk.mission(self.mission.as_deref())?;
+        let owner = match &self.agent {
+            Some(reference) => Some(desk.find_agent(reference)?.name.to_string()),
+            None => None,
+        };
+        let mut sorties = summaries(desk, mission.id)?;
+        sorties.retain(|sortie| {
+            self.status.is_none_or(|status| sortie.status == status)
+                && (owner.is_none() || sortie.assigned_to == owner)
+        });
+        sorties.truncate(usize::try_from(self.limit).unwrap_or(usize::MAX));
+        Ok(sorties)
+    }
+}
+
+impl Operation for ShowSortie {
+    const NAME: &'static str = "show_sortie";
+    const ACCESS: Access = Access::Read;
+    type Outcome = SortieView;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SortieView> {
+        let sortie = desk.sortie(&self.sortie)?;
+        view(desk, sortie)
+    }
+}
+
+/// The sorties of a mission as a list shows them. Loads no sortie's document.
+pub(crate) fn summaries(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<Vec<SortieSummary>> {
+    let rows = desk.tx.rows(Kind::Sortie, Find::Mission(mission))?;
+    let owners = if rows.iter().any(|row| row.agent.is_some()) {
+        desk.tx.rows(Kind::Agent, Find::All)?
+    } else {
+        Vec::new()
+    };
+    let name = |id: &str| {
+        owners
+            .iter()
+            .find(|agent| agent.id == id)
+            .and_then(|agent| agent.name.clone())
+    };
+    rows.into_iter()
+        .map(|row| {
+            Ok(SortieSummary {
+                id: row.id.parse()?,
+                title: row.name.unwrap_or_default(),
+                status: SortieStatus::from_word(&row.status).unwrap_or(SortieStatus::Pending),
+                assigned_to: row.agent.map(|id| name(&id).unwrap_or(id)),
+                updated_at: row.at,
+            })
+        })
+        .collect()
+}
+
+/// How far a sortie is, in subtasks.
+pub(crate) fn subtask_progress(
+    desk: &mut Desk<'_, '_>,
+    sortie: &Sortie,
+) -> Result<SubtaskProgress> {
+    let counts = desk.tx.counts(Kind::Subtask, Find::Parent(&sortie.key()))?;
+    let of = |status: SubtaskStatus| {
+        counts
+            .iter()
+            .find(|(word, _)| word == status.as_str())
+            .map_or(0, |(_, count)| *count)
+    };
+    let listed = Declared {
+        total: counts.iter().map(|(_, count)| count).sum(),
+        completed: of(SubtaskStatus::Complete),
+        failed: of(SubtaskStatus::Failed),
+    };
+    Ok(SubtaskProgress::of(sortie.status, listed, sortie.declared))
+}
+
+/// A sortie with all its parts.
+pub(crate) fn view(desk: &mut Desk<'_, '_>, sortie: Sortie) -> Result<SortieView> {
+    let key = sortie.key();
+    let owner = match sortie.assigned_to {
+        Some(id) => desk
+            .tx
+            .get::<Agent>(&id.to_string())?
+            .map(|agent| agent.name.to_string()),
+        None => None,
+    };
+    Ok(SortieView {
+        owner,
+        progress: subtask_progress(desk, &sortie)?,
+        mission_percent: desk.progress(sortie.mission_id)?.percent(),
+        actual_ms: sortie.actual_ms(desk.now()),
+        subtasks: desk.tx.find(Find::Parent(&key))?,
+        files: desk.tx.find(Find::Parent(&key))?,
+        errors: desk.tx.find(Find::Parent(&key))?,
+        reviews: desk.tx.find(Find::Parent(&key))?,
+        sortie,
+    })
+}

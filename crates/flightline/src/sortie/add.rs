@@ -1,0 +1,165 @@
+//! Adding sorties to a mission.
+
+use std::collections::BTreeMap;
+
+use flightline_core::mission::Mission;
+use flightline_core::sortie::{Cursor, Sortie, SortieStatus, TokenUsage};
+use flightline_core::text::Note;
+use flightline_core::time::Millis;
+use flightline_core::{Code, Data, Kind, Name, Refusal, RepoPath, SortieId, Title};
+use flightline_store::Find;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{SortieSummary, summaries};
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+
+/// How many sorties one mission may have.
+const MOST: usize = 100_000;
+
+/// Adds sorties to a mission.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AddSorties {
+    /// To which mission; the current one when none is named.
+    pub mission: Option<String>,
+    /// The sorties, in order.
+    pub sorties: Vec<NewSortie>,
+}
+
+/// A sortie to be.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NewSortie {
+    /// What is to be done.
+    pub title: Title,
+    /// … at length.
+    pub description: Option<Note>,
+    /// The id other tools know it by.
+    pub task_id: Option<Name>,
+    /// Sorties that must be completed first, by id or beginning of an id.
+    pub depends_on: Vec<String>,
+    /// Files it is expected to touch.
+    pub files: Vec<RepoPath>,
+    /// Acceptance criteria.
+    pub criteria: Vec<Name>,
+    /// Higher goes first.
+    pub priority: i32,
+    /// How long it is expected to take.
+    pub estimate_ms: Option<Millis>,
+    /// How to take it up again after an interruption.
+    pub resume_instructions: Option<Note>,
+    /// What it is given to start from.
+    pub input: Option<Data>,
+}
+
+impl NewSortie {
+    /// A sortie with a title and nothing else.
+    #[must_use]
+    pub fn titled(title: Title) -> Self {
+        Self {
+            title,
+            description: None,
+            task_id: None,
+            depends_on: Vec::new(),
+            files: Vec::new(),
+            criteria: Vec::new(),
+            priority: 0,
+            estimate_ms: None,
+            resume_instructions: None,
+            input: None,
+        }
+    }
+}
+
+impl Operation for AddSorties {
+    const NAME: &'static str = "add_sorties";
+    const ACCESS: Access = Access::Write;
+    type Outcome = Vec<SortieSummary>;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<SortieSummary>> {
+        let mission = desk.mission(self.mission.as_deref())?;
+        if !mission.status.is_open() {
+            return Err(Refusal::new(
+                Code::IllegalTransition,
+                format!(
+                    "the mission is {}, so nothing can be added to it",
+                    mission.status.as_str()
+                ),
+            )
+            .into());
+        }
+        let added = add_all(desk, &mission, &self.sorties)?;
+        let mut all = summaries(desk, mission.id)?;
+        all.retain(|sortie| added.contains(&sortie.id));
+        Ok(all)
+    }
+}
+
+pub(crate) fn add_all(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    sorties: &[NewSortie],
+) -> Result<Vec<SortieId>> {
+    let count = desk.tx.rows(Kind::Sortie, Find::Mission(mission.id))?.len();
+    if count + sorties.len() > MOST {
+        return Err(Refusal::invalid(format!("a mission has at most {MOST} sorties")).into());
+    }
+    let mut added = Vec::with_capacity(sorties.len());
+    for (position, new) in (count as u64 + 1..).zip(sorties) {
+        let mut depends_on = Vec::with_capacity(new.depends_on.len());
+        for reference in &new.depends_on {
+            let needed = desk.sortie(reference)?;
+            if needed.mission_id != mission.id {
+                return Err(
+                    Refusal::invalid(format!("{reference} belongs to another mission"))
+                        .hint("a sortie can only wait for sorties of its own mission")
+                        .into(),
+                );
+            }
+            depends_on.push(needed.id);
+        }
+        let now = desk.now();
+        let sortie = Sortie {
+            id: SortieId::new(desk.tx.uuid()),
+            mission_id: mission.id,
+            task_id: new.task_id.clone(),
+            title: new.title.clone(),
+            description: new.description.clone(),
+            status: SortieStatus::Pending,
+            position,
+            priority: new.priority,
+            assigned_to: None,
+            assigned_epoch: None,
+            depends_on,
+            files: new.files.clone(),
+            attempts: 0,
+            progress_notes: None,
+            cursor: Cursor::default(),
+            declared: None,
+            acceptance_criteria: new
+                .criteria
+                .iter()
+                .map(|name| (name.clone(), false))
+                .collect::<BTreeMap<_, _>>(),
+            resumable: true,
+            resume_instructions: new.resume_instructions.clone(),
+            blocked_reason: None,
+            failure: None,
+            approval: None,
+            estimate_ms: new.estimate_ms,
+            token_usage: TokenUsage::default(),
+            input: new.input.clone(),
+            output: None,
+            created_at: now,
+            updated_at: now,
+            assigned_at: None,
+            started_at: None,
+            completed_at: None,
+        };
+        desk.tx
+            .set("sortie_added", &sortie, &json!({ "title": sortie.title }))?;
+        added.push(sortie.id);
+    }
+    Ok(added)
+}

@@ -1,0 +1,488 @@
+//! Moving a sortie from one status to another.
+
+use flightline_core::sortie::{
+    Approval, Sortie, SortieError, SortieStatus, Subtask, SubtaskStatus, Verdict,
+};
+use flightline_core::text::Note;
+use flightline_core::{Code, Data, Refusal, Subject};
+use flightline_store::Find;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::report::post_progress;
+use super::{SortieView, view};
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+use crate::mission::{begin_if_pending, short};
+
+/// Moves a sortie.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ChangeSortie {
+    /// Which.
+    pub sortie: String,
+    /// How.
+    pub action: SortieAction,
+}
+
+/// How a sortie moves.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SortieAction {
+    /// Give it to an agent.
+    Assign {
+        /// Whom.
+        to: String,
+    },
+    /// Take it from its owner and give it to another.
+    Reassign {
+        /// Whom.
+        to: String,
+        /// Why.
+        reason: Option<Note>,
+    },
+    /// Begin work on what was assigned.
+    Start,
+    /// It waits for something.
+    Block {
+        /// For what.
+        reason: Note,
+    },
+    /// What it waited for has come.
+    Unblock,
+    /// Take it up again after an interruption.
+    Resume,
+    /// Done.
+    Complete {
+        /// What it gave.
+        output: Option<Data>,
+    },
+    /// Not done, and given up.
+    Fail {
+        /// Why.
+        reason: Note,
+    },
+    /// Give it back.
+    Release {
+        /// Why.
+        reason: Option<Note>,
+    },
+    /// The result is good.
+    Approve {
+        /// Why.
+        reason: Option<Note>,
+    },
+    /// The result is not good: do it again.
+    Reject {
+        /// Why.
+        reason: Note,
+    },
+}
+
+impl Operation for ChangeSortie {
+    const NAME: &'static str = "change_sortie";
+    const ACCESS: Access = Access::Write;
+    type Outcome = SortieView;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SortieView> {
+        let sortie = desk.sortie(&self.sortie)?;
+        match &self.action {
+            SortieAction::Assign { to } => give(desk, sortie, to, None, Giving::Free),
+            SortieAction::Reassign { to, reason } => {
+                give(desk, sortie, to, reason.as_ref(), Giving::Taken)
+            }
+            SortieAction::Start => start(desk, sortie),
+            SortieAction::Block { reason } => block(desk, sortie, reason),
+            SortieAction::Unblock => unblock(desk, sortie),
+            SortieAction::Resume => resume(desk, sortie),
+            SortieAction::Complete { output } => complete(desk, sortie, output.as_ref()),
+            SortieAction::Fail { reason } => fail(desk, sortie, reason),
+            SortieAction::Release { reason } => release(desk, sortie, reason.as_ref()),
+            SortieAction::Approve { reason } => {
+                judge(desk, sortie, Verdict::Approved, reason.as_ref())
+            }
+            SortieAction::Reject { reason } => judge(desk, sortie, Verdict::Rejected, Some(reason)),
+        }
+    }
+}
+
+/// Whether a sortie may move to `to`; says which moves are legal.
+pub(crate) fn check_move(sortie: &Sortie, to: SortieStatus, verb: &str) -> Result<()> {
+    if sortie.status.next().contains(&to) {
+        return Ok(());
+    }
+    let (id, title, status) = (short(sortie.id), &sortie.title, sortie.status.as_str());
+    let legal: Vec<&str> = sortie
+        .status
+        .next()
+        .iter()
+        .map(|status| status.as_str())
+        .collect();
+    let unclaimed = sortie.status == SortieStatus::Pending;
+    let why = if unclaimed {
+        "it is pending, and nobody has claimed it".to_owned()
+    } else {
+        format!("it is {status}")
+    };
+    let hint = match sortie.status {
+        SortieStatus::Pending => {
+            format!("claim it first with `fleet sortie claim {id} --agent NAME`")
+        }
+        SortieStatus::Assigned => format!("begin it first with `fleet sortie start {id}`"),
+        SortieStatus::Blocked => format!("unblock it first with `fleet sortie unblock {id}`"),
+        SortieStatus::InProgress | SortieStatus::Completed | SortieStatus::Failed => {
+            format!("from {status} it may become: {}", legal.join(", "))
+        }
+    };
+    Err(Refusal::new(
+        Code::IllegalTransition,
+        format!("cannot {verb} {id} (\"{title}\"): {why}"),
+    )
+    .hint(hint)
+    .details(json!({ "status": status, "legal": legal }))
+    .into())
+}
+
+/// Refuses an agent that acts on another's sortie. People and dispatch may.
+pub(crate) fn check_owner(desk: &mut Desk<'_, '_>, sortie: &Sortie, verb: &str) -> Result<()> {
+    let Some(agent) = desk.agent.clone() else {
+        return Ok(());
+    };
+    if desk.is_in_charge() || sortie.assigned_to.is_none() {
+        return Ok(());
+    }
+    let Some(owner) = sortie.assigned_to.filter(|owner| *owner != agent.id) else {
+        let taken_in = sortie.assigned_epoch.unwrap_or(agent.epoch);
+        // An agent back in a new session keeps its work; an older session was refused at the door.
+        debug_assert!(
+            taken_in <= agent.epoch,
+            "a sortie cannot be taken by an incarnation to come"
+        );
+        return Ok(());
+    };
+    let owner = desk.agent_name(owner)?;
+    Err(Refusal::new(
+        Code::NotYours,
+        format!(
+            "{} cannot {verb} {} (\"{}\"): it is {owner}'s",
+            agent.name,
+            short(sortie.id),
+            sortie.title
+        ),
+    )
+    .hint(format!(
+        "ask with `fleet mail send --to {owner} --subject \"…\"`"
+    ))
+    .details(json!({ "owner": owner }))
+    .into())
+}
+
+enum Giving {
+    Free,
+    Taken,
+}
+
+fn give(
+    desk: &mut Desk<'_, '_>,
+    mut sortie: Sortie,
+    to: &str,
+    reason: Option<&Note>,
+    giving: Giving,
+) -> Result<SortieView> {
+    let agent = desk.find_agent(to)?;
+    if agent.retired_at.is_some() {
+        return Err(Refusal::new(
+            Code::IllegalTransition,
+            format!("{} was retired", agent.name),
+        )
+        .hint("choose another: `fleet agents list`")
+        .into());
+    }
+    let owner = sortie.assigned_to;
+    if matches!(giving, Giving::Free)
+        && let Some(holder) = owner.filter(|owner| sortie.status.is_held() && *owner != agent.id)
+    {
+        let holder = desk.agent_name(holder)?;
+        return Err(Refusal::new(
+            Code::AlreadyTaken,
+            format!("{} (\"{}\") is {holder}'s", short(sortie.id), sortie.title),
+        )
+        .hint(format!(
+            "take it from {holder} with `fleet sortie reassign {} --to {} --reason \"…\"`",
+            short(sortie.id),
+            agent.name
+        ))
+        .into());
+    }
+    check_owner(desk, &sortie, "give away")?;
+    check_move(&sortie, SortieStatus::Assigned, "assign")?;
+    let from = match owner {
+        Some(owner) => Some(desk.agent_name(owner)?),
+        None => None,
+    };
+    sortie.status = SortieStatus::Assigned;
+    sortie.assigned_to = Some(agent.id);
+    sortie.assigned_epoch = Some(agent.epoch);
+    sortie.assigned_at = Some(desk.now());
+    sortie.blocked_reason = None;
+    sortie.failure = None;
+    let data = json!({ "to": agent.name, "from": from, "reason": reason });
+    let kind = if from.is_some() {
+        "sortie_reassigned"
+    } else {
+        "sortie_assigned"
+    };
+    save(desk, sortie, kind, &data)
+}
+
+fn start(desk: &mut Desk<'_, '_>, mut sortie: Sortie) -> Result<SortieView> {
+    check_owner(desk, &sortie, "start")?;
+    if sortie.status == SortieStatus::Pending {
+        return Err(Refusal::new(
+            Code::IllegalTransition,
+            format!(
+                "cannot start {} (\"{}\"): it is pending, and nobody has claimed it",
+                short(sortie.id),
+                sortie.title
+            ),
+        )
+        .hint(format!(
+            "claim it first with `fleet sortie claim {} --agent NAME`",
+            short(sortie.id)
+        ))
+        .into());
+    }
+    if sortie.status != SortieStatus::Assigned {
+        let status = sortie.status.as_str();
+        return Err(Refusal::new(
+            Code::IllegalTransition,
+            format!("cannot start {} (\"{}\"): it is {status}", short(sortie.id), sortie.title),
+        )
+        .hint("only an assigned sortie is started; a blocked one is unblocked, a completed one rejected")
+        .into());
+    }
+    begin_if_pending(desk, sortie.mission_id)?;
+    sortie.status = SortieStatus::InProgress;
+    sortie.attempts += 1;
+    let now = desk.now();
+    sortie.started_at.get_or_insert(now);
+    save(desk, sortie, "sortie_started", &json!({}))
+}
+
+fn block(desk: &mut Desk<'_, '_>, mut sortie: Sortie, reason: &Note) -> Result<SortieView> {
+    check_owner(desk, &sortie, "block")?;
+    check_move(&sortie, SortieStatus::Blocked, "block")?;
+    sortie.status = SortieStatus::Blocked;
+    sortie.blocked_reason = Some(reason.clone());
+    save(desk, sortie, "sortie_blocked", &json!({ "reason": reason }))
+}
+
+fn unblock(desk: &mut Desk<'_, '_>, mut sortie: Sortie) -> Result<SortieView> {
+    check_owner(desk, &sortie, "unblock")?;
+    if sortie.status != SortieStatus::Blocked {
+        return Err(Refusal::new(
+            Code::IllegalTransition,
+            format!(
+                "cannot unblock {} (\"{}\"): it is {}",
+                short(sortie.id),
+                sortie.title,
+                sortie.status.as_str()
+            ),
+        )
+        .into());
+    }
+    refuse_open_errors(desk, &sortie)?;
+    sortie.status = SortieStatus::InProgress;
+    sortie.blocked_reason = None;
+    save(desk, sortie, "sortie_unblocked", &json!({}))
+}
+
+fn resume(desk: &mut Desk<'_, '_>, mut sortie: Sortie) -> Result<SortieView> {
+    check_owner(desk, &sortie, "resume")?;
+    let id = short(sortie.id);
+    if !sortie.resumable {
+        return Err(Refusal::new(
+            Code::IllegalTransition,
+            format!(
+                "cannot resume {id} (\"{}\"): it is marked as not resumable",
+                sortie.title
+            ),
+        )
+        .hint(format!("start over with `fleet sortie release {id}`"))
+        .into());
+    }
+    if !matches!(
+        sortie.status,
+        SortieStatus::InProgress | SortieStatus::Blocked
+    ) {
+        return Err(Refusal::new(
+            Code::IllegalTransition,
+            format!(
+                "cannot resume {id} (\"{}\"): it is {}",
+                sortie.title,
+                sortie.status.as_str()
+            ),
+        )
+        .hint("only a sortie that is in progress or blocked can be resumed")
+        .into());
+    }
+    refuse_open_errors(desk, &sortie)?;
+    if let Some(agent) = &desk.agent {
+        sortie.assigned_epoch = Some(agent.epoch);
+    }
+    sortie.status = SortieStatus::InProgress;
+    sortie.blocked_reason = None;
+    save(desk, sortie, "sortie_resumed", &json!({}))
+}
+
+fn complete(
+    desk: &mut Desk<'_, '_>,
+    mut sortie: Sortie,
+    output: Option<&Data>,
+) -> Result<SortieView> {
+    check_owner(desk, &sortie, "complete")?;
+    check_move(&sortie, SortieStatus::Completed, "complete")?;
+    let unmet: Vec<String> = sortie
+        .acceptance_criteria
+        .iter()
+        .filter(|(_, met)| !**met)
+        .map(|(name, _)| name.to_string())
+        .collect();
+    let open: Vec<String> = desk
+        .tx
+        .find::<Subtask>(Find::Parent(&sortie.key()))?
+        .into_iter()
+        .filter(|subtask| subtask.status != SubtaskStatus::Complete)
+        .map(|subtask| subtask.name.to_string())
+        .collect();
+    let now = desk.now();
+    sortie.status = SortieStatus::Completed;
+    sortie.completed_at = Some(now);
+    sortie.blocked_reason = None;
+    if output.is_some() {
+        sortie.output = output.cloned();
+    }
+    // Completing with something left open is the owner's word against its own list: it stands, and is said.
+    let data = json!({ "unmet_criteria": unmet, "open_subtasks": open });
+    let sortie = keep(desk, sortie, "sortie_completed", &data)?;
+    post_progress(desk, &sortie)?;
+    view(desk, sortie)
+}
+
+fn fail(desk: &mut Desk<'_, '_>, mut sortie: Sortie, reason: &Note) -> Result<SortieView> {
+    check_owner(desk, &sortie, "fail")?;
+    check_move(&sortie, SortieStatus::Failed, "fail")?;
+    sortie.status = SortieStatus::Failed;
+    sortie.failure = Some(reason.clone());
+    save(desk, sortie, "sortie_failed", &json!({ "reason": reason }))
+}
+
+fn release(
+    desk: &mut Desk<'_, '_>,
+    mut sortie: Sortie,
+    reason: Option<&Note>,
+) -> Result<SortieView> {
+    check_owner(desk, &sortie, "release")?;
+    check_move(&sortie, SortieStatus::Pending, "release")?;
+    let from = match sortie.assigned_to {
+        Some(owner) => Some(desk.agent_name(owner)?),
+        None => None,
+    };
+    sortie.status = SortieStatus::Pending;
+    sortie.assigned_to = None;
+    sortie.assigned_epoch = None;
+    sortie.assigned_at = None;
+    sortie.blocked_reason = None;
+    sortie.failure = None;
+    save(
+        desk,
+        sortie,
+        "sortie_released",
+        &json!({ "from": from, "reason": reason }),
+    )
+}
+
+fn judge(
+    desk: &mut Desk<'_, '_>,
+    mut sortie: Sortie,
+    verdict: Verdict,
+    reason: Option<&Note>,
+) -> Result<SortieView> {
+    if sortie.status != SortieStatus::Completed {
+        return Err(Refusal::new(
+            Code::IllegalTransition,
+            format!(
+                "cannot judge {} (\"{}\"): it is {}",
+                short(sortie.id),
+                sortie.title,
+                sortie.status.as_str()
+            ),
+        )
+        .hint("only a completed sortie is approved or rejected")
+        .into());
+    }
+    sortie.approval = Some(Approval {
+        verdict,
+        by: desk.actor(),
+        reason: reason.cloned(),
+        at: desk.now(),
+    });
+    match verdict {
+        Verdict::Approved => save(
+            desk,
+            sortie,
+            "sortie_approved",
+            &json!({ "reason": reason }),
+        ),
+        Verdict::Rejected => {
+            sortie.status = SortieStatus::InProgress;
+            sortie.completed_at = None;
+            save(
+                desk,
+                sortie,
+                "sortie_rejected",
+                &json!({ "reason": reason }),
+            )
+        }
+    }
+}
+
+fn refuse_open_errors(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<()> {
+    let errors = desk.tx.find::<SortieError>(Find::Parent(&sortie.key()))?;
+    let open: Vec<&SortieError> = errors
+        .iter()
+        .filter(|error| error.blocking && error.cleared_at.is_none())
+        .collect();
+    let Some(first) = open.first() else {
+        return Ok(());
+    };
+    let id = short(sortie.id);
+    Err(Refusal::new(
+        Code::IllegalTransition,
+        format!(
+            "{id} (\"{}\") still has {} blocking: {}",
+            sortie.title,
+            if open.len() == 1 {
+                "an error".to_owned()
+            } else {
+                format!("{} errors", open.len())
+            },
+            first.message
+        ),
+    )
+    .hint(format!(
+        "when it is dealt with: `fleet sorties error {id} --clear`"
+    ))
+    .into())
+}
+
+fn save(desk: &mut Desk<'_, '_>, sortie: Sortie, event: &str, data: &Value) -> Result<SortieView> {
+    let sortie = keep(desk, sortie, event, data)?;
+    view(desk, sortie)
+}
+
+fn keep(desk: &mut Desk<'_, '_>, mut sortie: Sortie, event: &str, data: &Value) -> Result<Sortie> {
+    sortie.updated_at = desk.now();
+    desk.tx.set(event, &sortie, data)?;
+    Ok(sortie)
+}

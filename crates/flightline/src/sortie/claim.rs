@@ -1,0 +1,195 @@
+//! Taking a sortie: compare and set, so that exactly one agent wins.
+
+use flightline_core::lock::Lock;
+use flightline_core::sortie::{Sortie, SortieStatus};
+use flightline_core::{Code, Kind, Refusal, SortieId};
+use flightline_store::Find;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::change::check_move;
+use super::{SortieView, view};
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+use crate::lock::grant_all;
+use crate::mission::{begin_if_pending, short};
+
+/// Takes a sortie for the acting agent and begins it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ClaimSortie {
+    /// Which.
+    pub sortie: String,
+    /// Whether to lock its files too; if one cannot be locked, nothing is claimed.
+    pub lock: bool,
+}
+
+/// Takes the next sortie that is ready.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ClaimNext {
+    /// Of which mission; the current one when none is named.
+    pub mission: Option<String>,
+    /// Whether to lock its files too.
+    pub lock: bool,
+}
+
+impl Operation for ClaimSortie {
+    const NAME: &'static str = "claim_sortie";
+    const ACCESS: Access = Access::Write;
+    type Outcome = SortieView;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SortieView> {
+        let sortie = desk.sortie(&self.sortie)?;
+        let agent = desk.acting()?.clone();
+        if sortie.assigned_to == Some(agent.id) && sortie.status == SortieStatus::InProgress {
+            // Asking twice is harmless.
+            return view(desk, sortie);
+        }
+        if let Some(owner) = sortie
+            .assigned_to
+            .filter(|owner| sortie.status.is_held() && *owner != agent.id)
+        {
+            let owner = desk.agent_name(owner)?;
+            return Err(Refusal::new(
+                Code::AlreadyTaken,
+                format!("{} (\"{}\") is {owner}'s", short(sortie.id), sortie.title),
+            )
+            .hint("take the next free one with `fleet sorties claim --next`")
+            .details(json!({ "owner": owner }))
+            .into());
+        }
+        if let Some(waiting) = unmet(desk, &sortie)? {
+            return Err(Refusal::new(
+                Code::IllegalTransition,
+                format!(
+                    "{} (\"{}\") waits for {} (\"{}\"), which is {}",
+                    short(sortie.id),
+                    sortie.title,
+                    short(waiting.id),
+                    waiting.title,
+                    waiting.status.as_str()
+                ),
+            )
+            .hint("take the next ready one with `fleet sorties claim --next`")
+            .into());
+        }
+        take(desk, sortie, self.lock)
+    }
+}
+
+impl Operation for ClaimNext {
+    const NAME: &'static str = "claim_next";
+    const ACCESS: Access = Access::Write;
+    type Outcome = SortieView;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SortieView> {
+        let agent = desk.acting()?.id;
+        let mission = desk.mission(self.mission.as_deref())?;
+        let locks = desk.tx.find::<Lock>(Find::All)?;
+        let others: Vec<Lock> = locks
+            .into_iter()
+            .filter(|lock| lock.held_by != agent)
+            .collect();
+        let rows = desk.tx.rows(Kind::Sortie, Find::Mission(mission.id))?;
+        let completed: std::collections::HashSet<SortieId> = rows
+            .iter()
+            .filter(|row| row.status == SortieStatus::Completed.as_str())
+            .filter_map(|row| row.id.parse().ok())
+            .collect();
+        // Work given to this agent goes before work that is free.
+        let mut best: Option<(bool, i32, u64, Sortie)> = None;
+        let (mut waiting, mut locked) = (0, 0);
+        for row in &rows {
+            let mine = row.status == SortieStatus::Assigned.as_str()
+                && row.agent.as_deref() == Some(&agent.to_string());
+            if row.status != SortieStatus::Pending.as_str() && !mine {
+                continue;
+            }
+            let Some(sortie) = desk.tx.get::<Sortie>(&row.id)? else {
+                continue;
+            };
+            if !sortie
+                .depends_on
+                .iter()
+                .all(|needed| completed.contains(needed))
+            {
+                waiting += 1;
+                continue;
+            }
+            if others
+                .iter()
+                .any(|lock| sortie.files.iter().any(|file| file.overlaps(&lock.file)))
+            {
+                locked += 1;
+                continue;
+            }
+            let rank = (mine, sortie.priority, u64::MAX - sortie.position);
+            if best
+                .as_ref()
+                .is_none_or(|(mine, priority, place, _)| rank > (*mine, *priority, *place))
+            {
+                // With neither priorities nor gifts, the first ready one is the next one: stop early.
+                best = Some((rank.0, rank.1, rank.2, sortie));
+            }
+        }
+        match best {
+            Some((_, _, _, sortie)) => take(desk, sortie, self.lock),
+            None => Err(Refusal::new(
+                Code::NothingReady,
+                format!("no sortie of {} (\"{}\") is ready", short(mission.id), mission.title),
+            )
+            .hint(format!("{waiting} wait for others, {locked} need files that others have locked; see `fleet sorties list`"))
+            .details(json!({ "waiting": waiting, "locked": locked }))
+            .into()),
+        }
+    }
+}
+
+fn take(desk: &mut Desk<'_, '_>, mut sortie: Sortie, lock: bool) -> Result<SortieView> {
+    check_move(&sortie, SortieStatus::InProgress, "claim")?;
+    if sortie.status == SortieStatus::Completed {
+        return Err(Refusal::new(
+            Code::IllegalTransition,
+            format!(
+                "cannot claim {} (\"{}\"): it is completed",
+                short(sortie.id),
+                sortie.title
+            ),
+        )
+        .hint(
+            "if it must be done again, send it back with `fleet sorties reject ID --reason \"…\"`",
+        )
+        .into());
+    }
+    begin_if_pending(desk, sortie.mission_id)?;
+    let (agent, now, from) = (desk.acting()?.clone(), desk.now(), sortie.status);
+    sortie.status = SortieStatus::InProgress;
+    sortie.assigned_to = Some(agent.id);
+    sortie.assigned_epoch = Some(agent.epoch);
+    sortie.assigned_at = Some(now);
+    sortie.started_at.get_or_insert(now);
+    sortie.blocked_reason = None;
+    sortie.failure = None;
+    sortie.attempts += 1;
+    sortie.updated_at = now;
+    desk.tx.set(
+        "sortie_claimed",
+        &sortie,
+        &json!({ "from": from.as_str(), "attempt": sortie.attempts }),
+    )?;
+    if lock && !sortie.files.is_empty() {
+        let (files, purpose) = (sortie.files.clone(), Some(sortie.title.clone()));
+        grant_all(desk, &files, purpose, None, Some(&sortie), &[])?;
+    }
+    view(desk, sortie)
+}
+
+fn unmet(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<Option<Sortie>> {
+    for needed in &sortie.depends_on {
+        match desk.tx.get::<Sortie>(&needed.to_string())? {
+            Some(needed) if needed.status != SortieStatus::Completed => return Ok(Some(needed)),
+            _ => {}
+        }
+    }
+    Ok(None)
+}

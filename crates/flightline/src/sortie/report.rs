@@ -1,0 +1,377 @@
+//! What a sortie's owner reports while it works: progress, subtasks, files, errors, reviews.
+
+use std::collections::BTreeMap;
+
+use flightline_core::message::MessageKind;
+use flightline_core::sortie::{
+    Declared, FileChange, Review, Sortie, SortieError, SortieFile, SortieStatus, Subtask,
+    SubtaskStatus,
+};
+use flightline_core::text::Note;
+use flightline_core::{Code, Name, Refusal, RepoPath, Subject, Title};
+use flightline_store::Find;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::change::{check_move, check_owner};
+use super::{SortieView, subtask_progress, view};
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+use crate::mail::{Letter, post};
+use crate::mission::short;
+
+/// Reports progress of a sortie. What is left out stays as it is.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct UpdateSortie {
+    /// Which.
+    pub sortie: String,
+    /// What happened, in the owner's words.
+    pub note: Option<Note>,
+    /// Subtasks and where each stands now.
+    pub subtasks: Vec<SubtaskReport>,
+    /// Counts, when the subtasks are not listed.
+    pub declared: Option<Declared>,
+    /// Files created, modified or deleted.
+    pub files: Vec<FileReport>,
+    /// Acceptance criteria, and whether each is met.
+    pub criteria: BTreeMap<Name, bool>,
+    /// What was done last.
+    pub last_processed: Option<Title>,
+    /// What comes next.
+    pub next_to_process: Option<Title>,
+    /// What else is worth knowing about where it stands.
+    pub cursor_notes: Option<Note>,
+    /// Whether it can be taken up again.
+    pub resumable: Option<bool>,
+    /// How to take it up again.
+    pub resume_instructions: Option<Note>,
+    /// Tokens read since the last report.
+    pub tokens_in: u64,
+    /// Tokens written since the last report.
+    pub tokens_out: u64,
+}
+
+/// Where a subtask stands.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SubtaskReport {
+    /// Its name within the sortie; a new name adds it.
+    pub name: Name,
+    /// What it is about.
+    pub title: Option<Title>,
+    /// Where it stands.
+    pub status: SubtaskStatus,
+    /// What it produced.
+    pub output: Option<Title>,
+}
+
+/// What was done to a file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FileReport {
+    /// The file.
+    pub path: RepoPath,
+    /// What was done to it.
+    pub change: FileChange,
+}
+
+/// Reports an error met in a sortie.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ReportError {
+    /// Which sortie.
+    pub sortie: String,
+    /// What kind of error.
+    pub kind: Name,
+    /// The status code, when it came from an API.
+    pub status: Option<u16>,
+    /// What happened.
+    pub message: Note,
+    /// Whether work cannot go on: the sortie becomes blocked.
+    pub blocking: bool,
+}
+
+/// Says that the errors of a sortie are dealt with.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ClearErrors {
+    /// Which sortie.
+    pub sortie: String,
+}
+
+/// Records a review of a sortie.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AddReview {
+    /// Which sortie.
+    pub sortie: String,
+    /// Who reviewed it; else the acting agent.
+    pub reviewer: Option<Name>,
+    /// The score; none asks for a review.
+    pub score: Option<i64>,
+    /// What the reviewer said.
+    pub note: Option<Note>,
+}
+
+impl Operation for UpdateSortie {
+    const NAME: &'static str = "update_sortie";
+    const ACCESS: Access = Access::Write;
+    type Outcome = SortieView;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SortieView> {
+        let mut sortie = desk.sortie(&self.sortie)?;
+        check_owner(desk, &sortie, "update")?;
+        refuse_ended(&sortie, "update")?;
+        if let Some(unknown) = self
+            .criteria
+            .keys()
+            .find(|name| !sortie.acceptance_criteria.contains_key(name))
+        {
+            // A criterion that appears only when it is met would hide one that was mistyped.
+            if !sortie.acceptance_criteria.is_empty() {
+                let known: Vec<&str> = sortie
+                    .acceptance_criteria
+                    .keys()
+                    .map(Name::as_str)
+                    .collect();
+                return Err(Refusal::invalid(format!(
+                    "`{unknown}` is not a criterion of {}",
+                    short(sortie.id)
+                ))
+                .hint(format!("its criteria: {}", known.join(", ")))
+                .into());
+            }
+        }
+        let now = desk.now();
+        sortie.progress_notes = self.note.clone().or(sortie.progress_notes);
+        sortie.declared = self.declared.or(sortie.declared);
+        sortie.acceptance_criteria.extend(self.criteria.clone());
+        let cursor = &mut sortie.cursor;
+        cursor.last_processed = self.last_processed.clone().or(cursor.last_processed.take());
+        cursor.next_to_process = self
+            .next_to_process
+            .clone()
+            .or(cursor.next_to_process.take());
+        cursor.notes = self.cursor_notes.clone().or(cursor.notes.take());
+        sortie.resumable = self.resumable.unwrap_or(sortie.resumable);
+        sortie.resume_instructions = self
+            .resume_instructions
+            .clone()
+            .or(sortie.resume_instructions);
+        sortie.token_usage.input += self.tokens_in;
+        sortie.token_usage.output += self.tokens_out;
+        sortie.updated_at = now;
+        for report in &self.subtasks {
+            record_subtask(desk, &sortie, report)?;
+        }
+        for report in &self.files {
+            record_file(desk, &sortie, report)?;
+        }
+        let progress = subtask_progress(desk, &sortie)?;
+        desk.tx.set(
+            "sortie_progress",
+            &sortie,
+            &json!({ "note": self.note, "percent": progress.percent }),
+        )?;
+        post_progress(desk, &sortie)?;
+        view(desk, sortie)
+    }
+}
+
+impl Operation for ReportError {
+    const NAME: &'static str = "report_error";
+    const ACCESS: Access = Access::Write;
+    type Outcome = SortieView;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SortieView> {
+        let mut sortie = desk.sortie(&self.sortie)?;
+        check_owner(desk, &sortie, "report an error on")?;
+        refuse_ended(&sortie, "report an error on")?;
+        if let Some(status) = self.status.filter(|status| !(100..=599).contains(status)) {
+            return Err(Refusal::invalid(format!("{status} is not a status code"))
+                .hint("a status code lies between 100 and 599")
+                .into());
+        }
+        let number = desk
+            .tx
+            .rows(flightline_core::Kind::Error, Find::Parent(&sortie.key()))?
+            .len() as u64
+            + 1;
+        let error = SortieError {
+            sortie_id: sortie.id,
+            mission_id: sortie.mission_id,
+            number,
+            kind: self.kind.clone(),
+            status: self.status,
+            message: self.message.clone(),
+            blocking: self.blocking,
+            timestamp: desk.now(),
+            cleared_at: None,
+        };
+        let data = json!({ "type": error.kind, "status": error.status, "message": error.message, "blocking": error.blocking });
+        desk.tx.set("sortie_error", &error, &data)?;
+        if self.blocking && sortie.status != SortieStatus::Blocked {
+            check_move(&sortie, SortieStatus::Blocked, "block")?;
+            sortie.status = SortieStatus::Blocked;
+            sortie.blocked_reason = Some(self.message.clone());
+            sortie.updated_at = desk.now();
+            desk.tx.set(
+                "sortie_blocked",
+                &sortie,
+                &json!({ "reason": self.message }),
+            )?;
+        }
+        view(desk, sortie)
+    }
+}
+
+impl Operation for ClearErrors {
+    const NAME: &'static str = "clear_errors";
+    const ACCESS: Access = Access::Write;
+    type Outcome = SortieView;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SortieView> {
+        let sortie = desk.sortie(&self.sortie)?;
+        check_owner(desk, &sortie, "clear the errors of")?;
+        for mut error in desk.tx.find::<SortieError>(Find::Parent(&sortie.key()))? {
+            if error.cleared_at.is_none() {
+                error.cleared_at = Some(desk.now());
+                desk.tx.set(
+                    "sortie_error_cleared",
+                    &error,
+                    &json!({ "number": error.number }),
+                )?;
+            }
+        }
+        view(desk, sortie)
+    }
+}
+
+impl Operation for AddReview {
+    const NAME: &'static str = "add_review";
+    const ACCESS: Access = Access::Write;
+    type Outcome = SortieView;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SortieView> {
+        let sortie = desk.sortie(&self.sortie)?;
+        let reviewer = match (&self.reviewer, &desk.agent) {
+            (Some(reviewer), _) => reviewer.clone(),
+            (None, Some(agent)) => agent.name.clone(),
+            (None, None) => {
+                return Err(Refusal::invalid("a review needs a reviewer")
+                    .hint("give `--reviewer NAME`, or act as an agent with `--agent NAME`")
+                    .into());
+            }
+        };
+        let review = Review {
+            sortie_id: sortie.id,
+            mission_id: sortie.mission_id,
+            reviewer,
+            score: self.score,
+            note: self.note.clone(),
+            at: desk.now(),
+        };
+        let data = json!({ "reviewer": review.reviewer, "score": review.score });
+        desk.tx.set("sortie_reviewed", &review, &data)?;
+        view(desk, sortie)
+    }
+}
+
+/// Tells the mission's dispatch how far a sortie is, in seed B's words.
+pub(crate) fn post_progress(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<()> {
+    let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
+    let dispatch = desk.dispatch_of(&mission)?;
+    if desk.agent_id() == Some(dispatch.id) {
+        return Ok(());
+    }
+    let percent = subtask_progress(desk, sortie)?.percent;
+    let task = sortie
+        .task_id
+        .as_ref()
+        .map_or_else(|| sortie.id.to_string(), ToString::to_string);
+    let subject = Title::parse(
+        "subject",
+        &format!("@orchestrator: Task {task} progress: {percent}%"),
+    )?;
+    let body = sortie
+        .progress_notes
+        .as_deref()
+        .map(|note| flightline_core::Body::parse("body", note))
+        .transpose()?;
+    post(
+        desk,
+        &Letter {
+            to: &[dispatch],
+            subject,
+            body,
+            kind: MessageKind::Progress,
+            mission: Some(mission.id),
+            reply_to: None,
+            acknowledge_by: None,
+        },
+    )?;
+    Ok(())
+}
+
+fn refuse_ended(sortie: &Sortie, verb: &str) -> Result<()> {
+    if sortie.status.is_held() {
+        return Ok(());
+    }
+    let (id, status) = (short(sortie.id), sortie.status.as_str());
+    let hint = match sortie.status {
+        SortieStatus::Completed => {
+            format!("send it back first with `fleet sortie reject {id} --reason \"…\"`")
+        }
+        _ => format!("claim it first with `fleet sortie claim {id} --agent NAME`"),
+    };
+    Err(Refusal::new(
+        Code::IllegalTransition,
+        format!("cannot {verb} {id} (\"{}\"): it is {status}", sortie.title),
+    )
+    .hint(hint)
+    .into())
+}
+
+fn record_subtask(desk: &mut Desk<'_, '_>, sortie: &Sortie, report: &SubtaskReport) -> Result<()> {
+    let before = desk
+        .tx
+        .get::<Subtask>(&format!("{}/{}", sortie.id, report.name))?;
+    let (title, output) = before.map_or((None, None), |before| (before.title, before.output));
+    let subtask = Subtask {
+        sortie_id: sortie.id,
+        mission_id: sortie.mission_id,
+        name: report.name.clone(),
+        title: report.title.clone().or(title),
+        status: report.status,
+        output: report.output.clone().or(output),
+        updated_at: desk.now(),
+    };
+    desk.tx.set(
+        "subtask_updated",
+        &subtask,
+        &json!({ "status": subtask.status.as_str() }),
+    )?;
+    Ok(())
+}
+
+fn record_file(desk: &mut Desk<'_, '_>, sortie: &Sortie, report: &FileReport) -> Result<()> {
+    let before = desk
+        .tx
+        .get::<SortieFile>(&format!("{}/{}", sortie.id, report.path))?;
+    // What this sortie created and then modified is still new to everybody else.
+    let change = match (before.map(|file| file.change), report.change) {
+        (Some(FileChange::Created), FileChange::Modified) => FileChange::Created,
+        (_, change) => change,
+    };
+    let file = SortieFile {
+        sortie_id: sortie.id,
+        mission_id: sortie.mission_id,
+        path: report.path.clone(),
+        change,
+        by: desk.actor(),
+        at: desk.now(),
+    };
+    let event = match change {
+        FileChange::Created => "file_created",
+        FileChange::Modified => "file_modified",
+        FileChange::Deleted => "file_deleted",
+    };
+    desk.tx.set(event, &file, &json!({ "path": file.path }))?;
+    Ok(())
+}

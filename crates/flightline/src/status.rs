@@ -1,0 +1,236 @@
+//! The state of the fleet at a glance.
+
+use flightline_core::event::Event;
+use flightline_core::liveness::Life;
+use flightline_core::mission::{Mission, Progress};
+use flightline_core::sortie::{Sortie, SortieStatus, Subtask, SubtaskProgress, SubtaskStatus};
+use flightline_core::{Subject, Time};
+use flightline_store::{EventFilter, Find};
+use serde::{Deserialize, Serialize};
+
+use crate::agent::{AgentView, ListAgents, Sighting};
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+use crate::lock::{ListLocks, LockView};
+use crate::mission::short;
+use crate::sortie::{SortieSummary, subtask_progress, summaries};
+
+/// Asks for the state of the fleet. Only looks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ShowStatus {
+    /// Of which mission; the current one when none is named.
+    pub mission: Option<String>,
+    /// What is known of agents' processes.
+    pub sightings: Vec<Sighting>,
+}
+
+/// The state of the fleet.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Status {
+    /// The project's name.
+    pub project: String,
+    /// The current mission, when there is one.
+    pub mission: Option<MissionStatusView>,
+    /// Agents that are not retired.
+    pub agents: Vec<AgentView>,
+    /// Locks that are held.
+    pub locks: Vec<LockView>,
+    /// What somebody should look at.
+    pub attention: Vec<Attention>,
+    /// The last event.
+    pub last_event: Option<Event>,
+    /// The store's time.
+    pub now: Time,
+    /// The last revision.
+    pub rev: u64,
+}
+
+/// A mission at a glance.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct MissionStatusView {
+    /// The mission.
+    pub mission: Mission,
+    /// How far it is.
+    pub progress: Progress,
+    /// The percentage to show.
+    pub progress_percent: u8,
+    /// Its sorties, in order.
+    pub sorties: Vec<SortieSummary>,
+    /// More about those that agents are at.
+    pub active: Vec<ActiveSortie>,
+}
+
+/// A sortie that an agent is at.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct ActiveSortie {
+    /// The sortie's id.
+    pub id: String,
+    /// How far it is, in subtasks.
+    pub progress: SubtaskProgress,
+    /// The subtask its owner is at.
+    pub subtask: Option<String>,
+    /// What its owner last said.
+    pub note: Option<String>,
+    /// What blocks it.
+    pub blocked_reason: Option<String>,
+}
+
+/// Something somebody should look at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Attention {
+    /// What.
+    pub what: String,
+    /// The command that helps.
+    pub command: String,
+}
+
+impl Operation for ShowStatus {
+    const NAME: &'static str = "show_status";
+    const ACCESS: Access = Access::Read;
+    type Outcome = Status;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Status> {
+        let named = self.mission.is_some() || desk.caller.mission.is_some();
+        let mission = if named {
+            Some(desk.mission(self.mission.as_deref())?)
+        } else {
+            desk.current_mission()?
+        };
+        let mission = match mission {
+            Some(mission) => Some(at_a_glance(desk, mission)?),
+            None => None,
+        };
+        let agents = ListAgents {
+            retired: false,
+            sightings: self.sightings.clone(),
+        }
+        .decide(desk)?;
+        let locks = ListLocks { agent: None }.decide(desk)?;
+        let attention = attention(mission.as_ref(), &agents);
+        let last = desk.tx.newest_events(&EventFilter {
+            limit: 1,
+            ..EventFilter::default()
+        })?;
+        Ok(Status {
+            project: desk.tx.project_name().to_owned(),
+            mission,
+            agents,
+            locks,
+            attention,
+            last_event: last.into_iter().next(),
+            now: desk.now(),
+            rev: desk.tx.rev(),
+        })
+    }
+}
+
+fn at_a_glance(desk: &mut Desk<'_, '_>, mission: Mission) -> Result<MissionStatusView> {
+    let sorties = summaries(desk, mission.id)?;
+    let mut active = Vec::new();
+    for summary in sorties.iter().filter(|sortie| sortie.status.is_held()) {
+        let Some(sortie) = desk.tx.get::<Sortie>(&summary.id.to_string())? else {
+            continue;
+        };
+        let subtasks = desk.tx.find::<Subtask>(Find::Parent(&sortie.key()))?;
+        let subtask = subtasks
+            .into_iter()
+            .find(|subtask| subtask.status == SubtaskStatus::InProgress);
+        active.push(ActiveSortie {
+            id: sortie.key(),
+            progress: subtask_progress(desk, &sortie)?,
+            subtask: subtask.map(|subtask| {
+                subtask
+                    .title
+                    .map_or_else(|| subtask.name.to_string(), |title| title.to_string())
+            }),
+            note: sortie.progress_notes.map(|note| note.to_string()),
+            blocked_reason: sortie.blocked_reason.map(|reason| reason.to_string()),
+        });
+    }
+    let progress = desk.progress(mission.id)?;
+    Ok(MissionStatusView {
+        progress_percent: progress.percent(),
+        mission,
+        progress,
+        sorties,
+        active,
+    })
+}
+
+fn attention(mission: Option<&MissionStatusView>, agents: &[AgentView]) -> Vec<Attention> {
+    let mut found = Vec::new();
+    for view in agents {
+        let (name, held) = (
+            &view.agent.name,
+            !view.sorties.is_empty() || !view.locks.is_empty(),
+        );
+        if held && view.liveness.life >= Life::Warning {
+            found.push(Attention {
+                what: format!(
+                    "{name} is {} ({}) and holds {}",
+                    view.liveness.life.as_str(),
+                    view.liveness.evidence,
+                    held_things(view)
+                ),
+                command: format!("fleet agents show {name}"),
+            });
+        }
+        if !view.agent.blockers.is_empty() {
+            found.push(Attention {
+                what: format!(
+                    "{name} is blocked: {}",
+                    view.agent
+                        .blockers
+                        .iter()
+                        .map(ToString::to_string)
+                        .collect::<Vec<_>>()
+                        .join("; ")
+                ),
+                command: format!("fleet agents show {name}"),
+            });
+        }
+    }
+    for sortie in mission.iter().flat_map(|mission| &mission.sorties) {
+        let id = short(sortie.id);
+        match sortie.status {
+            SortieStatus::Blocked => {
+                let reason = mission
+                    .and_then(|mission| {
+                        mission
+                            .active
+                            .iter()
+                            .find(|active| active.id == sortie.id.to_string())
+                    })
+                    .and_then(|active| active.blocked_reason.as_deref())
+                    .unwrap_or("no reason given");
+                found.push(Attention {
+                    what: format!("{id} is blocked: {reason}"),
+                    command: format!("fleet sortie show {id}"),
+                });
+            }
+            SortieStatus::Failed => found.push(Attention {
+                what: format!("{id} (\"{}\") failed", sortie.title),
+                command: format!("fleet sortie show {id}"),
+            }),
+            _ => {}
+        }
+    }
+    if let Some(view) = mission
+        && view.progress.total > 0
+        && view.progress.completed == view.progress.total
+        && view.mission.status.is_open()
+    {
+        found.push(Attention {
+            what: "every sortie is completed".to_owned(),
+            command: format!("fleet mission complete {}", short(view.mission.id)),
+        });
+    }
+    found
+}
+
+fn held_things(view: &AgentView) -> String {
+    let sorties = view.sorties.iter().map(short);
+    let locks = view.locks.iter().map(ToString::to_string);
+    sorties.chain(locks).collect::<Vec<_>>().join(", ")
+}
