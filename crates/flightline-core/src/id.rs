@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::error::Refusal;
+use crate::redact::shown;
 
 macro_rules! id_type {
     ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
@@ -176,8 +177,7 @@ fn common_length(a: &str, b: &str) -> usize {
 }
 
 fn malformed(text: &str, prefix: &str) -> Refusal {
-    let shown: String = text.chars().take(60).collect();
-    Refusal::invalid(format!("`{shown}` is not an id that begins with `{prefix}`"))
+    Refusal::invalid(format!("`{}` is not an id that begins with `{prefix}`", shown(text)))
         .hint(format!("ids look like `{prefix}4f1c09ab`; the first {SHORTEST_TYPED} or more characters are enough when they are unique"))
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Refusal;
-use crate::redact::contains_secret;
+use crate::redact::{contains_secret, shown};
 
 /// The longest path, in bytes.
 pub const MAX_PATH: usize = 1024;
@@ -23,9 +23,9 @@ impl RepoPath {
     /// # Errors
     /// When it is empty, absolute, leads outside, is too long, or holds a control character.
     pub fn parse(raw: &str) -> Result<Self, Refusal> {
-        let shown: String = raw.chars().filter(|c| !c.is_control()).take(80).collect();
-        let refuse =
-            |why: &str| Refusal::invalid(format!("`{shown}` cannot be used as a path: {why}"));
+        let refuse = |why: &str| {
+            Refusal::invalid(format!("`{}` cannot be used as a path: {why}", shown(raw)))
+        };
         if raw.is_empty() {
             return Err(Refusal::invalid("the path is empty"));
         }

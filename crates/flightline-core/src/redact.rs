@@ -39,6 +39,15 @@ pub fn contains_secret(text: &str) -> bool {
         .any(|rule| (rule.hint)(text) && rule.next(text, 0).is_some())
 }
 
+/// `text` as an error may repeat it: no secret, no control character, 60 characters at most.
+#[must_use]
+pub fn shown(text: &str) -> String {
+    // Cut before it is searched, so that a long one costs nothing; cut short only afterwards, so that
+    // half a secret is not shown.
+    let head = text.chars().filter(|c| !c.is_control()).take(4_096);
+    redact(&head.collect::<String>()).chars().take(60).collect()
+}
+
 /// What to replace, and the kind to name in its place.
 type Found = (Range<usize>, &'static str);
 

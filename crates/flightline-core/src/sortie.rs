@@ -299,8 +299,8 @@ impl SubtaskProgress {
         let percent = if status == SortieStatus::Completed {
             100
         } else {
-            (completed * 100)
-                .checked_div(total)
+            (u128::from(completed) * 100)
+                .checked_div(u128::from(total))
                 .and_then(|percent| u8::try_from(percent).ok())
                 .unwrap_or(0)
         };

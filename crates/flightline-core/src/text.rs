@@ -9,7 +9,7 @@ use std::ops::Deref;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Code, Refusal};
-use crate::redact::{contains_secret, redact};
+use crate::redact::{contains_secret, redact, shown};
 
 /// One line: a title, a subject, a purpose.
 pub type Title = Text<500>;
@@ -127,8 +127,7 @@ impl Name {
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || b"._-:".contains(&byte));
         if !fits {
-            let shown: String = raw.chars().filter(|c| !c.is_control()).take(60).collect();
-            return Err(Refusal::invalid(format!("`{}` cannot be a {what}", redact(&shown)))
+            return Err(Refusal::invalid(format!("`{}` cannot be a {what}", shown(raw)))
                 .hint("use 1 to 100 letters, digits, `.`, `_`, `-` or `:`, beginning with a letter or a digit"));
         }
         if contains_secret(raw) {

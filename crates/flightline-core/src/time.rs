@@ -37,22 +37,22 @@ impl Time {
         u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0)
     }
 
-    /// This point moved forwards by `span`.
+    /// This point moved forwards by `span`, but not beyond the last moment that can be written down.
     #[must_use]
     pub fn plus(self, span: Millis) -> Self {
-        Self(
-            self.0
-                .saturating_add(i64::try_from(span).unwrap_or(i64::MAX)),
-        )
+        let moved = self
+            .0
+            .saturating_add(i64::try_from(span).unwrap_or(i64::MAX));
+        Self(moved.min(jiff::Timestamp::MAX.as_millisecond()))
     }
 
     /// This point moved back by `span`.
     #[must_use]
     pub fn minus(self, span: Millis) -> Self {
-        Self(
-            self.0
-                .saturating_sub(i64::try_from(span).unwrap_or(i64::MAX)),
-        )
+        let moved = self
+            .0
+            .saturating_sub(i64::try_from(span).unwrap_or(i64::MAX));
+        Self(moved.max(jiff::Timestamp::MIN.as_millisecond()))
     }
 }
 
@@ -167,6 +167,16 @@ mod tests {
     #[test]
     fn a_clock_that_goes_backwards_gives_no_negative_age() {
         assert_eq!(Time::from_millis(5).since(Time::from_millis(9)), 0);
+    }
+
+    #[test]
+    fn the_end_of_time_can_be_written_and_read() {
+        for time in [
+            Time::from_millis(0).plus(u64::MAX),
+            Time::from_millis(0).minus(u64::MAX),
+        ] {
+            assert_eq!(time.to_string().parse::<Time>().unwrap(), time);
+        }
     }
 
     #[test]

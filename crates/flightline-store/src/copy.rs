@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::engine::{CrashPoint, Driver, Durability, sqlite};
 use crate::error::Error;
-use crate::store::Store;
+use crate::store::{Access, Store};
 use crate::table::project::{self, Project};
 use crate::table::statements;
 use crate::tx::Tx;
@@ -95,6 +95,7 @@ impl Store {
         let options = sqlite::Options {
             purpose: "backup".to_owned(),
             crash: CrashPoint::default(),
+            max_pages: None,
         };
         let (mut to, _) = sqlite::open(&side.folder, true, options)?;
         to.begin_write(Durability::Full, Duration::from_secs(10))?;
@@ -120,10 +121,13 @@ impl Store {
         file: &Path,
         settle: impl FnOnce(&mut Tx<'_>, &Copied) -> Result<T, E>,
     ) -> Result<T, E> {
+        refuse_live(file)?;
         let folder = tempdir(&std::env::temp_dir())?;
         let copied = fs::copy(file, folder.join(sqlite::FILE));
         let outcome = match copied {
-            Ok(_) => self.restore_from(&folder, settle),
+            Ok(_) => sole_project(&folder)
+                .map_err(|error| named(error, file).into())
+                .and_then(|source| self.restore_from(&folder, &source, settle)),
             Err(error) => Err(E::from(Error::Location(format!(
                 "{} cannot be read: {error}",
                 file.display()
@@ -136,11 +140,11 @@ impl Store {
     fn restore_from<T, E: From<Error>>(
         &mut self,
         folder: &Path,
+        source: &str,
         settle: impl FnOnce(&mut Tx<'_>, &Copied) -> Result<T, E>,
     ) -> Result<T, E> {
         let location = crate::Location::Folder(folder.to_path_buf());
-        let source = sole_project(&location)?;
-        let mut from = Self::open(&location, &source, crate::OpenOptions::default())?;
+        let mut from = Self::open(&location, source, crate::OpenOptions::default())?;
         if let Some(finding) = crate::verify::verify(&mut from)?
             .into_iter()
             .find(|finding| !finding.problems.is_empty())
@@ -152,7 +156,7 @@ impl Store {
             );
             return Err(Error::Corrupt(problem).into());
         }
-        self.replace(&mut from, &source, settle)
+        self.replace(&mut from, source, settle)
     }
 
     fn replace<T, E: From<Error>>(
@@ -166,7 +170,7 @@ impl Store {
         let replaced = self
             .replace_rows(from, source, &project)
             .and_then(|(seen, copied)| {
-                let mut tx = self.transaction(true)?;
+                let mut tx = self.transaction(Access::Write)?;
                 tx.project.rev = seen.max(copied.rev);
                 tx.step = tx.project.rev + 1;
                 tx.project.history = tx.ids.next().to_string();
@@ -252,8 +256,38 @@ fn copy_rows(
     })
 }
 
-fn sole_project(location: &crate::Location) -> Result<String, Error> {
-    let mut store = Store::open(location, "", crate::OpenOptions::default())?;
+/// Closing a database that this process has open would drop SQLite's locks on it; and a copy of it
+/// would lack what its log holds. A finished backup has neither log nor index beside it.
+fn refuse_live(file: &Path) -> Result<(), Error> {
+    let cannot = |error| Error::Location(format!("{} cannot be read: {error}", file.display()));
+    let real = file.canonicalize().map_err(cannot)?;
+    if !fs::symlink_metadata(&real).map_err(cannot)?.is_file() {
+        return Err(Error::NotOurs(file.display().to_string()));
+    }
+    for suffix in ["-wal", "-shm"] {
+        let mut beside = real.clone().into_os_string();
+        beside.push(suffix);
+        if fs::symlink_metadata(&beside).is_ok() {
+            return Err(Error::Location(format!(
+                "{} is a store in use and not a backup",
+                file.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The same error about the file that somebody named, not about our copy of it.
+fn named(error: Error, file: &Path) -> Error {
+    match error {
+        Error::Missing(_) | Error::NotOurs(_) => Error::NotOurs(file.display().to_string()),
+        other => other,
+    }
+}
+
+fn sole_project(folder: &Path) -> Result<String, Error> {
+    let location = crate::Location::Folder(folder.to_path_buf());
+    let mut store = Store::open(&location, "", crate::OpenOptions::default())?;
     match store.projects()?.as_slice() {
         [only] => Ok(only.clone()),
         several => Err(Error::NotOurs(format!(

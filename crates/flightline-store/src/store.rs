@@ -33,6 +33,8 @@ pub struct OpenOptions {
     pub rehearse: bool,
     /// End the process at the n-th step that touches the store.
     pub crash_at: Option<u64>,
+    /// For tests of a full disk: the database may have so many pages and no more. SQLite only.
+    pub max_pages: Option<u32>,
 }
 
 impl Default for OpenOptions {
@@ -45,6 +47,7 @@ impl Default for OpenOptions {
             downtime_ms: flightline_core::policy::Policy::default().downtime_ms,
             rehearse: false,
             crash_at: None,
+            max_pages: None,
         }
     }
 }
@@ -108,6 +111,7 @@ impl Store {
                     sqlite::Options {
                         purpose: options.purpose.clone(),
                         crash,
+                        max_pages: options.max_pages,
                     },
                 )?;
                 (Box::new(driver), repaired)
@@ -175,7 +179,7 @@ impl Store {
     ) -> Result<T, E> {
         self.driver.begin_read()?;
         let result = self
-            .transaction(false)
+            .transaction(Access::Read)
             .map_err(E::from)
             .and_then(|mut tx| f(&mut tx));
         self.driver.rollback();
@@ -188,13 +192,10 @@ impl Store {
     ///
     /// # Errors
     /// What `f` returns, or when the store fails.
-    pub fn write<T, E: From<Error>>(
+    pub fn write<T, E: From<Error> + AsStoreError>(
         &mut self,
         mut f: impl FnMut(&mut Tx<'_>) -> Result<T, E>,
-    ) -> Result<T, E>
-    where
-        E: AsStoreError,
-    {
+    ) -> Result<T, E> {
         if self.options.rehearse {
             // A refusal shows in the real run; a rehearsal only has to leave no trace.
             let _ = self.attempt(Durability::Full, Ending::RollBack, &mut f);
@@ -250,7 +251,10 @@ impl Store {
         durability: Durability,
         f: &mut impl FnMut(&mut Tx<'_>) -> Result<T, E>,
     ) -> Result<Written<T>, E> {
-        let mut tx = self.transaction(durability == Durability::Full)?;
+        let mut tx = self.transaction(match durability {
+            Durability::Full => Access::Write,
+            Durability::Pulse => Access::Pulse,
+        })?;
         let outcome = f(&mut tx)?;
         let (step, project) = (tx.step, tx.project);
         let rev = project.rev;
@@ -266,7 +270,9 @@ impl Store {
         if events == 0 {
             return Ok(());
         }
-        let found = event::of_step(self.driver.as_mut(), &self.project, written.step)?;
+        let found = event::of_step(self.driver.as_mut(), &self.project, written.step)
+            // The commit was made: whatever keeps us from seeing it, nobody may take it for undone.
+            .map_err(|error| Error::CommitUnknown(error.to_string()))?;
         if found == (events, Some(written.rev)) {
             Ok(())
         } else {
@@ -276,13 +282,24 @@ impl Store {
         }
     }
 
-    pub(crate) fn transaction(&mut self, hold: bool) -> Result<Tx<'_>, Error> {
-        let row = self.driver.take_project(&self.project, hold)?;
+    pub(crate) fn transaction(&mut self, access: Access) -> Result<Tx<'_>, Error> {
+        let row = self
+            .driver
+            .take_project(&self.project, access == Access::Write)?;
         let row = row.ok_or_else(|| Error::UnknownProject(self.project.clone()))?;
         let mut project = Project::from_row(&self.project, &row)?;
         let now = self.now()?;
-        if hold {
-            self.notice_downtime(&mut project, now)?;
+        let slept = access != Access::Read && self.has_slept(&project, now)?;
+        if slept {
+            project.awake_since = now;
+        }
+        match access {
+            Access::Read => {}
+            // The first heartbeat after a pause says so at once: those who look later would see it, and
+            // take the pause for a time when others could have been heard.
+            Access::Pulse if slept => project::wake(self.driver.as_mut(), &project.id, now)?,
+            Access::Pulse => {}
+            Access::Write => project.seen_at = now,
         }
         Ok(Tx {
             step: project.rev + 1,
@@ -295,17 +312,14 @@ impl Store {
     }
 
     /// After a pause of all writing, or a clock that jumped, silence before this moment proves nothing.
-    fn notice_downtime(&mut self, project: &mut Project, now: Time) -> Result<(), Error> {
+    fn has_slept(&mut self, project: &Project, now: Time) -> Result<bool, Error> {
         let downtime = self.options.downtime_ms;
         let paused = |seen: Time| now.since(seen) > downtime || seen.since(now) > downtime;
-        if paused(project.seen_at) {
-            let newest = pulse::newest(self.driver.as_mut(), &project.id)?;
-            if newest.is_none_or(paused) {
-                project.awake_since = now;
-            }
+        if !paused(project.seen_at) {
+            return Ok(false);
         }
-        project.seen_at = now;
-        Ok(())
+        let newest = pulse::newest(self.driver.as_mut(), &project.id)?;
+        Ok(newest.is_none_or(paused))
     }
 
     pub(crate) fn patience(&self) -> Duration {
@@ -331,6 +345,17 @@ impl Store {
     pub fn columns(&mut self) -> Result<Vec<(String, String)>, Error> {
         self.driver.columns()
     }
+}
+
+/// What a transaction may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Look.
+    Read,
+    /// Note signs of life.
+    Pulse,
+    /// Change state.
+    Write,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -1,12 +1,16 @@
 //! For tests only: a world is a store of its own on one engine, with a clock that stands still until
 //! it is moved and ids that count up. Every body written against it runs on both engines.
 
+pub mod story;
+
+pub mod value;
+
 use std::time::Duration;
 
 use flightline::core::policy::Policy;
 use flightline::core::{Refusal, Time};
 use flightline::store::clock::{Clock, Ids};
-use flightline::store::{Location, OpenOptions, Store};
+use flightline::store::{Location, OpenOptions, Store, verify};
 use flightline::{Caller, Fleet, Operation};
 use tempfile::TempDir;
 
@@ -138,6 +142,19 @@ impl World {
         self.fleet()
             .run(operation, &caller(agent))
             .map_err(flightline::Error::into_refusal)
+    }
+
+    /// What the store's own checks find wrong with it: nothing when all is well.
+    ///
+    /// # Panics
+    /// When it cannot be read at all.
+    #[must_use]
+    pub fn problems(&self) -> Vec<String> {
+        let findings = verify::verify(&mut self.store()).expect("the store can be read");
+        findings
+            .into_iter()
+            .flat_map(|finding| finding.problems)
+            .collect()
     }
 
     /// Moves the clock forwards.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use flightline_core::agent::{Agent, AgentStatus, Process, Role, Step};
 use flightline_core::liveness::{Evidence, Liveness, ProcessSight, judge};
 use flightline_core::lock::Lock;
+use flightline_core::redact::shown;
 use flightline_core::sortie::SortieStatus;
 use flightline_core::text::Note;
 use flightline_core::{AgentId, Code, Kind, Name, Refusal, RepoPath, Subject, Time, Title};
@@ -12,9 +13,9 @@ use flightline_store::{Actor, Find, Pulse};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, agent_named, new_agent};
+use crate::desk::{Desk, agent_named, check_new_name, new_agent};
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, Fleet, Operation};
 use crate::mission::short;
 
 /// Registers an agent, or brings a known one back in a new session.
@@ -155,15 +156,14 @@ pub struct Beaten {
 impl Operation for RegisterAgent {
     const NAME: &'static str = "register_agent";
     const ACCESS: Access = Access::Write;
+    const FENCED: bool = false;
     type Outcome = AgentView;
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<AgentView> {
-        if self.name.as_str().starts_with(AgentId::PREFIX) {
-            return Err(Refusal::invalid(format!(
-                "`{}` looks like an id, and cannot be a name",
-                self.name
-            ))
-            .into());
+        check_new_name(&self.name)?;
+        if let Some(process) = &self.process {
+            check_plain("boot id", &process.boot_id)?;
+            check_plain("host name", &process.host)?;
         }
         let known = agent_named(desk.tx, self.name.as_str())?;
         let now = desk.now();
@@ -297,9 +297,8 @@ impl Operation for UpdateAgent {
             agent.coordination.last_status_update = Some(now);
         }
         agent.updated_at = now;
-        let mut number = desk.tx.rows(Kind::Step, Find::Parent(&agent.key()))?.len() as u64;
-        for text in completed {
-            number += 1;
+        let done = desk.tx.rows(Kind::Step, Find::Parent(&agent.key()))?.len() as u64;
+        for (number, text) in (done + 1..).zip(completed) {
             let step = Step {
                 agent_id: agent.id,
                 number,
@@ -373,11 +372,15 @@ impl Operation for Heartbeat {
             .clone()
             .filter(|agent| agent.retired_at.is_none());
         let Some(agent) = known else {
-            let name = desk.caller.agent.as_deref().unwrap_or("NAME");
+            let name = desk
+                .caller
+                .agent
+                .as_deref()
+                .map_or("NAME".to_owned(), shown);
             return Err(Refusal::new(
                 Code::NotFound,
                 match &desk.caller.agent {
-                    Some(name) => format!("there is no agent `{name}` to beat for"),
+                    Some(name) => format!("there is no agent `{}` to beat for", shown(name)),
                     None => "a heartbeat needs to know whose it is".to_owned(),
                 },
             )
@@ -391,7 +394,7 @@ impl Operation for Heartbeat {
         }
         let context = self.context_percent.or_else(|| {
             self.tokens
-                .and_then(|(used, total)| (used * 100).checked_div(total))
+                .and_then(|(used, total)| used.saturating_mul(100).checked_div(total))
                 .and_then(|percent| u8::try_from(percent).ok())
         });
         let mut data = serde_json::Map::new();
@@ -467,6 +470,40 @@ pub(crate) fn unread(desk: &mut Desk<'_, '_>, agent: AgentId) -> Result<u64> {
         .into_iter()
         .collect();
     Ok(counts.get("pending").unwrap_or(&0) + counts.get("delivered").unwrap_or(&0))
+}
+
+/// Looks for the processes of agents that run on this machine. The caller's part of every judgement.
+///
+/// # Errors
+/// When the store fails.
+pub fn look_around(fleet: &mut Fleet) -> Result<Vec<Sighting>> {
+    let agents = fleet
+        .store()
+        .read(|tx| Ok::<_, crate::Error>(tx.find::<Agent>(Find::All)?))?;
+    let sightings = agents
+        .into_iter()
+        .filter(|agent| agent.retired_at.is_none())
+        .filter_map(|agent| {
+            let process = agent.process?;
+            let alive = flightline_workspace::is_running(&process)?;
+            Some(Sighting {
+                agent: agent.id,
+                process,
+                alive,
+            })
+        });
+    Ok(sightings.collect())
+}
+
+/// Refuses what would not be stored as it is: empty, too long, with control characters or a secret.
+fn check_plain(what: &str, text: &str) -> Result<()> {
+    if Title::parse(what, text)?.as_str() == text {
+        return Ok(());
+    }
+    Err(Refusal::invalid(format!(
+        "the {what} is not plain text, or looks like a secret"
+    ))
+    .into())
 }
 
 fn named_or_acting(desk: &mut Desk<'_, '_>, reference: Option<&str>) -> Result<Agent> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use flightline_core::Name;
 use flightline_core::agent::Agent;
 use flightline_core::lock::Lock;
 use flightline_core::setting::Restoration;
@@ -69,16 +70,10 @@ pub fn back_up(fleet: &mut Fleet, file: &Path) -> Result<BackedUp> {
 /// When the file is not a sound backup, `keep` exists, or the store fails; then nothing has changed.
 pub fn restore(fleet: &mut Fleet, file: &Path, keep: &Path, caller: &Caller) -> Result<Restored> {
     fleet.store().back_up(keep)?;
-    let epochs: BTreeMap<String, u64> = fleet.store().read(|tx| {
-        let agents = tx.find::<Agent>(Find::All)?;
-        Ok::<_, Error>(
-            agents
-                .into_iter()
-                .map(|agent| (agent.name.to_string(), agent.epoch))
-                .collect(),
-        )
-    })?;
-    let actor = format!("user:{}", caller.user);
+    let seen = fleet
+        .store()
+        .read(|tx| Ok::<_, Error>(tx.find::<Agent>(Find::All)?))?;
+    let actor = caller.person();
     fleet.store().restore(file, |tx, copied| {
         tx.act_as(Actor {
             name: actor.clone(),
@@ -95,7 +90,7 @@ pub fn restore(fleet: &mut Fleet, file: &Path, keep: &Path, caller: &Caller) -> 
             &json!({ "rev": copied.rev, "events": copied.events }),
         )?;
         let released_locks = void_locks(tx)?;
-        void_epochs(tx, &epochs)?;
+        void_epochs(tx, &seen)?;
         Ok(Restored {
             file: file.to_path_buf(),
             rev: copied.rev,
@@ -119,12 +114,29 @@ fn void_locks(tx: &mut Tx<'_>) -> Result<u64> {
     Ok(locks.len() as u64)
 }
 
-fn void_epochs(tx: &mut Tx<'_>, epochs: &BTreeMap<String, u64>) -> Result<()> {
-    for mut agent in tx.find::<Agent>(Find::All)? {
-        if agent.epoch == 0 {
+fn void_epochs(tx: &mut Tx<'_>, seen: &[Agent]) -> Result<()> {
+    let epochs: BTreeMap<&Name, u64> = seen
+        .iter()
+        .map(|agent| (&agent.name, agent.epoch))
+        .collect();
+    let mut agents = tx.find::<Agent>(Find::All)?;
+    // Agents that came after the backup are kept as retired ones: were they forgotten, their names
+    // would count epochs from one again, and an old session would pass for a new one.
+    let newer: Vec<Agent> = seen
+        .iter()
+        .filter(|agent| agent.epoch > 0 && !agents.iter().any(|known| known.name == agent.name))
+        .map(|agent| Agent {
+            retired_at: Some(agent.retired_at.unwrap_or_else(|| tx.now())),
+            ..agent.clone()
+        })
+        .collect();
+    agents.extend(newer);
+    for mut agent in agents {
+        let seen = epochs.get(&agent.name).copied().unwrap_or(0);
+        if agent.epoch.max(seen) == 0 {
+            // Only a mailbox, then and now.
             continue;
         }
-        let seen = epochs.get(agent.name.as_str()).copied().unwrap_or(0);
         agent.epoch = agent.epoch.max(seen) + 1;
         agent.session_id = None;
         agent.process = None;

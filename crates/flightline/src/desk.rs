@@ -4,6 +4,7 @@ use flightline_core::agent::{Agent, AgentStatus, Coordination, Role};
 use flightline_core::id::Typed;
 use flightline_core::mission::{Mission, MissionStatus, Progress};
 use flightline_core::policy::Policy;
+use flightline_core::redact::shown;
 use flightline_core::setting::CurrentMission;
 use flightline_core::sortie::{Sortie, SortieStatus};
 use flightline_core::{
@@ -39,7 +40,7 @@ impl Desk<'_, '_> {
     pub fn actor(&self) -> String {
         match &self.agent {
             Some(agent) => agent.name.to_string(),
-            None => format!("user:{}", self.caller.user),
+            None => self.caller.person(),
         }
     }
 
@@ -155,16 +156,12 @@ impl Desk<'_, '_> {
         } else {
             format!("known agents: {}", known.join(", "))
         };
-        let shown: String = reference
-            .chars()
-            .filter(|c| !c.is_control())
-            .take(60)
-            .collect();
-        Err(
-            Refusal::new(Code::NotFound, format!("there is no agent `{shown}`"))
-                .hint(hint)
-                .into(),
+        Err(Refusal::new(
+            Code::NotFound,
+            format!("there is no agent `{}`", shown(reference)),
         )
+        .hint(hint)
+        .into())
     }
 
     /// The thing of a kind with this id or beginning of an id.
@@ -181,7 +178,10 @@ impl Desk<'_, '_> {
                 Code::NotFound,
                 format!("there is no {} `{reference}`", S::KIND),
             )
-            .hint(format!("list them with `fleet {}s list`", S::KIND))
+            .hint(match S::KIND {
+                Kind::Message => "see your mail with `fleet mail inbox --all`".to_owned(),
+                kind => format!("list them with `fleet {kind}s list`"),
+            })
             .into()),
             [id] => self.tx.get::<S>(id)?.ok_or_else(|| {
                 Refusal::new(
@@ -229,13 +229,19 @@ impl Desk<'_, '_> {
     pub fn dispatch_of(&mut self, mission: &Mission) -> Result<Agent> {
         if let Some(id) = mission.dispatch
             && let Some(agent) = self.tx.get::<Agent>(&id.to_string())?
+            && agent.retired_at.is_none()
         {
             return Ok(agent);
         }
-        let agents = self.tx.find::<Agent>(Find::All)?;
-        let dispatch = agents
-            .into_iter()
-            .find(|agent| agent.role == Role::Dispatch && agent.retired_at.is_none());
+        let mut agents = self.tx.find::<Agent>(Find::All)?;
+        agents.retain(|agent| agent.role == Role::Dispatch && agent.retired_at.is_none());
+        // A dispatch that has a session reads its mail; a mere mailbox waits for one.
+        agents.sort_by_key(|agent| agent.epoch == 0);
+        // Whoever bears the name gets the mail, whatever it registered as: names are unique.
+        let dispatch = match agents.into_iter().next() {
+            Some(agent) => Some(agent),
+            None => agent_named(self.tx, "dispatch")?,
+        };
         match dispatch {
             Some(agent) => Ok(agent),
             None => {
@@ -298,6 +304,10 @@ pub(crate) fn new_agent(tx: &Tx<'_>, name: Name, role: Role) -> Agent {
 }
 
 pub(crate) fn agent_named(tx: &mut Tx<'_>, name: &str) -> Result<Option<Agent>> {
+    // What cannot be a name is nobody's, and may hold bytes that an engine does not take.
+    if Name::parse("agent name", name).is_err() {
+        return Ok(None);
+    }
     Ok(tx.find::<Agent>(Find::AgentName(name))?.pop())
 }
 
@@ -318,7 +328,7 @@ pub(crate) fn find_acting(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Age
 pub(crate) fn acting(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Agent>> {
     let Some(reference) = &caller.agent else {
         tx.act_as(Actor {
-            name: format!("user:{}", caller.user),
+            name: caller.person(),
             epoch: None,
         });
         return Ok(None);
@@ -328,7 +338,7 @@ pub(crate) fn acting(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Agent>> 
             check_fence(Some(&agent), caller)?;
             agent
         }
-        None => new_agent(tx, Name::parse("agent name", reference)?, Role::Specialist),
+        None => new_agent(tx, first_name(caller, reference)?, Role::Specialist),
     };
     if agent.retired_at.is_some() {
         return Err(
@@ -344,11 +354,7 @@ pub(crate) fn acting(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Agent>> 
     let agent = if agent.epoch == 0 {
         let mut agent = agent;
         agent.epoch = 1;
-        agent.session_id = caller
-            .session
-            .as_deref()
-            .map(|session| Title::parse("session", session))
-            .transpose()?;
+        agent.session_id = session_of(caller)?;
         agent.session_started_at = Some(tx.now());
         agent.updated_at = tx.now();
         tx.act_as(Actor {
@@ -368,14 +374,60 @@ pub(crate) fn acting(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Agent>> 
     Ok(Some(agent))
 }
 
+/// The name of an agent that acts for the first time. A caller that knows an incarnation or an id of
+/// it is not new: it comes from a store that was replaced.
+fn first_name(caller: &Caller, reference: &str) -> Result<Name> {
+    if reference.starts_with(AgentId::PREFIX) {
+        return Err(Refusal::new(
+            Code::NotFound,
+            format!("there is no agent `{}`", shown(reference)),
+        )
+        .hint("see who is there with `fleet agents list`")
+        .into());
+    }
+    let name = Name::parse("agent name", reference)?;
+    check_new_name(&name)?;
+    match caller.epoch {
+        None => Ok(name),
+        Some(epoch) => Err(Refusal::new(
+            Code::Fenced,
+            format!("epoch {epoch} of {name} is over: nobody of that name is known here"),
+        )
+        .hint(format!(
+            "nothing was written; come back as a new session with `fleet agents register {name}`"
+        ))
+        .details(json!({ "agent": name, "epoch": 0 }))
+        .into()),
+    }
+}
+
+/// Refuses a name that could be taken for an id, a person, or Flightline itself.
+pub(crate) fn check_new_name(name: &Name) -> Result<()> {
+    let taken_for = match name.as_str() {
+        "flightline" => "Flightline itself",
+        text if text.starts_with(AgentId::PREFIX) => "an id",
+        text if text.starts_with("user:") => "a person",
+        _ => return Ok(()),
+    };
+    Err(Refusal::invalid(format!(
+        "`{name}` cannot be the name of an agent: it would be taken for {taken_for}"
+    ))
+    .into())
+}
+
+fn session_of(caller: &Caller) -> Result<Option<Title>> {
+    let session = caller.session.as_deref();
+    Ok(session
+        .map(|session| Title::parse("session", session))
+        .transpose()?)
+}
+
 /// Refuses a caller that is an earlier incarnation or session of its agent.
 pub(crate) fn check_fence(agent: Option<&Agent>, caller: &Caller) -> Result<()> {
     let Some(agent) = agent else { return Ok(()) };
-    let stale = match (
-        caller.epoch,
-        caller.session.as_deref(),
-        agent.session_id.as_deref(),
-    ) {
+    // Cleaned as it was when it was stored, or it could never be the same.
+    let session = session_of(caller)?;
+    let stale = match (caller.epoch, &session, &agent.session_id) {
         (Some(epoch), _, _) if epoch != agent.epoch => Some(format!(
             "epoch {epoch} of {} is over: epoch {} has taken its place",
             agent.name, agent.epoch

@@ -107,15 +107,16 @@ fn owners(tx: &mut Tx<'_>) -> Result<Vec<String>> {
         if tx.get::<Mission>(&sortie.mission_id.to_string())?.is_none() {
             findings.push(format!("{} belongs to no mission", sortie.id));
         }
-        match sortie.assigned_to {
-            Some(owner) => {
-                if tx.get::<Agent>(&owner.to_string())?.is_none() {
-                    findings.push(format!(
-                        "{} belongs to an agent that does not exist",
-                        sortie.id
-                    ));
-                }
-            }
+        let owner = match sortie.assigned_to {
+            Some(owner) => Some(tx.get::<Agent>(&owner.to_string())?),
+            None => None,
+        };
+        match owner {
+            Some(Some(_)) => {}
+            Some(None) => findings.push(format!(
+                "{} belongs to an agent that does not exist",
+                sortie.id
+            )),
             None if sortie.status.is_held() => {
                 findings.push(format!(
                     "{} is {} and belongs to nobody",

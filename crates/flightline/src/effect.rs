@@ -54,7 +54,16 @@ impl Operation for BeginEffect {
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Effect> {
         let mission = desk.mission(self.mission.as_deref())?;
         let sortie_id = match &self.sortie {
-            Some(reference) => Some(desk.sortie(reference)?.id),
+            Some(reference) => {
+                let sortie = desk.sortie(reference)?;
+                if sortie.mission_id != mission.id {
+                    return Err(Refusal::invalid(format!(
+                        "{reference} belongs to another mission"
+                    ))
+                    .into());
+                }
+                Some(sortie.id)
+            }
             None => None,
         };
         let before = desk

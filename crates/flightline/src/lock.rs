@@ -1,5 +1,7 @@
 //! Operations on locks. At most one live grant per path; fences only grow.
 
+use std::time::{Duration, Instant};
+
 use flightline_core::agent::Agent;
 use flightline_core::liveness::ProcessSight;
 use flightline_core::lock::Lock;
@@ -11,10 +13,10 @@ use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::agent::{Sighting, last_sign, sight};
+use crate::agent::{Sighting, last_sign, look_around, sight};
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, Caller, Fleet, Operation};
 use crate::mission::short;
 
 /// Takes locks for the acting agent: all of them or none.
@@ -292,6 +294,51 @@ impl Operation for CheckLocks {
             });
         }
         Ok(checks)
+    }
+}
+
+/// Takes locks, and waits for them when others hold them: at most `wait`, calling `pause` between tries.
+/// Looks for the processes of holders on this machine, so that a dead one does not keep anybody waiting.
+///
+/// # Errors
+/// When they are still held in the end, or the store fails.
+pub fn acquire(
+    fleet: &mut Fleet,
+    request: &AcquireLocks,
+    caller: &Caller,
+    wait: Duration,
+    pause: &mut dyn FnMut(Duration),
+) -> Result<Vec<LockView>> {
+    let began = Instant::now();
+    let mut request = request.clone();
+    let mut looked = false;
+    loop {
+        let refusal = match fleet.run(&request, caller) {
+            Err(crate::Error::Refused(refusal)) if refusal.code == Code::LockHeld => refusal,
+            result => return result,
+        };
+        let seen = look_around(fleet)?;
+        if !looked && !seen.is_empty() {
+            looked = true;
+            request.sightings = seen;
+            continue;
+        }
+        request.sightings = seen;
+        let left = wait.saturating_sub(began.elapsed());
+        if left.is_zero() {
+            return Err(match wait.is_zero() {
+                true => *refusal,
+                false => {
+                    let waited = human_span(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+                    Refusal {
+                        message: format!("waited {waited} in vain: {}", refusal.message),
+                        ..*refusal
+                    }
+                }
+            }
+            .into());
+        }
+        pause(left.min(Duration::from_millis(200)));
     }
 }
 

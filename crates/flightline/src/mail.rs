@@ -111,9 +111,11 @@ impl Operation for SendMail {
     type Outcome = MessageView;
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MessageView> {
-        let mission = match &self.mission {
-            Some(reference) => Some(desk.mission(Some(reference))?),
-            None => desk.current_mission()?,
+        let named = self.mission.is_some() || desk.caller.mission.is_some();
+        let mission = if named {
+            Some(desk.mission(self.mission.as_deref())?)
+        } else {
+            desk.current_mission()?
         };
         if self.to.is_empty() {
             return Err(Refusal::invalid("a message needs a recipient")

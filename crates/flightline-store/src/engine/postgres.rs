@@ -16,7 +16,8 @@ const MIGRATIONS: [&str; 1] = [include_str!("../schema/postgres/0001_journal.sql
 
 const TAKE: &str =
     "SELECT name, history, rev, created_at, seen_at, awake_since FROM project WHERE id = $1";
-const TAKE_AND_HOLD: &str = "SELECT name, history, rev, created_at, seen_at, awake_since FROM project WHERE id = $1 FOR UPDATE";
+// Not FOR UPDATE: the first heartbeat of an agent refers to this row and would wait for it.
+const TAKE_AND_HOLD: &str = "SELECT name, history, rev, created_at, seen_at, awake_since FROM project WHERE id = $1 FOR NO KEY UPDATE";
 const NOW: &str = "SELECT CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS BIGINT)";
 const COLUMNS: &str = "SELECT CAST(table_name AS TEXT), CAST(column_name AS TEXT) FROM information_schema.columns \
      WHERE table_schema = current_schema() AND table_name <> 'schema_version' \
@@ -44,7 +45,8 @@ pub(crate) fn open(url: &str, create: bool, patience: Duration) -> Result<Postgr
             root_cause(&error)
         ))
     })?;
-    let millis = patience.as_millis();
+    // To PostgreSQL, zero means for ever.
+    let millis = patience.as_millis().max(1);
     // A frozen client must not freeze the project, and a frozen server not the client.
     let limits = format!(
         "-c idle_in_transaction_session_timeout=15000 -c lock_timeout={millis} -c statement_timeout=60000 \

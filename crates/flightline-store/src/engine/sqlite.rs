@@ -3,7 +3,7 @@
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flightline_core::Time;
 use rusqlite::config::DbConfig;
@@ -30,10 +30,14 @@ const TAKE: &str =
 const COLUMNS: &str = "SELECT m.name, c.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c \
      WHERE m.type IN ('table', 'view') AND m.name NOT LIKE 'sqlite_%' ORDER BY m.name, c.name";
 
+/// How long to wait for SQLite's own lock where no queue keeps the order.
+const UNQUEUED_WAIT: Duration = Duration::from_secs(5);
+
 /// How a driver is opened.
 pub(crate) struct Options {
     pub(crate) purpose: String,
     pub(crate) crash: CrashPoint,
+    pub(crate) max_pages: Option<u32>,
 }
 
 /// One connection to a SQLite store.
@@ -42,6 +46,9 @@ pub(crate) struct Sqlite {
     queue: Queue,
     turn: Option<Turn>,
     durability: Durability,
+    /// A statement of this transaction failed: it can only be rolled back, as on PostgreSQL. SQLite would
+    /// commit the rest, or, after some errors, each further statement by itself.
+    failed: bool,
     broken: bool,
     crash: CrashPoint,
 }
@@ -90,31 +97,45 @@ pub(crate) fn open(
         queue: Queue::new(folder.join(QUEUE), &options.purpose),
         turn: None,
         durability: Durability::Full,
+        failed: false,
         broken: false,
         crash: options.crash,
     };
-    driver.prepare_connection(&file, seen.len() == 0)?;
+    driver.prepare_connection(folder, create)?;
+    if let Some(pages) = options.max_pages {
+        driver
+            .connection
+            .pragma_update(None, "max_page_count", pages)
+            .map_err(|error| classify("cannot open the store", &error))?;
+    }
     Ok((driver, repaired))
 }
 
 impl Sqlite {
-    fn prepare_connection(&mut self, file: &Path, empty: bool) -> Result<(), Error> {
+    fn prepare_connection(&mut self, folder: &Path, create: bool) -> Result<(), Error> {
         let act = "cannot open the store";
+        let not_ours = || Error::NotOurs(folder.join(FILE).display().to_string());
         let said = |error: &rusqlite::Error| match error.sqlite_error_code() {
-            Some(ErrorCode::NotADatabase) => Error::NotOurs(file.display().to_string()),
+            Some(ErrorCode::NotADatabase) => not_ours(),
             _ => classify(act, error),
         };
         self.connection
-            .busy_timeout(Duration::from_secs(5))
+            .busy_timeout(UNQUEUED_WAIT)
             .map_err(|error| said(&error))?;
         let pragma = |name: &str| {
             self.connection
                 .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
         };
-        let ours = pragma("application_id").map_err(|error| said(&error))?;
+        // In this order: somebody may be making the store right now, and all three change at once.
         let version = pragma("user_version").map_err(|error| said(&error))?;
-        if ours != APPLICATION_ID && !(empty && ours == 0) {
-            return Err(Error::NotOurs(file.display().to_string()));
+        let tables = pragma("schema_version").map_err(|error| said(&error))?;
+        let ours = pragma("application_id").map_err(|error| said(&error))?;
+        let blank = ours == 0 && version == 0 && tables == 0;
+        if ours != APPLICATION_ID && !blank {
+            return Err(not_ours());
+        }
+        if blank && !create {
+            return Err(Error::Missing(folder.display().to_string()));
         }
         if version > SCHEMA_VERSION {
             return Err(Error::Newer {
@@ -179,21 +200,13 @@ impl Sqlite {
             .execute_batch(sql)
             .map_err(|error| classify(act, &error))
     }
-}
 
-impl Driver for Sqlite {
-    fn begin_read(&mut self) -> Result<(), Error> {
-        self.batch("cannot read the store", "BEGIN DEFERRED")
-    }
-
-    fn begin_write(&mut self, durability: Durability, patience: Duration) -> Result<(), Error> {
-        if self.broken {
-            return Err(Error::Broken);
-        }
-        self.turn = Some(self.queue.wait(patience)?);
+    fn begin_immediate(&mut self, durability: Durability, patience: Duration) -> Result<(), Error> {
+        let act = "cannot write to the store";
+        let said = |error: rusqlite::Error| classify(act, &error);
         if durability != self.durability {
             self.batch(
-                "cannot write to the store",
+                act,
                 match durability {
                     Durability::Full => "PRAGMA synchronous = FULL",
                     Durability::Pulse => "PRAGMA synchronous = NORMAL",
@@ -201,7 +214,38 @@ impl Driver for Sqlite {
             )?;
             self.durability = durability;
         }
-        let begun = self.batch("cannot write to the store", "BEGIN IMMEDIATE");
+        // Whoever holds the database now does not queue: another program.
+        self.connection.busy_timeout(patience).map_err(said)?;
+        let begun = self.batch(act, "BEGIN IMMEDIATE");
+        self.connection.busy_timeout(UNQUEUED_WAIT).map_err(said)?;
+        begun
+    }
+
+    fn refuse_after_failure(&self) -> Result<(), Error> {
+        if self.failed {
+            return Err(Error::Engine {
+                act: "cannot write to the store",
+                cause: "an earlier statement of this transaction failed".to_owned(),
+            });
+        }
+        Ok(())
+    }
+}
+
+impl Driver for Sqlite {
+    fn begin_read(&mut self) -> Result<(), Error> {
+        self.failed = false;
+        self.batch("cannot read the store", "BEGIN DEFERRED")
+    }
+
+    fn begin_write(&mut self, durability: Durability, patience: Duration) -> Result<(), Error> {
+        if self.broken {
+            return Err(Error::Broken);
+        }
+        let began = Instant::now();
+        self.turn = Some(self.queue.wait(patience)?);
+        self.failed = false;
+        let begun = self.begin_immediate(durability, patience.saturating_sub(began.elapsed()));
         if begun.is_err() {
             self.turn = None;
         }
@@ -214,12 +258,15 @@ impl Driver for Sqlite {
 
     fn execute(&mut self, sql: &'static str, params: &[Value]) -> Result<u64, Error> {
         self.crash.step();
-        let said = |error: rusqlite::Error| classify("cannot write to the store", &error);
-        let mut statement = self.connection.prepare_cached(sql).map_err(said)?;
-        let changed = statement
-            .execute(rusqlite::params_from_iter(params))
-            .map_err(said)?;
-        Ok(changed as u64)
+        self.refuse_after_failure()?;
+        let changed = self
+            .connection
+            .prepare_cached(sql)
+            .and_then(|mut statement| statement.execute(rusqlite::params_from_iter(params)));
+        self.failed = changed.is_err();
+        changed
+            .map(|changed| changed as u64)
+            .map_err(|error| classify("cannot write to the store", &error))
     }
 
     fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, Error> {
@@ -237,6 +284,10 @@ impl Driver for Sqlite {
     }
 
     fn commit(&mut self) -> Result<(), Error> {
+        if let Err(error) = self.refuse_after_failure() {
+            self.rollback();
+            return Err(error);
+        }
         let committed = self.batch("cannot commit to the store", "COMMIT");
         if committed.is_err() {
             // After a failed fsync nobody knows what the disk holds, and a later one may lie.
@@ -365,7 +416,6 @@ fn refuse_network(folder: &Path) -> Result<(), Error> {
         return Ok(());
     };
     #[expect(
-        clippy::cast_possible_wrap,
         clippy::unnecessary_cast,
         reason = "its type differs between platforms"
     )]

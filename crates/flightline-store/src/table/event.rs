@@ -166,7 +166,8 @@ pub(crate) fn of_step(
 
 /// The last revision at or before `rev` at which a request was complete.
 pub(crate) fn whole_step(driver: &mut dyn Driver, project: &str, rev: u64) -> Result<u64, Error> {
-    match driver.query(STEP_OF, params![project, rev + 1])?.first() {
+    let next = rev.saturating_add(1);
+    match driver.query(STEP_OF, params![project, next])?.first() {
         Some(row) => Ok(match row.unsigned(0)? {
             step if step <= rev => step - 1,
             _ => rev,

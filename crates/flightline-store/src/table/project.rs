@@ -11,6 +11,7 @@ statements! {
     INSERT = "INSERT INTO project (id, name, history, rev, created_at, seen_at, awake_since) \
               VALUES (?1, ?2, ?3, 0, ?4, ?4, ?4) ON CONFLICT (id) DO NOTHING";
     ADVANCE = "UPDATE project SET rev = ?2, seen_at = ?3, awake_since = ?4, history = ?5 WHERE id = ?1";
+    WAKE = "UPDATE project SET seen_at = ?2, awake_since = ?2 WHERE id = ?1";
     LIST = "SELECT id FROM project ORDER BY id";
 }
 
@@ -71,6 +72,12 @@ pub(crate) fn advance(driver: &mut dyn Driver, project: &Project) -> Result<(), 
     } else {
         Err(Error::UnknownProject(project.id.clone()))
     }
+}
+
+/// Notes that nobody could notice anything before `now`. Touches nothing else of the row: a heartbeat
+/// does not hold it.
+pub(crate) fn wake(driver: &mut dyn Driver, id: &str, now: Time) -> Result<(), Error> {
+    driver.execute(WAKE, params![id, now.as_millis()]).map(drop)
 }
 
 pub(crate) fn list(driver: &mut dyn Driver) -> Result<Vec<String>, Error> {

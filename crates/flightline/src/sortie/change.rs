@@ -9,6 +9,7 @@ use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::claim::refuse_waiting;
 use super::report::post_progress;
 use super::{SortieView, view};
 use crate::desk::Desk;
@@ -261,6 +262,7 @@ fn start(desk: &mut Desk<'_, '_>, mut sortie: Sortie) -> Result<SortieView> {
         .hint("only an assigned sortie is started; a blocked one is unblocked, a completed one rejected")
         .into());
     }
+    refuse_waiting(desk, &sortie)?;
     begin_if_pending(desk, sortie.mission_id)?;
     sortie.status = SortieStatus::InProgress;
     sortie.attempts += 1;
@@ -327,7 +329,9 @@ fn resume(desk: &mut Desk<'_, '_>, mut sortie: Sortie) -> Result<SortieView> {
         .into());
     }
     refuse_open_errors(desk, &sortie)?;
-    if let Some(agent) = &desk.agent {
+    if let Some(agent) = &desk.agent
+        && sortie.assigned_to == Some(agent.id)
+    {
         sortie.assigned_epoch = Some(agent.epoch);
     }
     sortie.status = SortieStatus::InProgress;
@@ -421,6 +425,10 @@ fn judge(
         .hint("only a completed sortie is approved or rejected")
         .into());
     }
+    if verdict == Verdict::Rejected {
+        // A mission that is over must not get unfinished work back.
+        begin_if_pending(desk, sortie.mission_id)?;
+    }
     sortie.approval = Some(Approval {
         verdict,
         by: desk.actor(),
@@ -447,7 +455,7 @@ fn judge(
     }
 }
 
-fn refuse_open_errors(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<()> {
+pub(crate) fn refuse_open_errors(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<()> {
     let errors = desk.tx.find::<SortieError>(Find::Parent(&sortie.key()))?;
     let open: Vec<&SortieError> = errors
         .iter()

@@ -7,7 +7,7 @@ use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::change::check_move;
+use super::change::{check_move, refuse_open_errors};
 use super::{SortieView, view};
 use crate::desk::Desk;
 use crate::error::Result;
@@ -58,21 +58,11 @@ impl Operation for ClaimSortie {
             .details(json!({ "owner": owner }))
             .into());
         }
-        if let Some(waiting) = unmet(desk, &sortie)? {
-            return Err(Refusal::new(
-                Code::IllegalTransition,
-                format!(
-                    "{} (\"{}\") waits for {} (\"{}\"), which is {}",
-                    short(sortie.id),
-                    sortie.title,
-                    short(waiting.id),
-                    waiting.title,
-                    waiting.status.as_str()
-                ),
-            )
-            .hint("take the next ready one with `fleet sorties claim --next`")
-            .into());
+        if sortie.status == SortieStatus::Blocked {
+            // Its owner cannot slip past an error by claiming anew.
+            refuse_open_errors(desk, &sortie)?;
         }
+        refuse_waiting(desk, &sortie)?;
         take(desk, sortie, self.lock)
     }
 }
@@ -184,12 +174,27 @@ fn take(desk: &mut Desk<'_, '_>, mut sortie: Sortie, lock: bool) -> Result<Sorti
     view(desk, sortie)
 }
 
-fn unmet(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<Option<Sortie>> {
+/// Refuses to begin a sortie that depends on one that is not completed.
+pub(crate) fn refuse_waiting(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<()> {
     for needed in &sortie.depends_on {
-        match desk.tx.get::<Sortie>(&needed.to_string())? {
-            Some(needed) if needed.status != SortieStatus::Completed => return Ok(Some(needed)),
-            _ => {}
+        let Some(needed) = desk.tx.get::<Sortie>(&needed.to_string())? else {
+            continue;
+        };
+        if needed.status != SortieStatus::Completed {
+            return Err(Refusal::new(
+                Code::IllegalTransition,
+                format!(
+                    "{} (\"{}\") waits for {} (\"{}\"), which is {}",
+                    short(sortie.id),
+                    sortie.title,
+                    short(needed.id),
+                    needed.title,
+                    needed.status.as_str()
+                ),
+            )
+            .hint("take the next ready one with `fleet sorties claim --next`")
+            .into());
         }
     }
-    Ok(None)
+    Ok(())
 }

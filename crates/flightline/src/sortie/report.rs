@@ -154,8 +154,9 @@ impl Operation for UpdateSortie {
             .resume_instructions
             .clone()
             .or(sortie.resume_instructions);
-        sortie.token_usage.input += self.tokens_in;
-        sortie.token_usage.output += self.tokens_out;
+        let tokens = &mut sortie.token_usage;
+        tokens.input = tokens.input.saturating_add(self.tokens_in);
+        tokens.output = tokens.output.saturating_add(self.tokens_out);
         sortie.updated_at = now;
         for report in &self.subtasks {
             record_subtask(desk, &sortie, report)?;

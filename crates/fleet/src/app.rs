@@ -1,0 +1,233 @@
+//! What a command works with: the settings in force, the fleet, and the voice.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use flightline::core::id::shortest_unique;
+use flightline::core::{Code, Kind, Refusal, RepoPath, Time};
+use flightline::ids::{Ids, ListIds};
+use flightline::store::clock::{Clock, Ids as IdSource};
+use flightline::store::{Location, OpenOptions, Store};
+use flightline::workspace::{Home, discover, repo_path};
+use flightline::{Caller, Fleet, Operation};
+
+use crate::cli::Globals;
+use crate::config::{Config, Environment};
+use crate::ui::Ui;
+
+/// What a command works with.
+pub struct App {
+    pub globals: Globals,
+    pub ui: Ui,
+    pub env: Environment,
+    /// The folder the command runs in.
+    pub here: PathBuf,
+    /// Where the fleet lives, when there is one.
+    pub home: Option<Home>,
+    /// What this command is called, for those who wait for it.
+    pub purpose: String,
+    fleet: Option<Fleet>,
+}
+
+impl App {
+    /// Finds out where it runs. Opens nothing yet.
+    pub fn new(globals: Globals, ui: Ui, env: Environment) -> Result<Self, Refusal> {
+        let start = globals.dir.clone().unwrap_or_else(|| PathBuf::from("."));
+        let here = start.canonicalize().map_err(|error| {
+            Refusal::new(
+                Code::NotFound,
+                format!("cannot enter {}: {error}", start.display()),
+            )
+        })?;
+        let home = discover(&here);
+        Ok(Self {
+            globals,
+            ui,
+            env,
+            here,
+            home,
+            purpose: "command".to_owned(),
+            fleet: None,
+        })
+    }
+
+    /// The settings in force.
+    pub fn config(&self) -> Result<Config, Refusal> {
+        Config::load(
+            self.home.as_ref().map(|home| home.state.as_path()),
+            &self.env,
+        )
+    }
+
+    /// Where the fleet lives.
+    pub fn home(&self) -> Result<&Home, Refusal> {
+        self.home.as_ref().ok_or_else(|| {
+            Refusal::new(
+                Code::NoProject,
+                format!(
+                    "there is no `.flightline/` in {} or above",
+                    self.here.display()
+                ),
+            )
+            .hint("create one with `fleet init`")
+        })
+    }
+
+    /// Where the store is: what was typed, then the environment, then the user's file, then the state
+    /// folder. Never the project's file.
+    pub fn location(&self, config: &Config, state: &Path) -> Location {
+        let typed = self
+            .globals
+            .location
+            .as_deref()
+            .or(self.env.location.as_deref())
+            .map(Location::parse);
+        typed
+            .or_else(|| config.location.clone())
+            .unwrap_or_else(|| Location::Folder(state.to_path_buf()))
+    }
+
+    /// How a store is opened by this command.
+    pub fn open_options(&self, config: &Config) -> Result<OpenOptions, Refusal> {
+        let number = |text: &str| {
+            text.parse::<u64>()
+                .map_err(|_| Refusal::invalid(format!("`{text}` is not a number")))
+        };
+        let clock = match &self.env.test_now {
+            Some(text) => Clock::fixed(
+                text.parse::<Time>()
+                    .map_err(|error| Refusal::invalid(error.to_string()))?,
+            ),
+            None => Clock::System,
+        };
+        let ids = match &self.env.test_ids {
+            Some(text) => IdSource::counting(number(text)?),
+            None => IdSource::Random,
+        };
+        Ok(OpenOptions {
+            clock,
+            ids,
+            patience: Duration::from_secs(10),
+            purpose: self.purpose.clone(),
+            downtime_ms: config.policy.downtime_ms,
+            rehearse: false,
+            crash_at: self.env.crash_at.as_deref().map(number).transpose()?,
+            ..OpenOptions::default()
+        })
+    }
+
+    /// The fleet of this repository, opened when it is first needed.
+    pub fn fleet(&mut self) -> Result<&mut Fleet, Refusal> {
+        if self.fleet.is_none() {
+            let state = self.home()?.state.clone();
+            let config = self.config()?;
+            let project = config.project.clone().ok_or_else(|| {
+                Refusal::new(
+                    Code::NoProject,
+                    format!("{} names no project", state.join("config.toml").display()),
+                )
+                .hint("create it with `fleet init`")
+            })?;
+            let (location, began) = (self.location(&config, &state), Instant::now());
+            let store = Store::open(&location, &project, self.open_options(&config)?)?;
+            if self.globals.verbose {
+                let millis = began.elapsed().as_secs_f64() * 1000.0;
+                self.ui.talk(format_args!(
+                    "{} store at {location}, project {project}, opened in {millis:.1} ms",
+                    store.engine()
+                ));
+            }
+            for repaired in store.repaired() {
+                self.ui.warn(repaired);
+            }
+            self.fleet = Some(Fleet::new(store, config.policy));
+        }
+        self.fleet
+            .as_mut()
+            .ok_or_else(|| Refusal::new(Code::Failed, "the store is not open"))
+    }
+
+    /// Who asks.
+    pub fn caller(&self) -> Result<Caller, Refusal> {
+        let epoch = match &self.env.epoch {
+            Some(text) => Some(text.parse().map_err(|_| {
+                Refusal::invalid(format!("FLEET_EPOCH is `{text}`, which is not a number"))
+            })?),
+            None => None,
+        };
+        Ok(Caller {
+            agent: self
+                .globals
+                .agent
+                .clone()
+                .or_else(|| self.env.agent.clone()),
+            epoch,
+            session: self.env.session.clone(),
+            user: self.env.user.clone(),
+            mission: self
+                .globals
+                .mission
+                .clone()
+                .or_else(|| self.env.mission.clone()),
+            idempotency_key: self.globals.idempotency_key.clone(),
+        })
+    }
+
+    /// Runs an operation.
+    pub fn run<O: Operation>(&mut self, operation: &O) -> Result<O::Outcome, Refusal> {
+        let caller = self.caller()?;
+        Ok(self
+            .fleet()?
+            .run(operation, &caller)
+            .map_err(flightline::Error::into_refusal)?)
+    }
+
+    /// What is known of agents' processes on this machine.
+    pub fn sightings(&mut self) -> Result<Vec<flightline::agent::Sighting>, Refusal> {
+        flightline::agent::look_around(self.fleet()?).map_err(flightline::Error::into_refusal)
+    }
+
+    /// The store's time.
+    pub fn now(&mut self) -> Result<Time, Refusal> {
+        self.fleet()?.now().map_err(flightline::Error::into_refusal)
+    }
+
+    /// Ids as people read them. Asks the store only when people will read them.
+    pub fn short(&mut self, kinds: &[Kind]) -> Result<Short, Refusal> {
+        if self.ui.json {
+            return Ok(Short(Ids::default()));
+        }
+        Ok(Short(self.run(&ListIds {
+            kinds: kinds.to_vec(),
+        })?))
+    }
+
+    /// A typed path, as the repository knows it.
+    pub fn path(&self, typed: &str) -> Result<RepoPath, Refusal> {
+        repo_path(&self.home()?.root, &self.here, typed)
+    }
+
+    /// Several typed paths.
+    pub fn paths(&self, typed: &[String]) -> Result<Vec<RepoPath>, Refusal> {
+        typed.iter().map(|path| self.path(path)).collect()
+    }
+}
+
+/// Shortens ids to what is unique.
+pub struct Short(Ids);
+
+impl Short {
+    /// The shortest unique beginning of an id.
+    pub fn id(&self, id: impl ToString) -> String {
+        let id = id.to_string();
+        let all = self
+            .0
+            .ids
+            .values()
+            .find(|ids| ids.binary_search(&id).is_ok());
+        match all {
+            Some(all) => shortest_unique(&id, all).to_owned(),
+            None => id.chars().take(12).collect(),
+        }
+    }
+}

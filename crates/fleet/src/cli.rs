@@ -1,0 +1,133 @@
+//! The command line: what can be typed. What it does is in `command/`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::command;
+
+/// Keeps fleets of AI agents alive through context death
+#[derive(Debug, Parser)]
+#[command(
+    name = "fleet",
+    version,
+    about,
+    disable_help_subcommand = true,
+    after_help = "Without a command: `fleet status`. More: `fleet help TOPIC` (ids, agents, locks, json, exit-codes, environment, secrets)."
+)]
+pub struct Cli {
+    #[command(flatten)]
+    pub globals: Globals,
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What every command takes.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Everywhere")]
+pub struct Globals {
+    /// Run as if started in this folder
+    #[arg(short = 'C', long = "dir", global = true, value_name = "PATH")]
+    pub dir: Option<PathBuf>,
+    /// Where the store is: a folder or postgres://… [env: FLEET_LOCATION]
+    #[arg(long, global = true, value_name = "L")]
+    pub location: Option<String>,
+    /// The mission to work on (default: the current one) [env: FLEET_MISSION]
+    #[arg(long, global = true, value_name = "ID")]
+    pub mission: Option<String>,
+    /// Act as this agent [env: FLEET_AGENT]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub agent: Option<String>,
+    /// Exactly one JSON document on stdout, errors too
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Keep only these fields of the JSON, such as `id,status`
+    #[arg(
+        long,
+        global = true,
+        value_name = "A,B",
+        value_delimiter = ',',
+        requires = "json"
+    )]
+    pub fields: Vec<String>,
+    /// Nothing but errors
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// Say on stderr which store is used, and how long it took
+    #[arg(short, long, global = true, conflicts_with = "quiet")]
+    pub verbose: bool,
+    /// When to use colours
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub color: ColorWhen,
+    /// Never ask: fail with exit code 2 instead
+    #[arg(long, global = true)]
+    pub no_input: bool,
+    /// Make a write happen once, however often it is asked for
+    #[arg(long, global = true, value_name = "K")]
+    pub idempotency_key: Option<String>,
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum ColorWhen {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// Everything `fleet` does.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Create `.flightline/` here: a store for this repository's fleet
+    Init(command::init::InitArgs),
+    /// Show the fleet at a glance: mission, sorties, agents, what needs you
+    Status,
+    /// Missions: what the fleet is out to do
+    #[command(visible_alias = "mission", subcommand)]
+    Missions(command::mission::MissionCommand),
+    /// Sorties: units of work with one owner
+    #[command(visible_alias = "sortie", subcommand)]
+    Sorties(command::sortie::SortieCommand),
+    /// Agents: who does the work
+    #[command(visible_alias = "agent", subcommand)]
+    Agents(command::agent::AgentCommand),
+    /// Give a sign of life for the acting agent
+    Heartbeat(command::agent::HeartbeatArgs),
+    /// Locks on files and folders
+    #[command(visible_alias = "lock", subcommand)]
+    Locks(command::lock::LockCommand),
+    /// Mail between agents
+    #[command(visible_alias = "mails", subcommand)]
+    Mail(command::mail::MailCommand),
+    /// Notes: decisions, lessons, constraints, dead ends, artifacts, blockers, next steps
+    #[command(visible_alias = "notes", subcommand)]
+    Note(command::note::NoteCommand),
+    /// Effects on the world outside, so that nothing is done twice
+    #[command(visible_alias = "effects", subcommand)]
+    Effect(command::effect::EffectCommand),
+    /// The journal: everything that happened
+    #[command(visible_alias = "event", subcommand)]
+    Events(command::event::EventCommand),
+    /// The journal as a readable story, newest first
+    Log(command::event::LogArgs),
+    /// Check the store: files, journal, checksums, rules
+    Doctor(command::doctor::DoctorArgs),
+    /// Copy the whole store, as of one moment, to a new file
+    Backup(command::backup::BackupArgs),
+    /// Replace the store's content by a backup's; what was there is kept in a file
+    Restore(command::backup::RestoreArgs),
+    /// Settings, and where each comes from
+    #[command(subcommand)]
+    Config(command::config::ConfigCommand),
+    /// Run one operation from JSON on stdin, for orchestrators
+    Call(command::call::CallArgs),
+    /// Print the shell's completion script, with live ids
+    Completions(command::reference::CompletionsArgs),
+    /// Print the manual page, or write all of them to a folder
+    Man(command::reference::ManArgs),
+    /// Print the JSON Schema of what `--json` gives
+    Schema(command::reference::SchemaArgs),
+    /// Explain a topic or a command
+    Help(command::reference::HelpArgs),
+}

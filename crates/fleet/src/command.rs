@@ -1,0 +1,89 @@
+//! The commands, one file per noun. Each parses a request, runs one operation, and shows its outcome.
+
+pub mod agent;
+pub mod backup;
+pub mod call;
+pub mod config;
+pub mod doctor;
+pub mod effect;
+pub mod event;
+pub mod init;
+pub mod lock;
+pub mod mail;
+pub mod mission;
+pub mod note;
+pub mod reference;
+pub mod sortie;
+pub mod status;
+mod typed;
+
+use std::process::ExitCode;
+
+use flightline::core::Refusal;
+
+use crate::app::App;
+use crate::cli::Command;
+
+/// What a command ends with: an exit code, or why it was not done.
+pub type Done = Result<ExitCode, Refusal>;
+
+/// Nothing failed, and something needs attention.
+pub const ATTENTION: u8 = 5;
+
+/// Runs a command; without one, shows the status.
+pub fn run(command: Option<Command>, app: &mut App) -> Done {
+    let Some(command) = command else {
+        return status::run(app);
+    };
+    app.purpose = name(&command).to_owned();
+    match command {
+        Command::Init(args) => init::run(&args, app),
+        Command::Status => status::run(app),
+        Command::Missions(command) => mission::run(command, app),
+        Command::Sorties(command) => sortie::run(command, app),
+        Command::Agents(command) => agent::run(command, app),
+        Command::Heartbeat(args) => agent::heartbeat(args, app),
+        Command::Locks(command) => lock::run(command, app),
+        Command::Mail(command) => mail::run(command, app),
+        Command::Note(command) => note::run(command, app),
+        Command::Effect(command) => effect::run(command, app),
+        Command::Events(command) => event::run(command, app),
+        Command::Log(args) => event::log(&args, app),
+        Command::Doctor(args) => doctor::run(&args, app),
+        Command::Backup(args) => backup::back_up(&args, app),
+        Command::Restore(args) => backup::restore(&args, app),
+        Command::Config(command) => config::run(command, app),
+        Command::Call(args) => call::run(&args, app),
+        Command::Completions(args) => reference::completions(&args, app),
+        Command::Man(args) => reference::man(&args, app),
+        Command::Schema(args) => reference::schema(&args, app),
+        Command::Help(args) => reference::help(&args, app),
+    }
+}
+
+/// What a command is called, for those who wait for it: never its arguments, which may be private.
+fn name(command: &Command) -> &'static str {
+    match command {
+        Command::Init(_) => "init",
+        Command::Status => "status",
+        Command::Missions(_) => "missions",
+        Command::Sorties(_) => "sorties",
+        Command::Agents(_) => "agents",
+        Command::Heartbeat(_) => "heartbeat",
+        Command::Locks(_) => "locks",
+        Command::Mail(_) => "mail",
+        Command::Note(_) => "note",
+        Command::Effect(_) => "effect",
+        Command::Events(_) => "events",
+        Command::Log(_) => "log",
+        Command::Doctor(_) => "doctor",
+        Command::Backup(_) => "backup",
+        Command::Restore(_) => "restore",
+        Command::Config(_) => "config",
+        Command::Call(_) => "call",
+        Command::Completions(_) => "completions",
+        Command::Man(_) => "man",
+        Command::Schema(_) => "schema",
+        Command::Help(_) => "help",
+    }
+}

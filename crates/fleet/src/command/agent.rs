@@ -1,0 +1,430 @@
+//! `fleet agents` and `fleet heartbeat`
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand, ValueEnum};
+use flightline::agent::{
+    AgentView, Heartbeat, ListAgents, RegisterAgent, RetireAgent, ShowAgent, UpdateAgent,
+};
+use flightline::core::agent::{AgentStatus, Role};
+use flightline::core::{Kind, Refusal};
+use flightline::workspace;
+
+use super::{Done, typed};
+use crate::app::App;
+use crate::complete;
+use crate::ui::{BOLD, Cell, Page, state};
+
+#[derive(Debug, Subcommand)]
+pub enum AgentCommand {
+    /// Register an agent, or bring a known one back in a new session (epoch + 1)
+    Register(RegisterArgs),
+    /// List agents and how alive each is
+    List {
+        /// Retired ones too
+        #[arg(long)]
+        retired: bool,
+    },
+    /// Show an agent
+    Show {
+        /// Which (default: the acting one)
+        #[arg(add = complete::agents())]
+        name: Option<String>,
+    },
+    /// Say what an agent is doing, and how to take its work up again
+    Update(Box<UpdateArgs>),
+    /// Retire an agent: it holds nothing and gets no more mail
+    Retire {
+        #[arg(add = complete::agents())]
+        name: String,
+        /// Why
+        #[arg(long)]
+        reason: Option<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct RegisterArgs {
+    name: String,
+    /// Whether it coordinates or works
+    #[arg(long)]
+    role: Option<RoleArg>,
+    /// What it is in its own words: primary, claude, migration …
+    #[arg(long = "type", value_name = "TYPE")]
+    kind: Option<String>,
+    /// The client's id of its session; the same session may register again and keeps its epoch
+    #[arg(long)]
+    session: Option<String>,
+    /// The process it runs in: its end is then noticed at once
+    #[arg(long)]
+    pid: Option<u32>,
+    /// The feature it owns
+    #[arg(long)]
+    feature: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum RoleArg {
+    Dispatch,
+    Specialist,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum StatusArg {
+    Idle,
+    #[value(alias = "in_progress")]
+    InProgress,
+    Waiting,
+    Blocked,
+    Complete,
+}
+
+#[derive(Debug, Args)]
+pub struct UpdateArgs {
+    /// Which (default: the acting one)
+    #[arg(add = complete::agents())]
+    name: Option<String>,
+    /// Its status
+    #[arg(long)]
+    status: Option<StatusArg>,
+    /// The feature it owns
+    #[arg(long)]
+    feature: Option<String>,
+    /// The stage it is in
+    #[arg(long)]
+    stage: Option<String>,
+    /// The phase it is in
+    #[arg(long)]
+    phase: Option<String>,
+    /// What it is doing now; what it did before becomes a completed step
+    #[arg(long, value_name = "WHAT")]
+    step: Option<String>,
+    /// A step it has completed; give it several times for several
+    #[arg(long = "completed", value_name = "WHAT")]
+    completed_steps: Vec<String>,
+    /// What it will do next; replaces what was there
+    #[arg(long = "next-step", value_name = "WHAT")]
+    next_steps: Vec<String>,
+    /// What blocks it; replaces what was there
+    #[arg(long = "blocker", value_name = "WHAT")]
+    blockers: Vec<String>,
+    /// Nothing blocks it any more
+    #[arg(long, conflicts_with = "blockers")]
+    clear_blockers: bool,
+    /// A file it changed; adds to what was there
+    #[arg(long = "file", value_name = "PATH")]
+    files: Vec<String>,
+    /// It committed: no file is changed any more
+    #[arg(long)]
+    clear_files: bool,
+    /// How to take its work up again (`-` reads stdin)
+    #[arg(long, value_name = "TEXT")]
+    recovery_instructions: Option<String>,
+    /// Whether its work can be taken up again
+    #[arg(long)]
+    can_resume: Option<bool>,
+    /// When it next means to report, such as `15m`
+    #[arg(long, value_name = "IN", value_parser = typed::span, default_value = "15m")]
+    next_checkpoint: u64,
+    /// It updated the overview of the whole effort
+    #[arg(long)]
+    updated_overview: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct HeartbeatArgs {
+    /// What it is doing
+    #[arg(long, value_name = "WHAT")]
+    step: Option<String>,
+    /// How full its context is
+    #[arg(long, value_name = "PERCENT")]
+    context_percent: Option<u8>,
+    /// Tokens used and in all, such as `120000/200000`
+    #[arg(long, value_name = "USED/TOTAL")]
+    tokens: Option<String>,
+}
+
+pub fn run(command: AgentCommand, app: &mut App) -> Done {
+    match command {
+        AgentCommand::Register(args) => register(&args, app),
+        AgentCommand::List { retired } => list(retired, app),
+        AgentCommand::Show { name } => {
+            let sightings = app.sightings()?;
+            let view = app.run(&ShowAgent {
+                agent: name,
+                sightings,
+            })?;
+            show(&view, app)
+        }
+        AgentCommand::Update(args) => {
+            let view = app.run(&args.request(app)?)?;
+            app.ui.answer(&view, |page| {
+                let step = view
+                    .agent
+                    .current_step
+                    .as_ref()
+                    .map_or_else(String::new, |step| format!("   {step}"));
+                page.line(format_args!(
+                    "{}  {}{step}",
+                    view.agent.name,
+                    state(view.agent.status.as_str())
+                ));
+            })?;
+            Ok(ExitCode::SUCCESS)
+        }
+        AgentCommand::Retire { name, reason } => {
+            let reason = typed::maybe(reason.as_ref(), |text| typed::note("reason", text))?;
+            let view = app.run(&RetireAgent {
+                agent: name,
+                reason,
+            })?;
+            app.ui.answer(&view, |page| {
+                page.line(format_args!("{} retired", view.agent.name))
+            })?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+pub fn heartbeat(args: HeartbeatArgs, app: &mut App) -> Done {
+    let tokens = match &args.tokens {
+        Some(text) => Some(read_tokens(text)?),
+        None => None,
+    };
+    let request = Heartbeat {
+        step: typed::maybe(args.step.as_ref(), |text| typed::title("step", text))?,
+        context_percent: args.context_percent,
+        tokens,
+    };
+    let beaten = app.run(&request)?;
+    app.ui.answer(&beaten, |page| {
+        page.line(format_args!(
+            "{} is alive (epoch {})",
+            beaten.agent, beaten.epoch
+        ))
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read_tokens(text: &str) -> Result<(u64, u64), Refusal> {
+    let read = text
+        .split_once('/')
+        .and_then(|(used, total)| Some((used.parse().ok()?, total.parse().ok()?)));
+    match read {
+        Some((used, total)) if total > 0 && used <= total => Ok((used, total)),
+        _ => Err(Refusal::invalid(format!("`{text}` does not count tokens"))
+            .hint("write `--tokens 120000/200000`")),
+    }
+}
+
+fn register(args: &RegisterArgs, app: &mut App) -> Done {
+    let process = match args.pid {
+        Some(pid) => Some(workspace::describe(pid).ok_or_else(|| {
+            Refusal::invalid(format!("there is no process {pid} on this machine"))
+                .hint("leave `--pid` out, or give a running one")
+        })?),
+        None => None,
+    };
+    let request = RegisterAgent {
+        name: typed::name("agent name", &args.name)?,
+        role: args.role.map(|role| match role {
+            RoleArg::Dispatch => Role::Dispatch,
+            RoleArg::Specialist => Role::Specialist,
+        }),
+        kind: typed::maybe(args.kind.as_ref(), |text| typed::name("type", text))?,
+        session: typed::maybe(args.session.as_ref(), |text| typed::title("session", text))?,
+        process,
+        feature: typed::maybe(args.feature.as_ref(), |text| typed::title("feature", text))?,
+    };
+    let view = app.run(&request)?;
+    app.ui.answer(&view, |page| {
+        let agent = &view.agent;
+        page.line(format_args!(
+            "{}  {}  epoch {}",
+            agent.name,
+            agent.role.as_str(),
+            agent.epoch
+        ));
+        page.line(format_args!(
+            "Act as it with: export FLEET_AGENT={} FLEET_EPOCH={}",
+            agent.name, agent.epoch
+        ));
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(retired: bool, app: &mut App) -> Done {
+    let sightings = app.sightings()?;
+    let agents = app.run(&ListAgents { retired, sightings })?;
+    let (short, now) = (app.short(&[Kind::Sortie])?, app.now()?);
+    app.ui.answer(&agents, |page| {
+        page.at(now);
+        if agents.is_empty() {
+            page.line("No agent yet. The first command with `--agent NAME` registers one.");
+            return;
+        }
+        let rows: Vec<Vec<Cell>> = agents
+            .iter()
+            .map(|view| {
+                let holds: Vec<String> = view
+                    .sorties
+                    .iter()
+                    .map(|id| short.id(id))
+                    .chain(view.locks.iter().map(ToString::to_string))
+                    .collect();
+                vec![
+                    Cell::new(&view.agent.name),
+                    Cell::new(view.agent.role.as_str()),
+                    state(if view.agent.retired_at.is_some() {
+                        "retired"
+                    } else {
+                        view.liveness.life.as_str()
+                    }),
+                    Cell::new(view.agent.epoch),
+                    Cell::new(view.unread),
+                    Cell::new(&view.liveness.evidence),
+                    Cell::new(if holds.is_empty() {
+                        "-".to_owned()
+                    } else {
+                        holds.join(", ")
+                    }),
+                ]
+            })
+            .collect();
+        page.table(
+            &[
+                "NAME", "ROLE", "LIFE", "EPOCH", "UNREAD", "EVIDENCE", "HOLDS",
+            ],
+            &rows,
+        );
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl UpdateArgs {
+    fn request(&self, app: &App) -> Result<UpdateAgent, Refusal> {
+        let title = |what: &'static str| move |text: &str| typed::title(what, text);
+        Ok(UpdateAgent {
+            agent: self.name.clone(),
+            status: self.status.map(|status| match status {
+                StatusArg::Idle => AgentStatus::Idle,
+                StatusArg::InProgress => AgentStatus::InProgress,
+                StatusArg::Waiting => AgentStatus::Waiting,
+                StatusArg::Blocked => AgentStatus::Blocked,
+                StatusArg::Complete => AgentStatus::Complete,
+            }),
+            feature: typed::maybe(self.feature.as_ref(), title("feature"))?,
+            stage: typed::maybe(self.stage.as_ref(), title("stage"))?,
+            phase: typed::maybe(self.phase.as_ref(), title("phase"))?,
+            step: typed::maybe(self.step.as_ref(), title("step"))?,
+            completed_steps: typed::titles("step", &self.completed_steps)?,
+            next_steps: typed::titles("next step", &self.next_steps)?,
+            blockers: typed::titles("blocker", &self.blockers)?,
+            clear_blockers: self.clear_blockers,
+            files: app.paths(&self.files)?,
+            clear_files: self.clear_files,
+            recovery_instructions: typed::maybe(self.recovery_instructions.as_ref(), |text| {
+                typed::note("recovery instructions", text)
+            })?,
+            can_resume: self.can_resume,
+            next_checkpoint_ms: Some(self.next_checkpoint),
+            updated_overview: self.updated_overview,
+        })
+    }
+}
+
+fn show(view: &AgentView, app: &mut App) -> Done {
+    let (short, now) = (app.short(&[Kind::Sortie])?, app.now()?);
+    app.ui.answer(view, |page| {
+        page.at(now);
+        let sorties: Vec<String> = view.sorties.iter().map(|id| short.id(id)).collect();
+        details(page, view, &sorties);
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn details(page: &mut Page, view: &AgentView, sorties: &[String]) {
+    let agent = &view.agent;
+    page.line(format_args!(
+        "{}   {}   {}   epoch {}",
+        Cell::styled(&agent.name, BOLD),
+        agent.role.as_str(),
+        state(view.liveness.life.as_str()),
+        agent.epoch
+    ));
+    let list = |items: Vec<String>| (!items.is_empty()).then(|| items.join(", "));
+    let text = |title: Option<&flightline::core::Title>| title.map(ToString::to_string);
+    let facts = [
+        ("Evidence", Some(view.liveness.evidence.clone())),
+        ("Status", Some(agent.status.as_str().replace('_', " "))),
+        ("Type", agent.kind.as_ref().map(ToString::to_string)),
+        ("Session", text(agent.session_id.as_ref())),
+        (
+            "Process",
+            agent
+                .process
+                .as_ref()
+                .map(|process| format!("{} on {}", process.pid, process.host)),
+        ),
+        ("Feature", text(agent.feature.as_ref())),
+        ("Stage", text(agent.stage.as_ref())),
+        ("Phase", text(agent.phase.as_ref())),
+        ("Step", text(agent.current_step.as_ref())),
+        (
+            "Context",
+            view.pulse["context_percent"]
+                .as_u64()
+                .map(|percent| format!("{percent} % full")),
+        ),
+        (
+            "Done",
+            list(
+                view.completed_steps
+                    .iter()
+                    .map(|step| step.text.to_string())
+                    .collect(),
+            ),
+        ),
+        (
+            "Next",
+            list(agent.next_steps.iter().map(ToString::to_string).collect()),
+        ),
+        (
+            "Blockers",
+            list(agent.blockers.iter().map(ToString::to_string).collect()),
+        ),
+        (
+            "Files",
+            list(
+                agent
+                    .files_modified
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect(),
+            ),
+        ),
+        ("Sorties", list(sorties.to_vec())),
+        (
+            "Locks",
+            list(view.locks.iter().map(ToString::to_string).collect()),
+        ),
+        (
+            "Unread mail",
+            (view.unread > 0).then(|| view.unread.to_string()),
+        ),
+        (
+            "Recovery",
+            agent
+                .recovery_instructions
+                .as_ref()
+                .map(ToString::to_string),
+        ),
+        ("Last sign", view.last_sign.map(|at| page.time(at))),
+        ("Last report", agent.last_checkpoint.map(|at| page.time(at))),
+    ];
+    let rows: Vec<Vec<Cell>> = facts
+        .into_iter()
+        .filter_map(|(name, value)| Some(vec![Cell::dim(name), Cell::new(value?)]))
+        .collect();
+    page.table(&[], &rows);
+}

@@ -1,0 +1,110 @@
+//! `fleet backup` and `fleet restore`
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use flightline::backup;
+use flightline::core::{Code, Refusal};
+
+use super::Done;
+use crate::app::App;
+
+#[derive(Debug, Args)]
+pub struct BackupArgs {
+    /// The file to write; it must not exist
+    file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct RestoreArgs {
+    /// The backup to restore
+    file: PathBuf,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+}
+
+pub fn back_up(args: &BackupArgs, app: &mut App) -> Done {
+    let file = app.here.join(&args.file);
+    let done = backup::back_up(app.fleet()?, &file).map_err(flightline::Error::into_refusal)?;
+    app.ui.answer(&done, |page| {
+        page.line(format_args!(
+            "Backed up revision {} ({} events, {} things, {} KiB) to {}, and verified it",
+            done.rev,
+            done.events,
+            done.subjects,
+            done.bytes.div_ceil(1024),
+            args.file.display()
+        ));
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub fn restore(args: &RestoreArgs, app: &mut App) -> Done {
+    let file = app.here.join(&args.file);
+    if !file.is_file() {
+        return Err(Refusal::new(
+            Code::NotFound,
+            format!("there is no backup {}", args.file.display()),
+        ));
+    }
+    let question = format!(
+        "Replace everything in this project's store by {}?",
+        args.file.display()
+    );
+    let command = format!("fleet restore {} -y", args.file.display());
+    let may_ask = !app.globals.no_input;
+    let yes = args.yes || (may_ask && app.ui.confirm(&question, &command)?);
+    if !yes {
+        return Err(Refusal::new(Code::ConfirmationNeeded, "not restored")
+            .hint(format!("nothing was changed; run `{command}`")));
+    }
+    let keep = undo_file(app)?;
+    let caller = app.caller()?;
+    let done = backup::restore(app.fleet()?, &file, &keep, &caller)
+        .map_err(flightline::Error::into_refusal)?;
+    app.ui.answer(&done, |page| {
+        page.line(format_args!(
+            "Restored revision {} ({} events) from {}",
+            done.rev,
+            done.events,
+            args.file.display()
+        ));
+        page.line("Sessions, locks and cursors of before are void: agents register again");
+        page.line(format_args!(
+            "Take it back with: fleet restore {}",
+            done.undo.display()
+        ));
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is there now is kept in the state folder, under a name that tells when.
+fn undo_file(app: &mut App) -> Result<PathBuf, Refusal> {
+    let stamp = app.now()?.to_string().replace([':', '.'], "-");
+    let folder = app.home()?.state.join("backups");
+    std::fs::create_dir_all(&folder).map_err(|error| {
+        Refusal::new(
+            Code::Unavailable,
+            format!("cannot create {}: {error}", folder.display()),
+        )
+    })?;
+    let free = |number: u32| {
+        let suffix = if number == 0 {
+            String::new()
+        } else {
+            format!("-{number}")
+        };
+        folder.join(format!("before-restore-{stamp}{suffix}.db"))
+    };
+    (0..1000)
+        .map(free)
+        .find(|file| !file.exists())
+        .ok_or_else(|| {
+            Refusal::new(
+                Code::Failed,
+                format!("{} is full of backups", folder.display()),
+            )
+        })
+}

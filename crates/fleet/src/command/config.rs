@@ -1,0 +1,114 @@
+//! `fleet config`
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use flightline::core::{Code, Refusal};
+use serde_json::json;
+
+use super::Done;
+use crate::app::App;
+use crate::config::{self, Level, Setting};
+use crate::ui::Cell;
+
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// List every setting and where it comes from
+    List,
+    /// Show one setting
+    Get {
+        /// Its name, such as `locks.ttl`
+        name: String,
+    },
+    /// Change one setting
+    Set {
+        /// Its name, such as `locks.ttl`
+        name: String,
+        /// Its new value, such as `45m`
+        value: String,
+        /// For yourself, in every project
+        #[arg(long)]
+        user: bool,
+    },
+    /// Show where the settings are kept
+    Path,
+}
+
+pub fn run(command: ConfigCommand, app: &mut App) -> Done {
+    match command {
+        ConfigCommand::List => {
+            let settings = app.config()?.settings();
+            app.ui.answer(&settings, |page| {
+                let rows: Vec<Vec<Cell>> = settings
+                    .iter()
+                    .map(|setting| {
+                        vec![
+                            Cell::new(&setting.name),
+                            Cell::new(&setting.value),
+                            Cell::new(&setting.source),
+                            Cell::dim(&setting.meaning),
+                        ]
+                    })
+                    .collect();
+                page.table(&["NAME", "VALUE", "SOURCE", "MEANING"], &rows);
+            })?;
+        }
+        ConfigCommand::Get { name } => {
+            let setting = find(app, &name)?;
+            app.ui.answer(&setting, |page| page.line(&setting.value))?;
+        }
+        ConfigCommand::Set { name, value, user } => {
+            let (path, level) = if user {
+                (user_file(app)?, Level::User)
+            } else {
+                (project_file(app)?, Level::Project)
+            };
+            config::set(&path, &name, &value, level)?;
+            let setting = find(app, &name)?;
+            app.ui.answer(&setting, |page| {
+                page.line(format_args!(
+                    "{} = {} ({})",
+                    setting.name, setting.value, setting.source
+                ))
+            })?;
+        }
+        ConfigCommand::Path => {
+            let (project, user) = (project_file(app).ok(), app.env.user_config.clone());
+            app.ui
+                .answer(&json!({ "project": project, "user": user }), |page| {
+                    let show = |path: Option<&PathBuf>| {
+                        path.map_or_else(|| "none".to_owned(), |path| path.display().to_string())
+                    };
+                    page.line(format_args!("project  {}", show(project.as_ref())));
+                    page.line(format_args!("user     {}", show(user.as_ref())));
+                })?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn find(app: &App, name: &str) -> Result<Setting, Refusal> {
+    let settings = app.config()?.settings();
+    let known: Vec<String> = settings
+        .iter()
+        .map(|setting| setting.name.clone())
+        .collect();
+    settings
+        .into_iter()
+        .find(|setting| setting.name == name)
+        .ok_or_else(|| {
+            Refusal::new(Code::NotFound, format!("there is no setting `{name}`"))
+                .hint(format!("settings: {}", known.join(", ")))
+        })
+}
+
+fn project_file(app: &App) -> Result<PathBuf, Refusal> {
+    Ok(app.home()?.state.join(config::FILE))
+}
+
+fn user_file(app: &App) -> Result<PathBuf, Refusal> {
+    app.env.user_config.clone().ok_or_else(|| {
+        Refusal::invalid("there is no home folder to keep your settings in").hint("set HOME")
+    })
+}

@@ -1,0 +1,121 @@
+//! `fleet effect`
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use flightline::core::effect::{Effect, EffectState};
+use flightline::effect::{BeginEffect, FinishEffect, ListEffects};
+
+use super::{Done, typed};
+use crate::app::App;
+use crate::complete;
+use crate::ui::{Cell, state};
+
+#[derive(Debug, Subcommand)]
+pub enum EffectCommand {
+    /// Set out to do something to the world; refused when it was done, or may have been
+    Begin {
+        /// What it is called, such as `deploy-v3`
+        key: String,
+        /// What it does
+        #[arg(long)]
+        what: Option<String>,
+        /// The sortie it is for
+        #[arg(long, value_name = "ID", add = complete::sorties())]
+        sortie: Option<String>,
+        /// You looked, and it did not happen: do it again
+        #[arg(long)]
+        again: bool,
+    },
+    /// Say that it happened
+    Done {
+        /// What it is called
+        key: String,
+        /// What came of it
+        #[arg(long)]
+        result: Option<String>,
+    },
+    /// List effects, oldest first
+    List {
+        /// Only those not known to have happened
+        #[arg(long)]
+        in_doubt: bool,
+    },
+}
+
+pub fn run(command: EffectCommand, app: &mut App) -> Done {
+    match command {
+        EffectCommand::Begin {
+            key,
+            what,
+            sortie,
+            again,
+        } => {
+            let request = BeginEffect {
+                key: typed::name("effect key", &key)?,
+                mission: None,
+                sortie,
+                what: typed::maybe(what.as_ref(), |text| typed::note("what", text))?,
+                again,
+            };
+            let effect = app.run(&request)?;
+            app.ui.answer(&effect, |page| {
+                page.line(format_args!(
+                    "{}  {}   go ahead, then: fleet effect done {}",
+                    state("intent"),
+                    effect.key,
+                    effect.key
+                ));
+            })?;
+        }
+        EffectCommand::Done { key, result } => {
+            let result = typed::maybe(result.as_ref(), |text| typed::note("result", text))?;
+            let effect = app.run(&FinishEffect {
+                key: typed::name("effect key", &key)?,
+                mission: None,
+                result,
+            })?;
+            app.ui.answer(&effect, |page| {
+                page.line(format_args!("{}  {}", state("done"), effect.key))
+            })?;
+        }
+        EffectCommand::List { in_doubt } => list(in_doubt, app)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(in_doubt: bool, app: &mut App) -> Result<(), flightline::core::Refusal> {
+    let effects = app.run(&ListEffects {
+        mission: None,
+        in_doubt,
+    })?;
+    let now = app.now()?;
+    app.ui.answer(&effects, |page| {
+        page.at(now);
+        if effects.is_empty() {
+            page.line("No effect.");
+            return;
+        }
+        let row = |effect: &Effect| {
+            let (at, result) = match &effect.state {
+                EffectState::Intent { at } => (*at, String::new()),
+                EffectState::Done { at, result } => (
+                    *at,
+                    result
+                        .as_ref()
+                        .map_or_else(String::new, |result| format!(" → {result}")),
+                ),
+            };
+            let what = effect.what.as_deref().unwrap_or("");
+            vec![
+                state(effect.state.as_str()),
+                Cell::new(&effect.key),
+                Cell::new(&effect.by),
+                Cell::new(page.time(at)),
+                Cell::new(format_args!("{what}{result}")),
+            ]
+        };
+        let rows: Vec<Vec<Cell>> = effects.iter().map(row).collect();
+        page.table(&["STATE", "KEY", "BY", "WHEN", "WHAT"], &rows);
+    })
+}

@@ -1,0 +1,225 @@
+//! `fleet locks`
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Subcommand;
+use flightline::core::Refusal;
+use flightline::core::time::human_span;
+use flightline::lock::{
+    AcquireLocks, CheckLocks, ListLocks, LockView, ReleaseLocks, RenewLocks, StealLock, acquire,
+};
+
+use super::{ATTENTION, Done, typed};
+use crate::app::App;
+use crate::complete;
+use crate::ui::Cell;
+
+#[derive(Debug, Subcommand)]
+pub enum LockCommand {
+    /// Lock files or folders for the acting agent: all of them or none
+    Acquire {
+        #[arg(required = true, value_name = "PATH")]
+        paths: Vec<String>,
+        /// How long after your last sign of life they lapse, such as `30m`
+        #[arg(long, value_parser = typed::span)]
+        ttl: Option<u64>,
+        /// Why
+        #[arg(long)]
+        purpose: Option<String>,
+        /// The sortie they are for (default: the one you are at)
+        #[arg(long, value_name = "ID", add = complete::sorties())]
+        sortie: Option<String>,
+        /// Wait for them, at most so long, such as `15m`
+        #[arg(long, value_name = "AT MOST", value_parser = typed::span)]
+        wait: Option<u64>,
+    },
+    /// Say that locks are still needed
+    Renew {
+        #[arg(required = true, value_name = "PATH", add = complete::locks())]
+        locks: Vec<String>,
+        /// The fence you were given: refused when it is void
+        #[arg(long)]
+        fence: Option<u64>,
+        /// A new time to live
+        #[arg(long, value_parser = typed::span)]
+        ttl: Option<u64>,
+    },
+    /// Give locks back
+    Release {
+        #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "PATH", add = complete::locks())]
+        locks: Vec<String>,
+        /// Everything you hold
+        #[arg(long)]
+        all: bool,
+        /// The fence you were given: refused when it is void
+        #[arg(long)]
+        fence: Option<u64>,
+    },
+    /// List locks
+    List {
+        /// Of this agent only
+        #[arg(long, value_name = "NAME", add = complete::agents())]
+        holder: Option<String>,
+    },
+    /// Ask whether you may write to paths: exit code 5 when not
+    Check {
+        #[arg(required = true, value_name = "PATH")]
+        paths: Vec<String>,
+    },
+    /// Take a lock from its holder, who is told why
+    Steal {
+        #[arg(value_name = "PATH", add = complete::locks())]
+        path: String,
+        /// Why
+        #[arg(long)]
+        reason: String,
+    },
+}
+
+pub fn run(command: LockCommand, app: &mut App) -> Done {
+    match command {
+        LockCommand::Acquire {
+            paths,
+            ttl,
+            purpose,
+            sortie,
+            wait,
+        } => {
+            let request = AcquireLocks {
+                paths: app.paths(&paths)?,
+                ttl_ms: ttl,
+                purpose: typed::maybe(purpose.as_ref(), |text| typed::title("purpose", text))?,
+                sortie,
+                sightings: Vec::new(),
+            };
+            let (caller, ui) = (app.caller()?, app.ui.clone());
+            let mut told = false;
+            let mut pause = |span: Duration| {
+                if !told {
+                    told = true;
+                    ui.talk("waiting for the lock …");
+                }
+                std::thread::sleep(span);
+            };
+            let wait = Duration::from_millis(wait.unwrap_or(0));
+            let granted = acquire(app.fleet()?, &request, &caller, wait, &mut pause);
+            let granted = granted.map_err(flightline::Error::into_refusal)?;
+            said(app, &granted, "Locked")
+        }
+        LockCommand::Renew { locks, fence, ttl } => {
+            let renewed = app.run(&RenewLocks {
+                locks: references(&locks, app)?,
+                fence,
+                ttl_ms: ttl,
+            })?;
+            said(app, &renewed, "Renewed")
+        }
+        LockCommand::Release { locks, all, fence } => {
+            let released = app.run(&ReleaseLocks {
+                locks: references(&locks, app)?,
+                all,
+                fence,
+            })?;
+            app.ui.answer(&released, |page| {
+                for view in &released {
+                    page.line(format_args!("Released {}", view.lock.file));
+                }
+                if released.is_empty() {
+                    page.line("Nothing was held");
+                }
+            })?;
+            Ok(ExitCode::SUCCESS)
+        }
+        LockCommand::List { holder } => list(holder, app),
+        LockCommand::Check { paths } => check(&paths, app),
+        LockCommand::Steal { path, reason } => {
+            let request = StealLock {
+                path: app.path(&path)?,
+                reason: typed::note("reason", &reason)?,
+            };
+            let granted = app.run(&request)?;
+            said(app, &granted, "Took over")
+        }
+    }
+}
+
+/// Paths are read where they were typed; ids stay as they are.
+fn references(typed: &[String], app: &App) -> Result<Vec<String>, Refusal> {
+    let read = |text: &String| match text.starts_with("lck-") {
+        true => Ok(text.clone()),
+        false => app.path(text).map(|path| path.to_string()),
+    };
+    typed.iter().map(read).collect()
+}
+
+fn said(app: &App, locks: &[LockView], verb: &str) -> Done {
+    app.ui.answer(&locks, |page| {
+        for view in locks {
+            page.line(format_args!(
+                "{verb} {} for {} (fence {}, lapses {} after your last sign of life)",
+                view.lock.file,
+                view.holder,
+                view.lock.fence,
+                human_span(view.lock.timeout_ms)
+            ));
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(holder: Option<String>, app: &mut App) -> Done {
+    let locks = app.run(&ListLocks { agent: holder })?;
+    let now = app.now()?;
+    app.ui.answer(&locks, |page| {
+        page.at(now);
+        if locks.is_empty() {
+            page.line("Nothing is locked.");
+            return;
+        }
+        let rows: Vec<Vec<Cell>> = locks
+            .iter()
+            .map(|view| {
+                vec![
+                    Cell::new(&view.lock.file),
+                    Cell::new(&view.holder),
+                    Cell::new(view.lock.fence),
+                    Cell::new(page.time(view.lock.acquired_at)),
+                    Cell::new(human_span(view.remaining_ms)),
+                    Cell::new(view.lock.purpose.as_deref().unwrap_or("-")),
+                ]
+            })
+            .collect();
+        page.table(
+            &["PATH", "HOLDER", "FENCE", "TAKEN", "LAPSES IN", "PURPOSE"],
+            &rows,
+        );
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn check(paths: &[String], app: &mut App) -> Done {
+    let checks = app.run(&CheckLocks {
+        paths: app.paths(paths)?,
+    })?;
+    app.ui.answer(&checks, |page| {
+        for check in &checks {
+            match &check.lock {
+                None => page.line(format_args!("✓ free  {}", check.path)),
+                Some(view) if check.free => page.line(format_args!(
+                    "✓ yours  {} (fence {})",
+                    check.path, view.lock.fence
+                )),
+                Some(view) => page.line(format_args!(
+                    "✗ locked  {} by {} ({})",
+                    check.path, view.holder, view.lock.file
+                )),
+            }
+        }
+    })?;
+    Ok(if checks.iter().all(|check| check.free) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(ATTENTION)
+    })
+}

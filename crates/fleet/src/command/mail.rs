@@ -1,0 +1,227 @@
+//! `fleet mail`
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use flightline::core::Kind;
+use flightline::mail::{
+    AcknowledgeMail, MessageView, OpenInbox, PeekInbox, ReadMail, ReplyMail, RequeueMail, SendMail,
+    ShowThread,
+};
+
+use super::{Done, typed};
+use crate::app::{App, Short};
+use crate::complete;
+use crate::ui::{BOLD, Cell, Page, state};
+
+#[derive(Debug, Subcommand)]
+pub enum MailCommand {
+    /// Send a message
+    Send(SendArgs),
+    /// List your mail and mark it as delivered; look into another's with `--of`
+    Inbox {
+        /// Acknowledged ones too
+        #[arg(long)]
+        all: bool,
+        /// Look into this agent's inbox without marking anything
+        #[arg(long, value_name = "NAME", add = complete::agents())]
+        of: Option<String>,
+        /// At most so many, the oldest first
+        #[arg(long, default_value_t = 50)]
+        limit: u64,
+    },
+    /// Read a message, which marks it as delivered to you
+    Read {
+        #[arg(add = complete::messages())]
+        id: String,
+    },
+    /// Answer a message; that acknowledges it
+    Reply {
+        #[arg(add = complete::messages())]
+        id: String,
+        /// The text (`-` reads stdin)
+        #[arg(long)]
+        body: String,
+    },
+    /// Say that messages were understood; saying so twice is harmless
+    Ack {
+        #[arg(required_unless_present = "all", conflicts_with = "all", add = complete::messages())]
+        ids: Vec<String>,
+        /// Everything in your inbox
+        #[arg(long)]
+        all: bool,
+    },
+    /// Show a conversation, oldest first
+    Thread {
+        #[arg(add = complete::messages())]
+        id: String,
+    },
+    /// Put a message back into the mailboxes that have not acknowledged it
+    Requeue {
+        #[arg(add = complete::messages())]
+        id: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct SendArgs {
+    /// To whom; give it several times for several, `dispatch` for the mission's dispatch
+    #[arg(long, required = true, value_name = "NAME", add = complete::agents())]
+    to: Vec<String>,
+    /// What it is about
+    #[arg(long)]
+    subject: String,
+    /// The text (`-` reads stdin)
+    #[arg(long)]
+    body: Option<String>,
+    /// When it should be acknowledged, such as `30m` from now
+    #[arg(long, value_name = "IN", value_parser = typed::span)]
+    ack_within: Option<u64>,
+}
+
+pub fn run(command: MailCommand, app: &mut App) -> Done {
+    match command {
+        MailCommand::Send(args) => {
+            let request = SendMail {
+                to: args.to.clone(),
+                subject: typed::title("subject", &args.subject)?,
+                body: typed::maybe(args.body.as_ref(), typed::body)?,
+                mission: None,
+                acknowledge_within_ms: args.ack_within,
+            };
+            let view = app.run(&request)?;
+            sent(app, &view)
+        }
+        MailCommand::Inbox { all, of, limit } => {
+            let messages = match of {
+                Some(agent) => app.run(&PeekInbox { agent, all, limit })?,
+                None => app.run(&OpenInbox { all, limit })?,
+            };
+            list(app, &messages, "No mail.")
+        }
+        MailCommand::Read { id } => {
+            let view = app.run(&ReadMail { message: id })?;
+            show(app, std::slice::from_ref(&view), &view)
+        }
+        MailCommand::Reply { id, body } => {
+            let view = app.run(&ReplyMail {
+                message: id,
+                body: typed::body(&body)?,
+            })?;
+            sent(app, &view)
+        }
+        MailCommand::Ack { ids, all } => {
+            let messages = app.run(&AcknowledgeMail { messages: ids, all })?;
+            let short = app.short(&[Kind::Message])?;
+            app.ui.answer(&messages, |page| {
+                for view in &messages {
+                    page.line(format_args!(
+                        "{}  {}  {}",
+                        state("acknowledged"),
+                        short.id(view.message.id),
+                        view.message.subject
+                    ));
+                }
+                if messages.is_empty() {
+                    page.line("Nothing to acknowledge");
+                }
+            })?;
+            Ok(ExitCode::SUCCESS)
+        }
+        MailCommand::Thread { id } => {
+            let messages = app.run(&ShowThread { message: id })?;
+            show(app, &messages, &messages)
+        }
+        MailCommand::Requeue { id } => {
+            let view = app.run(&RequeueMail { message: id })?;
+            list(app, std::slice::from_ref(&view), "")
+        }
+    }
+}
+
+fn sent(app: &mut App, view: &MessageView) -> Done {
+    let short = app.short(&[Kind::Message])?;
+    app.ui.answer(view, |page| {
+        let to: Vec<&str> = view
+            .deliveries
+            .iter()
+            .map(|delivery| delivery.to.as_str())
+            .collect();
+        page.line(format_args!(
+            "{}  sent to {}: {}",
+            short.id(view.message.id),
+            to.join(", "),
+            view.message.subject
+        ));
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(app: &mut App, messages: &[MessageView], empty: &str) -> Done {
+    let (short, now) = (app.short(&[Kind::Message])?, app.now()?);
+    app.ui.answer(&messages, |page| {
+        page.at(now);
+        if messages.is_empty() {
+            page.line(empty);
+            return;
+        }
+        let rows: Vec<Vec<Cell>> = messages
+            .iter()
+            .map(|view| {
+                let states = view
+                    .deliveries
+                    .iter()
+                    .map(|delivery| format!("{} {}", delivery.to, delivery.state.as_str()));
+                vec![
+                    short.id(view.message.id).into(),
+                    Cell::new(page.time(view.message.sent_at)),
+                    Cell::new(&view.message.from),
+                    Cell::new(&view.message.subject),
+                    Cell::dim(states.collect::<Vec<_>>().join(", ")),
+                ]
+            })
+            .collect();
+        page.table(&["ID", "SENT", "FROM", "SUBJECT", "STATE"], &rows);
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show<T: serde::Serialize>(app: &mut App, messages: &[MessageView], outcome: &T) -> Done {
+    let (short, now) = (app.short(&[Kind::Message])?, app.now()?);
+    app.ui.answer(outcome, |page| {
+        page.at(now);
+        for (at, view) in messages.iter().enumerate() {
+            if at > 0 {
+                page.line("");
+            }
+            whole(page, view, &short);
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn whole(page: &mut Page, view: &MessageView, short: &Short) {
+    let message = &view.message;
+    page.line(format_args!(
+        "{}   {}",
+        Cell::styled(&message.subject, BOLD),
+        short.id(message.id)
+    ));
+    let to: Vec<String> = view
+        .deliveries
+        .iter()
+        .map(|delivery| format!("{} ({})", delivery.to, delivery.state.as_str()))
+        .collect();
+    page.line(format_args!(
+        "From {} to {}, {}",
+        message.from,
+        to.join(", "),
+        page.time(message.sent_at)
+    ));
+    if let Some(body) = &message.body {
+        page.line("");
+        for line in body.lines() {
+            page.line(format_args!("  {line}"));
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! `fleet completions`, `man`, `schema` and `help`
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, CommandFactory, ValueEnum};
+use clap_complete::env::Shells;
+use flightline::core::{Code, Refusal};
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Value, json};
+
+use super::Done;
+use crate::app::App;
+use crate::cli::Cli;
+
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell
+    shell: Shell,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+    Elvish,
+    Powershell,
+}
+
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// Write one page per command to this folder
+    #[arg(long = "to", value_name = "FOLDER")]
+    folder: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct SchemaArgs {
+    /// Of what; none lists the names
+    name: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct HelpArgs {
+    /// A topic or a command; none lists the topics
+    topic: Vec<String>,
+}
+
+pub fn completions(args: &CompletionsArgs, app: &mut App) -> Done {
+    let name = match args.shell {
+        Shell::Bash => "bash",
+        Shell::Zsh => "zsh",
+        Shell::Fish => "fish",
+        Shell::Elvish => "elvish",
+        Shell::Powershell => "powershell",
+    };
+    let shells = Shells::builtins();
+    let shell = shells
+        .completer(name)
+        .ok_or_else(|| Refusal::invalid(format!("`{name}` is not a shell we know")))?;
+    let mut script = Vec::new();
+    shell
+        .write_registration("COMPLETE", "fleet", "fleet", "fleet", &mut script)
+        .map_err(|error| Refusal::new(Code::Failed, format!("cannot write the script: {error}")))?;
+    let script = String::from_utf8_lossy(&script).into_owned();
+    app.ui
+        .answer(&json!({ "shell": name, "script": script }), |page| {
+            page.line(script.trim_end())
+        })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub fn man(args: &ManArgs, app: &mut App) -> Done {
+    let failed = |error: std::io::Error| {
+        Refusal::new(Code::Failed, format!("cannot write the manual: {error}"))
+    };
+    if let Some(folder) = &args.folder {
+        let folder = app.here.join(folder);
+        std::fs::create_dir_all(&folder).map_err(failed)?;
+        clap_mangen::generate_to(Cli::command(), &folder).map_err(failed)?;
+        let pages = std::fs::read_dir(&folder).map_err(failed)?.count();
+        app.ui
+            .answer(&json!({ "folder": folder, "pages": pages }), |page| {
+                page.line(format_args!("Wrote {pages} pages to {}", folder.display()));
+            })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut text = Vec::new();
+    clap_mangen::Man::new(Cli::command())
+        .render(&mut text)
+        .map_err(failed)?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    app.ui
+        .answer(&json!({ "page": text }), |page| page.line(text.trim_end()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What has a published schema: its name, and the schema.
+const SCHEMAS: [(&str, fn() -> Value); 15] = [
+    ("mission", schema_of::<flightline::core::mission::Mission>),
+    ("sortie", schema_of::<flightline::core::sortie::Sortie>),
+    ("agent", schema_of::<flightline::core::agent::Agent>),
+    ("lock", schema_of::<flightline::core::lock::Lock>),
+    ("message", schema_of::<flightline::core::message::Message>),
+    ("note", schema_of::<flightline::core::note::Note>),
+    ("effect", schema_of::<flightline::core::effect::Effect>),
+    ("event", schema_of::<flightline::core::event::Event>),
+    ("error", schema_of::<Refusal>),
+    ("status", schema_of::<flightline::status::Status>),
+    (
+        "mission-view",
+        schema_of::<flightline::mission::MissionView>,
+    ),
+    ("sortie-view", schema_of::<flightline::sortie::SortieView>),
+    ("agent-view", schema_of::<flightline::agent::AgentView>),
+    ("lock-view", schema_of::<flightline::lock::LockView>),
+    ("message-view", schema_of::<flightline::mail::MessageView>),
+];
+
+fn schema_of<T: JsonSchema>() -> Value {
+    SchemaGenerator::default()
+        .into_root_schema_for::<T>()
+        .to_value()
+}
+
+pub fn schema(args: &SchemaArgs, app: &mut App) -> Done {
+    let names: Vec<&str> = SCHEMAS.iter().map(|(name, _)| *name).collect();
+    let Some(wanted) = &args.name else {
+        app.ui.answer(&names, |page| {
+            for name in &names {
+                page.line(name);
+            }
+        })?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let Some((_, make)) = SCHEMAS.iter().find(|(name, _)| name == wanted) else {
+        return Err(
+            Refusal::new(Code::NotFound, format!("there is no schema `{wanted}`"))
+                .hint(format!("schemas: {}", names.join(", "))),
+        );
+    };
+    let schema = make();
+    app.ui
+        .answer(&schema, |page| page.line(format_args!("{schema:#}")))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Topics that belong to no single command.
+const TOPICS: [(&str, &str); 7] = [
+    ("ids", include_str!("../../help/ids.txt")),
+    ("agents", include_str!("../../help/agents.txt")),
+    ("locks", include_str!("../../help/locks.txt")),
+    ("json", include_str!("../../help/json.txt")),
+    ("exit-codes", include_str!("../../help/exit-codes.txt")),
+    ("environment", include_str!("../../help/environment.txt")),
+    ("secrets", include_str!("../../help/secrets.txt")),
+];
+
+pub fn help(args: &HelpArgs, app: &mut App) -> Done {
+    let topics: Vec<&str> = TOPICS.iter().map(|(name, _)| *name).collect();
+    let text = match args.topic.as_slice() {
+        [] => format!(
+            "{}\n\nTopics: {}",
+            Cli::command().render_help(),
+            topics.join(", ")
+        ),
+        [topic] if topics.contains(&topic.as_str()) => TOPICS
+            .iter()
+            .find(|(name, _)| name == topic)
+            .map_or_else(String::new, |(_, text)| (*text).to_owned()),
+        path => command_help(path, &topics)?,
+    };
+    app.ui
+        .answer(&json!({ "text": text }), |page| page.line(text.trim_end()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn command_help(path: &[String], topics: &[&str]) -> Result<String, Refusal> {
+    let mut root = Cli::command();
+    root.build();
+    let mut command = &mut root;
+    for name in path {
+        command = command.find_subcommand_mut(name).ok_or_else(|| {
+            Refusal::new(
+                Code::NotFound,
+                format!("there is no topic or command `{}`", path.join(" ")),
+            )
+            .hint(format!(
+                "topics: {}; commands: `fleet --help`",
+                topics.join(", ")
+            ))
+        })?;
+    }
+    Ok(command.render_help().to_string())
+}

@@ -1,0 +1,444 @@
+//! `fleet sorties`
+
+mod arguments;
+
+use std::process::ExitCode;
+
+use flightline::core::sortie::{SortieStatus, SubtaskStatus};
+use flightline::core::time::human_span;
+use flightline::core::{Data, Kind, Refusal};
+use flightline::sortie::add::{AddSorties, NewSortie};
+use flightline::sortie::change::{ChangeSortie, SortieAction};
+use flightline::sortie::claim::{ClaimNext, ClaimSortie};
+use flightline::sortie::report::{AddReview, ClearErrors, ReportError};
+use flightline::sortie::{ListSorties, ShowSortie, SortieSummary, SortieView};
+
+pub use self::arguments::SortieCommand;
+use self::arguments::{AddArgs, ErrorArgs, ListArgs};
+use super::{Done, typed};
+use crate::app::{App, Short};
+use crate::ui::{BOLD, Cell, GREEN, Page, RED, state};
+
+pub fn run(command: SortieCommand, app: &mut App) -> Done {
+    match command {
+        SortieCommand::Add(args) => add(&args, app),
+        SortieCommand::List(args) => list(&args, app),
+        SortieCommand::Show { id } => {
+            let view = app.run(&ShowSortie { sortie: id })?;
+            show(&view, app)
+        }
+        SortieCommand::Claim { id, next: _, lock } => {
+            let view = match id {
+                Some(sortie) => app.run(&ClaimSortie { sortie, lock })?,
+                None => app.run(&ClaimNext {
+                    mission: None,
+                    lock,
+                })?,
+            };
+            say(app, &view, |page, id, view| {
+                let owner = view.owner.as_deref().unwrap_or("nobody");
+                page.line(format_args!(
+                    "{id}  {}   now yours ({owner})",
+                    view.sortie.title
+                ));
+                if let Some(instructions) = &view.sortie.resume_instructions {
+                    page.line(format_args!("  {instructions}"));
+                }
+            })
+        }
+        SortieCommand::Assign { id, to } => change(id, SortieAction::Assign { to }, app),
+        SortieCommand::Reassign { id, to, reason } => {
+            let reason = typed::maybe(reason.as_ref(), |text| typed::note("reason", text))?;
+            change(id, SortieAction::Reassign { to, reason }, app)
+        }
+        SortieCommand::Start { id } => change(id, SortieAction::Start, app),
+        SortieCommand::Update(args) => {
+            let request = args.request(app)?;
+            let view = app.run(&request)?;
+            said(app, &view)
+        }
+        SortieCommand::Error(args) => error(args, app),
+        SortieCommand::Block { id, reason } => change(
+            id,
+            SortieAction::Block {
+                reason: typed::note("reason", &reason)?,
+            },
+            app,
+        ),
+        SortieCommand::Unblock { id } => change(id, SortieAction::Unblock, app),
+        SortieCommand::Resume { id, subtasks } => resume(id, subtasks, app),
+        SortieCommand::Complete { id, output } => {
+            let output = typed::maybe(output.as_ref(), |text| Data::parse("output", text))?;
+            change(id, SortieAction::Complete { output }, app)
+        }
+        SortieCommand::Fail { id, reason } => change(
+            id,
+            SortieAction::Fail {
+                reason: typed::note("reason", &reason)?,
+            },
+            app,
+        ),
+        SortieCommand::Release { id, reason } => {
+            let reason = typed::maybe(reason.as_ref(), |text| typed::note("reason", text))?;
+            change(id, SortieAction::Release { reason }, app)
+        }
+        SortieCommand::Review {
+            id,
+            reviewer,
+            score,
+            note,
+        } => {
+            let request = AddReview {
+                sortie: id,
+                reviewer: typed::maybe(reviewer.as_ref(), |text| typed::name("reviewer", text))?,
+                score,
+                note: typed::maybe(note.as_ref(), |text| typed::note("note", text))?,
+            };
+            let view = app.run(&request)?;
+            say(app, &view, |page, id, view| {
+                let scores = view.reviews.iter().map(|review| match review.score {
+                    Some(score) => format!("{} {score}", review.reviewer),
+                    None => format!("{} asked", review.reviewer),
+                });
+                page.line(format_args!(
+                    "{id}  {}   reviews: {}",
+                    view.sortie.title,
+                    scores.collect::<Vec<_>>().join(", ")
+                ));
+            })
+        }
+        SortieCommand::Approve { id, reason } => {
+            let reason = typed::maybe(reason.as_ref(), |text| typed::note("reason", text))?;
+            change(id, SortieAction::Approve { reason }, app)
+        }
+        SortieCommand::Reject { id, reason } => change(
+            id,
+            SortieAction::Reject {
+                reason: typed::note("reason", &reason)?,
+            },
+            app,
+        ),
+    }
+}
+
+fn add(args: &AddArgs, app: &mut App) -> Done {
+    let new = NewSortie {
+        title: typed::title("title", &args.title)?,
+        description: typed::maybe(args.description.as_ref(), |text| {
+            typed::note("description", text)
+        })?,
+        task_id: typed::maybe(args.task_id.as_ref(), |text| typed::name("task id", text))?,
+        depends_on: args.after.clone(),
+        files: app.paths(&args.files)?,
+        criteria: args
+            .criteria
+            .iter()
+            .map(|name| typed::name("criterion", name))
+            .collect::<Result<_, _>>()?,
+        priority: args.priority,
+        estimate_ms: args.estimate,
+        resume_instructions: typed::maybe(args.resume_instructions.as_ref(), |text| {
+            typed::note("resume instructions", text)
+        })?,
+        input: typed::maybe(args.input.as_ref(), |text| Data::parse("input", text))?,
+    };
+    let added = app.run(&AddSorties {
+        mission: None,
+        sorties: vec![new],
+    })?;
+    let short = app.short(&[Kind::Sortie])?;
+    app.ui.answer(&added, |page| {
+        for sortie in &added {
+            page.line(format_args!("{}  {}", short.id(sortie.id), sortie.title));
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(args: &ListArgs, app: &mut App) -> Done {
+    let status = args.status.as_deref().map(read_status).transpose()?;
+    let request = ListSorties {
+        mission: None,
+        status,
+        agent: args.owner.clone(),
+        limit: args.limit,
+    };
+    let sorties = app.run(&request)?;
+    let (short, now) = (app.short(&[Kind::Sortie])?, app.now()?);
+    app.ui.answer(&sorties, |page| {
+        page.at(now);
+        if sorties.is_empty() {
+            page.line("No sortie fits.");
+        } else {
+            table(page, &sorties, &short);
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read_status(word: &str) -> Result<SortieStatus, Refusal> {
+    SortieStatus::from_word(&word.replace('-', "_")).ok_or_else(|| {
+        let known: Vec<&str> = SortieStatus::ALL
+            .iter()
+            .map(|status| status.as_str())
+            .collect();
+        Refusal::invalid(format!("`{word}` is not a status"))
+            .hint(format!("statuses: {}", known.join(", ")))
+    })
+}
+
+/// Sorties as a table.
+pub fn table(page: &mut Page, sorties: &[SortieSummary], short: &Short) {
+    let rows: Vec<Vec<Cell>> = sorties
+        .iter()
+        .map(|sortie| {
+            vec![
+                short.id(sortie.id).into(),
+                state(sortie.status.as_str()),
+                Cell::new(sortie.assigned_to.as_deref().unwrap_or("-")),
+                Cell::new(page.time(sortie.updated_at)),
+                Cell::new(&sortie.title),
+            ]
+        })
+        .collect();
+    page.table(&["ID", "STATUS", "OWNER", "CHANGED", "TITLE"], &rows);
+}
+
+fn error(args: ErrorArgs, app: &mut App) -> Done {
+    let view = if args.clear {
+        app.run(&ClearErrors { sortie: args.id })?
+    } else {
+        let message = args.message.ok_or_else(|| {
+            Refusal::invalid("an error needs a message")
+                .hint("give `--message \"…\"`, or clear errors with `--clear`")
+        })?;
+        app.run(&ReportError {
+            sortie: args.id,
+            kind: typed::name("type", &args.kind)?,
+            status: args.status,
+            message: typed::note("message", &message)?,
+            blocking: args.blocking,
+        })?
+    };
+    say(app, &view, |page, id, view| {
+        let open = view
+            .errors
+            .iter()
+            .filter(|error| error.cleared_at.is_none())
+            .count();
+        let noun = if open == 1 { "error" } else { "errors" };
+        page.line(format_args!(
+            "{}  {id}  {}   {open} open {noun}",
+            state(view.sortie.status.as_str()),
+            view.sortie.title
+        ));
+    })
+}
+
+fn resume(id: String, subtasks: bool, app: &mut App) -> Done {
+    let view = app.run(&ChangeSortie {
+        sortie: id,
+        action: SortieAction::Resume,
+    })?;
+    say(app, &view, |page, id, view| {
+        let sortie = &view.sortie;
+        page.line(format_args!(
+            "{id}  {}   {} %",
+            sortie.title, view.progress.percent
+        ));
+        let cursor = &sortie.cursor;
+        for (name, value) in [
+            ("Last", &cursor.last_processed),
+            ("Next", &cursor.next_to_process),
+        ] {
+            if let Some(value) = value {
+                page.line(format_args!("{name}: {value}"));
+            }
+        }
+        if let Some(instructions) = &sortie.resume_instructions {
+            page.line(format_args!("Resume: {instructions}"));
+        }
+        let open = view
+            .subtasks
+            .iter()
+            .filter(|subtask| subtask.status != SubtaskStatus::Complete);
+        let open: Vec<&str> = open.map(|subtask| subtask.name.as_str()).collect();
+        let skipped = view.subtasks.len() - open.len();
+        if subtasks || !open.is_empty() {
+            page.line(format_args!(
+                "Subtasks left: {} ({skipped} done, skip them)",
+                if open.is_empty() {
+                    "none".to_owned()
+                } else {
+                    open.join(", ")
+                }
+            ));
+        }
+    })
+}
+
+fn change(id: String, action: SortieAction, app: &mut App) -> Done {
+    let view = app.run(&ChangeSortie { sortie: id, action })?;
+    said(app, &view)
+}
+
+fn said(app: &mut App, view: &SortieView) -> Done {
+    say(app, view, |page, id, view| {
+        let owner = view
+            .owner
+            .as_ref()
+            .map_or_else(String::new, |owner| format!("   {owner}"));
+        page.line(format_args!(
+            "{}  {id}  {}{owner}   {} %   (mission {} %)",
+            state(view.sortie.status.as_str()),
+            view.sortie.title,
+            view.progress.percent,
+            view.mission_percent
+        ));
+        if view.sortie.status == SortieStatus::Completed {
+            for (name, met) in &view.sortie.acceptance_criteria {
+                if !met {
+                    page.line(format_args!("  completed without its criterion `{name}`"));
+                }
+            }
+        }
+    })
+}
+
+fn say(app: &mut App, view: &SortieView, say: impl FnOnce(&mut Page, String, &SortieView)) -> Done {
+    let short = app.short(&[Kind::Sortie])?;
+    app.ui
+        .answer(view, |page| say(page, short.id(view.sortie.id), view))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(view: &SortieView, app: &mut App) -> Done {
+    let (short, now) = (app.short(&[Kind::Sortie, Kind::Mission])?, app.now()?);
+    app.ui.answer(view, |page| {
+        page.at(now);
+        details(page, view, &short);
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn details(page: &mut Page, view: &SortieView, short: &Short) {
+    let sortie = &view.sortie;
+    page.line(format_args!(
+        "{}   {}   {}   {} %",
+        Cell::styled(&sortie.title, BOLD),
+        short.id(sortie.id),
+        state(sortie.status.as_str()),
+        view.progress.percent
+    ));
+    let mut rows: Vec<Vec<Cell>> = Vec::new();
+    let mut fact = |name: &str, value: Option<String>| {
+        rows.extend(value.map(|value| vec![Cell::dim(name), Cell::new(value)]))
+    };
+    fact("Mission", Some(short.id(sortie.mission_id)));
+    fact("Task", sortie.task_id.as_ref().map(ToString::to_string));
+    fact("Owner", view.owner.clone());
+    fact("What", sortie.description.as_ref().map(ToString::to_string));
+    fact(
+        "Note",
+        sortie.progress_notes.as_ref().map(ToString::to_string),
+    );
+    fact(
+        "Blocked",
+        sortie.blocked_reason.as_ref().map(ToString::to_string),
+    );
+    fact("Failed", sortie.failure.as_ref().map(ToString::to_string));
+    fact(
+        "Last",
+        sortie
+            .cursor
+            .last_processed
+            .as_ref()
+            .map(ToString::to_string),
+    );
+    fact(
+        "Next",
+        sortie
+            .cursor
+            .next_to_process
+            .as_ref()
+            .map(ToString::to_string),
+    );
+    fact(
+        "Cursor",
+        sortie.cursor.notes.as_ref().map(ToString::to_string),
+    );
+    fact(
+        "Resume",
+        sortie.resume_instructions.as_ref().map(ToString::to_string),
+    );
+    let after: Vec<String> = sortie.depends_on.iter().map(|id| short.id(id)).collect();
+    fact("After", (!after.is_empty()).then(|| after.join(", ")));
+    let files: Vec<String> = sortie.files.iter().map(ToString::to_string).collect();
+    fact(
+        "Plans to touch",
+        (!files.is_empty()).then(|| files.join(", ")),
+    );
+    fact(
+        "Attempts",
+        (sortie.attempts > 0).then(|| sortie.attempts.to_string()),
+    );
+    fact("Estimate", sortie.estimate_ms.map(human_span));
+    fact("Took", view.actual_ms.map(human_span));
+    let tokens = sortie.token_usage;
+    fact(
+        "Tokens",
+        (tokens.input + tokens.output > 0)
+            .then(|| format!("{} in, {} out", tokens.input, tokens.output)),
+    );
+    fact("Started", sortie.started_at.map(|at| page.time(at)));
+    fact("Completed", sortie.completed_at.map(|at| page.time(at)));
+    fact(
+        "Verdict",
+        sortie
+            .approval
+            .as_ref()
+            .map(|approval| format!("{:?} by {}", approval.verdict, approval.by).to_lowercase()),
+    );
+    page.table(&[], &rows);
+    for (name, met) in &sortie.acceptance_criteria {
+        let mark = if *met {
+            Cell::styled("✓ met", GREEN)
+        } else {
+            Cell::styled("○ open", RED)
+        };
+        page.line(format_args!("  {mark}  {name}"));
+    }
+    for subtask in &view.subtasks {
+        let output = subtask
+            .output
+            .as_ref()
+            .map_or_else(String::new, |output| format!("  → {output}"));
+        page.line(format_args!(
+            "  {}  {}{output}",
+            state(subtask.status.as_str()),
+            subtask.name
+        ));
+    }
+    for file in &view.files {
+        page.line(format_args!("  {}  {}", file.change.as_str(), file.path));
+    }
+    for error in &view.errors {
+        let cleared = if error.cleared_at.is_some() {
+            " (cleared)"
+        } else {
+            ""
+        };
+        page.line(format_args!(
+            "  {}  {}: {}{cleared}",
+            Cell::styled("✗ error", RED),
+            error.kind,
+            error.message
+        ));
+    }
+    for review in &view.reviews {
+        let score = review
+            .score
+            .map_or_else(|| "asked".to_owned(), |score| score.to_string());
+        page.line(format_args!("  review by {}: {score}", review.reviewer));
+    }
+}

@@ -1,0 +1,162 @@
+//! `fleet status`
+
+use std::process::ExitCode;
+
+use flightline::agent::AgentView;
+use flightline::core::Kind;
+use flightline::core::time::human_span;
+use flightline::status::{MissionStatusView, ShowStatus, Status};
+
+use super::Done;
+use crate::app::{App, Short};
+use crate::ui::{BOLD, Cell, Page, bar, state};
+
+pub fn run(app: &mut App) -> Done {
+    let sightings = app.sightings()?;
+    let status = app.run(&ShowStatus {
+        mission: None,
+        sightings,
+    })?;
+    let short = app.short(&[Kind::Mission, Kind::Sortie])?;
+    app.ui.answer(&status, |page| {
+        page.at(status.now);
+        match &status.mission {
+            Some(mission) => show_mission(page, mission, &status, &short),
+            None => {
+                page.line("No mission yet.");
+                page.line("Next: fleet mission create \"…\" --sortie \"…\"");
+            }
+        }
+        show_rest(page, &status);
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show_mission(page: &mut Page, view: &MissionStatusView, status: &Status, short: &Short) {
+    let (mission, progress, percent) = (&view.mission, view.progress, view.progress_percent);
+    let title = Cell::styled(&mission.title, BOLD);
+    page.line(format_args!(
+        "{title}   {}   {}   {percent} %   {}  {} of {}",
+        short.id(mission.id),
+        state(mission.status.as_str()),
+        bar(percent),
+        progress.completed,
+        progress.total
+    ));
+    let rows: Vec<Vec<Cell>> = view
+        .sorties
+        .iter()
+        .map(|sortie| {
+            let id = sortie.id.to_string();
+            let owner = sortie.assigned_to.clone().unwrap_or_default();
+            let active = view.active.iter().find(|active| active.id == id);
+            let doing = match active {
+                Some(active) => doing(active, agent_named(status, &owner), page),
+                None if sortie.assigned_to.is_some() => page.time(sortie.updated_at),
+                None => String::new(),
+            };
+            vec![
+                state(sortie.status.as_str()).indent(2),
+                short.id(&id).into(),
+                Cell::new(&sortie.title),
+                owner.into(),
+                Cell::dim(doing),
+            ]
+        })
+        .collect();
+    page.table(&[], &rows);
+}
+
+fn doing(
+    active: &flightline::status::ActiveSortie,
+    owner: Option<&AgentView>,
+    page: &Page,
+) -> String {
+    let mut parts = Vec::new();
+    if let Some(reason) = &active.blocked_reason {
+        parts.push(reason.clone());
+    }
+    if active.progress.total > 0 {
+        let at = active
+            .subtask
+            .as_ref()
+            .map_or_else(String::new, |subtask| format!(": \"{subtask}\""));
+        let now_at = (active.progress.completed + 1).min(active.progress.total);
+        parts.push(format!("subtask {now_at} of {}{at}", active.progress.total));
+    } else if let Some(note) = &active.note {
+        parts.push(format!("\"{}\"", note.chars().take(60).collect::<String>()));
+    }
+    if let Some(sign) = owner.and_then(|owner| owner.last_sign) {
+        parts.push(format!("last sign {}", page.time(sign)));
+    }
+    parts.join("   ")
+}
+
+fn agent_named<'a>(status: &'a Status, name: &str) -> Option<&'a AgentView> {
+    status
+        .agents
+        .iter()
+        .find(|view| view.agent.name.as_str() == name)
+}
+
+fn show_rest(page: &mut Page, status: &Status) {
+    let mut rows = Vec::new();
+    let agents: Vec<String> = status
+        .agents
+        .iter()
+        .filter(|view| view.last_sign.is_some())
+        .map(|view| {
+            let since = view.last_sign.map_or_else(String::new, |sign| {
+                format!(" ({})", human_span(status.now.since(sign)))
+            });
+            format!("{} {}{since}", view.agent.name, view.liveness.life.as_str())
+        })
+        .collect();
+    let none = || "none".to_owned();
+    rows.push(vec![
+        Cell::dim("Agents"),
+        Cell::new(if agents.is_empty() {
+            none()
+        } else {
+            agents.join("   ")
+        }),
+    ]);
+    let locks: Vec<String> = status
+        .locks
+        .iter()
+        .map(|view| format!("{} ({})", view.lock.file, view.holder))
+        .collect();
+    rows.push(vec![
+        Cell::dim("Locks"),
+        Cell::new(if locks.is_empty() {
+            none()
+        } else {
+            locks.join("   ")
+        }),
+    ]);
+    let mail: Vec<String> = status
+        .agents
+        .iter()
+        .filter(|view| view.unread > 0)
+        .map(|view| format!("{} for {}", view.unread, view.agent.name))
+        .collect();
+    rows.push(vec![
+        Cell::dim("Mail"),
+        Cell::new(if mail.is_empty() {
+            none()
+        } else {
+            mail.join("   ")
+        }),
+    ]);
+    if status.attention.is_empty() {
+        rows.push(vec![Cell::dim("Needs you"), Cell::new("nothing")]);
+    }
+    for (at, attention) in status.attention.iter().enumerate() {
+        let label = if at == 0 { "Needs you" } else { "" };
+        rows.push(vec![
+            Cell::dim(label),
+            Cell::new(format_args!("{}   → {}", attention.what, attention.command)),
+        ]);
+    }
+    page.table(&[], &rows);
+}

@@ -1,0 +1,81 @@
+//! What people type, as requests want it.
+
+use std::io::Read;
+
+use flightline::core::text::{Note, Text};
+use flightline::core::time::{Millis, parse_span};
+use flightline::core::{Body, Code, Name, Refusal, Title};
+
+/// A text of at most `MAX` bytes; `-` reads it from stdin.
+pub fn text<const MAX: usize>(what: &str, typed: &str) -> Result<Text<MAX>, Refusal> {
+    if typed == "-" {
+        Text::parse(what, &stdin(what, MAX)?)
+    } else {
+        Text::parse(what, typed)
+    }
+}
+
+/// A title.
+pub fn title(what: &str, typed: &str) -> Result<Title, Refusal> {
+    text(what, typed)
+}
+
+/// Several titles.
+pub fn titles(what: &str, typed: &[String]) -> Result<Vec<Title>, Refusal> {
+    typed.iter().map(|one| title(what, one)).collect()
+}
+
+/// A note; `-` reads it from stdin.
+pub fn note(what: &str, typed: &str) -> Result<Note, Refusal> {
+    text(what, typed)
+}
+
+/// The body of a message; `-` reads it from stdin.
+pub fn body(typed: &str) -> Result<Body, Refusal> {
+    text("body", typed)
+}
+
+/// A name.
+pub fn name(what: &str, typed: &str) -> Result<Name, Refusal> {
+    Name::parse(what, typed)
+}
+
+/// Something that may be left out.
+pub fn maybe<T>(
+    typed: Option<&String>,
+    read: impl FnOnce(&str) -> Result<T, Refusal>,
+) -> Result<Option<T>, Refusal> {
+    typed.map(|typed| read(typed)).transpose()
+}
+
+/// A duration such as `15m`.
+pub fn span(typed: &str) -> Result<Millis, String> {
+    parse_span(typed, "s")
+}
+
+/// All of stdin, as UTF-8, and not more than a field can hold.
+pub fn stdin(what: &str, max: usize) -> Result<String, Refusal> {
+    let mut bytes = Vec::new();
+    let limit = (max as u64).saturating_mul(2) + 1;
+    std::io::stdin()
+        .lock()
+        .take(limit)
+        .read_to_end(&mut bytes)
+        .map_err(|error| {
+            Refusal::new(
+                Code::Failed,
+                format!("cannot read the {what} from stdin: {error}"),
+            )
+        })?;
+    if bytes.len() as u64 >= limit {
+        return Err(Refusal::new(
+            Code::TooLong,
+            format!("the {what} on stdin is longer than {max} bytes"),
+        )
+        .hint("put the long version into a file and name the file"));
+    }
+    String::from_utf8(bytes).map_err(|_| {
+        Refusal::invalid(format!("the {what} on stdin is not UTF-8"))
+            .hint("convert it first, with `iconv` for example")
+    })
+}

@@ -1,0 +1,83 @@
+//! Completion with live ids: what the shell offers comes from the store of the folder it is in.
+
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use flightline::core::Kind;
+use flightline::store::{Find, Store};
+
+use crate::app::App;
+use crate::cli::{ColorWhen, Globals};
+use crate::config::Environment;
+use crate::ui::Ui;
+
+/// Offers missions.
+pub fn missions() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| candidates(Kind::Mission))
+}
+
+/// Offers sorties.
+pub fn sorties() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| candidates(Kind::Sortie))
+}
+
+/// Offers agents, by name.
+pub fn agents() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| candidates(Kind::Agent))
+}
+
+/// Offers messages.
+pub fn messages() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| candidates(Kind::Message))
+}
+
+/// Offers locked paths.
+pub fn locks() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| candidates(Kind::Lock))
+}
+
+/// Nothing is offered where there is no store: a shell that waits for Tab gets no error.
+fn candidates(kind: Kind) -> Vec<CompletionCandidate> {
+    let globals = Globals {
+        dir: None,
+        location: None,
+        mission: None,
+        agent: None,
+        json: false,
+        fields: Vec::new(),
+        quiet: true,
+        verbose: false,
+        color: ColorWhen::Never,
+        no_input: true,
+        idempotency_key: None,
+    };
+    let ui = Ui {
+        json: false,
+        fields: Vec::new(),
+        quiet: true,
+        terminal: false,
+    };
+    let Ok(mut app) = App::new(globals, ui, Environment::read()) else {
+        return Vec::new();
+    };
+    let Ok(fleet) = app.fleet() else {
+        return Vec::new();
+    };
+    rows(fleet.store(), kind)
+        .into_iter()
+        .take(200)
+        .map(|(id, name)| match kind {
+            Kind::Agent | Kind::Lock => CompletionCandidate::new(name),
+            _ => CompletionCandidate::new(id.chars().take(12).collect::<String>())
+                .help(Some(name.into())),
+        })
+        .collect()
+}
+
+fn rows(store: &mut Store, kind: Kind) -> Vec<(String, String)> {
+    let rows = store
+        .read(|tx| tx.rows(kind, Find::All))
+        .unwrap_or_default();
+    rows.into_iter()
+        .rev()
+        .map(|row| (row.id, row.name.unwrap_or_default()))
+        .collect()
+}

@@ -1,0 +1,401 @@
+//! A story: one connection to a world, short words for what happens in it, and the fleet as text, so
+//! that a test reads like an incident.
+
+use std::cell::RefCell;
+use std::fmt::Write;
+
+use flightline::agent::{AgentView, Heartbeat, RegisterAgent};
+use flightline::core::agent::{Agent, Process, Role};
+use flightline::core::event::Event;
+use flightline::core::lock::Lock;
+use flightline::core::message::{Delivery, Message};
+use flightline::core::mission::Mission;
+use flightline::core::sortie::Sortie;
+use flightline::core::text::Note;
+use flightline::core::{Kind, Name, Refusal, RepoPath, Subject, Title};
+use flightline::lock::{AcquireLocks, LockView};
+use flightline::mail::{MessageView, SendMail};
+use flightline::mission::{CreateMission, MissionView};
+use flightline::sortie::add::NewSortie;
+use flightline::sortie::change::{ChangeSortie, SortieAction};
+use flightline::sortie::claim::{ClaimNext, ClaimSortie};
+use flightline::sortie::{ShowSortie, SortieView};
+use flightline::store::{EventFilter, Find, Tx};
+use flightline::{Caller, Fleet, Operation};
+
+use crate::{World, caller};
+
+/// What happens in a world, told through one connection.
+pub struct Story<'w> {
+    /// The world it happens in.
+    pub world: &'w World,
+    fleet: RefCell<Fleet>,
+}
+
+impl<'w> Story<'w> {
+    /// A story in `world`.
+    #[must_use]
+    pub fn new(world: &'w World) -> Self {
+        Self {
+            world,
+            fleet: RefCell::new(world.fleet()),
+        }
+    }
+
+    /// Runs an operation as `agent`, or as a person when it is empty.
+    ///
+    /// # Errors
+    /// What the operation refuses with.
+    pub fn run<O: Operation>(&self, agent: &str, operation: &O) -> Result<O::Outcome, Refusal> {
+        self.run_as(&caller(agent), operation)
+    }
+
+    /// Runs an operation for a caller.
+    ///
+    /// # Errors
+    /// What the operation refuses with.
+    pub fn run_as<O: Operation>(
+        &self,
+        caller: &Caller,
+        operation: &O,
+    ) -> Result<O::Outcome, Refusal> {
+        self.fleet
+            .borrow_mut()
+            .run(operation, caller)
+            .map_err(flightline::Error::into_refusal)
+    }
+
+    /// Does something with the fleet as a whole.
+    pub fn with_fleet<T>(&self, act: impl FnOnce(&mut Fleet) -> T) -> T {
+        act(&mut self.fleet.borrow_mut())
+    }
+
+    /// Moves the clock forwards.
+    pub fn pass_minutes(&self, minutes: u64) {
+        self.world
+            .pass(std::time::Duration::from_secs(minutes * 60));
+    }
+
+    /// A person creates a mission with these sorties.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub fn mission(&self, name: &str, sorties: &[&str]) -> MissionView {
+        let sorties = sorties.iter().map(|name| sortie(name)).collect();
+        self.run("", &create_mission(name, sorties))
+            .expect("a mission is created")
+    }
+
+    /// The id of the newest sortie with this title.
+    ///
+    /// # Panics
+    /// When there is none.
+    #[must_use]
+    pub fn sortie_id(&self, named: &str) -> String {
+        let rows = self.look(|tx| tx.rows(Kind::Sortie, Find::All));
+        rows.into_iter()
+            .rev()
+            .find(|row| row.name.as_deref() == Some(named))
+            .unwrap_or_else(|| panic!("there is no sortie \"{named}\""))
+            .id
+    }
+
+    /// An agent claims the sortie with this title.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub fn claim(&self, agent: &str, named: &str) -> Result<SortieView, Refusal> {
+        let claim = ClaimSortie {
+            sortie: self.sortie_id(named),
+            lock: false,
+        };
+        self.run(agent, &claim)
+    }
+
+    /// An agent claims the next sortie of the current mission.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub fn claim_next(&self, agent: &str) -> Result<SortieView, Refusal> {
+        let next = ClaimNext {
+            mission: None,
+            lock: false,
+        };
+        self.run(agent, &next)
+    }
+
+    /// Somebody moves the sortie with this title.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub fn change(
+        &self,
+        agent: &str,
+        named: &str,
+        action: SortieAction,
+    ) -> Result<SortieView, Refusal> {
+        let change = ChangeSortie {
+            sortie: self.sortie_id(named),
+            action,
+        };
+        self.run(agent, &change)
+    }
+
+    /// The sortie with this title, and all its parts.
+    ///
+    /// # Panics
+    /// When it cannot be shown.
+    #[must_use]
+    pub fn sortie(&self, named: &str) -> SortieView {
+        let show = ShowSortie {
+            sortie: self.sortie_id(named),
+        };
+        self.run("", &show).expect("the sortie is shown")
+    }
+
+    /// An agent registers, in a new session.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub fn register(&self, agent: &str, role: Role) -> AgentView {
+        let register = RegisterAgent {
+            role: Some(role),
+            ..registration(agent)
+        };
+        self.run("", &register).expect("the agent is registered")
+    }
+
+    /// An agent gives a sign of life.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub fn beat(&self, agent: &str) -> Result<(), Refusal> {
+        self.run(agent, &Heartbeat::default()).map(drop)
+    }
+
+    /// An agent takes locks.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub fn lock(&self, agent: &str, paths: &[&str]) -> Result<Vec<LockView>, Refusal> {
+        self.run(agent, &locks_on(paths))
+    }
+
+    /// Somebody writes to agents.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub fn send(&self, from: &str, to: &[&str], about: &str) -> Result<MessageView, Refusal> {
+        let send = SendMail {
+            to: to.iter().map(ToString::to_string).collect(),
+            subject: title(about),
+            body: None,
+            mission: None,
+            acknowledge_within_ms: None,
+        };
+        self.run(from, &send)
+    }
+
+    /// The agent of this name, as it is stored.
+    ///
+    /// # Panics
+    /// When there is none.
+    #[must_use]
+    pub fn agent(&self, named: &str) -> Agent {
+        self.look(|tx| tx.find::<Agent>(Find::AgentName(named)))
+            .pop()
+            .unwrap_or_else(|| panic!("there is no agent {named}"))
+    }
+
+    /// Every event after `rev`, oldest first.
+    #[must_use]
+    pub fn events_after(&self, rev: u64) -> Vec<Event> {
+        let filter = EventFilter {
+            limit: 10_000,
+            ..EventFilter::default()
+        };
+        self.look(|tx| tx.events_after(rev, &filter))
+    }
+
+    /// The last revision.
+    #[must_use]
+    pub fn rev(&self) -> u64 {
+        self.look(|tx| Ok(tx.rev()))
+    }
+
+    /// What the doctor has to say; nothing when all is well.
+    ///
+    /// # Panics
+    /// When the store cannot be read.
+    #[must_use]
+    pub fn ailments(&self) -> Vec<String> {
+        let diagnosis = self
+            .with_fleet(flightline::doctor::examine)
+            .expect("the doctor can look");
+        let bad = diagnosis.checks.into_iter().filter(|check| !check.ok);
+        bad.flat_map(|check| check.findings).collect()
+    }
+
+    /// The fleet as text: missions with their sorties, locks, and mail, in the order they came to be.
+    /// Sorties go by their titles.
+    #[must_use]
+    pub fn as_text(&self) -> String {
+        self.look(|tx| {
+            let (missions, sorties) = (tx.find::<Mission>(Find::All)?, all::<Sortie>(tx)?);
+            let (agents, locks) = (all::<Agent>(tx)?, all::<Lock>(tx)?);
+            let (messages, deliveries) = (all::<Message>(tx)?, all::<Delivery>(tx)?);
+            let name = |id| {
+                agents
+                    .iter()
+                    .find(|agent| Some(agent.id) == id)
+                    .map_or_else(|| "-".to_owned(), |agent| agent.name.to_string())
+            };
+            let mut text = String::new();
+            let mut line = |said: std::fmt::Arguments<'_>| {
+                text.write_fmt(said).expect("a String takes everything");
+                text.push('\n');
+            };
+            for mission in missions {
+                line(format_args!(
+                    "mission \"{}\" {}",
+                    mission.title,
+                    mission.status.as_str()
+                ));
+                for sortie in sorties.iter().filter(|one| one.mission_id == mission.id) {
+                    line(format_args!(
+                        "  sortie \"{}\" {} {}",
+                        sortie.title,
+                        sortie.status.as_str(),
+                        name(sortie.assigned_to)
+                    ));
+                }
+            }
+            for lock in locks {
+                line(format_args!(
+                    "lock {} {}",
+                    lock.file,
+                    name(Some(lock.held_by))
+                ));
+            }
+            for message in messages {
+                line(format_args!(
+                    "mail {} \"{}\"",
+                    message.from, message.subject
+                ));
+                for way in deliveries.iter().filter(|one| one.message_id == message.id) {
+                    line(format_args!(
+                        "  to {} {}",
+                        name(Some(way.to)),
+                        way.state.as_str()
+                    ));
+                }
+            }
+            for sortie in sorties {
+                text = text.replace(&sortie.id.to_string(), &sortie.title);
+            }
+            Ok(text)
+        })
+    }
+
+    fn look<T>(&self, f: impl FnOnce(&mut Tx<'_>) -> Result<T, flightline::store::Error>) -> T {
+        self.with_fleet(|fleet| fleet.store().read(f))
+            .expect("the store can be read")
+    }
+}
+
+fn all<S: Subject>(tx: &mut Tx<'_>) -> Result<Vec<S>, flightline::store::Error> {
+    tx.find(Find::All)
+}
+
+/// A title.
+///
+/// # Panics
+/// When it cannot be one.
+#[must_use]
+pub fn title(text: &str) -> Title {
+    Title::parse("title", text).expect("a title")
+}
+
+/// A longer text.
+///
+/// # Panics
+/// When it cannot be one.
+#[must_use]
+pub fn note(text: &str) -> Note {
+    Note::parse("note", text).expect("a note")
+}
+
+/// A name.
+///
+/// # Panics
+/// When it cannot be one.
+#[must_use]
+pub fn name(text: &str) -> Name {
+    Name::parse("name", text).expect("a name")
+}
+
+/// A path in the repository.
+///
+/// # Panics
+/// When it cannot be one.
+#[must_use]
+pub fn path(text: &str) -> RepoPath {
+    RepoPath::parse(text).expect("a path")
+}
+
+/// A sortie with this title and nothing else.
+#[must_use]
+pub fn sortie(named: &str) -> NewSortie {
+    NewSortie::titled(title(named))
+}
+
+/// The request to create a mission.
+#[must_use]
+pub fn create_mission(named: &str, sorties: Vec<NewSortie>) -> CreateMission {
+    CreateMission {
+        title: title(named),
+        objective: None,
+        phase: None,
+        stack_id: None,
+        sprint: None,
+        dispatch: None,
+        states: [].into(),
+        sorties,
+    }
+}
+
+/// The request to register an agent that says nothing of itself but its name.
+#[must_use]
+pub fn registration(agent: &str) -> RegisterAgent {
+    RegisterAgent {
+        name: name(agent),
+        role: None,
+        kind: None,
+        session: None,
+        process: None,
+        feature: None,
+    }
+}
+
+/// The request for locks on these paths.
+#[must_use]
+pub fn locks_on(paths: &[&str]) -> AcquireLocks {
+    AcquireLocks {
+        paths: paths.iter().map(|text| path(text)).collect(),
+        ttl_ms: None,
+        purpose: None,
+        sortie: None,
+        sightings: Vec::new(),
+    }
+}
+
+/// A process on some machine.
+#[must_use]
+pub fn process(pid: u32) -> Process {
+    Process {
+        pid,
+        started: 4_711,
+        boot_id: "00000000-0000-4000-8000-00000000b007".to_owned(),
+        host: "hangar".to_owned(),
+    }
+}
