@@ -3,6 +3,7 @@
 
 pub mod story;
 
+mod schema;
 pub mod value;
 
 use std::time::Duration;
@@ -13,6 +14,8 @@ use flightline::store::clock::{Clock, Ids};
 use flightline::store::{Location, OpenOptions, Store, verify};
 use flightline::{Caller, Fleet, Operation};
 use tempfile::TempDir;
+
+pub use schema::{Schema, with_option};
 
 /// Which engine a world is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +28,7 @@ pub enum Engine {
 
 /// Runs each body as two tests, one on each engine.
 ///
-/// ```ignore
+/// ```text
 /// both_engines! {
 ///     fn a_claim_has_one_winner(world: &World) { … }
 /// }

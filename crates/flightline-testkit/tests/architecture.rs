@@ -1,0 +1,134 @@
+//! The house: what ARCHITECTURE.md promises and a machine can check.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn crates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
+}
+
+/// Every Rust file below a folder.
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}
+
+/// A file's text up to its unit tests.
+fn code(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap();
+    let end = text.find("#[cfg(test)]").unwrap_or(text.len());
+    text[..end].to_owned()
+}
+
+/// The dependencies a crate's manifest names under `[dependencies]`.
+fn dependencies(name: &str) -> Vec<String> {
+    let manifest = fs::read_to_string(crates().join(name).join("Cargo.toml")).unwrap();
+    let section = manifest.split("[dependencies]").nth(1).unwrap().split("\n[").next().unwrap();
+    let names = section.lines().filter_map(|line| line.split(['.', ' ', '=']).next());
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+fn ours(name: &str) -> Vec<String> {
+    let mut found = dependencies(name);
+    found.retain(|name| name.starts_with("flightline") || name == "fleet");
+    found.sort();
+    found
+}
+
+#[test]
+fn crates_depend_one_way() {
+    for (name, allowed) in [
+        ("flightline-core", vec![]),
+        ("flightline-store", vec!["flightline-core"]),
+        ("flightline-workspace", vec!["flightline-core"]),
+        ("flightline", vec!["flightline-core", "flightline-store", "flightline-workspace"]),
+        ("flightline-server", vec!["flightline"]),
+        ("fleet", vec!["flightline", "flightline-server"]),
+        ("flightline-testkit", vec!["flightline"]),
+    ] {
+        assert_eq!(ours(name), allowed, "{name}");
+    }
+    let rooms = fs::read_dir(crates()).unwrap().count();
+    assert_eq!(rooms, 7, "a new crate needs a place in ARCHITECTURE.md and here");
+}
+
+#[test]
+fn the_core_is_pure() {
+    let foreign = [
+        "std::fs", "std::env", "std::net", "std::process", "std::thread", "SystemTime", "Instant", "rusqlite",
+        "postgres::", "new_v4",
+    ];
+    for path in rust_files(&crates().join("flightline-core/src")) {
+        let code = code(&path);
+        for word in foreign {
+            assert!(!code.contains(word), "{} uses {word}", path.display());
+        }
+    }
+}
+
+#[test]
+fn only_the_server_may_be_async() {
+    for name in ["flightline-core", "flightline-store", "flightline-workspace", "flightline", "fleet"] {
+        assert!(!dependencies(name).contains(&"tokio".to_owned()), "{name} depends on tokio");
+        for path in rust_files(&crates().join(name).join("src")) {
+            assert!(!code(&path).contains("async fn"), "{} is async", path.display());
+        }
+    }
+}
+
+#[test]
+fn only_the_ui_prints_and_only_the_config_reads_the_environment() {
+    for path in rust_files(&crates()) {
+        let (text, shown) = (code(&path), path.display().to_string());
+        if !shown.contains("/src/") || shown.contains("testkit") {
+            continue;
+        }
+        if !shown.ends_with("fleet/src/ui.rs") {
+            for word in ["println!", "print!(", "io::stdout()", "anstream::stdout"] {
+                assert!(!text.contains(word), "{shown} prints with {word}");
+            }
+        }
+        if !shown.ends_with("fleet/src/config.rs") {
+            for word in ["env::var(", "env::var_os(", "env::vars"] {
+                assert!(!text.contains(word), "{shown} reads the environment");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_crate_keeps_the_lints() {
+    for entry in fs::read_dir(crates()).unwrap() {
+        let manifest = entry.unwrap().path().join("Cargo.toml");
+        let text = fs::read_to_string(&manifest).unwrap();
+        assert!(text.contains("[lints]\nworkspace = true"), "{}", manifest.display());
+    }
+    for path in rust_files(&crates()) {
+        let text = fs::read_to_string(&path).unwrap();
+        let silences = |line: &str| line.starts_with("#[allow(") || line.starts_with("#![allow(");
+        let silenced = text.lines().any(|line| silences(line.trim_start()));
+        assert!(!silenced, "{}: use #[expect(…, reason)]", path.display());
+    }
+}
+
+#[test]
+fn the_map_names_every_room() {
+    let map = fs::read_to_string(crates().parent().unwrap().join("ARCHITECTURE.md")).unwrap();
+    for entry in fs::read_dir(crates()).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(map.contains(&format!("`{name}`")), "ARCHITECTURE.md does not know {name}");
+    }
+    for path in rust_files(&crates().join("flightline-core/src")) {
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        assert!(name == "lib" || map.contains(&format!("`{name}`")), "ARCHITECTURE.md does not know core's {name}");
+    }
+}
