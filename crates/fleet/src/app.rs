@@ -4,15 +4,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use flightline::core::id::shortest_unique;
+use flightline::core::redact::contains_secret;
 use flightline::core::{Code, Kind, Refusal, RepoPath, Time};
 use flightline::ids::{Ids, ListIds};
 use flightline::store::clock::{Clock, Ids as IdSource};
-use flightline::store::{Location, OpenOptions, Store};
+use flightline::store::{Location, OpenOptions, Steps, Store};
 use flightline::workspace::{Home, discover, repo_path};
-use flightline::{Caller, Fleet, Operation};
+use flightline::{Access, Caller, Fleet, Operation};
 
 use crate::cli::Globals;
-use crate::config::{Config, Environment};
+use crate::config::{Config, Environment, parse_location};
 use crate::ui::Ui;
 
 /// What a command works with.
@@ -33,12 +34,17 @@ impl App {
     /// Finds out where it runs. Opens nothing yet.
     pub fn new(globals: Globals, ui: Ui, env: Environment) -> Result<Self, Refusal> {
         let start = globals.dir.clone().unwrap_or_else(|| PathBuf::from("."));
-        let here = start.canonicalize().map_err(|error| {
+        let cannot = |why: &dyn std::fmt::Display| {
             Refusal::new(
                 Code::NotFound,
-                format!("cannot enter {}: {error}", start.display()),
+                format!("cannot enter {}: {why}", start.display()),
             )
-        })?;
+            .hint("give a folder that is there to `-C`")
+        };
+        let here = start.canonicalize().map_err(|error| cannot(&error))?;
+        if !here.is_dir() {
+            return Err(cannot(&"it is not a folder"));
+        }
         let home = discover(&here);
         Ok(Self {
             globals,
@@ -75,16 +81,19 @@ impl App {
 
     /// Where the store is: what was typed, then the environment, then the user's file, then the state
     /// folder. Never the project's file.
-    pub fn location(&self, config: &Config, state: &Path) -> Location {
+    pub fn location(&self, config: &Config, state: &Path) -> Result<Location, Refusal> {
         let typed = self
             .globals
             .location
             .as_deref()
-            .or(self.env.location.as_deref())
-            .map(Location::parse);
-        typed
-            .or_else(|| config.location.clone())
-            .unwrap_or_else(|| Location::Folder(state.to_path_buf()))
+            .or(self.env.location.as_deref());
+        match typed {
+            Some(text) => parse_location(text, Some(&self.here)),
+            None => Ok(config
+                .location
+                .clone()
+                .unwrap_or_else(|| Location::Folder(state.to_path_buf()))),
+        }
     }
 
     /// How a store is opened by this command.
@@ -104,14 +113,17 @@ impl App {
             Some(text) => IdSource::counting(number(text)?),
             None => IdSource::Random,
         };
+        let crash_at = self.env.crash_at.as_deref().map(number).transpose()?;
+        let freeze_at = self.env.freeze_at.as_deref().map(number).transpose()?;
+        let patience = self.env.patience_ms.as_deref().map(number).transpose()?;
         Ok(OpenOptions {
             clock,
             ids,
-            patience: Duration::from_secs(10),
+            patience: patience.map_or(Duration::from_secs(10), Duration::from_millis),
             purpose: self.purpose.clone(),
             downtime_ms: config.policy.downtime_ms,
             rehearse: false,
-            crash_at: self.env.crash_at.as_deref().map(number).transpose()?,
+            steps: Steps::new(crash_at, freeze_at),
             ..OpenOptions::default()
         })
     }
@@ -128,7 +140,7 @@ impl App {
                 )
                 .hint("create it with `fleet init`")
             })?;
-            let (location, began) = (self.location(&config, &state), Instant::now());
+            let (location, began) = (self.location(&config, &state)?, Instant::now());
             let store = Store::open(&location, &project, self.open_options(&config)?)?;
             if self.globals.verbose {
                 let millis = began.elapsed().as_secs_f64() * 1000.0;
@@ -152,6 +164,7 @@ impl App {
         let epoch = match &self.env.epoch {
             Some(text) => Some(text.parse().map_err(|_| {
                 Refusal::invalid(format!("FLEET_EPOCH is `{text}`, which is not a number"))
+                    .hint("`fleet agents register NAME` says which to set")
             })?),
             None => None,
         };
@@ -176,10 +189,12 @@ impl App {
     /// Runs an operation.
     pub fn run<O: Operation>(&mut self, operation: &O) -> Result<O::Outcome, Refusal> {
         let caller = self.caller()?;
-        Ok(self
+        let outcome = self
             .fleet()?
             .run(operation, &caller)
-            .map_err(flightline::Error::into_refusal)?)
+            .map_err(flightline::Error::into_refusal)?;
+        self.ui.written |= O::ACCESS != Access::Read;
+        Ok(outcome)
     }
 
     /// What is known of agents' processes on this machine.
@@ -204,6 +219,10 @@ impl App {
 
     /// A typed path, as the repository knows it.
     pub fn path(&self, typed: &str) -> Result<RepoPath, Refusal> {
+        // As it was typed: put in order, the password of a URL would not be recognised any more.
+        if contains_secret(typed) {
+            return Err(Refusal::invalid("the path looks like it holds a secret"));
+        }
         repo_path(&self.home()?.root, &self.here, typed)
     }
 

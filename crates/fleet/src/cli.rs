@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::command;
+use crate::{command, complete};
 
 /// Keeps fleets of AI agents alive through context death
 #[derive(Debug, Parser)]
@@ -33,13 +33,13 @@ pub struct Globals {
     #[arg(long, global = true, value_name = "L")]
     pub location: Option<String>,
     /// The mission to work on (default: the current one) [env: FLEET_MISSION]
-    #[arg(long, global = true, value_name = "ID")]
+    #[arg(long, global = true, value_name = "ID", add = complete::missions())]
     pub mission: Option<String>,
     /// Act as this agent [env: FLEET_AGENT]
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME", add = complete::agents())]
     pub agent: Option<String>,
     /// Exactly one JSON document on stdout, errors too
-    #[arg(long, global = true)]
+    #[arg(long, global = true, overrides_with = "json")]
     pub json: bool,
     /// Keep only these fields of the JSON, such as `id,status`
     #[arg(
@@ -51,7 +51,7 @@ pub struct Globals {
     )]
     pub fields: Vec<String>,
     /// Nothing but errors
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, overrides_with = "quiet")]
     pub quiet: bool,
     /// Say on stderr which store is used, and how long it took
     #[arg(short, long, global = true, conflicts_with = "quiet")]
@@ -60,7 +60,7 @@ pub struct Globals {
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: ColorWhen,
     /// Never ask: fail with exit code 2 instead
-    #[arg(long, global = true)]
+    #[arg(long, global = true, overrides_with = "no_input")]
     pub no_input: bool,
     /// Make a write happen once, however often it is asked for
     #[arg(long, global = true, value_name = "K")]
@@ -110,7 +110,7 @@ pub enum Command {
     #[command(visible_alias = "event", subcommand)]
     Events(command::event::EventCommand),
     /// The journal as a readable story, newest first
-    Log(command::event::LogArgs),
+    Log(command::event::ListArgs),
     /// Check the store: files, journal, checksums, rules
     Doctor(command::doctor::DoctorArgs),
     /// Copy the whole store, as of one moment, to a new file

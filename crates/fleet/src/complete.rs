@@ -54,8 +54,9 @@ fn candidates(kind: Kind) -> Vec<CompletionCandidate> {
         fields: Vec::new(),
         quiet: true,
         terminal: false,
+        written: false,
     };
-    let Ok(mut app) = App::new(globals, ui, Environment::read()) else {
+    let Ok(mut app) = Environment::read().and_then(|env| App::new(globals, ui, env)) else {
         return Vec::new();
     };
     let Ok(fleet) = app.fleet() else {

@@ -3,6 +3,7 @@
 //! The project's file holds data only: who can commit to a repository must not be able to point
 //! `fleet` at a server or make it run something.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -14,7 +15,7 @@ use flightline::core::time::{human_span, parse_span};
 use flightline::core::{Code, Refusal};
 use flightline::store::Location;
 use serde::Serialize;
-use toml_edit::{DocumentMut, Item, value};
+use toml_edit::{DocumentMut, value};
 
 /// The name of the project's file, in the state folder.
 pub const FILE: &str = "config.toml";
@@ -29,42 +30,56 @@ pub struct Environment {
     pub location: Option<String>,
     pub user: String,
     pub user_config: Option<PathBuf>,
-    /// In test builds: the time, the first id, and where to crash.
+    /// In test builds: the time, the first id, where to end or to stop, and how long to wait for a turn.
     pub test_now: Option<String>,
     pub test_ids: Option<String>,
     pub crash_at: Option<String>,
+    pub freeze_at: Option<String>,
+    pub patience_ms: Option<String>,
 }
 
 impl Environment {
     /// Reads the environment.
+    ///
+    /// # Errors
+    /// When a variable of ours is not UTF-8: taken for absent, an agent would pass for a person.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is where the environment is read"
     )]
-    pub fn read() -> Self {
-        let get = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    pub fn read() -> Result<Self, Refusal> {
+        let get = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let text = |name: &str| match get(name).map(OsString::into_string) {
+            Some(Ok(value)) => Ok(Some(value)),
+            Some(Err(_)) => Err(Refusal::invalid(format!("{name} is not UTF-8"))
+                .hint(format!("set it anew, or run `unset {name}`"))),
+            None => Ok(None),
+        };
         let in_tests = |name: &str| {
             if cfg!(debug_assertions) {
-                get(name)
+                text(name)
             } else {
-                None
+                Ok(None)
             }
         };
         let folder = get("XDG_CONFIG_HOME")
             .map(PathBuf::from)
             .or_else(|| get("HOME").map(|home| Path::new(&home).join(".config")));
-        Self {
-            agent: get("FLEET_AGENT"),
-            epoch: get("FLEET_EPOCH"),
-            session: get("FLEET_SESSION"),
-            mission: get("FLEET_MISSION"),
-            location: get("FLEET_LOCATION"),
-            user: plain_user(get("USER").or_else(|| get("LOGNAME")).as_deref()),
+        let user = get("USER").or_else(|| get("LOGNAME"));
+        Ok(Self {
+            agent: text("FLEET_AGENT")?,
+            epoch: text("FLEET_EPOCH")?,
+            session: text("FLEET_SESSION")?,
+            mission: text("FLEET_MISSION")?,
+            location: text("FLEET_LOCATION")?,
+            user: plain_user(user.as_deref().and_then(|user| user.to_str())),
             user_config: folder.map(|folder| folder.join("flightline").join(FILE)),
-            test_now: in_tests("FLEET_TEST_NOW"),
-            test_ids: in_tests("FLEET_TEST_IDS"),
-            crash_at: in_tests("FLEET_CRASH_AT"),
-        }
+            test_now: in_tests("FLEET_TEST_NOW")?,
+            test_ids: in_tests("FLEET_TEST_IDS")?,
+            crash_at: in_tests("FLEET_CRASH_AT")?,
+            freeze_at: in_tests("FLEET_TEST_FREEZE_AT")?,
+            patience_ms: in_tests("FLEET_TEST_PATIENCE_MS")?,
+        })
     }
 }
 
@@ -107,27 +122,39 @@ pub struct Setting {
 impl Config {
     /// Reads the project's file in `state`, when there is one, and the user's.
     pub fn load(state: Option<&Path>, env: &Environment) -> Result<Self, Refusal> {
+        Self::from_files(&Files::read(state, env)?)
+    }
+
+    fn from_files(files: &Files) -> Result<Self, Refusal> {
         let mut config = Self {
             project: None,
             policy: Policy::default(),
             location: None,
             sources: Vec::new(),
         };
-        if let Some(path) = &env.user_config
-            && let Some(document) = read(path)?
-        {
-            config.take_policy(&document, path, "user")?;
-            config.location = text(&document, "location").map(|text| Location::parse(&text));
+        if let Some(File { path, document }) = &files.user {
+            config.take_policy(document, path, "user")?;
+            config.location = text(document, path, "location")?
+                .map(|text| parse_location(&text, None))
+                .transpose()?;
         }
-        if let Some(path) = state.map(|state| state.join(FILE))
-            && let Some(document) = read(&path)?
-        {
-            config.take_policy(&document, &path, "project")?;
-            config.project = text(&document, "project");
+        if let Some(File { path, document }) = &files.project {
+            config.take_policy(document, path, "project")?;
+            config.project = text(document, path, "project")?;
             for forbidden in ["location", "server", "token"] {
                 if document.contains_key(forbidden) {
-                    return Err(Refusal::invalid(format!("`{forbidden}` is not allowed in {}", path.display()))
-                        .hint("a project's file holds data only; set it for yourself with `fleet config set --user`"));
+                    let way_out = if forbidden == "location" {
+                        ", and keep it for yourself with `fleet config set location … --user`"
+                    } else {
+                        ""
+                    };
+                    return Err(Refusal::invalid(format!(
+                        "`{forbidden}` is not allowed in {}",
+                        path.display()
+                    ))
+                    .hint(format!(
+                        "a project's file holds data only: take it out{way_out}"
+                    )));
                 }
             }
         }
@@ -206,48 +233,99 @@ impl Config {
     }
 }
 
-/// Changes one setting in a file, keeping everything else in it as it is.
-pub fn set(path: &Path, name: &str, new: &str, level: Level) -> Result<(), Refusal> {
-    let mut document = read(path)?.unwrap_or_default();
-    if name == "location" && level == Level::User {
-        document["location"] = value(new);
-        return write(path, &document);
+/// A file of settings. One that does not exist yet says nothing.
+struct File {
+    path: PathBuf,
+    document: DocumentMut,
+}
+
+/// The files that hold settings.
+struct Files {
+    user: Option<File>,
+    project: Option<File>,
+}
+
+impl Files {
+    fn read(state: Option<&Path>, env: &Environment) -> Result<Self, Refusal> {
+        let file = |path: PathBuf| {
+            let document = read(&path)?.unwrap_or_default();
+            Ok::<_, Refusal>(File { path, document })
+        };
+        Ok(Self {
+            user: env.user_config.clone().map(file).transpose()?,
+            project: state.map(|state| state.join(FILE)).map(file).transpose()?,
+        })
     }
-    let Some(knob) = KNOBS.iter().find(|knob| knob.name == name) else {
+}
+
+/// A setting that is to change.
+pub struct Change<'a> {
+    pub name: &'a str,
+    pub value: &'a str,
+    pub level: Level,
+}
+
+/// Changes one setting in its file, keeping everything else there as it is. What would not make sense
+/// together with the other settings, in either file, is not written.
+pub fn set(change: &Change<'_>, state: Option<&Path>, env: &Environment) -> Result<(), Refusal> {
+    let mut files = Files::read(state, env)?;
+    let file = match change.level {
+        Level::Project => &mut files.project,
+        Level::User => &mut files.user,
+    };
+    let Some(File { path, document }) = file else {
+        return Err(Refusal::new(
+            Code::NoProject,
+            format!("there is no file at {} level", change.level.as_str()),
+        ));
+    };
+    match (change.name, change.level) {
+        ("location", Level::User) => document["location"] = value(change.value),
+        ("location", Level::Project) => {
+            return Err(
+                Refusal::invalid("where the store is cannot be set for a project")
+                    .hint("keep it for yourself with `fleet config set location … --user`"),
+            );
+        }
+        _ => set_knob(document, path, change)?,
+    }
+    let (path, document) = (path.clone(), document.clone());
+    Config::from_files(&files)?;
+    write(&path, &document)
+}
+
+fn set_knob(document: &mut DocumentMut, path: &Path, change: &Change<'_>) -> Result<(), Refusal> {
+    let name = change.name;
+    if !KNOBS.iter().any(|knob| knob.name == name) {
         let known: Vec<&str> = KNOBS.iter().map(|knob| knob.name).collect();
+        let location = match change.level {
+            Level::User => ", location",
+            Level::Project => "",
+        };
         return Err(Refusal::new(
             Code::NotFound,
-            format!("there is no setting `{name}` at {} level", level.as_str()),
+            format!(
+                "there is no setting `{name}` at {} level",
+                change.level.as_str()
+            ),
         )
-        .hint(format!(
-            "settings: {}{}",
-            known.join(", "),
-            if level == Level::User {
-                ", location"
-            } else {
-                ""
-            }
-        )));
-    };
-    let span = parse_span(new, "s").map_err(Refusal::invalid)?;
-    let mut policy = Policy::default();
-    for other in KNOBS {
-        let item = other
-            .name
-            .split('.')
-            .try_fold(document.as_item(), |item, part| item.get(part));
-        if let Some(found) = item
-            .and_then(Item::as_str)
-            .and_then(|text| parse_span(text, "s").ok())
-        {
-            (other.set)(&mut policy, found);
-        }
+        .hint(format!("settings: {}{location}", known.join(", "))));
     }
-    (knob.set)(&mut policy, span);
-    policy.check().map_err(Refusal::invalid)?;
+    parse_span(change.value, "s").map_err(Refusal::invalid)?;
     let (table, key) = name.split_once('.').unwrap_or(("", name));
-    document[table].or_insert(toml_edit::table())[key] = value(new);
-    write(path, &document)
+    let Some(settings) = document
+        .entry(table)
+        .or_insert(toml_edit::table())
+        .as_table_like_mut()
+    else {
+        return Err(Refusal::invalid(format!(
+            "{}: `{table}` holds no settings, and `{name}` would be one of them",
+            path.display()
+        ))
+        .hint(format!("write it as a table: `[{table}]`")));
+    };
+    settings.insert(key, value(change.value));
+    Ok(())
 }
 
 /// Whose file a setting goes to.
@@ -266,41 +344,83 @@ impl Level {
     }
 }
 
-/// Writes a new project file.
+/// Writes the project's id into its file; what else the file says stays.
 pub fn write_project(state: &Path, project: &str) -> Result<(), Refusal> {
     let path = state.join(FILE);
-    let mut document: DocumentMut =
-        "# Flightline's settings for this repository. `fleet config list` shows them all.\n"
-            .parse()
-            .map_err(|error| {
-                Refusal::new(
-                    Code::Failed,
-                    format!("cannot write {}: {error}", path.display()),
-                )
-            })?;
+    let mut document = read(&path)?.unwrap_or_default();
+    let is_new = document.is_empty();
     document["project"] = value(project);
+    if is_new && let Some(mut key) = document.key_mut("project") {
+        key.leaf_decor_mut().set_prefix(
+            "# Flightline's settings for this repository. `fleet config list` shows them all.\n",
+        );
+    }
     write(&path, &document)
 }
 
-fn text(document: &DocumentMut, key: &str) -> Option<String> {
-    document.get(key).and_then(Item::as_str).map(str::to_owned)
+/// Reads where a store is. A folder is relative to `here`; where there is no such place, it must be
+/// absolute.
+pub fn parse_location(text: &str, here: Option<&Path>) -> Result<Location, Refusal> {
+    let folder = match Location::parse(text) {
+        server @ Location::Postgres(_) => return Ok(server),
+        Location::Folder(folder) => folder,
+    };
+    match here {
+        _ if text.is_empty() || text.contains("://") => Err(Refusal::invalid(format!(
+            "`{text}` is not a place for a store"
+        ))
+        .hint("give a folder, or `postgres://USER@HOST/DATABASE`")),
+        Some(here) => Ok(Location::Folder(here.join(folder))),
+        None if folder.is_absolute() => Ok(Location::Folder(folder)),
+        None => Err(
+            Refusal::invalid(format!("`{text}` would be another folder in each project"))
+                .hint("give an absolute one"),
+        ),
+    }
+}
+
+fn text(document: &DocumentMut, path: &Path, key: &str) -> Result<Option<String>, Refusal> {
+    match document.get(key) {
+        None => Ok(None),
+        Some(item) => item
+            .as_str()
+            .map(|text| Some(text.to_owned()))
+            .ok_or_else(|| {
+                Refusal::invalid(format!("{}: `{key}`: write it as text", path.display()))
+            }),
+    }
 }
 
 fn read(path: &Path) -> Result<Option<DocumentMut>, Refusal> {
     match fs::read_to_string(path) {
-        Ok(text) => match text.parse() {
+        Ok(text) => match text.parse::<DocumentMut>() {
             Ok(document) => Ok(Some(document)),
-            Err(error) => Err(Refusal::invalid(format!(
-                "{} cannot be read: {error}",
-                path.display()
-            ))),
+            Err(error) => Err(broken(path, &text, &error)),
         },
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => Err(Refusal::invalid(
+            format!("{} cannot be read: it is not UTF-8", path.display()),
+        )),
         Err(error) => Err(Refusal::new(
             Code::Failed,
             format!("{} cannot be read: {error}", path.display()),
         )),
     }
+}
+
+fn broken(path: &Path, text: &str, error: &toml_edit::TomlError) -> Refusal {
+    let line = error
+        .span()
+        .and_then(|span| text.get(..span.start))
+        .map_or_else(String::new, |before| {
+            format!("line {}: ", before.matches('\n').count() + 1)
+        });
+    Refusal::invalid(format!(
+        "{} cannot be read: {line}{}",
+        path.display(),
+        error.message().replace('\n', ", ")
+    ))
+    .hint("correct that line, and try again")
 }
 
 /// Replaces a file whole or not at all, and reads it back.

@@ -6,12 +6,14 @@ mod command;
 mod complete;
 mod config;
 mod ui;
+mod usage;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
-use flightline::core::{Code, Refusal};
+use flightline::core::Refusal;
 
 use crate::app::App;
 use crate::cli::{Cli, ColorWhen};
@@ -33,64 +35,50 @@ fn main() -> ExitCode {
         globals.quiet,
         globals.color,
     );
-    let app = App::new(cli.globals, ui.clone(), Environment::read());
+    let app = Environment::read().and_then(|env| App::new(cli.globals, ui.clone(), env));
     let done = app.and_then(|mut app| command::run(cli.command, &mut app));
     match done {
         Ok(attention) => attention,
-        Err(refusal) => {
-            ui.refuse(&refusal);
-            ExitCode::from(refusal.code.exit_code())
-        }
+        Err(refusal) => refuse(&ui, &refusal),
     }
 }
 
 /// Help and version are answers; everything else clap says is a refusal like any other.
 fn usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
-    use clap::error::ErrorKind::{
-        DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, DisplayVersion,
-    };
     let json = arguments.iter().any(|argument| argument == "--json");
-    let ui = Ui::new(json, Vec::new(), false, ColorWhen::Auto);
-    match error.kind() {
-        DisplayHelp | DisplayVersion => {
-            let text = if json {
-                serde_json::json!({ "text": error.render().to_string() }).to_string()
-            } else {
-                error.render().ansi().to_string().trim_end().to_owned()
-            };
-            let _ = ui.print(&text);
-            ExitCode::SUCCESS
-        }
-        kind => {
-            let text = error.render().to_string();
-            let mut lines = text.lines();
-            let first = lines
-                .next()
-                .unwrap_or_default()
-                .trim_start_matches("error: ")
-                .to_owned();
-            let message = if kind == DisplayHelpOnMissingArgumentOrSubcommand {
-                "a subcommand is missing".to_owned()
-            } else {
-                first
-            };
-            let rest: Vec<&str> = lines
-                .map(str::trim_end)
-                .skip_while(|line| line.is_empty())
-                .collect();
-            let refusal = Refusal::new(Code::InvalidInput, message).hint(hint(kind, &text, &rest));
-            ui.refuse(&refusal);
-            ExitCode::from(refusal.code.exit_code())
-        }
+    let ui = Ui::new(json, Vec::new(), false, typed_color(arguments));
+    if matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    ) {
+        let text = if json {
+            serde_json::json!({ "text": error.render().to_string() }).to_string()
+        } else {
+            error.render().ansi().to_string().trim_end().to_owned()
+        };
+        return match ui.print(&text) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(refusal) => refuse(&ui, &refusal),
+        };
+    }
+    refuse(&ui, &usage::refusal(error, &Cli::command(), arguments))
+}
+
+/// When to use colours, as far as it was typed in a command line that cannot be read.
+fn typed_color(arguments: &[OsString]) -> ColorWhen {
+    let words: Vec<&str> = arguments.iter().filter_map(|word| word.to_str()).collect();
+    let given = |value: &str| {
+        words.contains(&format!("--color={value}").as_str())
+            || words.windows(2).any(|pair| pair == ["--color", value])
+    };
+    match (given("always"), given("never")) {
+        (true, false) => ColorWhen::Always,
+        (false, true) => ColorWhen::Never,
+        (true, true) | (false, false) => ColorWhen::Auto,
     }
 }
 
-fn hint(kind: clap::error::ErrorKind, text: &str, rest: &[&str]) -> String {
-    if kind == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return text.trim_end().to_owned();
-    }
-    let said = rest.join("\n");
-    said.trim()
-        .trim_start_matches("tip: ")
-        .replace("\n\nFor more information, try '--help'.", "")
+fn refuse(ui: &Ui, refusal: &Refusal) -> ExitCode {
+    ui.refuse(refusal);
+    ExitCode::from(refusal.code.exit_code())
 }

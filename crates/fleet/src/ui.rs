@@ -2,7 +2,7 @@
 //! exactly one JSON document, errors too.
 
 use std::fmt::{Display, Write as _};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
 use flightline::core::redact::redact;
@@ -25,7 +25,12 @@ pub struct Ui {
     pub quiet: bool,
     /// Whether stdout is a terminal.
     pub terminal: bool,
+    /// Something was written to the store: an answer that cannot be shown must not pass for a refusal.
+    pub written: bool,
 }
+
+/// What is left to say when whoever read the answer has gone, such as `head`: nothing.
+const READER_GONE: &str = "nobody reads the answer any more";
 
 impl Ui {
     /// Sets up colours for the whole process and says how to speak.
@@ -41,6 +46,7 @@ impl Ui {
             fields,
             quiet,
             terminal: io::stdout().is_terminal(),
+            written: false,
         }
     }
 
@@ -54,13 +60,7 @@ impl Ui {
         say: impl FnOnce(&mut Page),
     ) -> Result<(), Refusal> {
         if self.json {
-            let value = serde_json::to_value(outcome).map_err(|error| cannot_write(&error))?;
-            let value = if self.fields.is_empty() {
-                value
-            } else {
-                select(&value, &self.fields)?
-            };
-            return self.print(&value.to_string());
+            return self.print(&self.document(outcome)?);
         }
         let mut page = Page {
             text: String::new(),
@@ -75,7 +75,19 @@ impl Ui {
         }
     }
 
-    /// Prints one line of a stream, such as an event in `events tail`.
+    /// One element of a stream, such as an event in `events tail`: JSON when asked for, else `line`.
+    ///
+    /// # Errors
+    /// When a field was asked for that the element does not have, or stdout is gone.
+    pub fn element<T: Serialize>(&self, element: &T, line: impl Display) -> Result<(), Refusal> {
+        match (self.json, self.quiet) {
+            (true, _) => self.print(&self.document(element)?),
+            (false, true) => Ok(()),
+            (false, false) => self.print(&line.to_string()),
+        }
+    }
+
+    /// Prints a text and ends the line.
     ///
     /// # Errors
     /// When stdout is gone.
@@ -83,7 +95,27 @@ impl Ui {
         let mut out = anstream::stdout().lock();
         writeln!(out, "{text}")
             .and_then(|()| out.flush())
-            .map_err(|error| cannot_write(&error))
+            .map_err(|error| match error.kind() {
+                ErrorKind::BrokenPipe => Refusal::new(Code::Failed, READER_GONE),
+                _ => cannot_write(&error),
+            })
+    }
+
+    fn document<T: Serialize>(&self, outcome: &T) -> Result<String, Refusal> {
+        let value = serde_json::to_value(outcome).map_err(|error| cannot_write(&error))?;
+        if self.fields.is_empty() {
+            return Ok(value.to_string());
+        }
+        match select(&value, &self.fields) {
+            Ok(selected) => Ok(selected.to_string()),
+            Err(refusal) if self.written => {
+                let hint = refusal.hint.clone().unwrap_or_default();
+                Err(refusal.hint(format!(
+                    "{hint}\nwhat was asked for is done: do not repeat it"
+                )))
+            }
+            Err(refusal) => Err(refusal),
+        }
     }
 
     /// Says something beside the answer.
@@ -103,47 +135,77 @@ impl Ui {
     }
 
     /// Says why it was not done: what, to which thing, and what to do next. Secrets that were typed are
-    /// not repeated.
+    /// not repeated, and neither are control characters.
     pub fn refuse(&self, refusal: &Refusal) {
+        if refusal.message == READER_GONE {
+            return;
+        }
         if self.json {
-            let text = json!({ "error": refusal }).to_string();
-            let _ = self.print(&redact(&text));
+            // Text by text: redacting the document as a whole could take the end of it away.
+            let mut document = json!({ "error": refusal });
+            redact_texts(&mut document);
+            let _ = self.print(&document.to_string());
             return;
         }
         let mut text = format!(
             "{}error:{} {}",
             RED.render(),
             RED.render_reset(),
-            redact(&refusal.message)
+            plain(&refusal.message)
         );
         if let Some(hint) = &refusal.hint {
-            let hint = redact(hint).replace('\n', "\n      ");
-            let _ = write!(
-                text,
-                "\n\n{}hint:{} {hint}",
-                CYAN.render(),
-                CYAN.render_reset()
-            );
+            let _ = write!(text, "\n\n{}hint:{}", CYAN.render(), CYAN.render_reset());
+            for (at, line) in plain(hint).lines().enumerate() {
+                let indent = if at == 0 { " " } else { "\n      " };
+                let _ = match line {
+                    "" => writeln!(text),
+                    line => write!(text, "{indent}{line}"),
+                };
+            }
         }
         let _ = writeln!(anstream::stderr(), "{text}");
     }
 
-    /// Asks a yes-or-no question on the terminal.
+    /// Asks on the terminal whether to go on with `act`, such as "delete everything".
     ///
     /// # Errors
-    /// When there is no terminal to ask on; `command` is what to run instead.
-    pub fn confirm(&self, question: &str, command: &str) -> Result<bool, Refusal> {
-        if self.json || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-            return Err(Refusal::new(
-                Code::ConfirmationNeeded,
-                format!("{question} This needs a yes"),
-            )
-            .hint(format!("nothing was changed; run `{command}`")));
+    /// When there is no terminal to ask on, or the answer is no; `command` is what to run instead.
+    pub fn confirm(&self, act: &str, command: &str, ask: Asking) -> Result<(), Refusal> {
+        let terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
+        if matches!(ask, Asking::Allowed) && terminal && !self.json {
+            let _ = write!(anstream::stderr(), "This will {act}. Go on? [y/N] ");
+            let mut line = String::new();
+            let read = io::stdin().read_line(&mut line);
+            if read.is_ok() && matches!(line.trim(), "y" | "Y" | "yes") {
+                return Ok(());
+            }
         }
-        let _ = write!(anstream::stderr(), "{question} [y/N] ");
-        let mut line = String::new();
-        let read = io::stdin().read_line(&mut line);
-        Ok(read.is_ok() && matches!(line.trim(), "y" | "Y" | "yes"))
+        Err(Refusal::new(
+            Code::ConfirmationNeeded,
+            format!("this would {act}, and needs a yes"),
+        )
+        .hint(format!("nothing was changed; run `{command}`")))
+    }
+}
+
+/// Whether a question may be asked.
+#[derive(Clone, Copy, Debug)]
+pub enum Asking {
+    Allowed,
+    Forbidden,
+}
+
+fn plain(text: &str) -> String {
+    let kept = text.chars().filter(|c| !c.is_control() || *c == '\n');
+    redact(&kept.collect::<String>()).into_owned()
+}
+
+fn redact_texts(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = redact(text).into_owned(),
+        Value::Array(items) => items.iter_mut().for_each(redact_texts),
+        Value::Object(fields) => fields.values_mut().for_each(redact_texts),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
@@ -160,9 +222,17 @@ impl Page {
         self.now = Some(now);
     }
 
-    /// A line.
+    /// A line: line breaks in what agents wrote do not make another.
     pub fn line(&mut self, text: impl Display) {
-        let _ = writeln!(self.text, "{text}");
+        let _ = writeln!(self.text, "{}", text.to_string().replace('\n', " "));
+    }
+
+    /// A text of several lines, each moved to the right.
+    pub fn block(&mut self, indent: usize, text: impl Display) {
+        for line in text.to_string().lines() {
+            let line = format!("{:indent$}{line}", "");
+            let _ = writeln!(self.text, "{}", line.trim_end());
+        }
     }
 
     /// A table without lines between its cells. The last column is not padded.
@@ -260,6 +330,10 @@ impl From<String> for Cell {
 
 impl Display for Cell {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.text.is_empty() {
+            // No style around nothing: what ends a line must be seen as its end.
+            return write!(f, "{:indent$}", "", indent = self.indent);
+        }
         write!(
             f,
             "{:indent$}{}{}{}",

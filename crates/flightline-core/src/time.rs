@@ -43,7 +43,7 @@ impl Time {
         let moved = self
             .0
             .saturating_add(i64::try_from(span).unwrap_or(i64::MAX));
-        Self(moved.min(jiff::Timestamp::MAX.as_millisecond()))
+        Self(moved.min(jiff::Timestamp::MAX.as_second() * 1000))
     }
 
     /// This point moved back by `span`.
@@ -52,7 +52,7 @@ impl Time {
         let moved = self
             .0
             .saturating_sub(i64::try_from(span).unwrap_or(i64::MAX));
-        Self(moved.max(jiff::Timestamp::MIN.as_millisecond()))
+        Self(moved.max(jiff::Timestamp::MIN.as_second() * 1000))
     }
 }
 

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::engine::{CrashPoint, Driver, Durability, sqlite};
+use crate::engine::{Driver, Durability, sqlite};
 use crate::error::Error;
+use crate::steps::Steps;
 use crate::store::{Access, Store};
 use crate::table::project::{self, Project};
 use crate::table::statements;
@@ -60,6 +61,7 @@ impl Store {
                 file.display()
             )));
         }
+        let steps = self.steps();
         let side = Side::new(file, self.project())?;
         self.driver().begin_read()?;
         let copied = self.copy_to(&side);
@@ -68,7 +70,7 @@ impl Store {
         let mut copy = Self::open(
             &crate::Location::Folder(side.folder.clone()),
             &copied.project,
-            crate::OpenOptions::default(),
+            watched(&steps),
         )?;
         if let Some(finding) = crate::verify::verify(&mut copy)?
             .into_iter()
@@ -81,12 +83,14 @@ impl Store {
             )));
         }
         drop(copy);
+        steps.step();
         side.settle(file)?;
+        steps.step();
         Ok(copied)
     }
 
     fn copy_to(&mut self, side: &Side) -> Result<Copied, Error> {
-        let project = self.project().to_owned();
+        let (project, steps) = (self.project().to_owned(), self.steps());
         let from = self.driver();
         let row = from
             .take_project(&project, false)?
@@ -94,7 +98,7 @@ impl Store {
         let row = Project::from_row(&project, &row)?;
         let options = sqlite::Options {
             purpose: "backup".to_owned(),
-            crash: CrashPoint::default(),
+            steps,
             max_pages: None,
         };
         let (mut to, _) = sqlite::open(&side.folder, true, options)?;
@@ -124,6 +128,7 @@ impl Store {
         refuse_live(file)?;
         let folder = tempdir(&std::env::temp_dir())?;
         let copied = fs::copy(file, folder.join(sqlite::FILE));
+        self.steps().step();
         let outcome = match copied {
             Ok(_) => sole_project(&folder)
                 .map_err(|error| named(error, file).into())
@@ -144,7 +149,7 @@ impl Store {
         settle: impl FnOnce(&mut Tx<'_>, &Copied) -> Result<T, E>,
     ) -> Result<T, E> {
         let location = crate::Location::Folder(folder.to_path_buf());
-        let mut from = Self::open(&location, source, crate::OpenOptions::default())?;
+        let mut from = Self::open(&location, source, watched(&self.steps()))?;
         if let Some(finding) = crate::verify::verify(&mut from)?
             .into_iter()
             .find(|finding| !finding.problems.is_empty())
@@ -294,6 +299,14 @@ fn sole_project(folder: &Path) -> Result<String, Error> {
             "a file with {} projects",
             several.len()
         ))),
+    }
+}
+
+/// How a copy is opened: its steps count with those of the store.
+fn watched(steps: &Steps) -> crate::OpenOptions {
+    crate::OpenOptions {
+        steps: steps.clone(),
+        ..crate::OpenOptions::default()
     }
 }
 

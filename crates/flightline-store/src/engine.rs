@@ -62,20 +62,3 @@ pub(crate) trait Driver: Send {
     /// What it is called: `sqlite` or `postgres`.
     fn name(&self) -> &'static str;
 }
-
-/// In test builds, ends the process at the n-th step that touches the store, as a crash would.
-#[derive(Debug, Default)]
-pub(crate) struct CrashPoint {
-    pub(crate) remaining: Option<u64>,
-}
-
-impl CrashPoint {
-    pub(crate) fn step(&mut self) {
-        if let Some(remaining) = &mut self.remaining {
-            *remaining = remaining.saturating_sub(1);
-            if *remaining == 0 {
-                std::process::abort();
-            }
-        }
-    }
-}

@@ -5,9 +5,10 @@ use std::time::Duration;
 use flightline_core::Time;
 
 use crate::clock::{Clock, Ids};
-use crate::engine::{CrashPoint, Driver, Durability, postgres, sqlite};
+use crate::engine::{Driver, Durability, postgres, sqlite};
 use crate::error::Error;
 use crate::location::Location;
+use crate::steps::Steps;
 use crate::table::project::Project;
 use crate::table::{event, project, pulse};
 use crate::tx::{Actor, Tx};
@@ -31,8 +32,8 @@ pub struct OpenOptions {
     /// Run every write twice, the first time rolled back: a closure that touches anything but its
     /// transaction shows.
     pub rehearse: bool,
-    /// End the process at the n-th step that touches the store.
-    pub crash_at: Option<u64>,
+    /// In test builds: where this process ends, or stops.
+    pub steps: Steps,
     /// For tests of a full disk: the database may have so many pages and no more. SQLite only.
     pub max_pages: Option<u32>,
 }
@@ -46,7 +47,7 @@ impl Default for OpenOptions {
             purpose: "unknown".to_owned(),
             downtime_ms: flightline_core::policy::Policy::default().downtime_ms,
             rehearse: false,
-            crash_at: None,
+            steps: Steps::default(),
             max_pages: None,
         }
     }
@@ -102,22 +103,24 @@ impl Store {
     ) -> Result<Self, Error> {
         let (driver, repaired): (Box<dyn Driver>, Vec<String>) = match location {
             Location::Folder(folder) => {
-                let crash = CrashPoint {
-                    remaining: options.crash_at,
-                };
                 let (driver, repaired) = sqlite::open(
                     folder,
                     create,
                     sqlite::Options {
                         purpose: options.purpose.clone(),
-                        crash,
+                        steps: options.steps.clone(),
                         max_pages: options.max_pages,
                     },
                 )?;
                 (Box::new(driver), repaired)
             }
             Location::Postgres(url) => (
-                Box::new(postgres::open(url, create, options.patience)?),
+                Box::new(postgres::open(
+                    url,
+                    create,
+                    options.patience,
+                    options.steps.clone(),
+                )?),
                 Vec::new(),
             ),
         };
@@ -320,6 +323,10 @@ impl Store {
         }
         let newest = pulse::newest(self.driver.as_mut(), &project.id)?;
         Ok(newest.is_none_or(paused))
+    }
+
+    pub(crate) fn steps(&self) -> Steps {
+        self.options.steps.clone()
     }
 
     pub(crate) fn patience(&self) -> Duration {

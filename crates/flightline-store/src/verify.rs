@@ -13,6 +13,9 @@ statements! {
         WHERE s.project = ?1 AND (e.rev IS NULL OR e.subject_kind <> s.kind OR e.subject <> s.id \
         OR (s.gone IS NULL AND (e.change <> 'set' OR coalesce(e.sha, '') <> s.sha OR coalesce(e.after, '') <> s.doc)) \
         OR (s.gone IS NOT NULL AND e.change <> 'gone') \
+        OR coalesce(e.mission, '') <> coalesce(s.mission, '') \
+        OR s.born <> (SELECT coalesce(min(b.rev), 0) FROM event b WHERE b.project = s.project AND b.subject_kind = s.kind \
+        AND b.subject = s.id AND b.change IN ('set', 'thinned')) \
         OR EXISTS (SELECT 1 FROM event x WHERE x.project = s.project AND x.subject_kind = s.kind AND x.subject = s.id \
         AND x.rev > s.rev AND x.change <> 'none')) ORDER BY s.kind, s.id LIMIT 10";
     UNBORN = "SELECT e.subject_kind, e.subject FROM event e WHERE e.project = ?1 AND e.change <> 'none' \
@@ -88,7 +91,7 @@ fn checks(store: &mut Store) -> Result<Vec<Finding>, Error> {
     }
     let mut fold = list(UNFOLDED, |row| {
         Ok(format!(
-            "{} {} differs from its last event",
+            "{} {} differs from what its events say",
             row.text(0)?,
             row.text(1)?
         ))

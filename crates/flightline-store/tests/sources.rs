@@ -224,17 +224,14 @@ fn literals_of(file: &Path) -> Vec<Literal> {
             at += 3;
         } else if rest.starts_with("'\\\"'") {
             at += 4;
-        } else if rest.starts_with('"') {
-            let length = string_length(&code[..at], &rest[1..]);
+        } else if let Some(literal) = rest.strip_prefix('"') {
+            let length = string_length(&code[..at], literal);
+            let line = code[..at].matches('\n').count() + 1;
             literals.push(Literal {
-                text: rest[1..=length].to_owned(),
+                text: literal[..length].to_owned(),
                 before: code[..at].lines().last().unwrap_or_default().to_owned(),
-                after: rest[length + 2..].chars().take(20).collect(),
-                place: format!(
-                    "{}:{}",
-                    file.display(),
-                    code[..at].matches('\n').count() + 1
-                ),
+                after: literal[length + 1..].chars().take(20).collect(),
+                place: format!("{}:{line}", file.display()),
             });
             at += length + 2;
         } else {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use flightline_core::mission::Mission;
 use flightline_core::{Keys, Kind, Subject};
 use flightline_store::{Actor, Error, EventFilter, Find, OpenOptions, Past, Store, Tx};
+use flightline_testkit::both_engines;
 use flightline_testkit::value::{agent_id, lesson, mission};
-use flightline_testkit::{World, both_engines};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 

@@ -54,10 +54,12 @@ impl Operation for ListEvents {
             Some(reference) => Some(desk.mission(Some(reference))?.id),
             None => None,
         };
+        // Any text may be looked for, but PostgreSQL takes no NUL.
+        let clean = |text: &Option<String>| text.as_ref().map(|text| text.replace('\0', ""));
         let filter = EventFilter {
             mission,
-            subject: self.subject.clone(),
-            kind: self.kind.clone(),
+            subject: clean(&self.subject),
+            kind: clean(&self.kind),
             since: self.since,
             limit: self.limit.min(10_000),
         };

@@ -78,7 +78,7 @@ impl Fleet {
     }
 
     /// Runs an operation for `caller`. When a write returns `Ok`, its outcome is durable and has been
-    /// read back; when it returns `Err`, nothing was written.
+    /// read back; when it returns `Err`, nothing was written but that its caller is alive.
     ///
     /// # Errors
     /// When it will not be done, the caller is fenced, or the store fails.
@@ -104,13 +104,34 @@ impl Fleet {
                     agent,
                 })
             }),
-            Access::Write => match &caller.idempotency_key {
-                None => self
-                    .store
-                    .write(|tx| decide_write(operation, tx, caller, &policy)),
-                Some(key) => self.run_once(operation, caller, key),
-            },
+            Access::Write => {
+                let outcome = match &caller.idempotency_key {
+                    None => self
+                        .store
+                        .write(|tx| decide_write(operation, tx, caller, &policy)),
+                    Some(key) => self.run_once(operation, caller, key),
+                };
+                if matches!(&outcome, Err(Error::Refused(refusal)) if refusal.code != Code::Fenced)
+                {
+                    self.note_life(caller);
+                }
+                outcome
+            }
         }
+    }
+
+    /// A refused act is a sign of life as well, of its agent and of ourselves: else the silence around
+    /// somebody who only waits for a lock would be taken for our own downtime, and never end.
+    fn note_life(&mut self, caller: &Caller) {
+        // What was refused is refused, whether or not this can be noted.
+        let _ = self.store.pulse(|tx| {
+            let agent = desk::find_acting(tx, caller)?;
+            desk::check_fence(agent.as_ref(), caller)?;
+            if let Some(agent) = agent.filter(|agent| agent.retired_at.is_none()) {
+                tx.beat(agent.id, agent.epoch, &serde_json::json!({}))?;
+            }
+            Ok::<_, Error>(())
+        });
     }
 
     fn run_once<O: Operation>(

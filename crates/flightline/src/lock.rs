@@ -356,6 +356,13 @@ pub(crate) fn grant_all(
     let mut held = desk.tx.find::<Lock>(Find::All)?;
     let mut granted = Vec::new();
     for path in paths {
+        if granted
+            .iter()
+            .any(|view: &LockView| view.lock.file == *path)
+        {
+            // Named twice: a second grant would void the fence of the first.
+            continue;
+        }
         // A folder may overlap several locks; each must go, or nothing is granted.
         while let Some(at) = held
             .iter()

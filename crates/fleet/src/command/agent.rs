@@ -35,16 +35,18 @@ pub enum AgentCommand {
     Update(Box<UpdateArgs>),
     /// Retire an agent: it holds nothing and gets no more mail
     Retire {
+        /// Which agent
         #[arg(add = complete::agents())]
         name: String,
         /// Why
-        #[arg(long)]
+        #[arg(long, allow_hyphen_values = true)]
         reason: Option<String>,
     },
 }
 
 #[derive(Debug, Args)]
 pub struct RegisterArgs {
+    /// What it is called
     name: String,
     /// Whether it coordinates or works
     #[arg(long)]
@@ -97,16 +99,16 @@ pub struct UpdateArgs {
     #[arg(long)]
     phase: Option<String>,
     /// What it is doing now; what it did before becomes a completed step
-    #[arg(long, value_name = "WHAT")]
+    #[arg(long, value_name = "WHAT", allow_hyphen_values = true)]
     step: Option<String>,
     /// A step it has completed; give it several times for several
-    #[arg(long = "completed", value_name = "WHAT")]
+    #[arg(long = "completed", value_name = "WHAT", allow_hyphen_values = true)]
     completed_steps: Vec<String>,
     /// What it will do next; replaces what was there
-    #[arg(long = "next-step", value_name = "WHAT")]
+    #[arg(long = "next-step", value_name = "WHAT", allow_hyphen_values = true)]
     next_steps: Vec<String>,
     /// What blocks it; replaces what was there
-    #[arg(long = "blocker", value_name = "WHAT")]
+    #[arg(long = "blocker", value_name = "WHAT", allow_hyphen_values = true)]
     blockers: Vec<String>,
     /// Nothing blocks it any more
     #[arg(long, conflicts_with = "blockers")]
@@ -118,7 +120,7 @@ pub struct UpdateArgs {
     #[arg(long)]
     clear_files: bool,
     /// How to take its work up again (`-` reads stdin)
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     recovery_instructions: Option<String>,
     /// Whether its work can be taken up again
     #[arg(long)]
@@ -134,7 +136,7 @@ pub struct UpdateArgs {
 #[derive(Debug, Args)]
 pub struct HeartbeatArgs {
     /// What it is doing
-    #[arg(long, value_name = "WHAT")]
+    #[arg(long, value_name = "WHAT", allow_hyphen_values = true)]
     step: Option<String>,
     /// How full its context is
     #[arg(long, value_name = "PERCENT")]

@@ -1,6 +1,6 @@
 //! `fleet backup` and `fleet restore`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -9,6 +9,7 @@ use flightline::core::{Code, Refusal};
 
 use super::Done;
 use crate::app::App;
+use crate::ui::Asking;
 
 #[derive(Debug, Args)]
 pub struct BackupArgs {
@@ -28,6 +29,7 @@ pub struct RestoreArgs {
 pub fn back_up(args: &BackupArgs, app: &mut App) -> Done {
     let file = app.here.join(&args.file);
     let done = backup::back_up(app.fleet()?, &file).map_err(flightline::Error::into_refusal)?;
+    app.ui.written = true;
     app.ui.answer(&done, |page| {
         page.line(format_args!(
             "Backed up revision {} ({} events, {} things, {} KiB) to {}, and verified it",
@@ -47,23 +49,26 @@ pub fn restore(args: &RestoreArgs, app: &mut App) -> Done {
         return Err(Refusal::new(
             Code::NotFound,
             format!("there is no backup {}", args.file.display()),
-        ));
+        )
+        .hint("make one with `fleet backup FILE`"));
     }
-    let question = format!(
-        "Replace everything in this project's store by {}?",
-        args.file.display()
-    );
-    let command = format!("fleet restore {} -y", args.file.display());
-    let may_ask = !app.globals.no_input;
-    let yes = args.yes || (may_ask && app.ui.confirm(&question, &command)?);
-    if !yes {
-        return Err(Refusal::new(Code::ConfirmationNeeded, "not restored")
-            .hint(format!("nothing was changed; run `{command}`")));
+    if !args.yes {
+        let act = format!(
+            "replace everything in this project's store by {}",
+            args.file.display()
+        );
+        let asking = if app.globals.no_input {
+            Asking::Forbidden
+        } else {
+            Asking::Allowed
+        };
+        app.ui.confirm(&act, &command(&args.file), asking)?;
     }
     let keep = undo_file(app)?;
     let caller = app.caller()?;
     let done = backup::restore(app.fleet()?, &file, &keep, &caller)
         .map_err(flightline::Error::into_refusal)?;
+    app.ui.written = true;
     app.ui.answer(&done, |page| {
         page.line(format_args!(
             "Restored revision {} ({} events) from {}",
@@ -72,12 +77,20 @@ pub fn restore(args: &RestoreArgs, app: &mut App) -> Done {
             args.file.display()
         ));
         page.line("Sessions, locks and cursors of before are void: agents register again");
-        page.line(format_args!(
-            "Take it back with: fleet restore {}",
-            done.undo.display()
-        ));
+        page.line(format_args!("Take it back with: {}", command(&done.undo)));
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The command that restores a file, as a shell reads it.
+fn command(file: &Path) -> String {
+    let name = file.display().to_string();
+    let plain = |c: char| c.is_alphanumeric() || "/._-+=:@,".contains(c);
+    if name.chars().all(plain) {
+        format!("fleet restore {name} -y")
+    } else {
+        format!("fleet restore '{}' -y", name.replace('\'', "'\\''"))
+    }
 }
 
 /// What is there now is kept in the state folder, under a name that tells when.

@@ -30,6 +30,7 @@ pub fn run(args: &CallArgs, app: &mut App) -> Done {
     let request = typed::stdin("request", MAX_REQUEST)?;
     let caller = app.caller()?;
     let outcome = call(app.fleet()?, operation, &request, &caller)?;
+    app.ui.written = true;
     app.ui.answer(&outcome, |page| page.line(&outcome))?;
     Ok(ExitCode::SUCCESS)
 }

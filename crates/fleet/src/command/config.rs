@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::Done;
 use crate::app::App;
-use crate::config::{self, Level, Setting};
+use crate::config::{self, Change, Level, Setting};
 use crate::ui::Cell;
 
 #[derive(Debug, Subcommand)]
@@ -59,12 +59,20 @@ pub fn run(command: ConfigCommand, app: &mut App) -> Done {
             app.ui.answer(&setting, |page| page.line(&setting.value))?;
         }
         ConfigCommand::Set { name, value, user } => {
-            let (path, level) = if user {
-                (user_file(app)?, Level::User)
+            let level = if user {
+                user_file(app)?;
+                Level::User
             } else {
-                (project_file(app)?, Level::Project)
+                project_file(app)?;
+                Level::Project
             };
-            config::set(&path, &name, &value, level)?;
+            let change = Change {
+                name: &name,
+                value: &value,
+                level,
+            };
+            let state = app.home.as_ref().map(|home| home.state.as_path());
+            config::set(&change, state, &app.env)?;
             let setting = find(app, &name)?;
             app.ui.answer(&setting, |page| {
                 page.line(format_args!(

@@ -18,7 +18,7 @@ pub enum EffectCommand {
         /// What it is called, such as `deploy-v3`
         key: String,
         /// What it does
-        #[arg(long)]
+        #[arg(long, allow_hyphen_values = true)]
         what: Option<String>,
         /// The sortie it is for
         #[arg(long, value_name = "ID", add = complete::sorties())]
@@ -32,7 +32,7 @@ pub enum EffectCommand {
         /// What it is called
         key: String,
         /// What came of it
-        #[arg(long)]
+        #[arg(long, allow_hyphen_values = true)]
         result: Option<String>,
     },
     /// List effects, oldest first

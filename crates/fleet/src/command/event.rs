@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use flightline::core::event::Event;
 use flightline::core::time::parse_span;
 use flightline::core::{Kind, Refusal, Time};
-use flightline::event::{Cursor, ListEvents};
+use flightline::event::ListEvents;
 use serde_json::Value;
 
 use super::{Done, typed};
@@ -17,11 +17,14 @@ use crate::ui::{Cell, Page};
 #[derive(Debug, Subcommand)]
 pub enum EventCommand {
     /// List events, newest first
-    List(FilterArgs),
+    List(ListArgs),
     /// Print new events as they come, oldest first; one JSON document per line with `--json`
     Tail {
         #[command(flatten)]
         filter: FilterArgs,
+        /// Stop after so many
+        #[arg(long)]
+        limit: Option<u64>,
         /// Begin after this revision (default: the present)
         #[arg(long, value_name = "REV")]
         after: Option<u64>,
@@ -42,25 +45,29 @@ pub struct FilterArgs {
     /// Not older than this: a time, or a span such as `2h`
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    #[command(flatten)]
+    filter: FilterArgs,
     /// At most so many
     #[arg(long, default_value_t = 50)]
     limit: u64,
 }
 
-#[derive(Debug, Args)]
-pub struct LogArgs {
-    #[command(flatten)]
-    filter: FilterArgs,
-}
-
 pub fn run(command: EventCommand, app: &mut App) -> Done {
     match command {
-        EventCommand::List(filter) => {
-            let request = filter.request(app, None)?;
+        EventCommand::List(args) => {
+            let request = args.filter.request(app, args.limit)?;
             let list = app.run(&request)?;
             let now = app.now()?;
             app.ui.answer(&list, |page| {
                 page.at(now);
+                if list.events.is_empty() {
+                    page.line("No event fits.");
+                    return;
+                }
                 let rows: Vec<Vec<Cell>> =
                     list.events.iter().map(|event| row(page, event)).collect();
                 page.table(&["REV", "WHEN", "TYPE", "BY", "SUBJECT", "DATA"], &rows);
@@ -69,14 +76,18 @@ pub fn run(command: EventCommand, app: &mut App) -> Done {
         }
         EventCommand::Tail {
             filter,
+            limit,
             after,
             during,
-        } => tail(&filter, after, during, app),
+        } => {
+            let request = filter.request(app, limit.unwrap_or(u64::MAX))?;
+            tail(request, after, during, app)
+        }
     }
 }
 
-pub fn log(args: &LogArgs, app: &mut App) -> Done {
-    let request = args.filter.request(app, None)?;
+pub fn log(args: &ListArgs, app: &mut App) -> Done {
+    let request = args.filter.request(app, args.limit)?;
     let list = app.run(&request)?;
     let (short, now) = (
         app.short(&[Kind::Mission, Kind::Sortie, Kind::Message, Kind::Agent])?,
@@ -97,14 +108,14 @@ pub fn log(args: &LogArgs, app: &mut App) -> Done {
             .collect();
         page.table(&[], &rows);
         if rows.is_empty() {
-            page.line("Nothing happened yet.");
+            page.line("Nothing of the kind happened yet.");
         }
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
 impl FilterArgs {
-    fn request(&self, app: &mut App, after: Option<Cursor>) -> Result<ListEvents, Refusal> {
+    fn request(&self, app: &mut App, limit: u64) -> Result<ListEvents, Refusal> {
         let since = match &self.since {
             Some(text) => Some(since(text, app)?),
             None => None,
@@ -115,8 +126,8 @@ impl FilterArgs {
             subject: self.subject.clone(),
             kind: self.kind.clone(),
             since,
-            after,
-            limit: self.limit,
+            after: None,
+            limit,
         })
     }
 }
@@ -133,34 +144,35 @@ fn since(text: &str, app: &mut App) -> Result<Time, Refusal> {
     }
 }
 
-fn tail(filter: &FilterArgs, after: Option<u64>, during: Option<u64>, app: &mut App) -> Done {
+/// The most events to ask for at once.
+const BATCH: u64 = 500;
+
+fn tail(request: ListEvents, after: Option<u64>, during: Option<u64>, app: &mut App) -> Done {
     let began = Instant::now();
-    let mut cursor = app
-        .run(&ListEvents {
-            limit: 0,
-            ..ListEvents::default()
-        })?
-        .cursor;
-    cursor.rev = after.unwrap_or(cursor.rev);
-    let mut request = ListEvents {
-        limit: 500,
-        ..filter.request(app, None)?
+    let mut left = request.limit;
+    let nothing = ListEvents {
+        limit: 0,
+        ..ListEvents::default()
     };
+    let mut cursor = app.run(&nothing)?.cursor;
+    cursor.rev = after.unwrap_or(cursor.rev);
     loop {
-        request.after = Some(cursor);
-        let list = app.run(&request)?;
+        let list = app.run(&ListEvents {
+            after: Some(cursor),
+            limit: left.min(BATCH),
+            ..request.clone()
+        })?;
         for event in &list.events {
-            let line = match app.ui.json {
-                true => serde_json::to_string(event).unwrap_or_default(),
-                false => format!(
-                    "{:>6}  {}  {}  {}  {}  {}",
-                    event.rev, event.timestamp, event.kind, event.actor, event.subject, event.data
-                ),
-            };
-            app.ui.print(&line)?;
+            let line = format_args!(
+                "{:>6}  {}  {}  {}  {}  {}",
+                event.rev, event.timestamp, event.kind, event.actor, event.subject, event.data
+            );
+            app.ui.element(event, line)?;
         }
+        left = left.saturating_sub(list.events.len() as u64);
         cursor = list.cursor;
-        if during.is_some_and(|span| began.elapsed() >= Duration::from_millis(span)) {
+        let over = during.is_some_and(|span| began.elapsed() >= Duration::from_millis(span));
+        if left == 0 || over {
             return Ok(ExitCode::SUCCESS);
         }
         std::thread::sleep(Duration::from_millis(200));
@@ -191,6 +203,9 @@ fn row(page: &Page, event: &Event) -> Vec<Cell> {
 fn story(event: &Event, short: &Short) -> String {
     let what = event.kind.replace('_', " ");
     let subject = match event.subject.split_once('/') {
+        Some((id, part)) if part.starts_with("agt-") => {
+            format!("{} {}", short.id(id), short.id(part))
+        }
         Some((id, part)) => format!(
             "{} {}",
             short.id(id),
@@ -200,8 +215,10 @@ fn story(event: &Event, short: &Short) -> String {
     };
     let told = [
         "title", "subject", "file", "note", "reason", "message", "key", "to", "step", "path",
+        "kind", "status",
     ];
     let data = told.iter().find_map(|field| match &event.data[*field] {
+        Value::String(text) if subject.ends_with(text.as_str()) => Some(String::new()),
         Value::String(text) => Some(format!(": {}", text.chars().take(80).collect::<String>())),
         _ => None,
     });

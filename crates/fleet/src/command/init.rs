@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flightline::core::{Code, Refusal};
-use flightline::store::{Location, Store};
+use flightline::store::{Error, Location, OpenOptions, Store};
 use flightline::workspace::{Home, STATE_FOLDER, repository_root};
 use serde::Serialize;
 
@@ -40,25 +40,39 @@ pub fn run(args: &InitArgs, app: &mut App) -> Done {
         .as_ref()
         .map_or_else(|| root.join(STATE_FOLDER), |home| home.state.clone());
     let before = Config::load(Some(&state), &app.env)?;
-    let project = match &before.project {
-        Some(project) => project.clone(),
-        None => new_project(app)?,
-    };
     let folder = root.file_name().map_or_else(
         || "project".to_owned(),
         |name| name.to_string_lossy().into_owned(),
     );
     let name =
         flightline::core::Title::parse("project name", args.name.as_deref().unwrap_or(&folder))?;
-    let location = app.location(&before, &state);
+    let location = app.location(&before, &state)?;
+    let options = app.open_options(&before)?;
+    let steps = options.steps.clone();
+    let left_behind = || nameless(&location, &state, options.clone());
+    let project = match before.project.clone().or_else(left_behind) {
+        Some(project) => project,
+        None => new_project(app)?,
+    };
     make_private(&state)?;
+    steps.step();
     // The store first: a state folder that names a project always has one.
-    let mut store = Store::create(&location, &project, &name, app.open_options(&before)?)?;
+    let (store, is_new) = match open(&location, &project, options.clone()) {
+        Err(Error::Missing(_) | Error::UnknownProject(_)) => {
+            (Store::create(&location, &project, &name, options)?, true)
+        }
+        found => (found?, false),
+    };
+    steps.step();
+    for repaired in store.repaired() {
+        app.ui.warn(repaired);
+    }
     if before.project.is_none() {
         config::write_project(&state, &project)?;
+        steps.step();
     }
     ignore_all(&state)?;
-    store.read(|_| Ok::<_, flightline::store::Error>(()))?;
+    steps.step();
     app.home = Some(Home {
         state: state.clone(),
         root,
@@ -68,15 +82,26 @@ pub fn run(args: &InitArgs, app: &mut App) -> Done {
         state: state.clone(),
         project,
         store: location_text(&location, engine),
-        created: existing.is_none(),
+        created: is_new,
     };
+    // A place that was only typed must be typed again, or the next command looks elsewhere.
+    let forgotten = app.globals.location.is_some() && before.location.as_ref() != Some(&location);
     app.ui.answer(&created, |page| {
-        if created.created {
+        if created.created && existing.is_some() {
+            page.line(format_args!(
+                "Created the {engine} store that {} was lacking: it is empty",
+                state.display()
+            ));
+        } else if created.created {
             page.line(format_args!(
                 "Created {STATE_FOLDER}/ ({}, {} store, .gitignore)",
                 config::FILE,
                 engine
             ));
+            if forgotten {
+                page.line("Every command needs that location: set FLEET_LOCATION, or keep it with");
+                page.line("  fleet config set location … --user");
+            }
             page.line("Next: fleet mission create \"…\" --sortie \"…\"");
         } else {
             page.line(format_args!(
@@ -86,6 +111,23 @@ pub fn run(args: &InitArgs, app: &mut App) -> Done {
         }
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The project of a state folder that names none: its making was cut short, or its file was lost.
+fn nameless(location: &Location, state: &std::path::Path, options: OpenOptions) -> Option<String> {
+    // A store elsewhere may belong to other repositories.
+    if *location != Location::Folder(state.to_path_buf()) {
+        return None;
+    }
+    let projects = Store::open(location, "", options).ok()?.projects().ok()?;
+    <[String; 1]>::try_from(projects).ok().map(|[only]| only)
+}
+
+/// Opens a store and looks whether the project is in it.
+fn open(location: &Location, project: &str, options: OpenOptions) -> Result<Store, Error> {
+    let mut store = Store::open(location, project, options)?;
+    store.read(|_| Ok::<_, Error>(()))?;
+    Ok(store)
 }
 
 fn location_text(location: &Location, engine: &str) -> String {

@@ -7,25 +7,27 @@ use clap::Subcommand;
 use flightline::core::Refusal;
 use flightline::core::time::human_span;
 use flightline::lock::{
-    AcquireLocks, CheckLocks, ListLocks, LockView, ReleaseLocks, RenewLocks, StealLock, acquire,
+    AcquireLocks, CheckLocks, ListLocks, LockView, PathCheck, ReleaseLocks, RenewLocks, StealLock,
+    acquire,
 };
 
 use super::{ATTENTION, Done, typed};
 use crate::app::App;
 use crate::complete;
-use crate::ui::Cell;
+use crate::ui::{Cell, GREEN, RED};
 
 #[derive(Debug, Subcommand)]
 pub enum LockCommand {
     /// Lock files or folders for the acting agent: all of them or none
     Acquire {
+        /// A file or a folder
         #[arg(required = true, value_name = "PATH")]
         paths: Vec<String>,
         /// How long after your last sign of life they lapse, such as `30m`
         #[arg(long, value_parser = typed::span)]
         ttl: Option<u64>,
         /// Why
-        #[arg(long)]
+        #[arg(long, allow_hyphen_values = true)]
         purpose: Option<String>,
         /// The sortie they are for (default: the one you are at)
         #[arg(long, value_name = "ID", add = complete::sorties())]
@@ -36,6 +38,7 @@ pub enum LockCommand {
     },
     /// Say that locks are still needed
     Renew {
+        /// A locked path, or the id of a lock
         #[arg(required = true, value_name = "PATH", add = complete::locks())]
         locks: Vec<String>,
         /// The fence you were given: refused when it is void
@@ -47,6 +50,7 @@ pub enum LockCommand {
     },
     /// Give locks back
     Release {
+        /// A locked path, or the id of a lock
         #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "PATH", add = complete::locks())]
         locks: Vec<String>,
         /// Everything you hold
@@ -64,15 +68,17 @@ pub enum LockCommand {
     },
     /// Ask whether you may write to paths: exit code 5 when not
     Check {
+        /// A file or a folder
         #[arg(required = true, value_name = "PATH")]
         paths: Vec<String>,
     },
     /// Take a lock from its holder, who is told why
     Steal {
+        /// A file or a folder
         #[arg(value_name = "PATH", add = complete::locks())]
         path: String,
         /// Why
-        #[arg(long)]
+        #[arg(long, allow_hyphen_values = true)]
         reason: String,
     },
 }
@@ -105,6 +111,7 @@ pub fn run(command: LockCommand, app: &mut App) -> Done {
             let wait = Duration::from_millis(wait.unwrap_or(0));
             let granted = acquire(app.fleet()?, &request, &caller, wait, &mut pause);
             let granted = granted.map_err(flightline::Error::into_refusal)?;
+            app.ui.written = true;
             said(app, &granted, "Locked")
         }
         LockCommand::Renew { locks, fence, ttl } => {
@@ -203,19 +210,25 @@ fn check(paths: &[String], app: &mut App) -> Done {
         paths: app.paths(paths)?,
     })?;
     app.ui.answer(&checks, |page| {
-        for check in &checks {
-            match &check.lock {
-                None => page.line(format_args!("✓ free  {}", check.path)),
-                Some(view) if check.free => page.line(format_args!(
-                    "✓ yours  {} (fence {})",
-                    check.path, view.lock.fence
-                )),
-                Some(view) => page.line(format_args!(
-                    "✗ locked  {} by {} ({})",
-                    check.path, view.holder, view.lock.file
-                )),
-            }
-        }
+        let row = |check: &PathCheck| {
+            let (mark, about) = match &check.lock {
+                None => (Cell::styled("✓ free", GREEN), String::new()),
+                Some(view) if check.free => (
+                    Cell::styled("✓ yours", GREEN),
+                    format!("fence {}", view.lock.fence),
+                ),
+                Some(view) if view.lock.file == check.path => {
+                    (Cell::styled("✗ locked", RED), format!("by {}", view.holder))
+                }
+                Some(view) => (
+                    Cell::styled("✗ locked", RED),
+                    format!("by {}, who holds {}", view.holder, view.lock.file),
+                ),
+            };
+            vec![mark, Cell::new(&check.path), Cell::new(about)]
+        };
+        let rows: Vec<Vec<Cell>> = checks.iter().map(row).collect();
+        page.table(&[], &rows);
     })?;
     Ok(if checks.iter().all(|check| check.free) {
         ExitCode::SUCCESS

@@ -32,19 +32,22 @@ pub enum MailCommand {
     },
     /// Read a message, which marks it as delivered to you
     Read {
+        /// Which message
         #[arg(add = complete::messages())]
         id: String,
     },
     /// Answer a message; that acknowledges it
     Reply {
+        /// Which message
         #[arg(add = complete::messages())]
         id: String,
         /// The text (`-` reads stdin)
-        #[arg(long)]
+        #[arg(long, allow_hyphen_values = true)]
         body: String,
     },
     /// Say that messages were understood; saying so twice is harmless
     Ack {
+        /// Which messages
         #[arg(required_unless_present = "all", conflicts_with = "all", add = complete::messages())]
         ids: Vec<String>,
         /// Everything in your inbox
@@ -53,11 +56,13 @@ pub enum MailCommand {
     },
     /// Show a conversation, oldest first
     Thread {
+        /// Which message
         #[arg(add = complete::messages())]
         id: String,
     },
     /// Put a message back into the mailboxes that have not acknowledged it
     Requeue {
+        /// Which message
         #[arg(add = complete::messages())]
         id: String,
     },
@@ -69,10 +74,10 @@ pub struct SendArgs {
     #[arg(long, required = true, value_name = "NAME", add = complete::agents())]
     to: Vec<String>,
     /// What it is about
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     subject: String,
     /// The text (`-` reads stdin)
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     body: Option<String>,
     /// When it should be acknowledged, such as `30m` from now
     #[arg(long, value_name = "IN", value_parser = typed::span)]

@@ -51,7 +51,7 @@ pub enum MissionCommand {
         /// The state to move to
         to: String,
         /// Why
-        #[arg(long)]
+        #[arg(long, allow_hyphen_values = true)]
         reason: Option<String>,
         /// Only note that it is to move
         #[arg(long)]
@@ -70,7 +70,7 @@ pub struct CreateArgs {
     /// What it is called
     title: String,
     /// What is to be true at the end
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     objective: Option<String>,
     /// A sortie; give it several times for several
     #[arg(long = "sortie", value_name = "TITLE")]
@@ -98,7 +98,7 @@ pub struct ChangeArgs {
     #[arg(add = complete::missions())]
     id: Option<String>,
     /// Why
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     reason: Option<String>,
 }
 

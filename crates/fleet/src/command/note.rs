@@ -20,7 +20,7 @@ pub enum NoteCommand {
         #[command(flatten)]
         note: NoteArgs,
         /// Why
-        #[arg(long, alias = "why")]
+        #[arg(long, alias = "why", allow_hyphen_values = true)]
         rationale: Option<String>,
     },
     /// Something was learned

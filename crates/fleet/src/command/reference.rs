@@ -66,7 +66,7 @@ pub fn completions(args: &CompletionsArgs, app: &mut App) -> Done {
     let script = String::from_utf8_lossy(&script).into_owned();
     app.ui
         .answer(&json!({ "shell": name, "script": script }), |page| {
-            page.line(script.trim_end())
+            page.block(0, script.trim_end())
         })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -79,7 +79,12 @@ pub fn man(args: &ManArgs, app: &mut App) -> Done {
         let folder = app.here.join(folder);
         std::fs::create_dir_all(&folder).map_err(failed)?;
         clap_mangen::generate_to(Cli::command(), &folder).map_err(failed)?;
-        let pages = std::fs::read_dir(&folder).map_err(failed)?.count();
+        let ours = |name: &std::ffi::OsStr| {
+            let name = name.to_string_lossy();
+            name.starts_with("fleet") && name.ends_with(".1")
+        };
+        let files = std::fs::read_dir(&folder).map_err(failed)?.flatten();
+        let pages = files.filter(|file| ours(&file.file_name())).count();
         app.ui
             .answer(&json!({ "folder": folder, "pages": pages }), |page| {
                 page.line(format_args!("Wrote {pages} pages to {}", folder.display()));
@@ -91,13 +96,16 @@ pub fn man(args: &ManArgs, app: &mut App) -> Done {
         .render(&mut text)
         .map_err(failed)?;
     let text = String::from_utf8_lossy(&text).into_owned();
-    app.ui
-        .answer(&json!({ "page": text }), |page| page.line(text.trim_end()))?;
+    app.ui.answer(&json!({ "page": text }), |page| {
+        page.block(0, text.trim_end())
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
+type MakeSchema = fn() -> Value;
+
 /// What has a published schema: its name, and the schema.
-const SCHEMAS: [(&str, fn() -> Value); 15] = [
+const SCHEMAS: [(&str, MakeSchema); 15] = [
     ("mission", schema_of::<flightline::core::mission::Mission>),
     ("sortie", schema_of::<flightline::core::sortie::Sortie>),
     ("agent", schema_of::<flightline::core::agent::Agent>),
@@ -142,7 +150,7 @@ pub fn schema(args: &SchemaArgs, app: &mut App) -> Done {
     };
     let schema = make();
     app.ui
-        .answer(&schema, |page| page.line(format_args!("{schema:#}")))?;
+        .answer(&schema, |page| page.block(0, format_args!("{schema:#}")))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -171,8 +179,9 @@ pub fn help(args: &HelpArgs, app: &mut App) -> Done {
             .map_or_else(String::new, |(_, text)| (*text).to_owned()),
         path => command_help(path, &topics)?,
     };
-    app.ui
-        .answer(&json!({ "text": text }), |page| page.line(text.trim_end()))?;
+    app.ui.answer(&json!({ "text": text }), |page| {
+        page.block(0, text.trim_end())
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -42,7 +42,7 @@ pub fn run(command: SortieCommand, app: &mut App) -> Done {
                     view.sortie.title
                 ));
                 if let Some(instructions) = &view.sortie.resume_instructions {
-                    page.line(format_args!("  {instructions}"));
+                    page.block(2, instructions);
                 }
             })
         }
@@ -256,7 +256,7 @@ fn resume(id: String, subtasks: bool, app: &mut App) -> Done {
             }
         }
         if let Some(instructions) = &sortie.resume_instructions {
-            page.line(format_args!("Resume: {instructions}"));
+            page.block(0, format_args!("Resume: {instructions}"));
         }
         let open = view
             .subtasks

@@ -10,6 +10,7 @@ use postgres::{Client, Config, NoTls, Statement};
 
 use super::{Driver, Durability, SCHEMA_VERSION};
 use crate::error::Error;
+use crate::steps::Steps;
 use crate::value::{Row, Value};
 
 const MIGRATIONS: [&str; 1] = [include_str!("../schema/postgres/0001_journal.sql")];
@@ -35,10 +36,16 @@ const SCHEMA_WRITE: &str = "INSERT INTO schema_version (version) VALUES ($1)";
 pub(crate) struct Postgres {
     client: Client,
     prepared: HashMap<&'static str, Statement>,
+    steps: Steps,
 }
 
 /// Opens the store at `url`, creating its schema when `create` says so.
-pub(crate) fn open(url: &str, create: bool, patience: Duration) -> Result<Postgres, Error> {
+pub(crate) fn open(
+    url: &str,
+    create: bool,
+    patience: Duration,
+    steps: Steps,
+) -> Result<Postgres, Error> {
     let mut config: Config = url.parse().map_err(|error: postgres::Error| {
         Error::Location(format!(
             "the PostgreSQL URL cannot be read: {}",
@@ -68,6 +75,7 @@ pub(crate) fn open(url: &str, create: bool, patience: Duration) -> Result<Postgr
     let mut driver = Postgres {
         client,
         prepared: HashMap::new(),
+        steps,
     };
     driver.migrate(create)?;
     Ok(driver)
@@ -117,7 +125,10 @@ impl Postgres {
                 .execute(SCHEMA_WRITE, &[&number])
                 .map_err(said)?;
         }
-        transaction.commit().map_err(said)
+        self.steps.step();
+        transaction.commit().map_err(said)?;
+        self.steps.step();
+        Ok(())
     }
 
     fn statement(&mut self, sql: &'static str) -> Result<Statement, Error> {
@@ -147,6 +158,7 @@ impl Driver for Postgres {
                 "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = off"
             }
         };
+        self.steps.step();
         self.client
             .batch_execute(begin)
             .map_err(|error| classify("cannot write to the store", &error))
@@ -164,6 +176,7 @@ impl Driver for Postgres {
     fn execute(&mut self, sql: &'static str, params: &[Value]) -> Result<u64, Error> {
         let statement = self.statement(sql)?;
         let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|value| value as _).collect();
+        self.steps.step();
         self.client
             .execute(&statement, &params)
             .map_err(|error| classify("cannot write to the store", &error))
@@ -180,13 +193,17 @@ impl Driver for Postgres {
     }
 
     fn commit(&mut self) -> Result<(), Error> {
-        self.client
-            .batch_execute("COMMIT")
-            .map_err(|error| match error.code() {
+        self.steps.step();
+        let committed = self.client.batch_execute("COMMIT").map_err(|error| {
+            match error.code().map(postgres::error::SqlState::code) {
+                // No answer from the server, or it was shut down while it committed: the commit may
+                // have been made.
+                None | Some("57P01" | "57P02") => Error::CommitUnknown(root_cause(&error)),
                 Some(_) => classify("cannot commit to the store", &error),
-                // No answer from the server: the commit may have been made.
-                None => Error::CommitUnknown(root_cause(&error)),
-            })
+            }
+        });
+        self.steps.step();
+        committed
     }
 
     fn rollback(&mut self) {
@@ -278,7 +295,10 @@ fn classify(act: &'static str, error: &postgres::Error) -> Error {
         }
         Some("53100") => Error::Full(cause),
         Some("25006" | "42501") => Error::ReadOnly(cause),
-        Some("57P01" | "57P02" | "57P03" | "57P05" | "53300") => Error::Unreachable(cause),
+        // 25P03: we were silent in the middle of a transaction, which the server has rolled back.
+        Some("25P03" | "57P01" | "57P02" | "57P03" | "57P05" | "53300") => {
+            Error::Unreachable(cause)
+        }
         Some(_) => Error::Engine { act, cause },
         None if error.is_closed() => Error::Unreachable(cause),
         None => Error::Unreachable(cause),

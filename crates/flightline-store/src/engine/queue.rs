@@ -47,6 +47,9 @@ impl Queue {
             .map_err(|error| cannot(&self.path, &error))?;
         let mut file = match file.try_lock() {
             Ok(()) => file,
+            Err(TryLockError::WouldBlock) if patience.is_zero() => {
+                return Err(Error::Busy("somebody else is writing".to_owned()));
+            }
             Err(TryLockError::WouldBlock) => self.block(file, patience)?,
             Err(TryLockError::Error(error)) => return Err(cannot(&self.path, &error)),
         };

@@ -11,14 +11,18 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql};
 
 use super::queue::{Queue, Turn};
-use super::{CrashPoint, Driver, Durability, SCHEMA_VERSION};
+use super::{Driver, Durability, SCHEMA_VERSION};
 use crate::error::Error;
+use crate::steps::Steps;
 use crate::value::{Row, Value};
 
 /// The file that holds the store.
 pub(crate) const FILE: &str = "flightline.db";
 /// The file on which writers queue.
 pub(crate) const QUEUE: &str = "queue.lock";
+
+/// How large the log may be when a command ends.
+const LOG_BOUND: u64 = 512 * 1024;
 
 /// `FLTL`: says that a SQLite file is ours.
 const APPLICATION_ID: i64 = 0x464C_544C;
@@ -36,13 +40,14 @@ const UNQUEUED_WAIT: Duration = Duration::from_secs(5);
 /// How a driver is opened.
 pub(crate) struct Options {
     pub(crate) purpose: String,
-    pub(crate) crash: CrashPoint,
+    pub(crate) steps: Steps,
     pub(crate) max_pages: Option<u32>,
 }
 
 /// One connection to a SQLite store.
 pub(crate) struct Sqlite {
     connection: Connection,
+    log: PathBuf,
     queue: Queue,
     turn: Option<Turn>,
     durability: Durability,
@@ -50,7 +55,7 @@ pub(crate) struct Sqlite {
     /// commit the rest, or, after some errors, each further statement by itself.
     failed: bool,
     broken: bool,
-    crash: CrashPoint,
+    steps: Steps,
 }
 
 /// Opens the store in `folder`, creating it when `create` says so. Returns what was repaired on the way.
@@ -62,7 +67,9 @@ pub(crate) fn open(
     let file = folder.join(FILE);
     let mut repaired = Vec::new();
     if create {
+        options.steps.step();
         create_private(folder, &file)?;
+        options.steps.step();
     }
     // Looked at, never opened: closing any descriptor of the database would drop SQLite's own locks
     // for the whole process.
@@ -94,12 +101,13 @@ pub(crate) fn open(
         .map_err(|error| classify("cannot open the store", &error))?;
     let mut driver = Sqlite {
         connection,
+        log: folder.join(format!("{FILE}-wal")),
         queue: Queue::new(folder.join(QUEUE), &options.purpose),
         turn: None,
         durability: Durability::Full,
         failed: false,
         broken: false,
-        crash: options.crash,
+        steps: options.steps,
     };
     driver.prepare_connection(folder, create)?;
     if let Some(pages) = options.max_pages {
@@ -144,9 +152,12 @@ impl Sqlite {
             });
         }
         self.connection
-            .execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF; PRAGMA cache_size = -8000;")
+            .execute_batch(
+                "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF; \
+                 PRAGMA cache_size = -8000; PRAGMA wal_autocheckpoint = 1000;",
+            )
             .map_err(|error| said(&error))?;
-        // The checkpoint on the last close would cost every command 14 ms; autocheckpoint bounds the log.
+        // The checkpoint on the last close would cost every command 14 ms; `bound_log` does it now and then.
         self.connection
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
             .map_err(|error| said(&error))?;
@@ -164,6 +175,7 @@ impl Sqlite {
         self.connection
             .pragma_update(None, "journal_mode", "WAL")
             .map_err(said)?;
+        self.steps.step();
         let transaction = self
             .connection
             .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
@@ -182,20 +194,40 @@ impl Sqlite {
         transaction
             .pragma_update(None, "user_version", SCHEMA_VERSION)
             .map_err(said)?;
+        self.steps.step();
         transaction.commit().map_err(said)?;
+        self.steps.step();
         self.turn = None;
         Ok(())
     }
 
     /// Folds the log into the file, so that the file alone is the whole store.
     pub(crate) fn seal(self) -> Result<(), Error> {
+        self.steps.step();
         self.connection
             .pragma_update(None, "journal_mode", "DELETE")
             .map_err(|error| classify("cannot finish the copy", &error))
     }
 
+    /// Folds the log into the database once it has grown. SQLite's own automatic checkpoint serves only
+    /// long-lived processes: what it copied is forgotten when the last connection closes, so that a log
+    /// written by one command after another would never start anew, and each of them reads all of it
+    /// when it opens the store. Gives way to whoever is writing: the next command will do.
+    fn bound_log(&mut self) {
+        let grown = fs::symlink_metadata(&self.log).is_ok_and(|seen| seen.len() > LOG_BOUND);
+        if !grown || self.broken || !self.connection.is_autocommit() {
+            return;
+        }
+        if let Ok(_turn) = self.queue.wait(Duration::ZERO) {
+            let _ = self.connection.busy_timeout(Duration::ZERO);
+            let _ = self
+                .connection
+                .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        }
+    }
+
     fn batch(&mut self, act: &'static str, sql: &str) -> Result<(), Error> {
-        self.crash.step();
+        self.steps.step();
         self.connection
             .execute_batch(sql)
             .map_err(|error| classify(act, &error))
@@ -232,6 +264,12 @@ impl Sqlite {
     }
 }
 
+impl Drop for Sqlite {
+    fn drop(&mut self) {
+        self.bound_log();
+    }
+}
+
 impl Driver for Sqlite {
     fn begin_read(&mut self) -> Result<(), Error> {
         self.failed = false;
@@ -257,7 +295,7 @@ impl Driver for Sqlite {
     }
 
     fn execute(&mut self, sql: &'static str, params: &[Value]) -> Result<u64, Error> {
-        self.crash.step();
+        self.steps.step();
         self.refuse_after_failure()?;
         let changed = self
             .connection
@@ -294,7 +332,7 @@ impl Driver for Sqlite {
             self.broken = matches!(committed, Err(Error::Engine { .. }));
             self.rollback();
         }
-        self.crash.step();
+        self.steps.step();
         self.turn = None;
         committed
     }

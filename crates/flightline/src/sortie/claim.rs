@@ -2,7 +2,7 @@
 
 use flightline_core::lock::Lock;
 use flightline_core::sortie::{Sortie, SortieStatus};
-use flightline_core::{Code, Kind, Refusal, SortieId};
+use flightline_core::{Code, Refusal, SortieId};
 use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -80,24 +80,21 @@ impl Operation for ClaimNext {
             .into_iter()
             .filter(|lock| lock.held_by != agent)
             .collect();
-        let rows = desk.tx.rows(Kind::Sortie, Find::Mission(mission.id))?;
-        let completed: std::collections::HashSet<SortieId> = rows
+        // One query for all of them: a round trip for each would make a large mission wait.
+        let sorties = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
+        let completed: std::collections::HashSet<SortieId> = sorties
             .iter()
-            .filter(|row| row.status == SortieStatus::Completed.as_str())
-            .filter_map(|row| row.id.parse().ok())
+            .filter(|sortie| sortie.status == SortieStatus::Completed)
+            .map(|sortie| sortie.id)
             .collect();
         // Work given to this agent goes before work that is free.
         let mut best: Option<(bool, i32, u64, Sortie)> = None;
         let (mut waiting, mut locked) = (0, 0);
-        for row in &rows {
-            let mine = row.status == SortieStatus::Assigned.as_str()
-                && row.agent.as_deref() == Some(&agent.to_string());
-            if row.status != SortieStatus::Pending.as_str() && !mine {
+        for sortie in sorties {
+            let mine = sortie.status == SortieStatus::Assigned && sortie.assigned_to == Some(agent);
+            if sortie.status != SortieStatus::Pending && !mine {
                 continue;
             }
-            let Some(sortie) = desk.tx.get::<Sortie>(&row.id)? else {
-                continue;
-            };
             if !sortie
                 .depends_on
                 .iter()
@@ -118,7 +115,6 @@ impl Operation for ClaimNext {
                 .as_ref()
                 .is_none_or(|(mine, priority, place, _)| rank > (*mine, *priority, *place))
             {
-                // With neither priorities nor gifts, the first ready one is the next one: stop early.
                 best = Some((rank.0, rank.1, rank.2, sortie));
             }
         }

@@ -17,11 +17,13 @@ pub enum SortieCommand {
     List(ListArgs),
     /// Show a sortie with its subtasks, files, errors and reviews
     Show {
+        /// Which sortie
         #[arg(add = complete::sorties())]
         id: String,
     },
     /// Take a sortie for the acting agent; exactly one agent wins
     Claim {
+        /// Which sortie
         #[arg(required_unless_present = "next", conflicts_with = "next", add = complete::sorties())]
         id: Option<String>,
         /// Take the next one that is ready, minding dependencies and locks
@@ -33,6 +35,7 @@ pub enum SortieCommand {
     },
     /// Give a free sortie to an agent
     Assign {
+        /// Which sortie
         #[arg(add = complete::sorties())]
         id: String,
         /// To whom
@@ -41,17 +44,19 @@ pub enum SortieCommand {
     },
     /// Take a sortie from its owner and give it to another
     Reassign {
+        /// Which sortie
         #[arg(add = complete::sorties())]
         id: String,
         /// To whom
         #[arg(long, value_name = "NAME", add = complete::agents())]
         to: String,
         /// Why
-        #[arg(long)]
+        #[arg(long, allow_hyphen_values = true)]
         reason: Option<String>,
     },
     /// Begin work on a sortie that was assigned
     Start {
+        /// Which sortie
         #[arg(add = complete::sorties())]
         id: String,
     },
@@ -61,19 +66,22 @@ pub enum SortieCommand {
     Error(ErrorArgs),
     /// Say that a sortie waits for something
     Block {
+        /// Which sortie
         #[arg(add = complete::sorties())]
         id: String,
         /// For what
-        #[arg(long)]
+        #[arg(long, allow_hyphen_values = true)]
         reason: String,
     },
     /// Say that what a sortie waited for has come
     Unblock {
+        /// Which sortie
         #[arg(add = complete::sorties())]
         id: String,
     },
     /// Take a sortie up again after an interruption: what is left, and where to go on
     Resume {
+        /// Which sortie
         #[arg(add = complete::sorties())]
         id: String,
         /// List the subtasks that are left, even when there are none
@@ -82,6 +90,7 @@ pub enum SortieCommand {
     },
     /// Say that a sortie is done
     Complete {
+        /// Which sortie
         #[arg(add = complete::sorties())]
         id: String,
         /// What it gave, as JSON
@@ -90,22 +99,25 @@ pub enum SortieCommand {
     },
     /// Say that a sortie is not done, and given up
     Fail {
+        /// Which sortie
         #[arg(add = complete::sorties())]
         id: String,
         /// Why
-        #[arg(long)]
+        #[arg(long, allow_hyphen_values = true)]
         reason: String,
     },
     /// Give a sortie back, for anybody to claim
     Release {
+        /// Which sortie
         #[arg(add = complete::sorties())]
         id: String,
         /// Why
-        #[arg(long)]
+        #[arg(long, allow_hyphen_values = true)]
         reason: Option<String>,
     },
     /// Record a review, or ask for one (without a score)
     Review {
+        /// Which sortie
         #[arg(add = complete::sorties())]
         id: String,
         /// Who reviewed it (default: the acting agent)
@@ -115,23 +127,25 @@ pub enum SortieCommand {
         #[arg(long, allow_negative_numbers = true)]
         score: Option<i64>,
         /// What the reviewer said
-        #[arg(long)]
+        #[arg(long, allow_hyphen_values = true)]
         note: Option<String>,
     },
     /// Say that a completed sortie is good
     Approve {
+        /// Which sortie
         #[arg(add = complete::sorties())]
         id: String,
         /// Why
-        #[arg(long)]
+        #[arg(long, allow_hyphen_values = true)]
         reason: Option<String>,
     },
     /// Send a completed sortie back to its owner
     Reject {
+        /// Which sortie
         #[arg(add = complete::sorties())]
         id: String,
         /// Why
-        #[arg(long)]
+        #[arg(long, allow_hyphen_values = true)]
         reason: String,
     },
 }
@@ -141,7 +155,7 @@ pub struct AddArgs {
     /// What is to be done, in one line
     pub title: String,
     /// What is to be done, at length (`-` reads stdin)
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     pub description: Option<String>,
     /// The id other tools know it by, such as T060
     #[arg(long)]
@@ -162,7 +176,7 @@ pub struct AddArgs {
     #[arg(long, value_parser = typed::span)]
     pub estimate: Option<u64>,
     /// How to take it up again after an interruption
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     pub resume_instructions: Option<String>,
     /// What it is given to start from, as JSON
     #[arg(long, value_name = "JSON")]
@@ -184,6 +198,7 @@ pub struct ListArgs {
 
 #[derive(Debug, Args)]
 pub struct ErrorArgs {
+    /// Which sortie
     #[arg(add = complete::sorties())]
     pub id: String,
     /// What kind of error: `api_error`, `dependency_missing` …
@@ -193,7 +208,7 @@ pub struct ErrorArgs {
     #[arg(long)]
     pub status: Option<u16>,
     /// What happened (`-` reads stdin)
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     pub message: Option<String>,
     /// Work cannot go on: the sortie becomes blocked
     #[arg(long)]
@@ -205,10 +220,11 @@ pub struct ErrorArgs {
 
 #[derive(Debug, Args)]
 pub struct UpdateArgs {
+    /// Which sortie
     #[arg(add = complete::sorties())]
     id: String,
     /// What happened (`-` reads stdin)
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     note: Option<String>,
     /// A subtask and where it stands: NAME=pending|in_progress|complete|failed[:OUTPUT]
     #[arg(long = "subtask", value_name = "NAME=STATUS[:OUTPUT]")]
@@ -232,19 +248,19 @@ pub struct UpdateArgs {
     #[arg(long, value_name = "NAME")]
     unmet: Vec<String>,
     /// What was done last
-    #[arg(long, value_name = "WHAT")]
+    #[arg(long, value_name = "WHAT", allow_hyphen_values = true)]
     last: Option<String>,
     /// What comes next
-    #[arg(long, value_name = "WHAT")]
+    #[arg(long, value_name = "WHAT", allow_hyphen_values = true)]
     next: Option<String>,
     /// What else is worth knowing about where you are
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     cursor_notes: Option<String>,
     /// Whether it can be taken up again
     #[arg(long)]
     resumable: Option<bool>,
     /// How to take it up again
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     resume_instructions: Option<String>,
     /// Tokens read since the last update
     #[arg(long, default_value_t = 0)]

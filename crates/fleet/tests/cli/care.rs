@@ -1,0 +1,247 @@
+//! The doctor, backups, and the way back.
+
+use std::fs;
+
+use expect_test::expect;
+
+use crate::stage;
+use crate::world::{World, words};
+
+#[test]
+fn the_doctor_finds_nothing_wrong_with_a_sound_store() {
+    let world = stage::world();
+    world.fleet("doctor").expect(expect![[r#"
+        ✓ ok   permissions
+        ✓ ok   engine
+        ✓ ok   journal
+        ✓ ok   state equals fold of events
+        ✓ ok   checksums
+        ✓ ok   locks exclude one another
+        ✓ ok   work has an owner that exists
+        ✓ ok   mail has a message and a recipient
+        Everything is well.
+    "#]]);
+    let json = world.json("doctor");
+    assert_eq!(json["healthy"], true);
+    world.ok("doctor --fix");
+}
+
+#[test]
+fn the_doctor_names_what_is_damaged() {
+    let world = stage::world();
+    let login = stage::named("{Login}");
+    world.sql(&format!("UPDATE subject SET status = 'completed', doc = replace(doc, 'Login', 'Forged') WHERE id = '{login}'"));
+    world.fleet("doctor").expect(expect![[r#"
+        ✓ ok   permissions
+        ✓ ok   engine
+        ✓ ok   journal
+        ✗ bad  state equals fold of events
+               sortie srt-70a3df0a-6051-445a-8000-000000001772 differs from what its events say
+        ✓ ok   checksums
+        Go back to a sound state with: fleet restore FILE
+        [exit 5]
+    "#]]);
+    let json = world.fleet("doctor --json");
+    assert_eq!(
+        (json.code, &json.json()["healthy"]),
+        (5, &serde_json::json!(false))
+    );
+    world.fleet("doctor --fix").expect(expect![[r#"
+        ✓ ok   permissions
+        ✓ ok   engine
+        ✓ ok   journal
+        ✗ bad  state equals fold of events
+               sortie srt-70a3df0a-6051-445a-8000-000000001772 differs from what its events say
+        ✓ ok   checksums
+        Nothing of this can be repaired safely in place. Go back to a sound state with: fleet restore FILE
+        [exit 5]
+    "#]]);
+}
+
+#[test]
+fn the_doctor_sees_every_kind_of_damage() {
+    for (damage, check) in [
+        ("DELETE FROM event WHERE rev = 5", "journal"),
+        (
+            "UPDATE event SET after = replace(after, 'Model', 'Forged') WHERE kind = 'sortie_added'",
+            "checksums",
+        ),
+        ("UPDATE event SET sha = 'x' WHERE rev = 3", "checksums"),
+        (
+            "DELETE FROM subject WHERE kind = 'sortie'",
+            "state equals fold of events",
+        ),
+        ("UPDATE project SET rev = rev + 1", "journal"),
+        (
+            "DELETE FROM event WHERE rev = (SELECT max(rev) FROM event)",
+            "journal",
+        ),
+    ] {
+        let world = stage::world();
+        world.sql(damage);
+        let json = world.fleet("doctor --json");
+        assert_eq!(json.code, 5, "{damage}: {json:?}");
+        let document = json.json();
+        let bad: Vec<&str> = document["checks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|one| one["ok"] == false)
+            .map(|one| one["name"].as_str().unwrap())
+            .collect();
+        assert!(bad.contains(&check), "{damage}: {bad:?}");
+        assert_eq!(world.fleet("doctor").code, 5);
+    }
+}
+
+#[test]
+fn a_torn_file_is_damage_too() {
+    let world = stage::world();
+    world.sql("PRAGMA wal_checkpoint(TRUNCATE)");
+    let mut bytes = fs::read(world.database()).unwrap();
+    let (from, to) = (bytes.len() / 3, bytes.len() / 3 + 20_000);
+    bytes[from..to].fill(0x5a);
+    fs::write(world.database(), bytes).unwrap();
+    let ran = world.fleet("doctor --json");
+    assert!(matches!(ran.code, 5 | 6), "{ran:?}");
+    ran.json();
+}
+
+#[test]
+fn a_backup_brings_everything_back() {
+    let world = World::with_sorties(&["Model", "Login"]);
+    world.agent_ok("ada", "sorties claim --next");
+    world.agent_ok("ada", "locks acquire src");
+    let before = world.json("sorties list");
+    let said = world.ok("backup saved.db").stdout;
+    let size = fs::metadata(world.repo().join("saved.db"))
+        .unwrap()
+        .len()
+        .div_ceil(1024);
+    expect![[r#"
+        Backed up revision 7 (7 events, 5 things, SIZE KiB) to saved.db, and verified it
+    "#]]
+    .assert_eq(&said.replace(&format!("{size} KiB"), "SIZE KiB"));
+    let id = world.sortie("Model");
+    world.agent_ok("ada", &format!("sorties complete {id}"));
+    world.ok("sorties add Later");
+    let after = world.json("sorties list");
+
+    let restored = world.fleet("restore saved.db -y");
+    restored.expect(expect![[r#"
+        Restored revision 7 (7 events) from saved.db
+        Sessions, locks and cursors of before are void: agents register again
+        Take it back with: fleet restore REPO/.flightline/backups/before-restore-2026-01-04T12-00-11-000Z.db -y
+    "#]]);
+    assert_eq!(world.json("sorties list"), before);
+    // Restoring grants nothing old.
+    assert_eq!(world.json("locks list"), serde_json::json!([]));
+    let old = world
+        .line("note lesson X")
+        .agent("ada")
+        .env("FLEET_EPOCH", "1")
+        .run();
+    assert!(
+        old.refused(4).starts_with("error: epoch 1 of ada is over"),
+        "{old:?}"
+    );
+    assert_eq!(world.fleet("doctor").code, 0);
+
+    // And the way back, as it was printed.
+    let undo = restored.stdout.lines().last().unwrap();
+    let undo = undo
+        .strip_prefix("Take it back with: fleet ")
+        .unwrap()
+        .replace("REPO", &world.repo().display().to_string());
+    let undone = world.command(&words(&undo)).run();
+    assert_eq!(undone.code, 0, "{undone:?}");
+    assert_eq!(world.json("sorties list"), after);
+    assert_eq!(world.fleet("doctor").code, 0);
+}
+
+#[test]
+fn a_restore_needs_a_yes_and_changes_nothing_without() {
+    let world = stage::world();
+    world.ok("sorties add Later");
+    let before = world.rev();
+    world.fleet("restore copy.db").expect(expect![[r#"
+        [stderr]
+        error: this would replace everything in this project's store by copy.db, and needs a yes
+
+        hint: nothing was changed; run `fleet restore copy.db -y`
+        [exit 2]
+    "#]]);
+    let said = world.fleet("restore copy.db --no-input");
+    assert_eq!(said.text(), world.fleet("restore copy.db").text());
+    let json = world.fleet("restore copy.db --json");
+    assert_eq!(
+        (json.code, json.error_code().as_str()),
+        (2, "confirmation_needed")
+    );
+    assert_eq!(
+        json.json()["error"]["hint"],
+        "nothing was changed; run `fleet restore copy.db -y`"
+    );
+    assert_eq!(world.rev(), before);
+    assert!(!world.state().join("backups").exists());
+    // A yes on stdin is not a yes on a terminal.
+    let piped = world.line("restore copy.db").stdin("y\n").run();
+    assert_eq!((piped.code, world.rev()), (2, before));
+}
+
+#[test]
+fn a_file_name_with_spaces_is_quoted_in_the_command_to_paste() {
+    let world = World::new();
+    world.ok("backup \"my copy's.db\"");
+    let ran = world.fleet("restore \"my copy's.db\"");
+    assert!(
+        ran.refused(2)
+            .contains(r"run `fleet restore 'my copy'\''s.db' -y`"),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn what_is_not_a_backup_is_not_restored() {
+    let world = stage::world();
+    let before = world.rev();
+    world.fleet("restore missing.db -y").expect(expect![[r#"
+        [stderr]
+        error: there is no backup missing.db
+
+        hint: make one with `fleet backup FILE`
+        [exit 3]
+    "#]]);
+    world.write("text.db", "hello");
+    world.write("empty.db", "");
+    world.sql(&format!(
+        "ATTACH '{}' AS other; CREATE TABLE other.event (mine TEXT)",
+        world.repo().join("other.db").display()
+    ));
+    let mut torn = fs::read(world.repo().join("copy.db")).unwrap();
+    torn.truncate(torn.len() / 2);
+    fs::write(world.repo().join("torn.db"), torn).unwrap();
+    for file in ["text.db", "empty.db", "other.db", "torn.db", "."] {
+        let ran = world.fleet(&format!("restore {file} -y --json"));
+        assert!(matches!(ran.code, 3 | 6), "{file}: {ran:?}");
+        ran.error_code();
+        assert_eq!(world.rev(), before, "{file}");
+    }
+    assert_eq!(world.fleet("doctor").code, 0);
+}
+
+#[test]
+fn a_backup_does_not_write_over_anything() {
+    let world = World::new();
+    let file = world.write("taken.db", "mine");
+    world.fleet("backup taken.db").refused(2);
+    assert_eq!(fs::read_to_string(file).unwrap(), "mine");
+    assert_ne!(world.fleet("backup missing/folder/x.db").code, 0);
+    // It is private, and written where the command runs.
+    let below = world.line("backup mine.db").in_folder("below").run();
+    assert_eq!(below.code, 0, "{below:?}");
+    assert_eq!(
+        crate::world::mode(&world.repo().join("below/mine.db")),
+        0o600
+    );
+}

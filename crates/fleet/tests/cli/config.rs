@@ -1,0 +1,232 @@
+//! Settings: what they are, where they come from, and files that keep their comments.
+
+use std::fs;
+
+use expect_test::expect;
+
+use crate::world::World;
+
+#[test]
+fn settings_are_listed_with_their_source() {
+    let world = World::new();
+    let listed = world.ok("config list").stdout;
+    expect![[r#"
+        NAME               VALUE                                     SOURCE   MEANING
+        project            prj-08b37c99-3af4-4208-8000-0000000003e8  project  the id of this repository's fleet
+        location           .flightline                               default  where the store is (user level only)
+        liveness.quiet     5m                                        default  silence after which an agent is quiet
+        liveness.warning   10m                                       default  silence after which an agent needs a warning
+        liveness.stalled   30m                                       default  silence after which an agent is stalled
+        locks.ttl          30m                                       default  how long after its holder's last sign of life a lock lapses
+        liveness.downtime  10m                                       default  a pause of all writing after which silence proves nothing
+    "#]].assert_eq(&listed);
+    world.ok("config set locks.ttl 45m");
+    world.ok("config set liveness.stalled 1h --user");
+    let source = |name: &str| {
+        world.json(&format!("config get {name}"))["source"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(
+        [
+            source("locks.ttl"),
+            source("liveness.stalled"),
+            source("liveness.quiet")
+        ],
+        ["project", "user", "default"]
+    );
+    // The project's word goes before the user's.
+    world.ok("config set locks.ttl 50m --user");
+    assert_eq!(world.ok("config get locks.ttl").stdout, "45m\n");
+}
+
+#[test]
+fn a_setting_that_is_set_is_obeyed() {
+    let world = World::new();
+    world.fleet("config set locks.ttl 45m").expect(expect![[r#"
+        locks.ttl = 45m (project)
+    "#]]);
+    let taken = world.agent_ok("ada", "locks acquire src");
+    assert!(taken.stdout.contains("lapses 45m after"), "{taken:?}");
+}
+
+#[test]
+fn comments_and_order_in_the_file_survive() {
+    let world = World::new();
+    let file = world.state().join("config.toml");
+    let own = fs::read_to_string(&file).unwrap();
+    let text = format!(
+        "{own}\n# how long we wait\n[liveness]\nquiet   = \"2m\"   # short\nunknown = true\n\n[locks] # ours\nttl = \"1h\"\n# the end\n"
+    );
+    fs::write(&file, &text).unwrap();
+    world.ok("config set locks.ttl 45m");
+    world.ok("config set liveness.warning 20m");
+    let expected = text
+        .replace("ttl = \"1h\"", "ttl = \"45m\"")
+        .replace("unknown = true\n", "unknown = true\nwarning = \"20m\"\n");
+    assert_eq!(fs::read_to_string(&file).unwrap(), expected);
+}
+
+#[test]
+fn the_paths_of_both_files_are_shown() {
+    let world = World::new();
+    world.fleet("config path").expect(expect![[r#"
+        project  REPO/.flightline/config.toml
+        user     HOME/.config/flightline/config.toml
+    "#]]);
+    let elsewhere = world
+        .line("config path")
+        .env("XDG_CONFIG_HOME", "/xdg")
+        .run();
+    assert!(
+        elsewhere.stdout.contains("/xdg/flightline/config.toml"),
+        "{elsewhere:?}"
+    );
+    World::empty().fleet("config path").expect(expect![[r#"
+        project  none
+        user     HOME/.config/flightline/config.toml
+    "#]]);
+    let homeless = world
+        .line("config set locks.ttl 45m --user")
+        .without("HOME")
+        .run();
+    homeless.expect(expect![[r#"
+        [stderr]
+        error: there is no home folder to keep your settings in
+
+        hint: set HOME
+        [exit 2]
+    "#]]);
+}
+
+#[test]
+fn a_setting_that_does_not_exist_is_refused() {
+    let world = World::new();
+    world.fleet("config get nonsense").expect(expect![[r#"
+        [stderr]
+        error: there is no setting `nonsense`
+
+        hint: settings: project, location, liveness.quiet, liveness.warning, liveness.stalled, locks.ttl, liveness.downtime
+        [exit 3]
+    "#]]);
+    world.fleet("config set nonsense 1").expect(expect![[r#"
+        [stderr]
+        error: there is no setting `nonsense` at project level
+
+        hint: settings: liveness.quiet, liveness.warning, liveness.stalled, locks.ttl, liveness.downtime
+        [exit 3]
+    "#]]);
+    for name in ["project", "locks", "locks.ttl.x", "", "ttl", "liveness"] {
+        let before = fs::read_to_string(world.state().join("config.toml")).unwrap();
+        world
+            .command(&["config", "set", name, "45m"])
+            .run()
+            .refused(3);
+        assert_eq!(
+            fs::read_to_string(world.state().join("config.toml")).unwrap(),
+            before,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_value_that_makes_no_sense_is_refused_and_not_kept() {
+    let world = World::new();
+    world.fleet("config set locks.ttl soon").expect(expect![[r#"
+        [stderr]
+        error: `soon` is not a duration: write `90s`, `15m`, `12h` or `7d`
+        [exit 2]
+    "#]]);
+    world.fleet("config set liveness.quiet 20m").expect(expect![[r#"
+        [stderr]
+        error: `liveness.quiet` must be shorter than `liveness.warning`, and that shorter than `liveness.stalled`
+        [exit 2]
+    "#]]);
+    world.fleet("config set locks.ttl 0s").refused(2);
+    // The two files are obeyed together, and must make sense together.
+    world.ok("config set liveness.warning 6m --user");
+    world.fleet("config set liveness.quiet 8m").refused(2);
+    world.ok("status");
+    assert_eq!(world.json("config get locks.ttl")["source"], "default");
+}
+
+#[test]
+fn a_file_whose_settings_are_not_tables_is_refused_not_trampled() {
+    let world = World::new();
+    let file = world.state().join("config.toml");
+    let own = fs::read_to_string(&file).unwrap();
+    for wrong in [
+        "locks = 5\n",
+        "locks = \"x\"\n",
+        "[[locks]]\nttl = \"5m\"\n",
+    ] {
+        fs::write(&file, format!("{own}{wrong}")).unwrap();
+        let ran = world.fleet("config set locks.ttl 45m");
+        assert!(
+            ran.refused(2).contains("`locks` holds no settings"),
+            "{wrong}: {ran:?}"
+        );
+        assert_eq!(fs::read_to_string(&file).unwrap(), format!("{own}{wrong}"));
+    }
+    // An inline table is one, too.
+    fs::write(&file, format!("{own}locks = {{ ttl = \"5m\" }}\n")).unwrap();
+    world.ok("config set locks.ttl 45m");
+    assert_eq!(
+        fs::read_to_string(&file).unwrap(),
+        format!("{own}locks = {{ ttl = \"45m\" }}\n")
+    );
+}
+
+#[test]
+fn where_the_store_is_belongs_to_the_user() {
+    let world = World::new();
+    world
+        .fleet("config set location relative --user")
+        .expect(expect![[r#"
+        [stderr]
+        error: `relative` would be another folder in each project
+
+        hint: give an absolute one
+        [exit 2]
+    "#]]);
+    for wrong in ["", "mysql://host/x"] {
+        world
+            .command(&["config", "set", "location", wrong, "--user"])
+            .run()
+            .refused(2);
+    }
+    let folder = world.home().join("stores");
+    let set = world
+        .command(&[
+            "config",
+            "set",
+            "location",
+            folder.to_str().unwrap(),
+            "--user",
+        ])
+        .run();
+    set.expect(expect![[r#"
+        location = HOME/stores (user)
+    "#]]);
+    world.ok("init");
+    assert!(folder.join("flightline.db").is_file());
+    // A flag and the environment go before it.
+    let here = world.state().display().to_string();
+    let there = |typed: &str| world.line(typed).env("FLEET_LOCATION", &here).run();
+    world.ok("missions create InTheUsersPlace");
+    assert_eq!(there("missions list --json").json(), serde_json::json!([]));
+    let flag = world
+        .command(&["missions", "list", "--json", "--location", &here])
+        .run();
+    assert_eq!(flag.json(), serde_json::json!([]));
+    // A file that says nonsense is not passed over: work would go to another store.
+    let file = world.home().join(".config/flightline/config.toml");
+    fs::write(&file, "location = 5\n").unwrap();
+    world.fleet("status").expect(expect![[r#"
+        [stderr]
+        error: HOME/.config/flightline/config.toml: `location`: write it as text
+        [exit 2]
+    "#]]);
+}

@@ -1,0 +1,23 @@
+//! The command line, through the real binary: what is typed, both streams, and the exit code.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod care;
+mod colour;
+mod config;
+mod events;
+mod every;
+mod exits;
+mod fences;
+mod ids;
+mod json;
+mod locks;
+mod programs;
+mod secrets;
+mod stage;
+mod store;
+mod text;
+mod tour;
+mod usage;
+mod work;
+mod world;

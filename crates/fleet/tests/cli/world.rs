@@ -1,0 +1,546 @@
+//! A sealed world: a folder of its own without git, a home of its own, a clock and ids that the test
+//! decides, and the real binary. Nothing of the machine's environment gets in, and nothing stays.
+
+use std::cell::Cell;
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// How long a command may take before the test gives it up. Far more than any needs.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Where the programs are that worlds may use.
+pub const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// A folder with a home beside it, and a clock that moves one second with each command.
+pub struct World {
+    folder: TempDir,
+    commands: Cell<u64>,
+    seconds: Cell<u64>,
+    /// What every command begins with.
+    pub always: Vec<String>,
+    /// What every command sees in its environment.
+    pub everywhere: Vec<(&'static str, String)>,
+}
+
+impl World {
+    /// A world without a fleet.
+    pub fn empty() -> Self {
+        let folder = tempfile::Builder::new()
+            .prefix("fleet-cli-")
+            .tempdir()
+            .expect("a temporary folder");
+        for name in ["repo", "home"] {
+            fs::create_dir(folder.path().join(name)).expect("a folder");
+        }
+        Self {
+            folder,
+            commands: Cell::new(0),
+            seconds: Cell::new(0),
+            always: Vec::new(),
+            everywhere: Vec::new(),
+        }
+    }
+
+    /// A world with a fleet, and nothing in it.
+    pub fn new() -> Self {
+        let world = Self::empty();
+        world.ok("init");
+        world
+    }
+
+    /// A world with a mission and these sorties.
+    pub fn with_sorties(titles: &[&str]) -> Self {
+        let world = Self::new();
+        let mut arguments = vec!["mission", "create", "Add login"];
+        arguments.extend(titles.iter().flat_map(|title| ["--sortie", title]));
+        let made = world.command(&arguments).run();
+        assert_eq!(made.code, 0, "{made:?}");
+        world
+    }
+
+    /// The folder that the commands run in.
+    pub fn repo(&self) -> PathBuf {
+        self.folder.path().join("repo")
+    }
+
+    /// The user's home.
+    pub fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
+    }
+
+    /// The folder that holds the store.
+    pub fn state(&self) -> PathBuf {
+        self.repo().join(".flightline")
+    }
+
+    /// The file that holds the store.
+    pub fn database(&self) -> PathBuf {
+        self.state().join("flightline.db")
+    }
+
+    /// Writes a file below the repository.
+    pub fn write(&self, path: &str, content: &str) -> PathBuf {
+        let file = self.repo().join(path);
+        fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
+        fs::write(&file, content).expect("a file");
+        file
+    }
+
+    /// Begins again at the first command and at noon, so that ids and times are those of a new world.
+    pub fn from_noon(&self) {
+        self.commands.set(1);
+        self.seconds.set(1);
+    }
+
+    /// Lets time pass.
+    pub fn pass(&self, seconds: u64) {
+        self.seconds.set(self.seconds.get() + seconds);
+    }
+
+    /// A command with these arguments.
+    pub fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Fleet<'_> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fleet"));
+        command.args(&self.always).args(arguments);
+        self.wrapped(command)
+    }
+
+    /// Another program that runs ours, in this world's folder and environment.
+    pub fn wrapped(&self, mut command: Command) -> Fleet<'_> {
+        let number = self.commands.get() + 1;
+        self.commands.set(number);
+        self.pass(1);
+        command
+            .current_dir(self.repo())
+            .env_clear()
+            .env("PATH", PATH)
+            .env("HOME", self.home())
+            .env("USER", "grace")
+            .env("FLEET_TEST_NOW", time(self.seconds.get()))
+            .env("FLEET_TEST_IDS", (number * 1000).to_string())
+            .envs(self.everywhere.iter().map(|(name, value)| (name, value)));
+        Fleet {
+            world: self,
+            command,
+            input: None,
+        }
+    }
+
+    /// A command as it is typed after `fleet`: words, with double quotes around those that hold spaces.
+    pub fn line(&self, typed: &str) -> Fleet<'_> {
+        self.command(&words(typed))
+    }
+
+    /// Runs a command as a person.
+    pub fn fleet(&self, typed: &str) -> Ran {
+        self.line(typed).run()
+    }
+
+    /// Runs a command as an agent.
+    pub fn agent(&self, name: &str, typed: &str) -> Ran {
+        self.line(typed).agent(name).run()
+    }
+
+    /// Runs a command that must succeed.
+    pub fn ok(&self, typed: &str) -> Ran {
+        let ran = self.fleet(typed);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        ran
+    }
+
+    /// Runs a command as an agent, which must succeed.
+    pub fn agent_ok(&self, name: &str, typed: &str) -> Ran {
+        let ran = self.agent(name, typed);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        ran
+    }
+
+    /// The answer to a command that must succeed, as JSON.
+    pub fn json(&self, typed: &str) -> Value {
+        let ran = self.fleet(&format!("{typed} --json"));
+        assert_eq!(ran.code, 0, "{ran:?}");
+        ran.json()
+    }
+
+    /// The whole id of the sortie with this title.
+    pub fn sortie(&self, title: &str) -> String {
+        let sorties = self.json("sorties list");
+        let found = sorties
+            .as_array()
+            .and_then(|all| all.iter().find(|sortie| sortie["title"] == title));
+        let id = found.and_then(|sortie| sortie["id"].as_str());
+        id.unwrap_or_else(|| panic!("no sortie {title:?} in {sorties}"))
+            .to_owned()
+    }
+
+    /// The last revision: the same before and after when nothing was written.
+    pub fn rev(&self) -> u64 {
+        self.json("status")["rev"].as_u64().expect("a revision")
+    }
+
+    /// Runs SQL on the store with the `sqlite3` command, as somebody who is not us would.
+    pub fn sql(&self, sql: &str) -> String {
+        let done = Command::new("sqlite3")
+            .args([self.database().as_os_str(), OsStr::new(sql)])
+            .output()
+            .expect("the `sqlite3` command, which `scripts/setup` installs");
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "sqlite3 {sql}: {said}");
+        String::from_utf8_lossy(&done.stdout).into_owned()
+    }
+
+    /// Every byte of every file in this world.
+    pub fn all_bytes(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let mut found = Vec::new();
+        let mut folders = vec![self.folder.path().to_path_buf()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder).expect("a folder") {
+                let path = entry.expect("an entry").path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    found.push((path.clone(), fs::read(&path).expect("a file")));
+                }
+            }
+        }
+        found
+    }
+
+    /// This world as it is now, to make others like it.
+    pub fn snapshot(&self) -> Snapshot {
+        let relative = |file: &Path| {
+            let below = file.strip_prefix(self.folder.path());
+            below.expect("a file of this world").to_path_buf()
+        };
+        let files = self.all_bytes().into_iter();
+        Snapshot {
+            commands: self.commands.get(),
+            seconds: self.seconds.get(),
+            files: files
+                .map(|(file, bytes)| (relative(&file), mode(&file), bytes))
+                .collect(),
+        }
+    }
+
+    /// Names the world's own folders, which differ from run to run.
+    fn anonymous(&self, text: &str) -> String {
+        let text = text.replace(&*self.repo().to_string_lossy(), "REPO");
+        text.replace(&*self.home().to_string_lossy(), "HOME")
+    }
+}
+
+/// A world as it once was, in memory: it costs nothing to go back there.
+pub struct Snapshot {
+    commands: u64,
+    seconds: u64,
+    files: Vec<(PathBuf, u32, Vec<u8>)>,
+}
+
+impl Snapshot {
+    /// A world like it.
+    pub fn world(&self) -> World {
+        let world = World::empty();
+        world.commands.set(self.commands);
+        world.seconds.set(self.seconds);
+        for (below, mode, bytes) in &self.files {
+            let file = world.folder.path().join(below);
+            let folder = file.parent().expect("a folder");
+            let made = fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(folder);
+            made.expect("a folder");
+            let options = fs::OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(*mode)
+                .open(file);
+            options
+                .and_then(|mut file| file.write_all(bytes))
+                .expect("a file");
+        }
+        world
+    }
+}
+
+/// A command that is about to run.
+pub struct Fleet<'w> {
+    world: &'w World,
+    command: Command,
+    input: Option<Vec<u8>>,
+}
+
+impl<'w> Fleet<'w> {
+    /// Acts as this agent.
+    pub fn agent(self, name: &str) -> Self {
+        self.env("FLEET_AGENT", name)
+    }
+
+    /// Sees this variable.
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Does not see this variable.
+    pub fn without(mut self, name: &str) -> Self {
+        self.command.env_remove(name);
+        self
+    }
+
+    /// Reads this from stdin.
+    pub fn stdin(mut self, input: impl Into<Vec<u8>>) -> Self {
+        self.input = Some(input.into());
+        self
+    }
+
+    /// Writes its answer there.
+    pub fn stdout(mut self, file: fs::File) -> Self {
+        self.command.stdout(file);
+        self
+    }
+
+    /// Runs below the repository.
+    pub fn in_folder(mut self, below: &str) -> Self {
+        let folder = self.world.repo().join(below);
+        fs::create_dir_all(&folder).expect("a folder");
+        self.command.current_dir(folder);
+        self
+    }
+
+    /// Runs to its end.
+    pub fn run(mut self) -> Ran {
+        self.command.stdout(Stdio::piped());
+        self.go()
+    }
+
+    /// Runs to its end, with stdout where it was put.
+    pub fn go(self) -> Ran {
+        self.start().wait()
+    }
+
+    /// Starts, and goes on by itself.
+    pub fn start(mut self) -> Running<'w> {
+        self.command
+            .stdin(match &self.input {
+                Some(_) => Stdio::piped(),
+                None => Stdio::null(),
+            })
+            .stderr(Stdio::piped());
+        let mut child = self.command.spawn().expect("the binary runs");
+        if let (Some(mut stdin), Some(input)) = (child.stdin.take(), self.input.take()) {
+            // A command that refuses early does not read to the end: that is its right.
+            std::thread::spawn(move || drop(stdin.write_all(&input)));
+        }
+        let (out, err) = (collect(child.stdout.take()), collect(child.stderr.take()));
+        Running {
+            world: self.world,
+            child: Some(child),
+            out,
+            err,
+        }
+    }
+
+    /// Starts with its answer kept, and goes on by itself.
+    pub fn spawn(mut self) -> Running<'w> {
+        self.command.stdout(Stdio::piped());
+        self.start()
+    }
+}
+
+/// A command that is running. It ends with the test at the latest.
+pub struct Running<'w> {
+    world: &'w World,
+    child: Option<Child>,
+    out: Stream,
+    err: Stream,
+}
+
+impl Running<'_> {
+    /// Whether it has said this, on either stream.
+    pub fn has_said(&self, what: &str) -> bool {
+        [&self.out, &self.err].iter().any(|stream| {
+            let said = stream.said.lock().expect("no test thread fails here");
+            String::from_utf8_lossy(&said).contains(what)
+        })
+    }
+
+    /// Waits for its end.
+    pub fn wait(mut self) -> Ran {
+        let deadline = Instant::now() + DEADLINE;
+        let mut child = self.child.take().expect("a child");
+        let left = || deadline.saturating_duration_since(Instant::now());
+        if [&self.out, &self.err]
+            .iter()
+            .any(|stream| stream.ended.recv_timeout(left()).is_err())
+        {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("the command did not end in {DEADLINE:?}");
+        }
+        let status = child.wait().expect("an exit status");
+        let text = |stream: &Stream| {
+            let said = stream.said.lock().expect("no test thread fails here");
+            self.world.anonymous(&String::from_utf8_lossy(&said))
+        };
+        Ran {
+            stdout: text(&self.out),
+            stderr: text(&self.err),
+            code: status.code().unwrap_or(-1),
+        }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// What came through a pipe so far, and word of its end.
+struct Stream {
+    said: Arc<Mutex<Vec<u8>>>,
+    ended: mpsc::Receiver<()>,
+}
+
+fn collect(pipe: Option<impl Read + Send + 'static>) -> Stream {
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let (end, ended) = mpsc::channel();
+    let kept = Arc::clone(&said);
+    std::thread::spawn(move || {
+        let mut buffer = [0; 8192];
+        if let Some(mut pipe) = pipe {
+            while let Ok(count @ 1..) = pipe.read(&mut buffer) {
+                kept.lock()
+                    .expect("no test thread fails here")
+                    .extend(&buffer[..count]);
+            }
+        }
+        let _ = end.send(());
+    });
+    Stream { said, ended }
+}
+
+/// What came of a command.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Ran {
+    /// The answer.
+    pub stdout: String,
+    /// The talk.
+    pub stderr: String,
+    /// How it ended.
+    pub code: i32,
+}
+
+impl Ran {
+    /// Both streams and the exit code as one text; the code is left out when it is zero.
+    pub fn text(&self) -> String {
+        let mut text = self.stdout.clone();
+        if !self.stderr.is_empty() {
+            let _ = write!(text, "[stderr]\n{}", self.stderr);
+        }
+        if self.code != 0 {
+            let _ = writeln!(text, "[exit {}]", self.code);
+        }
+        text
+    }
+
+    /// The answer as JSON: one document, on one line, and nothing else.
+    pub fn json(&self) -> Value {
+        assert_eq!(self.stdout.lines().count(), 1, "{self:?}");
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// The code of the error that it ended with, under `--json`.
+    pub fn error_code(&self) -> String {
+        let error = &self.json()["error"];
+        for field in ["message", "code"] {
+            assert!(error[field].is_string(), "{self:?}");
+        }
+        assert!(error["retryable"].is_boolean(), "{self:?}");
+        error["code"].as_str().expect("a code").to_owned()
+    }
+
+    /// Checks that it was refused in JSON, with this exit code.
+    pub fn refused_in_json(&self, code: i32) {
+        assert_eq!((self.code, self.stderr.as_str()), (code, ""), "{self:?}");
+        self.error_code();
+    }
+
+    /// Checks the whole against a snapshot.
+    pub fn expect(&self, expected: expect_test::Expect) {
+        expected.assert_eq(&self.text());
+    }
+
+    /// Checks that it was refused: nothing on stdout, an error on stderr, this exit code.
+    pub fn refused(&self, code: i32) -> &str {
+        assert_eq!(self.code, code, "{self:?}");
+        assert_eq!(self.stdout, "", "{self:?}");
+        assert!(self.stderr.starts_with("error: "), "{self:?}");
+        &self.stderr
+    }
+}
+
+/// The time so many seconds after noon of a certain day.
+pub fn time(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400, 43_200 + seconds % 86_400);
+    let (days, rest) = (days + rest / 86_400, rest % 86_400);
+    let (hours, minutes) = (rest / 3600, rest / 60 % 60);
+    format!(
+        "2026-01-{:02}T{hours:02}:{minutes:02}:{:02}Z",
+        4 + days,
+        rest % 60
+    )
+}
+
+/// Splits a typed line into words; double quotes keep spaces together.
+pub fn words(line: &str) -> Vec<OsString> {
+    let mut words = Vec::new();
+    let (mut word, mut quoted, mut begun) = (String::new(), false, false);
+    for c in line.chars() {
+        match c {
+            '"' => (quoted, begun) = (!quoted, true),
+            ' ' if !quoted => {
+                if begun {
+                    words.push(std::mem::take(&mut word).into());
+                }
+                begun = false;
+            }
+            c => {
+                word.push(c);
+                begun = true;
+            }
+        }
+    }
+    assert!(!quoted, "an open quote in {line:?}");
+    if begun {
+        words.push(word.into());
+    }
+    words
+}
+
+/// Waits until `done` holds, looking again and again; fails when that takes too long.
+pub fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + DEADLINE;
+    while !done() {
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The mode bits of a file.
+pub fn mode(path: &Path) -> u32 {
+    fs::metadata(path).expect("a file").permissions().mode() & 0o777
+}

@@ -1,0 +1,14 @@
+//! Processes that die, stop, race, and run out of disk: what was acknowledged stays, what was not is
+//! wholly there or wholly absent, and the next command goes on. Runs the real binary.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod clock;
+mod copies;
+mod disk;
+mod foreign;
+mod freeze;
+mod journal;
+mod kill;
+mod points;
+mod race;
+mod world;
