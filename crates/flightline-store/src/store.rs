@@ -1,5 +1,6 @@
 //! The store: opens an engine, and runs closures in transactions.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 use flightline_core::Time;
@@ -181,10 +182,10 @@ impl Store {
         f: impl FnOnce(&mut Tx<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
         self.driver.begin_read()?;
-        let result = self
-            .transaction(Access::Read)
-            .map_err(E::from)
-            .and_then(|mut tx| f(&mut tx));
+        let result = self.guarded(|store| {
+            let mut tx = store.transaction(Access::Read)?;
+            f(&mut tx)
+        });
         self.driver.rollback();
         result
     }
@@ -231,7 +232,7 @@ impl Store {
         f: &mut impl FnMut(&mut Tx<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
         self.driver.begin_write(durability, self.options.patience)?;
-        let ran = self.run(durability, f);
+        let ran = self.guarded(|store| store.run(durability, f));
         match (ran, ending) {
             (Ok(written), Ending::Commit) => {
                 self.driver.commit()?;
@@ -245,6 +246,18 @@ impl Store {
             (Err(error), _) => {
                 self.driver.rollback();
                 Err(error)
+            }
+        }
+    }
+
+    /// Runs `f`. Should it panic, the transaction is rolled back before the panic goes on: whoever
+    /// catches it has a connection that holds nobody up.
+    fn guarded<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
+        match catch_unwind(AssertUnwindSafe(|| f(self))) {
+            Ok(result) => result,
+            Err(panic) => {
+                self.driver.rollback();
+                resume_unwind(panic)
             }
         }
     }

@@ -155,8 +155,8 @@ fn on_postgres_a_deadlock_is_run_again() {
         .query_one("SELECT pg_backend_pid()", &[])
         .unwrap()
         .get(0);
-    let (held, holds) = mpsc::channel::<()>();
-    let (done, is_done) = mpsc::channel::<()>();
+    let (pulse_held, pulse_is_held) = mpsc::channel::<()>();
+    let (row_held, row_is_held) = mpsc::channel::<()>();
     let mut runs = 0;
     thread::scope(|scope| {
         let project = world.project.as_str();
@@ -164,27 +164,28 @@ fn on_postgres_a_deadlock_is_run_again() {
             let mut rival = other.transaction().unwrap();
             let pulse = "UPDATE pulse SET epoch = epoch WHERE project = $1";
             rival.execute(pulse, &[&project]).unwrap();
-            held.send(()).unwrap();
-            is_done.recv_timeout(Duration::from_secs(10)).unwrap();
+            pulse_held.send(()).unwrap();
+            row_is_held.recv_timeout(Duration::from_secs(10)).unwrap();
             let row = "SELECT rev FROM project WHERE id = $1 FOR UPDATE";
             rival.query(row, &[&project]).unwrap();
             rival.commit().unwrap();
         });
-        holds.recv_timeout(Duration::from_secs(10)).unwrap();
+        pulse_is_held.recv_timeout(Duration::from_secs(10)).unwrap();
         let now = world.clock.now();
         store
             .write(|tx| {
                 runs += 1;
                 tx.set("made", &mission(1, "One"), &json!({}))?;
                 if runs == 1 {
-                    done.send(()).unwrap();
+                    row_held.send(()).unwrap();
                     let deadline = Instant::now() + Duration::from_secs(10);
                     let waits = "SELECT 1 WHERE cardinality(pg_blocking_pids($1)) > 0";
                     while watching.query(waits, &[&pid]).unwrap().is_empty() {
                         assert!(Instant::now() < deadline, "the rival does not wait");
                     }
+                    tx.hold_pulse(agent_id(1), now)?;
                 }
-                tx.hold_pulse(agent_id(1), now)
+                Ok::<_, Error>(())
             })
             .unwrap();
     });

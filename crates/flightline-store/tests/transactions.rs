@@ -1,6 +1,7 @@
 //! A write is whole or absent; a read is one moment.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 use flightline_core::mission::Mission;
@@ -68,6 +69,11 @@ fn write_everything(tx: &mut Tx<'_>) -> Result<(), Error> {
     tx.note("looked", &mission(2, "Two"), &json!({}))?;
     tx.beat(agent_id(1), 1, &json!({}))?;
     tx.remember("ada", "key", "request", "outcome".to_owned())
+}
+
+/// Panics without a word on the terminal.
+fn panic_quietly() -> Result<(), Error> {
+    resume_unwind(Box::new("on purpose"))
 }
 
 const NOTHING: (u64, u64, usize, usize, Past) = (0, 0, 0, 0, Past::Unknown);
@@ -176,6 +182,39 @@ both_engines! {
         assert!(failed.is_err());
         store.write(|tx| tx.set("made", &twin("agt-1"), &json!({}))).unwrap();
         assert_eq!(sight(&mut store).0, 1);
+    }
+
+    fn a_closure_that_panics_leaves_nothing_and_holds_nobody_up(world: &World) {
+        let options = OpenOptions { patience: Duration::from_secs(2), ..world.options() };
+        let mut store = Store::open(&world.location, &world.project, options.clone()).unwrap();
+        let mut other = Store::open(&world.location, &world.project, options).unwrap();
+        let panics = |act: &mut dyn FnMut()| {
+            assert!(catch_unwind(AssertUnwindSafe(act)).is_err());
+        };
+        panics(&mut || {
+            let _ = store.write(|tx| {
+                write_everything(tx)?;
+                panic_quietly()
+            });
+        });
+        assert_eq!(sight(&mut other), NOTHING);
+        other.write(|tx| tx.set("made", &mission(3, "Three"), &json!({}))).unwrap();
+        panics(&mut || {
+            let _ = store.pulse(|tx| {
+                tx.beat(agent_id(1), 1, &json!({}))?;
+                panic_quietly()
+            });
+        });
+        panics(&mut || {
+            let _ = store.read(|tx| {
+                tx.event_count()?;
+                panic_quietly()
+            });
+        });
+        let rev = store.write(|tx| tx.set("made", &mission(4, "Four"), &json!({}))).unwrap();
+        assert_eq!(rev, 2, "the same connection goes on");
+        assert_eq!(sight(&mut other), (2, 2, 2, 0, Past::Unknown));
+        assert_eq!(world.problems(), [] as [&str; 0]);
     }
 
     fn a_document_over_32_kib_is_refused_and_nothing_is_written(world: &World) {

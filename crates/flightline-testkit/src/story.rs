@@ -10,6 +10,7 @@ use flightline::core::event::Event;
 use flightline::core::lock::Lock;
 use flightline::core::message::{Delivery, Message};
 use flightline::core::mission::Mission;
+use flightline::core::policy::Policy;
 use flightline::core::sortie::Sortie;
 use flightline::core::text::Note;
 use flightline::core::{Kind, Name, Refusal, RepoPath, Subject, Title};
@@ -20,7 +21,7 @@ use flightline::sortie::add::NewSortie;
 use flightline::sortie::change::{ChangeSortie, SortieAction};
 use flightline::sortie::claim::{ClaimNext, ClaimSortie};
 use flightline::sortie::{ShowSortie, SortieView};
-use flightline::store::{EventFilter, Find, Tx};
+use flightline::store::{EventFilter, Find, OpenOptions, Store, Tx};
 use flightline::{Caller, Fleet, Operation};
 
 use crate::{World, caller};
@@ -39,6 +40,15 @@ impl<'w> Story<'w> {
         Self {
             world,
             fleet: RefCell::new(world.fleet()),
+        }
+    }
+
+    /// A story in `world` without rehearsals: for tests of many steps, which would take twice as long.
+    #[must_use]
+    pub fn unrehearsed(world: &'w World) -> Self {
+        Self {
+            world,
+            fleet: RefCell::new(unrehearsed_fleet(world)),
         }
     }
 
@@ -305,6 +315,20 @@ impl<'w> Story<'w> {
 
 fn all<S: Subject>(tx: &mut Tx<'_>) -> Result<Vec<S>, flightline::store::Error> {
     tx.find(Find::All)
+}
+
+/// The fleet in a world, through a connection of its own that rehearses nothing.
+///
+/// # Panics
+/// When the store cannot be opened.
+#[must_use]
+pub fn unrehearsed_fleet(world: &World) -> Fleet {
+    let options = OpenOptions {
+        rehearse: false,
+        ..world.options()
+    };
+    let store = Store::open(&world.location, &world.project, options).expect("the store opens");
+    Fleet::new(store, Policy::default())
 }
 
 /// A title.

@@ -5,7 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 fn crates() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap()
+        .to_path_buf()
 }
 
 /// Every Rust file below a folder.
@@ -32,9 +35,20 @@ fn code(path: &Path) -> String {
 /// The dependencies a crate's manifest names under `[dependencies]`.
 fn dependencies(name: &str) -> Vec<String> {
     let manifest = fs::read_to_string(crates().join(name).join("Cargo.toml")).unwrap();
-    let section = manifest.split("[dependencies]").nth(1).unwrap().split("\n[").next().unwrap();
-    let names = section.lines().filter_map(|line| line.split(['.', ' ', '=']).next());
-    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+    let section = manifest
+        .split("[dependencies]")
+        .nth(1)
+        .unwrap()
+        .split("\n[")
+        .next()
+        .unwrap();
+    let names = section
+        .lines()
+        .filter_map(|line| line.split(['.', ' ', '=']).next());
+    names
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect()
 }
 
 fn ours(name: &str) -> Vec<String> {
@@ -50,7 +64,14 @@ fn crates_depend_one_way() {
         ("flightline-core", vec![]),
         ("flightline-store", vec!["flightline-core"]),
         ("flightline-workspace", vec!["flightline-core"]),
-        ("flightline", vec!["flightline-core", "flightline-store", "flightline-workspace"]),
+        (
+            "flightline",
+            vec![
+                "flightline-core",
+                "flightline-store",
+                "flightline-workspace",
+            ],
+        ),
         ("flightline-server", vec!["flightline"]),
         ("fleet", vec!["flightline", "flightline-server"]),
         ("flightline-testkit", vec!["flightline"]),
@@ -58,14 +79,25 @@ fn crates_depend_one_way() {
         assert_eq!(ours(name), allowed, "{name}");
     }
     let rooms = fs::read_dir(crates()).unwrap().count();
-    assert_eq!(rooms, 7, "a new crate needs a place in ARCHITECTURE.md and here");
+    assert_eq!(
+        rooms, 7,
+        "a new crate needs a place in ARCHITECTURE.md and here"
+    );
 }
 
 #[test]
 fn the_core_is_pure() {
     let foreign = [
-        "std::fs", "std::env", "std::net", "std::process", "std::thread", "SystemTime", "Instant", "rusqlite",
-        "postgres::", "new_v4",
+        "std::fs",
+        "std::env",
+        "std::net",
+        "std::process",
+        "std::thread",
+        "SystemTime",
+        "Instant",
+        "rusqlite",
+        "postgres::",
+        "new_v4",
     ];
     for path in rust_files(&crates().join("flightline-core/src")) {
         let code = code(&path);
@@ -77,10 +109,23 @@ fn the_core_is_pure() {
 
 #[test]
 fn only_the_server_may_be_async() {
-    for name in ["flightline-core", "flightline-store", "flightline-workspace", "flightline", "fleet"] {
-        assert!(!dependencies(name).contains(&"tokio".to_owned()), "{name} depends on tokio");
+    for name in [
+        "flightline-core",
+        "flightline-store",
+        "flightline-workspace",
+        "flightline",
+        "fleet",
+    ] {
+        assert!(
+            !dependencies(name).contains(&"tokio".to_owned()),
+            "{name} depends on tokio"
+        );
         for path in rust_files(&crates().join(name).join("src")) {
-            assert!(!code(&path).contains("async fn"), "{} is async", path.display());
+            assert!(
+                !code(&path).contains("async fn"),
+                "{} is async",
+                path.display()
+            );
         }
     }
 }
@@ -110,7 +155,11 @@ fn every_crate_keeps_the_lints() {
     for entry in fs::read_dir(crates()).unwrap() {
         let manifest = entry.unwrap().path().join("Cargo.toml");
         let text = fs::read_to_string(&manifest).unwrap();
-        assert!(text.contains("[lints]\nworkspace = true"), "{}", manifest.display());
+        assert!(
+            text.contains("[lints]\nworkspace = true"),
+            "{}",
+            manifest.display()
+        );
     }
     for path in rust_files(&crates()) {
         let text = fs::read_to_string(&path).unwrap();
@@ -125,10 +174,16 @@ fn the_map_names_every_room() {
     let map = fs::read_to_string(crates().parent().unwrap().join("ARCHITECTURE.md")).unwrap();
     for entry in fs::read_dir(crates()).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        assert!(map.contains(&format!("`{name}`")), "ARCHITECTURE.md does not know {name}");
+        assert!(
+            map.contains(&format!("`{name}`")),
+            "ARCHITECTURE.md does not know {name}"
+        );
     }
     for path in rust_files(&crates().join("flightline-core/src")) {
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        assert!(name == "lib" || map.contains(&format!("`{name}`")), "ARCHITECTURE.md does not know core's {name}");
+        assert!(
+            name == "lib" || map.contains(&format!("`{name}`")),
+            "ARCHITECTURE.md does not know core's {name}"
+        );
     }
 }

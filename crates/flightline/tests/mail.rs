@@ -68,8 +68,13 @@ fn requeue(story: &Story<'_>, message: &MessageView) {
 both_engines! {
     fn a_message_goes_its_own_way_to_each_recipient(world: &World) {
         let story = stage(world);
-        let sent = story.send("ada", &["bob", "eve", "bob"], "Need src/auth.rs").unwrap();
-        assert_eq!((sent.message.from.as_str(), sent.message.kind), ("ada", MessageKind::Note));
+        let sent = story
+            .send("ada", &["bob", "eve", "bob"], "Need src/auth.rs")
+            .unwrap();
+        assert_eq!(
+            (sent.message.from.as_str(), sent.message.kind),
+            ("ada", MessageKind::Note)
+        );
         assert_eq!(sent.deliveries.len(), 2, "nobody gets it twice");
         assert_eq!(inbox(&story, "bob"), ["Need src/auth.rs"]);
         acknowledge(&story, "eve", &sent).unwrap();
@@ -77,18 +82,36 @@ both_engines! {
             mail ada "Need src/auth.rs"
               to bob delivered
               to eve acknowledged
-        "#]].assert_eq(&story.as_text());
+        "#]]
+        .assert_eq(&story.as_text());
         assert!(story.ailments().is_empty());
     }
 
     fn a_message_needs_recipients_that_read_mail(world: &World) {
         let story = stage(world);
-        assert_eq!(story.send("ada", &[], "Hello?").unwrap_err().message, "a message needs a recipient");
+        assert_eq!(
+            story.send("ada", &[], "Hello?").unwrap_err().message,
+            "a message needs a recipient"
+        );
         let unknown = story.send("ada", &["bob", "zoe"], "Hello?").unwrap_err();
-        assert_eq!((unknown.code, unknown.hint.unwrap().as_str()), (Code::NotFound, "known agents: ada, bob, eve"));
-        story.run("", &RetireAgent { agent: "eve".to_owned(), reason: None }).unwrap();
+        assert_eq!(
+            (unknown.code, unknown.hint.unwrap().as_str()),
+            (Code::NotFound, "known agents: ada, bob, eve")
+        );
+        story
+            .run(
+                "",
+                &RetireAgent {
+                    agent: "eve".to_owned(),
+                    reason: None,
+                },
+            )
+            .unwrap();
         let retired = story.send("ada", &["bob", "eve"], "Hello?").unwrap_err();
-        assert_eq!((retired.code, retired.message.as_str()), (Code::IllegalTransition, "eve was retired and reads no mail"));
+        assert_eq!(
+            (retired.code, retired.message.as_str()),
+            (Code::IllegalTransition, "eve was retired and reads no mail")
+        );
         assert_eq!(story.as_text(), "", "nothing was sent to anybody");
     }
 
@@ -96,34 +119,91 @@ both_engines! {
         let story = stage(world);
         story.send("ada", &["bob"], "One").unwrap();
         story.pass_minutes(1);
-        let open = OpenInbox { all: false, limit: 100 };
+        let open = OpenInbox {
+            all: false,
+            limit: 100,
+        };
         let first = story.run("bob", &open).unwrap();
-        assert_eq!(first[0].deliveries[0].state, DeliveryState::Delivered { at: world.clock.now() });
-        assert_eq!(story.agent("bob").coordination.last_inbox_check, Some(world.clock.now()));
+        assert_eq!(
+            first[0].deliveries[0].state,
+            DeliveryState::Delivered {
+                at: world.clock.now()
+            }
+        );
+        assert_eq!(
+            story.agent("bob").coordination.last_inbox_check,
+            Some(world.clock.now())
+        );
         let delivered_at = world.clock.now();
         story.pass_minutes(1);
         let again = story.run("bob", &open).unwrap();
-        assert_eq!(again[0].deliveries[0].state, DeliveryState::Delivered { at: delivered_at }, "delivered until acknowledged");
-        assert_eq!(story.run("", &open).unwrap_err().code, Code::InvalidInput, "a person has no inbox");
+        assert_eq!(
+            again[0].deliveries[0].state,
+            DeliveryState::Delivered { at: delivered_at },
+            "delivered until acknowledged"
+        );
+        assert_eq!(
+            story.run("", &open).unwrap_err().code,
+            Code::InvalidInput,
+            "a person has no inbox"
+        );
     }
 
     fn peeking_delivers_nothing(world: &World) {
         let story = stage(world);
         story.send("ada", &["bob"], "One").unwrap();
         let rev = story.rev();
-        let peeked = story.run("", &PeekInbox { agent: "bob".to_owned(), all: false, limit: 9 }).unwrap();
-        assert_eq!((peeked[0].deliveries[0].state, story.rev()), (DeliveryState::Pending, rev));
+        let peeked = story
+            .run(
+                "",
+                &PeekInbox {
+                    agent: "bob".to_owned(),
+                    all: false,
+                    limit: 9,
+                },
+            )
+            .unwrap();
+        assert_eq!(
+            (peeked[0].deliveries[0].state, story.rev()),
+            (DeliveryState::Pending, rev)
+        );
     }
 
     fn reading_delivers_to_a_recipient_only(world: &World) {
         let story = stage(world);
         let sent = story.send("ada", &["bob"], "One").unwrap();
-        let read = ReadMail { message: sent.message.id.to_string() };
-        assert_eq!(story.run("eve", &read).unwrap().deliveries[0].state, DeliveryState::Pending);
-        assert_eq!(story.run("bob", &read).unwrap().deliveries[0].state, DeliveryState::Delivered { at: world.clock.now() });
-        let short = ReadMail { message: sent.message.id.to_string()[..12].to_owned() };
-        assert_eq!(story.run("bob", &short).unwrap().message.id, sent.message.id);
-        assert_eq!(story.run("bob", &ReadMail { message: "msg-ffff".to_owned() }).unwrap_err().code, Code::NotFound);
+        let read = ReadMail {
+            message: sent.message.id.to_string(),
+        };
+        assert_eq!(
+            story.run("eve", &read).unwrap().deliveries[0].state,
+            DeliveryState::Pending
+        );
+        assert_eq!(
+            story.run("bob", &read).unwrap().deliveries[0].state,
+            DeliveryState::Delivered {
+                at: world.clock.now()
+            }
+        );
+        let short = ReadMail {
+            message: sent.message.id.to_string()[..12].to_owned(),
+        };
+        assert_eq!(
+            story.run("bob", &short).unwrap().message.id,
+            sent.message.id
+        );
+        assert_eq!(
+            story
+                .run(
+                    "bob",
+                    &ReadMail {
+                        message: "msg-ffff".to_owned()
+                    }
+                )
+                .unwrap_err()
+                .code,
+            Code::NotFound
+        );
     }
 
     fn acknowledging_twice_is_harmless(world: &World) {
@@ -133,12 +213,22 @@ both_engines! {
         let (rev, then) = (story.rev(), world.clock.now());
         story.pass_minutes(1);
         let twice = acknowledge(&story, "bob", &sent).unwrap();
-        assert_eq!(twice[0].deliveries[0].state, DeliveryState::Acknowledged { at: then });
+        assert_eq!(
+            twice[0].deliveries[0].state,
+            DeliveryState::Acknowledged { at: then }
+        );
         assert_eq!(story.rev(), rev);
         assert!(inbox(&story, "bob").is_empty());
-        let all = OpenInbox { all: true, limit: 9 };
+        let all = OpenInbox {
+            all: true,
+            limit: 9,
+        };
         let kept = story.run("bob", &all).unwrap();
-        assert_eq!(kept[0].deliveries[0].state, DeliveryState::Acknowledged { at: then }, "looking again revives nothing");
+        assert_eq!(
+            kept[0].deliveries[0].state,
+            DeliveryState::Acknowledged { at: then },
+            "looking again revives nothing"
+        );
     }
 
     fn only_a_recipient_acknowledges(world: &World) {
@@ -146,9 +236,19 @@ both_engines! {
         let sent = story.send("ada", &["bob"], "One").unwrap();
         let refused = acknowledge(&story, "eve", &sent).unwrap_err();
         assert_eq!(refused.code, Code::NotYours);
-        assert!(refused.message.ends_with("was not sent to eve"), "{}", refused.message);
-        let nothing = AcknowledgeMail { messages: vec![], all: false };
-        assert_eq!(story.run("bob", &nothing).unwrap_err().code, Code::InvalidInput);
+        assert!(
+            refused.message.ends_with("was not sent to eve"),
+            "{}",
+            refused.message
+        );
+        let nothing = AcknowledgeMail {
+            messages: vec![],
+            all: false,
+        };
+        assert_eq!(
+            story.run("bob", &nothing).unwrap_err().code,
+            Code::InvalidInput
+        );
     }
 
     fn everything_is_acknowledged_at_once(world: &World) {
@@ -156,7 +256,10 @@ both_engines! {
         for subject in ["One", "Two"] {
             story.send("ada", &["bob", "eve"], subject).unwrap();
         }
-        let all = AcknowledgeMail { messages: vec![], all: true };
+        let all = AcknowledgeMail {
+            messages: vec![],
+            all: true,
+        };
         assert_eq!(subjects(&story.run("bob", &all).unwrap()), ["One", "Two"]);
         assert!(inbox(&story, "bob").is_empty());
         assert_eq!(inbox(&story, "eve").len(), 2, "eve's are hers");
@@ -164,11 +267,19 @@ both_engines! {
 
     fn a_reply_goes_to_everybody_but_the_answerer_and_acknowledges(world: &World) {
         let story = stage(world);
-        let question = story.send("ada", &["bob", "eve"], "Need src/auth.rs").unwrap();
+        let question = story
+            .send("ada", &["bob", "eve"], "Need src/auth.rs")
+            .unwrap();
         let answer = reply(&story, "bob", &question).unwrap();
-        assert_eq!((answer.message.thread_id, answer.message.in_reply_to), (question.message.id, Some(question.message.id)));
+        assert_eq!(
+            (answer.message.thread_id, answer.message.in_reply_to),
+            (question.message.id, Some(question.message.id))
+        );
         let again = reply(&story, "ada", &answer).unwrap();
-        assert_eq!((again.message.thread_id, again.message.subject), (question.message.id, title("Re: Need src/auth.rs")));
+        assert_eq!(
+            (again.message.thread_id, again.message.subject),
+            (question.message.id, title("Re: Need src/auth.rs"))
+        );
         expect![[r#"
             mail ada "Need src/auth.rs"
               to bob acknowledged
@@ -179,9 +290,24 @@ both_engines! {
             mail ada "Re: Need src/auth.rs"
               to bob pending
               to eve pending
-        "#]].assert_eq(&story.as_text());
-        let thread = story.run("", &ShowThread { message: again.message.id.to_string() }).unwrap();
-        assert_eq!(subjects(&thread), ["Need src/auth.rs", "Re: Need src/auth.rs", "Re: Need src/auth.rs"]);
+        "#]]
+        .assert_eq(&story.as_text());
+        let thread = story
+            .run(
+                "",
+                &ShowThread {
+                    message: again.message.id.to_string(),
+                },
+            )
+            .unwrap();
+        assert_eq!(
+            subjects(&thread),
+            [
+                "Need src/auth.rs",
+                "Re: Need src/auth.rs",
+                "Re: Need src/auth.rs"
+            ]
+        );
     }
 
     fn a_persons_message_can_only_be_answered_to_other_agents(world: &World) {
@@ -189,10 +315,23 @@ both_engines! {
         let alone = story.send("", &["bob"], "Hurry").unwrap();
         assert_eq!(alone.message.from, "user:tester");
         let refused = reply(&story, "bob", &alone).unwrap_err();
-        assert_eq!((refused.code, refused.message.as_str()), (Code::NotFound, "there is no agent to answer: a person wrote that message"));
+        assert_eq!(
+            (refused.code, refused.message.as_str()),
+            (
+                Code::NotFound,
+                "there is no agent to answer: a person wrote that message"
+            )
+        );
         let both = story.send("", &["bob", "eve"], "Hurry").unwrap();
         let answer = reply(&story, "bob", &both).unwrap();
-        assert_eq!(answer.deliveries.iter().map(|way| way.to.as_str()).collect::<Vec<_>>(), ["eve"]);
+        assert_eq!(
+            answer
+                .deliveries
+                .iter()
+                .map(|way| way.to.as_str())
+                .collect::<Vec<_>>(),
+            ["eve"]
+        );
     }
 
     fn a_requeued_message_is_delivered_again_but_never_unacknowledged(world: &World) {
@@ -205,7 +344,8 @@ both_engines! {
             mail ada "One"
               to bob pending
               to eve acknowledged
-        "#]].assert_eq(&story.as_text());
+        "#]]
+        .assert_eq(&story.as_text());
         let rev = story.rev();
         requeue(&story, &sent);
         assert_eq!(story.rev(), rev, "requeueing twice is harmless");
@@ -224,16 +364,38 @@ both_engines! {
         }
         requeue(&story, &sent[0]);
         let expected: Vec<String> = (0..12).map(|at| format!("Message {at}")).collect();
-        assert_eq!(inbox(&story, "bob"), expected, "by revision, never by the clock");
-        let some = OpenInbox { all: false, limit: 3 };
-        assert_eq!(subjects(&story.run("bob", &some).unwrap()), expected[..3], "the oldest first");
+        assert_eq!(
+            inbox(&story, "bob"),
+            expected,
+            "by revision, never by the clock"
+        );
+        let some = OpenInbox {
+            all: false,
+            limit: 3,
+        };
+        assert_eq!(
+            subjects(&story.run("bob", &some).unwrap()),
+            expected[..3],
+            "the oldest first"
+        );
     }
 
     fn mail_belongs_to_the_agent_and_not_to_its_epoch(world: &World) {
         let story = stage(world);
         let sent = story.send("ada", &["bob"], "One").unwrap();
         story.register("bob", Role::Specialist);
-        let unread = |agent: &str| story.run("", &ShowAgent { agent: Some(agent.to_owned()), sightings: vec![] }).unwrap().unread;
+        let unread = |agent: &str| {
+            story
+                .run(
+                    "",
+                    &ShowAgent {
+                        agent: Some(agent.to_owned()),
+                        sightings: vec![],
+                    },
+                )
+                .unwrap()
+                .unread
+        };
         assert_eq!(unread("bob"), 1);
         assert_eq!(inbox(&story, "bob"), ["One"]);
         story.register("bob", Role::Specialist);
@@ -245,7 +407,11 @@ both_engines! {
     fn a_message_to_dispatch_reaches_the_missions_dispatch(world: &World) {
         let story = stage(world);
         story.register("lead", Role::Dispatch);
-        assert_eq!(story.send("ada", &["dispatch"], "Help").unwrap_err().code, Code::NotFound, "without a mission it is only a name");
+        assert_eq!(
+            story.send("ada", &["dispatch"], "Help").unwrap_err().code,
+            Code::NotFound,
+            "without a mission it is only a name"
+        );
         story.mission("Add login", &[]);
         let sent = story.send("ada", &["dispatch"], "Help").unwrap();
         assert_eq!(sent.deliveries[0].to, "lead");
@@ -256,21 +422,58 @@ both_engines! {
         let story = stage(world);
         let first = story.mission("First", &[]).mission.id;
         let second = story.mission("Second", &[]).mission.id;
-        let send = |mission: Option<&str>| SendMail { to: vec!["bob".to_owned()], subject: title("Hi"), body: None, mission: mission.map(str::to_owned), acknowledge_within_ms: None };
-        let works_on_first = Caller { mission: Some(first.to_string()), ..caller("ada") };
-        assert_eq!(story.run("ada", &send(None)).unwrap().message.mission_id, Some(second), "the current one");
-        assert_eq!(story.run_as(&works_on_first, &send(None)).unwrap().message.mission_id, Some(first));
+        let send = |mission: Option<&str>| SendMail {
+            to: vec!["bob".to_owned()],
+            subject: title("Hi"),
+            body: None,
+            mission: mission.map(str::to_owned),
+            acknowledge_within_ms: None,
+        };
+        let works_on_first = Caller {
+            mission: Some(first.to_string()),
+            ..caller("ada")
+        };
+        assert_eq!(
+            story.run("ada", &send(None)).unwrap().message.mission_id,
+            Some(second),
+            "the current one"
+        );
+        assert_eq!(
+            story
+                .run_as(&works_on_first, &send(None))
+                .unwrap()
+                .message
+                .mission_id,
+            Some(first)
+        );
         let named = send(Some(&second.to_string()));
-        assert_eq!(story.run_as(&works_on_first, &named).unwrap().message.mission_id, Some(second));
+        assert_eq!(
+            story
+                .run_as(&works_on_first, &named)
+                .unwrap()
+                .message
+                .mission_id,
+            Some(second)
+        );
     }
 
     fn a_deadline_is_kept_however_far(world: &World) {
         let story = stage(world);
-        let send = |within| SendMail { to: vec!["bob".to_owned()], subject: title("Soon"), body: None, mission: None, acknowledge_within_ms: Some(within) };
+        let send = |within| SendMail {
+            to: vec!["bob".to_owned()],
+            subject: title("Soon"),
+            body: None,
+            mission: None,
+            acknowledge_within_ms: Some(within),
+        };
         let soon = story.run("ada", &send(60_000)).unwrap().message;
         assert_eq!(soon.acknowledge_by, Some(world.clock.now().plus(60_000)));
         story.run("ada", &send(u64::MAX)).unwrap();
-        assert_eq!(inbox(&story, "bob").len(), 2, "the end of time can be read back");
+        assert_eq!(
+            inbox(&story, "bob").len(),
+            2,
+            "the end of time can be read back"
+        );
         assert!(story.ailments().is_empty());
     }
 }

@@ -5,12 +5,9 @@ use expect_test::expect;
 use flightline::Caller;
 use flightline::core::mission::MissionStatus;
 use flightline::core::{Code, Refusal};
-use flightline::mission::{
-    ChangeMission, CreateMission, ListMissions, MissionView, ShowMission, TransitionMission,
-    UseMission,
-};
+use flightline::mission::{ChangeMission, ListMissions, MissionView, ShowMission, UseMission};
 use flightline::sortie::change::SortieAction;
-use flightline_testkit::story::{Story, create_mission, name, note, sortie, title};
+use flightline_testkit::story::{Story, note, sortie, title};
 use flightline_testkit::{both_engines, caller};
 
 fn move_to(story: &Story<'_>, to: MissionStatus) -> Result<MissionView, Refusal> {
@@ -54,28 +51,6 @@ fn listed(story: &Story<'_>, archived: bool) -> Vec<String> {
         .collect()
 }
 
-fn with_states() -> CreateMission {
-    CreateMission {
-        states: [
-            (name("planning"), vec![name("building")]),
-            (name("building"), vec![name("review"), name("planning")]),
-            (name("review"), vec![]),
-        ]
-        .into(),
-        ..create_mission("Ship it", vec![])
-    }
-}
-
-fn transition(story: &Story<'_>, to: &str, pending: bool) -> Result<MissionView, Refusal> {
-    let transition = TransitionMission {
-        mission: None,
-        to: name(to),
-        reason: Some(note("the plan is ready")),
-        pending,
-    };
-    story.run("ada", &transition)
-}
-
 both_engines! {
     fn a_mission_is_begun_paused_taken_up_again_completed_and_archived(world: &World) {
         let story = Story::new(world);
@@ -104,39 +79,105 @@ both_engines! {
         story.mission("Add login", &[]);
         let refused = move_to(&story, MissionStatus::Completed).unwrap_err();
         assert_eq!(refused.code, Code::IllegalTransition);
-        assert!(refused.message.ends_with("(\"Add login\") is pending and cannot become completed"), "{}", refused.message);
-        assert_eq!(refused.hint.unwrap(), "from pending it may become: in_progress, failed, archived");
-        assert_eq!(move_to(&story, MissionStatus::Pending).unwrap_err().code, Code::IllegalTransition);
-        assert_eq!(move_to(&story, MissionStatus::Paused).unwrap_err().code, Code::IllegalTransition);
+        assert!(
+            refused
+                .message
+                .ends_with("(\"Add login\") is pending and cannot become completed"),
+            "{}",
+            refused.message
+        );
+        assert_eq!(
+            refused.hint.unwrap(),
+            "from pending it may become: in_progress, failed, archived"
+        );
+        assert_eq!(
+            move_to(&story, MissionStatus::Pending).unwrap_err().code,
+            Code::IllegalTransition
+        );
+        assert_eq!(
+            move_to(&story, MissionStatus::Paused).unwrap_err().code,
+            Code::IllegalTransition
+        );
         move_to(&story, MissionStatus::InProgress).unwrap();
         let twice = move_to(&story, MissionStatus::InProgress).unwrap_err();
-        assert_eq!(twice.hint.unwrap(), "from in_progress it may become: paused, completed, failed, archived");
+        assert_eq!(
+            twice.hint.unwrap(),
+            "from in_progress it may become: paused, completed, failed, archived"
+        );
         move_to(&story, MissionStatus::Completed).unwrap();
         let reopened = move_to(&story, MissionStatus::InProgress).unwrap_err();
-        assert_eq!(reopened.hint.unwrap(), "from completed it may become: archived");
-        let id = story.run("", &ShowMission { mission: None }).unwrap().mission.id.to_string();
+        assert_eq!(
+            reopened.hint.unwrap(),
+            "from completed it may become: archived"
+        );
+        let id = story
+            .run("", &ShowMission { mission: None })
+            .unwrap()
+            .mission
+            .id
+            .to_string();
         move_to(&story, MissionStatus::Archived).unwrap();
-        let revive = ChangeMission { mission: Some(id), to: MissionStatus::InProgress, reason: None };
-        assert_eq!(story.run("", &revive).unwrap_err().hint.unwrap(), "from archived it may become: nothing");
+        let revive = ChangeMission {
+            mission: Some(id),
+            to: MissionStatus::InProgress,
+            reason: None,
+        };
+        assert_eq!(
+            story.run("", &revive).unwrap_err().hint.unwrap(),
+            "from archived it may become: nothing"
+        );
     }
 
     fn a_mission_with_unfinished_sorties_is_not_complete(world: &World) {
         let story = Story::new(world);
         story.mission("Add login", &["User model", "Login endpoint"]);
         story.claim("ada", "User model").unwrap();
-        story.change("ada", "User model", SortieAction::Complete { output: None }).unwrap();
+        story
+            .change("ada", "User model", SortieAction::Complete { output: None })
+            .unwrap();
         let refused = move_to(&story, MissionStatus::Completed).unwrap_err();
         assert_eq!(refused.code, Code::Unfinished);
-        assert!(refused.message.contains("1 sortie is not completed, first"), "{}", refused.message);
-        assert!(refused.message.ends_with("(\"Login endpoint\")"), "{}", refused.message);
+        assert!(
+            refused.message.contains("1 sortie is not completed, first"),
+            "{}",
+            refused.message
+        );
+        assert!(
+            refused.message.ends_with("(\"Login endpoint\")"),
+            "{}",
+            refused.message
+        );
         story.claim("ada", "Login endpoint").unwrap();
-        story.change("ada", "Login endpoint", SortieAction::Fail { reason: note("no time") }).unwrap();
-        assert_eq!(move_to(&story, MissionStatus::Completed).unwrap_err().code, Code::Unfinished);
+        story
+            .change(
+                "ada",
+                "Login endpoint",
+                SortieAction::Fail {
+                    reason: note("no time"),
+                },
+            )
+            .unwrap();
+        assert_eq!(
+            move_to(&story, MissionStatus::Completed).unwrap_err().code,
+            Code::Unfinished
+        );
         story.claim("bob", "Login endpoint").unwrap();
-        story.change("bob", "Login endpoint", SortieAction::Complete { output: None }).unwrap();
+        story
+            .change(
+                "bob",
+                "Login endpoint",
+                SortieAction::Complete { output: None },
+            )
+            .unwrap();
         let done = move_to(&story, MissionStatus::Completed).unwrap();
         assert_eq!((done.progress_percent, done.progress.completed), (100, 2));
-        let rejected = story.change("", "User model", SortieAction::Reject { reason: note("wrong") });
+        let rejected = story.change(
+            "",
+            "User model",
+            SortieAction::Reject {
+                reason: note("wrong"),
+            },
+        );
         assert_eq!(rejected.unwrap_err().code, Code::IllegalTransition);
         expect![[r#"
             mission "Add login" completed
@@ -146,7 +187,8 @@ both_engines! {
               to dispatch pending
             mail bob "@orchestrator: Task Login endpoint progress: 100%"
               to dispatch pending
-        "#]].assert_eq(&story.as_text());
+        "#]]
+        .assert_eq(&story.as_text());
     }
 
     fn a_closed_or_paused_mission_takes_no_work(world: &World) {
@@ -155,13 +197,28 @@ both_engines! {
         move_to(&story, MissionStatus::InProgress).unwrap();
         move_to(&story, MissionStatus::Paused).unwrap();
         let refused = story.claim("ada", "User model").unwrap_err();
-        assert_eq!((refused.code, refused.message.as_str()), (Code::IllegalTransition, "the mission is paused"));
+        assert_eq!(
+            (refused.code, refused.message.as_str()),
+            (Code::IllegalTransition, "the mission is paused")
+        );
         move_to(&story, MissionStatus::Failed).unwrap();
-        let add = flightline::sortie::add::AddSorties { mission: Some(view.mission.id.to_string()), sorties: vec![sortie("More")] };
+        let add = flightline::sortie::add::AddSorties {
+            mission: Some(view.mission.id.to_string()),
+            sorties: vec![sortie("More")],
+        };
         let refused = story.run("", &add).unwrap_err();
-        assert_eq!(refused.message, "the mission is failed, so nothing can be added to it");
-        assert_eq!(story.claim("ada", "User model").unwrap_err().code, Code::IllegalTransition);
-        assert_eq!(choose(&story, "ada", &view).unwrap_err().code, Code::IllegalTransition);
+        assert_eq!(
+            refused.message,
+            "the mission is failed, so nothing can be added to it"
+        );
+        assert_eq!(
+            story.claim("ada", "User model").unwrap_err().code,
+            Code::IllegalTransition
+        );
+        assert_eq!(
+            choose(&story, "ada", &view).unwrap_err().code,
+            Code::IllegalTransition
+        );
     }
 
     fn progress_is_rounded_and_honest_at_the_end(world: &World) {
@@ -170,69 +227,14 @@ both_engines! {
         let mut seen = Vec::new();
         for _ in 0..3 {
             let claimed = story.claim_next("ada").unwrap();
-            let done = story.change("ada", claimed.sortie.title.as_str(), SortieAction::Complete { output: None });
+            let done = story.change(
+                "ada",
+                claimed.sortie.title.as_str(),
+                SortieAction::Complete { output: None },
+            );
             seen.push(done.unwrap().mission_percent);
         }
         assert_eq!(seen, [33, 67, 100]);
-    }
-
-    fn a_workflow_goes_only_where_it_was_declared_to_go(world: &World) {
-        let story = Story::new(world);
-        story.run("", &with_states()).unwrap();
-        assert_eq!(transition(&story, "planning", false).unwrap().mission.workflow.current, Some(name("planning")));
-        story.pass_minutes(5);
-        let refused = transition(&story, "review", false).unwrap_err();
-        assert_eq!(refused.code, Code::IllegalTransition);
-        assert_eq!(refused.message, "`review` cannot follow `planning`");
-        assert_eq!(refused.hint.unwrap(), "after `planning` may come: building");
-        let unknown = transition(&story, "lunch", false).unwrap_err();
-        assert_eq!(unknown.hint.unwrap(), "declared states: building, planning, review");
-        transition(&story, "building", false).unwrap();
-        story.pass_minutes(5);
-        let last = transition(&story, "review", false).unwrap();
-        assert_eq!(last.mission.workflow.previous, Some(name("building")));
-        assert_eq!(last.mission.workflow.entered_at, Some(world.clock.now()));
-        let states: Vec<_> = last.history.iter().map(|past| (past.state.as_str(), past.exited_at.is_some(), past.trigger.as_str())).collect();
-        let why = "the plan is ready";
-        assert_eq!(states, [("planning", true, why), ("building", true, why), ("review", false, why)]);
-        assert_eq!(last.history[0].exited_at, Some(last.history[1].entered_at));
-        let end = transition(&story, "planning", false).unwrap_err();
-        assert_eq!(end.hint.unwrap(), "after `review` may come: none");
-    }
-
-    fn a_pending_transition_waits_until_it_happens(world: &World) {
-        let story = Story::new(world);
-        story.run("", &with_states()).unwrap();
-        transition(&story, "planning", false).unwrap();
-        let waiting = transition(&story, "building", true).unwrap().mission.workflow;
-        assert_eq!((waiting.current, waiting.pending), (Some(name("planning")), vec![name("building")]));
-        let twice = transition(&story, "building", true).unwrap();
-        assert_eq!(twice.mission.workflow.pending.len(), 1, "asking twice is harmless");
-        assert_eq!(twice.history.len(), 1, "it has not happened yet");
-        assert_eq!(transition(&story, "review", true).unwrap_err().code, Code::IllegalTransition);
-        let moved = transition(&story, "building", false).unwrap().mission.workflow;
-        assert_eq!((moved.current, moved.pending), (Some(name("building")), vec![]));
-    }
-
-    fn without_declared_states_any_may_follow_any(world: &World) {
-        let story = Story::new(world);
-        story.mission("Add login", &[]);
-        transition(&story, "anything", false).unwrap();
-        assert_eq!(transition(&story, "goes", false).unwrap().history.len(), 2);
-        move_to(&story, MissionStatus::Failed).unwrap();
-        let refused = transition(&story, "on", false).unwrap_err();
-        assert_eq!(refused.message, "the mission is failed, so its workflow stands still");
-    }
-
-    fn a_state_that_leads_nowhere_declared_is_refused(world: &World) {
-        let story = Story::new(world);
-        let create = CreateMission {
-            states: [(name("planning"), vec![name("lunch")])].into(),
-            ..create_mission("Ship it", vec![])
-        };
-        let refused = story.run("", &create).unwrap_err();
-        assert_eq!(refused.message, "the state `planning` leads to `lunch`, which is not declared");
-        assert_eq!(story.run("", &ShowMission { mission: None }).unwrap_err().code, Code::NotFound);
     }
 
     fn the_current_mission_is_the_one_chosen_else_the_one_active_most_recently(world: &World) {
@@ -240,31 +242,69 @@ both_engines! {
         let first = story.mission("First", &["A"]);
         let second = story.mission("Second", &["B"]);
         let (ada, bob) = (caller("ada"), caller("bob"));
-        assert_eq!(current(&story, &ada), "Second", "the last one created was active last");
+        assert_eq!(
+            current(&story, &ada),
+            "Second",
+            "the last one created was active last"
+        );
         story.claim("ada", "A").unwrap();
-        assert_eq!(current(&story, &ada), "First", "work moves the current mission");
+        assert_eq!(
+            current(&story, &ada),
+            "First",
+            "work moves the current mission"
+        );
         choose(&story, "bob", &second).unwrap();
         assert_eq!(current(&story, &bob), "Second", "bob chose it");
         assert_eq!(current(&story, &ada), "First", "and only bob did");
         choose(&story, "", &second).unwrap();
-        assert_eq!(current(&story, &ada), "Second", "what a person chose holds for those who chose nothing");
+        assert_eq!(
+            current(&story, &ada),
+            "Second",
+            "what a person chose holds for those who chose nothing"
+        );
         choose(&story, "ada", &first).unwrap();
-        assert_eq!((current(&story, &ada), current(&story, &caller(""))), ("First".to_owned(), "Second".to_owned()));
-        let told = Caller { mission: Some(second.mission.id.to_string()), ..ada.clone() };
-        assert_eq!(current(&story, &told), "Second", "what the caller says goes before what it chose");
-        let archive = ChangeMission { mission: Some(first.mission.id.to_string()), to: MissionStatus::Archived, reason: None };
+        assert_eq!(
+            (current(&story, &ada), current(&story, &caller(""))),
+            ("First".to_owned(), "Second".to_owned())
+        );
+        let told = Caller {
+            mission: Some(second.mission.id.to_string()),
+            ..ada.clone()
+        };
+        assert_eq!(
+            current(&story, &told),
+            "Second",
+            "what the caller says goes before what it chose"
+        );
+        let archive = ChangeMission {
+            mission: Some(first.mission.id.to_string()),
+            to: MissionStatus::Archived,
+            reason: None,
+        };
         story.run("", &archive).unwrap();
-        assert_eq!(current(&story, &ada), "Second", "a choice ends with its mission");
+        assert_eq!(
+            current(&story, &ada),
+            "Second",
+            "a choice ends with its mission"
+        );
     }
 
     fn finished_missions_are_current_only_when_there_is_nothing_else(world: &World) {
         let story = Story::new(world);
         let old = story.mission("Old", &[]);
         let new = story.mission("New", &[]);
-        let fail = ChangeMission { mission: Some(new.mission.id.to_string()), to: MissionStatus::Failed, reason: None };
+        let fail = ChangeMission {
+            mission: Some(new.mission.id.to_string()),
+            to: MissionStatus::Failed,
+            reason: None,
+        };
         story.run("", &fail).unwrap();
         assert_eq!(current(&story, &caller("")), "Old", "open ones come first");
-        let archive = ChangeMission { mission: Some(old.mission.id.to_string()), to: MissionStatus::Archived, reason: None };
+        let archive = ChangeMission {
+            mission: Some(old.mission.id.to_string()),
+            to: MissionStatus::Archived,
+            reason: None,
+        };
         story.run("", &archive).unwrap();
         assert_eq!(current(&story, &caller("")), "New");
     }
@@ -273,42 +313,126 @@ both_engines! {
         let story = Story::new(world);
         let first = story.mission("First", &[]);
         story.mission("Second", &[]);
-        assert_eq!(listed(&story, false), ["* Second pending", "  First pending"]);
-        let archive = ChangeMission { mission: Some(first.mission.id.to_string()), to: MissionStatus::Archived, reason: None };
+        assert_eq!(
+            listed(&story, false),
+            ["* Second pending", "  First pending"]
+        );
+        let archive = ChangeMission {
+            mission: Some(first.mission.id.to_string()),
+            to: MissionStatus::Archived,
+            reason: None,
+        };
         story.run("", &archive).unwrap();
         assert_eq!(listed(&story, false), ["* Second pending"]);
-        assert_eq!(listed(&story, true), ["* Second pending", "  First archived"]);
-        let shown = story.run("", &ShowMission { mission: Some(first.mission.id.to_string()) }).unwrap();
+        assert_eq!(
+            listed(&story, true),
+            ["* Second pending", "  First archived"]
+        );
+        let shown = story
+            .run(
+                "",
+                &ShowMission {
+                    mission: Some(first.mission.id.to_string()),
+                },
+            )
+            .unwrap();
         assert_eq!(shown.mission.title, title("First"));
-        let limited = ListMissions { archived: true, limit: 1 };
+        let limited = ListMissions {
+            archived: true,
+            limit: 1,
+        };
         assert_eq!(story.run("", &limited).unwrap().len(), 1);
     }
 
     fn a_mission_is_found_by_any_unique_beginning_of_its_id(world: &World) {
         let story = Story::new(world);
         let whole = story.mission("First", &[]).mission.id.to_string();
-        let show = |reference: &str| story.run("", &ShowMission { mission: Some(reference.to_owned()) });
-        for reference in [&whole[..], &whole[..8], &whole[4..8], &whole[4..], &whole.to_uppercase()] {
-            assert_eq!(show(reference).unwrap().mission.id.to_string(), whole, "{reference}");
+        let show = |reference: &str| {
+            story.run(
+                "",
+                &ShowMission {
+                    mission: Some(reference.to_owned()),
+                },
+            )
+        };
+        for reference in [
+            &whole[..],
+            &whole[..8],
+            &whole[4..8],
+            &whole[4..],
+            &whole.to_uppercase(),
+        ] {
+            assert_eq!(
+                show(reference).unwrap().mission.id.to_string(),
+                whole,
+                "{reference}"
+            );
         }
-        for malformed in ["srt-4f1c09ab", "msn-xyz", "Login", "", "../etc", "msn-4f1c09ab-", "msn-\0", "日本語日本語"] {
+        for malformed in [
+            "srt-4f1c09ab",
+            "msn-xyz",
+            "Login",
+            "",
+            "../etc",
+            "msn-4f1c09ab-",
+            "msn-\0",
+            "日本語日本語",
+        ] {
             let refused = show(malformed).unwrap_err();
-            assert_eq!(refused.code, if malformed == "msn-4f1c09ab-" { Code::NotFound } else { Code::InvalidInput }, "{malformed}");
+            assert_eq!(
+                refused.code,
+                if malformed == "msn-4f1c09ab-" {
+                    Code::NotFound
+                } else {
+                    Code::InvalidInput
+                },
+                "{malformed}"
+            );
         }
         let short = show("4f1").unwrap_err();
-        assert_eq!(short.message, "`4f1` is too short: give at least 4 characters of the id");
+        assert_eq!(
+            short.message,
+            "`4f1` is too short: give at least 4 characters of the id"
+        );
         let unknown = show("ffff").unwrap_err();
-        assert_eq!((unknown.code, unknown.message.as_str()), (Code::NotFound, "there is no mission `ffff`"));
+        assert_eq!(
+            (unknown.code, unknown.message.as_str()),
+            (Code::NotFound, "there is no mission `ffff`")
+        );
     }
 
     fn an_ambiguous_beginning_lists_the_candidates(world: &World) {
         let story = Story::new(world);
-        let ids: Vec<String> = (0..20).map(|at| story.mission(&format!("Mission {at}"), &[]).mission.id.to_string()).collect();
-        let refused = story.run("", &ShowMission { mission: Some("msn-".to_owned()) }).unwrap_err();
+        let ids: Vec<String> = (0..20)
+            .map(|at| {
+                story
+                    .mission(&format!("Mission {at}"), &[])
+                    .mission
+                    .id
+                    .to_string()
+            })
+            .collect();
+        let refused = story
+            .run(
+                "",
+                &ShowMission {
+                    mission: Some("msn-".to_owned()),
+                },
+            )
+            .unwrap_err();
         assert_eq!(refused.code, Code::AmbiguousId);
         let candidates = refused.details["candidates"].as_array().unwrap();
-        assert!(candidates.len() > 1 && candidates.iter().all(|id| ids.contains(&id.as_str().unwrap().to_owned())));
-        assert!(refused.message.starts_with("`msn-` could be msn-"), "{}", refused.message);
+        assert!(
+            candidates.len() > 1
+                && candidates
+                    .iter()
+                    .all(|id| ids.contains(&id.as_str().unwrap().to_owned()))
+        );
+        assert!(
+            refused.message.starts_with("`msn-` could be msn-"),
+            "{}",
+            refused.message
+        );
         assert_eq!(refused.hint.unwrap(), "use more characters");
     }
 }

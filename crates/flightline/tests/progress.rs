@@ -2,17 +2,15 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use expect_test::expect;
+use flightline::core::Body;
 use flightline::core::agent::Role;
 use flightline::core::message::MessageKind;
-use flightline::core::sortie::{Declared, FileChange, SortieStatus, SubtaskStatus, TokenUsage};
-use flightline::core::{Body, Code};
+use flightline::core::sortie::{Declared, SubtaskStatus};
 use flightline::mail::{OpenInbox, PeekInbox};
 use flightline::sortie::add::NewSortie;
 use flightline::sortie::change::SortieAction;
-use flightline::sortie::report::{
-    AddReview, ClearErrors, FileReport, ReportError, SubtaskReport, UpdateSortie,
-};
-use flightline_testkit::story::{Story, create_mission, name, note, path, sortie, title};
+use flightline::sortie::report::{SubtaskReport, UpdateSortie};
+use flightline_testkit::story::{Story, create_mission, name, note, sortie, title};
 use flightline_testkit::{World, both_engines};
 
 /// Ada is at task T060 of a mission.
@@ -44,13 +42,6 @@ fn subtask(named: &str, status: SubtaskStatus) -> SubtaskReport {
         title: None,
         status,
         output: None,
-    }
-}
-
-fn file(named: &str, change: FileChange) -> FileReport {
-    FileReport {
-        path: path(named),
-        change,
     }
 }
 
@@ -86,45 +77,105 @@ fn peek(story: &Story<'_>, agent: &str) -> Vec<(String, String, Option<Body>)> {
 both_engines! {
     fn nineteen_of_twenty_nine_is_sixty_five_percent(world: &World) {
         let story = begun(world);
-        let report = UpdateSortie { subtasks: files_done(19, 29), note: Some(note("19 files written")), ..update(&story) };
+        let report = UpdateSortie {
+            subtasks: files_done(19, 29),
+            note: Some(note("19 files written")),
+            ..update(&story)
+        };
         let view = story.run("ada", &report).unwrap();
-        assert_eq!((view.progress.completed, view.progress.total, view.progress.percent), (19, 29, 65));
-        assert_eq!(peek(&story, "dispatch"), [(
-            "ada".to_owned(),
-            "@orchestrator: Task T060 progress: 65%".to_owned(),
-            Some(Body::parse("body", "19 files written").unwrap()),
-        )]);
+        assert_eq!(
+            (
+                view.progress.completed,
+                view.progress.total,
+                view.progress.percent
+            ),
+            (19, 29, 65)
+        );
+        assert_eq!(
+            peek(&story, "dispatch"),
+            [(
+                "ada".to_owned(),
+                "@orchestrator: Task T060 progress: 65%".to_owned(),
+                Some(Body::parse("body", "19 files written").unwrap()),
+            )]
+        );
     }
 
     fn a_mailbox_is_made_when_there_is_no_dispatch_and_waits_for_one(world: &World) {
         let story = begun(world);
-        story.run("ada", &UpdateSortie { subtasks: files_done(1, 2), ..update(&story) }).unwrap();
+        story
+            .run(
+                "ada",
+                &UpdateSortie {
+                    subtasks: files_done(1, 2),
+                    ..update(&story)
+                },
+            )
+            .unwrap();
         let mailbox = story.agent("dispatch");
-        assert_eq!((mailbox.role, mailbox.epoch, mailbox.session_started_at), (Role::Dispatch, 0, None));
+        assert_eq!(
+            (mailbox.role, mailbox.epoch, mailbox.session_started_at),
+            (Role::Dispatch, 0, None)
+        );
         story.pass_minutes(90);
         story.register("dispatch", Role::Dispatch);
-        let inbox = story.run("dispatch", &OpenInbox { all: false, limit: 10 }).unwrap();
-        assert_eq!(inbox[0].message.subject.as_str(), "@orchestrator: Task T060 progress: 50%");
-        assert_eq!((inbox.len(), inbox[0].message.kind), (1, MessageKind::Progress));
+        let inbox = story
+            .run(
+                "dispatch",
+                &OpenInbox {
+                    all: false,
+                    limit: 10,
+                },
+            )
+            .unwrap();
+        assert_eq!(
+            inbox[0].message.subject.as_str(),
+            "@orchestrator: Task T060 progress: 50%"
+        );
+        assert_eq!(
+            (inbox.len(), inbox[0].message.kind),
+            (1, MessageKind::Progress)
+        );
         expect![[r#"
             mission "Build the site" in_progress
               sortie "Write 29 files" in_progress ada
             mail ada "@orchestrator: Task T060 progress: 50%"
               to dispatch delivered
-        "#]].assert_eq(&story.as_text());
+        "#]]
+        .assert_eq(&story.as_text());
     }
 
     fn the_missions_own_dispatch_hears_before_any_other(world: &World) {
         let story = Story::new(world);
         story.register("other", Role::Dispatch);
         story.register("lead", Role::Dispatch);
-        story.run("lead", &create_mission("Build the site", vec![sortie("Write 29 files")])).unwrap();
+        story
+            .run(
+                "lead",
+                &create_mission("Build the site", vec![sortie("Write 29 files")]),
+            )
+            .unwrap();
         story.claim("ada", "Write 29 files").unwrap();
         story.run("ada", &update(&story)).unwrap();
-        assert_eq!((peek(&story, "lead").len(), peek(&story, "other").len()), (1, 0));
-        story.run("", &flightline::agent::RetireAgent { agent: "lead".to_owned(), reason: None }).unwrap();
+        assert_eq!(
+            (peek(&story, "lead").len(), peek(&story, "other").len()),
+            (1, 0)
+        );
+        story
+            .run(
+                "",
+                &flightline::agent::RetireAgent {
+                    agent: "lead".to_owned(),
+                    reason: None,
+                },
+            )
+            .unwrap();
         story.run("ada", &update(&story)).unwrap();
-        assert_eq!((peek(&story, "lead").len(), peek(&story, "other").len()), (1, 1), "the retired read no mail");
+        assert_eq!(
+            (peek(&story, "lead").len(), peek(&story, "other").len()),
+            (1, 1),
+            "the retired read no mail"
+        );
     }
 
     fn a_registered_dispatch_hears_before_a_mere_mailbox(world: &World) {
@@ -132,7 +183,10 @@ both_engines! {
         story.run("ada", &update(&story)).unwrap();
         story.register("lead", Role::Dispatch);
         story.run("ada", &update(&story)).unwrap();
-        assert_eq!((peek(&story, "dispatch").len(), peek(&story, "lead").len()), (1, 1));
+        assert_eq!(
+            (peek(&story, "dispatch").len(), peek(&story, "lead").len()),
+            (1, 1)
+        );
     }
 
     fn an_agent_that_only_bears_the_name_dispatch_gets_the_reports(world: &World) {
@@ -147,142 +201,146 @@ both_engines! {
     fn dispatch_does_not_write_to_itself(world: &World) {
         let story = begun(world);
         story.register("lead", Role::Dispatch);
-        story.run("lead", &UpdateSortie { note: Some(note("looked at it")), ..update(&story) }).unwrap();
+        story
+            .run(
+                "lead",
+                &UpdateSortie {
+                    note: Some(note("looked at it")),
+                    ..update(&story)
+                },
+            )
+            .unwrap();
         assert!(peek(&story, "lead").is_empty());
     }
 
     fn completing_reports_a_hundred_percent_whatever_was_counted(world: &World) {
         let story = begun(world);
-        story.run("ada", &UpdateSortie { subtasks: files_done(19, 29), ..update(&story) }).unwrap();
+        story
+            .run(
+                "ada",
+                &UpdateSortie {
+                    subtasks: files_done(19, 29),
+                    ..update(&story)
+                },
+            )
+            .unwrap();
         let rev = story.rev();
-        let done = story.change("ada", "Write 29 files", SortieAction::Complete { output: None }).unwrap();
+        let done = story
+            .change(
+                "ada",
+                "Write 29 files",
+                SortieAction::Complete { output: None },
+            )
+            .unwrap();
         assert_eq!((done.progress.percent, done.progress.completed), (100, 19));
-        assert_eq!(peek(&story, "dispatch").last().unwrap().1, "@orchestrator: Task T060 progress: 100%");
+        assert_eq!(
+            peek(&story, "dispatch").last().unwrap().1,
+            "@orchestrator: Task T060 progress: 100%"
+        );
         let event = &story.events_after(rev)[0];
         assert_eq!(event.kind, "sortie_completed");
-        assert_eq!(event.data["unmet_criteria"], serde_json::json!(["docs_written", "tests_pass"]));
-        assert_eq!(event.data["open_subtasks"].as_array().unwrap().len(), 10, "what is left open is named");
+        assert_eq!(
+            event.data["unmet_criteria"],
+            serde_json::json!(["docs_written", "tests_pass"])
+        );
+        assert_eq!(
+            event.data["open_subtasks"].as_array().unwrap().len(),
+            10,
+            "what is left open is named"
+        );
     }
 
     fn subtasks_keep_what_a_later_report_leaves_out(world: &World) {
         let story = begun(world);
-        let first = SubtaskReport { title: Some(title("The index page")), output: Some(title("index.html")), ..subtask("index", SubtaskStatus::InProgress) };
-        story.run("ada", &UpdateSortie { subtasks: vec![first], ..update(&story) }).unwrap();
-        let later = vec![subtask("index", SubtaskStatus::Complete), subtask("about", SubtaskStatus::Failed)];
-        let view = story.run("ada", &UpdateSortie { subtasks: later, ..update(&story) }).unwrap();
+        let first = SubtaskReport {
+            title: Some(title("The index page")),
+            output: Some(title("index.html")),
+            ..subtask("index", SubtaskStatus::InProgress)
+        };
+        story
+            .run(
+                "ada",
+                &UpdateSortie {
+                    subtasks: vec![first],
+                    ..update(&story)
+                },
+            )
+            .unwrap();
+        let later = vec![
+            subtask("index", SubtaskStatus::Complete),
+            subtask("about", SubtaskStatus::Failed),
+        ];
+        let view = story
+            .run(
+                "ada",
+                &UpdateSortie {
+                    subtasks: later,
+                    ..update(&story)
+                },
+            )
+            .unwrap();
         let index = &view.subtasks[0];
-        assert_eq!((index.status, index.title.as_deref(), index.output.as_deref()), (SubtaskStatus::Complete, Some("The index page"), Some("index.html")));
-        assert_eq!((view.progress.completed, view.progress.failed, view.progress.percent), (1, 1, 50));
+        assert_eq!(
+            (
+                index.status,
+                index.title.as_deref(),
+                index.output.as_deref()
+            ),
+            (
+                SubtaskStatus::Complete,
+                Some("The index page"),
+                Some("index.html")
+            )
+        );
+        assert_eq!(
+            (
+                view.progress.completed,
+                view.progress.failed,
+                view.progress.percent
+            ),
+            (1, 1, 50)
+        );
     }
 
     fn declared_counts_serve_when_subtasks_are_not_listed(world: &World) {
         let story = begun(world);
-        let declared = |total, completed| UpdateSortie { declared: Some(Declared { total, completed, failed: 0 }), ..update(&story) };
-        assert_eq!(story.run("ada", &declared(29, 19)).unwrap().progress.percent, 65);
-        let listed = UpdateSortie { subtasks: files_done(1, 2), ..update(&story) };
-        assert_eq!(story.run("ada", &listed).unwrap().progress.percent, 65, "what was declared says more");
-        assert_eq!(story.run("ada", &declared(1, 1)).unwrap().progress.percent, 50, "what was listed says more");
-        assert_eq!(story.run("ada", &declared(u64::MAX, u64::MAX)).unwrap().progress.percent, 100);
-    }
-
-    fn a_file_created_and_then_modified_is_still_new_to_others(world: &World) {
-        let story = begun(world);
-        let report = |files| UpdateSortie { files, ..update(&story) };
-        story.run("ada", &report(vec![file("new.rs", FileChange::Created), file("old.rs", FileChange::Modified)])).unwrap();
-        story.run("ada", &report(vec![file("new.rs", FileChange::Modified), file("./old.rs", FileChange::Modified)])).unwrap();
-        let view = story.run("ada", &report(vec![file("gone.rs", FileChange::Deleted)])).unwrap();
-        let seen: Vec<_> = view.files.iter().map(|file| (file.path.as_str(), file.change, file.by.as_str())).collect();
-        assert_eq!(seen, [
-            ("new.rs", FileChange::Created, "ada"),
-            ("old.rs", FileChange::Modified, "ada"),
-            ("gone.rs", FileChange::Deleted, "ada"),
-        ]);
-        let view = story.run("ada", &report(vec![file("new.rs", FileChange::Deleted), file("gone.rs", FileChange::Created)])).unwrap();
-        assert_eq!((view.files[0].change, view.files[2].change), (FileChange::Deleted, FileChange::Created));
-    }
-
-    fn criteria_are_met_by_name_and_a_mistyped_one_is_refused(world: &World) {
-        let story = begun(world);
-        let met = |named: &str| UpdateSortie { criteria: [(name(named), true)].into(), ..update(&story) };
-        let view = story.run("ada", &met("tests_pass")).unwrap();
-        assert_eq!(view.sortie.acceptance_criteria, [(name("docs_written"), false), (name("tests_pass"), true)].into());
-        let refused = story.run("ada", &met("tests_past")).unwrap_err();
-        assert_eq!((refused.code, refused.hint.unwrap().as_str()), (Code::InvalidInput, "its criteria: docs_written, tests_pass"));
-    }
-
-    fn a_sortie_without_criteria_takes_what_its_owner_names(world: &World) {
-        let story = Story::new(world);
-        story.mission("Add login", &["Write 29 files"]);
-        story.claim("ada", "Write 29 files").unwrap();
-        let named = UpdateSortie { criteria: [(name("reviewed"), false)].into(), ..update(&story) };
-        assert_eq!(story.run("ada", &named).unwrap().sortie.acceptance_criteria.len(), 1);
-    }
-
-    fn the_cursor_moves_and_what_is_left_out_stays(world: &World) {
-        let story = begun(world);
-        let first = UpdateSortie {
-            note: Some(note("halfway")),
-            last_processed: Some(title("file_18")),
-            next_to_process: Some(title("file_19")),
-            cursor_notes: Some(note("skip the drafts")),
-            resume_instructions: Some(note("open file_19")),
-            tokens_in: 1_000,
-            tokens_out: 100,
+        let declared = |total, completed| UpdateSortie {
+            declared: Some(Declared {
+                total,
+                completed,
+                failed: 0,
+            }),
             ..update(&story)
         };
-        story.run("ada", &first).unwrap();
-        let later = UpdateSortie { last_processed: Some(title("file_19")), tokens_in: 5, tokens_out: u64::MAX, ..update(&story) };
-        let sortie = story.run("ada", &later).unwrap().sortie;
-        assert_eq!(sortie.cursor.last_processed, Some(title("file_19")));
-        assert_eq!(sortie.cursor.next_to_process, Some(title("file_19")));
-        assert_eq!(sortie.cursor.notes, Some(note("skip the drafts")));
-        assert_eq!((sortie.progress_notes, sortie.resume_instructions), (Some(note("halfway")), Some(note("open file_19"))));
-        assert_eq!(sortie.token_usage, TokenUsage { input: 1_005, output: u64::MAX });
-        assert_eq!((sortie.resumable, sortie.estimate_ms), (true, Some(3_600_000)));
-    }
-
-    fn progress_can_only_be_made_on_a_sortie_that_somebody_has(world: &World) {
-        let story = Story::new(world);
-        story.mission("Add login", &["Write 29 files"]);
-        let pending = story.run("ada", &update(&story)).unwrap_err();
-        assert_eq!(pending.code, Code::IllegalTransition);
-        assert!(pending.hint.unwrap().starts_with("claim it first"));
-        story.claim("ada", "Write 29 files").unwrap();
-        story.change("ada", "Write 29 files", SortieAction::Complete { output: None }).unwrap();
-        let completed = story.run("ada", &update(&story)).unwrap_err();
-        assert!(completed.hint.unwrap().starts_with("send it back first with `fleet sortie reject"));
-        let error = ReportError { sortie: story.sortie_id("Write 29 files"), kind: name("late"), status: None, message: note("too late"), blocking: true };
-        assert_eq!(story.run("ada", &error).unwrap_err().code, Code::IllegalTransition);
-    }
-
-    fn a_second_blocking_error_joins_the_first_and_both_are_cleared(world: &World) {
-        let story = begun(world);
-        let error = |message| ReportError { sortie: story.sortie_id("Write 29 files"), kind: name("dependency_missing"), status: None, message: note(message), blocking: true };
-        story.run("ada", &error("no libfoo")).unwrap();
-        story.pass_minutes(1);
-        let view = story.run("ada", &error("no libbar")).unwrap();
-        assert_eq!((view.errors.len(), view.sortie.blocked_reason), (2, Some(note("no libfoo"))));
-        let refused = story.change("ada", "Write 29 files", SortieAction::Unblock).unwrap_err();
-        assert!(refused.message.ends_with("still has 2 errors blocking: no libfoo"), "{}", refused.message);
-        let clear = ClearErrors { sortie: story.sortie_id("Write 29 files") };
-        let rev = story.rev();
-        story.run("ada", &clear).unwrap();
-        assert_eq!(story.events_after(rev).len(), 2);
-        story.run("ada", &clear).unwrap();
-        assert_eq!(story.events_after(rev).len(), 2, "clearing twice is harmless");
-        let free = story.change("ada", "Write 29 files", SortieAction::Resume).unwrap();
-        assert_eq!((free.sortie.status, free.errors.len()), (SortieStatus::InProgress, 2), "errors are kept");
-    }
-
-    fn each_reviewer_has_one_review_and_the_last_one_counts(world: &World) {
-        let story = begun(world);
-        let review = |reviewer: Option<&str>, score| AddReview { sortie: story.sortie_id("Write 29 files"), reviewer: reviewer.map(name), score, note: Some(note("as asked")) };
-        story.run("", &review(Some("quality"), None)).unwrap();
-        story.run("rex", &review(None, Some(7))).unwrap();
-        let view = story.run("", &review(Some("quality"), Some(-9))).unwrap();
-        let scores: Vec<_> = view.reviews.iter().map(|one| (one.reviewer.as_str(), one.score)).collect();
-        assert_eq!(scores, [("quality", Some(-9)), ("rex", Some(7))]);
-        let nobody = story.run("", &review(None, Some(1))).unwrap_err();
-        assert_eq!((nobody.code, nobody.message.as_str()), (Code::InvalidInput, "a review needs a reviewer"));
+        assert_eq!(
+            story
+                .run("ada", &declared(29, 19))
+                .unwrap()
+                .progress
+                .percent,
+            65
+        );
+        let listed = UpdateSortie {
+            subtasks: files_done(1, 2),
+            ..update(&story)
+        };
+        assert_eq!(
+            story.run("ada", &listed).unwrap().progress.percent,
+            65,
+            "what was declared says more"
+        );
+        assert_eq!(
+            story.run("ada", &declared(1, 1)).unwrap().progress.percent,
+            50,
+            "what was listed says more"
+        );
+        assert_eq!(
+            story
+                .run("ada", &declared(u64::MAX, u64::MAX))
+                .unwrap()
+                .progress
+                .percent,
+            100
+        );
     }
 }

@@ -15,7 +15,7 @@ use flightline::sortie::add::AddSorties;
 use flightline::sortie::claim::{ClaimNext, ClaimSortie};
 use flightline::{Caller, Fleet};
 use flightline_testkit::story::{
-    Story, create_mission, locks_on, note, path, registration, sortie,
+    Story, create_mission, locks_on, note, path, registration, sortie, unrehearsed_fleet,
 };
 use flightline_testkit::{World, both_engines, caller};
 
@@ -44,7 +44,7 @@ fn race_and_settle<T: Send>(
         let racers = RACERS.map(|agent| {
             let (start, run, settle) = (&start, &run, &settle);
             scope.spawn(move || {
-                let mut fleet = world.fleet();
+                let mut fleet = unrehearsed_fleet(world);
                 (0..rounds)
                     .map(|round| {
                         start.wait();
@@ -106,19 +106,35 @@ both_engines! {
         let story = stage(world);
         let ids = with_sorties(&story, ROUNDS);
         let laps = race(world, ROUNDS, |fleet, agent, round| {
-            let claim = ClaimSortie { sortie: ids[round].clone(), lock: false };
+            let claim = ClaimSortie {
+                sortie: ids[round].clone(),
+                lock: false,
+            };
             code_of(fleet.run(&claim, &caller(agent)).map(drop))
         });
-        let list = ListSorties { mission: None, status: None, agent: None, limit: 10_000 };
+        let list = ListSorties {
+            mission: None,
+            status: None,
+            agent: None,
+            limit: 10_000,
+        };
         let owners = story.run("", &list).unwrap();
         for (lap, sortie) in laps.iter().zip(&owners) {
             match lap {
-                [Ok(()), Err(Code::AlreadyTaken)] => assert_eq!(sortie.assigned_to.as_deref(), Some("ada")),
-                [Err(Code::AlreadyTaken), Ok(())] => assert_eq!(sortie.assigned_to.as_deref(), Some("bob")),
+                [Ok(()), Err(Code::AlreadyTaken)] => {
+                    assert_eq!(sortie.assigned_to.as_deref(), Some("ada"))
+                }
+                [Err(Code::AlreadyTaken), Ok(())] => {
+                    assert_eq!(sortie.assigned_to.as_deref(), Some("bob"))
+                }
                 wrong => panic!("{}: {wrong:?}", sortie.title),
             }
         }
-        let claims = story.events_after(0).iter().filter(|event| event.kind == "sortie_claimed").count();
+        let claims = story
+            .events_after(0)
+            .iter()
+            .filter(|event| event.kind == "sortie_claimed")
+            .count();
         assert_eq!((laps.len(), claims), (ROUNDS, ROUNDS));
         assert!(story.ailments().is_empty());
     }
@@ -127,7 +143,10 @@ both_engines! {
         let story = stage(world);
         with_sorties(&story, 100);
         let laps = race(world, 50, |fleet, agent, _| {
-            let next = ClaimNext { mission: None, lock: false };
+            let next = ClaimNext {
+                mission: None,
+                lock: false,
+            };
             fleet.run(&next, &caller(agent)).unwrap().sortie.id
         });
         let mut taken: Vec<_> = laps.into_iter().flatten().collect();
@@ -138,16 +157,23 @@ both_engines! {
 
     fn two_locks_on_one_path_have_one_winner_and_fences_grow(world: &World) {
         let story = stage(world);
-        let laps = race_and_settle(world, ROUNDS, |fleet, agent, round| {
-            // They want the same place by different names: the file, or the folder around it.
-            let wanted = format!("src/{round}{}", if agent == "ada" { "/a.rs" } else { "" });
-            let granted = code_of(fleet.run(&locks_on(&[&wanted]), &caller(agent)));
-            granted.map(|views| views[0].lock.fence)
-        }, give_back);
+        let laps = race_and_settle(
+            world,
+            ROUNDS,
+            |fleet, agent, round| {
+                // They want the same place by different names: the file, or the folder around it.
+                let wanted = format!("src/{round}{}", if agent == "ada" { "/a.rs" } else { "" });
+                let granted = code_of(fleet.run(&locks_on(&[&wanted]), &caller(agent)));
+                granted.map(|views| views[0].lock.fence)
+            },
+            give_back,
+        );
         let mut fences = Vec::new();
         for lap in &laps {
             match lap {
-                [Ok(fence), Err(Code::LockHeld)] | [Err(Code::LockHeld), Ok(fence)] => fences.push(*fence),
+                [Ok(fence), Err(Code::LockHeld)] | [Err(Code::LockHeld), Ok(fence)] => {
+                    fences.push(*fence)
+                }
                 wrong => panic!("{wrong:?}"),
             }
         }
@@ -162,37 +188,76 @@ both_engines! {
             let granted = code_of(fleet.run(&locks_on(&["hot.rs"]), &caller(agent)));
             granted.map(|views| {
                 let fence = views[0].lock.fence;
-                let release = ReleaseLocks { locks: vec!["hot.rs".to_owned()], all: false, fence: Some(fence) };
+                let release = ReleaseLocks {
+                    locks: vec!["hot.rs".to_owned()],
+                    all: false,
+                    fence: Some(fence),
+                };
                 fleet.run(&release, &caller(agent)).unwrap();
                 fence
             })
         });
         // In the journal, each grant is followed by its own release before the next grant.
         let events = story.events_after(0);
-        let about: Vec<(&str, u64)> = events.iter().filter(|event| event.kind.starts_with("lock_")).map(|event| (event.kind.as_str(), event.data["fence"].as_u64().unwrap())).collect();
+        let about: Vec<(&str, u64)> = events
+            .iter()
+            .filter(|event| event.kind.starts_with("lock_"))
+            .map(|event| (event.kind.as_str(), event.data["fence"].as_u64().unwrap()))
+            .collect();
         let granted: Vec<u64> = about.iter().step_by(2).map(|(_, fence)| *fence).collect();
-        assert!(about.chunks(2).all(|pair| matches!(pair, [("lock_acquired", a), ("lock_released", b)] if a == b)), "{about:?}");
+        assert!(
+            about
+                .chunks(2)
+                .all(|pair| matches!(pair, [("lock_acquired", a), ("lock_released", b)] if a == b)),
+            "{about:?}"
+        );
         assert!(granted.is_sorted_by(|a, b| a < b));
         let winners = laps.iter().flatten().filter(|lap| lap.is_ok()).count();
-        assert_eq!((granted.len(), laps.iter().flatten().all(|lap| matches!(lap, Ok(_) | Err(Code::LockHeld)))), (winners, true));
+        assert_eq!(
+            (
+                granted.len(),
+                laps.iter()
+                    .flatten()
+                    .all(|lap| matches!(lap, Ok(_) | Err(Code::LockHeld)))
+            ),
+            (winners, true)
+        );
         assert!(winners >= laps.len(), "somebody wins every round");
     }
 
     fn all_or_nothing_holds_when_two_grab_the_same_files_in_opposite_order(world: &World) {
         let story = stage(world);
-        let laps = race_and_settle(world, 100, |fleet, agent, round| {
-            let (first, second) = (format!("{round}/a"), format!("{round}/b"));
-            let wanted = if agent == "ada" { [&first[..], &second[..]] } else { [&second[..], &first[..]] };
-            code_of(fleet.run(&locks_on(&wanted), &caller(agent))).map(|views| views.len())
-        }, give_back);
-        assert!(laps.iter().all(|lap| matches!(lap, [Ok(2), Err(Code::LockHeld)] | [Err(Code::LockHeld), Ok(2)])), "{laps:?}");
+        let laps = race_and_settle(
+            world,
+            100,
+            |fleet, agent, round| {
+                let (first, second) = (format!("{round}/a"), format!("{round}/b"));
+                let wanted = if agent == "ada" {
+                    [&first[..], &second[..]]
+                } else {
+                    [&second[..], &first[..]]
+                };
+                code_of(fleet.run(&locks_on(&wanted), &caller(agent))).map(|views| views.len())
+            },
+            give_back,
+        );
+        assert!(
+            laps.iter().all(|lap| matches!(
+                lap,
+                [Ok(2), Err(Code::LockHeld)] | [Err(Code::LockHeld), Ok(2)]
+            )),
+            "{laps:?}"
+        );
         assert!(story.ailments().is_empty());
     }
 
     fn a_thief_and_the_holder_never_both_hold(world: &World) {
         let story = stage(world);
         race(world, 100, |fleet, agent, _| {
-            let steal = StealLock { path: path("hot.rs"), reason: note("mine") };
+            let steal = StealLock {
+                path: path("hot.rs"),
+                reason: note("mine"),
+            };
             match code_of(fleet.run(&steal, &caller(agent))) {
                 Ok(_) => {}
                 Err(Code::NotFound) => drop(fleet.run(&locks_on(&["hot.rs"]), &caller(agent))),
@@ -206,11 +271,21 @@ both_engines! {
     fn one_key_used_by_two_connections_at_once_writes_once(world: &World) {
         let story = stage(world);
         let laps = race(world, 100, |fleet, _, round| {
-            let same = Caller { idempotency_key: Some(format!("k{round}")), ..caller("") };
-            fleet.run(&create_mission("Once", vec![]), &same).unwrap().mission.id
+            let same = Caller {
+                idempotency_key: Some(format!("k{round}")),
+                ..caller("")
+            };
+            fleet
+                .run(&create_mission("Once", vec![]), &same)
+                .unwrap()
+                .mission
+                .id
         });
         assert!(laps.iter().all(|[a, b]| a == b));
-        let list = ListMissions { archived: true, limit: 1_000 };
+        let list = ListMissions {
+            archived: true,
+            limit: 1_000,
+        };
         assert_eq!(story.run("", &list).unwrap().len(), 100);
     }
 
@@ -218,10 +293,25 @@ both_engines! {
         let story = stage(world);
         let laps = race(world, 50, |fleet, _, round| {
             let name = format!("newcomer-{round}");
-            fleet.run(&registration(&name), &caller("")).unwrap().agent.epoch
+            fleet
+                .run(&registration(&name), &caller(""))
+                .unwrap()
+                .agent
+                .epoch
         });
-        assert!(laps.iter().all(|lap| matches!(lap, [1, 2] | [2, 1])), "{laps:?}");
-        let all = story.run("", &ListAgents { retired: true, sightings: vec![] }).unwrap();
+        assert!(
+            laps.iter().all(|lap| matches!(lap, [1, 2] | [2, 1])),
+            "{laps:?}"
+        );
+        let all = story
+            .run(
+                "",
+                &ListAgents {
+                    retired: true,
+                    sightings: vec![],
+                },
+            )
+            .unwrap();
         assert_eq!(all.len(), 50 + RACERS.len());
     }
 
@@ -230,7 +320,17 @@ both_engines! {
         with_sorties(&story, 60);
         let laps = race(world, 60, |fleet, agent, _| match agent {
             "ada" => code_of(fleet.run(&Heartbeat::default(), &caller("bob")).map(drop)),
-            _ => code_of(fleet.run(&ClaimNext { mission: None, lock: false }, &caller("bob")).map(drop)),
+            _ => code_of(
+                fleet
+                    .run(
+                        &ClaimNext {
+                            mission: None,
+                            lock: false,
+                        },
+                        &caller("bob"),
+                    )
+                    .map(drop),
+            ),
         });
         assert!(laps.iter().flatten().all(Result::is_ok), "{laps:?}");
         assert!(story.ailments().is_empty());

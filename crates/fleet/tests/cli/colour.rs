@@ -1,9 +1,10 @@
 //! Colours and terminals: none in pipes, and no meaning by colour alone.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use crate::running::Ran;
 use crate::stage;
-use crate::world::{Ran, World};
+use crate::world::World;
 
 const ESCAPE: char = '\u{1b}';
 
@@ -13,8 +14,7 @@ fn on_a_terminal(world: &World, typed: &str, environment: &[(&str, &str)], keys:
     script
         .args(["--quiet", "--return", "--command"])
         .arg(format!("{} {typed}", env!("CARGO_BIN_EXE_fleet")))
-        .arg("/dev/null")
-        .stdin(Stdio::null());
+        .arg("/dev/null");
     let there = Command::new("script").arg("--version").output();
     assert!(
         there.is_ok_and(|said| said.status.success()),

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::running::Ran;
 use crate::stage;
-use crate::world::{Ran, World, time};
+use crate::world::{World, time};
 
 /// A command that succeeds on the stage, and one that does not.
 struct Case {

@@ -2,8 +2,9 @@
 
 use expect_test::expect;
 
+use crate::running::Fleet;
 use crate::stage;
-use crate::world::{Fleet, World};
+use crate::world::World;
 
 /// Every kind of write, as ada could do it on the stage.
 const WRITES: [&str; 45] = [
@@ -113,7 +114,7 @@ fn an_old_session_is_refused_on_every_write() {
 
 #[test]
 fn the_present_incarnation_is_not_refused() {
-    let as_now = |command: Fleet<'_>| -> crate::world::Ran {
+    let as_now = |command: Fleet<'_>| -> crate::running::Ran {
         let command = command.agent("ada").env("FLEET_EPOCH", "3");
         command.env("FLEET_SESSION", "second").run()
     };

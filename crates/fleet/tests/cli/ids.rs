@@ -199,7 +199,7 @@ fn agents_go_by_name_or_id() {
 #[test]
 fn the_mission_is_chosen_by_flag_then_environment_then_use() {
     let world = stage::world();
-    let title = |ran: crate::world::Ran| {
+    let title = |ran: crate::running::Ran| {
         ran.json()["mission"]["mission"]["title"]
             .as_str()
             .unwrap()

@@ -4,7 +4,8 @@ use std::process::{Child, Command, Stdio};
 
 use expect_test::expect;
 
-use crate::world::{PATH, World, until};
+use crate::running::until;
+use crate::world::{PATH, World};
 
 /// A process that does nothing until it is ended.
 struct Sleeper(Child);
@@ -201,7 +202,7 @@ fn a_time_to_live_makes_sense_or_is_refused() {
             [stderr]
             error: `--ttl <TTL>`: `soon` is not a duration: write `90s`, `15m`, `12h` or `7d`
 
-            hint: more: `fleet locks acquire --help`
+            hint: see `fleet locks acquire --help`
             [exit 2]
         "#]]);
     for wrong in ["0s", "8d"] {

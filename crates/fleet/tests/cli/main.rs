@@ -13,6 +13,7 @@ mod ids;
 mod json;
 mod locks;
 mod programs;
+mod running;
 mod secrets;
 mod stage;
 mod store;

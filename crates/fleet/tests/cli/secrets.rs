@@ -1,7 +1,8 @@
 //! Secrets: whatever somebody types, and wherever, they are in no stream and in no file.
 
+use crate::running::Ran;
 use crate::stage;
-use crate::world::{Ran, World};
+use crate::world::World;
 
 /// A text with a secret in it, and the part of it that must never be seen again.
 struct Secret {

@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use expect_test::expect;
 use flightline_testkit::postgres_url;
 
-use crate::world::{Ran, World};
+use crate::running::Ran;
+use crate::world::World;
 
 /// What people and agents do on the tour. The first word is who does it; `-` is a person.
 const TOUR: [&str; 16] = [
@@ -29,7 +30,7 @@ const TOUR: [&str; 16] = [
 ];
 
 fn walk(world: &World) -> String {
-    world.from_noon();
+    world.begin_at_noon();
     let mut told = String::new();
     for step in TOUR {
         let (who, typed) = step.split_once(' ').unwrap_or((step, ""));

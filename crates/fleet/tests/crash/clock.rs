@@ -57,6 +57,9 @@ fn go_back(engine: Engine) {
         refused(&lock(&world, moment, "bob"));
         works_at(&world, moment, "bob");
     }
+    // Ada's silence of two hours was heard by a clock that was wrong for most of it.
+    works_at(&world, "1999-12-31T23:59:59Z", "bob");
+    refused(&lock(&world, "2026-01-04T14:00:00Z", "bob"));
     is_in_order(&world);
 }
 

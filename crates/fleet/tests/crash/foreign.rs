@@ -34,8 +34,10 @@ fn another_program_reads_while_ours_write_and_are_killed() {
             }
             looks
         });
-        let deeds = storm.rage(&world);
-        over.store(true, Ordering::SeqCst);
+        let deeds = {
+            let _ends = Ends(&over);
+            storm.rage(&world)
+        };
         (deeds, reader.join().unwrap())
     });
     assert!(looks > 3, "{looks} looks");
@@ -56,10 +58,12 @@ fn another_program_that_holds_the_database_is_waited_for_and_named() {
     let world = World::new(Engine::Sqlite);
     for ending in ["COMMIT;", ""] {
         let mut holder = Holder::start(&world);
+        let began = Instant::now();
         let refused = world
             .run(&["note", "lesson", "refused"])
             .env("FLEET_TEST_PATIENCE_MS", 300)
             .ends();
+        assert!(began.elapsed() < Duration::from_secs(7), "it gave up soon");
         assert_eq!(refused.code(), Some(7), "{refused}");
         let said = "another program holds the database";
         assert!(refused.err.contains(said), "{refused}");
@@ -71,7 +75,7 @@ fn another_program_that_holds_the_database_is_waited_for_and_named() {
         let began = Instant::now();
         let answer = waiting.ends();
         assert_eq!(answer.code(), Some(0), "{answer}");
-        assert!(began.elapsed() < Duration::from_secs(5));
+        assert!(began.elapsed() < Duration::from_secs(7));
     }
     let notes = texts(&world.ask(&["note", "list"]), "/text");
     assert_eq!(notes, ["waited", "waited"]);
@@ -129,6 +133,15 @@ fn a_log_that_ends_anywhere_replays_whole_requests() {
     assert_eq!(lengths.last(), Some(&events.len()), "nothing was cut");
     assert!(lengths.first() < lengths.last());
     assert!(lengths.is_sorted(), "a longer log holds more: {lengths:?}");
+}
+
+/// Says that it is over, whatever happened.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 /// A `sqlite3` that is in the middle of a write. It ends with this value.

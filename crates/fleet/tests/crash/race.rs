@@ -125,7 +125,7 @@ fn race<'a>(world: &World, arguments: impl Fn(usize) -> Vec<&'a str> + Sync) -> 
     let line = Barrier::new(RACERS.len());
     let answers: Vec<Answer> = thread::scope(|scope| {
         let run = |place: usize| {
-            let run = world.run(&arguments(place)).by(RACERS[place]).as_json();
+            let run = world.run(&arguments(place)).by(RACERS[place]).in_json();
             line.wait();
             run.ends()
         };

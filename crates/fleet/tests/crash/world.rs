@@ -196,14 +196,14 @@ impl Run {
     }
 
     /// Answers as JSON.
-    pub fn as_json(mut self) -> Self {
+    pub fn in_json(mut self) -> Self {
         self.command.arg("--json");
         self
     }
 
     /// Runs it to its good end and reads its answer.
     pub fn json(self) -> Value {
-        let answer = self.as_json().works();
+        let answer = self.in_json().works();
         serde_json::from_str(&answer.out).unwrap()
     }
 

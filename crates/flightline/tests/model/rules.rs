@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use flightline::core::Code;
 
-use super::acts::{Act, Move, Step};
+use super::acts::{Act, Step};
 
 /// After a pause of all writing longer than this, silence proves nothing.
 const DOWNTIME: i64 = 10 * 60_000;
 /// A lock lapses so long after its holder's last sign of life.
-const LOCK_TTL: i64 = 30 * 60_000;
+pub const LOCK_TTL: i64 = 30 * 60_000;
 
 pub type Answer = Result<(), Code>;
 
@@ -35,16 +35,16 @@ pub struct Visible {
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     pub now: i64,
-    seen_at: i64,
-    awake_since: i64,
+    pub seen_at: i64,
+    pub awake_since: i64,
     pub rev: u64,
     pub agents: Vec<Agent>,
     pub missions: Vec<&'static str>,
     pub sorties: Vec<Sortie>,
     pub locks: Vec<Lock>,
     pub mail: Vec<Message>,
-    effects: BTreeMap<(usize, String), (&'static str, u32)>,
-    notes: usize,
+    pub effects: BTreeMap<(usize, String), (&'static str, u32)>,
+    pub notes: usize,
     /// Every fence that was ever granted.
     pub fences: Vec<u64>,
 }
@@ -52,11 +52,11 @@ pub struct Model {
 #[derive(Clone, Debug)]
 pub struct Agent {
     pub name: &'static str,
-    role: &'static str,
+    pub role: &'static str,
     pub epoch: u64,
-    retired: bool,
-    session: Option<i64>,
-    pulse: Option<i64>,
+    pub retired: bool,
+    pub session: Option<i64>,
+    pub pulse: Option<i64>,
 }
 
 #[derive(Clone, Debug)]
@@ -64,33 +64,28 @@ pub struct Sortie {
     pub mission: usize,
     pub status: &'static str,
     pub owner: Option<usize>,
-    attempts: u32,
-    needs: Vec<usize>,
-    files: Vec<&'static str>,
-    priority: i32,
+    pub attempts: u32,
+    pub needs: Vec<usize>,
+    pub files: Vec<&'static str>,
+    pub priority: i32,
     /// Blocking errors that nobody has cleared, and others.
-    errors: (u32, u32),
+    pub errors: (u32, u32),
 }
 
 #[derive(Clone, Debug)]
 pub struct Lock {
     pub path: &'static str,
     pub holder: usize,
-    epoch: u64,
-    fence: u64,
-    ttl: i64,
-    granted: i64,
+    pub epoch: u64,
+    pub fence: u64,
+    pub ttl: i64,
+    pub granted: i64,
 }
 
 #[derive(Clone, Debug)]
 pub struct Message {
-    from: Option<usize>,
-    to: Vec<(usize, &'static str)>,
-}
-
-fn overlap(a: &str, b: &str) -> bool {
-    let within = |inner: &str, outer: &str| outer == "." || inner == outer || inner.starts_with(&format!("{outer}/"));
-    within(a, b) || within(b, a)
+    pub from: Option<usize>,
+    pub to: Vec<(usize, &'static str)>,
 }
 
 impl Model {
@@ -107,11 +102,37 @@ impl Model {
         let name = |agent: usize| self.agents[agent].name.to_owned();
         Visible {
             rev: self.rev,
-            agents: self.agents.iter().map(|one| (one.name.to_owned(), one.role, one.epoch, one.retired)).collect(),
+            agents: self
+                .agents
+                .iter()
+                .map(|one| (one.name.to_owned(), one.role, one.epoch, one.retired))
+                .collect(),
             missions: self.missions.clone(),
-            sorties: self.sorties.iter().map(|one| (one.status, one.owner.map(name), one.attempts)).collect(),
-            locks: self.locks.iter().map(|one| (one.path.to_owned(), (name(one.holder), one.epoch, one.fence))).collect(),
-            mail: self.mail.iter().map(|one| one.to.iter().map(|(to, state)| (name(*to), *state)).collect()).collect(),
+            sorties: self
+                .sorties
+                .iter()
+                .map(|one| (one.status, one.owner.map(name), one.attempts))
+                .collect(),
+            locks: self
+                .locks
+                .iter()
+                .map(|one| {
+                    (
+                        one.path.to_owned(),
+                        (name(one.holder), one.epoch, one.fence),
+                    )
+                })
+                .collect(),
+            mail: self
+                .mail
+                .iter()
+                .map(|one| {
+                    one.to
+                        .iter()
+                        .map(|(to, state)| (name(*to), *state))
+                        .collect()
+                })
+                .collect(),
             effects: self.effects.clone(),
             notes: self.notes,
         }
@@ -155,7 +176,10 @@ impl Model {
 
     fn note_life(&mut self, step: &Step) {
         let known = step.who.and_then(|name| self.agent(name));
-        if known.is_some_and(|agent| step.epoch.is_some_and(|epoch| epoch != self.agents[agent].epoch)) {
+        if known.is_some_and(|agent| {
+            step.epoch
+                .is_some_and(|epoch| epoch != self.agents[agent].epoch)
+        }) {
             return;
         }
         if self.slept() {
@@ -166,7 +190,7 @@ impl Model {
         }
     }
 
-    fn beat(&mut self, agent: usize) {
+    pub fn beat(&mut self, agent: usize) {
         let pulse = &mut self.agents[agent].pulse;
         *pulse = Some(pulse.map_or(self.now, |at| at.max(self.now)));
     }
@@ -176,7 +200,10 @@ impl Model {
         let Some(agent) = known else {
             return Err(Code::NotFound);
         };
-        if step.epoch.is_some_and(|epoch| epoch != self.agents[agent].epoch) {
+        if step
+            .epoch
+            .is_some_and(|epoch| epoch != self.agents[agent].epoch)
+        {
             return Err(Code::Fenced);
         }
         if self.agents[agent].retired {
@@ -186,7 +213,7 @@ impl Model {
         Ok(())
     }
 
-    fn event(&mut self) -> u64 {
+    pub fn event(&mut self) -> u64 {
         self.rev += 1;
         self.rev
     }
@@ -214,7 +241,7 @@ impl Model {
         Ok(Some(agent))
     }
 
-    fn new_agent(&mut self, name: &'static str, role: &'static str) -> usize {
+    pub fn new_agent(&mut self, name: &'static str, role: &'static str) -> usize {
         self.agents.push(Agent {
             name,
             role,
@@ -237,7 +264,9 @@ impl Model {
 
     fn write(&mut self, step: &Step) -> Answer {
         if let Act::Register { name } = step.act {
-            let agent = self.agent(name).unwrap_or_else(|| self.new_agent(name, "specialist"));
+            let agent = self
+                .agent(name)
+                .unwrap_or_else(|| self.new_agent(name, "specialist"));
             self.begin_session(agent);
             self.beat(agent);
             return Ok(());
@@ -254,7 +283,12 @@ impl Model {
                 }
                 Ok(())
             }
-            Act::Add { mission, needs, files, priority } => {
+            Act::Add {
+                mission,
+                needs,
+                files,
+                priority,
+            } => {
                 if !["pending", "in_progress", "paused"].contains(&self.missions[*mission]) {
                     return Err(Code::IllegalTransition);
                 }
@@ -337,7 +371,11 @@ impl Model {
                 self.notes += 1;
                 Ok(())
             }
-            Act::Begin { mission, key, again } => {
+            Act::Begin {
+                mission,
+                key,
+                again,
+            } => {
                 let effect = self.effects.get(&(*mission, (*key).to_owned())).copied();
                 let attempts = match effect {
                     Some(("done", _)) => return Err(Code::EffectDone),
@@ -346,7 +384,8 @@ impl Model {
                     None => 1,
                 };
                 self.event();
-                self.effects.insert((*mission, (*key).to_owned()), ("intent", attempts));
+                self.effects
+                    .insert((*mission, (*key).to_owned()), ("intent", attempts));
                 Ok(())
             }
             Act::Done { mission, key } => {
@@ -362,310 +401,6 @@ impl Model {
         }
     }
 
-    fn add(&mut self, mission: usize, needs: Vec<usize>, files: Vec<&'static str>, priority: i32) {
-        self.event();
-        self.sorties.push(Sortie {
-            mission,
-            status: "pending",
-            owner: None,
-            attempts: 0,
-            needs,
-            files,
-            priority,
-            errors: (0, 0),
-        });
-    }
-
-    fn move_mission(&mut self, mission: usize, to: &'static str) -> Answer {
-        let legal: &[&str] = match self.missions[mission] {
-            "pending" => &["in_progress", "failed", "archived"],
-            "in_progress" => &["paused", "completed", "failed", "archived"],
-            "paused" => &["in_progress", "completed", "failed", "archived"],
-            "completed" => &["archived"],
-            "failed" => &["in_progress", "archived"],
-            _ => &[],
-        };
-        if !legal.contains(&to) {
-            return Err(Code::IllegalTransition);
-        }
-        let mut sorties = self.sorties.iter().filter(|sortie| sortie.mission == mission);
-        if to == "completed" && sorties.any(|sortie| sortie.status != "completed") {
-            return Err(Code::Unfinished);
-        }
-        self.missions[mission] = to;
-        self.event();
-        Ok(())
-    }
-
-    fn begin_mission(&mut self, mission: usize) -> Answer {
-        match self.missions[mission] {
-            "in_progress" => {}
-            "pending" => {
-                self.missions[mission] = "in_progress";
-                self.event();
-            }
-            _ => return Err(Code::IllegalTransition),
-        }
-        Ok(())
-    }
-
-    fn is_held(&self, sortie: usize) -> bool {
-        ["assigned", "in_progress", "blocked"].contains(&self.sorties[sortie].status)
-    }
-
-    fn is_ready(&self, sortie: usize) -> bool {
-        let needs = &self.sorties[sortie].needs;
-        needs.iter().all(|needed| self.sorties[*needed].status == "completed")
-    }
-
-    fn check_owner(&self, sortie: usize, who: Option<usize>) -> Answer {
-        match (who, self.sorties[sortie].owner) {
-            (Some(me), Some(owner)) if me != owner && self.agents[me].role != "dispatch" => Err(Code::NotYours),
-            _ => Ok(()),
-        }
-    }
-
-    fn set(&mut self, sortie: usize, status: &'static str) {
-        self.sorties[sortie].status = status;
-        self.event();
-    }
-
-    fn claim(&mut self, at: usize, me: usize) -> Answer {
-        let sortie = &self.sorties[at];
-        match (sortie.status, sortie.owner == Some(me)) {
-            ("in_progress", true) => return Ok(()),
-            ("assigned" | "in_progress" | "blocked", false) => return Err(Code::AlreadyTaken),
-            ("blocked", true) if sortie.errors.0 > 0 => return Err(Code::IllegalTransition),
-            _ if !self.is_ready(at) => return Err(Code::IllegalTransition),
-            ("completed", _) => return Err(Code::IllegalTransition),
-            _ => {}
-        }
-        self.begin_mission(self.sorties[at].mission)?;
-        self.sorties[at].owner = Some(me);
-        self.sorties[at].attempts += 1;
-        self.set(at, "in_progress");
-        Ok(())
-    }
-
-    fn claim_next(&mut self, mission: usize, me: usize) -> Answer {
-        let locked = |file: &str| self.locks.iter().any(|lock| lock.holder != me && overlap(lock.path, file));
-        let mine = |sortie: &Sortie| sortie.status == "assigned" && sortie.owner == Some(me);
-        let free = |at: &usize| {
-            let sortie = &self.sorties[*at];
-            sortie.mission == mission
-                && (sortie.status == "pending" || mine(sortie))
-                && self.is_ready(*at)
-                && !sortie.files.iter().any(|file| locked(file))
-        };
-        let first = |at: &usize| (!mine(&self.sorties[*at]), -self.sorties[*at].priority, *at);
-        let next = (0..self.sorties.len()).filter(free).min_by_key(first);
-        self.claim(next.ok_or(Code::NothingReady)?, me)
-    }
-
-    fn move_sortie(&mut self, at: usize, how: &Move, who: Option<usize>) -> Answer {
-        let give = |name: &str| {
-            let to = self.agent(name).ok_or(Code::NotFound)?;
-            match self.agents[to].retired {
-                true => Err(Code::IllegalTransition),
-                false => Ok(to),
-            }
-        };
-        let to = match how {
-            Move::Assign(name) | Move::Reassign(name) => Some(give(name)?),
-            _ => None,
-        };
-        if matches!(how, Move::Assign(_)) && self.is_held(at) && self.sorties[at].owner != to {
-            return Err(Code::AlreadyTaken);
-        }
-        if !matches!(how, Move::Approve | Move::Reject) {
-            self.check_owner(at, who)?;
-        }
-        let (status, mission, stuck) = (self.sorties[at].status, self.sorties[at].mission, self.sorties[at].errors.0 > 0);
-        let legal = match how {
-            Move::Assign(_) | Move::Reassign(_) => status != "completed",
-            Move::Start => status == "assigned" && self.is_ready(at),
-            Move::Block => ["assigned", "in_progress"].contains(&status),
-            Move::Unblock => status == "blocked" && !stuck,
-            Move::Resume => ["in_progress", "blocked"].contains(&status) && !stuck,
-            Move::Complete => status == "in_progress",
-            Move::Fail => !["completed", "failed"].contains(&status),
-            Move::Release => !["pending", "completed"].contains(&status),
-            Move::Approve | Move::Reject => status == "completed",
-        };
-        if !legal {
-            return Err(Code::IllegalTransition);
-        }
-        match how {
-            Move::Assign(_) | Move::Reassign(_) => {
-                self.sorties[at].owner = to;
-                self.set(at, "assigned");
-            }
-            Move::Start => {
-                self.begin_mission(mission)?;
-                self.sorties[at].attempts += 1;
-                self.set(at, "in_progress");
-            }
-            Move::Block => self.set(at, "blocked"),
-            Move::Unblock | Move::Resume => self.set(at, "in_progress"),
-            Move::Complete => {
-                self.set(at, "completed");
-                let dispatch = self.dispatch();
-                if who != Some(dispatch) {
-                    self.post(who, &[dispatch]);
-                }
-            }
-            Move::Fail => self.set(at, "failed"),
-            Move::Release => {
-                self.sorties[at].owner = None;
-                self.set(at, "pending");
-            }
-            Move::Approve => {
-                self.event();
-            }
-            Move::Reject => {
-                self.begin_mission(mission)?;
-                self.set(at, "in_progress");
-            }
-        }
-        Ok(())
-    }
-
-    /// Who gets reports: a dispatch in session, else one that only has a mailbox, else the name.
-    fn dispatch(&mut self) -> usize {
-        let fit = |agent: &&usize| self.agents[**agent].role == "dispatch" && !self.agents[**agent].retired;
-        let all: Vec<usize> = (0..self.agents.len()).collect();
-        let in_session = |agent: &&usize| self.agents[**agent].epoch > 0;
-        let found = all.iter().filter(fit).find(in_session).or_else(|| all.iter().find(fit));
-        if let Some(found) = found.copied().or_else(|| self.agent("dispatch")) {
-            return found;
-        }
-        self.event();
-        self.new_agent("dispatch", "dispatch")
-    }
-
-    fn lapsed(&self, lock: &Lock) -> bool {
-        let holder = &self.agents[lock.holder];
-        let sign = holder.session.max(holder.pulse).unwrap_or(lock.granted);
-        let since = sign.max(self.awake_since).max(lock.granted);
-        self.now - since > lock.ttl
-    }
-
-    fn grant(&mut self, paths: &[&'static str], ttl: i64, me: usize) -> Answer {
-        let mut granted: Vec<&str> = Vec::new();
-        for path in paths {
-            if granted.contains(path) {
-                continue;
-            }
-            granted.push(path);
-            while let Some(at) = self.locks.iter().position(|lock| lock.holder != me && overlap(lock.path, path)) {
-                if !self.lapsed(&self.locks[at]) {
-                    return Err(Code::LockHeld);
-                }
-                self.locks.remove(at);
-                self.event();
-            }
-            self.locks.retain(|lock| lock.path != *path);
-            let (fence, granted) = (self.event(), self.now);
-            self.fences.push(fence);
-            let epoch = self.agents[me].epoch;
-            self.locks.push(Lock { path, holder: me, epoch, fence, ttl, granted });
-        }
-        Ok(())
-    }
-
-    fn own_lock(&self, path: &str, fence: Option<u64>, me: usize) -> Result<usize, Code> {
-        let at = self.locks.iter().position(|lock| lock.path == path).ok_or(Code::NotFound)?;
-        let lock = &self.locks[at];
-        match lock.holder == me && fence.is_none_or(|fence| fence == lock.fence) {
-            true => Ok(at),
-            false => Err(Code::Fenced),
-        }
-    }
-
-    fn release_all(&mut self, me: usize) -> Answer {
-        let before = self.locks.len();
-        self.locks.retain(|lock| lock.holder != me);
-        self.rev += (before - self.locks.len()) as u64;
-        Ok(())
-    }
-
-    fn steal(&mut self, path: &'static str, me: usize) -> Answer {
-        let taken: Vec<usize> = self.locks.iter().filter(|lock| lock.holder != me && overlap(lock.path, path)).map(|lock| lock.holder).collect();
-        if taken.is_empty() {
-            return Err(Code::NotFound);
-        }
-        self.locks.retain(|lock| lock.holder == me || !overlap(lock.path, path));
-        for holder in taken {
-            self.event();
-            self.post(None, &[holder]);
-        }
-        self.grant(&[path], LOCK_TTL, me)
-    }
-
-    fn post(&mut self, from: Option<usize>, to: &[usize]) {
-        self.rev += 1 + to.len() as u64;
-        let to = to.iter().map(|agent| (*agent, "pending")).collect();
-        self.mail.push(Message { from, to });
-    }
-
-    fn send(&mut self, _mission: usize, names: &[&'static str], who: Option<usize>) -> Answer {
-        let mut to = Vec::new();
-        for name in names {
-            let agent = match *name {
-                "dispatch" => self.dispatch(),
-                name => self.agent(name).ok_or(Code::NotFound)?,
-            };
-            if self.agents[agent].retired {
-                return Err(Code::IllegalTransition);
-            }
-            if !to.contains(&agent) {
-                to.push(agent);
-            }
-        }
-        self.post(who, &to);
-        Ok(())
-    }
-
-    fn settle(&mut self, message: usize, me: usize, state: &'static str) {
-        for at in 0..self.mail[message].to.len() {
-            let (to, before) = self.mail[message].to[at];
-            if to == me && before != "acknowledged" && before != state {
-                self.mail[message].to[at].1 = state;
-                self.event();
-            }
-        }
-    }
-
-    fn inbox(&mut self, me: usize) -> Answer {
-        let unread = |one: &Message| one.to.iter().any(|(to, state)| *to == me && *state != "acknowledged");
-        let found: Vec<usize> = (0..self.mail.len()).filter(|at| unread(&self.mail[*at])).collect();
-        if !found.is_empty() {
-            self.event();
-        }
-        for message in found {
-            self.settle(message, me, "delivered");
-        }
-        Ok(())
-    }
-
-    fn reply(&mut self, message: usize, who: Option<usize>) -> Answer {
-        let question = self.mail[message].clone();
-        let mut to: Vec<usize> = Vec::new();
-        for agent in question.from.into_iter().chain(question.to.iter().map(|(to, _)| *to)) {
-            if Some(agent) != who && !self.agents[agent].retired && !to.contains(&agent) {
-                to.push(agent);
-            }
-        }
-        if to.is_empty() {
-            return Err(Code::NotFound);
-        }
-        if let Some(me) = who {
-            self.settle(message, me, "acknowledged");
-        }
-        self.post(who, &to);
-        Ok(())
-    }
-
     fn retire(&mut self, name: &str, who: Option<usize>) -> Answer {
         let agent = self.agent(name).ok_or(Code::NotFound)?;
         let in_charge = who.is_none_or(|me| me == agent || self.agents[me].role == "dispatch");
@@ -675,7 +410,9 @@ impl Model {
         if self.agents[agent].retired {
             return Err(Code::IllegalTransition);
         }
-        if (0..self.sorties.len()).any(|at| self.is_held(at) && self.sorties[at].owner == Some(agent)) {
+        if (0..self.sorties.len())
+            .any(|at| self.is_held(at) && self.sorties[at].owner == Some(agent))
+        {
             return Err(Code::Unfinished);
         }
         self.release_all(agent)?;

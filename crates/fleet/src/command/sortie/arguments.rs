@@ -226,7 +226,7 @@ pub struct UpdateArgs {
     /// What happened (`-` reads stdin)
     #[arg(long, allow_hyphen_values = true)]
     note: Option<String>,
-    /// A subtask and where it stands: NAME=pending|in_progress|complete|failed[:OUTPUT]
+    /// A subtask and where it stands: `NAME=pending|in_progress|complete|failed[:OUTPUT]`
     #[arg(long = "subtask", value_name = "NAME=STATUS[:OUTPUT]")]
     subtasks: Vec<String>,
     /// Subtasks completed and in all, when you do not list them, such as `19/29`

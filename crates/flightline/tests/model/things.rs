@@ -1,0 +1,189 @@
+//! The model's locks and mail.
+
+use flightline::core::Code;
+
+use super::rules::{Answer, LOCK_TTL, Lock, Message, Model};
+
+pub fn overlap(a: &str, b: &str) -> bool {
+    let within = |inner: &str, outer: &str| {
+        outer == "." || inner == outer || inner.starts_with(&format!("{outer}/"))
+    };
+    within(a, b) || within(b, a)
+}
+
+impl Model {
+    /// Who gets reports: a dispatch in session, else one that only has a mailbox, else the name.
+    pub fn dispatch(&mut self) -> usize {
+        let fit = |agent: &&usize| {
+            self.agents[**agent].role == "dispatch" && !self.agents[**agent].retired
+        };
+        let all: Vec<usize> = (0..self.agents.len()).collect();
+        let in_session = |agent: &&usize| self.agents[**agent].epoch > 0;
+        let found = all
+            .iter()
+            .filter(fit)
+            .find(in_session)
+            .or_else(|| all.iter().find(fit));
+        if let Some(found) = found.copied().or_else(|| self.agent("dispatch")) {
+            return found;
+        }
+        self.event();
+        self.new_agent("dispatch", "dispatch")
+    }
+
+    pub fn lapsed(&self, lock: &Lock) -> bool {
+        let holder = &self.agents[lock.holder];
+        let sign = holder.session.max(holder.pulse).unwrap_or(lock.granted);
+        let since = sign.max(self.awake_since).max(lock.granted);
+        self.now - since > lock.ttl
+    }
+
+    pub fn grant(&mut self, paths: &[&'static str], ttl: i64, me: usize) -> Answer {
+        let mut granted: Vec<&str> = Vec::new();
+        for path in paths {
+            if granted.contains(path) {
+                continue;
+            }
+            granted.push(path);
+            while let Some(at) = self
+                .locks
+                .iter()
+                .position(|lock| lock.holder != me && overlap(lock.path, path))
+            {
+                if !self.lapsed(&self.locks[at]) {
+                    return Err(Code::LockHeld);
+                }
+                self.locks.remove(at);
+                self.event();
+            }
+            let (fence, granted, epoch) = (self.event(), self.now, self.agents[me].epoch);
+            self.fences.push(fence);
+            let lock = Lock {
+                path,
+                holder: me,
+                epoch,
+                fence,
+                ttl,
+                granted,
+            };
+            match self.locks.iter_mut().find(|lock| lock.path == *path) {
+                Some(own) => *own = lock,
+                None => self.locks.push(lock),
+            }
+        }
+        Ok(())
+    }
+
+    pub fn own_lock(&self, path: &str, fence: Option<u64>, me: usize) -> Result<usize, Code> {
+        let at = self
+            .locks
+            .iter()
+            .position(|lock| lock.path == path)
+            .ok_or(Code::NotFound)?;
+        let lock = &self.locks[at];
+        match lock.holder == me && fence.is_none_or(|fence| fence == lock.fence) {
+            true => Ok(at),
+            false => Err(Code::Fenced),
+        }
+    }
+
+    pub fn release_all(&mut self, me: usize) -> Answer {
+        let before = self.locks.len();
+        self.locks.retain(|lock| lock.holder != me);
+        self.rev += (before - self.locks.len()) as u64;
+        Ok(())
+    }
+
+    pub fn steal(&mut self, path: &'static str, me: usize) -> Answer {
+        let taken: Vec<usize> = self
+            .locks
+            .iter()
+            .filter(|lock| lock.holder != me && overlap(lock.path, path))
+            .map(|lock| lock.holder)
+            .collect();
+        if taken.is_empty() {
+            return Err(Code::NotFound);
+        }
+        self.locks
+            .retain(|lock| lock.holder == me || !overlap(lock.path, path));
+        for holder in taken {
+            self.event();
+            self.post(None, &[holder]);
+        }
+        self.grant(&[path], LOCK_TTL, me)
+    }
+
+    pub fn post(&mut self, from: Option<usize>, to: &[usize]) {
+        self.rev += 1 + to.len() as u64;
+        let to = to.iter().map(|agent| (*agent, "pending")).collect();
+        self.mail.push(Message { from, to });
+    }
+
+    pub fn send(&mut self, _mission: usize, names: &[&'static str], who: Option<usize>) -> Answer {
+        let mut to = Vec::new();
+        for name in names {
+            let agent = match *name {
+                "dispatch" => self.dispatch(),
+                name => self.agent(name).ok_or(Code::NotFound)?,
+            };
+            if self.agents[agent].retired {
+                return Err(Code::IllegalTransition);
+            }
+            if !to.contains(&agent) {
+                to.push(agent);
+            }
+        }
+        self.post(who, &to);
+        Ok(())
+    }
+
+    pub fn settle(&mut self, message: usize, me: usize, state: &'static str) {
+        for at in 0..self.mail[message].to.len() {
+            let (to, before) = self.mail[message].to[at];
+            if to == me && before != "acknowledged" && before != state {
+                self.mail[message].to[at].1 = state;
+                self.event();
+            }
+        }
+    }
+
+    pub fn inbox(&mut self, me: usize) -> Answer {
+        let unread = |one: &Message| {
+            one.to
+                .iter()
+                .any(|(to, state)| *to == me && *state != "acknowledged")
+        };
+        let found: Vec<usize> = (0..self.mail.len())
+            .filter(|at| unread(&self.mail[*at]))
+            .collect();
+        if !found.is_empty() {
+            self.event();
+        }
+        for message in found {
+            self.settle(message, me, "delivered");
+        }
+        Ok(())
+    }
+
+    pub fn reply(&mut self, message: usize, who: Option<usize>) -> Answer {
+        let question = self.mail[message].clone();
+        let mut to: Vec<usize> = Vec::new();
+        for agent in question
+            .from
+            .into_iter()
+            .chain(question.to.iter().map(|(to, _)| *to))
+        {
+            if Some(agent) != who && !self.agents[agent].retired && !to.contains(&agent) {
+                to.push(agent);
+            }
+        }
+        if to.is_empty() {
+            return Err(Code::NotFound);
+        }
+        if let Some(me) = who {
+            self.settle(message, me, "acknowledged");
+        }
+        self.post(who, &to);
+        Ok(())
+    }
+}
