@@ -13,6 +13,8 @@ use crate::redact::{contains_secret, redact, shown};
 
 /// One line: a title, a subject, a purpose.
 pub type Title = Text<500>;
+/// Texts of at most this many bytes are one line: a line break in them becomes a space.
+const ONE_LINE: usize = 500;
 /// The body of a message.
 pub type Body = Text<65_536>;
 /// A note, a description, a step.
@@ -34,8 +36,12 @@ impl<const MAX: usize> Text<MAX> {
         if raw.len() > MAX.saturating_mul(2) {
             return Err(too_long(what, raw.len(), MAX));
         }
-        let clean: String = raw.chars().filter(|c| !is_control(*c)).collect();
-        let text = redact(clean.trim()).into_owned();
+        let one_line = MAX <= ONE_LINE;
+        let clean = raw.chars().filter(|c| !is_control(*c)).map(|c| match c {
+            '\n' | '\t' if one_line => ' ',
+            c => c,
+        });
+        let text = redact(clean.collect::<String>().trim()).into_owned();
         match text.len() {
             0 => Err(Refusal::invalid(format!("the {what} is empty"))),
             length if length > MAX => Err(too_long(what, length, MAX)),
@@ -127,7 +133,7 @@ impl Name {
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || b"._-:".contains(&byte));
         if !fits {
-            return Err(Refusal::invalid(format!("`{}` cannot be a {what}", shown(raw)))
+            return Err(Refusal::invalid(format!("`{}` cannot be used as {what}", shown(raw)))
                 .hint("use 1 to 100 letters, digits, `.`, `_`, `-` or `:`, beginning with a letter or a digit"));
         }
         if contains_secret(raw) {

@@ -55,6 +55,18 @@ impl Store {
     /// # Errors
     /// When the file exists or cannot be written, or the store fails.
     pub fn back_up(&mut self, file: &Path) -> Result<Copied, Error> {
+        self.back_up_with(file, Verifying::Yes)
+    }
+
+    /// Copies the whole project as it is, damage included: for looking at it later.
+    ///
+    /// # Errors
+    /// When the file exists or cannot be written, or the store cannot be read at all.
+    pub fn back_up_as_it_is(&mut self, file: &Path) -> Result<Copied, Error> {
+        self.back_up_with(file, Verifying::No)
+    }
+
+    fn back_up_with(&mut self, file: &Path, verifying: Verifying) -> Result<Copied, Error> {
         if fs::symlink_metadata(file).is_ok() {
             return Err(Error::Location(format!(
                 "{} exists already",
@@ -67,22 +79,24 @@ impl Store {
         let copied = self.copy_to(&side);
         self.driver().rollback();
         let copied = copied?;
-        let mut copy = Self::open(
-            &crate::Location::Folder(side.folder.clone()),
-            &copied.project,
-            watched(&steps),
-        )?;
-        if let Some(finding) = crate::verify::verify(&mut copy)?
-            .into_iter()
-            .find(|finding| !finding.problems.is_empty())
-        {
-            return Err(Error::Corrupt(format!(
-                "the copy fails its check of {}: {}",
-                finding.check,
-                finding.problems.join("; ")
-            )));
+        if verifying == Verifying::Yes {
+            let mut copy = Self::open(
+                &crate::Location::Folder(side.folder.clone()),
+                &copied.project,
+                watched(&steps),
+            )?;
+            if let Some(finding) = crate::verify::verify(&mut copy)?
+                .into_iter()
+                .find(|finding| !finding.problems.is_empty())
+            {
+                return Err(Error::Corrupt(format!(
+                    "the copy fails its check of {}: {}",
+                    finding.check,
+                    finding.problems.join("; ")
+                )));
+            }
+            drop(copy);
         }
-        drop(copy);
         steps.step();
         side.settle(file)?;
         steps.step();
@@ -308,6 +322,13 @@ fn watched(steps: &Steps) -> crate::OpenOptions {
         steps: steps.clone(),
         ..crate::OpenOptions::default()
     }
+}
+
+/// Whether a copy is checked before it gets its name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verifying {
+    Yes,
+    No,
 }
 
 /// A folder beside the file to be, in which the copy is made before it takes the file's name.

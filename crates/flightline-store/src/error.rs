@@ -83,7 +83,10 @@ impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         let message = error.to_string();
         match error {
-            Error::Missing(_) | Error::UnknownProject(_) => {
+            Error::UnknownProject(_) => Self::new(Code::NoProject, message).hint(
+                "if it was created with `--location`, give that again; else create it with `fleet init`",
+            ),
+            Error::Missing(_) => {
                 Self::new(Code::NoProject, message).hint("create it with `fleet init`")
             }
             Error::Busy(_) | Error::Collision(_) => Self::new(Code::Unavailable, message)

@@ -40,7 +40,7 @@ pub fn repo_path(root: &Path, here: &Path, typed: &str) -> Result<RepoPath, Refu
         .chain(parts)
         .collect();
     let outside = || {
-        let shown: String = typed.chars().filter(|c| !c.is_control()).take(80).collect();
+        let shown = flightline_core::redact::shown(typed);
         Refusal::invalid(format!(
             "`{shown}` cannot be used as a path: it leads outside the repository"
         ))

@@ -13,13 +13,14 @@ use flightline_store::{Actor, Find, Pulse};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, agent_named, check_new_name, new_agent};
+use crate::desk::{Desk, agent_named, check_new_name, new_agent, retired};
 use crate::error::Result;
 use crate::fleet::{Access, Fleet, Operation};
 use crate::mission::short;
 
 /// Registers an agent, or brings a known one back in a new session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RegisterAgent {
     /// Its name.
     pub name: Name,
@@ -37,6 +38,7 @@ pub struct RegisterAgent {
 
 /// Lists agents.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ListAgents {
     /// Retired ones too.
     pub retired: bool,
@@ -46,6 +48,7 @@ pub struct ListAgents {
 
 /// Shows an agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ShowAgent {
     /// Which; the acting one when none is named.
     pub agent: Option<String>,
@@ -55,6 +58,7 @@ pub struct ShowAgent {
 
 /// What an agent says of itself. What is left out stays as it is.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct UpdateAgent {
     /// Which; the acting one when none is named.
     pub agent: Option<String>,
@@ -92,6 +96,7 @@ pub struct UpdateAgent {
 
 /// Retires an agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RetireAgent {
     /// Which.
     pub agent: String,
@@ -101,6 +106,7 @@ pub struct RetireAgent {
 
 /// A sign of life.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Heartbeat {
     /// What it is doing.
     pub step: Option<Title>,
@@ -367,28 +373,21 @@ impl Operation for Heartbeat {
     type Outcome = Beaten;
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Beaten> {
-        let known = desk
-            .agent
-            .clone()
-            .filter(|agent| agent.retired_at.is_none());
-        let Some(agent) = known else {
-            let name = desk
-                .caller
-                .agent
-                .as_deref()
-                .map_or("NAME".to_owned(), shown);
-            return Err(Refusal::new(
-                Code::NotFound,
-                match &desk.caller.agent {
-                    Some(name) => format!("there is no agent `{}` to beat for", shown(name)),
-                    None => "a heartbeat needs to know whose it is".to_owned(),
-                },
-            )
-            .hint(format!(
-                "register it with `fleet agents register {name}`, and give `--agent {name}`"
-            ))
-            .into());
+        let agent = match (&desk.caller.agent, &desk.agent) {
+            (Some(name), None) => {
+                let name = shown(name);
+                return Err(Refusal::new(
+                    Code::NotFound,
+                    format!("there is no agent `{name}` to beat for"),
+                )
+                .hint(format!("register it with `fleet agents register {name}`"))
+                .into());
+            }
+            _ => desk.acting()?.clone(),
         };
+        if agent.retired_at.is_some() {
+            return Err(retired(&agent));
+        }
         if self.context_percent.is_some_and(|percent| percent > 100) {
             return Err(Refusal::invalid("a context is at most 100 % full").into());
         }

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use flightline_core::Name;
 use flightline_core::agent::Agent;
 use flightline_core::lock::Lock;
 use flightline_core::setting::Restoration;
-use flightline_store::{Actor, Find, Tx};
+use flightline_core::{Kind, Name};
+use flightline_store::{Actor, Error as StoreError, Find, Tx};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::desk;
 use crate::error::{Error, Result};
 use crate::fleet::{Caller, Fleet};
 
@@ -69,11 +70,24 @@ pub fn back_up(fleet: &mut Fleet, file: &Path) -> Result<BackedUp> {
 /// # Errors
 /// When the file is not a sound backup, `keep` exists, or the store fails; then nothing has changed.
 pub fn restore(fleet: &mut Fleet, file: &Path, keep: &Path, caller: &Caller) -> Result<Restored> {
-    fleet.store().back_up(keep)?;
-    let seen = fleet
-        .store()
-        .read(|tx| Ok::<_, Error>(tx.find::<Agent>(Find::All)?))?;
-    let actor = caller.person();
+    let actor = fleet.store().read(|tx| {
+        let agent = desk::find_acting(tx, caller)?;
+        desk::check_fence(agent.as_ref(), caller)?;
+        Ok::<_, Error>(agent.map_or_else(|| caller.person(), |agent| agent.name.to_string()))
+    })?;
+    // A damaged store is the best reason to restore: what cannot be verified is kept as it is.
+    match fleet.store().back_up(keep) {
+        Err(StoreError::Corrupt(_)) => fleet.store().back_up_as_it_is(keep)?,
+        kept => kept?,
+    };
+    let seen = fleet.store().read(|tx| {
+        let mut agents = Vec::new();
+        for row in tx.rows(Kind::Agent, Find::All)? {
+            // An agent whose record is damaged has no epoch to be above of.
+            agents.extend(tx.get::<Agent>(&row.id).ok().flatten());
+        }
+        Ok::<_, Error>(agents)
+    })?;
     fleet.store().restore(file, |tx, copied| {
         tx.act_as(Actor {
             name: actor.clone(),

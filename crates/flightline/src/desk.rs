@@ -13,7 +13,7 @@ use flightline_core::{
 use flightline_store::{Actor, Find, Tx};
 use serde_json::json;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fleet::Caller;
 
 /// Everything an operation may touch while it decides.
@@ -341,14 +341,7 @@ pub(crate) fn acting(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Agent>> 
         None => new_agent(tx, first_name(caller, reference)?, Role::Specialist),
     };
     if agent.retired_at.is_some() {
-        return Err(
-            Refusal::new(Code::Fenced, format!("{} was retired", agent.name))
-                .hint(format!(
-                    "bring it back with `fleet agents register {}`",
-                    agent.name
-                ))
-                .into(),
-        );
+        return Err(retired(&agent));
     }
     // Its first act begins its first session.
     let agent = if agent.epoch == 0 {
@@ -422,12 +415,26 @@ fn session_of(caller: &Caller) -> Result<Option<Title>> {
         .transpose()?)
 }
 
+/// Refuses an agent that was retired.
+pub(crate) fn retired(agent: &Agent) -> Error {
+    Refusal::new(Code::Fenced, format!("{} was retired", agent.name))
+        .hint(format!(
+            "bring it back with `fleet agents register {}`",
+            agent.name
+        ))
+        .into()
+}
+
 /// Refuses a caller that is an earlier incarnation or session of its agent.
 pub(crate) fn check_fence(agent: Option<&Agent>, caller: &Caller) -> Result<()> {
     let Some(agent) = agent else { return Ok(()) };
     // Cleaned as it was when it was stored, or it could never be the same.
     let session = session_of(caller)?;
     let stale = match (caller.epoch, &session, &agent.session_id) {
+        (Some(epoch), _, _) if epoch > agent.epoch => Some(format!(
+            "{} has no epoch {epoch}: it is at epoch {}",
+            agent.name, agent.epoch
+        )),
         (Some(epoch), _, _) if epoch != agent.epoch => Some(format!(
             "epoch {epoch} of {} is over: epoch {} has taken its place",
             agent.name, agent.epoch

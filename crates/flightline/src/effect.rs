@@ -13,6 +13,7 @@ use crate::fleet::{Access, Operation};
 
 /// Sets out to do something to the world. Refused when it was done, or may have been.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct BeginEffect {
     /// What it is called; one per mission.
     pub key: Name,
@@ -28,6 +29,7 @@ pub struct BeginEffect {
 
 /// Says that it happened.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct FinishEffect {
     /// What it is called.
     pub key: Name,
@@ -39,6 +41,7 @@ pub struct FinishEffect {
 
 /// Lists effects, oldest first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ListEffects {
     /// Of which mission; the current one when none is named.
     pub mission: Option<String>,

@@ -11,6 +11,7 @@ use crate::fleet::{Access, Operation};
 
 /// Lists events.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ListEvents {
     /// Of this mission only.
     pub mission: Option<String>,

@@ -11,6 +11,7 @@ use crate::fleet::{Access, Operation};
 
 /// Asks for every id of some kinds, so that they can be shortened or completed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ListIds {
     /// The kinds.
     pub kinds: Vec<Kind>,

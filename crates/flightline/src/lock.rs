@@ -21,6 +21,7 @@ use crate::mission::short;
 
 /// Takes locks for the acting agent: all of them or none.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct AcquireLocks {
     /// The files or folders.
     pub paths: Vec<RepoPath>,
@@ -36,6 +37,7 @@ pub struct AcquireLocks {
 
 /// Says that locks are still needed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RenewLocks {
     /// Which, by path or id.
     pub locks: Vec<String>,
@@ -47,6 +49,7 @@ pub struct RenewLocks {
 
 /// Gives locks back.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ReleaseLocks {
     /// Which, by path or id.
     pub locks: Vec<String>,
@@ -58,6 +61,7 @@ pub struct ReleaseLocks {
 
 /// Takes a lock from its holder.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StealLock {
     /// The file or folder.
     pub path: RepoPath,
@@ -67,6 +71,7 @@ pub struct StealLock {
 
 /// Lists locks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ListLocks {
     /// Of this agent only.
     pub agent: Option<String>,
@@ -74,6 +79,7 @@ pub struct ListLocks {
 
 /// Asks whether paths are free for the acting agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CheckLocks {
     /// The files or folders.
     pub paths: Vec<RepoPath>,

@@ -15,6 +15,7 @@ use crate::fleet::{Access, Operation};
 
 /// Sends a message.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SendMail {
     /// To whom: names or ids of agents, or `dispatch` for the mission's.
     pub to: Vec<String>,
@@ -30,6 +31,7 @@ pub struct SendMail {
 
 /// Answers a message: everybody in it but the answerer gets the answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ReplyMail {
     /// Which message.
     pub message: String,
@@ -39,6 +41,7 @@ pub struct ReplyMail {
 
 /// Lists an agent's mail and marks it as delivered. Unacknowledged only, unless asked for all.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct OpenInbox {
     /// Acknowledged ones too.
     pub all: bool,
@@ -48,6 +51,7 @@ pub struct OpenInbox {
 
 /// Looks into another agent's inbox without marking anything.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PeekInbox {
     /// Whose.
     pub agent: String,
@@ -59,6 +63,7 @@ pub struct PeekInbox {
 
 /// Reads a message, which marks it as delivered to the acting agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ReadMail {
     /// Which.
     pub message: String,
@@ -66,6 +71,7 @@ pub struct ReadMail {
 
 /// Says that messages were understood.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct AcknowledgeMail {
     /// Which.
     pub messages: Vec<String>,
@@ -75,6 +81,7 @@ pub struct AcknowledgeMail {
 
 /// Shows a conversation, oldest first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ShowThread {
     /// Any message of it.
     pub message: String,
@@ -82,6 +89,7 @@ pub struct ShowThread {
 
 /// Puts a message back into the mailboxes that have not acknowledged it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RequeueMail {
     /// Which.
     pub message: String,

@@ -21,6 +21,7 @@ use crate::sortie::{SortieSummary, summaries};
 
 /// Creates a mission, with its first sorties.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CreateMission {
     /// What it is called.
     pub title: Title,
@@ -42,6 +43,7 @@ pub struct CreateMission {
 
 /// Lists missions, newest first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ListMissions {
     /// Archived ones too.
     pub archived: bool,
@@ -51,6 +53,7 @@ pub struct ListMissions {
 
 /// Shows a mission.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ShowMission {
     /// Which; the current one when none is named.
     pub mission: Option<String>,
@@ -58,6 +61,7 @@ pub struct ShowMission {
 
 /// Moves a mission to another status.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ChangeMission {
     /// Which; the current one when none is named.
     pub mission: Option<String>,
@@ -69,6 +73,7 @@ pub struct ChangeMission {
 
 /// Moves a mission's workflow to another state, or notes that it is to move.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TransitionMission {
     /// Which; the current one when none is named.
     pub mission: Option<String>,
@@ -82,6 +87,7 @@ pub struct TransitionMission {
 
 /// Makes a mission the caller's current one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct UseMission {
     /// Which.
     pub mission: String,

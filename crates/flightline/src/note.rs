@@ -13,6 +13,7 @@ use crate::fleet::{Access, Operation};
 
 /// Writes a note.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct AddNote {
     /// To which mission; the current one when none is named.
     pub mission: Option<String>,
@@ -34,6 +35,7 @@ pub struct AddNote {
 
 /// Lists notes, oldest first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ListNotes {
     /// Of which mission; the current one when none is named.
     pub mission: Option<String>,

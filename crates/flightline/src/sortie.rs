@@ -21,6 +21,7 @@ use crate::fleet::{Access, Operation};
 
 /// Lists the sorties of a mission, in its order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ListSorties {
     /// Of which mission; the current one when none is named.
     pub mission: Option<String>,
@@ -34,6 +35,7 @@ pub struct ListSorties {
 
 /// Shows a sortie with all its parts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ShowSortie {
     /// Which.
     pub sortie: String,

@@ -18,6 +18,7 @@ use crate::sortie::{SortieSummary, subtask_progress, summaries};
 
 /// Asks for the state of the fleet. Only looks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ShowStatus {
     /// Of which mission; the current one when none is named.
     pub mission: Option<String>,

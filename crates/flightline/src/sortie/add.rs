@@ -21,6 +21,7 @@ const MOST: usize = 100_000;
 
 /// Adds sorties to a mission.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct AddSorties {
     /// To which mission; the current one when none is named.
     pub mission: Option<String>,

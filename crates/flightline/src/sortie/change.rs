@@ -19,6 +19,7 @@ use crate::mission::{begin_if_pending, short};
 
 /// Moves a sortie.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ChangeSortie {
     /// Which.
     pub sortie: String,

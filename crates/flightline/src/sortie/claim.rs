@@ -17,6 +17,7 @@ use crate::mission::{begin_if_pending, short};
 
 /// Takes a sortie for the acting agent and begins it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ClaimSortie {
     /// Which.
     pub sortie: String,
@@ -26,6 +27,7 @@ pub struct ClaimSortie {
 
 /// Takes the next sortie that is ready.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ClaimNext {
     /// Of which mission; the current one when none is named.
     pub mission: Option<String>,

@@ -23,6 +23,7 @@ use crate::mission::short;
 
 /// Reports progress of a sortie. What is left out stays as it is.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct UpdateSortie {
     /// Which.
     pub sortie: String,
@@ -76,6 +77,7 @@ pub struct FileReport {
 
 /// Reports an error met in a sortie.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ReportError {
     /// Which sortie.
     pub sortie: String,
@@ -91,6 +93,7 @@ pub struct ReportError {
 
 /// Says that the errors of a sortie are dealt with.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ClearErrors {
     /// Which sortie.
     pub sortie: String,
@@ -98,6 +101,7 @@ pub struct ClearErrors {
 
 /// Records a review of a sortie.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct AddReview {
     /// Which sortie.
     pub sortie: String,
