@@ -287,6 +287,8 @@ fn a_link_on_the_way_to_the_folder_is_the_users_business() {
 #[test]
 fn a_new_store_is_private() {
     let (world, file) = world_and_file();
+    let made = create(&Location::Folder(world.folder().join("another"))).unwrap();
+    assert_eq!(made.repaired(), [] as [&str; 0], "from the very beginning");
     let mut store = world.store();
     store
         .write(|tx| tx.set("made", &mission(1, "One"), &json!({})))

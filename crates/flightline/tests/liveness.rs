@@ -3,7 +3,7 @@
 
 use flightline::agent::{Heartbeat, ListAgents, RegisterAgent, ShowAgent, Sighting};
 use flightline::core::Code;
-use flightline::core::agent::Role;
+use flightline::core::agent::{Process, Role};
 use flightline::core::liveness::Life;
 use flightline::lock::AcquireLocks;
 use flightline::status::ShowStatus;
@@ -227,5 +227,52 @@ both_engines! {
         );
         assert!(said[1].ends_with("is blocked: no schema"), "{said:?}");
         assert_eq!((status.locks.len(), status.rev), (1, story.rev()));
+    }
+
+    fn looking_around_sees_the_processes_of_this_machine(world: &World) {
+        let story = Story::new(world);
+        let this = flightline::workspace::describe(std::process::id()).unwrap();
+        let before_the_reboot = Process {
+            boot_id: "another".to_owned(),
+            ..this.clone()
+        };
+        let elsewhere = Process {
+            host: "elsewhere".to_owned(),
+            ..this.clone()
+        };
+        for (agent, process) in [
+            ("ada", this),
+            ("bob", before_the_reboot),
+            ("eve", elsewhere),
+        ] {
+            let register = RegisterAgent {
+                process: Some(process),
+                ..registration(agent)
+            };
+            story.run("", &register).unwrap();
+        }
+        story.pass_minutes(600);
+        let sightings = story.with_fleet(flightline::agent::look_around).unwrap();
+        let seen = story
+            .run(
+                "",
+                &ListAgents {
+                    retired: false,
+                    sightings,
+                },
+            )
+            .unwrap();
+        let lives: Vec<_> = seen
+            .iter()
+            .map(|view| (view.agent.name.as_str(), view.liveness.life))
+            .collect();
+        assert_eq!(
+            lives,
+            [
+                ("ada", Life::Warning),
+                ("bob", Life::Dead),
+                ("eve", Life::Stalled)
+            ]
+        );
     }
 }

@@ -125,6 +125,20 @@ both_engines! {
         );
     }
 
+    fn writes_of_others_show_that_we_are_awake(world: &World) {
+        let story = stage(world);
+        for _ in 0..6 {
+            story.pass_minutes(5);
+            story.send("bob", &["watch"], "time passes").unwrap();
+        }
+        assert_eq!(
+            story.lock("bob", &["a.rs"]).unwrap_err().code,
+            Code::LockHeld
+        );
+        story.pass_minutes(1);
+        story.lock("bob", &["a.rs"]).unwrap();
+    }
+
     fn a_lock_has_the_time_to_live_it_was_taken_with(world: &World) {
         let story = stage(world);
         let short = AcquireLocks {

@@ -4,7 +4,8 @@
 use expect_test::expect;
 use flightline::Caller;
 use flightline::core::mission::MissionStatus;
-use flightline::core::{Code, Refusal};
+use flightline::core::{Code, Kind, Refusal};
+use flightline::ids::ListIds;
 use flightline::mission::{ChangeMission, ListMissions, MissionView, ShowMission, UseMission};
 use flightline::sortie::change::SortieAction;
 use flightline_testkit::story::{Story, note, sortie, title};
@@ -434,5 +435,26 @@ both_engines! {
             refused.message
         );
         assert_eq!(refused.hint.unwrap(), "use more characters");
+    }
+
+    fn every_id_of_a_kind_is_listed_in_byte_order(world: &World) {
+        let story = Story::new(world);
+        let mut ids: Vec<String> = (0..9)
+            .map(|_| story.mission("One of many", &[]).mission.id.to_string())
+            .collect();
+        story.lock("ada", &["a.rs"]).unwrap();
+        let list = ListIds {
+            kinds: vec![Kind::Mission, Kind::Sortie, Kind::Lock],
+        };
+        let listed = story.run("", &list).unwrap().ids;
+        ids.sort();
+        assert_eq!(
+            (
+                &listed[&Kind::Mission],
+                listed[&Kind::Sortie].len(),
+                listed[&Kind::Lock].len()
+            ),
+            (&ids, 0, 1)
+        );
     }
 }

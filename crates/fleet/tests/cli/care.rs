@@ -59,6 +59,24 @@ fn the_doctor_names_what_is_damaged() {
 }
 
 #[test]
+fn a_damaged_store_is_restored_and_kept_as_it_was() {
+    let world = stage::world();
+    world.ok("backup saved.db");
+    let before = world.json("sorties list");
+    world.sql("UPDATE subject SET doc = replace(doc, 'Login', 'Forged') WHERE kind = 'sortie'");
+    assert_eq!(world.fleet("doctor").code, 5);
+    world.ok("restore saved.db -y");
+    assert_eq!(world.json("sorties list"), before);
+    assert_eq!(world.fleet("doctor").code, 0);
+    // The damaged one is there to be looked at, and does not pass for a sound backup.
+    let kept = std::fs::read_dir(world.repo().join(".flightline/backups")).unwrap();
+    let kept = kept.flatten().next().unwrap().path();
+    let again = world.fleet(&format!("restore {} -y", kept.display()));
+    assert_eq!(again.code, 6, "{again:?}");
+    assert_eq!(world.fleet("doctor").code, 0);
+}
+
+#[test]
 fn the_doctor_sees_every_kind_of_damage() {
     for (damage, check) in [
         ("DELETE FROM event WHERE rev = 5", "journal"),

@@ -285,7 +285,7 @@ fn a_retired_agent_is_refused_until_it_comes_back() {
         hint: bring it back with `fleet agents register old`
         [exit 4]
     "#]]);
-    world.agent("old", "heartbeat").refused(3);
+    world.agent("old", "heartbeat").refused(4);
     world.fleet("agents retire old").expect(expect![[r#"
         [stderr]
         error: old was retired already
