@@ -392,7 +392,7 @@ both_engines! {
                 "bring it back with `fleet agents register ada`"
             )
         );
-        assert!(story.beat("ada").is_err());
+        assert_eq!(story.beat("ada").unwrap_err().code, Code::Fenced);
         let names = |retired| {
             let listed = story
                 .run(

@@ -148,7 +148,7 @@ both_engines! {
         );
         assert_eq!(
             story.beat("").unwrap_err().message,
-            "a heartbeat needs to know whose it is"
+            "this needs to know which agent acts"
         );
         story.register("ada", Role::Specialist);
         let full = Heartbeat {

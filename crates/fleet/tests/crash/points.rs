@@ -21,7 +21,7 @@ struct Case {
     look: &'static [&'static [&'static str]],
 }
 
-const WORK: [Case; 5] = [
+const WORK: [Case; 3] = [
     Case {
         name: "mission create with sorties",
         agent: "",
@@ -55,6 +55,9 @@ const WORK: [Case; 5] = [
         command: |id, _| format!("sorties complete {id}"),
         look: &[&["sorties", "list"], &["mail", "inbox", "--of", "dispatch"]],
     },
+];
+
+const HOLDINGS: [Case; 2] = [
     Case {
         name: "locks acquire of three paths",
         agent: "ada",
@@ -127,6 +130,20 @@ fn work_that_dies_at_any_step_is_whole_or_absent_on_sqlite() {
 #[test]
 fn work_that_dies_at_any_step_is_whole_or_absent_on_postgres() {
     WORK.iter()
+        .for_each(|case| die_everywhere(Engine::Postgres, case));
+}
+
+#[test]
+fn holding_that_dies_at_any_step_is_whole_or_absent_on_sqlite() {
+    HOLDINGS
+        .iter()
+        .for_each(|case| die_everywhere(Engine::Sqlite, case));
+}
+
+#[test]
+fn holding_that_dies_at_any_step_is_whole_or_absent_on_postgres() {
+    HOLDINGS
+        .iter()
         .for_each(|case| die_everywhere(Engine::Postgres, case));
 }
 

@@ -196,18 +196,11 @@ impl Model {
     }
 
     fn heartbeat(&mut self, step: &Step) -> Answer {
-        let known = step.who.and_then(|name| self.agent(name));
-        let Some(agent) = known else {
-            return Err(Code::NotFound);
-        };
-        if step
-            .epoch
-            .is_some_and(|epoch| epoch != self.agents[agent].epoch)
-        {
+        let name = step.who.ok_or(Code::InvalidInput)?;
+        let agent = self.agent(name).ok_or(Code::NotFound)?;
+        let known = &self.agents[agent];
+        if known.retired || step.epoch.is_some_and(|epoch| epoch != known.epoch) {
             return Err(Code::Fenced);
-        }
-        if self.agents[agent].retired {
-            return Err(Code::NotFound);
         }
         self.beat(agent);
         Ok(())
