@@ -75,7 +75,11 @@ both_engines! {
             (sent.message.from.as_str(), sent.message.kind),
             ("ada", MessageKind::Note)
         );
-        assert_eq!(sent.deliveries.len(), 2, "nobody gets it twice");
+        assert_eq!(
+            (sent.message.to.len(), sent.deliveries.len()),
+            (2, 2),
+            "nobody gets it twice"
+        );
         assert_eq!(inbox(&story, "bob"), ["Need src/auth.rs"]);
         acknowledge(&story, "eve", &sent).unwrap();
         expect![[r#"

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use acts::{Act, Chance, Step};
-use flightline::agent::{Heartbeat, RetireAgent};
+use flightline::agent::{Heartbeat, RegisterAgent, RetireAgent};
 use flightline::core::agent::Agent;
 use flightline::core::effect::Effect;
 use flightline::core::lock::Lock;
@@ -325,7 +325,16 @@ impl<'w> Side<'w> {
                 },
             ),
             Act::Heartbeat => self.run(&caller, Heartbeat::default()),
-            Act::Register { name } => self.run(&caller, registration(name)),
+            Act::Register { name, role } => {
+                let role = role.map(|role| serde_json::from_value(role.into()).unwrap());
+                self.run(
+                    &caller,
+                    RegisterAgent {
+                        role,
+                        ..registration(name)
+                    },
+                )
+            }
             Act::Retire { name } => self.run(
                 &caller,
                 RetireAgent {

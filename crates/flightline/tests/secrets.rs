@@ -377,4 +377,21 @@ both_engines! {
             Code::InvalidInput
         );
     }
+
+    fn a_value_that_only_its_key_gives_away_is_a_secret_too(world: &World) {
+        let story = Story::new(world);
+        story.mission("Add login", &["User model"]);
+        story.claim("ada", "User model").unwrap();
+        let bare = secrets()[4].needles[0];
+        let output =
+            json!({ "user": "ada", "password": bare, "nested": [{ "api_key": bare }], "count": 3 });
+        let change = json!({ "sortie": story.sortie_id("User model"), "action": { "complete": { "output": output } } });
+        let change: ChangeSortie = serde_json::from_value(change).unwrap();
+        let kept = serde_json::to_value(story.run("ada", &change).unwrap().sortie.output).unwrap();
+        let gone = "[redacted:password]";
+        assert_eq!(
+            kept,
+            json!({ "user": "ada", "password": gone, "nested": [{ "api_key": gone }], "count": 3 })
+        );
+    }
 }

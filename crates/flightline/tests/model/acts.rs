@@ -96,6 +96,7 @@ pub enum Act {
     Heartbeat,
     Register {
         name: &'static str,
+        role: Option<&'static str>,
     },
     Retire {
         name: &'static str,
@@ -160,18 +161,25 @@ impl Move {
 }
 
 /// A small xorshift: the same seed gives the same story.
-pub struct Chance(u64);
+pub struct Chance {
+    state: u64,
+    /// For so many steps more, agents hardly do anything but give signs of life while time passes.
+    vigil: usize,
+}
 
 impl Chance {
     pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+        Self {
+            state: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
+            vigil: 0,
+        }
     }
 
     fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 >> 11
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        self.state >> 11
     }
 
     fn below(&mut self, end: usize) -> usize {
@@ -200,7 +208,15 @@ impl Chance {
 
     /// The next step in a fleet that stands like the model.
     pub fn step(&mut self, model: &Model) -> Step {
-        let act = self.act(model);
+        match self.vigil.checked_sub(1) {
+            Some(left) => self.vigil = left,
+            None if self.one_in(30) => self.vigil = 8,
+            None => {}
+        }
+        let act = match self.vigil > 0 && !model.missions.is_empty() {
+            true => self.quiet_act(model),
+            false => self.act(model),
+        };
         let mut who = (!self.one_in(6)).then(|| self.of(&NAMES));
         // Owners and holders mostly look after their own.
         let owner = match &act {
@@ -229,7 +245,9 @@ impl Chance {
             0 => 40 * minute,
             1 => 600 * minute,
             2 => -90 * minute,
-            3..8 => 9 * minute,
+            3..6 => 9 * minute,
+            6..20 if self.vigil > 0 => 7 * minute,
+            6..8 => 14 * minute,
             8..20 => 1 + i64::try_from(self.below(120_000)).unwrap_or(0),
             _ => 0,
         };
@@ -304,6 +322,7 @@ impl Chance {
                 50..54 => Act::Heartbeat,
                 54..57 => Act::Register {
                     name: self.of(&NAMES),
+                    role: self.of(&[None, None, None, Some("dispatch"), Some("specialist")]),
                 },
                 57 => Act::Retire {
                     name: self.of(&NAMES),
@@ -343,6 +362,24 @@ impl Chance {
                 },
             };
             return act;
+        }
+    }
+
+    fn quiet_act(&mut self, model: &Model) -> Act {
+        match self.below(10) {
+            0..6 => Act::Heartbeat,
+            6 => Act::Release {
+                path: "nowhere",
+                fence: None,
+            },
+            7 => Act::Renew {
+                path: self.path(model),
+                fence: None,
+            },
+            _ => Act::Lock {
+                paths: self.paths(),
+                ttl: Some(15 * 60_000),
+            },
         }
     }
 

@@ -40,6 +40,8 @@ pub struct Model {
     pub rev: u64,
     pub agents: Vec<Agent>,
     pub missions: Vec<&'static str>,
+    /// The dispatch agent that created each mission, if one did.
+    pub dispatches: Vec<Option<usize>>,
     pub sorties: Vec<Sortie>,
     pub locks: Vec<Lock>,
     pub mail: Vec<Message>,
@@ -256,10 +258,10 @@ impl Model {
     }
 
     fn write(&mut self, step: &Step) -> Answer {
-        if let Act::Register { name } = step.act {
-            let agent = self
-                .agent(name)
-                .unwrap_or_else(|| self.new_agent(name, "specialist"));
+        if let Act::Register { name, role } = step.act {
+            let known = self.agent(name);
+            let agent = known.unwrap_or_else(|| self.new_agent(name, "specialist"));
+            self.agents[agent].role = role.unwrap_or(self.agents[agent].role);
             self.begin_session(agent);
             self.beat(agent);
             return Ok(());
@@ -271,6 +273,8 @@ impl Model {
             Act::Create { sorties } => {
                 self.event();
                 self.missions.push("pending");
+                let leads = |me: &usize| self.agents[*me].role == "dispatch";
+                self.dispatches.push(who.filter(leads));
                 for _ in 0..*sorties {
                     self.add(self.missions.len() - 1, Vec::new(), Vec::new(), 0);
                 }

@@ -12,8 +12,13 @@ pub fn overlap(a: &str, b: &str) -> bool {
 }
 
 impl Model {
-    /// Who gets reports: a dispatch in session, else one that only has a mailbox, else the name.
-    pub fn dispatch(&mut self) -> usize {
+    /// Who gets a mission's reports: its own dispatch, else one in session, else one that only has a
+    /// mailbox, else the name.
+    pub fn dispatch(&mut self, mission: usize) -> usize {
+        let own = self.dispatches[mission].filter(|agent| !self.agents[*agent].retired);
+        if let Some(own) = own {
+            return own;
+        }
         let fit = |agent: &&usize| {
             self.agents[**agent].role == "dispatch" && !self.agents[**agent].retired
         };
@@ -119,11 +124,11 @@ impl Model {
         self.mail.push(Message { from, to });
     }
 
-    pub fn send(&mut self, _mission: usize, names: &[&'static str], who: Option<usize>) -> Answer {
+    pub fn send(&mut self, mission: usize, names: &[&'static str], who: Option<usize>) -> Answer {
         let mut to = Vec::new();
         for name in names {
             let agent = match *name {
-                "dispatch" => self.dispatch(),
+                "dispatch" => self.dispatch(mission),
                 name => self.agent(name).ok_or(Code::NotFound)?,
             };
             if self.agents[agent].retired {

@@ -175,7 +175,7 @@ impl Model {
             Move::Unblock | Move::Resume => self.set(at, "in_progress"),
             Move::Complete => {
                 self.set(at, "completed");
-                let dispatch = self.dispatch();
+                let dispatch = self.dispatch(mission);
                 if who != Some(dispatch) {
                     self.post(who, &[dispatch]);
                 }
