@@ -2,6 +2,7 @@
 //! each time exactly one gets it.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Barrier;
 use std::thread;
 
@@ -32,7 +33,8 @@ fn race<T: Send>(
     race_and_settle(world, rounds, run, |_, _, _| {})
 }
 
-/// The same; when both have run, each settles what came of it.
+/// The same; when both have run, each settles what came of it. A racer that panics runs on, or the
+/// other would wait for it for ever; the panic comes afterwards.
 fn race_and_settle<T: Send>(
     world: &World,
     rounds: usize,
@@ -40,26 +42,27 @@ fn race_and_settle<T: Send>(
     settle: impl Fn(&mut Fleet, &str, &T) + Sync,
 ) -> Vec<[T; 2]> {
     let start = Barrier::new(RACERS.len());
-    let laps = thread::scope(|scope| {
+    let [ada, bob] = thread::scope(|scope| {
         let racers = RACERS.map(|agent| {
             let (start, run, settle) = (&start, &run, &settle);
             scope.spawn(move || {
                 let mut fleet = unrehearsed_fleet(world);
-                (0..rounds)
-                    .map(|round| {
-                        start.wait();
-                        let came = run(&mut fleet, agent, round);
-                        start.wait();
-                        settle(&mut fleet, agent, &came);
-                        came
-                    })
-                    .collect::<Vec<T>>()
+                let lap = |round| {
+                    start.wait();
+                    let came = catch_unwind(AssertUnwindSafe(|| run(&mut fleet, agent, round)));
+                    start.wait();
+                    let came = came?;
+                    catch_unwind(AssertUnwindSafe(|| settle(&mut fleet, agent, &came)))?;
+                    Ok(came)
+                };
+                (0..rounds).map(lap).collect::<Vec<thread::Result<T>>>()
             })
         });
         racers.map(|racer| racer.join().unwrap())
     });
-    let [ada, bob] = laps;
-    ada.into_iter().zip(bob).map(|(a, b)| [a, b]).collect()
+    let finish = |lap: thread::Result<T>| lap.unwrap_or_else(|panic| resume_unwind(panic));
+    let laps = ada.into_iter().map(finish).zip(bob.into_iter().map(finish));
+    laps.map(|(a, b)| [a, b]).collect()
 }
 
 fn code_of<T>(result: Result<T, flightline::Error>) -> Result<T, Code> {
