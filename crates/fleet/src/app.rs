@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use flightline::checkpoint::files::{path_of, settle};
+use flightline::checkpoint::prune::daily;
 use flightline::core::id::shortest_unique;
 use flightline::core::redact::contains_secret;
-use flightline::core::{Code, Kind, Refusal, RepoPath, Time};
+use flightline::core::{CheckpointId, Code, Kind, MissionId, Refusal, RepoPath, Time};
 use flightline::ids::{Ids, ListIds};
 use flightline::store::clock::{Clock, Ids as IdSource};
 use flightline::store::{Location, OpenOptions, Steps, Store};
@@ -195,6 +197,43 @@ impl App {
             .map_err(flightline::Error::into_refusal)?;
         self.ui.written |= O::ACCESS != Access::Read;
         Ok(outcome)
+    }
+
+    /// Shows what a write would do, without doing it.
+    pub fn rehearse<O: Operation>(&mut self, operation: &O) -> Result<O::Outcome, Refusal> {
+        let caller = self.caller()?;
+        self.fleet()?
+            .rehearse(operation, &caller)
+            .map_err(flightline::Error::into_refusal)
+    }
+
+    /// Writes the backups of checkpoints that are due.
+    pub fn settle_backups(&mut self) -> Result<(), Refusal> {
+        let (caller, folder) = (self.caller()?, self.home()?.state.clone());
+        settle(self.fleet()?, &folder, &caller).map_err(flightline::Error::into_refusal)
+    }
+
+    /// Applies retention when a day has passed, after the answer was given.
+    pub fn prune_daily(&mut self) -> Result<(), Refusal> {
+        let caller = self.caller()?;
+        let gone = daily(self.fleet()?, &caller).map_err(flightline::Error::into_refusal)?;
+        for checkpoint in gone {
+            self.remove_backup(checkpoint.mission_id, checkpoint.id)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the file of a checkpoint that is gone.
+    pub fn remove_backup(&self, mission: MissionId, id: CheckpointId) -> Result<(), Refusal> {
+        let path = path_of(&self.home()?.state, mission, id);
+        match std::fs::remove_file(&path) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(Refusal::new(
+                Code::Failed,
+                format!("cannot remove {}: {error}", path.display()),
+            )),
+        }
     }
 
     /// What is known of agents' processes on this machine.

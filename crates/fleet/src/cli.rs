@@ -83,6 +83,19 @@ pub enum Command {
     Init(command::init::InitArgs),
     /// Show the fleet at a glance: mission, sorties, agents, what needs you
     Status,
+    /// Take a checkpoint of the current mission
+    Checkpoint(command::checkpoint::CheckpointArgs),
+    /// Checkpoints: list, show, compare, verify, prune
+    #[command(subcommand)]
+    Checkpoints(command::checkpoint::CheckpointsCommand),
+    /// Look for missions that need recovery: exit code 5 when there is one
+    Detect(command::recovery::DetectArgs),
+    /// Bring a mission back: forwards by default, or exactly to a checkpoint
+    Resume(command::recovery::ResumeArgs),
+    /// Take the last rewind back
+    Undo(command::recovery::UndoArgs),
+    /// The briefing of the acting agent: who you are, what is done, what comes next
+    Context(command::context::ContextArgs),
     /// Missions: what the fleet is out to do
     #[command(visible_alias = "mission", subcommand)]
     Missions(command::mission::MissionCommand),
@@ -122,6 +135,11 @@ pub enum Command {
     Config(command::config::ConfigCommand),
     /// Run one operation from JSON on stdin, for orchestrators
     Call(command::call::CallArgs),
+    /// See it work: agents are killed and forget, and nothing is lost
+    Demo(command::demo::DemoArgs),
+    /// An agent of the demo
+    #[command(hide = true)]
+    DemoAgent(command::demo::DemoAgentArgs),
     /// Print the shell's completion script, with live ids
     Completions(command::reference::CompletionsArgs),
     /// Print the manual page, or write all of them to a folder

@@ -3,7 +3,10 @@
 pub mod agent;
 pub mod backup;
 pub mod call;
+pub mod checkpoint;
 pub mod config;
+pub mod context;
+pub mod demo;
 pub mod doctor;
 pub mod effect;
 pub mod event;
@@ -12,6 +15,7 @@ pub mod lock;
 pub mod mail;
 pub mod mission;
 pub mod note;
+pub mod recovery;
 pub mod reference;
 pub mod sortie;
 pub mod status;
@@ -36,7 +40,24 @@ pub fn run(command: Option<Command>, app: &mut App) -> Done {
         return status::run(app);
     };
     app.purpose = name(&command).to_owned();
+    let done = dispatch(command, app);
+    if app.ui.written {
+        // The answer stands whatever becomes of the copy: a failed backup is recorded and tried again.
+        if let Err(refusal) = app.settle_backups().and_then(|()| app.prune_daily()) {
+            app.ui.warn(refusal.message);
+        }
+    }
+    done
+}
+
+fn dispatch(command: Command, app: &mut App) -> Done {
     match command {
+        Command::Checkpoint(args) => checkpoint::take(&args, app),
+        Command::Checkpoints(command) => checkpoint::run(command, app),
+        Command::Detect(args) => recovery::detect(&args, app),
+        Command::Resume(args) => recovery::resume(&args, app),
+        Command::Undo(args) => recovery::undo(&args, app),
+        Command::Context(args) => context::run(&args, app),
         Command::Init(args) => init::run(&args, app),
         Command::Status => status::run(app),
         Command::Missions(command) => mission::run(command, app),
@@ -54,6 +75,8 @@ pub fn run(command: Option<Command>, app: &mut App) -> Done {
         Command::Restore(args) => backup::restore(&args, app),
         Command::Config(command) => config::run(command, app),
         Command::Call(args) => call::run(&args, app),
+        Command::Demo(args) => demo::run(&args, app),
+        Command::DemoAgent(args) => demo::run_agent(&args, app),
         Command::Completions(args) => reference::completions(&args, app),
         Command::Man(args) => reference::man(&args, app),
         Command::Schema(args) => reference::schema(&args, app),
@@ -64,6 +87,12 @@ pub fn run(command: Option<Command>, app: &mut App) -> Done {
 /// What a command is called, for those who wait for it: never its arguments, which may be private.
 fn name(command: &Command) -> &'static str {
     match command {
+        Command::Checkpoint(_) => "checkpoint",
+        Command::Checkpoints(_) => "checkpoints",
+        Command::Detect(_) => "detect",
+        Command::Resume(_) => "resume",
+        Command::Undo(_) => "undo",
+        Command::Context(_) => "context",
         Command::Init(_) => "init",
         Command::Status => "status",
         Command::Missions(_) => "missions",
@@ -81,6 +110,8 @@ fn name(command: &Command) -> &'static str {
         Command::Restore(_) => "restore",
         Command::Config(_) => "config",
         Command::Call(_) => "call",
+        Command::Demo(_) => "demo",
+        Command::DemoAgent(_) => "demo-agent",
         Command::Completions(_) => "completions",
         Command::Man(_) => "man",
         Command::Schema(_) => "schema",

@@ -29,6 +29,11 @@ pub fn messages() -> ArgValueCandidates {
     ArgValueCandidates::new(|| candidates(Kind::Message))
 }
 
+/// Offers checkpoints.
+pub fn checkpoints() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| candidates(Kind::Checkpoint))
+}
+
 /// Offers locked paths.
 pub fn locks() -> ArgValueCandidates {
     ArgValueCandidates::new(|| candidates(Kind::Lock))

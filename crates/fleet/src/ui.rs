@@ -217,6 +217,20 @@ pub struct Page {
 }
 
 impl Page {
+    /// A page of talk, to be shown beside the answer.
+    pub fn talk() -> Self {
+        Self {
+            text: String::new(),
+            terminal: false,
+            now: None,
+        }
+    }
+
+    /// What is on it.
+    pub fn text(&self) -> &str {
+        self.text.trim_end_matches('\n')
+    }
+
     /// Times are shown relative to this one on a terminal.
     pub fn at(&mut self, now: Time) {
         self.now = Some(now);

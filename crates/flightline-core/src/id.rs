@@ -98,6 +98,12 @@ id_type!(
     /// A note.
     NoteId, "nte-");
 id_type!(
+    /// A checkpoint.
+    CheckpointId, "chk-");
+id_type!(
+    /// A recovery that was done.
+    RecoveryId, "rcv-");
+id_type!(
     /// An effect on the world outside.
     EffectId, "eff-");
 

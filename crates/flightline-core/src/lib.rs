@@ -5,6 +5,8 @@
 //! so all of it is tested without a temporary folder.
 
 pub mod agent;
+pub mod briefing;
+pub mod checkpoint;
 pub mod effect;
 pub mod error;
 pub mod event;
@@ -16,7 +18,9 @@ pub mod mission;
 pub mod note;
 pub mod path;
 pub mod policy;
+pub mod recovery;
 pub mod redact;
+pub mod retention;
 pub mod setting;
 pub mod sortie;
 pub mod subject;
@@ -24,7 +28,9 @@ pub mod text;
 pub mod time;
 
 pub use error::{Code, Refusal};
-pub use id::{AgentId, EffectId, LockId, MessageId, MissionId, NoteId, SortieId};
+pub use id::{
+    AgentId, CheckpointId, EffectId, LockId, MessageId, MissionId, NoteId, RecoveryId, SortieId,
+};
 pub use path::RepoPath;
 pub use subject::{Keys, Kind, Subject};
 pub use text::{Body, Data, Name, Text, Title};

@@ -39,14 +39,23 @@ impl Lock {
     /// Flightline itself has been able to notice signs.
     #[must_use]
     pub fn has_lapsed(&self, sign: Time, now: Time) -> bool {
-        now.since(sign.max(self.acquired_at)) > self.timeout_ms
+        now.since(self.newest(sign, now)) > self.timeout_ms
     }
 
     /// How long it will still be held if its holder gives no further sign of life.
     #[must_use]
     pub fn remaining(&self, sign: Time, now: Time) -> Millis {
         self.timeout_ms
-            .saturating_sub(now.since(sign.max(self.acquired_at)))
+            .saturating_sub(now.since(self.newest(sign, now)))
+    }
+
+    /// A grant that lies in the future was made by a clock that was wrong, and proves nothing.
+    fn newest(&self, sign: Time, now: Time) -> Time {
+        if self.acquired_at > now {
+            sign
+        } else {
+            sign.max(self.acquired_at)
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::retention::Retention;
 use crate::time::Millis;
 
 const MINUTE: Millis = 60_000;
@@ -20,6 +21,10 @@ pub struct Policy {
     /// When nobody wrote for this long, Flightline itself may have been asleep: silence before that
     /// moment proves nothing.
     pub downtime_ms: Millis,
+    /// A mission that first reaches one of these percentages gets a checkpoint.
+    pub milestones: [u8; 3],
+    /// Which checkpoints go, and when.
+    pub retention: Retention,
 }
 
 impl Default for Policy {
@@ -30,6 +35,8 @@ impl Default for Policy {
             stalled_ms: 30 * MINUTE,
             lock_ttl_ms: 30 * MINUTE,
             downtime_ms: 10 * MINUTE,
+            milestones: [25, 50, 75],
+            retention: Retention::default(),
         }
     }
 }

@@ -377,7 +377,7 @@ mod tests {
             secret: none of your business. Password: must hold 8 characters. password: required for login
             Never log passwords, not even hashed. tokens: 5000/200000 token_usage: 123456 --tokens 120/200
             token=12345 tokens=5000 token: 5000/200000 max_token=128000 "token": 123456789 secrets: inherit
-            src/token.rs src/auth/password.ts:42 token: src/auth/token2.rs:42 PWD=/work/main "pwd":"/home/ada1"
+            src/token.rs src/auth/password.ts:42 token: src/auth/token2.rs:42 PWD=/srv/main "pwd":"/home/ada1"
             id 123e4567-e89b-12d3-a456-426614174000 msn-4f1c09ab-77aa task-4f1c09ab77aa4f1c09ab77aa4f1c09ab
             sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 sk-folding-cube-container
             let token = self.next_token(); password: String, token: Option<String>, Token::Ident; token == other1

@@ -53,11 +53,19 @@ pub enum Kind {
     Effect,
     /// A remembered choice, such as the current mission.
     Setting,
+    /// A checkpoint.
+    Checkpoint,
+    /// A milestone that a mission reached.
+    Milestone,
+    /// A recovery that was done.
+    Recovery,
+    /// A briefing that was offered to an agent.
+    Briefing,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 18] = [
         Self::Mission,
         Self::Sortie,
         Self::Subtask,
@@ -72,6 +80,10 @@ impl Kind {
         Self::Note,
         Self::Effect,
         Self::Setting,
+        Self::Checkpoint,
+        Self::Milestone,
+        Self::Recovery,
+        Self::Briefing,
     ];
 
     /// The word for it in SQL, JSON and text.
@@ -92,6 +104,10 @@ impl Kind {
             Self::Note => "note",
             Self::Effect => "effect",
             Self::Setting => "setting",
+            Self::Checkpoint => "checkpoint",
+            Self::Milestone => "milestone",
+            Self::Recovery => "recovery",
+            Self::Briefing => "briefing",
         }
     }
 
@@ -101,6 +117,7 @@ impl Kind {
     pub const fn max_document(self) -> usize {
         match self {
             Self::Message => 160 * 1024,
+            Self::Checkpoint => 8 * 1024 * 1024,
             _ => 32 * 1024,
         }
     }

@@ -31,6 +31,13 @@ impl Time {
         self.0
     }
 
+    /// The point as text without fractions of a second, as seed A writes it.
+    #[must_use]
+    pub fn to_seconds(self) -> String {
+        jiff::Timestamp::from_second(self.0.div_euclid(1000))
+            .map_or_else(|_| self.to_string(), |stamp| stamp.to_string())
+    }
+
     /// How long ago `earlier` was; zero when it lies in the future, as after a clock went backwards.
     #[must_use]
     pub fn since(self, earlier: Self) -> Millis {

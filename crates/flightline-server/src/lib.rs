@@ -3,7 +3,10 @@
 
 use flightline::core::{Code, Refusal};
 use flightline::{Caller, Fleet, Operation};
-use flightline::{agent, effect, event, ids, lock, mail, mission, note, sortie, status};
+use flightline::{
+    agent, checkpoint, context, effect, event, ids, lock, mail, mission, note, recovery, sortie,
+    status,
+};
 use serde_json::Value;
 
 type Handler = fn(&mut Fleet, &str, &Caller) -> Result<Value, Refusal>;
@@ -54,6 +57,25 @@ const OPERATIONS: &[(&str, Handler)] = &[
     entry::<event::ListEvents>(),
     entry::<ids::ListIds>(),
     entry::<status::ShowStatus>(),
+    entry::<checkpoint::take::TakeCheckpoint>(),
+    entry::<checkpoint::take::RecordFailure>(),
+    entry::<checkpoint::inspect::ListCheckpoints>(),
+    entry::<checkpoint::inspect::ShowCheckpoint>(),
+    entry::<checkpoint::inspect::VerifyCheckpoints>(),
+    entry::<checkpoint::inspect::MarkCheckpoint>(),
+    entry::<checkpoint::inspect::DiffCheckpoints>(),
+    entry::<checkpoint::prune::PlanPrune>(),
+    entry::<checkpoint::prune::ApplyPrune>(),
+    entry::<checkpoint::files::UnsettledBackups>(),
+    entry::<checkpoint::files::RecordBackup>(),
+    entry::<checkpoint::files::WholeCheckpoint>(),
+    entry::<checkpoint::inspect::VerifyCheckpoint>(),
+    entry::<recovery::detect::Detect>(),
+    entry::<recovery::detect::PeekCandidates>(),
+    entry::<recovery::resume::Resume>(),
+    entry::<recovery::undo::Undo>(),
+    entry::<context::BriefAgent>(),
+    entry::<context::AcknowledgeBriefing>(),
 ];
 
 /// The names of all operations.

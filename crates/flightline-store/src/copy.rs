@@ -139,6 +139,19 @@ impl Store {
         file: &Path,
         settle: impl FnOnce(&mut Tx<'_>, &Copied) -> Result<T, E>,
     ) -> Result<T, E> {
+        self.restore_above(file, 0, settle)
+    }
+
+    /// The same, with a counter that also lies above `above`.
+    ///
+    /// # Errors
+    /// As [`Store::restore`].
+    pub fn restore_above<T, E: From<Error>>(
+        &mut self,
+        file: &Path,
+        above: u64,
+        settle: impl FnOnce(&mut Tx<'_>, &Copied) -> Result<T, E>,
+    ) -> Result<T, E> {
         refuse_live(file)?;
         let folder = tempdir(&std::env::temp_dir())?;
         let copied = fs::copy(file, folder.join(sqlite::FILE));
@@ -146,7 +159,7 @@ impl Store {
         let outcome = match copied {
             Ok(_) => sole_project(&folder)
                 .map_err(|error| named(error, file).into())
-                .and_then(|source| self.restore_from(&folder, &source, settle)),
+                .and_then(|source| self.restore_from(&folder, &source, above, settle)),
             Err(error) => Err(E::from(Error::Location(format!(
                 "{} cannot be read: {error}",
                 file.display()
@@ -160,6 +173,7 @@ impl Store {
         &mut self,
         folder: &Path,
         source: &str,
+        above: u64,
         settle: impl FnOnce(&mut Tx<'_>, &Copied) -> Result<T, E>,
     ) -> Result<T, E> {
         let location = crate::Location::Folder(folder.to_path_buf());
@@ -175,13 +189,14 @@ impl Store {
             );
             return Err(Error::Corrupt(problem).into());
         }
-        self.replace(&mut from, source, settle)
+        self.replace(&mut from, source, above, settle)
     }
 
     fn replace<T, E: From<Error>>(
         &mut self,
         from: &mut Self,
         source: &str,
+        above: u64,
         settle: impl FnOnce(&mut Tx<'_>, &Copied) -> Result<T, E>,
     ) -> Result<T, E> {
         let (project, patience) = (self.project().to_owned(), self.patience());
@@ -190,7 +205,7 @@ impl Store {
             .replace_rows(from, source, &project)
             .and_then(|(seen, copied)| {
                 let mut tx = self.transaction(Access::Write)?;
-                tx.project.rev = seen.max(copied.rev);
+                tx.project.rev = seen.max(copied.rev).max(above);
                 tx.step = tx.project.rev + 1;
                 tx.project.history = tx.ids.next().to_string();
                 tx.project.awake_since = tx.now;

@@ -41,6 +41,9 @@ pub(crate) trait Driver: Send {
     /// Runs a query.
     fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, Error>;
 
+    /// Runs a statement that has neither parameters nor rows.
+    fn run(&mut self, sql: &'static str) -> Result<(), Error>;
+
     /// Ends the transaction and keeps what it wrote. When this returns `Ok`, it is durable.
     fn commit(&mut self) -> Result<(), Error>;
 

@@ -24,7 +24,7 @@ pub use store::{AsStoreError, OpenOptions, Store};
 pub use table::event::{EventFilter, StoredEvent};
 pub use table::pulse::Pulse;
 pub use table::subject::{Find, SubjectRow};
-pub use tx::{Actor, Past, Tx};
+pub use tx::{Actor, Past, Savepoint, Tx};
 
 /// Every SQL statement of the store, for the test that prepares them all on both engines.
 #[must_use]

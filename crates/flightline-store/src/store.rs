@@ -1,7 +1,7 @@
 //! The store: opens an engine, and runs closures in transactions.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flightline_core::Time;
 
@@ -213,6 +213,17 @@ impl Store {
         self.attempt(Durability::Full, Ending::Commit, &mut f)
     }
 
+    /// Runs `f` and drops what it wrote: shows what a write would do.
+    ///
+    /// # Errors
+    /// What `f` returns, or when the store fails.
+    pub fn rehearse<T, E: From<Error>>(
+        &mut self,
+        mut f: impl FnMut(&mut Tx<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.attempt(Durability::Full, Ending::RollBack, &mut f)
+    }
+
     /// Runs `f`, which notes signs of life and nothing else. What it wrote survives every process, but
     /// a power cut may take it.
     ///
@@ -324,6 +335,7 @@ impl Store {
             ids: self.options.ids.clone(),
             now,
             actor: Actor::flightline(),
+            began: Instant::now(),
         })
     }
 

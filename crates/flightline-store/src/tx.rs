@@ -1,5 +1,8 @@
 //! A transaction: the only way to the tables.
 
+use std::time::Instant;
+
+use flightline_core::checkpoint::Line;
 use flightline_core::event::{Change, Event, sha256_hex};
 use flightline_core::{AgentId, Kind, MissionId, Subject, Time};
 use serde_json::Value as Json;
@@ -24,6 +27,14 @@ pub struct Tx<'a> {
     pub(crate) actor: Actor,
     /// The first revision this transaction hands out.
     pub(crate) step: u64,
+    pub(crate) began: Instant,
+}
+
+/// A place in a transaction to come back to.
+#[derive(Debug)]
+pub struct Savepoint {
+    rev: u64,
+    actor: Actor,
 }
 
 /// Who acts in a transaction.
@@ -315,6 +326,71 @@ impl Tx<'_> {
             check_hash(&value.text, &value.sha)?;
         }
         Ok(state)
+    }
+
+    /// What a checkpoint of `mission` taken now names: each value by its revision and hash. Reads no
+    /// documents.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn lines(&mut self, mission: MissionId) -> Result<Vec<Line>, Error> {
+        subject::lines(self.driver, &self.project.id, mission)
+    }
+
+    /// The values that a checkpoint of `mission` at exactly `rev` names, each checked against its hash.
+    ///
+    /// # Errors
+    /// When the store fails, a value is damaged, or one that is needed was thinned away.
+    pub fn values_at(&mut self, rev: u64, mission: MissionId) -> Result<Vec<StoredEvent>, Error> {
+        let values = event::values_at(self.driver, &self.project.id, rev, mission)?;
+        for value in &values {
+            check_hash(&value.text, &value.sha)?;
+        }
+        Ok(values)
+    }
+
+    /// Marks a place to come back to with [`Tx::roll_back_to`].
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn savepoint(&mut self) -> Result<Savepoint, Error> {
+        self.driver.run("SAVEPOINT attempt")?;
+        Ok(Savepoint {
+            rev: self.project.rev,
+            actor: self.actor.clone(),
+        })
+    }
+
+    /// Keeps what was written since the last savepoint.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn release(&mut self) -> Result<(), Error> {
+        self.driver.run("RELEASE SAVEPOINT attempt")
+    }
+
+    /// Drops what was written since `savepoint`, as if it had never been tried.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<(), Error> {
+        self.driver.run("ROLLBACK TO SAVEPOINT attempt")?;
+        self.driver.run("RELEASE SAVEPOINT attempt")?;
+        self.project.rev = savepoint.rev;
+        self.actor = savepoint.actor;
+        Ok(())
+    }
+
+    /// How long this transaction has taken so far.
+    #[must_use]
+    pub fn elapsed_ms(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// `sqlite` or `postgres`.
+    #[must_use]
+    pub fn engine(&self) -> &'static str {
+        self.driver.name()
     }
 
     /// Events after `rev`, oldest first.

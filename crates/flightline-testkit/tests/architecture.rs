@@ -179,7 +179,9 @@ fn the_map_names_every_room() {
             "ARCHITECTURE.md does not know {name}"
         );
     }
-    for path in rust_files(&crates().join("flightline-core/src")) {
+    let modules = fs::read_dir(crates().join("flightline-core/src")).unwrap();
+    let modules = modules.map(|entry| entry.unwrap().path());
+    for path in modules.filter(|path| path.is_file()) {
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
         assert!(
             name == "lib" || map.contains(&format!("`{name}`")),

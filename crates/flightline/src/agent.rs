@@ -424,7 +424,7 @@ pub(crate) fn liveness(
     sightings: &[Sighting],
 ) -> Liveness {
     let evidence = Evidence {
-        last_sign: last_sign(agent, pulse),
+        last_sign: last_sign(desk, agent, pulse),
         process: sight(agent, sightings),
         // What people are shown is plain silence; the grace after a downtime is for locks alone.
         awake_since: Time::from_millis(0),
@@ -448,8 +448,9 @@ pub(crate) fn sight(agent: &Agent, sightings: &[Sighting]) -> ProcessSight {
     }
 }
 
-pub(crate) fn last_sign(agent: &Agent, pulse: Option<&Pulse>) -> Option<Time> {
-    agent.session_started_at.max(pulse.map(|pulse| pulse.at))
+pub(crate) fn last_sign(desk: &Desk<'_, '_>, agent: &Agent, pulse: Option<&Pulse>) -> Option<Time> {
+    let newest = agent.session_started_at.max(pulse.map(|pulse| pulse.at))?;
+    Some(desk.credible(newest))
 }
 
 /// The ids of the sorties an agent holds.
@@ -522,7 +523,7 @@ fn view(
     let pulse = pulses.iter().find(|pulse| pulse.agent == id);
     Ok(AgentView {
         liveness: liveness(desk, &agent, pulse, sightings),
-        last_sign: last_sign(&agent, pulse),
+        last_sign: last_sign(desk, &agent, pulse),
         pulse: pulse.map_or(Value::Null, |pulse| pulse.data.clone()),
         sorties: held_sorties(desk, agent.id)?,
         locks: desk

@@ -10,7 +10,7 @@ use flightline_core::sortie::{Sortie, SortieStatus};
 use flightline_core::{
     AgentId, Code, Kind, MissionId, Name, Refusal, SortieId, Subject, Time, Title,
 };
-use flightline_store::{Actor, Find, Tx};
+use flightline_store::{Actor, Error as StoreError, Find, Tx};
 use serde_json::json;
 
 use crate::error::{Error, Result};
@@ -33,6 +33,45 @@ impl Desk<'_, '_> {
     #[must_use]
     pub fn now(&self) -> Time {
         self.tx.now()
+    }
+
+    /// A time that lies far ahead of the clock was noted by a clock that was wrong. It proves no more
+    /// than that silence can be noticed since the clock was put right.
+    #[must_use]
+    pub fn credible(&self, time: Time) -> Time {
+        if time.since(self.now()) > self.policy.downtime_ms {
+            self.tx.awake_since()
+        } else {
+            time
+        }
+    }
+
+    /// Tries something whose failure must not fail the rest: what it wrote is dropped then. The outer
+    /// error is for what concerns the whole transaction, such as a collision.
+    ///
+    /// # Errors
+    /// When the store fails in a way that the whole transaction must know of.
+    pub fn attempt<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<Result<T>> {
+        let savepoint = self.tx.savepoint()?;
+        match f(self) {
+            Ok(value) => {
+                self.tx.release()?;
+                Ok(Ok(value))
+            }
+            Err(Error::Store(
+                error @ (StoreError::Corrupt(_)
+                | StoreError::Thinned { .. }
+                | StoreError::TooLarge { .. }),
+            )) => {
+                self.tx.roll_back_to(savepoint)?;
+                Ok(Err(Error::Store(error)))
+            }
+            Err(Error::Refused(refusal)) => {
+                self.tx.roll_back_to(savepoint)?;
+                Ok(Err(Error::Refused(refusal)))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Who acts, as events and notes name them.
@@ -179,6 +218,7 @@ impl Desk<'_, '_> {
                 format!("there is no {} `{reference}`", S::KIND),
             )
             .hint(match S::KIND {
+                Kind::Checkpoint => "list them with `fleet checkpoints list`".to_owned(),
                 Kind::Message => "see your mail with `fleet mail inbox --all`".to_owned(),
                 kind => format!("list them with `fleet {kind}s list`"),
             })

@@ -1,5 +1,7 @@
 //! The health of a store: everything that must hold, checked on the real thing.
 
+mod backups;
+
 use flightline_core::Subject;
 use flightline_core::agent::Agent;
 use flightline_core::lock::Lock;
@@ -30,6 +32,17 @@ pub struct Check {
     pub ok: bool,
     /// What is wrong, or what was put right.
     pub findings: Vec<String>,
+}
+
+pub use backups::examine_backups;
+
+/// Whether the doctor only looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Care {
+    /// Looks.
+    Look,
+    /// Repairs what is safe to repair.
+    Repair,
 }
 
 /// Examines the whole store. Changes nothing but the modes of files that were open to others, which

@@ -170,6 +170,16 @@ impl Fleet {
             })
     }
 
+    /// Shows what a write would do: runs it, and drops what it wrote.
+    ///
+    /// # Errors
+    /// When it would not be done, or the store fails.
+    pub fn rehearse<O: Operation>(&mut self, operation: &O, caller: &Caller) -> Result<O::Outcome> {
+        let policy = self.policy;
+        self.store
+            .rehearse(|tx| decide_write(operation, tx, caller, &policy))
+    }
+
     /// The store, for what works on all of it at once.
     pub fn store(&mut self) -> &mut Store {
         &mut self.store

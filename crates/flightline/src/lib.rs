@@ -7,6 +7,8 @@
 
 pub mod agent;
 pub mod backup;
+pub mod checkpoint;
+pub mod context;
 mod desk;
 pub mod doctor;
 pub mod effect;
@@ -18,6 +20,8 @@ pub mod lock;
 pub mod mail;
 pub mod mission;
 pub mod note;
+pub mod rebuild;
+pub mod recovery;
 pub mod sortie;
 pub mod status;
 

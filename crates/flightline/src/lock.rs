@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use flightline_core::agent::Agent;
+use flightline_core::checkpoint::Reason;
 use flightline_core::liveness::ProcessSight;
 use flightline_core::lock::Lock;
 use flightline_core::sortie::Sortie;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::agent::{Sighting, last_sign, look_around, sight};
+use crate::checkpoint::take::record_failure;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Caller, Fleet, Operation};
@@ -331,16 +333,17 @@ pub fn acquire(
         }
         request.sightings = seen;
         let left = wait.saturating_sub(began.elapsed());
+        if left.is_zero() && wait.is_zero() {
+            return Err((*refusal).into());
+        }
         if left.is_zero() {
-            return Err(match wait.is_zero() {
-                true => *refusal,
-                false => {
-                    let waited = human_span(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
-                    Refusal {
-                        message: format!("waited {waited} in vain: {}", refusal.message),
-                        ..*refusal
-                    }
-                }
+            let waited = human_span(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+            let message = format!("waited {waited} in vain: {}", refusal.message);
+            let details = Note::parse("details", &message)?;
+            record_failure(fleet, caller, None, Reason::LockTimeout, details);
+            return Err(Refusal {
+                message,
+                ..*refusal
             }
             .into());
         }
@@ -423,7 +426,7 @@ fn reclaim(
         return Ok(());
     };
     let pulse = desk.tx.pulse(holder.id)?;
-    let sign = last_sign(&holder, pulse.as_ref());
+    let sign = last_sign(desk, &holder, pulse.as_ref());
     let since = sign.unwrap_or(lock.acquired_at).max(desk.tx.awake_since());
     let seen = sight(&holder, sightings);
     let reason = match seen {
@@ -558,7 +561,7 @@ fn view(desk: &mut Desk<'_, '_>, lock: Lock) -> Result<LockView> {
     let pulse = desk.tx.pulse(lock.held_by)?;
     let last_sign = holder
         .as_ref()
-        .and_then(|holder| last_sign(holder, pulse.as_ref()));
+        .and_then(|holder| last_sign(desk, holder, pulse.as_ref()));
     let since = last_sign
         .unwrap_or(lock.acquired_at)
         .max(desk.tx.awake_since());

@@ -2,16 +2,19 @@
 //! acknowledged.
 
 use flightline_core::agent::Agent;
+use flightline_core::checkpoint::Reason;
 use flightline_core::message::{Delivery, DeliveryState, Message, MessageKind};
+use flightline_core::text::Note;
 use flightline_core::time::Millis;
-use flightline_core::{Body, Code, MessageId, MissionId, Refusal, Subject, Time, Title};
+use flightline_core::{AgentId, Body, Code, MessageId, MissionId, Refusal, Subject, Time, Title};
 use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::checkpoint::take::record_failure;
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, Caller, Fleet, Operation};
 
 /// Sends a message.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -134,7 +137,7 @@ impl Operation for SendMail {
         for reference in &self.to {
             let agent = match (reference.as_str(), &mission) {
                 ("dispatch", Some(mission)) => desk.dispatch_of(mission)?,
-                _ => desk.find_agent(reference)?,
+                _ => desk.find_agent(reference).map_err(undeliverable)?,
             };
             if agent.retired_at.is_some() {
                 return Err(Refusal::new(
@@ -142,6 +145,7 @@ impl Operation for SendMail {
                     format!("{} was retired and reads no mail", agent.name),
                 )
                 .hint("write to `dispatch`, or see who is there with `fleet agents list`")
+                .details(json!({ "undeliverable": agent.name }))
                 .into());
             }
             if !to.iter().any(|known| known.id == agent.id) {
@@ -267,7 +271,7 @@ impl Operation for ReadMail {
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MessageView> {
         let message = desk.by_id::<Message>(&self.message, MessageId::PREFIX)?;
-        if let Some(me) = desk.agent_id().filter(|me| message.to.contains(me)) {
+        if let Some(me) = desk.agent_id() {
             settle(desk, &message, me, Mark::Delivered)?;
         }
         view(desk, message)
@@ -291,7 +295,8 @@ impl Operation for AcknowledgeMail {
         }
         for reference in &self.messages {
             let message = desk.by_id::<Message>(reference, MessageId::PREFIX)?;
-            if !message.to.contains(&me.id) {
+            let key = format!("{}/{}", message.id, me.id);
+            if desk.tx.get::<Delivery>(&key)?.is_none() {
                 return Err(Refusal::new(
                     Code::NotYours,
                     format!(
@@ -342,6 +347,31 @@ impl Operation for RequeueMail {
             settle(desk, &message, *to, Mark::Requeued)?;
         }
         view(desk, message)
+    }
+}
+
+/// Sends a message; one that cannot be delivered leaves an error checkpoint behind.
+///
+/// # Errors
+/// When a recipient is unknown or retired, or the store fails.
+pub fn send(fleet: &mut Fleet, request: &SendMail, caller: &Caller) -> Result<MessageView> {
+    let sent = fleet.run(request, caller);
+    if let Err(crate::Error::Refused(refusal)) = &sent
+        && refusal.details.get("undeliverable").is_some()
+    {
+        let details = Note::parse("details", &refusal.message)?;
+        let mission = request.mission.clone();
+        record_failure(fleet, caller, mission, Reason::DeliveryFailed, details);
+    }
+    sent
+}
+
+fn undeliverable(error: crate::Error) -> crate::Error {
+    match error {
+        crate::Error::Refused(refusal) if refusal.code == Code::NotFound => {
+            refusal.details(json!({ "undeliverable": true })).into()
+        }
+        error => error,
     }
 }
 
@@ -411,7 +441,7 @@ pub(crate) fn notice(
 ) -> Result<()> {
     let letter = Letter {
         to: &[to],
-        subject: Title::parse("subject", &subject.chars().take(400).collect::<String>())?,
+        subject: Title::parse("subject", &subject[..subject.floor_char_boundary(400)])?,
         body: Some(Body::parse("body", body)?),
         kind: MessageKind::Notice,
         mission,
@@ -419,6 +449,30 @@ pub(crate) fn notice(
         acknowledge_by: None,
     };
     post(desk, &letter).map(drop)
+}
+
+/// Puts what an agent never acknowledged of a mission's mail into the mailbox of the one that takes its
+/// place. It stays in the old mailbox too: mail belongs to an agent.
+pub(crate) fn hand_over(
+    desk: &mut Desk<'_, '_>,
+    mission: MissionId,
+    from: AgentId,
+    to: &Agent,
+) -> Result<()> {
+    let from_name = desk.agent_name(from)?;
+    for delivery in desk.tx.find::<Delivery>(Find::Mission(mission))? {
+        let handed = Delivery {
+            to: to.id,
+            state: DeliveryState::Pending,
+            ..delivery.clone()
+        };
+        let open = !matches!(delivery.state, DeliveryState::Acknowledged { .. });
+        if delivery.to == from && open && desk.tx.get::<Delivery>(&handed.key())?.is_none() {
+            let data = json!({ "from": from_name, "to": to.name });
+            desk.tx.set("message_forwarded", &handed, &data)?;
+        }
+    }
+    Ok(())
 }
 
 /// What is to be said of a delivery.
@@ -430,12 +484,7 @@ enum Mark {
 }
 
 /// Moves a delivery on. Saying a thing twice is harmless, and what was acknowledged stays so.
-fn settle(
-    desk: &mut Desk<'_, '_>,
-    message: &Message,
-    to: flightline_core::AgentId,
-    mark: Mark,
-) -> Result<()> {
+fn settle(desk: &mut Desk<'_, '_>, message: &Message, to: AgentId, mark: Mark) -> Result<()> {
     let Some(mut delivery) = desk.tx.get::<Delivery>(&format!("{}/{to}", message.id))? else {
         return Ok(());
     };

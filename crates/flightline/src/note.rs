@@ -1,5 +1,6 @@
 //! Operations on notes.
 
+use flightline_core::briefing::check_constraint;
 use flightline_core::note::{Note, NoteKind};
 use flightline_core::text;
 use flightline_core::{Name, NoteId, Refusal, RepoPath};
@@ -63,6 +64,10 @@ impl Operation for AddNote {
             }
             None => None,
         };
+        if self.kind == NoteKind::Constraint {
+            // Briefings repeat a constraint byte for byte, or not at all: better to hear it now.
+            check_constraint(&self.text)?;
+        }
         if self.kind == NoteKind::Artifact && self.path.is_none() {
             return Err(Refusal::invalid("an artifact needs a file")
                 .hint("give `--path FILE`")

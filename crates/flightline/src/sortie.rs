@@ -11,7 +11,7 @@ use flightline_core::sortie::{
     SubtaskStatus,
 };
 use flightline_core::time::Millis;
-use flightline_core::{Kind, MissionId, SortieId, Subject, Time};
+use flightline_core::{CheckpointId, Kind, MissionId, SortieId, Subject, Time};
 use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +69,8 @@ pub struct SortieView {
     pub mission_percent: u8,
     /// How long it took, or has taken so far.
     pub actual_ms: Option<Millis>,
+    /// The checkpoint that this completion led to.
+    pub checkpoint: Option<CheckpointId>,
     /// Its subtasks, in order.
     pub subtasks: Vec<Subtask>,
     /// Files it changed.
@@ -173,6 +175,7 @@ pub(crate) fn view(desk: &mut Desk<'_, '_>, sortie: Sortie) -> Result<SortieView
         progress: subtask_progress(desk, &sortie)?,
         mission_percent: desk.progress(sortie.mission_id)?.percent(),
         actual_ms: sortie.actual_ms(desk.now()),
+        checkpoint: None,
         subtasks: desk.tx.find(Find::Parent(&key))?,
         files: desk.tx.find(Find::Parent(&key))?,
         errors: desk.tx.find(Find::Parent(&key))?,

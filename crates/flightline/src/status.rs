@@ -1,19 +1,24 @@
 //! The state of the fleet at a glance.
 
+use flightline_core::checkpoint::{Backup, Checkpoint};
 use flightline_core::event::Event;
 use flightline_core::liveness::Life;
 use flightline_core::mission::{Mission, Progress};
 use flightline_core::sortie::{Sortie, SortieStatus, Subtask, SubtaskProgress, SubtaskStatus};
+use flightline_core::time::human_span;
 use flightline_core::{Subject, Time};
 use flightline_store::{EventFilter, Find};
 use serde::{Deserialize, Serialize};
 
 use crate::agent::{AgentView, ListAgents, Sighting};
+use crate::checkpoint::inspect::{CheckpointSummary, summary};
+use crate::checkpoint::newest_first;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};
 use crate::lock::{ListLocks, LockView};
 use crate::mission::short;
+use crate::recovery::detect::{Candidate, PeekCandidates};
 use crate::sortie::{SortieSummary, subtask_progress, summaries};
 
 /// Asks for the state of the fleet. Only looks.
@@ -33,6 +38,10 @@ pub struct Status {
     pub project: String,
     /// The current mission, when there is one.
     pub mission: Option<MissionStatusView>,
+    /// The mission's newest checkpoint.
+    pub checkpoint: Option<CheckpointSummary>,
+    /// Missions that need recovery.
+    pub recovery: Vec<Candidate>,
     /// Agents that are not retired.
     pub agents: Vec<AgentView>,
     /// Locks that are held.
@@ -108,7 +117,18 @@ impl Operation for ShowStatus {
         }
         .decide(desk)?;
         let locks = ListLocks { agent: None }.decide(desk)?;
-        let attention = attention(mission.as_ref(), &agents);
+        let newest = match &mission {
+            Some(view) => newest_first(desk, &view.mission)?.into_iter().next(),
+            None => None,
+        };
+        let peek = PeekCandidates {
+            threshold_ms: None,
+            sightings: self.sightings.clone(),
+        };
+        let recovery = peek.decide(desk)?;
+        let mut attention = attention(mission.as_ref(), &agents);
+        attention.extend(recovery.iter().map(need));
+        attention.extend(newest.as_ref().and_then(backup_trouble));
         let last = desk.tx.newest_events(&EventFilter {
             limit: 1,
             ..EventFilter::default()
@@ -116,6 +136,8 @@ impl Operation for ShowStatus {
         Ok(Status {
             project: desk.tx.project_name().to_owned(),
             mission,
+            checkpoint: newest.map(summary),
+            recovery,
             agents,
             locks,
             attention,
@@ -228,6 +250,37 @@ fn attention(mission: Option<&MissionStatusView>, agents: &[AgentView]) -> Vec<A
         });
     }
     found
+}
+
+fn need(candidate: &Candidate) -> Attention {
+    let quiet = human_span(candidate.inactivity_duration_ms);
+    match candidate.checkpoint_available {
+        true => Attention {
+            what: format!(
+                "\"{}\" needs recovery ({}, quiet for {quiet})",
+                candidate.title,
+                candidate.evidence.replace('_', " ")
+            ),
+            command: format!("fleet resume --mission {}", short(candidate.mission_id)),
+        },
+        false => Attention {
+            what: format!(
+                "\"{}\" needs recovery (quiet for {quiet}) and has no checkpoint",
+                candidate.title
+            ),
+            command: "fleet log".to_owned(),
+        },
+    }
+}
+
+fn backup_trouble(checkpoint: &Checkpoint) -> Option<Attention> {
+    match &checkpoint.backup {
+        Backup::Failed { why, .. } => Some(Attention {
+            what: format!("the backup of {} failed: {why}", short(checkpoint.id)),
+            command: "fleet doctor".to_owned(),
+        }),
+        Backup::Pending | Backup::Written { .. } | Backup::Shared => None,
+    }
 }
 
 fn held_things(view: &AgentView) -> String {

@@ -110,7 +110,14 @@ both_engines! {
                     "message_sent",
                     "message_queued"
                 ],
-                vec!["sortie_completed", "message_sent", "message_queued"],
+                vec![
+                    "sortie_completed",
+                    "message_sent",
+                    "message_queued",
+                    "milestone_reached",
+                    "milestone_reached",
+                    "fleet_checkpointed"
+                ],
                 vec!["lock_released", "lock_released"],
             ]
         );

@@ -333,3 +333,21 @@ both_engines! {
         assert_eq!(refused.unwrap_err().into_refusal().code, Code::LockHeld);
     }
 }
+
+both_engines! {
+    fn a_clock_that_was_ahead_and_is_put_right_does_not_keep_locks_for_ever(world: &World) {
+        world.pass(Duration::from_hours(24 * 3650));
+        world.run("ada", &locks_on(&["src/a"])).unwrap();
+        // The clock is put right: ten years back. Ada is not heard of again, bea is.
+        world.clock.advance(-24 * 3650 * 3_600_000);
+        world.run("bea", &locks_on(&["src/b"])).unwrap();
+        assert!(world.run("bea", &locks_on(&["src/a"])).is_err(), "a full grace first");
+        for _ in 0..8 {
+            world.pass(Duration::from_mins(5));
+            world.run("bea", &locks_on(&["src/b"])).unwrap();
+        }
+        world.run("bea", &locks_on(&["src/a"])).unwrap();
+        // Who goes on giving signs of life keeps what it has.
+        assert!(world.run("ada", &locks_on(&["src/b"])).is_err());
+    }
+}

@@ -3,21 +3,40 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use flightline::doctor::examine;
+use flightline::core::{Code, Refusal};
+use flightline::doctor::{Care, examine, examine_backups};
+use flightline::rebuild::Rebuild;
 
 use super::{ATTENTION, Done};
 use crate::app::App;
-use crate::ui::{Cell, GREEN, RED};
+use crate::ui::{Asking, Cell, GREEN, RED};
 
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// Repair what is safe to repair: the modes of files, which every command repairs
+    /// Repair what is safe to repair: modes, and checkpoint files that are missing or damaged
     #[arg(long)]
     fix: bool,
+    /// Build a whole new store from the files of checkpoints, when the store itself is lost
+    #[arg(long, conflicts_with = "fix")]
+    rebuild: bool,
+    /// Do not ask
+    #[arg(short, long, requires = "rebuild")]
+    yes: bool,
 }
 
 pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
-    let diagnosis = examine(app.fleet()?).map_err(flightline::Error::into_refusal)?;
+    if args.rebuild {
+        return rebuild(args, app);
+    }
+    let care = if args.fix { Care::Repair } else { Care::Look };
+    let folder = app.home()?.state.clone();
+    let mut diagnosis = examine(app.fleet()?).map_err(flightline::Error::into_refusal)?;
+    if diagnosis.healthy {
+        let checks = examine_backups(app.fleet()?, &folder, care)
+            .map_err(flightline::Error::into_refusal)?;
+        diagnosis.healthy = checks.iter().all(|check| check.ok);
+        diagnosis.checks.extend(checks);
+    }
     app.ui.answer(&diagnosis, |page| {
         for check in &diagnosis.checks {
             let mark = if check.ok {
@@ -33,14 +52,11 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
         if diagnosis.healthy {
             page.line("Everything is well.");
         } else {
-            let fixed = if args.fix {
-                "Nothing of this can be repaired safely in place. "
+            page.line(if args.fix {
+                "What is left cannot be repaired in place. Go back to a sound state with: fleet restore FILE"
             } else {
-                ""
-            };
-            page.line(format_args!(
-                "{fixed}Go back to a sound state with: fleet restore FILE"
-            ));
+                "Try: fleet doctor --fix; or go back to a sound state with: fleet restore FILE"
+            });
         }
     })?;
     Ok(if diagnosis.healthy {
@@ -48,4 +64,59 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
     } else {
         ExitCode::from(ATTENTION)
     })
+}
+
+fn rebuild(args: &DoctorArgs, app: &mut App) -> Done {
+    if !args.yes {
+        let asking = if app.globals.no_input {
+            Asking::Forbidden
+        } else {
+            Asking::Allowed
+        };
+        let act = "replace this project's store by what the files of its checkpoints hold";
+        app.ui.confirm(act, "fleet doctor --rebuild -y", asking)?;
+    }
+    let (state, root) = (app.home()?.state.clone(), app.home()?.root.clone());
+    let config = app.config()?;
+    let project = config.project.clone().ok_or_else(|| {
+        Refusal::new(Code::NoProject, "the configuration names no project")
+            .hint("create it with `fleet init`")
+    })?;
+    let location = app.location(&config, &state)?;
+    let options = app.open_options(&config)?;
+    let stamp = options.clock.now().to_string().replace([':', '.'], "-");
+    let name = root.file_name().map_or_else(
+        || "project".to_owned(),
+        |name| name.to_string_lossy().into_owned(),
+    );
+    let request = Rebuild {
+        state: &state,
+        project: &project,
+        name: &name,
+        location: &location,
+        options,
+        stamp: &stamp,
+    };
+    let caller = app.caller()?;
+    let done =
+        flightline::rebuild::rebuild(&request, &caller).map_err(flightline::Error::into_refusal)?;
+    app.ui.answer(&done, |page| {
+        let count = done.from.len();
+        let noun = if count == 1 { "mission" } else { "missions" };
+        page.line(format_args!(
+            "Built a new store: {count} {noun}, {} values",
+            done.values
+        ));
+        for skipped in &done.skipped {
+            page.line(format_args!("  not used: {skipped}"));
+        }
+        page.line("What the files of checkpoints cannot hold is not in it:");
+        for lost in &done.lost {
+            page.line(format_args!("  {lost}"));
+        }
+        for path in &done.set_aside {
+            page.line(format_args!("The old store is kept as {}", path.display()));
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use flightline::core::Kind;
 use flightline::mail::{
     AcknowledgeMail, MessageView, OpenInbox, PeekInbox, ReadMail, ReplyMail, RequeueMail, SendMail,
-    ShowThread,
+    ShowThread, send,
 };
 
 use super::{Done, typed};
@@ -94,7 +94,10 @@ pub fn run(command: MailCommand, app: &mut App) -> Done {
                 mission: None,
                 acknowledge_within_ms: args.ack_within,
             };
-            let view = app.run(&request)?;
+            let caller = app.caller()?;
+            let view =
+                send(app.fleet()?, &request, &caller).map_err(flightline::Error::into_refusal)?;
+            app.ui.written = true;
             sent(app, &view)
         }
         MailCommand::Inbox { all, of, limit } => {

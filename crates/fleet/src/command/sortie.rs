@@ -288,8 +288,11 @@ fn said(app: &mut App, view: &SortieView) -> Done {
             .owner
             .as_ref()
             .map_or_else(String::new, |owner| format!("   {owner}"));
+        let checkpoint = view.checkpoint.map_or_else(String::new, |id| {
+            format!("   checkpoint {}", &id.to_string()[..12])
+        });
         page.line(format_args!(
-            "{}  {id}  {}{owner}   {} %   (mission {} %)",
+            "{}  {id}  {}{owner}   {} %   (mission {} %){checkpoint}",
             state(view.sortie.status.as_str()),
             view.sortie.title,
             view.progress.percent,

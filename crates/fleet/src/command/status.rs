@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use flightline::agent::AgentView;
 use flightline::core::Kind;
+use flightline::core::checkpoint::CheckpointStatus;
 use flightline::core::time::human_span;
 use flightline::status::{MissionStatusView, ShowStatus, Status};
 
@@ -17,7 +18,7 @@ pub fn run(app: &mut App) -> Done {
         mission: None,
         sightings,
     })?;
-    let short = app.short(&[Kind::Mission, Kind::Sortie])?;
+    let short = app.short(&[Kind::Mission, Kind::Sortie, Kind::Checkpoint])?;
     app.ui.answer(&status, |page| {
         page.at(status.now);
         match &status.mission {
@@ -27,7 +28,7 @@ pub fn run(app: &mut App) -> Done {
                 page.line("Next: fleet mission create \"…\" --sortie \"…\"");
             }
         }
-        show_rest(page, &status);
+        show_rest(page, &status, &short);
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -99,7 +100,7 @@ fn agent_named<'a>(status: &'a Status, name: &str) -> Option<&'a AgentView> {
         .find(|view| view.agent.name.as_str() == name)
 }
 
-fn show_rest(page: &mut Page, status: &Status) {
+fn show_rest(page: &mut Page, status: &Status, short: &Short) {
     let mut rows = Vec::new();
     let agents: Vec<String> = status
         .agents
@@ -113,6 +114,26 @@ fn show_rest(page: &mut Page, status: &Status) {
         })
         .collect();
     let none = || "none".to_owned();
+    if let Some(checkpoint) = &status.checkpoint {
+        let why = checkpoint
+            .trigger_details
+            .clone()
+            .unwrap_or_else(|| checkpoint.reason.replace('_', " "));
+        rows.push(vec![
+            Cell::dim("Checkpoint"),
+            Cell::new(format_args!(
+                "{}, {}, {why}, {}",
+                short.id(checkpoint.id),
+                page.time(checkpoint.timestamp),
+                match checkpoint.status {
+                    CheckpointStatus::Valid => "in the store and in its file",
+                    CheckpointStatus::Creating => "in the store, its file is to be written",
+                    CheckpointStatus::Corrupted => "damaged",
+                    CheckpointStatus::Expired | CheckpointStatus::Archived => "kept",
+                }
+            )),
+        ]);
+    }
     rows.push(vec![
         Cell::dim("Agents"),
         Cell::new(if agents.is_empty() {

@@ -19,6 +19,9 @@ fn the_doctor_finds_nothing_wrong_with_a_sound_store() {
         ✓ ok   locks exclude one another
         ✓ ok   work has an owner that exists
         ✓ ok   mail has a message and a recipient
+        ✓ ok   checkpoints match their hashes
+        ✓ ok   checkpoint files match the store
+        ✓ ok   no file without a checkpoint
         Everything is well.
     "#]]);
     let json = world.json("doctor");
@@ -38,7 +41,7 @@ fn the_doctor_names_what_is_damaged() {
         ✗ bad  state equals fold of events
                sortie srt-70a3df0a-6051-445a-8000-000000001772 differs from what its events say
         ✓ ok   checksums
-        Go back to a sound state with: fleet restore FILE
+        Try: fleet doctor --fix; or go back to a sound state with: fleet restore FILE
         [exit 5]
     "#]]);
     let json = world.fleet("doctor --json");
@@ -53,7 +56,7 @@ fn the_doctor_names_what_is_damaged() {
         ✗ bad  state equals fold of events
                sortie srt-70a3df0a-6051-445a-8000-000000001772 differs from what its events say
         ✓ ok   checksums
-        Nothing of this can be repaired safely in place. Go back to a sound state with: fleet restore FILE
+        What is left cannot be repaired in place. Go back to a sound state with: fleet restore FILE
         [exit 5]
     "#]]);
 }

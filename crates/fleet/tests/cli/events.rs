@@ -111,6 +111,8 @@ fn the_log_tells_what_happened() {
         2026-01-04T12:00:09.000Z  ada  note added  nte-4e4f6163: decision
         2026-01-04T12:00:08.000Z  ada  sortie blocked  srt-af9e: no power
         2026-01-04T12:00:07.000Z  ada  sortie reviewed  srt-af9e ada
+        2026-01-04T12:00:06.000Z  ada  checkpoint created  chk-3434eb97
+        2026-01-04T12:00:06.000Z  ada  fleet checkpointed  chk-3434eb97: api_error
         2026-01-04T12:00:06.000Z  ada  sortie error  srt-af9e 1: try later
         2026-01-04T12:00:05.000Z  ada  message queued  msg-c9b8 agt-2b81: dispatch
         2026-01-04T12:00:05.000Z  ada  message sent  msg-c9b8: @orchestrator: Task srt-af9e72eb-f533-4025-8000-0000000007d1 progress: 100%
@@ -118,8 +120,6 @@ fn the_log_tells_what_happened() {
         2026-01-04T12:00:05.000Z  ada  sortie progress  srt-af9e: half of it
         2026-01-04T12:00:05.000Z  ada  file created  srt-af9e src/a.rs
         2026-01-04T12:00:05.000Z  ada  subtask updated  srt-af9e one: complete
-        2026-01-04T12:00:04.000Z  ada  sortie claimed  srt-af9e
-        2026-01-04T12:00:04.000Z  ada  mission started  msn-1166
     "#]]);
 }
 

@@ -35,9 +35,25 @@ const fn case(
 }
 
 #[rustfmt::skip]
-const CASES: [Case; 75] = [
+const CASES: [Case; 91] = [
     case("init", "init", "init --name \"\"", 2, "invalid_input"),
     case("status", "status", "status --mission msn-ffff", 3, "not_found"),
+    case("checkpoint", "checkpoint", "checkpoint --reason nonsense", 2, "invalid_input"),
+    case("checkpoints list", "checkpoints list", "checkpoints list --limit many", 2, "invalid_input"),
+    case("checkpoints show", "checkpoints show @latest --mission {Quick}", "checkpoints show chk-ffff", 3, "not_found"),
+    case("checkpoints prune", "checkpoints prune --dry-run", "checkpoints prune --older-than soon", 2, "invalid_input"),
+    case("checkpoints diff", "checkpoints diff @latest --mission {Quick}", "checkpoints diff chk-ffff", 3, "not_found"),
+    case("checkpoints verify", "checkpoints verify --mission {Quick}", "checkpoints verify chk-ffff", 3, "not_found"),
+    case("checkpoints pin", "checkpoints pin @latest --mission {Quick}", "checkpoints pin @latest~99 --mission {Quick}", 3, "not_found"),
+    case("checkpoints unpin", "checkpoints unpin @latest --mission {Quick}", "checkpoints unpin chk-ffff", 3, "not_found"),
+    case("checkpoints note", "checkpoints note @latest kept --mission {Quick}", "checkpoints note @latest \"\" --mission {Quick}", 2, "invalid_input"),
+    case("checkpoints archive", "checkpoints archive @latest --mission {Quick}", "checkpoints archive chk-ffff", 3, "not_found"),
+    case("checkpoints delete", "checkpoints delete @latest -y --mission {Quick}", "checkpoints delete @latest --mission {Quick}", 2, "confirmation_needed"),
+    case("detect", "detect", "detect --threshold soon", 2, "invalid_input"),
+    case("resume", "resume --mission {Quick}", "resume --mission {Add login}", 3, "not_found"),
+    case("undo", "undo --mission {Quick}", "undo --mission {Later}", 3, "not_found"),
+    case("context", "context --agent ada", "context --ack nonsense --agent ada", 3, "not_found"),
+    case("demo", "demo --in show", "demo --in .", 2, "invalid_input"),
     case("missions create", "missions create New --sortie One", "missions create \"\"", 2, "invalid_input"),
     case("missions list", "missions list", "missions list --limit many", 2, "invalid_input"),
     case("missions show", "missions show {Later}", "missions show msn-ffff", 3, "not_found"),
@@ -78,7 +94,7 @@ const CASES: [Case; 75] = [
     case("locks list", "locks list", "locks list --holder nobody", 3, "not_found"),
     case("locks check", "locks check src/a.rs --agent ada", "locks check ../..", 2, "invalid_input"),
     case("locks steal", "locks steal src/a.rs --reason urgent --agent bob", "locks steal free.rs --reason urgent --agent bob", 3, "not_found"),
-    case("mail send", "mail send --to ada --subject Again", "mail send --to nobody --subject Again", 3, "not_found"),
+    case("mail send", "mail send --to ada --subject Again", "mail send --to ada --subject \"\"", 2, "invalid_input"),
     case("mail inbox", "mail inbox --agent ada", "mail inbox", 2, "invalid_input"),
     case("mail read", "mail read {Hello} --agent ada", "mail read msg-ffff --agent ada", 3, "not_found"),
     case("mail reply", "mail reply {Hello} --body Yes --agent ada", "mail reply {Hello} --body \"\" --agent ada", 2, "invalid_input"),
@@ -114,7 +130,8 @@ const CASES: [Case; 75] = [
 ];
 
 /// Commands that need no fleet.
-const WITHOUT_A_FLEET: [&str; 9] = [
+const WITHOUT_A_FLEET: [&str; 10] = [
+    "demo",
     "init",
     "config list",
     "config get",
@@ -373,4 +390,26 @@ fn the_tool_itself() {
     for noun in ["config", "call", "completions", "man", "schema", "help"] {
         check(noun);
     }
+}
+
+#[test]
+fn checkpoint() {
+    check("checkpoint");
+}
+
+#[test]
+fn checkpoints() {
+    check("checkpoints");
+}
+
+#[test]
+fn recovery() {
+    for noun in ["detect", "resume", "undo", "context"] {
+        check(noun);
+    }
+}
+
+#[test]
+fn demo() {
+    check("demo");
 }

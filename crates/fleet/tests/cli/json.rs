@@ -35,7 +35,7 @@ fn fields_select_from_each_element_of_a_list() {
 fn a_field_that_is_not_there_is_refused() {
     let world = World::with_sorties(&["Model"]);
     world.fleet("status --json --fields rev,colour").expect(expect![[r#"
-        {"error":{"code":"invalid_input","hint":"it has: agents, attention, last_event, locks, mission, now, project, rev","message":"the answer has no field `colour`","retryable":false}}
+        {"error":{"code":"invalid_input","hint":"it has: agents, attention, checkpoint, last_event, locks, mission, now, project, recovery, rev","message":"the answer has no field `colour`","retryable":false}}
         [exit 2]
     "#]]);
     for typed in [

@@ -82,6 +82,10 @@ impl Stage {
             "Hello".to_owned(),
             hello["message"]["id"].as_str().unwrap().to_owned(),
         );
+        let quick = &names["Quick"];
+        world.ok(&format!(
+            "resume --checkpoint @latest --mission {quick} --force -y"
+        ));
         Self {
             snapshot: world.snapshot(),
             names,

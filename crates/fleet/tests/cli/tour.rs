@@ -89,7 +89,7 @@ fn in_the_repository() {
         Noted constraint: Never log passwords, not even hashed
 
         ada$ fleet sortie complete af9e
-        ✓ completed  srt-af9e  User model   ada   100 %   (mission 25 %)
+        ✓ completed  srt-af9e  User model   ada   100 %   (mission 25 %)   checkpoint chk-79575ba3
 
         $ fleet sortie complete srt-8a44
         [stderr]
@@ -110,10 +110,11 @@ fn in_the_repository() {
           ● in progress  srt-4dd5  Login endpoint  bob  subtask 2 of 2: "refresh-token"   last sign 2026-01-04T12:00:10.000Z
           ○ pending      srt-ec0d  Middleware
           ○ pending      srt-8a44  Tests
-        Agents     ada active (4s)   bob active (1s)
-        Locks      src/models/user.ts (ada)
-        Mail       2 for dispatch
-        Needs you  nothing
+        Checkpoint  chk-7957, 2026-01-04T12:00:07.000Z, Reached 25% milestone, in the store and in its file
+        Agents      ada active (4s)   bob active (1s)
+        Locks       src/models/user.ts (ada)
+        Mail        2 for dispatch
+        Needs you   nothing
 
         $ fleet agents list
         NAME      ROLE        LIFE      EPOCH  UNREAD  EVIDENCE                        HOLDS
@@ -150,6 +151,9 @@ fn in_the_repository() {
         2026-01-04T12:00:10.000Z  bob         subtask updated  srt-4dd5 model: complete
         2026-01-04T12:00:09.000Z  bob         sortie claimed  srt-4dd5
         2026-01-04T12:00:09.000Z  bob         agent registered  agt-4e4f
+        2026-01-04T12:00:07.000Z  ada         checkpoint created  chk-79575ba3
+        2026-01-04T12:00:07.000Z  ada         fleet checkpointed  chk-79575ba3: milestone
+        2026-01-04T12:00:07.000Z  ada         milestone reached  msn-1166 0/25
         2026-01-04T12:00:07.000Z  ada         message queued  msg-db1f agt-3ce8: dispatch
         2026-01-04T12:00:07.000Z  ada         message sent  msg-db1f: @orchestrator: Task srt-af9e72eb-f533-4025-8000-0000000007d1 progress: 100%
         2026-01-04T12:00:07.000Z  ada         agent registered  agt-3ce8

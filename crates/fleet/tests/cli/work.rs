@@ -319,12 +319,12 @@ fn an_effect_is_not_repeated() {
     world
         .agent("ada", "effect begin deploy --again")
         .expect(expect![[r#"
-        [stderr]
-        error: `deploy` was already done by bob at 2026-01-04T12:00:28.000Z
+            [stderr]
+            error: `deploy` was already done by bob at 2026-01-04T12:00:29.000Z
 
-        hint: do not repeat it; see what came of it with `fleet effect list`
-        [exit 4]
-    "#]]);
+            hint: do not repeat it; see what came of it with `fleet effect list`
+            [exit 4]
+        "#]]);
 }
 
 #[test]

@@ -192,6 +192,12 @@ impl Driver for Postgres {
         rows.iter().map(from_engine).collect()
     }
 
+    fn run(&mut self, sql: &'static str) -> Result<(), Error> {
+        self.client
+            .batch_execute(sql)
+            .map_err(|error| classify("cannot write to the store", &error))
+    }
+
     fn commit(&mut self) -> Result<(), Error> {
         self.steps.step();
         let committed = self.client.batch_execute("COMMIT").map_err(|error| {

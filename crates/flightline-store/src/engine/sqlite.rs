@@ -273,7 +273,10 @@ impl Drop for Sqlite {
 impl Driver for Sqlite {
     fn begin_read(&mut self) -> Result<(), Error> {
         self.failed = false;
-        self.batch("cannot read the store", "BEGIN DEFERRED")
+        // Not a step: whoever dies here has touched nothing.
+        self.connection
+            .execute_batch("BEGIN DEFERRED")
+            .map_err(|error| classify("cannot read the store", &error))
     }
 
     fn begin_write(&mut self, durability: Durability, patience: Duration) -> Result<(), Error> {
@@ -319,6 +322,10 @@ impl Driver for Sqlite {
             })
             .map_err(said)?;
         rows.map(|row| row.map(Row).map_err(said)).collect()
+    }
+
+    fn run(&mut self, sql: &'static str) -> Result<(), Error> {
+        self.batch("cannot write to the store", sql)
     }
 
     fn commit(&mut self) -> Result<(), Error> {

@@ -31,6 +31,12 @@ statements! {
               ON e.project = s.project AND e.rev = (SELECT max(x.rev) FROM event x WHERE x.project = s.project \
               AND x.subject_kind = s.kind AND x.subject = s.id AND x.rev <= ?2 AND x.change <> 'none') \
               WHERE s.project = ?1 AND s.born <= ?2 AND s.mission = ?3 ORDER BY s.kind, s.id";
+    AT_CUT = "SELECT s.kind, s.id, e.rev, e.change, e.after, e.sha FROM subject s JOIN event e \
+              ON e.project = s.project AND e.rev = (SELECT max(x.rev) FROM event x WHERE x.project = s.project \
+              AND x.subject_kind = s.kind AND x.subject = s.id AND x.rev <= ?2 AND x.change <> 'none') \
+              WHERE s.project = ?1 AND s.born <= ?2 AND (s.mission = ?3 OR (s.mission IS NULL AND s.kind IN ('agent', 'step', 'lock'))) \
+              AND s.kind IN ('mission', 'sortie', 'subtask', 'file', 'error', 'review', 'agent', 'step', 'lock', 'message', 'delivery', 'note', 'effect') \
+              ORDER BY s.kind, s.id";
     COUNT = "SELECT CAST(count(*) AS BIGINT) FROM event WHERE project = ?1";
 }
 
@@ -208,6 +214,21 @@ pub(crate) fn state_at(
         Some(mission) => driver.query(AT_MISSION, params![project, rev, mission.to_string()])?,
         None => driver.query(AT_ALL, params![project, rev])?,
     };
+    read_state(&rows, rev)
+}
+
+/// The values that a checkpoint of `mission` at exactly `rev` names.
+pub(crate) fn values_at(
+    driver: &mut dyn Driver,
+    project: &str,
+    rev: u64,
+    mission: MissionId,
+) -> Result<Vec<StoredEvent>, Error> {
+    let rows = driver.query(AT_CUT, params![project, rev, mission.to_string()])?;
+    read_state(&rows, rev)
+}
+
+fn read_state(rows: &[Row], rev: u64) -> Result<Vec<StoredEvent>, Error> {
     let mut state = Vec::with_capacity(rows.len());
     for row in rows {
         let (kind, id) = (kind(&row.text(0)?)?, row.text(1)?);

@@ -9,10 +9,11 @@ use crate::error::Error;
 use crate::value::params;
 
 statements! {
-    // A pulse never moves an agent's last sign of life backwards, nor revives an older incarnation.
+    // A pulse never moves an agent's last sign of life backwards, nor revives an older incarnation. One that
+    // lies more than ten minutes ahead was noted by a clock that was wrong, and is put right.
     BEAT = "INSERT INTO pulse (project, agent, epoch, at, data) VALUES (?1, ?2, ?3, ?4, ?5) \
             ON CONFLICT (project, agent) DO UPDATE SET epoch = excluded.epoch, \
-            at = CASE WHEN excluded.at > pulse.at THEN excluded.at ELSE pulse.at END, \
+            at = CASE WHEN excluded.at > pulse.at OR pulse.at > excluded.at + 600000 THEN excluded.at ELSE pulse.at END, \
             data = CASE WHEN excluded.data = '{}' THEN pulse.data ELSE excluded.data END \
             WHERE excluded.epoch >= pulse.epoch";
     ALL = "SELECT agent, epoch, at, data FROM pulse WHERE project = ?1 ORDER BY agent";

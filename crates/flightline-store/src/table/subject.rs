@@ -1,5 +1,6 @@
 //! The last value of each subject.
 
+use flightline_core::checkpoint::Line;
 use flightline_core::{AgentId, Kind, MissionId, Time};
 
 use super::statements;
@@ -35,6 +36,13 @@ statements! {
            WHERE project = ?1 AND kind = 'agent' AND name = ?2 AND gone IS NULL ORDER BY born, id";
     BY_EFFECT_KEY = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha FROM subject \
            WHERE project = ?1 AND kind = 'effect' AND mission = ?2 AND name = ?3 AND gone IS NULL ORDER BY born, id";
+    BY_STATUS = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha FROM subject \
+           WHERE project = ?1 AND kind = ?2 AND status = ?3 AND gone IS NULL ORDER BY born, id";
+    LINES = "SELECT kind, id, rev, sha FROM subject WHERE project = ?1 AND gone IS NULL \
+           AND (mission = ?2 OR (mission IS NULL AND kind IN ('agent', 'step', 'lock'))) \
+           AND kind IN ('mission', 'sortie', 'subtask', 'file', 'error', 'review', 'agent', 'step', 'lock', 'message', 'delivery', 'note', 'effect') \
+           ORDER BY kind, id";
+    DOC_BY_STATUS = "SELECT doc, sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND status = ?3 AND gone IS NULL ORDER BY born, id";
     DOC_ALL = "SELECT doc, sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND gone IS NULL ORDER BY born, id";
     DOC_BY_MISSION = "SELECT doc, sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL ORDER BY born, id";
     DOC_BY_PARENT = "SELECT doc, sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND parent = ?3 AND gone IS NULL ORDER BY born, id";
@@ -62,6 +70,8 @@ pub enum Find<'a> {
     AgentName(&'a str),
     /// The effect of this key in a mission.
     EffectKey(MissionId, &'a str),
+    /// Those that stand so.
+    Status(&'a str),
 }
 
 /// A subject without its document: enough for a list.
@@ -202,7 +212,7 @@ pub(crate) fn counts(
             COUNT_OF_AGENT,
             params![project, kind.as_str(), agent.to_string()],
         )?,
-        Find::All | Find::AgentName(_) | Find::EffectKey(..) => {
+        Find::All | Find::AgentName(_) | Find::EffectKey(..) | Find::Status(_) => {
             return Ok(Vec::new());
         }
     };
@@ -224,6 +234,7 @@ pub(crate) fn rows(
         BY_AGENT,
         BY_AGENT_NAME,
         BY_EFFECT_KEY,
+        BY_STATUS,
     ];
     search(driver, sql, project, kind, find)?
         .iter()
@@ -244,6 +255,7 @@ pub(crate) fn documents(
         DOC_BY_AGENT,
         DOC_BY_AGENT_NAME,
         DOC_BY_EFFECT_KEY,
+        DOC_BY_STATUS,
     ];
     search(driver, sql, project, kind, find)?
         .iter()
@@ -253,7 +265,7 @@ pub(crate) fn documents(
 
 fn search(
     driver: &mut dyn Driver,
-    sql: [&'static str; 6],
+    sql: [&'static str; 7],
     project: &str,
     kind: Kind,
     find: Find<'_>,
@@ -265,6 +277,7 @@ fn search(
         by_agent,
         by_agent_name,
         by_effect_key,
+        by_status,
     ] = sql;
     let kind = kind.as_str();
     match find {
@@ -281,10 +294,35 @@ fn search(
             driver.query(by_agent, params![project, kind, agent.to_string(), status])
         }
         Find::AgentName(name) => driver.query(by_agent_name, params![project, name]),
+        Find::Status(status) => driver.query(by_status, params![project, kind, status]),
         Find::EffectKey(mission, key) => {
             driver.query(by_effect_key, params![project, mission.to_string(), key])
         }
     }
+}
+
+/// What a checkpoint of `mission` taken now names: each value by its revision and hash.
+pub(crate) fn lines(
+    driver: &mut dyn Driver,
+    project: &str,
+    mission: MissionId,
+) -> Result<Vec<Line>, Error> {
+    let rows = driver.query(LINES, params![project, mission.to_string()])?;
+    rows.iter()
+        .map(|row| {
+            let kind = row.text(0)?;
+            Ok(Line {
+                kind: kind
+                    .parse()
+                    .map_err(|error: flightline_core::subject::UnknownKind| {
+                        Error::Corrupt(error.to_string())
+                    })?,
+                id: row.text(1)?,
+                rev: row.unsigned(2)?,
+                sha: row.text(3)?,
+            })
+        })
+        .collect()
 }
 
 fn document(row: &Row) -> Result<Document, Error> {

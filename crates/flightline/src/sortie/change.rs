@@ -1,5 +1,6 @@
 //! Moving a sortie from one status to another.
 
+use flightline_core::checkpoint::Reason;
 use flightline_core::sortie::{
     Approval, Sortie, SortieError, SortieStatus, Subtask, SubtaskStatus, Verdict,
 };
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 use super::claim::refuse_waiting;
 use super::report::post_progress;
 use super::{SortieView, view};
+use crate::checkpoint::take::{error as trigger_error, milestones};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};
@@ -371,7 +373,12 @@ fn complete(
     let data = json!({ "unmet_criteria": unmet, "open_subtasks": open });
     let sortie = keep(desk, sortie, "sortie_completed", &data)?;
     post_progress(desk, &sortie)?;
-    view(desk, sortie)
+    let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
+    let checkpoint = milestones(desk, &mission)?;
+    Ok(SortieView {
+        checkpoint,
+        ..view(desk, sortie)?
+    })
 }
 
 fn fail(desk: &mut Desk<'_, '_>, mut sortie: Sortie, reason: &Note) -> Result<SortieView> {
@@ -379,7 +386,11 @@ fn fail(desk: &mut Desk<'_, '_>, mut sortie: Sortie, reason: &Note) -> Result<So
     check_move(&sortie, SortieStatus::Failed, "fail")?;
     sortie.status = SortieStatus::Failed;
     sortie.failure = Some(reason.clone());
-    save(desk, sortie, "sortie_failed", &json!({ "reason": reason }))
+    let sortie = keep(desk, sortie, "sortie_failed", &json!({ "reason": reason }))?;
+    let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
+    let details = format!("\"{}\" failed: {reason}", sortie.title);
+    trigger_error(desk, &mission, Reason::SortieFailed, details)?;
+    view(desk, sortie)
 }
 
 fn release(

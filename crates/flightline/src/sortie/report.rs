@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use flightline_core::checkpoint::Reason;
 use flightline_core::message::MessageKind;
 use flightline_core::sortie::{
     Declared, FileChange, Review, Sortie, SortieError, SortieFile, SortieStatus, Subtask,
@@ -15,6 +16,7 @@ use serde_json::json;
 
 use super::change::{check_move, check_owner};
 use super::{SortieView, subtask_progress, view};
+use crate::checkpoint::take::error as trigger_error;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};
@@ -221,6 +223,17 @@ impl Operation for ReportError {
                 &sortie,
                 &json!({ "reason": self.message }),
             )?;
+        }
+        let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
+        let api = self.kind.as_str() == "api_error" || self.status.is_some();
+        let status = self
+            .status
+            .map_or_else(String::new, |status| format!(" {status}"));
+        let details = format!("{}{status}: {}", self.kind, self.message);
+        if api {
+            trigger_error(desk, &mission, Reason::ApiError, details)?;
+        } else if self.blocking {
+            trigger_error(desk, &mission, Reason::Blocker, details)?;
         }
         view(desk, sortie)
     }

@@ -46,7 +46,9 @@ CREATE TABLE subject (
     sha     TEXT COLLATE "C" NOT NULL,
     doc     TEXT COLLATE "C" NOT NULL,
     gone    BIGINT,                         -- revision that took it away
-    PRIMARY KEY (project, kind, id)
+    PRIMARY KEY (project, kind, id),
+    CHECK (kind <> 'checkpoint' OR name IN ('progress', 'error', 'manual', 'compaction')),
+    CHECK (kind <> 'checkpoint' OR CAST(doc::jsonb #>> '{cut,progress_percent}' AS BIGINT) BETWEEN 0 AND 100)
 );
 
 CREATE INDEX subject_by_mission ON subject (project, kind, mission, born) WHERE gone IS NULL;
@@ -56,6 +58,8 @@ CREATE UNIQUE INDEX subject_agent_name ON subject (project, name) WHERE kind = '
 CREATE UNIQUE INDEX subject_lock_path ON subject (project, name) WHERE kind = 'lock' AND gone IS NULL;
 CREATE UNIQUE INDEX subject_effect_key ON subject (project, mission, name) WHERE kind = 'effect' AND gone IS NULL;
 CREATE INDEX idx_missions_status ON subject (project, status) WHERE kind = 'mission';
+
+CREATE INDEX subject_checkpoint_status ON subject (project, status) WHERE kind = 'checkpoint' AND gone IS NULL;
 
 CREATE TABLE pulse (
     project TEXT COLLATE "C" NOT NULL REFERENCES project (id),
@@ -89,3 +93,42 @@ SELECT id                                  AS id,
        project                             AS project
 FROM subject
 WHERE kind = 'mission' AND gone IS NULL;
+
+-- Seed A's table: what a checkpoint names, put together from the journal. For others to read.
+CREATE VIEW checkpoints AS
+SELECT c.id AS id,
+       c.mission AS mission_id,
+       (c.doc::jsonb #>> '{cut,timestamp}') AS timestamp,
+       (c.doc::jsonb #>> '{cut,trigger}') AS trigger,
+       (c.doc::jsonb #>> '{cut,trigger_details}') AS trigger_details,
+       CAST((c.doc::jsonb #>> '{cut,progress_percent}') AS BIGINT) AS progress_percent,
+       (SELECT coalesce(CAST(json_agg(v.after::json) AS TEXT), '[]')
+        FROM (SELECT e.after
+              FROM subject s
+              JOIN event e ON e.project = s.project
+               AND e.rev = (SELECT max(x.rev) FROM event x WHERE x.project = s.project AND x.subject_kind = s.kind
+                            AND x.subject = s.id AND x.rev <= CAST(c.doc::jsonb #>> '{cut,rev}' AS BIGINT) AND x.change <> 'none')
+              WHERE s.project = c.project AND s.kind = 'sortie' AND (s.mission = c.mission) AND e.change = 'set'
+              ORDER BY s.id) v) AS sorties_json,
+       (SELECT coalesce(CAST(json_agg(v.after::json) AS TEXT), '[]')
+        FROM (SELECT e.after
+              FROM subject s
+              JOIN event e ON e.project = s.project
+               AND e.rev = (SELECT max(x.rev) FROM event x WHERE x.project = s.project AND x.subject_kind = s.kind
+                            AND x.subject = s.id AND x.rev <= CAST(c.doc::jsonb #>> '{cut,rev}' AS BIGINT) AND x.change <> 'none')
+              WHERE s.project = c.project AND s.kind = 'lock' AND (s.mission = c.mission OR s.mission IS NULL) AND e.change = 'set'
+              ORDER BY s.id) v) AS locks_json,
+       (SELECT coalesce(CAST(json_agg(v.after::json) AS TEXT), '[]')
+        FROM (SELECT e.after
+              FROM subject s
+              JOIN event e ON e.project = s.project
+               AND e.rev = (SELECT max(x.rev) FROM event x WHERE x.project = s.project AND x.subject_kind = s.kind
+                            AND x.subject = s.id AND x.rev <= CAST(c.doc::jsonb #>> '{cut,rev}' AS BIGINT) AND x.change <> 'none')
+              WHERE s.project = c.project AND s.kind = 'message' AND (s.mission = c.mission) AND e.change = 'set'
+              ORDER BY s.id) v) AS messages_json,
+       (c.doc::jsonb #>> '{cut,recovery_context}') AS recovery_context_json,
+       (c.doc::jsonb #>> '{cut,created_by}') AS created_by,
+       (c.doc::jsonb #>> '{cut,version}') AS version,
+       c.project AS project
+FROM subject c
+WHERE c.kind = 'checkpoint' AND c.gone IS NULL;

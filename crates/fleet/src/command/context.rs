@@ -1,0 +1,42 @@
+//! `fleet context`
+
+use std::process::ExitCode;
+
+use clap::Args;
+use flightline::context::{AcknowledgeBriefing, BriefAgent};
+
+use super::Done;
+use crate::app::App;
+
+#[derive(Debug, Args)]
+pub struct ContextArgs {
+    /// The most tokens it may take (default: 2000)
+    #[arg(long, value_name = "N")]
+    max_tokens: Option<usize>,
+    /// Only what is required
+    #[arg(long)]
+    minimal: bool,
+    /// Say that you have read the briefing with this word
+    #[arg(long, value_name = "WORD", conflicts_with_all = ["max_tokens", "minimal"])]
+    ack: Option<String>,
+}
+
+pub fn run(args: &ContextArgs, app: &mut App) -> Done {
+    if let Some(nonce) = &args.ack {
+        let briefing = app.run(&AcknowledgeBriefing {
+            nonce: nonce.clone(),
+        })?;
+        app.ui.answer(&briefing, |page| {
+            page.line("Acknowledged. Continue the mission.")
+        })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let briefed = app.run(&BriefAgent {
+        mission: None,
+        max_tokens: args.max_tokens,
+        minimal: args.minimal,
+    })?;
+    app.ui
+        .answer(&briefed, |page| page.block(0, &briefed.text))?;
+    Ok(ExitCode::SUCCESS)
+}

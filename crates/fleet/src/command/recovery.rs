@@ -1,0 +1,314 @@
+//! `fleet detect`, `fleet resume` and `fleet undo`
+
+use std::process::ExitCode;
+
+use clap::Args;
+use flightline::core::Kind;
+use flightline::core::liveness::Life;
+use flightline::core::time::human_span;
+use flightline::recovery::detect::{Candidate, Detect};
+use flightline::recovery::resume::{Resume, Resumed};
+use flightline::recovery::undo::Undo;
+
+use super::{ATTENTION, Done, typed};
+use crate::app::{App, Short};
+use crate::complete;
+use crate::ui::{Asking, Cell, Page};
+
+#[derive(Debug, Args)]
+pub struct DetectArgs {
+    /// Resume what needs it, at once
+    #[arg(long)]
+    auto_resume: bool,
+    /// Silence after which a mission needs recovery, such as `5m`
+    #[arg(long, value_parser = typed::span)]
+    threshold: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub struct ResumeArgs {
+    /// Go back to exactly this checkpoint; without it, everything acknowledged since stays
+    #[arg(long, value_name = "ID", add = complete::checkpoints())]
+    checkpoint: Option<String>,
+    /// Show what would be restored without applying it
+    #[arg(long)]
+    dry_run: bool,
+    /// Un-finish work of agents that are alive, too
+    #[arg(long)]
+    force: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct UndoArgs {
+    /// Un-finish work of agents that are alive, too
+    #[arg(long)]
+    force: bool,
+}
+
+pub fn detect(args: &DetectArgs, app: &mut App) -> Done {
+    let sightings = app.sightings()?;
+    let found = app.run(&Detect {
+        threshold_ms: args.threshold,
+        sightings: sightings.clone(),
+    })?;
+    if args.auto_resume {
+        let mut resumed = Vec::new();
+        for candidate in found
+            .iter()
+            .filter(|candidate| candidate.checkpoint_available)
+        {
+            let request = Resume {
+                mission: Some(candidate.mission_id.to_string()),
+                checkpoint: None,
+                force: false,
+                sightings: sightings.clone(),
+            };
+            resumed.push(app.run(&request)?);
+        }
+        let short = app.short(&[Kind::Checkpoint, Kind::Mission, Kind::Sortie])?;
+        app.ui.answer(&resumed, |page| {
+            for done in &resumed {
+                say(page, done, &short, Tense::Done);
+            }
+            if resumed.is_empty() {
+                page.line("Nothing needs recovery.");
+            }
+        })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let short = app.short(&[Kind::Checkpoint, Kind::Mission, Kind::Sortie])?;
+    app.ui.answer(&found, |page| {
+        for candidate in &found {
+            say_candidate(page, candidate, &short);
+        }
+        if found.is_empty() {
+            page.line("Nothing needs recovery.");
+        }
+    })?;
+    Ok(if found.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(ATTENTION)
+    })
+}
+
+fn say_candidate(page: &mut Page, candidate: &Candidate, short: &Short) {
+    let can = if candidate.checkpoint_available {
+        "can be recovered"
+    } else {
+        "needs recovery, and has no checkpoint"
+    };
+    page.line(format_args!(
+        "{} ({}) {can}",
+        candidate.title,
+        short.id(candidate.mission_id)
+    ));
+    let mut rows: Vec<Vec<Cell>> = candidate
+        .agents
+        .iter()
+        .map(|agent| {
+            let held: Vec<String> = agent.sorties.iter().map(|id| short.id(id)).collect();
+            let held = match (agent.keeps, held.is_empty()) {
+                (_, true) => String::new(),
+                (true, false) => format!(", keeps {}", held.join(", ")),
+                (false, false) => format!("; held {}", held.join(", ")),
+            };
+            let life = if agent.life == Life::Active {
+                "active".to_owned()
+            } else {
+                format!("{}: {}", agent.life.as_str(), agent.evidence)
+            };
+            vec![
+                Cell::new(&agent.name).indent(2),
+                Cell::new(format_args!("{life}{held}")),
+            ]
+        })
+        .collect();
+    rows.push(vec![
+        Cell::new("quiet").indent(2),
+        Cell::new(format_args!(
+            "for {}",
+            human_span(candidate.inactivity_duration_ms)
+        )),
+    ]);
+    if let Some(id) = candidate.checkpoint_id {
+        let since = candidate.events_since;
+        let noun = if since == 1 { "event" } else { "events" };
+        rows.push(vec![
+            Cell::new("from").indent(2),
+            Cell::new(format_args!("{}, plus {since} {noun} since", short.id(id))),
+        ]);
+    }
+    page.table(&[], &rows);
+    if candidate.checkpoint_available {
+        page.line("Resume with: fleet resume          look first: fleet resume --dry-run");
+    } else {
+        page.line("Look at it with: fleet status");
+    }
+}
+
+pub fn resume(args: &ResumeArgs, app: &mut App) -> Done {
+    let sightings = app.sightings()?;
+    let request = Resume {
+        mission: None,
+        checkpoint: args.checkpoint.clone(),
+        force: args.force,
+        sightings,
+    };
+    if args.dry_run {
+        let plan = app.rehearse(&request)?;
+        let short = app.short(&[Kind::Checkpoint, Kind::Mission, Kind::Sortie])?;
+        app.ui
+            .answer(&plan, |page| say(page, &plan, &short, Tense::Would))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(id) = args.checkpoint.as_ref().filter(|_| !args.yes) {
+        let asking = if app.globals.no_input {
+            Asking::Forbidden
+        } else {
+            Asking::Allowed
+        };
+        let force = if args.force { " --force" } else { "" };
+        app.ui.confirm(
+            &format!("go back to {id}"),
+            &format!("fleet resume --checkpoint {id}{force} -y"),
+            asking,
+        )?;
+    }
+    let done = app.run(&request)?;
+    app.settle_backups()?;
+    let short = app.short(&[Kind::Checkpoint, Kind::Mission, Kind::Sortie])?;
+    for warning in &done.warnings {
+        app.ui.warn(warning);
+    }
+    if app.ui.json {
+        app.ui.answer(&done.recovery_context, |_| {})?;
+    } else {
+        app.ui
+            .answer(&done, |page| say(page, &done, &short, Tense::Done))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub fn undo(args: &UndoArgs, app: &mut App) -> Done {
+    let sightings = app.sightings()?;
+    let done = app.run(&Undo {
+        mission: None,
+        force: args.force,
+        sightings,
+    })?;
+    app.settle_backups()?;
+    let short = app.short(&[Kind::Checkpoint])?;
+    app.ui.answer(&done, |page| {
+        page.line(format_args!(
+            "Took the rewind back. Everything is as it was at {}.",
+            short.id(done.checkpoint_id)
+        ));
+        for lost in &done.lost {
+            page.line(format_args!("  {lost}"));
+        }
+        page.line("Take that back with: fleet undo");
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tense {
+    Would,
+    Done,
+}
+
+fn say(page: &mut Page, done: &Resumed, short: &Short, tense: Tense) {
+    let context = &done.recovery_context;
+    page.line(format_args!(
+        "Resuming from checkpoint: {}",
+        short.id(done.checkpoint_id)
+    ));
+    page.line(format_args!(
+        "Mission: {} - \"{}\"",
+        short.id(done.mission_id),
+        done.mission_title
+    ));
+    page.line("");
+    page.line("Recovery Context:");
+    page.line(format_args!("- Last action: {}", context.last_action));
+    page.line(format_args!(
+        "- Progress: {}% ({}/{} sorties complete)",
+        done.progress_percent, done.completed, done.total
+    ));
+    page.line("");
+    page.line("Next Steps:");
+    for (number, step) in (1..).zip(&context.next_steps) {
+        page.line(format_args!("{number}. {step}"));
+    }
+    list(page, "Blockers:", &context.blockers);
+    list(page, "Files Modified:", &context.files_modified);
+    if !done.requeued_sorties.is_empty() || !done.released_locks.is_empty() {
+        let ids = done
+            .requeued_sorties
+            .iter()
+            .map(|id| format!("{} is free to be claimed again", short.id(id)));
+        let locks = done
+            .released_locks
+            .iter()
+            .map(|file| format!("{file} is no longer locked"));
+        list(
+            page,
+            "Taken from agents that are gone:",
+            &ids.chain(locks).collect::<Vec<_>>(),
+        );
+    }
+    if done.rewound {
+        list(page, "Lost by going back:", &done.lost);
+    }
+    page.line("");
+    page.line(match tense {
+        Tense::Done => "Restoring state...",
+        Tense::Would => "Would restore:",
+    });
+    let restored = done.restored;
+    let plural = |count: u64, noun: &str| {
+        if count == 1 {
+            format!("1 {noun}")
+        } else {
+            format!("{count} {noun}s")
+        }
+    };
+    let verb =
+        |done: &'static str, would: &'static str| if tense == Tense::Done { done } else { would };
+    let sorties = if restored.sorties == 1 {
+        "1 sortie".to_owned()
+    } else {
+        format!("{} sorties", restored.sorties)
+    };
+    page.line(format_args!("- {} {sorties}", verb("Restored", "Restore")));
+    page.line(format_args!(
+        "- {} {}",
+        verb("Re-acquired", "Re-acquire"),
+        plural(restored.locks, "lock")
+    ));
+    page.line(format_args!(
+        "- {} {}",
+        verb("Requeued", "Requeue"),
+        plural(restored.messages, "message")
+    ));
+    page.line("");
+    match tense {
+        Tense::Done => page.line("Recovery complete. Mission resumed."),
+        Tense::Would => page.line("Nothing was changed."),
+    }
+}
+
+fn list(page: &mut Page, headline: &str, items: &[String]) {
+    page.line("");
+    page.line(headline);
+    for item in items {
+        page.line(format_args!("- {item}"));
+    }
+    if items.is_empty() {
+        page.line("- None");
+    }
+}

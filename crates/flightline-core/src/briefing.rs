@@ -1,0 +1,388 @@
+//! The briefing: what an agent is told when it comes back, as text for its context.
+//!
+//! Only our own words are trusted. They are the [`template`]: sentences, numbers, times, ids and the
+//! names of commands. Every string that an agent or a user wrote is data: it stands between
+//! `<NONCE author>` and `</NONCE>`, on lines that we begin, and [`strip_data`] takes all of it away and
+//! leaves the template. Lists are one block per author, because a fence per line costs a third of the
+//! room.
+//!
+//! The order is fixed, and the first [`FIRST`] characters are enough to act on, because clients cut
+//! what is longer. What does not fit is counted, and the command that shows it is named.
+
+mod fence;
+mod files;
+mod layout;
+mod list;
+mod share;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use self::fence::{breaks_out, label};
+pub use self::fence::{check_constraint, strip_data};
+use self::layout::{Commands, Draft};
+use self::list::{Section, Shown, Zone};
+pub use self::share::estimate_tokens;
+use self::share::{Ask, Size, fair};
+use crate::agent::Role;
+use crate::error::{Code, Refusal};
+use crate::sortie::SortieStatus;
+use crate::text::Name;
+use crate::time::{Millis, Time};
+
+/// After so many characters a client may cut; who the agent is and what comes next stand before, if
+/// the constraints are not long.
+pub const FIRST: usize = 2_000;
+/// What effects and next steps have together, even when the constraints are long.
+const HEAD_LEAST: Size = Size::new(500, 1_000);
+/// What blockers have at most, so that files and decisions are not crowded out.
+const BLOCKERS: Size = Size::new(500, 625);
+
+/// Something that somebody wrote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Quote {
+    /// Who wrote it: an agent's name, `user:NAME`, or `flightline`.
+    pub author: String,
+    /// What was written.
+    pub text: String,
+}
+
+/// Everything a briefing can say. Lists are in the order of their importance.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Facts {
+    /// What the mission is about.
+    pub mission_title: Quote,
+    /// The mission's id, or as much of it as is unique.
+    pub mission_id: String,
+    /// The sortie the agent is at.
+    pub sortie: Option<SortieFacts>,
+    /// The agent that is briefed; none when a person or a whole fleet is.
+    pub agent: Option<AgentFacts>,
+    /// The id of the checkpoint the work was resumed from.
+    pub checkpoint: Option<String>,
+    /// The revision these facts are true at.
+    pub rev: u64,
+    /// The mission's progress.
+    pub progress_percent: u8,
+    /// What was done last.
+    pub last_action: Option<Quote>,
+    /// Rules pinned by the operator: shown word for word, first, all of them.
+    pub constraints: Vec<Quote>,
+    /// Effects on the world that happened.
+    pub effects_done: Vec<Quote>,
+    /// Effects that were begun, and nobody knows whether they happened.
+    pub effects_in_doubt: Vec<Quote>,
+    /// What is to be done.
+    pub next_steps: Vec<Quote>,
+    /// What is in the way.
+    pub blockers: Vec<Quote>,
+    /// Files that were worked on.
+    pub files: Vec<FileFact>,
+    /// What was decided.
+    pub decisions: Vec<Quote>,
+    /// What was tried and does not work.
+    pub dead_ends: Vec<Quote>,
+    /// What changed while the agent was away.
+    pub changes: Vec<Quote>,
+    /// Mail the agent has not acknowledged.
+    pub mail: Vec<MailFact>,
+    /// How long the mission has taken so far.
+    pub elapsed_ms: Millis,
+    /// The last sign of life.
+    pub last_activity_at: Option<Time>,
+}
+
+/// The sortie the agent is at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct SortieFacts {
+    /// Its id, or as much of it as is unique.
+    pub id: String,
+    /// What it is about.
+    pub title: Quote,
+    /// Where it stands.
+    pub status: SortieStatus,
+    /// Which attempt this is.
+    pub attempt: u32,
+}
+
+/// The agent that is briefed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct AgentFacts {
+    /// Its name.
+    pub name: Name,
+    /// Its incarnation.
+    pub epoch: u64,
+    /// Whether it coordinates or works.
+    pub role: Role,
+}
+
+/// A file that was worked on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct FileFact {
+    /// Its path, from the repository's root.
+    pub path: String,
+    /// Whether what was said of it is true.
+    pub mark: FileMark,
+}
+
+/// Whether what was said of a file is true. What needs attention comes first.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum FileMark {
+    /// It is not there.
+    Missing,
+    /// It is not what it was when it was reported.
+    Changed,
+    /// Somebody said so, and nobody looked.
+    Claimed,
+    /// It is as it was reported.
+    Verified,
+}
+
+impl FileMark {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Changed => "changed",
+            Self::Claimed => "claimed",
+            Self::Verified => "verified",
+        }
+    }
+}
+
+/// Mail the agent has not acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct MailFact {
+    /// The message's id, or as much of it as is unique.
+    pub id: String,
+    /// What it is about; its author is the sender.
+    pub subject: Quote,
+}
+
+/// How long a briefing may be. Both hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Budget {
+    /// As [`estimate_tokens`] counts.
+    pub max_tokens: usize,
+    /// Unicode characters.
+    pub max_chars: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self {
+            max_tokens: 2_000,
+            max_chars: 9_000,
+        }
+    }
+}
+
+impl Budget {
+    fn limit(self) -> Size {
+        Size::new(self.max_chars, self.max_tokens.saturating_mul(3))
+    }
+}
+
+/// How much a briefing says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Everything there is room for.
+    Full,
+    /// The required part: constraints, who you are, effects, next steps, blockers, commands.
+    Minimal,
+}
+
+/// Writes the briefing. The same arguments give the same bytes, and the text keeps to both limits of
+/// the budget. In full mode with too little room for the rest, the required part is written.
+///
+/// The nonce names the fences: 6 to 32 ASCII letters and digits, to be derived with a secret, so that
+/// no author can know it beforehand.
+///
+/// # Errors
+/// When an id or the nonce is malformed, a constraint holds a fence or a character that cannot be seen,
+/// or the required part does not fit: constraints are never cut.
+pub fn write(facts: &Facts, nonce: &str, budget: Budget, mode: Mode) -> Result<String, Refusal> {
+    draft(facts, nonce, budget, mode).map(|draft| draft.text)
+}
+
+/// What [`write()`] says in its own words: the same text without the data blocks. It depends on ids,
+/// names, numbers, times and on how much is shown, never on what the data says.
+///
+/// # Errors
+/// As [`write()`].
+pub fn template(facts: &Facts, nonce: &str, budget: Budget, mode: Mode) -> Result<String, Refusal> {
+    draft(facts, nonce, budget, mode).map(|draft| draft.template)
+}
+
+/// One line for an agent that was offered its briefing twice and has not acknowledged it.
+///
+/// # Errors
+/// When the mission's id is malformed.
+pub fn recall_line(mission_id: &str, agent: Option<&Name>) -> Result<String, Refusal> {
+    check_id("mission id", mission_id)?;
+    let command = layout::context_command(agent, mission_id);
+    Ok(format!(
+        "Flightline: your briefing for `{mission_id}` is waiting: `{command}`"
+    ))
+}
+
+fn draft<'a>(
+    facts: &Facts,
+    nonce: &'a str,
+    budget: Budget,
+    mode: Mode,
+) -> Result<Draft<'a>, Refusal> {
+    check(facts, nonce)?;
+    let limit = budget.limit();
+    let sections = list::sections(facts, nonce, &Commands::new(facts));
+    let required = sections.partition_point(|section| section.heading.zone != Zone::Rest);
+    let fit = |count: usize| fit(facts, nonce, sections.split_at(count), limit);
+    if mode == Mode::Full
+        && let Ok(draft) = fit(sections.len())
+    {
+        return Ok(draft);
+    }
+    fit(required).map_err(|needed| no_room(facts, nonce, budget, needed))
+}
+
+/// The text with as much of each section as there is room for; else how much room the least would need.
+fn fit<'a>(
+    facts: &Facts,
+    nonce: &'a str,
+    (sections, left_out): (&[Section], &[Section]),
+    limit: Size,
+) -> Result<Draft<'a>, Size> {
+    let write = |shown: &[Shown]| layout::write(facts, nonce, (sections, left_out), shown);
+    let nothing: Vec<Shown> = sections.iter().map(|_| Shown::default()).collect();
+    let frame = write(&nothing);
+    let mut owed: Size = sections.iter().map(|section| section.ask().floor).sum();
+    let needed = Size::of(&frame.text) + owed;
+    if !needed.fits(limit) {
+        return Err(needed);
+    }
+    let head = FIRST.saturating_sub(frame.head_chars);
+    // Plain prose costs that many thirds; what costs more should not take the room of all that follows.
+    let head = Size::new(head, head + head / 4).most(HEAD_LEAST);
+    let mut room = limit - Size::of(&frame.text);
+    let mut shown = Vec::with_capacity(sections.len());
+    for (zone, most) in [
+        (Zone::Head, head),
+        (Zone::Blockers, BLOCKERS),
+        (Zone::Rest, Size::ENDLESS),
+    ] {
+        let group = sections.iter().filter(|it| it.heading.zone == zone);
+        let asks: Vec<Ask> = group.clone().map(Section::ask).collect();
+        let floor: Size = asks.iter().map(|ask| ask.floor).sum();
+        owed = owed - floor;
+        let shares = fair(&asks, (room - owed).least(most.most(floor)));
+        for (section, share) in group.zip(shares) {
+            let part = section.show(share);
+            // What one zone leaves, the next has.
+            room = room - part.size;
+            shown.push(part);
+        }
+    }
+    Ok(write(&shown))
+}
+
+/// What becomes part of our own words must be one.
+fn check(facts: &Facts, nonce: &str) -> Result<(), Refusal> {
+    let plain = nonce.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if !plain || !(6..=32).contains(&nonce.len()) {
+        return Err(Refusal::invalid(
+            "the briefing's nonce is not 6 to 32 ASCII letters and digits",
+        ));
+    }
+    check_id("mission id", &facts.mission_id)?;
+    if let Some(sortie) = &facts.sortie {
+        check_id("sortie id", &sortie.id)?;
+    }
+    if let Some(checkpoint) = &facts.checkpoint {
+        check_id("checkpoint id", checkpoint)?;
+    }
+    for (index, constraint) in facts.constraints.iter().enumerate() {
+        let which = || {
+            format!(
+                "constraint {} by {}",
+                index + 1,
+                label(&constraint.author, nonce)
+            )
+        };
+        check_constraint(&constraint.text).map_err(|refusal| Refusal {
+            message: format!("{}: {}", which(), refusal.message),
+            ..refusal
+        })?;
+        if breaks_out(&constraint.text, nonce) {
+            return Err(
+                Refusal::invalid(format!("{} holds this briefing's own fence", which()))
+                    .hint("write the constraint again without quoting a briefing"),
+            );
+        }
+    }
+    Ok(())
+}
+
+fn check_id(what: &str, id: &str) -> Result<(), Refusal> {
+    Name::parse(what, id).map(|_| ())
+}
+
+/// Says what takes the room: the constraints, if without them there would be enough.
+fn no_room(facts: &Facts, nonce: &str, budget: Budget, needed: Size) -> Refusal {
+    let Budget {
+        max_tokens,
+        max_chars,
+    } = budget;
+    let message = format!(
+        "the required part of the briefing takes about {} tokens and {} characters, and {max_tokens} and {max_chars} are allowed",
+        needed.thirds.div_ceil(3),
+        needed.chars,
+    );
+    let rest = needed - facts.constraints.iter().map(|it| Size::of(&it.text)).sum();
+    let constraints: Vec<ConstraintSize> = (1..)
+        .zip(&facts.constraints)
+        .map(|(number, constraint)| ConstraintSize {
+            number,
+            author: label(&constraint.author, nonce),
+            tokens: estimate_tokens(&constraint.text),
+        })
+        .collect();
+    match constraints.iter().max_by_key(|it| it.tokens) {
+        Some(longest) if rest.fits(budget.limit()) => Refusal::new(
+            Code::TooLong,
+            format!(
+                "{message}: pinned constraints are never cut, and number {} by {} has about {} tokens",
+                longest.number, longest.author, longest.tokens
+            ),
+        )
+        .hint("shorten that constraint: put the long version into a file and name the file")
+        .details(json!({ "constraints": constraints })),
+        Some(_) | None => {
+            Refusal::new(Code::TooLong, message).hint("allow the briefing more room")
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ConstraintSize {
+    number: usize,
+    author: String,
+    tokens: usize,
+}
+
+#[cfg(test)]
+mod tests;

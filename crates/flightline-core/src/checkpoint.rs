@@ -1,0 +1,416 @@
+//! Checkpoints: a revision of the journal with a name, a hash and a recovery context.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::{Hasher, sha256_hex};
+use crate::id::{CheckpointId, MissionId};
+use crate::recovery::RecoveryContext;
+use crate::subject::{Keys, Kind, Subject};
+use crate::text::Note;
+use crate::time::Time;
+
+/// The version of the checkpoint document this code writes.
+pub const VERSION: &str = "1.0.0";
+
+/// A checkpoint. What it names never changes; its status, pin, note and backup do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Checkpoint {
+    /// Its id.
+    pub id: CheckpointId,
+    /// What it names: fixed for ever, and covered by its hash.
+    pub cut: Cut,
+    /// The SHA-256 of the cut, over its exact text.
+    pub sha256: String,
+    /// Where it stands.
+    pub status: CheckpointStatus,
+    /// When somebody pinned it: retention leaves it alone.
+    pub pinned_at: Option<Time>,
+    /// What somebody wrote to it.
+    pub note: Option<Note>,
+    /// What became of its copy in a file.
+    pub backup: Backup,
+}
+
+/// The part of a checkpoint that never changes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Cut {
+    /// The mission.
+    pub mission_id: MissionId,
+    /// The revision it names: the state just before the checkpoint's own events.
+    pub rev: u64,
+    /// The mission's timeline at that revision.
+    pub timeline: u32,
+    /// When it was taken.
+    pub timestamp: Time,
+    /// Why it was taken, in one of four words.
+    pub trigger: Trigger,
+    /// Why it was taken, exactly.
+    pub reason: Reason,
+    /// More about why.
+    pub trigger_details: Option<String>,
+    /// How far the mission was.
+    pub progress_percent: u8,
+    /// How many sorties there were of each status.
+    pub sorties: BTreeMap<String, u64>,
+    /// How many locks were held.
+    pub locks: u64,
+    /// How many messages were not acknowledged.
+    pub messages: u64,
+    /// Each section, its hash and how many values it has.
+    pub sections: BTreeMap<String, Section>,
+    /// What was happening, and what comes next.
+    pub recovery_context: RecoveryContext,
+    /// Who took it.
+    pub created_by: String,
+    /// The version of this document.
+    pub version: String,
+}
+
+impl Cut {
+    /// The hash that a checkpoint carries.
+    #[must_use]
+    pub fn sha256(&self) -> String {
+        // Our own types always serialise; a cut that did not would match no hash.
+        sha256_hex(&serde_json::to_string(self).unwrap_or_default())
+    }
+
+    /// All sorties.
+    #[must_use]
+    pub fn sortie_count(&self) -> u64 {
+        self.sorties.values().sum()
+    }
+}
+
+/// A section of the state: what it hashes to, and how much is in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Section {
+    /// SHA-256 over its lines `kind id rev sha`, in byte order.
+    pub sha256: String,
+    /// How many values it has.
+    pub count: u64,
+}
+
+/// The section a kind of subject belongs to.
+#[must_use]
+pub const fn section_of(kind: Kind) -> Option<&'static str> {
+    match kind {
+        Kind::Mission => Some("mission"),
+        Kind::Sortie | Kind::Subtask | Kind::File | Kind::Error | Kind::Review => Some("sorties"),
+        Kind::Lock => Some("locks"),
+        Kind::Message | Kind::Delivery => Some("messages"),
+        Kind::Agent | Kind::Step => Some("agents"),
+        Kind::Note => Some("notes"),
+        Kind::Effect => Some("effects"),
+        Kind::Setting | Kind::Checkpoint | Kind::Milestone | Kind::Recovery | Kind::Briefing => {
+            None
+        }
+    }
+}
+
+/// One line of a section: a value, named by its revision and hash.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Line {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its id.
+    pub id: String,
+    /// The revision of the value.
+    pub rev: u64,
+    /// The SHA-256 of its text.
+    pub sha: String,
+}
+
+/// Hashes lines into sections. Reads no documents.
+#[must_use]
+pub fn sections(mut lines: Vec<Line>) -> BTreeMap<String, Section> {
+    lines.sort_by(|a, b| (a.kind.as_str(), &a.id).cmp(&(b.kind.as_str(), &b.id)));
+    let mut hashers: BTreeMap<String, (Hasher, u64)> = BTreeMap::new();
+    for line in &lines {
+        let Some(section) = section_of(line.kind) else {
+            continue;
+        };
+        let (hasher, count) = hashers.entry(section.to_owned()).or_default();
+        hasher.update(format!("{} {} {} {}\n", line.kind, line.id, line.rev, line.sha).as_bytes());
+        *count += 1;
+    }
+    hashers
+        .into_iter()
+        .map(|(name, (hasher, count))| {
+            (
+                name,
+                Section {
+                    sha256: hasher.hex(),
+                    count,
+                },
+            )
+        })
+        .collect()
+}
+
+/// Seed A's four words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Trigger {
+    /// Work went on.
+    Progress,
+    /// Something failed.
+    Error,
+    /// Somebody asked for it.
+    Manual,
+    /// A context is, or is about to be, lost.
+    Compaction,
+}
+
+impl Trigger {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Progress => "progress",
+            Self::Error => "error",
+            Self::Manual => "manual",
+            Self::Compaction => "compaction",
+        }
+    }
+}
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident $word:literal $trigger:ident;)*) => {
+        /// Why a checkpoint was taken, exactly.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Reason {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Reason {
+            /// Every reason.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// The word for it.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $word,)* }
+            }
+
+            /// The trigger it belongs to.
+            #[must_use]
+            pub const fn trigger(self) -> Trigger {
+                match self { $(Self::$name => Trigger::$trigger,)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// Progress reached 25, 50 or 75 %.
+    Milestone "milestone" Progress;
+    /// The workflow moved.
+    StateTransition "state_transition" Progress;
+    /// An agent finished.
+    AgentComplete "agent_complete" Progress;
+    /// A person approved or rejected.
+    UserApproval "user_approval" Progress;
+    /// Time passed.
+    Interval "interval" Progress;
+    /// A heartbeat was due.
+    Heartbeat "heartbeat" Progress;
+    /// A phase was completed.
+    PhaseComplete "phase_complete" Progress;
+    /// A sync point.
+    SyncPoint "sync_point" Progress;
+    /// A subtask was done.
+    SubtaskDone "subtask_done" Progress;
+    /// A file was created.
+    FileCreated "file_created" Progress;
+    /// A file was modified.
+    FileModified "file_modified" Progress;
+    /// A review was given.
+    ReviewDone "review_done" Progress;
+    /// A sortie was completed.
+    TaskComplete "task_complete" Progress;
+    /// A sortie failed.
+    SortieFailed "sortie_failed" Error;
+    /// An API answered with an error.
+    ApiError "api_error" Error;
+    /// A lock could not be had in time.
+    LockTimeout "lock_timeout" Error;
+    /// A message could not be delivered.
+    DeliveryFailed "delivery_failed" Error;
+    /// Something is in the way.
+    Blocker "blocker" Error;
+    /// Somebody asked for it.
+    Manual "manual" Manual;
+    /// Something destructive is about to be done.
+    BeforeDestructive "before_destructive" Manual;
+    /// A rewind is about to be done.
+    BeforeRestore "before_restore" Manual;
+    /// Flightline is about to stop.
+    Shutdown "shutdown" Manual;
+    /// A context is about to be compacted.
+    PreCompact "pre_compact" Compaction;
+    /// A context is 75 % full.
+    TokenWarning "token_warning" Compaction;
+    /// A context is 90 % full.
+    TokenCritical "token_critical" Compaction;
+    /// A session ends.
+    SessionEnd "session_end" Compaction;
+}
+
+impl Reason {
+    /// The reason this word means.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|reason| reason.as_str() == word)
+    }
+
+    /// Whether it comes so often that several share one backup file.
+    #[must_use]
+    pub const fn is_frequent(self) -> bool {
+        matches!(
+            self,
+            Self::FileCreated | Self::SubtaskDone | Self::Heartbeat | Self::Interval
+        )
+    }
+}
+
+/// Where a checkpoint stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckpointStatus {
+    /// Its backup is not settled yet.
+    Creating,
+    /// Sound.
+    Valid,
+    /// Failed its verification; kept.
+    Corrupted,
+    /// Kept only because a guard forbids deleting it.
+    Expired,
+    /// Out of lists, counts and limits unless asked for.
+    Archived,
+}
+
+impl CheckpointStatus {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Creating => "creating",
+            Self::Valid => "valid",
+            Self::Corrupted => "corrupted",
+            Self::Expired => "expired",
+            Self::Archived => "archived",
+        }
+    }
+}
+
+/// What became of a checkpoint's copy in a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "state")]
+pub enum Backup {
+    /// To be written.
+    Pending,
+    /// Written and read back.
+    Written {
+        /// When.
+        at: Time,
+        /// Its size.
+        bytes: u64,
+        /// The SHA-256 of the file.
+        sha256: String,
+    },
+    /// Could not be written; will be tried again.
+    Failed {
+        /// When.
+        at: Time,
+        /// Why.
+        why: String,
+    },
+    /// Not written, because another of the same seconds was.
+    Shared,
+}
+
+impl Subject for Checkpoint {
+    const KIND: Kind = Kind::Checkpoint;
+
+    fn key(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn keys(&self) -> Keys {
+        Keys {
+            mission: Some(self.cut.mission_id),
+            parent: None,
+            agent: None,
+            name: Some(self.cut.trigger.as_str().to_owned()),
+            status: self.status.as_str(),
+        }
+    }
+}
+
+/// A milestone that a mission has reached on a timeline: unique, in the database.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Milestone {
+    /// The mission.
+    pub mission_id: MissionId,
+    /// The timeline.
+    pub timeline: u32,
+    /// The percentage.
+    pub percent: u8,
+    /// When.
+    pub at: Time,
+}
+
+impl Subject for Milestone {
+    const KIND: Kind = Kind::Milestone;
+
+    fn key(&self) -> String {
+        format!("{}/{}/{}", self.mission_id, self.timeline, self.percent)
+    }
+
+    fn keys(&self) -> Keys {
+        // Not found by mission on purpose: a rewind starts a new timeline instead of taking them back.
+        Keys {
+            parent: Some(self.mission_id.to_string()),
+            status: "reached",
+            ..Keys::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_its_own_word_and_a_trigger() {
+        for reason in Reason::ALL {
+            assert_eq!(Reason::from_word(reason.as_str()), Some(*reason));
+            assert_eq!(
+                serde_json::to_string(reason).unwrap(),
+                format!("\"{}\"", reason.as_str())
+            );
+        }
+        assert_eq!(Reason::TokenCritical.trigger(), Trigger::Compaction);
+        assert_eq!(Reason::LockTimeout.trigger(), Trigger::Error);
+    }
+
+    #[test]
+    fn a_section_hash_does_not_depend_on_the_order_values_came_in() {
+        let line = |id: &str, rev| Line {
+            kind: Kind::Sortie,
+            id: id.to_owned(),
+            rev,
+            sha: "ab".to_owned(),
+        };
+        let one = sections(vec![line("a", 1), line("b", 2)]);
+        assert_eq!(one, sections(vec![line("b", 2), line("a", 1)]));
+        assert_ne!(one, sections(vec![line("a", 1), line("b", 3)]));
+        assert_eq!(one["sorties"].count, 2);
+    }
+}

@@ -1,0 +1,283 @@
+//! What was happening, and what comes next: computed from the state and its events, never invented.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::agent::Agent;
+use crate::event::Event;
+use crate::id::{AgentId, SortieId};
+use crate::mission::{Mission, Progress};
+use crate::note::{Note, NoteKind};
+use crate::sortie::{FileChange, Sortie, SortieError, SortieFile, SortieStatus};
+use crate::time::{Millis, Time};
+
+/// How many ready sorties are named as next steps.
+const NEXT_READY: usize = 5;
+
+/// Seed A's recovery context.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct RecoveryContext {
+    /// What was happening.
+    pub last_action: String,
+    /// What should happen next.
+    pub next_steps: Vec<String>,
+    /// What is in the way.
+    pub blockers: Vec<String>,
+    /// Files touched.
+    pub files_modified: Vec<String>,
+    /// What the mission is about.
+    pub mission_summary: String,
+    /// Time since the mission began.
+    pub elapsed_time_ms: Millis,
+    /// The last sign of activity.
+    pub last_activity_at: Time,
+}
+
+/// Everything a recovery context is computed from.
+#[derive(Clone, Debug)]
+pub struct Situation<'a> {
+    /// The mission.
+    pub mission: &'a Mission,
+    /// Its sorties that matter: held, failed, and the first that wait, in order.
+    pub sorties: &'a [Sortie],
+    /// Those completed, which others may wait for.
+    pub completed: &'a BTreeSet<SortieId>,
+    /// How far it is.
+    pub progress: Progress,
+    /// Files its sorties changed.
+    pub files: &'a [SortieFile],
+    /// Errors met in its sorties.
+    pub errors: &'a [SortieError],
+    /// Its notes.
+    pub notes: &'a [Note],
+    /// The agents of the project.
+    pub agents: &'a [Agent],
+    /// The newest event of the mission that an agent or a person made.
+    pub last_event: Option<&'a Event>,
+    /// The newest heartbeat of an agent that holds one of its sorties.
+    pub last_pulse: Option<Time>,
+    /// What else is in the way, such as the failure that led to this.
+    pub blockers: Vec<String>,
+    /// Now.
+    pub now: Time,
+}
+
+/// Computes the recovery context of a mission.
+#[must_use]
+pub fn recovery_context(situation: &Situation<'_>) -> RecoveryContext {
+    let mission = situation.mission;
+    let began = mission.started_at.unwrap_or(mission.created_at);
+    let last_event = situation.last_event.map(|event| event.timestamp);
+    RecoveryContext {
+        last_action: last_action(situation),
+        next_steps: next_steps(situation),
+        blockers: blockers(situation),
+        files_modified: files(situation),
+        mission_summary: mission
+            .objective
+            .as_ref()
+            .map_or_else(|| mission.title.to_string(), ToString::to_string),
+        elapsed_time_ms: situation.now.since(began),
+        last_activity_at: last_event
+            .max(situation.last_pulse)
+            .unwrap_or(mission.created_at),
+    }
+}
+
+fn name(situation: &Situation<'_>, id: Option<AgentId>) -> Option<String> {
+    let agent = situation.agents.iter().find(|agent| Some(agent.id) == id)?;
+    Some(agent.name.to_string())
+}
+
+fn last_action(situation: &Situation<'_>) -> String {
+    let Some(event) = situation.last_event else {
+        return "Nothing has happened yet".to_owned();
+    };
+    let id = event.subject.split('/').next().unwrap_or_default();
+    let sortie = situation
+        .sorties
+        .iter()
+        .find(|sortie| sortie.id.to_string() == id);
+    let of = sortie.map(|sortie| format!("\"{}\"", sortie.title));
+    let of = of.as_deref().unwrap_or("the mission");
+    let text = |field: &str| event.data[field].as_str().map(str::to_owned);
+    let actor = &event.actor;
+    match event.kind.as_str() {
+        "sortie_claimed" | "sortie_started" | "sortie_resumed" => {
+            format!("{actor} was working on {of}")
+        }
+        "sortie_completed" => format!("{actor} completed {of}"),
+        "sortie_blocked" => format!(
+            "{actor} was blocked on {of}: {}",
+            text("reason").unwrap_or_default()
+        ),
+        "sortie_failed" => format!(
+            "{actor} failed {of}: {}",
+            text("reason").unwrap_or_default()
+        ),
+        "sortie_progress" => match text("note") {
+            Some(note) => format!("{actor} on {of}: {note}"),
+            None => format!("{actor} was working on {of}"),
+        },
+        "sortie_error" => format!(
+            "{actor} met an error in {of}: {}",
+            text("message").unwrap_or_default()
+        ),
+        "file_created" | "file_modified" => {
+            format!("{actor} was editing {}", text("path").unwrap_or_default())
+        }
+        "lock_acquired" | "lock_renewed" => {
+            format!("{actor} was editing {}", text("file").unwrap_or_default())
+        }
+        "subtask_updated" => {
+            let part = event.subject.split_once('/').map_or("", |(_, part)| part);
+            format!("{actor} was at {part} of {of}")
+        }
+        "message_sent" => format!("{actor} wrote: {}", text("subject").unwrap_or_default()),
+        "mission_created" => format!("{actor} created the mission"),
+        "mission_transitioned" => format!(
+            "{actor} moved the mission to {}",
+            text("to").unwrap_or_default()
+        ),
+        "effect_begun" | "effect_done" => {
+            let verb = if event.kind == "effect_begun" {
+                "began"
+            } else {
+                "finished"
+            };
+            format!(
+                "{actor} {verb} the effect {}",
+                text("key").unwrap_or_default()
+            )
+        }
+        kind => format!("{actor}: {}", kind.replace('_', " ")),
+    }
+}
+
+fn next_steps(situation: &Situation<'_>) -> Vec<String> {
+    let mut steps = Vec::new();
+    for sortie in situation
+        .sorties
+        .iter()
+        .filter(|sortie| sortie.status.is_held())
+    {
+        let owner = name(situation, sortie.assigned_to)
+            .map_or_else(String::new, |owner| format!(" ({owner})"));
+        steps.push(match &sortie.cursor.next_to_process {
+            Some(next) => format!("Continue \"{}\"{owner} with {next}", sortie.title),
+            None => format!("Complete \"{}\"{owner}", sortie.title),
+        });
+    }
+    let noted = situation
+        .notes
+        .iter()
+        .filter(|note| note.kind == NoteKind::NextStep);
+    steps.extend(noted.map(|note| note.text.to_string()));
+    for agent in situation
+        .agents
+        .iter()
+        .filter(|agent| owns_work(situation, agent.id))
+    {
+        steps.extend(
+            agent
+                .next_steps
+                .iter()
+                .map(|step| format!("{} ({})", step, agent.name)),
+        );
+    }
+    let ready = situation.sorties.iter().filter(|sortie| {
+        sortie.status == SortieStatus::Pending
+            && sortie
+                .depends_on
+                .iter()
+                .all(|id| situation.completed.contains(id))
+    });
+    steps.extend(
+        ready
+            .take(NEXT_READY)
+            .map(|sortie| format!("Start \"{}\"", sortie.title)),
+    );
+    let failed = situation
+        .sorties
+        .iter()
+        .filter(|sortie| sortie.status == SortieStatus::Failed);
+    steps.extend(failed.map(|sortie| format!("Decide about \"{}\", which failed", sortie.title)));
+    if steps.is_empty() && situation.progress.percent() == 100 {
+        steps.push("Complete the mission: every sortie is completed".to_owned());
+    }
+    steps
+}
+
+fn owns_work(situation: &Situation<'_>, agent: AgentId) -> bool {
+    situation
+        .sorties
+        .iter()
+        .any(|sortie| sortie.assigned_to == Some(agent) && sortie.status.is_held())
+}
+
+fn blockers(situation: &Situation<'_>) -> Vec<String> {
+    let mut found = situation.blockers.clone();
+    for sortie in situation
+        .sorties
+        .iter()
+        .filter(|sortie| sortie.status == SortieStatus::Blocked)
+    {
+        let reason = sortie
+            .blocked_reason
+            .as_deref()
+            .unwrap_or("no reason given");
+        found.push(format!("\"{}\" is blocked: {reason}", sortie.title));
+    }
+    for error in situation
+        .errors
+        .iter()
+        .filter(|error| error.cleared_at.is_none())
+    {
+        let status = error
+            .status
+            .map_or_else(String::new, |status| format!(" {status}"));
+        let line = format!("{}{status}: {}", error.kind, error.message);
+        if !found
+            .iter()
+            .any(|known| known.ends_with(error.message.as_str()))
+        {
+            found.push(line);
+        }
+    }
+    let noted = situation
+        .notes
+        .iter()
+        .filter(|note| note.kind == NoteKind::Blocker);
+    found.extend(noted.map(|note| note.text.to_string()));
+    for agent in situation
+        .agents
+        .iter()
+        .filter(|agent| owns_work(situation, agent.id))
+    {
+        found.extend(
+            agent
+                .blockers
+                .iter()
+                .map(|blocker| format!("{} ({})", blocker, agent.name)),
+        );
+    }
+    found
+}
+
+fn files(situation: &Situation<'_>) -> Vec<String> {
+    let changed = situation
+        .files
+        .iter()
+        .filter(|file| file.change != FileChange::Deleted)
+        .map(|file| file.path.to_string());
+    let claimed = situation
+        .agents
+        .iter()
+        .filter(|agent| owns_work(situation, agent.id))
+        .flat_map(|agent| agent.files_modified.iter().map(ToString::to_string));
+    let mut files: Vec<String> = changed.chain(claimed).collect();
+    files.sort();
+    files.dedup();
+    files
+}

@@ -1,0 +1,235 @@
+//! Retention: which checkpoints go. A pure function from rows and `now` to a plan.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::checkpoint::Trigger;
+use crate::id::{CheckpointId, MissionId};
+use crate::time::{Millis, Time};
+
+const DAY: Millis = 86_400_000;
+
+/// The numbers retention decides by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Retention {
+    /// Older ones go.
+    pub older_than_ms: Millis,
+    /// So many of the newest stay, per mission.
+    pub keep: u64,
+    /// At most so many stay, per mission.
+    pub most: u64,
+    /// A completed mission keeps its final checkpoint this long.
+    pub completed_ms: Millis,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self {
+            older_than_ms: 7 * DAY,
+            keep: 3,
+            most: 100,
+            completed_ms: 30 * DAY,
+        }
+    }
+}
+
+/// What retention needs to know of a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Its id.
+    pub id: CheckpointId,
+    /// Its mission.
+    pub mission: MissionId,
+    /// Its place in the journal.
+    pub rev: u64,
+    /// When it was taken.
+    pub at: Time,
+    /// Why it was taken.
+    pub trigger: Trigger,
+    /// Whether it was pinned.
+    pub pinned: bool,
+    /// Whether it passed its verification.
+    pub verified: bool,
+    /// How large it is.
+    pub bytes: u64,
+}
+
+/// What retention needs to know of a mission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MissionState {
+    /// When it was completed; none while it is not.
+    pub completed_at: Option<Time>,
+}
+
+/// What will be deleted, oldest first, and what stays only because a guard forbids deleting it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Go.
+    pub delete: Vec<Candidate>,
+    /// Stay, though their time is over.
+    pub guarded: Vec<CheckpointId>,
+}
+
+/// Plans retention. Never plans to delete a pinned checkpoint, the newest verified one of a mission,
+/// the verified minimum, or the last of an unfinished mission; a corrupt one does not count.
+#[must_use]
+pub fn plan(
+    candidates: &[Candidate],
+    missions: &BTreeMap<MissionId, MissionState>,
+    policy: &Retention,
+    now: Time,
+) -> Plan {
+    let mut by_mission: BTreeMap<MissionId, Vec<&Candidate>> = BTreeMap::new();
+    for candidate in candidates {
+        by_mission
+            .entry(candidate.mission)
+            .or_default()
+            .push(candidate);
+    }
+    let mut plan = Plan::default();
+    for (mission, mut all) in by_mission {
+        all.sort_by_key(|candidate| std::cmp::Reverse(candidate.rev));
+        let completed = missions
+            .get(&mission)
+            .and_then(|mission| mission.completed_at);
+        plan_mission(&all, completed, policy, now, &mut plan);
+    }
+    plan.delete.sort_by_key(|candidate| candidate.rev);
+    plan
+}
+
+/// `all` is newest first.
+fn plan_mission(
+    all: &[&Candidate],
+    completed: Option<Time>,
+    policy: &Retention,
+    now: Time,
+    plan: &mut Plan,
+) {
+    let finished = completed.is_some();
+    // A completed mission's minimum is its final checkpoint, and ends some time after completion.
+    let over = completed.is_some_and(|at| now.since(at) > policy.completed_ms);
+    let minimum = match (finished, over) {
+        (true, true) => 0,
+        (true, false) => 1,
+        (false, _) => policy.keep.max(1),
+    };
+    let (mut verified_kept, mut kept) = (0, 0);
+    for candidate in all {
+        let old = now.since(candidate.at) > policy.older_than_ms;
+        let spare = finished && kept >= minimum;
+        let wanted = kept >= policy.most || old || spare || over;
+        let guarded = candidate.pinned || (candidate.verified && verified_kept < minimum);
+        if wanted && !guarded && (candidate.verified || verified_kept >= minimum || over) {
+            plan.delete.push((*candidate).clone());
+            continue;
+        }
+        if wanted && guarded && old {
+            plan.guarded.push(candidate.id);
+        }
+        kept += 1;
+        verified_kept += u64::from(candidate.verified);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn mission(number: u128) -> MissionId {
+        MissionId::new(Uuid::from_u128(number))
+    }
+
+    fn candidate(number: u64, age_days: u64, now: Time) -> Candidate {
+        Candidate {
+            id: CheckpointId::new(Uuid::from_u128(u128::from(number))),
+            mission: mission(1),
+            rev: number,
+            at: now.minus(age_days * DAY),
+            trigger: Trigger::Progress,
+            pinned: false,
+            verified: true,
+            bytes: 100,
+        }
+    }
+
+    fn deleted(candidates: &[Candidate], completed: Option<Time>, now: Time) -> Vec<u64> {
+        let missions = BTreeMap::from([(
+            mission(1),
+            MissionState {
+                completed_at: completed,
+            },
+        )]);
+        plan(candidates, &missions, &Retention::default(), now)
+            .delete
+            .iter()
+            .map(|candidate| candidate.rev)
+            .collect()
+    }
+
+    #[test]
+    fn older_than_seven_days_goes_but_three_stay() {
+        let now = Time::from_millis(0).plus(1000 * DAY);
+        let all: Vec<Candidate> = (1..=6).map(|n| candidate(n, 20 - n, now)).collect();
+        assert_eq!(deleted(&all, None, now), [1, 2, 3]);
+        let young: Vec<Candidate> = (1..=6).map(|n| candidate(n, 6, now)).collect();
+        assert_eq!(deleted(&young, None, now), [] as [u64; 0]);
+    }
+
+    #[test]
+    fn a_completed_mission_keeps_its_final_checkpoint_for_thirty_days() {
+        let now = Time::from_millis(0).plus(1000 * DAY);
+        let all: Vec<Candidate> = (1..=4).map(|n| candidate(n, 2, now)).collect();
+        assert_eq!(deleted(&all, Some(now.minus(DAY)), now), [1, 2, 3]);
+        assert_eq!(deleted(&all, Some(now.minus(31 * DAY)), now), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn at_most_a_hundred_stay() {
+        let now = Time::from_millis(0).plus(1000 * DAY);
+        let all: Vec<Candidate> = (1..=130).map(|n| candidate(n, 0, now)).collect();
+        assert_eq!(deleted(&all, None, now), (1..=30).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn corrupt_ones_do_not_count_towards_the_minimum_and_pinned_ones_stay() {
+        let now = Time::from_millis(0).plus(1000 * DAY);
+        let mut all: Vec<Candidate> = (1..=6).map(|n| candidate(n, 20, now)).collect();
+        all[5].verified = false;
+        all[0].pinned = true;
+        // 6 is corrupt: 5, 4 and 3 are the verified minimum; 1 is pinned; 2 goes.
+        let gone = deleted(&all, None, now);
+        assert!(
+            gone.contains(&2) && !gone.contains(&1) && !gone.contains(&3),
+            "{gone:?}"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_clock_says_the_newest_verified_and_the_minimum_stay(
+            ages in prop::collection::vec(0u64..4000, 1..60),
+            bad in prop::collection::vec(any::<bool>(), 60),
+            ahead in 0u64..4000,
+        ) {
+            let now = Time::from_millis(0).plus(9000 * DAY);
+            let all: Vec<Candidate> = ages.iter().enumerate().map(|(at, age)| {
+                let mut one = candidate(at as u64 + 1, *age, now);
+                one.verified = !bad[at];
+                one
+            }).collect();
+            let gone = deleted(&all, None, now.plus(ahead * DAY));
+            let kept_verified = all.iter().filter(|one| one.verified && !gone.contains(&one.rev)).count();
+            let verified = all.iter().filter(|one| one.verified).count();
+            prop_assert!(kept_verified >= verified.min(3));
+            if let Some(newest) = all.iter().filter(|one| one.verified).max_by_key(|one| one.rev) {
+                prop_assert!(!gone.contains(&newest.rev));
+            }
+            prop_assert!(gone.len() < all.len(), "an unfinished mission keeps its last");
+        }
+    }
+}

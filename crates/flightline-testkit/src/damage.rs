@@ -1,0 +1,50 @@
+//! Damage done behind the store's back, as a bad disk or a careless hand does it.
+
+use flightline::core::Kind;
+use flightline::store::Location;
+use postgres::{Client, NoTls};
+
+use crate::World;
+
+/// Damages the last value of a subject: its text no longer matches its checksum.
+///
+/// # Panics
+/// When there is no such subject.
+pub fn live(world: &World, kind: Kind, id: &str) {
+    let sql = format!(
+        "UPDATE subject SET doc = doc || ' ' WHERE project = '{}' AND kind = '{kind}' AND id = '{id}'",
+        world.project
+    );
+    assert!(run(world, &sql) > 0, "there is no {kind} {id}");
+}
+
+/// Damages what the journal says of a subject after revision `after`, and so every checkpoint that
+/// needs one of those values.
+///
+/// # Panics
+/// When it says nothing.
+pub fn journal(world: &World, kind: Kind, id: &str, after: u64) {
+    let sql = format!(
+        "UPDATE event SET after = after || ' ' WHERE project = '{}' AND subject_kind = '{kind}' \
+         AND subject = '{id}' AND change = 'set' AND rev > {after}",
+        world.project
+    );
+    assert!(
+        run(world, &sql) > 0,
+        "the journal does not know {kind} {id}"
+    );
+}
+
+fn run(world: &World, sql: &str) -> u64 {
+    match &world.location {
+        Location::Folder(folder) => {
+            let database = rusqlite::Connection::open(folder.join("flightline.db"));
+            let rows = database.and_then(|database| database.execute(sql, []));
+            rows.expect("the database takes it") as u64
+        }
+        Location::Postgres(url) => {
+            let mut client = Client::connect(url, NoTls).expect("the server answers");
+            client.execute(sql, &[]).expect("the server takes it")
+        }
+    }
+}

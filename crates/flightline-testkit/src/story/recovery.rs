@@ -1,0 +1,215 @@
+//! Words for stories about checkpoints and recovery.
+
+use std::path::PathBuf;
+
+use flightline::agent::{RegisterAgent, Sighting};
+use flightline::checkpoint::CheckpointDocument;
+use flightline::checkpoint::files;
+use flightline::checkpoint::take::TakeCheckpoint;
+use flightline::core::agent::Role;
+use flightline::core::checkpoint::{Checkpoint, Reason};
+use flightline::core::event::Event;
+use flightline::core::sortie::Sortie;
+use flightline::core::{CheckpointId, Refusal, Subject};
+use flightline::recovery::detect::{Candidate, Detect};
+use flightline::recovery::resume::{Resume, Resumed};
+use flightline::recovery::undo::Undo;
+use flightline::sortie::change::SortieAction;
+use flightline::store::Find;
+
+use super::{Story, process, registration};
+use crate::caller;
+
+impl Story<'_> {
+    /// Somebody takes a checkpoint of the current mission for a reason.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub fn checkpoint_for(
+        &self,
+        agent: &str,
+        reason: Reason,
+    ) -> Result<CheckpointDocument, Refusal> {
+        let take = TakeCheckpoint {
+            mission: None,
+            reason: Some(reason),
+            details: None,
+            note: None,
+        };
+        self.run(agent, &take)
+    }
+
+    /// A person takes a checkpoint of the current mission.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub fn checkpoint(&self) -> CheckpointDocument {
+        self.checkpoint_for("", Reason::Manual)
+            .expect("a checkpoint is taken")
+    }
+
+    /// Every checkpoint as it is stored, oldest first.
+    #[must_use]
+    pub fn checkpoints(&self) -> Vec<Checkpoint> {
+        self.all()
+    }
+
+    /// Everything of a kind, oldest first.
+    #[must_use]
+    pub fn all<S: Subject>(&self) -> Vec<S> {
+        self.look(|tx| tx.find(Find::All))
+    }
+
+    /// The sortie with this title, as it is stored.
+    #[must_use]
+    pub fn stored_sortie(&self, named: &str) -> Sortie {
+        self.sortie(named).sortie
+    }
+
+    /// An agent claims sorties and completes them, one after the other.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub fn finish(&self, agent: &str, named: &[&str]) {
+        for name in named {
+            self.claim(agent, name).expect("it is claimed");
+            self.change(agent, name, SortieAction::Complete { output: None })
+                .expect("it is completed");
+        }
+    }
+
+    /// An agent registers in a new session, in the process with this number.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub fn board(&self, agent: &str, role: Role, pid: u32) {
+        let register = RegisterAgent {
+            role: Some(role),
+            process: Some(process(pid)),
+            ..registration(agent)
+        };
+        self.run("", &register).expect("the agent is registered");
+    }
+
+    /// What somebody saw of the processes of these agents.
+    #[must_use]
+    pub fn seen(&self, alive: bool, agents: &[&str]) -> Vec<Sighting> {
+        let sight = |name: &&str| {
+            let agent = self.agent(name);
+            Sighting {
+                agent: agent.id,
+                process: agent.process.expect("it registered with a process"),
+                alive,
+            }
+        };
+        agents.iter().map(sight).collect()
+    }
+
+    /// Somebody looks for missions that need recovery.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub fn detect(&self, agent: &str, sightings: Vec<Sighting>) -> Vec<Candidate> {
+        let detect = Detect {
+            threshold_ms: None,
+            sightings,
+        };
+        self.run(agent, &detect).expect("one can look")
+    }
+
+    /// Somebody resumes the current mission, and keeps everything.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub fn resume(&self, agent: &str, sightings: Vec<Sighting>) -> Result<Resumed, Refusal> {
+        self.run(agent, &roll_forward(sightings))
+    }
+
+    /// A person goes back to a checkpoint.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub fn rewind(&self, to: CheckpointId) -> Result<Resumed, Refusal> {
+        self.run("", &back_to(to, Force::No))
+    }
+
+    /// A person takes the last rewind back.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub fn undo(&self) -> Result<Resumed, Refusal> {
+        let undo = Undo {
+            mission: None,
+            force: false,
+            sightings: Vec::new(),
+        };
+        self.run("", &undo)
+    }
+
+    /// Every event of this type, oldest first.
+    #[must_use]
+    pub fn events_of(&self, kind: &str) -> Vec<Event> {
+        let mut events = self.events_after(0);
+        events.retain(|event| event.kind == kind);
+        events
+    }
+
+    /// The types of the events after `rev`, oldest first.
+    #[must_use]
+    pub fn kinds_after(&self, rev: u64) -> Vec<String> {
+        let events = self.events_after(rev).into_iter();
+        events.map(|event| event.kind).collect()
+    }
+
+    /// The state folder, where checkpoints have their files.
+    #[must_use]
+    pub fn state_folder(&self) -> PathBuf {
+        self.world.folder().join(".flightline")
+    }
+
+    /// Writes the files of checkpoints that are due.
+    ///
+    /// # Panics
+    /// When the store fails.
+    pub fn settle(&self) {
+        let folder = self.state_folder();
+        self.with_fleet(|fleet| files::settle(fleet, &folder, &caller("")))
+            .expect("a failed backup fails nothing");
+    }
+
+    /// Where the file of a checkpoint is.
+    #[must_use]
+    pub fn file_of(&self, checkpoint: &CheckpointDocument) -> PathBuf {
+        files::path_of(&self.state_folder(), checkpoint.mission_id, checkpoint.id)
+    }
+}
+
+/// Whether work of agents that are alive may be undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Force {
+    /// It may.
+    Yes,
+    /// It may not.
+    No,
+}
+
+/// The request to go back to a checkpoint.
+#[must_use]
+pub fn back_to(checkpoint: CheckpointId, force: Force) -> Resume {
+    Resume {
+        checkpoint: Some(checkpoint.to_string()),
+        force: force == Force::Yes,
+        ..roll_forward(Vec::new())
+    }
+}
+
+/// The request to resume the current mission and to keep everything.
+#[must_use]
+pub fn roll_forward(sightings: Vec<Sighting>) -> Resume {
+    Resume {
+        mission: None,
+        checkpoint: None,
+        force: false,
+        sightings,
+    }
+}

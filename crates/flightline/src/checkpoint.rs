@@ -1,0 +1,361 @@
+//! Operations on checkpoints.
+
+pub mod files;
+pub mod inspect;
+pub mod prune;
+pub mod take;
+
+use flightline_core::Subject;
+use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
+use flightline_core::lock::Lock;
+use flightline_core::message::{Delivery, DeliveryState, Message};
+use flightline_core::mission::Mission;
+use flightline_core::recovery::RecoveryContext;
+use flightline_core::sortie::{Sortie, SortieStatus};
+use flightline_core::text::Note;
+use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Time};
+use flightline_store::{Find, StoredEvent, SubjectRow, Tx};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::desk::Desk;
+use crate::error::Result;
+
+/// A checkpoint as seed A writes it: what it names, in full.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct CheckpointDocument {
+    /// Its id.
+    pub id: CheckpointId,
+    /// The mission.
+    pub mission_id: MissionId,
+    /// When it was taken.
+    pub timestamp: Time,
+    /// Why, in one of four words.
+    pub trigger: String,
+    /// More about why.
+    pub trigger_details: Option<String>,
+    /// How far the mission was.
+    pub progress_percent: u8,
+    /// The sorties.
+    pub sorties: Vec<SortieSnapshot>,
+    /// The locks that were held.
+    pub active_locks: Vec<LockSnapshot>,
+    /// The messages that were not acknowledged.
+    pub pending_messages: Vec<MessageSnapshot>,
+    /// What was happening, and what comes next.
+    pub recovery_context: RecoveryContext,
+    /// Who took it.
+    pub created_by: String,
+    /// The version of this document.
+    pub version: String,
+    /// Why, exactly.
+    pub reason: String,
+    /// The revision it names.
+    pub rev: u64,
+    /// Where it stands.
+    pub status: CheckpointStatus,
+    /// Whether it is pinned.
+    pub pinned: bool,
+    /// What somebody wrote to it.
+    pub note: Option<Note>,
+    /// What became of its copy in a file.
+    pub backup: Backup,
+    /// Every value it names: in files, which must be enough to build the store anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<files::State>,
+    /// The SHA-256 of the file, with zeros in this place: in files only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_sha256: Option<String>,
+}
+
+/// Seed A's view of a sortie.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct SortieSnapshot {
+    /// Its id.
+    pub id: String,
+    /// Where it stood.
+    pub status: SortieStatus,
+    /// Its owner's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assigned_to: Option<String>,
+    /// Files being worked on.
+    pub files: Vec<String>,
+    /// When work began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+    /// The last status update.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress_notes: Option<String>,
+    /// What is to be done.
+    pub title: String,
+}
+
+/// Seed A's view of a lock.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct LockSnapshot {
+    /// Its id.
+    pub id: String,
+    /// The file or folder.
+    pub file: String,
+    /// Its holder's name.
+    pub held_by: String,
+    /// When it was granted.
+    pub acquired_at: Time,
+    /// Why.
+    pub purpose: String,
+    /// How long after the holder's last sign of life it lapses.
+    pub timeout_ms: u64,
+}
+
+/// Seed A's view of a message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct MessageSnapshot {
+    /// Its id.
+    pub id: String,
+    /// Who sent it.
+    pub from: String,
+    /// The recipients that had not acknowledged it.
+    pub to: Vec<String>,
+    /// What it is about.
+    pub subject: String,
+    /// When it was sent.
+    pub sent_at: Time,
+    /// Whether it had reached a recipient.
+    pub delivered: bool,
+}
+
+/// The values a cut names, read back and checked against its hashes.
+pub(crate) struct Contents {
+    pub(crate) values: Vec<StoredEvent>,
+}
+
+impl Contents {
+    /// The values of one kind.
+    pub(crate) fn of<T: DeserializeOwned>(&self, kind: Kind) -> Result<Vec<T>> {
+        let texts = self
+            .values
+            .iter()
+            .filter(|value| value.kind == kind)
+            .map(|value| &value.text);
+        texts
+            .map(|text| {
+                serde_json::from_str(text).map_err(|error| {
+                    flightline_store::Error::Corrupt(format!(
+                        "a {kind} in a checkpoint cannot be read: {error}"
+                    ))
+                    .into()
+                })
+            })
+            .collect()
+    }
+}
+
+/// Reads what a checkpoint names and checks every hash on the way.
+pub(crate) fn load(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<Contents> {
+    let damaged = |what: &str| {
+        crate::Error::from(
+            Refusal::new(
+                Code::Integrity,
+                format!(
+                    "{} is damaged: {what}",
+                    crate::mission::short(checkpoint.id)
+                ),
+            )
+            .hint(
+                "use an earlier one: `fleet checkpoints list`, or look closer with `fleet doctor`",
+            ),
+        )
+    };
+    if checkpoint.cut.version.split('.').next() != Some("1") {
+        return Err(damaged("it has a version that this `fleet` does not know"));
+    }
+    if checkpoint.cut.sha256() != checkpoint.sha256 {
+        return Err(damaged("its header does not match its checksum"));
+    }
+    let values = match desk
+        .tx
+        .values_at(checkpoint.cut.rev, checkpoint.cut.mission_id)
+    {
+        Err(flightline_store::Error::Corrupt(why)) => return Err(damaged(&why)),
+        values => values?,
+    };
+    let lines = values
+        .iter()
+        .map(|value| flightline_core::checkpoint::Line {
+            kind: value.kind,
+            id: value.id.clone(),
+            rev: value.rev,
+            sha: value.sha.clone(),
+        });
+    let found = flightline_core::checkpoint::sections(lines.collect());
+    for (name, section) in &checkpoint.cut.sections {
+        if found.get(name) != Some(section) {
+            return Err(damaged(&format!(
+                "its section `{name}` does not match its checksum"
+            )));
+        }
+    }
+    Ok(Contents { values })
+}
+
+/// The whole document of a checkpoint, as seed A writes it.
+pub(crate) fn document(
+    desk: &mut Desk<'_, '_>,
+    checkpoint: &Checkpoint,
+) -> Result<CheckpointDocument> {
+    let contents = load(desk, checkpoint)?;
+    let cut = &checkpoint.cut;
+    let agents: Vec<flightline_core::agent::Agent> = contents.of(Kind::Agent)?;
+    let name = |id: flightline_core::AgentId| {
+        agents
+            .iter()
+            .find(|agent| agent.id == id)
+            .map_or_else(|| id.to_string(), |agent| agent.name.to_string())
+    };
+    let mut sorties: Vec<Sortie> = contents.of(Kind::Sortie)?;
+    sorties.sort_by_key(|sortie| sortie.position);
+    let files: Vec<flightline_core::sortie::SortieFile> = contents.of(Kind::File)?;
+    let deliveries: Vec<Delivery> = contents.of(Kind::Delivery)?;
+    let mut messages: Vec<Message> = contents.of(Kind::Message)?;
+    messages.sort_by_key(|message| (message.sent_at, message.id));
+    let mut locks: Vec<Lock> = contents.of(Kind::Lock)?;
+    locks.sort_by_key(|lock| lock.fence);
+    Ok(CheckpointDocument {
+        id: checkpoint.id,
+        mission_id: cut.mission_id,
+        timestamp: cut.timestamp,
+        trigger: cut.trigger.as_str().to_owned(),
+        trigger_details: cut.trigger_details.clone(),
+        progress_percent: cut.progress_percent,
+        sorties: sorties
+            .iter()
+            .map(|sortie| {
+                let mut touched: Vec<String> =
+                    sortie.files.iter().map(ToString::to_string).collect();
+                touched.extend(
+                    files
+                        .iter()
+                        .filter(|file| file.sortie_id == sortie.id)
+                        .map(|file| file.path.to_string()),
+                );
+                touched.sort();
+                touched.dedup();
+                SortieSnapshot {
+                    id: sortie.id.to_string(),
+                    status: sortie.status,
+                    assigned_to: sortie.assigned_to.map(name),
+                    files: touched,
+                    started_at: sortie.started_at,
+                    progress_notes: sortie.progress_notes.as_ref().map(ToString::to_string),
+                    title: sortie.title.to_string(),
+                }
+            })
+            .collect(),
+        active_locks: locks
+            .iter()
+            .map(|lock| LockSnapshot {
+                id: lock.id.to_string(),
+                file: lock.file.to_string(),
+                held_by: name(lock.held_by),
+                acquired_at: lock.acquired_at,
+                purpose: lock
+                    .purpose
+                    .as_ref()
+                    .map_or_else(String::new, ToString::to_string),
+                timeout_ms: lock.timeout_ms,
+            })
+            .collect(),
+        pending_messages: messages
+            .iter()
+            .filter_map(|message| {
+                let open: Vec<&Delivery> = deliveries
+                    .iter()
+                    .filter(|delivery| {
+                        delivery.message_id == message.id
+                            && !matches!(delivery.state, DeliveryState::Acknowledged { .. })
+                    })
+                    .collect();
+                (!open.is_empty()).then(|| MessageSnapshot {
+                    id: message.id.to_string(),
+                    from: message.from.clone(),
+                    to: open.iter().map(|delivery| name(delivery.to)).collect(),
+                    subject: message.subject.to_string(),
+                    sent_at: message.sent_at,
+                    delivered: open
+                        .iter()
+                        .any(|delivery| delivery.state != DeliveryState::Pending),
+                })
+            })
+            .collect(),
+        recovery_context: cut.recovery_context.clone(),
+        created_by: cut.created_by.clone(),
+        version: cut.version.clone(),
+        reason: cut.reason.as_str().to_owned(),
+        rev: cut.rev,
+        status: checkpoint.status,
+        pinned: checkpoint.pinned_at.is_some(),
+        note: checkpoint.note.clone(),
+        backup: checkpoint.backup.clone(),
+        state: None,
+        file_sha256: None,
+    })
+}
+
+/// The checkpoint with this id or beginning; `@latest`, `@latest~2` count back from the newest of the
+/// mission.
+pub(crate) fn find(desk: &mut Desk<'_, '_>, reference: &str) -> Result<Checkpoint> {
+    let Some(back) = reference.strip_prefix("@latest") else {
+        return desk.by_id::<Checkpoint>(reference, CheckpointId::PREFIX);
+    };
+    let back: usize = match back.strip_prefix('~') {
+        None if back.is_empty() => 0,
+        Some(number) => number
+            .parse()
+            .map_err(|_| Refusal::invalid(format!("`{reference}` names no checkpoint")))?,
+        None => return Err(Refusal::invalid(format!("`{reference}` names no checkpoint")).into()),
+    };
+    let mission = desk.mission(None)?;
+    let all = newest_first(desk, &mission)?;
+    all.into_iter().nth(back).ok_or_else(|| {
+        Refusal::new(
+            Code::NotFound,
+            format!(
+                "{} has no checkpoint `{reference}`",
+                crate::mission::short(mission.id)
+            ),
+        )
+        .hint("list them with `fleet checkpoints list`")
+        .into()
+    })
+}
+
+/// The subjects that fit and can be read, oldest first, and the rows of those that cannot: one that is
+/// damaged hides no other.
+pub(crate) fn readable<S: Subject>(
+    tx: &mut Tx<'_>,
+    find: Find<'_>,
+) -> Result<(Vec<S>, Vec<SubjectRow>)> {
+    use flightline_store::Error::Corrupt;
+    match tx.find::<S>(find) {
+        Ok(all) => return Ok((all, Vec::new())),
+        Err(Corrupt(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let (mut sound, mut damaged) = (Vec::new(), Vec::new());
+    for row in tx.rows(S::KIND, find)? {
+        match tx.get::<S>(&row.id) {
+            Ok(found) => sound.extend(found),
+            Err(Corrupt(_)) => damaged.push(row),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok((sound, damaged))
+}
+
+/// The checkpoints of a mission that can be read and are not archived, newest first.
+pub(crate) fn newest_first(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<Checkpoint>> {
+    let (mut all, _) = readable::<Checkpoint>(desk.tx, Find::Mission(mission.id))?;
+    all.retain(|checkpoint| checkpoint.status != CheckpointStatus::Archived);
+    all.sort_by_key(|checkpoint| std::cmp::Reverse(checkpoint.cut.rev));
+    Ok(all)
+}

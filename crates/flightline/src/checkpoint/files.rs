@@ -1,0 +1,439 @@
+//! The copy of a checkpoint in a file: whole, private, read back, and never in the way of the work.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
+use flightline_core::event::sha256_hex;
+use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal};
+use flightline_store::Find;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::CheckpointDocument;
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Caller, Fleet, Operation};
+
+/// How long a command waits for its backups.
+const BUDGET: Duration = Duration::from_secs(2);
+/// Frequent checkpoints of one mission share a backup within this long.
+const SHARED_WITHIN_MS: u64 = 10_000;
+/// So many backups are written by one command.
+const AT_ONCE: usize = 20;
+/// The largest file we read back.
+const MAX_FILE: u64 = 64 * 1024 * 1024;
+
+/// What comes before a file's own checksum.
+const SEAL: &str = "\"file_sha256\": \"";
+/// What stands for the checksum while it is computed.
+const UNSEALED: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+/// What a backup file holds beside the checkpoint: enough to build the store anew.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct State {
+    /// The project.
+    pub project: String,
+    /// The unbroken journal it comes from.
+    pub history: String,
+    /// The checkpoint's own record.
+    pub checkpoint: Checkpoint,
+    /// Every value of the cut.
+    pub values: Vec<StateValue>,
+}
+
+/// A value of the cut.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct StateValue {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its id.
+    pub id: String,
+    /// The revision that gave it.
+    pub rev: u64,
+    /// The SHA-256 of its text.
+    pub sha: String,
+    /// Its exact text.
+    pub text: String,
+}
+
+/// Checkpoints whose backup is not settled, with their documents.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct UnsettledBackups {}
+
+impl Operation for UnsettledBackups {
+    const NAME: &'static str = "unsettled_backups";
+    const ACCESS: Access = Access::Read;
+    type Outcome = Vec<CheckpointDocument>;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<CheckpointDocument>> {
+        let creating = Find::Status(CheckpointStatus::Creating.as_str());
+        let (open, _) = super::readable::<Checkpoint>(desk.tx, creating)?;
+        let mut documents = Vec::new();
+        for checkpoint in &open {
+            // One mission's damage never stops another's backup.
+            documents.extend(whole(desk, checkpoint).ok());
+            if documents.len() == AT_ONCE {
+                break;
+            }
+        }
+        Ok(documents)
+    }
+}
+
+/// Says what became of a backup.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RecordBackup {
+    /// Of which checkpoint.
+    pub checkpoint: CheckpointId,
+    /// What became of it.
+    pub backup: Backup,
+}
+
+impl Operation for RecordBackup {
+    const NAME: &'static str = "record_backup";
+    const ACCESS: Access = Access::Write;
+    type Outcome = ();
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<()> {
+        let Some(mut checkpoint) = desk.tx.get::<Checkpoint>(&self.checkpoint.to_string())? else {
+            return Ok(());
+        };
+        let same_failure = match (&checkpoint.backup, &self.backup) {
+            (Backup::Failed { why: before, .. }, Backup::Failed { why, .. }) => before == why,
+            (before, backup) => before == backup,
+        };
+        if same_failure {
+            // What goes on failing in the same way is no news.
+            return Ok(());
+        }
+        let failed = matches!(self.backup, Backup::Failed { .. });
+        // The first attempt tells that there is a checkpoint and where it really is.
+        let event = match (&checkpoint.backup, failed) {
+            (Backup::Pending, _) => "checkpoint_created",
+            (_, true) => "checkpoint_backup_failed",
+            (_, false) => "checkpoint_backed_up",
+        };
+        checkpoint.backup = self.backup.clone();
+        // What failed is tried again by the next command, so it stays unsettled.
+        if !failed && checkpoint.status == CheckpointStatus::Creating {
+            checkpoint.status = CheckpointStatus::Valid;
+        }
+        let mut locations = vec![desk.tx.engine()];
+        if matches!(self.backup, Backup::Written { .. }) {
+            locations.push("file");
+        }
+        let mut data = json!({
+            "checkpoint_id": checkpoint.id,
+            "mission_id": checkpoint.cut.mission_id,
+            "trigger": checkpoint.cut.trigger,
+            "storage_locations": locations,
+        });
+        if let Backup::Failed { why, .. } = &self.backup {
+            data["backup_error"] = json!(why);
+        }
+        desk.tx.set(event, &checkpoint, &data)?;
+        Ok(())
+    }
+}
+
+/// Writes the backups that are due, and records what became of them. A failed backup fails nothing:
+/// it is recorded, and tried again by the next command.
+///
+/// # Errors
+/// When the store fails.
+pub fn settle(fleet: &mut Fleet, folder: &Path, caller: &Caller) -> Result<()> {
+    let caller = Caller {
+        idempotency_key: None,
+        ..caller.clone()
+    };
+    for document in fleet.run(&UnsettledBackups {}, &caller)? {
+        let id = document.id;
+        let backup = write_within_budget(fleet, folder, document)?;
+        fleet.run(
+            &RecordBackup {
+                checkpoint: id,
+                backup,
+            },
+            &caller,
+        )?;
+    }
+    Ok(())
+}
+
+fn write_within_budget(
+    fleet: &mut Fleet,
+    folder: &Path,
+    document: CheckpointDocument,
+) -> Result<Backup> {
+    let now = fleet.now()?;
+    if shares(fleet, &document)? {
+        return Ok(Backup::Shared);
+    }
+    let newest = is_newest(fleet, &document)?;
+    let (send, receive) = mpsc::channel();
+    let folder = folder.to_path_buf();
+    // A file system that hangs must not hang the command: another thread waits for it.
+    std::thread::spawn(move || {
+        let _ = send.send(write(&folder, &document, newest));
+    });
+    Ok(match receive.recv_timeout(BUDGET) {
+        Ok(Ok((bytes, sha256))) => Backup::Written {
+            at: now,
+            bytes,
+            sha256,
+        },
+        Ok(Err(error)) => Backup::Failed {
+            at: now,
+            why: error.to_string(),
+        },
+        Err(_) => Backup::Failed {
+            at: now,
+            why: "the file system did not answer in time".to_owned(),
+        },
+    })
+}
+
+/// Writes a checkpoint's file anew from the store.
+pub(crate) fn rewrite(
+    fleet: &mut Fleet,
+    folder: &Path,
+    id: CheckpointId,
+) -> Result<std::result::Result<(), String>> {
+    let caller = Caller::default();
+    let document = fleet.run(&WholeCheckpoint { checkpoint: id }, &caller)?;
+    let newest = is_newest(fleet, &document)?;
+    let now = fleet.now()?;
+    match write(folder, &document, newest) {
+        Ok((bytes, sha256)) => {
+            fleet.run(
+                &RecordBackup {
+                    checkpoint: id,
+                    backup: Backup::Written {
+                        at: now,
+                        bytes,
+                        sha256,
+                    },
+                },
+                &caller,
+            )?;
+            Ok(Ok(()))
+        }
+        Err(error) => Ok(Err(error.to_string())),
+    }
+}
+
+/// A checkpoint with every value it names.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WholeCheckpoint {
+    /// Which.
+    pub checkpoint: CheckpointId,
+}
+
+impl Operation for WholeCheckpoint {
+    const NAME: &'static str = "whole_checkpoint";
+    const ACCESS: Access = Access::Read;
+    type Outcome = CheckpointDocument;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<CheckpointDocument> {
+        let checkpoint = super::find(desk, &self.checkpoint.to_string())?;
+        whole(desk, &checkpoint)
+    }
+}
+
+/// Frequent checkpoints of one mission share one backup per ten seconds.
+fn shares(fleet: &mut Fleet, document: &CheckpointDocument) -> Result<bool> {
+    let frequent = flightline_core::checkpoint::Reason::from_word(&document.reason)
+        .is_some_and(|reason| reason.is_frequent());
+    if !frequent {
+        return Ok(false);
+    }
+    let others = of_mission(fleet, document.mission_id)?;
+    Ok(others.iter().any(|other| {
+        matches!(other.backup, Backup::Written { at, .. } if document.timestamp.since(at) < SHARED_WITHIN_MS && other.id != document.id)
+    }))
+}
+
+fn is_newest(fleet: &mut Fleet, document: &CheckpointDocument) -> Result<bool> {
+    let others = of_mission(fleet, document.mission_id)?;
+    let written = others
+        .iter()
+        .filter(|other| matches!(other.backup, Backup::Written { .. }));
+    Ok(written
+        .map(|other| other.cut.rev)
+        .max()
+        .is_none_or(|rev| rev <= document.rev))
+}
+
+fn of_mission(fleet: &mut Fleet, mission: MissionId) -> Result<Vec<Checkpoint>> {
+    fleet
+        .store()
+        .read(|tx| Ok(super::readable::<Checkpoint>(tx, Find::Mission(mission))?.0))
+}
+
+/// Where a checkpoint's file is.
+#[must_use]
+pub fn path_of(folder: &Path, mission: MissionId, id: CheckpointId) -> PathBuf {
+    folder
+        .join("checkpoints")
+        .join(mission.to_string())
+        .join(format!("{id}.json"))
+}
+
+/// Writes a checkpoint's file: old or new, never half; private; read back. Returns its size and hash.
+fn write(folder: &Path, document: &CheckpointDocument, newest: bool) -> io::Result<(u64, String)> {
+    let path = path_of(folder, document.mission_id, document.id);
+    let home = path.parent().unwrap_or(folder);
+    DirBuilder::new().recursive(true).mode(0o700).create(home)?;
+    for place in [&folder.join("checkpoints"), home] {
+        if !fs::symlink_metadata(place)?.is_dir() {
+            let why = format!("{} is not a folder of ours", place.display());
+            return Err(io::Error::other(why));
+        }
+    }
+    let text = sealed(document)?;
+    let aside = home.join(format!(".{}.{}", document.id, std::process::id()));
+    // A process of the same number may have died here before; in a container it always has the same.
+    let _ = fs::remove_file(&aside);
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&aside)?;
+    let written = file
+        .write_all(text.as_bytes())
+        .and_then(|()| file.sync_all())
+        .and_then(|()| fs::rename(&aside, &path));
+    if let Err(error) = written {
+        let _ = fs::remove_file(&aside);
+        return Err(error);
+    }
+    File::open(home)?.sync_all()?;
+    if fs::read_to_string(&path)? != text {
+        return Err(io::Error::other("it does not read back as written"));
+    }
+    if newest {
+        point_latest(home, document.id)?;
+    }
+    Ok((text.len() as u64, sha256_hex(&text)))
+}
+
+/// Swaps `latest.json` in one step. It is for people: we ourselves read by verified id.
+fn point_latest(home: &Path, id: CheckpointId) -> io::Result<()> {
+    let aside = home.join(format!(".latest.{}", std::process::id()));
+    let _ = fs::remove_file(&aside);
+    symlink(format!("{id}.json"), &aside)?;
+    fs::rename(&aside, home.join("latest.json"))?;
+    File::open(home)?.sync_all()
+}
+
+/// Reads a checkpoint's file and checks everything in it.
+///
+/// # Errors
+/// When it is missing, not ours, or fails its checks.
+pub fn read(path: &Path) -> std::result::Result<CheckpointDocument, Refusal> {
+    let damaged = |why: String| {
+        Refusal::new(
+            Code::Integrity,
+            format!("{} is not a sound checkpoint: {why}", path.display()),
+        )
+    };
+    let seen = fs::symlink_metadata(path).map_err(|error| {
+        Refusal::new(
+            Code::NotFound,
+            format!("{} cannot be read: {error}", path.display()),
+        )
+    })?;
+    if !seen.is_file() || seen.len() > MAX_FILE {
+        return Err(damaged(
+            "it is not a plain file of a sensible size".to_owned(),
+        ));
+    }
+    let text = fs::read_to_string(path).map_err(|error| damaged(error.to_string()))?;
+    if !is_sealed(&text) {
+        return Err(damaged("it does not match its own checksum".to_owned()));
+    }
+    let document: CheckpointDocument =
+        serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
+    let Some(state) = &document.state else {
+        return Err(damaged("it holds no state".to_owned()));
+    };
+    if state.checkpoint.cut.sha256() != state.checkpoint.sha256
+        || state.checkpoint.id != document.id
+    {
+        return Err(damaged("its header does not match its checksum".to_owned()));
+    }
+    if let Some(value) = state
+        .values
+        .iter()
+        .find(|value| sha256_hex(&value.text) != value.sha)
+    {
+        return Err(damaged(format!(
+            "{} {} does not match its checksum",
+            value.kind, value.id
+        )));
+    }
+    let lines = state
+        .values
+        .iter()
+        .map(|value| flightline_core::checkpoint::Line {
+            kind: value.kind,
+            id: value.id.clone(),
+            rev: value.rev,
+            sha: value.sha.clone(),
+        });
+    if flightline_core::checkpoint::sections(lines.collect()) != state.checkpoint.cut.sections {
+        return Err(damaged("its values do not match its checksum".to_owned()));
+    }
+    Ok(document)
+}
+
+/// The text of a file, with the checksum of all the rest of it at its end.
+fn sealed(document: &CheckpointDocument) -> io::Result<String> {
+    let mut document = document.clone();
+    document.file_sha256 = Some(UNSEALED.to_owned());
+    let open = serde_json::to_string_pretty(&document)?;
+    document.file_sha256 = Some(sha256_hex(&open));
+    Ok(serde_json::to_string_pretty(&document)?)
+}
+
+/// Whether the checksum at a file's end is that of all the rest of it.
+fn is_sealed(text: &str) -> bool {
+    let Some((body, end)) = text.rsplit_once(SEAL) else {
+        return false;
+    };
+    let Some((sha, rest)) = end.split_at_checked(UNSEALED.len()) else {
+        return false;
+    };
+    rest == "\"\n}" && sha256_hex(&format!("{body}{SEAL}{UNSEALED}{rest}")) == sha
+}
+
+/// A checkpoint's document with every value it names.
+pub(crate) fn whole(
+    desk: &mut Desk<'_, '_>,
+    checkpoint: &Checkpoint,
+) -> Result<CheckpointDocument> {
+    let contents = super::load(desk, checkpoint)?;
+    let mut document = super::document(desk, checkpoint)?;
+    document.state = Some(State {
+        project: desk.tx.project_id().to_owned(),
+        history: desk.tx.history().to_owned(),
+        checkpoint: checkpoint.clone(),
+        values: contents
+            .values
+            .into_iter()
+            .map(|value| StateValue {
+                kind: value.kind,
+                id: value.id,
+                rev: value.rev,
+                sha: value.sha,
+                text: value.text,
+            })
+            .collect(),
+    });
+    Ok(document)
+}

@@ -1,0 +1,403 @@
+//! Looking at checkpoints, and marking them.
+
+use std::collections::BTreeMap;
+
+use flightline_core::checkpoint::{Checkpoint, CheckpointStatus, Trigger};
+use flightline_core::text::Note;
+use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Time};
+use flightline_store::{Find, StoredEvent};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{CheckpointDocument, document, find, load, readable};
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+
+/// Lists checkpoints of a mission, newest first.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ListCheckpoints {
+    /// Of which mission; the current one when none is named.
+    pub mission: Option<String>,
+    /// Archived ones too.
+    pub archived: bool,
+    /// At most so many.
+    pub limit: u64,
+}
+
+/// Checkpoints of a mission.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct CheckpointList {
+    /// The mission.
+    pub mission_id: MissionId,
+    /// The checkpoints, newest first.
+    pub checkpoints: Vec<CheckpointSummary>,
+    /// How many there are in all.
+    pub total: u64,
+}
+
+/// A checkpoint in a list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct CheckpointSummary {
+    /// Its id.
+    pub id: CheckpointId,
+    /// Its mission.
+    pub mission_id: MissionId,
+    /// When it was taken.
+    pub timestamp: Time,
+    /// Why, in one of four words.
+    pub trigger: Trigger,
+    /// Why, exactly.
+    pub reason: String,
+    /// More about why.
+    pub trigger_details: Option<String>,
+    /// How far the mission was.
+    pub progress_percent: u8,
+    /// How many sorties there were.
+    pub sortie_count: u64,
+    /// Where it stands.
+    pub status: CheckpointStatus,
+    /// Whether it is pinned.
+    pub pinned: bool,
+    /// What somebody wrote to it.
+    pub note: Option<Note>,
+}
+
+/// Shows a checkpoint in full.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ShowCheckpoint {
+    /// Which; `@latest` for the newest.
+    pub checkpoint: String,
+}
+
+/// Checks a checkpoint against its hashes; all of the mission's when none is named.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct VerifyCheckpoints {
+    /// Which.
+    pub checkpoint: Option<String>,
+}
+
+/// Checks one checkpoint against its hashes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct VerifyCheckpoint {
+    /// Which.
+    pub checkpoint: CheckpointId,
+}
+
+impl Operation for VerifyCheckpoint {
+    const NAME: &'static str = "verify_checkpoint";
+    const ACCESS: Access = Access::Read;
+    type Outcome = Verification;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Verification> {
+        let checkpoint = find(desk, &self.checkpoint.to_string())?;
+        Ok(verify(desk, &checkpoint))
+    }
+}
+
+/// What a check of a checkpoint found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Verification {
+    /// The checkpoint.
+    pub id: CheckpointId,
+    /// Its mission.
+    pub mission_id: MissionId,
+    /// Whether every hash matches.
+    pub sound: bool,
+    /// What does not.
+    pub problem: Option<String>,
+    /// The SHA-256 its file should have, when it has one.
+    pub file_sha256: Option<String>,
+}
+
+/// Marks a checkpoint.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MarkCheckpoint {
+    /// Which.
+    pub checkpoint: String,
+    /// How.
+    pub mark: Mark,
+}
+
+/// How a checkpoint is marked.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mark {
+    /// Retention leaves it alone.
+    Pin,
+    /// Retention may take it.
+    Unpin,
+    /// Something to remember about it.
+    Note {
+        /// What.
+        text: Note,
+    },
+    /// Out of lists, counts and limits.
+    Archive,
+    /// Gone. Its values stay in the journal while others need them.
+    Delete,
+}
+
+/// What differs between two checkpoints, or between one and now.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DiffCheckpoints {
+    /// The earlier one.
+    pub a: String,
+    /// The later one; now when none is named.
+    pub b: Option<String>,
+}
+
+/// Something that differs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Difference {
+    /// The kind of thing.
+    pub kind: Kind,
+    /// Its id.
+    pub id: String,
+    /// `added`, `removed` or `changed`.
+    pub change: String,
+    /// The fields that differ, before and after.
+    pub fields: BTreeMap<String, (Value, Value)>,
+}
+
+impl Operation for ListCheckpoints {
+    const NAME: &'static str = "list_checkpoints";
+    const ACCESS: Access = Access::Read;
+    type Outcome = CheckpointList;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<CheckpointList> {
+        let mission = desk.mission(self.mission.as_deref())?;
+        let (mut all, _) = readable::<Checkpoint>(desk.tx, Find::Mission(mission.id))?;
+        all.retain(|checkpoint| self.archived || checkpoint.status != CheckpointStatus::Archived);
+        all.sort_by_key(|checkpoint| std::cmp::Reverse(checkpoint.cut.rev));
+        let total = all.len() as u64;
+        let shown = all
+            .into_iter()
+            .take(usize::try_from(self.limit).unwrap_or(usize::MAX));
+        Ok(CheckpointList {
+            mission_id: mission.id,
+            checkpoints: shown.map(summary).collect(),
+            total,
+        })
+    }
+}
+
+impl Operation for ShowCheckpoint {
+    const NAME: &'static str = "show_checkpoint";
+    const ACCESS: Access = Access::Read;
+    type Outcome = CheckpointDocument;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<CheckpointDocument> {
+        let checkpoint = find(desk, &self.checkpoint)?;
+        document(desk, &checkpoint)
+    }
+}
+
+impl Operation for VerifyCheckpoints {
+    const NAME: &'static str = "verify_checkpoints";
+    const ACCESS: Access = Access::Read;
+    type Outcome = Vec<Verification>;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<Verification>> {
+        if let Some(reference) = &self.checkpoint {
+            let checkpoint = find(desk, reference)?;
+            return Ok(vec![verify(desk, &checkpoint)]);
+        }
+        let mission = desk.mission(None)?;
+        let (checkpoints, damaged) = readable::<Checkpoint>(desk.tx, Find::Mission(mission.id))?;
+        let mut verdicts: Vec<Verification> = checkpoints
+            .iter()
+            .map(|checkpoint| verify(desk, checkpoint))
+            .collect();
+        for row in damaged {
+            verdicts.push(Verification {
+                id: row.id.parse()?,
+                mission_id: mission.id,
+                sound: false,
+                problem: Some(unreadable(&row.id)),
+                file_sha256: None,
+            });
+        }
+        Ok(verdicts)
+    }
+}
+
+impl Operation for MarkCheckpoint {
+    const NAME: &'static str = "mark_checkpoint";
+    const ACCESS: Access = Access::Write;
+    type Outcome = CheckpointSummary;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<CheckpointSummary> {
+        let mut checkpoint = find(desk, &self.checkpoint)?;
+        let data = json!({ "checkpoint_id": checkpoint.id });
+        match &self.mark {
+            Mark::Pin => {
+                let now = desk.now();
+                checkpoint.pinned_at.get_or_insert(now);
+                desk.tx.set("checkpoint_pinned", &checkpoint, &data)?;
+            }
+            Mark::Unpin => {
+                checkpoint.pinned_at = None;
+                desk.tx.set("checkpoint_unpinned", &checkpoint, &data)?;
+            }
+            Mark::Note { text } => {
+                checkpoint.note = Some(text.clone());
+                desk.tx.set("checkpoint_noted", &checkpoint, &data)?;
+            }
+            Mark::Archive => {
+                refuse_pinned(&checkpoint, "archive")?;
+                checkpoint.status = CheckpointStatus::Archived;
+                desk.tx.set("checkpoint_archived", &checkpoint, &data)?;
+            }
+            Mark::Delete => {
+                refuse_pinned(&checkpoint, "delete")?;
+                desk.tx.remove("checkpoint_deleted", &checkpoint, &data)?;
+            }
+        }
+        Ok(summary(checkpoint))
+    }
+}
+
+impl Operation for DiffCheckpoints {
+    const NAME: &'static str = "diff_checkpoints";
+    const ACCESS: Access = Access::Read;
+    type Outcome = Vec<Difference>;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<Difference>> {
+        let a = find(desk, &self.a)?;
+        let before = load(desk, &a)?.values;
+        let after = match &self.b {
+            Some(reference) => {
+                let b = find(desk, reference)?;
+                if b.cut.mission_id != a.cut.mission_id {
+                    return Err(Refusal::invalid(
+                        "the two checkpoints belong to different missions",
+                    )
+                    .into());
+                }
+                load(desk, &b)?.values
+            }
+            None => {
+                let rev = desk.tx.rev();
+                desk.tx.values_at(rev, a.cut.mission_id)?
+            }
+        };
+        Ok(differences(&before, &after))
+    }
+}
+
+pub(crate) fn summary(checkpoint: Checkpoint) -> CheckpointSummary {
+    CheckpointSummary {
+        id: checkpoint.id,
+        mission_id: checkpoint.cut.mission_id,
+        timestamp: checkpoint.cut.timestamp,
+        trigger: checkpoint.cut.trigger,
+        reason: checkpoint.cut.reason.as_str().to_owned(),
+        sortie_count: checkpoint.cut.sortie_count(),
+        trigger_details: checkpoint.cut.trigger_details,
+        progress_percent: checkpoint.cut.progress_percent,
+        status: checkpoint.status,
+        pinned: checkpoint.pinned_at.is_some(),
+        note: checkpoint.note,
+    }
+}
+
+pub(crate) fn verify(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Verification {
+    let problem = load(desk, checkpoint)
+        .err()
+        .map(|error| error.into_refusal().message);
+    Verification {
+        id: checkpoint.id,
+        mission_id: checkpoint.cut.mission_id,
+        sound: problem.is_none(),
+        problem,
+        file_sha256: match &checkpoint.backup {
+            flightline_core::checkpoint::Backup::Written { sha256, .. } => Some(sha256.clone()),
+            _ => None,
+        },
+    }
+}
+
+/// What is wrong with a checkpoint whose own record fails its checks.
+pub(crate) fn unreadable(id: &str) -> String {
+    format!(
+        "{} is damaged: its record does not match its checksum",
+        crate::mission::short(id)
+    )
+}
+
+fn refuse_pinned(checkpoint: &Checkpoint, verb: &str) -> Result<()> {
+    match checkpoint.pinned_at {
+        None => Ok(()),
+        Some(_) => {
+            let id = crate::mission::short(checkpoint.id);
+            Err(Refusal::new(
+                Code::Unfinished,
+                format!("cannot {verb} {id}: it is pinned"),
+            )
+            .hint(format!(
+                "unpin it first with `fleet checkpoints unpin {id}`"
+            ))
+            .into())
+        }
+    }
+}
+
+/// What differs between two states, in order of kind and id.
+pub(crate) fn differences(before: &[StoredEvent], after: &[StoredEvent]) -> Vec<Difference> {
+    let index = |values: &'_ [StoredEvent]| -> Vec<((Kind, String), String)> {
+        values
+            .iter()
+            .map(|value| ((value.kind, value.id.clone()), value.text.clone()))
+            .collect()
+    };
+    let (before, after): (BTreeMap<_, _>, BTreeMap<_, _>) = (
+        index(before).into_iter().collect(),
+        index(after).into_iter().collect(),
+    );
+    let mut found = Vec::new();
+    let mut keys: Vec<&(Kind, String)> = before.keys().chain(after.keys()).collect();
+    keys.sort();
+    keys.dedup();
+    for key in keys {
+        let (was, is) = (before.get(key), after.get(key));
+        let change = match (was, is) {
+            (Some(was), Some(is)) if was == is => continue,
+            (Some(_), Some(_)) => "changed",
+            (None, _) => "added",
+            (_, None) => "removed",
+        };
+        found.push(Difference {
+            kind: key.0,
+            id: key.1.clone(),
+            change: change.to_owned(),
+            fields: fields(was, is),
+        });
+    }
+    found
+}
+
+fn fields(was: Option<&String>, is: Option<&String>) -> BTreeMap<String, (Value, Value)> {
+    let read = |text: Option<&String>| {
+        text.and_then(|text| serde_json::from_str::<Value>(text).ok())
+            .unwrap_or(Value::Null)
+    };
+    let (was, is) = (read(was), read(is));
+    let names = [&was, &is]
+        .into_iter()
+        .filter_map(Value::as_object)
+        .flat_map(|fields| fields.keys().cloned());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names.dedup();
+    names
+        .into_iter()
+        .filter(|name| was[name.as_str()] != is[name.as_str()] && name != "updated_at")
+        .map(|name| {
+            (
+                name.clone(),
+                (was[name.as_str()].clone(), is[name.as_str()].clone()),
+            )
+        })
+        .collect()
+}

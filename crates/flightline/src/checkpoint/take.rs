@@ -1,0 +1,462 @@
+//! Taking a checkpoint: one row, and the hash of what it names.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use flightline_core::agent::Agent;
+use flightline_core::checkpoint::{
+    Backup, Checkpoint, CheckpointStatus, Cut, Milestone, Reason, Trigger, VERSION, sections,
+};
+use flightline_core::event::Event;
+use flightline_core::message::DeliveryState;
+use flightline_core::mission::Mission;
+use flightline_core::note::Note as MissionNote;
+use flightline_core::recovery::{RecoveryContext, Situation, recovery_context};
+use flightline_core::sortie::{Sortie, SortieError, SortieFile, SortieStatus};
+use flightline_core::text::Note;
+use flightline_core::time::Millis;
+use flightline_core::{CheckpointId, Code, Kind, Refusal, SortieId, Time};
+use flightline_store::{EventFilter, Find};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::CheckpointDocument;
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Caller, Fleet, Operation};
+
+/// How many sorties that wait are looked at for the next steps.
+const PENDING_LOOKED_AT: usize = 50;
+
+/// One checkpoint per cause and this long.
+const API_ERROR_PAUSE: Millis = 60_000;
+
+/// Takes a checkpoint.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TakeCheckpoint {
+    /// Of which mission; the current one when none is named.
+    pub mission: Option<String>,
+    /// Why; by default because somebody asked.
+    pub reason: Option<Reason>,
+    /// More about why.
+    pub details: Option<Note>,
+    /// What to remember about it.
+    pub note: Option<Note>,
+}
+
+impl Operation for TakeCheckpoint {
+    const NAME: &'static str = "take_checkpoint";
+    const ACCESS: Access = Access::Write;
+    type Outcome = CheckpointDocument;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<CheckpointDocument> {
+        let mission = desk.mission(self.mission.as_deref())?;
+        let reason = self.reason.unwrap_or(Reason::Manual);
+        let details = self
+            .details
+            .as_ref()
+            .or(self.note.as_ref())
+            .map(ToString::to_string);
+        let checkpoint = take(
+            desk,
+            &Taking {
+                mission: &mission,
+                reason,
+                details,
+                note: self.note.clone(),
+                blockers: Vec::new(),
+            },
+        )?;
+        super::document(desk, &checkpoint)
+    }
+}
+
+/// What a checkpoint is to say.
+pub(crate) struct Taking<'a> {
+    pub(crate) mission: &'a Mission,
+    pub(crate) reason: Reason,
+    pub(crate) details: Option<String>,
+    pub(crate) note: Option<Note>,
+    pub(crate) blockers: Vec<String>,
+}
+
+/// Takes a checkpoint of the state as it is in this transaction. Nothing has changed since the last one
+/// for the same reason: that one is returned.
+pub(crate) fn take(desk: &mut Desk<'_, '_>, taking: &Taking<'_>) -> Result<Checkpoint> {
+    let mission = taking.mission;
+    let (rev, now) = (desk.tx.rev(), desk.now());
+    let lines = desk.tx.lines(mission.id)?;
+    let sections = sections(lines);
+    let changed = last_change(desk, mission)?;
+    let same = super::newest_first(desk, mission)?
+        .into_iter()
+        .find(|same| {
+            same.cut.reason == taking.reason
+                && same.cut.timeline == mission.timeline
+                && same.status != CheckpointStatus::Corrupted
+                && taking.note.is_none()
+                // Two failures are two causes, even when nothing changed between them.
+                && (taking.reason.trigger() != Trigger::Error
+                    || same.cut.trigger_details == taking.details)
+                && changed.is_none_or(|changed| changed <= same.cut.rev)
+                && same_work(&same.cut.sections, &sections)
+        });
+    if let Some(same) = same {
+        return Ok(same);
+    }
+    let progress = desk.progress(mission.id)?;
+    let context = context(desk, mission, taking.blockers.clone())?;
+    let sorties: BTreeMap<String, u64> = desk
+        .tx
+        .counts(Kind::Sortie, Find::Mission(mission.id))?
+        .into_iter()
+        .collect();
+    let messages = open_messages(desk, mission)?;
+    let cut = Cut {
+        mission_id: mission.id,
+        rev,
+        timeline: mission.timeline,
+        timestamp: now,
+        trigger: taking.reason.trigger(),
+        reason: taking.reason,
+        trigger_details: taking.details.clone(),
+        progress_percent: progress.percent(),
+        sorties,
+        locks: sections.get("locks").map_or(0, |section| section.count),
+        messages,
+        sections,
+        recovery_context: context,
+        created_by: desk.actor(),
+        version: VERSION.to_owned(),
+    };
+    let checkpoint = Checkpoint {
+        id: CheckpointId::new(desk.tx.uuid()),
+        sha256: cut.sha256(),
+        status: CheckpointStatus::Creating,
+        pinned_at: None,
+        note: taking.note.clone(),
+        backup: Backup::Pending,
+        cut,
+    };
+    let cut = &checkpoint.cut;
+    let data = json!({
+        "checkpoint_id": checkpoint.id,
+        "mission_id": mission.id,
+        "trigger": cut.trigger,
+        "reason": cut.reason,
+        "progress_percent": cut.progress_percent,
+        "sortie_count": cut.sortie_count(),
+        "lock_count": cut.locks,
+        "message_count": cut.messages,
+    });
+    desk.tx.set("fleet_checkpointed", &checkpoint, &data)?;
+    Ok(checkpoint)
+}
+
+/// Whether two cuts hold the same work. Agents' own records do not count, and of mail only what somebody
+/// did with it ([`last_change`]): an idle fleet makes no checkpoints.
+fn same_work(
+    a: &BTreeMap<String, flightline_core::checkpoint::Section>,
+    b: &BTreeMap<String, flightline_core::checkpoint::Section>,
+) -> bool {
+    ["mission", "sorties", "locks", "notes", "effects"]
+        .iter()
+        .all(|name| a.get(*name) == b.get(*name))
+}
+
+fn open_messages(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<u64> {
+    let counts = desk.tx.counts(Kind::Delivery, Find::Mission(mission.id))?;
+    let acknowledged = "acknowledged";
+    debug_assert_eq!(
+        DeliveryState::Acknowledged {
+            at: Time::from_millis(0)
+        }
+        .as_str(),
+        acknowledged
+    );
+    Ok(counts
+        .into_iter()
+        .filter(|(status, _)| status != acknowledged)
+        .map(|(_, count)| count)
+        .sum())
+}
+
+/// The recovery context of a mission as it is now.
+pub(crate) fn context(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    blockers: Vec<String>,
+) -> Result<RecoveryContext> {
+    let rows = desk.tx.rows(Kind::Sortie, Find::Mission(mission.id))?;
+    let mut completed: BTreeSet<SortieId> = BTreeSet::new();
+    let (mut sorties, mut waiting) = (Vec::new(), 0);
+    for row in &rows {
+        match SortieStatus::from_word(&row.status) {
+            Some(SortieStatus::Completed) => {
+                completed.insert(row.id.parse()?);
+            }
+            Some(SortieStatus::Pending) if waiting >= PENDING_LOOKED_AT => {}
+            Some(status) => {
+                waiting += usize::from(status == SortieStatus::Pending);
+                sorties.extend(desk.tx.get::<Sortie>(&row.id)?);
+            }
+            None => {}
+        }
+    }
+    let last_event = last_act(desk, mission)?;
+    // The sortie that was acted on last is named, even when it is completed by now.
+    if let Some(event) = &last_event
+        && let Some(id) = event
+            .subject
+            .split('/')
+            .next()
+            .filter(|id| id.starts_with(SortieId::PREFIX))
+        && !sorties.iter().any(|sortie| sortie.id.to_string() == id)
+    {
+        sorties.extend(desk.tx.get::<Sortie>(id)?);
+    }
+    let agents = desk.tx.find::<Agent>(Find::All)?;
+    let owners: BTreeSet<String> = sorties
+        .iter()
+        .filter(|sortie| sortie.status.is_held())
+        .filter_map(|sortie| sortie.assigned_to)
+        .map(|id| id.to_string())
+        .collect();
+    let last_pulse = desk
+        .tx
+        .pulses()?
+        .into_iter()
+        .filter(|pulse| owners.contains(&pulse.agent))
+        .map(|pulse| pulse.at)
+        .max();
+    let situation = Situation {
+        mission,
+        sorties: &sorties,
+        completed: &completed,
+        progress: desk.progress(mission.id)?,
+        files: &desk.tx.find::<SortieFile>(Find::Mission(mission.id))?,
+        errors: &desk.tx.find::<SortieError>(Find::Mission(mission.id))?,
+        notes: &desk.tx.find::<MissionNote>(Find::Mission(mission.id))?,
+        agents: &agents,
+        last_event: last_event.as_ref(),
+        last_pulse,
+        blockers,
+        now: desk.now(),
+    };
+    Ok(recovery_context(&situation))
+}
+
+/// The newest event of a mission that somebody made, not Flightline itself by checkpointing, notifying
+/// or detecting.
+pub(crate) fn last_act(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<Event>> {
+    newest_that(desk, mission, |event| {
+        is_somebodys(event)
+            && event.subject_kind != Kind::Delivery
+            && !(event.subject_kind == Kind::Message
+                && event.data["subject"]
+                    .as_str()
+                    .is_some_and(|subject| subject.starts_with("@orchestrator")))
+    })
+}
+
+/// The revision of the last change of a mission that was not made by checkpointing, notifying or
+/// detecting.
+fn last_change(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<u64>> {
+    Ok(newest_that(desk, mission, is_somebodys)?.map(|event| event.rev))
+}
+
+/// Whether somebody did this as part of the work, not Flightline by itself or for itself.
+pub(crate) fn is_somebodys(event: &Event) -> bool {
+    event.actor != "flightline"
+        && !matches!(
+            event.subject_kind,
+            Kind::Checkpoint | Kind::Milestone | Kind::Recovery | Kind::Briefing
+        )
+}
+
+/// The newest event of a mission that fits, however many newer ones do not.
+fn newest_that(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    fits: impl Fn(&Event) -> bool,
+) -> Result<Option<Event>> {
+    let mut limit = 50;
+    loop {
+        let events = desk.tx.newest_events(&EventFilter {
+            mission: Some(mission.id),
+            limit,
+            ..EventFilter::default()
+        })?;
+        let all = (events.len() as u64) < limit;
+        let found = events.into_iter().find(&fits);
+        if all || found.is_some() {
+            return Ok(found);
+        }
+        limit *= 20;
+    }
+}
+
+/// Takes a checkpoint because of what this transaction did. Its failure cannot fail the work: it is
+/// undone alone, and noted.
+pub(crate) fn trigger(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    reason: Reason,
+    details: String,
+    blockers: Vec<String>,
+) -> Result<Option<CheckpointId>> {
+    let taken = desk.attempt(|desk| {
+        let taking = Taking {
+            mission,
+            reason,
+            details: Some(details),
+            note: None,
+            blockers,
+        };
+        take(desk, &taking)
+    })?;
+    match taken {
+        Ok(checkpoint) => Ok(Some(checkpoint.id)),
+        Err(error) => {
+            let data = json!({ "reason": reason, "error": error.to_string() });
+            desk.tx.note("checkpoint_failed", mission, &data)?;
+            Ok(None)
+        }
+    }
+}
+
+/// Takes a checkpoint when progress has first reached 25, 50 or 75 % on this timeline; one, when it
+/// crossed several at once.
+pub(crate) fn milestones(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+) -> Result<Option<CheckpointId>> {
+    let progress = desk.progress(mission.id)?;
+    let mut crossed = Vec::new();
+    for percent in desk.policy.milestones {
+        let reached = Milestone {
+            mission_id: mission.id,
+            timeline: mission.timeline,
+            percent,
+            at: desk.now(),
+        };
+        let key = flightline_core::Subject::key(&reached);
+        if progress.reached(u64::from(percent)) && desk.tx.get::<Milestone>(&key)?.is_none() {
+            desk.tx.set(
+                "milestone_reached",
+                &reached,
+                &json!({ "percent": percent }),
+            )?;
+            crossed.push(format!("{percent}%"));
+        }
+    }
+    if crossed.is_empty() {
+        return Ok(None);
+    }
+    let noun = if crossed.len() == 1 {
+        "milestone"
+    } else {
+        "milestones"
+    };
+    trigger(
+        desk,
+        mission,
+        Reason::Milestone,
+        format!("Reached {} {noun}", crossed.join(", ")),
+        Vec::new(),
+    )
+}
+
+/// Takes a checkpoint of an error that was reported, at most one per cause and minute.
+pub(crate) fn error(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    reason: Reason,
+    details: String,
+) -> Result<()> {
+    let recent = super::newest_first(desk, mission)?
+        .into_iter()
+        .any(|checkpoint| {
+            checkpoint.cut.reason == reason
+                && checkpoint.cut.trigger_details.as_deref() == Some(&details)
+                && desk.now().since(checkpoint.cut.timestamp) < API_ERROR_PAUSE
+        });
+    if recent {
+        return Ok(());
+    }
+    trigger(desk, mission, reason, details.clone(), vec![details]).map(drop)
+}
+
+/// Records a failure that refused its own operation, such as a lock that could not be had in time.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RecordFailure {
+    /// Of which mission; the current one when none is named.
+    pub mission: Option<String>,
+    /// What failed.
+    pub reason: Reason,
+    /// What exactly.
+    pub details: Note,
+}
+
+impl Operation for RecordFailure {
+    const NAME: &'static str = "record_failure";
+    const ACCESS: Access = Access::Write;
+    type Outcome = ();
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<()> {
+        if self.reason.trigger() != Trigger::Error {
+            return Err(Refusal::new(
+                Code::InvalidInput,
+                format!("`{}` is not a failure", self.reason.as_str()),
+            )
+            .into());
+        }
+        let named = self.mission.is_some() || desk.caller.mission.is_some();
+        let mission = if named {
+            Some(desk.mission(self.mission.as_deref())?)
+        } else {
+            match own_mission(desk)? {
+                Some(mission) => Some(mission),
+                None => desk.current_mission()?,
+            }
+        };
+        match mission {
+            Some(mission) => error(desk, &mission, self.reason, self.details.to_string()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The mission of the work that the acting agent holds.
+fn own_mission(desk: &mut Desk<'_, '_>) -> Result<Option<Mission>> {
+    let Some(me) = desk.agent_id() else {
+        return Ok(None);
+    };
+    let held = crate::agent::held_sorties(desk, me)?;
+    let Some(sortie) = held.last().map(|id| desk.sortie(id)).transpose()? else {
+        return Ok(None);
+    };
+    desk.mission(Some(&sortie.mission_id.to_string())).map(Some)
+}
+
+/// Takes an error checkpoint for an operation that was refused. Nothing that goes wrong here may hide
+/// the refusal itself.
+pub(crate) fn record_failure(
+    fleet: &mut Fleet,
+    caller: &Caller,
+    mission: Option<String>,
+    reason: Reason,
+    details: Note,
+) {
+    let caller = Caller {
+        idempotency_key: None,
+        ..caller.clone()
+    };
+    let _ = fleet.run(
+        &RecordFailure {
+            mission,
+            reason,
+            details,
+        },
+        &caller,
+    );
+}

@@ -1,0 +1,548 @@
+//! The briefing an agent gets after it lost its context, and the receipt for it.
+
+use flightline_core::agent::{Agent, Role};
+use flightline_core::briefing::{
+    AgentFacts, Budget, Facts, FileFact, FileMark, MailFact, Mode, Quote, SortieFacts, write,
+};
+use flightline_core::effect::{Effect, EffectState};
+use flightline_core::event::{Event, sha256_hex};
+use flightline_core::liveness::Life;
+use flightline_core::message::{Delivery, DeliveryState, Message};
+use flightline_core::mission::Mission;
+use flightline_core::note::{Note, NoteKind};
+use flightline_core::setting::{Briefing, Receipt, Secret};
+use flightline_core::sortie::{FileChange, Sortie, SortieError, SortieFile, SortieStatus};
+use flightline_core::{Code, Kind, Refusal, Subject, Time};
+use flightline_store::{EventFilter, Find};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::agent::liveness;
+use crate::checkpoint::newest_first;
+use crate::checkpoint::take::{context, is_somebodys, last_act};
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+use crate::mission::short;
+
+/// How many events are looked at for what changed meanwhile.
+const CHANGES_LOOKED_AT: u64 = 200;
+
+/// Asks for an agent's own recovery context, as text for it. Offering it is recorded.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BriefAgent {
+    /// Which mission; the current one when none is named.
+    pub mission: Option<String>,
+    /// The most tokens it may take.
+    pub max_tokens: Option<usize>,
+    /// Only what is required.
+    pub minimal: bool,
+}
+
+/// Says that a briefing was read.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AcknowledgeBriefing {
+    /// The word that stands in the briefing.
+    pub nonce: String,
+}
+
+/// A briefing and the facts it was made from.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Briefed {
+    /// The text for the agent.
+    pub text: String,
+    /// What it was made from.
+    pub facts: Facts,
+    /// The word to acknowledge it with.
+    pub nonce: String,
+    /// Whether the agent has read it.
+    pub receipt: Receipt,
+}
+
+impl Operation for BriefAgent {
+    const NAME: &'static str = "brief_agent";
+    const ACCESS: Access = Access::Write;
+    type Outcome = Briefed;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Briefed> {
+        let mission = desk.mission(self.mission.as_deref())?;
+        let facts = facts(desk, &mission)?;
+        let agent = desk.agent.clone();
+        let (name, turn) = agent
+            .as_ref()
+            .map_or(("", 0), |agent| (agent.name.as_str(), agent.context));
+        // Nobody who can write into the briefing can know this beforehand.
+        let secret = secret(desk)?;
+        let nonce = sha256_hex(&format!(
+            "{secret}/{}/{name}/{turn}/{}",
+            mission.id, facts.rev
+        ));
+        let nonce = nonce[..8].to_owned();
+        let mut budget = Budget::default();
+        budget.max_tokens = self.max_tokens.unwrap_or(budget.max_tokens);
+        let mode = if self.minimal {
+            Mode::Minimal
+        } else {
+            Mode::Full
+        };
+        let text = write(&facts, &nonce, budget, mode)?;
+        let receipt = offer(desk, agent.as_ref(), &mission, &nonce)?;
+        Ok(Briefed {
+            text,
+            facts,
+            nonce,
+            receipt,
+        })
+    }
+}
+
+impl Operation for AcknowledgeBriefing {
+    const NAME: &'static str = "acknowledge_briefing";
+    const ACCESS: Access = Access::Write;
+    type Outcome = Briefing;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Briefing> {
+        let agent = desk.acting()?.clone();
+        let briefings = desk.tx.find::<Briefing>(Find::Agent(agent.id))?;
+        let found = briefings
+            .into_iter()
+            .rev()
+            .find(|briefing| briefing.nonce == self.nonce);
+        let Some(mut briefing) = found else {
+            return Err(Refusal::new(
+                Code::NotFound,
+                format!("{} was offered no briefing with that word", agent.name),
+            )
+            .hint("get the present one with `fleet context`")
+            .into());
+        };
+        if matches!(briefing.receipt, Receipt::Expired { .. }) {
+            return Err(Refusal::new(
+                Code::IllegalTransition,
+                format!(
+                    "that briefing of {} is over: a newer one has taken its place",
+                    agent.name
+                ),
+            )
+            .hint("get the present one with `fleet context`")
+            .into());
+        }
+        if !matches!(briefing.receipt, Receipt::Acknowledged { .. }) {
+            briefing.receipt = Receipt::Acknowledged { at: desk.now() };
+            desk.tx.set(
+                "briefing_acknowledged",
+                &briefing,
+                &json!({ "agent": agent.name }),
+            )?;
+        }
+        Ok(briefing)
+    }
+}
+
+/// The store's secret, made when it is first needed.
+fn secret(desk: &mut Desk<'_, '_>) -> Result<String> {
+    if let Some(known) = desk.tx.get::<Secret>(Secret::KEY)? {
+        return Ok(known.value);
+    }
+    let made = Secret {
+        value: desk.tx.uuid().to_string(),
+    };
+    desk.tx.set("secret_made", &made, &json!({}))?;
+    Ok(made.value)
+}
+
+/// Records that a briefing was offered, once.
+fn offer(
+    desk: &mut Desk<'_, '_>,
+    agent: Option<&Agent>,
+    mission: &Mission,
+    nonce: &str,
+) -> Result<Receipt> {
+    let Some(agent) = agent else {
+        return Ok(Receipt::Pending);
+    };
+    let known = desk.tx.find::<Briefing>(Find::Agent(agent.id))?;
+    if let Some(same) = known.iter().find(|briefing| briefing.nonce == nonce) {
+        return Ok(same.receipt);
+    }
+    // An older briefing that was never acknowledged will not be any more.
+    for mut old in known {
+        if matches!(old.receipt, Receipt::Offered { .. } | Receipt::Pending)
+            && old.mission_id == mission.id
+        {
+            old.receipt = Receipt::Expired { at: desk.now() };
+            desk.tx
+                .set("briefing_expired", &old, &json!({ "agent": agent.name }))?;
+        }
+    }
+    let receipt = Receipt::Offered { at: desk.now() };
+    let briefing = Briefing {
+        agent_id: agent.id,
+        mission_id: mission.id,
+        context: agent.context,
+        epoch: agent.epoch,
+        nonce: nonce.to_owned(),
+        receipt,
+    };
+    desk.tx.set(
+        "briefing_offered",
+        &briefing,
+        &json!({ "agent": agent.name }),
+    )?;
+    Ok(receipt)
+}
+
+/// What a briefing is made from, as the acting agent sees it; as dispatch sees it when nobody acts.
+fn facts(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Facts> {
+    let agent = desk.agent.clone();
+    let (rev, at) = content_rev(desk, mission)?;
+    let quote = |author: &str, text: &str| Quote {
+        author: author.to_owned(),
+        text: text.to_owned(),
+    };
+    let all = context(desk, mission, Vec::new())?;
+    let mine: Vec<Sortie> = match &agent {
+        Some(agent) => {
+            let held = desk.tx.find::<Sortie>(Find::Agent(agent.id))?;
+            held.into_iter()
+                .filter(|sortie| sortie.mission_id == mission.id && sortie.status.is_held())
+                .collect()
+        }
+        None => Vec::new(),
+    };
+    let sortie = mine.first();
+    let notes = desk.tx.find::<Note>(Find::Mission(mission.id))?;
+    let of = |kind: NoteKind| -> Vec<Quote> {
+        let wanted = notes.iter().filter(|note| note.kind == kind);
+        wanted
+            .map(|note| match &note.rationale {
+                Some(why) => quote(&note.author, &format!("{} (because {why})", note.text)),
+                None => quote(&note.author, &note.text),
+            })
+            .collect()
+    };
+    let agents = desk.tx.find::<Agent>(Find::All)?;
+    let effects = desk.tx.find::<Effect>(Find::Mission(mission.id))?;
+    let described = |effect: &Effect| match &effect.what {
+        Some(what) => quote(&effect.by, &format!("{}: {what}", effect.key)),
+        None => quote(&effect.by, effect.key.as_str()),
+    };
+    let (done, begun): (Vec<&Effect>, Vec<&Effect>) = effects
+        .iter()
+        .partition(|effect| matches!(effect.state, EffectState::Done { .. }));
+    let mut doubt = Vec::new();
+    for effect in begun {
+        if is_in_doubt(desk, effect, agent.as_ref(), &agents)? {
+            doubt.push(effect);
+        }
+    }
+    let (last_action, next_steps, blockers) = match sortie {
+        Some(sortie) => {
+            let (last, steps, mut blockers) =
+                own_steps(agent.as_ref(), &mine, sortie, &all.last_action);
+            blockers.extend(own_errors(desk, agent.as_ref(), &mine)?);
+            (last, steps, blockers)
+        }
+        None => {
+            let as_quotes =
+                |items: &[String]| items.iter().map(|item| quote("flightline", item)).collect();
+            (
+                quote("flightline", &all.last_action),
+                as_quotes(&all.next_steps),
+                as_quotes(&all.blockers),
+            )
+        }
+    };
+    Ok(Facts {
+        mission_title: quote("mission", &mission.title),
+        mission_id: short(mission.id),
+        sortie: sortie.map(|sortie| SortieFacts {
+            id: short(sortie.id),
+            title: quote("sortie", &sortie.title),
+            status: sortie.status,
+            attempt: sortie.attempts,
+        }),
+        agent: agent.as_ref().map(|agent| AgentFacts {
+            name: agent.name.clone(),
+            epoch: agent.epoch,
+            role: agent.role,
+        }),
+        checkpoint: newest_first(desk, mission)?
+            .first()
+            .map(|checkpoint| short(checkpoint.id)),
+        rev,
+        progress_percent: desk.progress(mission.id)?.percent(),
+        last_action: Some(last_action),
+        constraints: constraints(&notes, &agents),
+        effects_done: done.into_iter().map(described).collect(),
+        effects_in_doubt: doubt.into_iter().map(described).collect(),
+        next_steps,
+        blockers,
+        files: files(desk, mission, sortie)?,
+        decisions: decisions(&notes, &agents, of(NoteKind::Decision)),
+        dead_ends: of(NoteKind::DeadEnd),
+        changes: changes(desk, mission, agent.as_ref())?,
+        mail: mail(desk, agent.as_ref())?,
+        // Both as of the last change: however late it is asked for, the text is the same.
+        elapsed_ms: at.since(mission.started_at.unwrap_or(mission.created_at)),
+        last_activity_at: last_act(desk, mission)?.map(|event| event.timestamp),
+    })
+}
+
+/// What an agent that is at work has begun is its business; everything else may have happened.
+fn is_in_doubt(
+    desk: &mut Desk<'_, '_>,
+    effect: &Effect,
+    me: Option<&Agent>,
+    agents: &[Agent],
+) -> Result<bool> {
+    let Some(other) = agents
+        .iter()
+        .find(|agent| Some(agent.id) == effect.agent_id && Some(agent.epoch) == effect.epoch)
+    else {
+        return Ok(true);
+    };
+    if me.is_some_and(|me| me.id == other.id) {
+        return Ok(true);
+    }
+    let pulse = desk.tx.pulse(other.id)?;
+    let verdict = liveness(desk, other, pulse.as_ref(), &[]);
+    Ok(verdict.life != Life::Active)
+}
+
+/// Only what a person or dispatch wrote binds an agent; a specialist's rule is its opinion.
+fn binds(note: &Note, agents: &[Agent]) -> bool {
+    match note.author_id {
+        None => true,
+        Some(id) => agents
+            .iter()
+            .any(|agent| agent.id == id && agent.role == Role::Dispatch),
+    }
+}
+
+fn constraints(notes: &[Note], agents: &[Agent]) -> Vec<Quote> {
+    let binding = notes
+        .iter()
+        .filter(|note| note.kind == NoteKind::Constraint && binds(note, agents));
+    binding
+        .map(|note| Quote {
+            author: note.author.clone(),
+            text: note.text.to_string(),
+        })
+        .collect()
+}
+
+fn decisions(notes: &[Note], agents: &[Agent], mut decided: Vec<Quote>) -> Vec<Quote> {
+    let opinions = notes
+        .iter()
+        .filter(|note| note.kind == NoteKind::Constraint && !binds(note, agents));
+    decided.extend(opinions.map(|note| Quote {
+        author: note.author.clone(),
+        text: format!("asks to keep: {}", note.text),
+    }));
+    decided
+}
+
+/// The last revision that changed anything but briefings, and when, so that asking twice gives the same
+/// bytes. There is one at the latest where the mission was created.
+fn content_rev(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<(u64, Time)> {
+    let mut limit = 50;
+    loop {
+        let events = desk.tx.newest_events(&EventFilter {
+            limit,
+            ..EventFilter::default()
+        })?;
+        let all = (events.len() as u64) < limit;
+        let last = events.iter().find(|event| {
+            !matches!(event.subject_kind, Kind::Briefing | Kind::Setting)
+                && event.kind != "agent_registered"
+        });
+        match last {
+            Some(event) => return Ok((event.rev, event.timestamp)),
+            None if all => return Ok((0, mission.created_at)),
+            None => limit *= 20,
+        }
+    }
+}
+
+fn own_steps(
+    agent: Option<&Agent>,
+    mine: &[Sortie],
+    first: &Sortie,
+    fallback: &str,
+) -> (Quote, Vec<Quote>, Vec<Quote>) {
+    let name = agent.map_or("flightline", |agent| agent.name.as_str());
+    let quote = |text: String| Quote {
+        author: name.to_owned(),
+        text,
+    };
+    let last = match (&first.progress_notes, &first.cursor.last_processed) {
+        (Some(note), _) => quote(note.to_string()),
+        (None, Some(last)) => quote(format!("processed {last}")),
+        (None, None) => Quote {
+            author: "flightline".to_owned(),
+            text: fallback.to_owned(),
+        },
+    };
+    let mut steps = Vec::new();
+    for sortie in mine {
+        if let Some(instructions) = &sortie.resume_instructions {
+            steps.push(quote(instructions.to_string()));
+        }
+        steps.push(quote(match &sortie.cursor.next_to_process {
+            Some(next) => format!("Continue \"{}\" with {next}", sortie.title),
+            None => format!("Complete \"{}\"", sortie.title),
+        }));
+    }
+    let mut blockers: Vec<Quote> = mine
+        .iter()
+        .filter(|sortie| sortie.status == SortieStatus::Blocked)
+        .map(|sortie| {
+            quote(
+                sortie
+                    .blocked_reason
+                    .as_ref()
+                    .map_or_else(|| "no reason given".to_owned(), ToString::to_string),
+            )
+        })
+        .collect();
+    if let Some(agent) = agent {
+        steps.extend(agent.next_steps.iter().map(|step| quote(step.to_string())));
+        blockers.extend(
+            agent
+                .blockers
+                .iter()
+                .map(|blocker| quote(blocker.to_string())),
+        );
+    }
+    (last, steps, blockers)
+}
+
+/// Errors met in the agent's sorties that nobody has cleared, but those it is blocked by already.
+fn own_errors(
+    desk: &mut Desk<'_, '_>,
+    agent: Option<&Agent>,
+    mine: &[Sortie],
+) -> Result<Vec<Quote>> {
+    let author = agent.map_or("flightline", |agent| agent.name.as_str());
+    let mut found = Vec::new();
+    for sortie in mine {
+        for error in desk.tx.find::<SortieError>(Find::Parent(&sortie.key()))? {
+            if error.cleared_at.is_none() && sortie.blocked_reason.as_ref() != Some(&error.message)
+            {
+                found.push(Quote {
+                    author: author.to_owned(),
+                    text: format!("{}: {}", error.kind, error.message),
+                });
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn files(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    sortie: Option<&Sortie>,
+) -> Result<Vec<FileFact>> {
+    let mut files = desk.tx.find::<SortieFile>(Find::Mission(mission.id))?;
+    files.retain(|file| {
+        file.change != FileChange::Deleted
+            && sortie.is_none_or(|sortie| file.sortie_id == sortie.id)
+    });
+    let mut paths: Vec<String> = files
+        .into_iter()
+        .map(|file| file.path.to_string())
+        .collect();
+    paths.extend(
+        sortie
+            .iter()
+            .flat_map(|sortie| sortie.files.iter().map(ToString::to_string)),
+    );
+    paths.sort();
+    paths.dedup();
+    Ok(paths
+        .into_iter()
+        .map(|path| FileFact {
+            path,
+            mark: FileMark::Claimed,
+        })
+        .collect())
+}
+
+/// What others did since the agent's last act.
+fn changes(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    agent: Option<&Agent>,
+) -> Result<Vec<Quote>> {
+    let Some(agent) = agent else {
+        return Ok(Vec::new());
+    };
+    let filter = EventFilter {
+        mission: Some(mission.id),
+        limit: CHANGES_LOOKED_AT,
+        ..EventFilter::default()
+    };
+    let events = desk.tx.newest_events(&filter)?;
+    // Coming back, and being told so, is no work: the agent has not seen more because of it.
+    let since = events
+        .iter()
+        .take_while(|event| event.actor != agent.name.as_str() || !is_somebodys(event));
+    let told = since.filter(|event| {
+        matches!(
+            event.kind.as_str(),
+            "sortie_completed"
+                | "sortie_claimed"
+                | "sortie_failed"
+                | "sortie_blocked"
+                | "sortie_requeued"
+                | "sortie_reassigned"
+                | "lock_stolen"
+                | "lock_reclaimed"
+                | "fleet_recovered"
+                | "mission_transitioned"
+                | "sortie_added"
+                | "note_added"
+        )
+    });
+    let told: Vec<&Event> = told.collect();
+    let mut changes = Vec::new();
+    for event in told {
+        let text = |field: &str| event.data[field].as_str().map(str::to_owned);
+        let about = match text("title").or_else(|| text("file")) {
+            Some(about) => about,
+            None => match desk.tx.get::<Sortie>(&event.subject)? {
+                Some(sortie) => format!("\"{}\"", sortie.title),
+                None => short(&event.subject),
+            },
+        };
+        changes.push(Quote {
+            author: event.actor.clone(),
+            text: format!("{} {about}", event.kind.replace('_', " ")),
+        });
+    }
+    Ok(changes)
+}
+
+fn mail(desk: &mut Desk<'_, '_>, agent: Option<&Agent>) -> Result<Vec<MailFact>> {
+    let Some(agent) = agent else {
+        return Ok(Vec::new());
+    };
+    let mut facts = Vec::new();
+    for delivery in desk.tx.find::<Delivery>(Find::Agent(agent.id))? {
+        if matches!(delivery.state, DeliveryState::Acknowledged { .. }) {
+            continue;
+        }
+        if let Some(message) = desk.tx.get::<Message>(&delivery.message_id.to_string())? {
+            facts.push(MailFact {
+                id: short(message.id),
+                subject: Quote {
+                    author: message.from,
+                    text: message.subject.to_string(),
+                },
+            });
+        }
+    }
+    Ok(facts)
+}

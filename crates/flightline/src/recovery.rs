@@ -1,0 +1,116 @@
+//! Recovery: noticing that a context was lost, and bringing the work back.
+
+pub mod detect;
+pub mod resume;
+mod rewind;
+pub mod undo;
+
+use flightline_core::Time;
+use flightline_core::agent::Agent;
+use flightline_core::checkpoint::Checkpoint;
+use flightline_core::liveness::{Life, Liveness, ProcessSight};
+use flightline_core::mission::Mission;
+use flightline_store::Find;
+
+use crate::agent::{Sighting, liveness, sight};
+use crate::checkpoint::inspect::unreadable;
+use crate::checkpoint::{load, newest_first, readable};
+use crate::desk::Desk;
+use crate::error::Result;
+
+/// An agent and whether it is still there.
+pub(crate) struct Fate {
+    pub(crate) agent: Agent,
+    pub(crate) liveness: Liveness,
+    /// Whether its process was seen running.
+    pub(crate) running: bool,
+    /// Its last heartbeat, as the judgement knew it.
+    pulse_at: Option<Time>,
+}
+
+impl Fate {
+    /// Whether what it holds may be taken from it. A quiet agent may be thinking, or be the very one
+    /// that comes back without its context; it keeps what it has.
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self.liveness.life, Life::Dead | Life::Stalled)
+    }
+}
+
+/// Judges every agent; a retired one is dead. The caller's own is alive: it is calling.
+pub(crate) fn fates(desk: &mut Desk<'_, '_>, sightings: &[Sighting]) -> Result<Vec<Fate>> {
+    let pulses = desk.tx.pulses()?;
+    let me = desk.agent_id();
+    let agents = desk.tx.find::<Agent>(Find::All)?;
+    let judged = agents.into_iter().map(|agent| {
+        let id = agent.id.to_string();
+        let pulse = pulses.iter().find(|pulse| pulse.agent == id);
+        let liveness = if Some(agent.id) == me {
+            Liveness {
+                life: Life::Active,
+                evidence: "it is calling".to_owned(),
+            }
+        } else {
+            liveness(desk, &agent, pulse, sightings)
+        };
+        Fate {
+            running: matches!(sight(&agent, sightings), ProcessSight::Alive { .. }),
+            pulse_at: pulse.map(|pulse| pulse.at),
+            agent,
+            liveness,
+        }
+    });
+    Ok(judged.collect())
+}
+
+/// The same for who takes from the dead: until the end of the transaction they stay silent, or they were
+/// alive after all.
+pub(crate) fn settled_fates(desk: &mut Desk<'_, '_>, sightings: &[Sighting]) -> Result<Vec<Fate>> {
+    let mut fates = fates(desk, sightings)?;
+    for fate in fates.iter_mut().filter(|fate| fate.is_gone()) {
+        if let Some(at) = fate.pulse_at
+            && !desk.tx.hold_pulse(fate.agent.id, at)?
+        {
+            fate.liveness = Liveness {
+                life: Life::Active,
+                evidence: "it gave a sign of life just now".to_owned(),
+            };
+        }
+    }
+    Ok(fates)
+}
+
+/// A checkpoint that had to be passed over, and why. Its record may be what cannot be read.
+pub(crate) struct PassedOver {
+    pub(crate) checkpoint: Option<Checkpoint>,
+    pub(crate) why: String,
+}
+
+/// The newest sound checkpoint of a mission, and what had to be passed over on the way to it.
+pub(crate) fn newest_sound(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+) -> Result<(Option<Checkpoint>, Vec<PassedOver>)> {
+    let (_, unread) = readable::<Checkpoint>(desk.tx, Find::Mission(mission.id))?;
+    let unread_after = |rev: u64| {
+        let newer = unread.iter().filter(move |row| row.born > rev);
+        newer.rev().map(|row| PassedOver {
+            checkpoint: None,
+            why: unreadable(&row.id),
+        })
+    };
+    let mut passed = Vec::new();
+    for checkpoint in newest_first(desk, mission)? {
+        match load(desk, &checkpoint) {
+            Ok(_) => {
+                passed.extend(unread_after(checkpoint.cut.rev));
+                return Ok((Some(checkpoint), passed));
+            }
+            Err(error) => passed.push(PassedOver {
+                checkpoint: Some(checkpoint),
+                why: error.into_refusal().message,
+            }),
+        }
+    }
+    passed.extend(unread_after(0));
+    Ok((None, passed))
+}

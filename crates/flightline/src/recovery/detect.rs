@@ -1,0 +1,286 @@
+//! Noticing that a mission needs recovery.
+
+use flightline_core::liveness::Life;
+use flightline_core::mission::{Mission, MissionStatus};
+use flightline_core::sortie::SortieStatus;
+use flightline_core::time::{Millis, human_span};
+use flightline_core::{CheckpointId, Kind, MissionId, Subject, Time};
+use flightline_store::{Error as StoreError, EventFilter, Find, SubjectRow};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{Fate, fates, newest_sound};
+use crate::agent::Sighting;
+use crate::checkpoint::take::last_act;
+use crate::desk::Desk;
+use crate::error::{Error, Result};
+use crate::fleet::{Access, Operation};
+use crate::mail::notice;
+use crate::mission::short;
+
+/// The evidence that is proof.
+const PROCESS_GONE: &str = "process_gone";
+
+/// Looks for missions that need recovery, and tells their dispatch once per silence.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Detect {
+    /// Silence after which a mission is a candidate; the policy's when none is given.
+    pub threshold_ms: Option<Millis>,
+    /// What is known of agents' processes.
+    pub sightings: Vec<Sighting>,
+}
+
+/// Looks for missions that need recovery. Tells nobody.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PeekCandidates {
+    /// Silence after which a mission is a candidate; the policy's when none is given.
+    pub threshold_ms: Option<Millis>,
+    /// What is known of agents' processes.
+    pub sightings: Vec<Sighting>,
+}
+
+/// A mission that needs recovery.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Candidate {
+    /// The mission.
+    pub mission_id: MissionId,
+    /// What it is called.
+    pub title: String,
+    /// Why we think so: `process_gone`, `inactivity`, or `damaged` when its records cannot be read.
+    pub evidence: String,
+    /// The last sign of activity.
+    pub last_activity_at: Time,
+    /// How long ago that was.
+    pub inactivity_duration_ms: Millis,
+    /// Whether there is a sound checkpoint to resume from.
+    pub checkpoint_available: bool,
+    /// That checkpoint.
+    pub checkpoint_id: Option<CheckpointId>,
+    /// Events since that checkpoint.
+    pub events_since: u64,
+    /// Its agents, and how alive each is.
+    pub agents: Vec<CandidateAgent>,
+}
+
+/// An agent of a candidate.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct CandidateAgent {
+    /// Its name.
+    pub name: String,
+    /// How alive it is.
+    pub life: Life,
+    /// Why we think so.
+    pub evidence: String,
+    /// Whether it keeps its work.
+    pub keeps: bool,
+    /// The sorties it holds.
+    pub sorties: Vec<String>,
+    /// Whether it coordinates the mission.
+    pub dispatches: bool,
+}
+
+impl Operation for PeekCandidates {
+    const NAME: &'static str = "peek_candidates";
+    const ACCESS: Access = Access::Read;
+    type Outcome = Vec<Candidate>;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<Candidate>> {
+        let found = candidates(desk, self.threshold_ms, &self.sightings)?;
+        Ok(found.into_iter().map(|(_, candidate)| candidate).collect())
+    }
+}
+
+impl Operation for Detect {
+    const NAME: &'static str = "detect";
+    const ACCESS: Access = Access::Write;
+    type Outcome = Vec<Candidate>;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<Candidate>> {
+        let found = candidates(desk, self.threshold_ms, &self.sightings)?;
+        let mut told = Vec::new();
+        for (mission, candidate) in found {
+            if let Some(mission) = mission
+                && !already_told(desk, &mission, &candidate)?
+            {
+                tell(desk, &mission, &candidate)?;
+            }
+            told.push(candidate);
+        }
+        Ok(told)
+    }
+}
+
+fn candidates(
+    desk: &mut Desk<'_, '_>,
+    threshold: Option<Millis>,
+    sightings: &[Sighting],
+) -> Result<Vec<(Option<Mission>, Candidate)>> {
+    let threshold = threshold.unwrap_or(desk.policy.quiet_ms);
+    let fates = fates(desk, sightings)?;
+    let mut found = Vec::new();
+    for row in desk.tx.rows(Kind::Mission, Find::All)? {
+        if row.status != MissionStatus::InProgress.as_str() {
+            continue;
+        }
+        // One mission's damage never hides another, and is not hidden either.
+        match judge(desk, &row.id, threshold, &fates) {
+            Ok(judged) => found.extend(judged.map(|(mission, judged)| (Some(mission), judged))),
+            Err(Error::Store(StoreError::Corrupt(_))) => found.push((None, damaged(desk, &row)?)),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
+}
+
+fn judge(
+    desk: &mut Desk<'_, '_>,
+    id: &str,
+    threshold: Millis,
+    fates: &[Fate],
+) -> Result<Option<(Mission, Candidate)>> {
+    let Some(mission) = desk.tx.get::<Mission>(id)? else {
+        return Ok(None);
+    };
+    let candidate = candidate(desk, &mission, threshold, fates)?;
+    Ok(candidate.map(|candidate| (mission, candidate)))
+}
+
+/// A mission whose records cannot be read: `fleet doctor` says which.
+fn damaged(desk: &Desk<'_, '_>, row: &SubjectRow) -> Result<Candidate> {
+    Ok(Candidate {
+        mission_id: row.id.parse()?,
+        title: row.name.clone().unwrap_or_default(),
+        evidence: "damaged".to_owned(),
+        last_activity_at: row.at,
+        inactivity_duration_ms: desk.now().since(row.at),
+        checkpoint_available: false,
+        checkpoint_id: None,
+        events_since: 0,
+        agents: Vec::new(),
+    })
+}
+
+fn candidate(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    threshold: Millis,
+    fates: &[Fate],
+) -> Result<Option<Candidate>> {
+    let (mut agents, mut running, key) = (Vec::new(), false, mission.key());
+    let mut signs = vec![last_act(desk, mission)?.map(|event| event.timestamp)];
+    for fate in fates {
+        let rows = desk.tx.rows(Kind::Sortie, Find::Agent(fate.agent.id))?;
+        let held = rows.into_iter().filter(|row| {
+            row.mission.as_ref() == Some(&key)
+                && SortieStatus::from_word(&row.status).is_some_and(SortieStatus::is_held)
+        });
+        let sorties: Vec<String> = held.map(|row| row.id).collect();
+        if sorties.is_empty() && mission.dispatch != Some(fate.agent.id) {
+            continue;
+        }
+        // Whoever asks is there, and may be the very one that came back without its context.
+        if desk.agent_id() != Some(fate.agent.id) {
+            let pulse = desk.tx.pulse(fate.agent.id)?;
+            signs.push(crate::agent::last_sign(desk, &fate.agent, pulse.as_ref()));
+            running |= fate.running;
+        }
+        agents.push(CandidateAgent {
+            name: fate.agent.name.to_string(),
+            life: fate.liveness.life,
+            evidence: fate.liveness.evidence.clone(),
+            keeps: !fate.is_gone(),
+            sorties,
+            dispatches: mission.dispatch == Some(fate.agent.id),
+        });
+    }
+    let last_activity_at = signs
+        .into_iter()
+        .flatten()
+        .max()
+        .unwrap_or(mission.created_at);
+    let silence = desk.now().since(last_activity_at);
+    // A process that is gone is proof at once; mere silence only after a while, and never while a
+    // process of the mission is seen running.
+    let gone = agents
+        .iter()
+        .any(|agent| agent.life == Life::Dead && (!agent.sorties.is_empty() || agent.dispatches));
+    let evidence = match (gone, silence > threshold && !running) {
+        (true, _) => PROCESS_GONE,
+        (false, true) => "inactivity",
+        (false, false) => return Ok(None),
+    };
+    let (checkpoint, _) = newest_sound(desk, mission)?;
+    let checkpoint = checkpoint.filter(|checkpoint| checkpoint.cut.progress_percent < 100);
+    let events_since = checkpoint.as_ref().map_or(0, |checkpoint| {
+        desk.tx.rev().saturating_sub(checkpoint.cut.rev + 1)
+    });
+    Ok(Some(Candidate {
+        mission_id: mission.id,
+        title: mission.title.to_string(),
+        evidence: evidence.to_owned(),
+        last_activity_at,
+        inactivity_duration_ms: silence,
+        checkpoint_available: checkpoint.is_some(),
+        checkpoint_id: checkpoint.map(|checkpoint| checkpoint.id),
+        events_since,
+        agents,
+    }))
+}
+
+/// One event per silence, and one per death: while others go on working, the dead stay dead.
+fn already_told(desk: &mut Desk<'_, '_>, mission: &Mission, candidate: &Candidate) -> Result<bool> {
+    let filter = EventFilter {
+        subject: Some(mission.id.to_string()),
+        kind: Some("context_compacted".to_owned()),
+        limit: 1,
+        ..EventFilter::default()
+    };
+    let last = desk.tx.newest_events(&filter)?.into_iter().next();
+    Ok(last.is_some_and(|event| {
+        event.timestamp >= candidate.last_activity_at
+            || (candidate.evidence == PROCESS_GONE
+                && event.data.get("gone") == gone(candidate).as_ref())
+    }))
+}
+
+/// Those whose process is gone, as an event names them; nothing when there is none.
+fn gone(candidate: &Candidate) -> Option<serde_json::Value> {
+    let names = candidate
+        .agents
+        .iter()
+        .filter(|agent| agent.life == Life::Dead)
+        .map(|agent| json!([agent.name, agent.sorties]));
+    let names: Vec<serde_json::Value> = names.collect();
+    (!names.is_empty()).then(|| names.into())
+}
+
+fn tell(desk: &mut Desk<'_, '_>, mission: &Mission, candidate: &Candidate) -> Result<()> {
+    let before = desk.tx.actor().clone();
+    desk.tx.act_as(flightline_store::Actor::flightline());
+    let mut data = json!({
+        "mission_id": mission.id,
+        "last_activity_at": candidate.last_activity_at,
+        "inactivity_duration_ms": candidate.inactivity_duration_ms,
+        "checkpoint_available": candidate.checkpoint_available,
+        "checkpoint_id": candidate.checkpoint_id,
+        "evidence": candidate.evidence,
+    });
+    if let Some(gone) = gone(candidate) {
+        data["gone"] = gone;
+    }
+    desk.tx.note("context_compacted", mission, &data)?;
+    let dispatch = desk.dispatch_of(mission)?;
+    let subject = format!("recovery_available: {}", mission.title);
+    let quiet = human_span(candidate.inactivity_duration_ms);
+    let body = match candidate.checkpoint_id {
+        Some(id) => format!(
+            "Quiet for {quiet}. Found checkpoint {}. Resume with: fleet resume --mission {}",
+            short(id),
+            short(mission.id)
+        ),
+        None => format!("Quiet for {quiet}, and there is no checkpoint to resume from."),
+    };
+    notice(desk, dispatch, &subject, &body, Some(mission.id))?;
+    desk.tx.act_as(before);
+    Ok(())
+}

@@ -1,0 +1,514 @@
+//! Bringing a mission back: forwards by default, or back to exactly what a checkpoint names.
+
+use std::collections::BTreeSet;
+
+use flightline_core::agent::{Agent, Role};
+use flightline_core::checkpoint::{Checkpoint, CheckpointStatus};
+use flightline_core::lock::Lock;
+use flightline_core::message::{Delivery, DeliveryState};
+use flightline_core::mission::{Mission, MissionStatus};
+use flightline_core::recovery::RecoveryContext;
+use flightline_core::setting::{Recovery, RecoveryKind};
+use flightline_core::sortie::{Sortie, SortieStatus};
+use flightline_core::{
+    AgentId, CheckpointId, Code, Kind, LockId, MissionId, RecoveryId, Refusal, Subject,
+};
+use flightline_store::{Actor, EventFilter, Find};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::rewind::rewind;
+use super::{Fate, PassedOver, newest_sound, settled_fates};
+use crate::agent::Sighting;
+use crate::checkpoint::take::context;
+use crate::checkpoint::{Contents, find, load};
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+use crate::mail::{hand_over, notice};
+use crate::mission::short;
+
+/// Brings a mission back.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Resume {
+    /// Which; the current one when none is named.
+    pub mission: Option<String>,
+    /// Go back to exactly this checkpoint; without one, everything acknowledged since stays.
+    pub checkpoint: Option<String>,
+    /// Un-finish work of agents that are alive, too.
+    pub force: bool,
+    /// What is known of agents' processes.
+    pub sightings: Vec<Sighting>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Resumed {
+    /// The record of this recovery.
+    pub recovery_id: RecoveryId,
+    /// The mission.
+    pub mission_id: MissionId,
+    /// What it is called.
+    pub mission_title: String,
+    /// The checkpoint.
+    pub checkpoint_id: CheckpointId,
+    /// Whether it went back to it.
+    pub rewound: bool,
+    /// How far the mission is now.
+    pub progress_percent: u8,
+    /// Sorties completed.
+    pub completed: u64,
+    /// All sorties.
+    pub total: u64,
+    /// What was happening, and what comes next.
+    pub recovery_context: RecoveryContext,
+    /// How much was restored.
+    pub restored: RestoredCounts,
+    /// Sorties taken back from agents that are gone.
+    pub requeued_sorties: Vec<String>,
+    /// Locks of agents that are gone.
+    pub released_locks: Vec<String>,
+    /// What a rewind took away.
+    pub lost: Vec<String>,
+    /// What else is worth knowing, such as a damaged checkpoint that was passed over.
+    pub warnings: Vec<String>,
+    /// The checkpoint of the state before, for `fleet undo`.
+    pub before: Option<CheckpointId>,
+}
+
+/// How much was restored.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+pub struct RestoredCounts {
+    /// Sorties.
+    pub sorties: u64,
+    /// Locks.
+    pub locks: u64,
+    /// Messages.
+    pub messages: u64,
+}
+
+impl Operation for Resume {
+    const NAME: &'static str = "resume";
+    const ACCESS: Access = Access::Write;
+    type Outcome = Resumed;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Resumed> {
+        let (mission, checkpoint, warnings) = self.choose(desk)?;
+        refuse_ended(&mission)?;
+        let contents = load(desk, &checkpoint)?;
+        let fates = settled_fates(desk, &self.sightings)?;
+        let found = context(desk, &mission, Vec::new())?;
+        let rewinding = self.checkpoint.is_some();
+        let (mission, before, lost) = if rewinding {
+            let rewound = rewind(desk, &mission, &checkpoint, &contents, &fates, self.force)?;
+            (rewound.mission, Some(rewound.before), rewound.lost)
+        } else {
+            (mission, None, Vec::new())
+        };
+        settle(
+            desk,
+            Settling {
+                mission,
+                checkpoint,
+                contents,
+                fates,
+                before,
+                lost,
+                warnings,
+                found,
+            },
+        )
+    }
+}
+
+impl Resume {
+    fn choose(&self, desk: &mut Desk<'_, '_>) -> Result<(Mission, Checkpoint, Vec<String>)> {
+        if let Some(reference) = &self.checkpoint {
+            let checkpoint = find(desk, reference)?;
+            let mission = desk.mission(Some(&checkpoint.cut.mission_id.to_string()))?;
+            return Ok((mission, checkpoint, Vec::new()));
+        }
+        let mission = desk.mission(self.mission.as_deref())?;
+        let (checkpoint, passed) = newest_sound(desk, &mission)?;
+        let warnings: Vec<String> = passed.iter().map(|passed| passed.why.clone()).collect();
+        if checkpoint.is_some() {
+            quarantine(desk, passed)?;
+        }
+        match checkpoint {
+            Some(checkpoint) => Ok((mission, checkpoint, warnings)),
+            None => {
+                let why = if warnings.is_empty() {
+                    "it has no checkpoint".to_owned()
+                } else {
+                    warnings.join("; ")
+                };
+                Err(Refusal::new(
+                    if warnings.is_empty() { Code::NotFound } else { Code::Integrity },
+                    format!("cannot resume {} (\"{}\"): {why}", short(mission.id), mission.title),
+                )
+                .hint("take one with `fleet checkpoint`; until then `fleet status` shows what is there")
+                .into())
+            }
+        }
+    }
+}
+
+/// Marks what failed its verification: kept, and counted for nothing any more.
+fn quarantine(desk: &mut Desk<'_, '_>, passed: Vec<PassedOver>) -> Result<()> {
+    for PassedOver { checkpoint, why } in passed {
+        let Some(mut checkpoint) = checkpoint else {
+            continue;
+        };
+        if checkpoint.status != CheckpointStatus::Corrupted {
+            checkpoint.status = CheckpointStatus::Corrupted;
+            let data = json!({ "checkpoint_id": checkpoint.id, "problem": why });
+            desk.tx.set("checkpoint_corrupted", &checkpoint, &data)?;
+        }
+    }
+    Ok(())
+}
+
+fn refuse_ended(mission: &Mission) -> Result<()> {
+    if matches!(
+        mission.status,
+        MissionStatus::Completed | MissionStatus::Archived
+    ) {
+        return Err(Refusal::new(
+            Code::IllegalTransition,
+            format!(
+                "cannot resume {} (\"{}\"): it is {}",
+                short(mission.id),
+                mission.title,
+                mission.status.as_str()
+            ),
+        )
+        .into());
+    }
+    Ok(())
+}
+
+/// What the second half of a recovery works with.
+pub(super) struct Settling {
+    pub(super) mission: Mission,
+    pub(super) checkpoint: Checkpoint,
+    pub(super) contents: Contents,
+    pub(super) fates: Vec<Fate>,
+    pub(super) before: Option<CheckpointId>,
+    pub(super) lost: Vec<String>,
+    pub(super) warnings: Vec<String>,
+    /// What was happening before anything was changed.
+    pub(super) found: RecoveryContext,
+}
+
+/// Frees what dead agents held, gives the others their locks and mail back, and records it all.
+pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resumed> {
+    let Settling {
+        mut mission,
+        checkpoint,
+        contents,
+        fates,
+        before,
+        lost,
+        warnings,
+        found,
+    } = settling;
+    // What follows is housekeeping, not somebody's activity.
+    let who = desk.tx.actor().clone();
+    desk.tx.act_as(Actor::flightline());
+    let mut taken_from = BTreeSet::new();
+    let requeued_sorties = requeue_sorties(desk, &mission, &fates, &mut taken_from)?;
+    let released_locks = release_locks(desk, &fates, &mut taken_from)?;
+    let kind = match before {
+        Some(_) => RecoveryKind::Rewind,
+        None => RecoveryKind::RollForward,
+    };
+    let (locks, mut blockers) = regrant(desk, &contents, &fates, kind)?;
+    let messages = requeue_mail(desk, &mission, &fates)?;
+    taken_from.extend(take_dispatch(desk, &mut mission, &fates)?);
+    fence(desk, &fates, &taken_from)?;
+    if matches!(
+        mission.status,
+        MissionStatus::Paused | MissionStatus::Failed
+    ) {
+        mission.status = MissionStatus::InProgress;
+        mission.completed_at = None;
+        mission.updated_at = desk.now();
+        desk.tx
+            .set("mission_started", &mission, &json!({ "reason": "resumed" }))?;
+    }
+    let progress = desk.progress(mission.id)?;
+    let mut context = context(desk, &mission, Vec::new())?;
+    context.blockers.append(&mut blockers);
+    context.last_action = found.last_action;
+    context.last_activity_at = found.last_activity_at;
+    desk.tx.act_as(who);
+    let restored = RestoredCounts {
+        sorties: progress.total,
+        locks,
+        messages,
+    };
+    let recovery = Recovery {
+        id: RecoveryId::new(desk.tx.uuid()),
+        mission_id: mission.id,
+        kind,
+        checkpoint_id: checkpoint.id,
+        before,
+        by: desk.actor(),
+        at: desk.now(),
+        undone_at: None,
+    };
+    let data = json!({
+        "checkpoint_id": checkpoint.id,
+        "mission_id": mission.id,
+        "recovered_sorties": restored.sorties,
+        "recovered_locks": restored.locks,
+        "requeued_messages": restored.messages,
+        "recovery_duration_ms": desk.tx.elapsed_ms(),
+    });
+    desk.tx.set("fleet_recovered", &recovery, &data)?;
+    Ok(Resumed {
+        recovery_id: recovery.id,
+        mission_id: mission.id,
+        mission_title: mission.title.to_string(),
+        checkpoint_id: checkpoint.id,
+        rewound: before.is_some(),
+        progress_percent: progress.percent(),
+        completed: progress.completed,
+        total: progress.total,
+        recovery_context: context,
+        restored,
+        requeued_sorties,
+        released_locks,
+        lost,
+        warnings,
+        before,
+    })
+}
+
+fn requeue_sorties(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    fates: &[Fate],
+    taken_from: &mut BTreeSet<AgentId>,
+) -> Result<Vec<String>> {
+    let mut requeued = Vec::new();
+    for fate in fates.iter().filter(|fate| fate.is_gone()) {
+        for mut sortie in desk.tx.find::<Sortie>(Find::Agent(fate.agent.id))? {
+            if sortie.mission_id != mission.id || !sortie.status.is_held() {
+                continue;
+            }
+            sortie.status = SortieStatus::Pending;
+            sortie.assigned_to = None;
+            sortie.assigned_epoch = None;
+            sortie.assigned_at = None;
+            sortie.blocked_reason = None;
+            sortie.updated_at = desk.now();
+            let data = json!({ "from": fate.agent.name, "reason": fate.liveness.evidence, "attempt": sortie.attempts + 1 });
+            desk.tx.set("sortie_requeued", &sortie, &data)?;
+            taken_from.insert(fate.agent.id);
+            requeued.push(sortie.id.to_string());
+        }
+    }
+    Ok(requeued)
+}
+
+fn release_locks(
+    desk: &mut Desk<'_, '_>,
+    fates: &[Fate],
+    taken_from: &mut BTreeSet<AgentId>,
+) -> Result<Vec<String>> {
+    let mut released = Vec::new();
+    for fate in fates.iter().filter(|fate| fate.is_gone()) {
+        for lock in desk.tx.find::<Lock>(Find::Agent(fate.agent.id))? {
+            let data =
+                json!({ "file": lock.file, "fence": lock.fence, "reason": fate.liveness.evidence });
+            desk.tx.remove("lock_released", &lock, &data)?;
+            taken_from.insert(fate.agent.id);
+            released.push(lock.file.to_string());
+        }
+    }
+    Ok(released)
+}
+
+/// Locks that were held at the checkpoint: kept by those who still hold them, granted anew to those who
+/// are alive when the path is free; else a blocker. Rolling forward, what its holder gave up since, or
+/// was told that it lost, stays given up.
+fn regrant(
+    desk: &mut Desk<'_, '_>,
+    contents: &Contents,
+    fates: &[Fate],
+    kind: RecoveryKind,
+) -> Result<(u64, Vec<String>)> {
+    let mut wanted: Vec<Lock> = contents.of(Kind::Lock)?;
+    wanted.sort_by_key(|lock| lock.fence);
+    let mut held = desk.tx.find::<Lock>(Find::All)?;
+    let (mut count, mut blockers) = (0, Vec::new());
+    for old in wanted {
+        if held
+            .iter()
+            .any(|lock| lock.file == old.file && lock.held_by == old.held_by)
+        {
+            count += 1;
+            continue;
+        }
+        let Some(fate) = fates
+            .iter()
+            .find(|fate| fate.agent.id == old.held_by && !fate.is_gone())
+        else {
+            continue;
+        };
+        // Work that was finished since needs its lock no more.
+        let needed = match old.sortie_id {
+            Some(id) => desk
+                .tx
+                .get::<Sortie>(&id.to_string())?
+                .is_some_and(|sortie| {
+                    sortie.status.is_held() && sortie.assigned_to == Some(old.held_by)
+                }),
+            None => true,
+        };
+        let lapsed = has_lapsed(desk, &old)?;
+        if !needed || (kind == RecoveryKind::RollForward && !lapsed) {
+            continue;
+        }
+        if let Some(other) = held.iter().find(|lock| lock.file.overlaps(&old.file)) {
+            let holder = desk.agent_name(other.held_by)?;
+            blockers.push(format!(
+                "{} is locked by {holder}, {} held it before",
+                old.file, fate.agent.name
+            ));
+            continue;
+        }
+        let lock = Lock {
+            id: LockId::new(desk.tx.uuid()),
+            epoch: fate.agent.epoch,
+            fence: desk.tx.next_rev(),
+            acquired_at: desk.now(),
+            ..old
+        };
+        desk.tx.set(
+            "lock_acquired",
+            &lock,
+            &json!({ "file": lock.file, "fence": lock.fence, "reason": "recovered" }),
+        )?;
+        if lapsed {
+            blockers.push(format!(
+                "{} had lapsed; {} holds it again with fence {}",
+                lock.file, fate.agent.name, lock.fence
+            ));
+        }
+        held.push(lock);
+        count += 1;
+    }
+    Ok((count, blockers))
+}
+
+/// Whether a lock that is gone was taken from a holder that seemed to be, not given up by it and not taken
+/// from it with a word.
+fn has_lapsed(desk: &mut Desk<'_, '_>, lock: &Lock) -> Result<bool> {
+    let newest = desk.tx.newest_events(&EventFilter {
+        subject: Some(lock.key()),
+        limit: 1,
+        ..EventFilter::default()
+    })?;
+    Ok(newest.first().is_some_and(|event| {
+        event.kind == "lock_reclaimed"
+            || (event.kind == "lock_released" && event.actor == Actor::flightline().name)
+    }))
+}
+
+/// Mail that was read and not acknowledged comes again, for everybody who may have lost it. What was
+/// acknowledged is never queued again.
+fn requeue_mail(desk: &mut Desk<'_, '_>, mission: &Mission, fates: &[Fate]) -> Result<u64> {
+    let mut count = 0;
+    for mut delivery in desk.tx.find::<Delivery>(Find::Mission(mission.id))? {
+        match delivery.state {
+            DeliveryState::Pending => count += 1,
+            DeliveryState::Delivered { .. } => {
+                let active = fates.iter().any(|fate| {
+                    fate.agent.id == delivery.to
+                        && fate.liveness.life == flightline_core::liveness::Life::Active
+                });
+                if !active {
+                    delivery.state = DeliveryState::Pending;
+                    desk.tx.set(
+                        "message_requeued",
+                        &delivery,
+                        &json!({ "reason": "recovered" }),
+                    )?;
+                    count += 1;
+                }
+            }
+            DeliveryState::Acknowledged { .. } => {}
+        }
+    }
+    Ok(count)
+}
+
+/// Agents from whom something was taken are fenced: should one wake after all, its old epoch is refused.
+fn fence(desk: &mut Desk<'_, '_>, fates: &[Fate], taken_from: &BTreeSet<AgentId>) -> Result<()> {
+    for fate in fates
+        .iter()
+        .filter(|fate| taken_from.contains(&fate.agent.id) && fate.agent.epoch > 0)
+    {
+        let mut agent = fate.agent.clone();
+        agent.epoch += 1;
+        agent.session_id = None;
+        agent.updated_at = desk.now();
+        let data = json!({ "reason": fate.liveness.evidence, "epoch": agent.epoch });
+        desk.tx.set("agent_session_ended", &agent, &data)?;
+    }
+    Ok(())
+}
+
+/// A dispatch that recovers a mission whose own is gone takes its place, and gets the mail that one never
+/// acknowledged; those who live are told.
+fn take_dispatch(
+    desk: &mut Desk<'_, '_>,
+    mission: &mut Mission,
+    fates: &[Fate],
+) -> Result<Option<AgentId>> {
+    let Some(me) = desk
+        .agent
+        .clone()
+        .filter(|agent| agent.role == Role::Dispatch)
+    else {
+        return Ok(None);
+    };
+    if mission.dispatch == Some(me.id) {
+        return Ok(None);
+    }
+    let theirs = fates
+        .iter()
+        .find(|fate| Some(fate.agent.id) == mission.dispatch);
+    if theirs.is_some_and(|fate| !fate.is_gone()) {
+        return Ok(None);
+    }
+    let before = mission.dispatch.replace(me.id);
+    mission.updated_at = desk.now();
+    desk.tx
+        .set("dispatch_changed", mission, &json!({ "to": me.name }))?;
+    if let Some(before) = before {
+        hand_over(desk, mission.id, before, &me)?;
+    }
+    let others: Vec<Agent> = fates
+        .iter()
+        .filter(|fate| !fate.is_gone() && fate.agent.id != me.id && fate.agent.epoch > 0)
+        .map(|fate| fate.agent.clone())
+        .collect();
+    for agent in others {
+        notice(
+            desk,
+            agent,
+            &format!(
+                "dispatch_changed: {} now coordinates {}",
+                me.name, mission.title
+            ),
+            "Report to it from now on.",
+            Some(mission.id),
+        )?;
+    }
+    Ok(theirs.and(before))
+}

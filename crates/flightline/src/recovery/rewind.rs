@@ -1,0 +1,256 @@
+//! Going back to exactly what a checkpoint names, as new events: nothing is un-happened.
+
+use std::collections::BTreeMap;
+
+use flightline_core::checkpoint::{Checkpoint, Milestone, Reason};
+use flightline_core::mission::Mission;
+use flightline_core::sortie::{Review, Sortie, SortieError, SortieFile, SortieStatus, Subtask};
+use flightline_core::{CheckpointId, Code, Kind, Refusal, Subject};
+use flightline_store::{Actor, EventFilter, Find};
+use serde_json::json;
+
+use super::Fate;
+use crate::checkpoint::Contents;
+use crate::checkpoint::take::{Taking, take};
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::mission::short;
+
+/// What a rewind did.
+pub(super) struct Rewound {
+    pub(super) mission: Mission,
+    pub(super) before: CheckpointId,
+    pub(super) lost: Vec<String>,
+}
+
+/// Sets the mission, its sorties and their parts to what the checkpoint names, after saving a checkpoint
+/// of what is there. Agents, mail, notes and effects stay as they are: they happened.
+pub(super) fn rewind(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    checkpoint: &Checkpoint,
+    contents: &Contents,
+    fates: &[Fate],
+    force: bool,
+) -> Result<Rewound> {
+    let then: Vec<Sortie> = contents.of(Kind::Sortie)?;
+    let now = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
+    if !force {
+        refuse_unfinishing(desk, checkpoint, &then, &now, fates)?;
+    }
+    let details = format!("Before going back to {}", short(checkpoint.id));
+    let taking = Taking {
+        mission,
+        reason: Reason::BeforeRestore,
+        details: Some(details),
+        note: None,
+        blockers: Vec::new(),
+    };
+    let before = take(desk, &taking)?.id;
+    let who = desk.tx.actor().clone();
+    desk.tx.act_as(Actor::flightline());
+    let mut lost = Vec::new();
+    let was: BTreeMap<String, &Sortie> = now.iter().map(|sortie| (sortie.key(), sortie)).collect();
+    for sortie in &then {
+        let attempts = was
+            .get(&sortie.key())
+            .map_or(sortie.attempts, |now| now.attempts.max(sortie.attempts));
+        let restored = Sortie {
+            attempts,
+            ..sortie.clone()
+        };
+        if was.get(&sortie.key()).is_none_or(|now| **now != restored) {
+            lost.extend(
+                was.get(&sortie.key())
+                    .map(|now| what_is_lost(now, &restored)),
+            );
+            desk.tx.set(
+                "sortie_restored",
+                &restored,
+                &json!({ "checkpoint_id": checkpoint.id }),
+            )?;
+        }
+    }
+    for sortie in now
+        .iter()
+        .filter(|sortie| !then.iter().any(|old| old.id == sortie.id))
+    {
+        lost.push(format!(
+            "{} (\"{}\") was added since",
+            short(sortie.id),
+            sortie.title
+        ));
+        desk.tx.remove(
+            "sortie_removed",
+            sortie,
+            &json!({ "checkpoint_id": checkpoint.id }),
+        )?;
+    }
+    restore_parts::<Subtask>(desk, mission, contents, checkpoint, &mut lost)?;
+    restore_parts::<SortieFile>(desk, mission, contents, checkpoint, &mut lost)?;
+    restore_parts::<SortieError>(desk, mission, contents, checkpoint, &mut lost)?;
+    restore_parts::<Review>(desk, mission, contents, checkpoint, &mut lost)?;
+    let old: Vec<Mission> = contents.of(Kind::Mission)?;
+    let old = old.into_iter().next().ok_or_else(|| {
+        Refusal::new(
+            Code::Integrity,
+            format!("{} does not hold its mission", short(checkpoint.id)),
+        )
+    })?;
+    let mission = Mission {
+        timeline: mission.timeline + 1,
+        dispatch: mission.dispatch,
+        updated_at: desk.now(),
+        ..old
+    };
+    desk.tx.set(
+        "mission_restored",
+        &mission,
+        &json!({ "checkpoint_id": checkpoint.id, "timeline": mission.timeline }),
+    )?;
+    keep_milestones(desk, &mission, checkpoint)?;
+    desk.tx.act_as(who);
+    Ok(Rewound {
+        mission,
+        before,
+        lost,
+    })
+}
+
+fn restore_parts<S: Subject + PartialEq>(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    contents: &Contents,
+    checkpoint: &Checkpoint,
+    lost: &mut Vec<String>,
+) -> Result<()> {
+    let data = json!({ "checkpoint_id": checkpoint.id });
+    let then: BTreeMap<String, S> = contents
+        .of::<S>(S::KIND)?
+        .into_iter()
+        .map(|part| (part.key(), part))
+        .collect();
+    let now: BTreeMap<String, S> = desk
+        .tx
+        .find::<S>(Find::Mission(mission.id))?
+        .into_iter()
+        .map(|part| (part.key(), part))
+        .collect();
+    let name = |key: &str| key.split_once('/').map_or(key, |(_, name)| name).to_owned();
+    for (key, part) in &then {
+        if now.get(key) != Some(part) {
+            desk.tx.set(&format!("{}_restored", S::KIND), part, &data)?;
+            if now.contains_key(key) {
+                lost.push(format!("{} {} has changed since", S::KIND, name(key)));
+            }
+        }
+    }
+    for (key, part) in &now {
+        if !then.contains_key(key) {
+            desk.tx
+                .remove(&format!("{}_removed", S::KIND), part, &data)?;
+            lost.push(format!("{} {} was reported since", S::KIND, name(key)));
+        }
+    }
+    Ok(())
+}
+
+/// What a sortie loses that goes back to what it was.
+fn what_is_lost(now: &Sortie, then: &Sortie) -> String {
+    let (id, title) = (short(now.id), &now.title);
+    match (now.status, then.status) {
+        (now, then) if now == then => format!("{id} (\"{title}\") has changed since"),
+        (SortieStatus::Completed, _) => format!("{id} (\"{title}\") is no longer completed"),
+        (now, then) => format!(
+            "{id} (\"{title}\") is {} again, not {}",
+            then.as_str(),
+            now.as_str()
+        ),
+    }
+}
+
+/// Milestones that were reached at the cut are reached on the new timeline too; later ones are not.
+fn keep_milestones(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    checkpoint: &Checkpoint,
+) -> Result<()> {
+    let parent = mission.key();
+    let rows = desk.tx.rows(Kind::Milestone, Find::Parent(&parent))?;
+    for row in rows.iter().filter(|row| row.rev <= checkpoint.cut.rev) {
+        let reached = desk.tx.get::<Milestone>(&row.id)?;
+        let Some(reached) = reached.filter(|it| it.timeline == checkpoint.cut.timeline) else {
+            continue;
+        };
+        let kept = Milestone {
+            timeline: mission.timeline,
+            ..reached
+        };
+        let data = json!({ "percent": kept.percent, "checkpoint_id": checkpoint.id });
+        desk.tx.set("milestone_kept", &kept, &data)?;
+    }
+    Ok(())
+}
+
+/// Whether the last that happened to a sortie is that a rewind restored it.
+fn is_as_restored(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<bool> {
+    let newest = desk.tx.newest_events(&EventFilter {
+        subject: Some(sortie.key()),
+        limit: 1,
+        ..EventFilter::default()
+    })?;
+    Ok(newest
+        .first()
+        .is_some_and(|event| event.kind == "sortie_restored"))
+}
+
+/// Work that agents which are alive have finished since must not be un-finished by accident.
+fn refuse_unfinishing(
+    desk: &mut Desk<'_, '_>,
+    checkpoint: &Checkpoint,
+    then: &[Sortie],
+    now: &[Sortie],
+    fates: &[Fate],
+) -> Result<()> {
+    let mut finished = Vec::new();
+    for sortie in now {
+        let before = then.iter().find(|old| old.id == sortie.id);
+        let alive = sortie.assigned_to.is_some_and(|owner| {
+            fates
+                .iter()
+                .any(|fate| fate.agent.id == owner && !fate.is_gone())
+        });
+        let touched = sortie.status == SortieStatus::Completed
+            && before.is_none_or(|old| old.status != SortieStatus::Completed);
+        // What an agent that is alive holds would be taken out of its hands.
+        let working = sortie.status.is_held()
+            && before.is_none_or(|old| {
+                old.status != SortieStatus::Completed
+                    && (!old.status.is_held() || old.assigned_to != sortie.assigned_to)
+            });
+        // What only a rewind put into its hands, and nobody has touched since, is not its work.
+        if alive && (touched || (working && !is_as_restored(desk, sortie)?)) {
+            finished.push(sortie);
+        }
+    }
+    let Some(first) = finished.first() else {
+        return Ok(());
+    };
+    let owner = match first.assigned_to {
+        Some(owner) => desk.agent_name(owner)?,
+        None => "nobody".to_owned(),
+    };
+    let id = short(checkpoint.id);
+    let count = finished.len();
+    let noun = if count == 1 { "sortie" } else { "sorties" };
+    Err(Refusal::new(
+        Code::Unfinished,
+        format!("going back to {id} would undo {count} {noun} of agents that are alive, first {} (\"{}\") of {owner}", short(first.id), first.title),
+    )
+    .hint(format!(
+        "look first with `fleet resume --checkpoint {id} --dry-run --force`; to do it all the same: `fleet resume --checkpoint {id} --force`\n\
+         to keep everything: `fleet resume`"
+    ))
+    .details(json!({ "sorties": finished.iter().map(|sortie| sortie.id).collect::<Vec<_>>() }))
+    .into())
+}

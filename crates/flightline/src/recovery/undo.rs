@@ -1,0 +1,88 @@
+//! Taking a rewind back.
+
+use flightline_core::checkpoint::Checkpoint;
+use flightline_core::setting::Recovery;
+use flightline_core::{Code, Refusal};
+use flightline_store::Find;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::resume::{Resumed, Settling, settle};
+use super::rewind::rewind;
+use super::settled_fates;
+use crate::agent::Sighting;
+use crate::checkpoint::load;
+use crate::checkpoint::take::context;
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+use crate::mission::short;
+
+/// Takes the last rewind of a mission back.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Undo {
+    /// Of which mission; the current one when none is named.
+    pub mission: Option<String>,
+    /// Un-finish work of agents that are alive, too.
+    pub force: bool,
+    /// What is known of agents' processes.
+    pub sightings: Vec<Sighting>,
+}
+
+impl Operation for Undo {
+    const NAME: &'static str = "undo";
+    const ACCESS: Access = Access::Write;
+    type Outcome = Resumed;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Resumed> {
+        let mission = desk.mission(self.mission.as_deref())?;
+        let mut recoveries = desk.tx.find::<Recovery>(Find::Mission(mission.id))?;
+        recoveries.retain(|recovery| recovery.undone_at.is_none() && recovery.before.is_some());
+        let last = recoveries.pop();
+        let Some((mut recovery, before)) =
+            last.and_then(|last| last.before.map(|before| (last, before)))
+        else {
+            return Err(Refusal::new(
+                Code::NotFound,
+                format!("there is nothing to take back in {} (\"{}\")", short(mission.id), mission.title),
+            )
+            .hint("only a rewind (`fleet resume --checkpoint ID`) changes what a mission holds; a plain `fleet resume` loses nothing")
+            .into());
+        };
+        let checkpoint = desk
+            .tx
+            .get::<Checkpoint>(&before.to_string())?
+            .ok_or_else(|| {
+                Refusal::new(
+                    Code::NotFound,
+                    format!(
+                        "{} is gone, so the rewind cannot be taken back",
+                        short(before)
+                    ),
+                )
+            })?;
+        let contents = load(desk, &checkpoint)?;
+        let fates = settled_fates(desk, &self.sightings)?;
+        let found = context(desk, &mission, Vec::new())?;
+        let rewound = rewind(desk, &mission, &checkpoint, &contents, &fates, self.force)?;
+        recovery.undone_at = Some(desk.now());
+        desk.tx.set(
+            "recovery_undone",
+            &recovery,
+            &json!({ "recovery_id": recovery.id }),
+        )?;
+        settle(
+            desk,
+            Settling {
+                mission: rewound.mission,
+                checkpoint,
+                contents,
+                fates,
+                before: Some(rewound.before),
+                lost: rewound.lost,
+                warnings: Vec::new(),
+                found,
+            },
+        )
+    }
+}
