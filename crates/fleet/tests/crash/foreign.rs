@@ -70,12 +70,16 @@ fn another_program_that_holds_the_database_is_waited_for_and_named() {
         assert!(refused.err.contains("nothing was written"), "{refused}");
         world.run(&["note", "list"]).works();
         // It ends well, or is killed: whoever waits goes on.
-        let waiting = world.run(&["note", "lesson", "waited"]).starts();
+        let waiting = world
+            .run(&["note", "lesson", "waited"])
+            .env("FLEET_TEST_PATIENCE_MS", 120_000)
+            .starts();
         holder.end(ending);
         let began = Instant::now();
         let answer = waiting.ends();
         assert_eq!(answer.code(), Some(0), "{answer}");
-        assert!(began.elapsed() < Duration::from_secs(7));
+        // Long before its patience ends, however busy the machine is.
+        assert!(began.elapsed() < Duration::from_secs(60));
     }
     let notes = texts(&world.ask(&["note", "list"]), "/text");
     assert_eq!(notes, ["waited", "waited"]);

@@ -131,6 +131,8 @@ impl Storm {
             let drawn = chance.hash_one(turn);
             let patience = (drawn % 2 == 0)
                 .then(|| usual.mul_f64((drawn >> 8) as f64 / f64::from(1 << 28) % 1.3));
+            // On a machine under load a turn may take long to come; nobody is to give up meanwhile.
+            let run = run.env("FLEET_TEST_PATIENCE_MS", 60_000);
             let (began, mut running) = (Instant::now(), run.starts());
             while !running.is_over() {
                 if patience.is_some_and(|patience| began.elapsed() >= patience) {
