@@ -145,13 +145,27 @@ both_engines! {
         assert_eq!(done.recovery_context.blockers, ["api.rs is locked by bob, ada held it before"]);
     }
 
-    fn a_lock_that_belongs_to_no_sortie_comes_back_too(world: &World) {
+    fn a_lock_for_no_sortie_comes_back_to_whoever_works_in_the_mission(world: &World) {
         let (story, _) = working(world);
-        story.lock("bob", &["notes.md"]).unwrap();
+        story.claim("ada", "Docs").unwrap();
+        story.lock("ada", &["notes.md"]).unwrap();
+        story.lock("bob", &["other.md"]).unwrap();
         let cut = story.checkpoint().id;
+        assert_eq!(story.all::<Lock>().iter().filter(|lock| lock.sortie_id.is_none()).count(), 2);
+        release(&story, "ada");
         release(&story, "bob");
         forced(&story, cut);
-        assert!(locks(&story).contains(&held("notes.md", "bob")), "{:?}", locks(&story));
+        assert_eq!(locks(&story), [held("api.rs", "ada"), held("notes.md", "ada")], "bob has nothing to do with it");
+    }
+
+    fn a_folder_of_its_own_is_not_in_its_way(world: &World) {
+        let (story, cut) = working(world);
+        release(&story, "ada");
+        story.lock("ada", &["."]).unwrap();
+        let done = forced(&story, cut);
+        assert_eq!(done.recovery_context.blockers, [] as [&str; 0]);
+        assert!(locks(&story).contains(&held("api.rs", "ada")));
+        assert!(story.ailments().is_empty());
     }
 
     fn work_that_is_finished_needs_its_lock_no_more(world: &World) {

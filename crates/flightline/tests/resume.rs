@@ -167,8 +167,8 @@ both_engines! {
         story.checkpoint();
         story.pass_minutes(45);
         story.beat("bob").unwrap();
-        let done = story.resume("ada", vec![]).unwrap();
-        assert_eq!((done.requeued_sorties, done.released_locks, done.restored.locks), (vec![], vec![], 2));
+        let done = story.resume("ada", story.seen(false, &["ada"])).unwrap();
+        assert_eq!((done.requeued_sorties, done.released_locks, done.restored.locks), (vec![], vec![], 2), "whatever was seen of her old process");
         assert_eq!(story.stored_sortie("Endpoint").assigned_to, Some(story.agent("ada").id));
     }
 

@@ -217,6 +217,15 @@ both_engines! {
         assert!(left(&story).contains(&taken[1]));
     }
 
+    fn what_the_plan_did_not_name_stays_even_if_its_time_has_come_since(world: &World) {
+        let (story, taken) = aged(world, 6, 2);
+        world.pass(Duration::from_millis(1));
+        let planned = plan(&story);
+        world.pass(DAY);
+        assert_eq!(ids(&apply(&story, &planned)), taken[..1], "what somebody was shown goes, and nothing else");
+        assert_eq!(left(&story), taken[1..]);
+    }
+
     fn what_no_plan_would_name_is_not_deleted(world: &World) {
         let (story, taken) = aged(world, 4, 20);
         let everything = ApplyPrune { plan: PlanPrune::default(), delete: taken.clone() };

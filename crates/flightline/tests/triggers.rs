@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use flightline::Fleet;
 use flightline::agent::RetireAgent;
+use flightline::core::agent::Agent;
 use flightline::core::checkpoint::{Checkpoint, Milestone, Reason, Trigger};
 use flightline::core::mission::Mission;
-use flightline::core::note::{Note, NoteKind};
+use flightline::core::note::NoteKind;
 use flightline::core::policy::Policy;
 use flightline::core::sortie::SortieStatus;
 use flightline::core::{Code, Kind};
@@ -19,9 +20,9 @@ use flightline::sortie::add::AddSorties;
 use flightline::sortie::change::{ChangeSortie, SortieAction};
 use flightline::sortie::claim::ClaimNext;
 use flightline::sortie::report::ReportError;
-use flightline::store::{OpenOptions, Store};
+use flightline::store::{Find, OpenOptions, Store};
 use flightline_testkit::story::{Story, locks_on, name, note, sortie, title};
-use flightline_testkit::{World, both_engines, caller, damage, value};
+use flightline_testkit::{World, both_engines, caller, damage};
 use serde_json::json;
 
 const DONE: SortieAction = SortieAction::Complete { output: None };
@@ -284,26 +285,30 @@ both_engines! {
 
     fn a_checkpoint_that_grows_too_large_does_not_fail_the_work(world: &World) {
         let story = working(world);
-        // The next steps of the mission are in every checkpoint, and these are more than 8 MiB of JSON.
-        let mission = story.all::<Mission>().remove(0);
-        let step = Note { kind: NoteKind::NextStep, ..value::lesson(0, &mission, &"\"".repeat(8_100)) };
-        let once = OpenOptions { rehearse: false, ..world.options() };
-        let mut fleet = Fleet::new(Store::open(&world.location, &world.project, once).unwrap(), Policy::default());
-        let rev = story.rev();
+        let names: Vec<String> = (10..23).map(|number| format!("agent{number}-{}", "x".repeat(92))).collect();
+        story.run("", &AddSorties { mission: None, sorties: names.iter().map(|name| sortie(name)).collect() }).unwrap();
+        for name in &names {
+            story.claim(name, name).unwrap();
+        }
+        // Each step is told with its agent's name, and so all of them are more than 8 MiB.
+        let step = title("x");
+        let mut fleet = Fleet::new(Store::open(&world.location, &world.project, OpenOptions { rehearse: false, ..world.options() }).unwrap(), Policy::default());
         fleet.store().write(|tx| {
-            for number in 1..=530 {
-                let id = value::lesson(number, &mission, "x").id;
-                tx.set("note_added", &Note { id, ..step.clone() }, &json!({}))?;
+            for name in &names {
+                let agent = tx.find::<Agent>(Find::AgentName(name))?.remove(0);
+                tx.set("agent_updated", &Agent { next_steps: vec![step.clone(); 7_500], ..agent }, &json!({}))?;
             }
             Ok::<_, flightline::store::Error>(())
         }).unwrap();
-        fleet.run(&ChangeSortie { sortie: story.sortie_id("Model"), action: DONE }, &caller("ada")).unwrap();
-        assert_eq!(story.stored_sortie("Model").status, SortieStatus::Completed);
+        let rev = story.rev();
+        let fail = SortieAction::Fail { reason: note("gave up") };
+        fleet.run(&ChangeSortie { sortie: story.sortie_id("Model"), action: fail }, &caller("ada")).unwrap();
+        assert_eq!(story.stored_sortie("Model").status, SortieStatus::Failed);
         assert!(story.checkpoints().is_empty());
-        let failed = story.events_after(rev).into_iter().find(|event| event.kind == "checkpoint_failed").unwrap();
-        assert_eq!(failed.data["reason"], "milestone");
+        assert_eq!(story.kinds_after(rev), ["sortie_failed", "checkpoint_failed"]);
+        let failed = story.events_of("checkpoint_failed").pop().unwrap();
+        assert_eq!(failed.data["reason"], "sortie_failed");
         assert!(failed.data["error"].as_str().unwrap().contains("8388608"), "{}", failed.data["error"]);
-        assert_eq!(story.all::<Milestone>().len(), 2, "what was written before stays");
     }
 
     fn damage_does_not_fail_the_work_and_is_noted(world: &World) {

@@ -224,7 +224,7 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
         Some(_) => RecoveryKind::Rewind,
         None => RecoveryKind::RollForward,
     };
-    let (locks, mut blockers) = regrant(desk, &contents, &fates, kind)?;
+    let (locks, mut blockers) = regrant(desk, mission.id, &contents, &fates, kind)?;
     let messages = requeue_mail(desk, &mission, &fates)?;
     taken_from.extend(take_dispatch(desk, &mut mission, &fates)?);
     fence(desk, &fates, &taken_from)?;
@@ -337,6 +337,7 @@ fn release_locks(
 /// was told that it lost, stays given up.
 fn regrant(
     desk: &mut Desk<'_, '_>,
+    mission: MissionId,
     contents: &Contents,
     fates: &[Fate],
     kind: RecoveryKind,
@@ -359,21 +360,23 @@ fn regrant(
         else {
             continue;
         };
-        // Work that was finished since needs its lock no more.
-        let needed = match old.sortie_id {
-            Some(id) => desk
-                .tx
-                .get::<Sortie>(&id.to_string())?
-                .is_some_and(|sortie| {
-                    sortie.status.is_held() && sortie.assigned_to == Some(old.held_by)
-                }),
-            None => true,
-        };
+        // Work that was finished since needs its lock no more. A lock that was not for one sortie is for
+        // all that its holder has in this mission.
+        let work = desk.tx.find::<Sortie>(Find::Agent(old.held_by))?;
+        let needed = work.iter().any(|sortie| {
+            sortie.status.is_held()
+                && match old.sortie_id {
+                    Some(id) => sortie.id == id,
+                    None => sortie.mission_id == mission,
+                }
+        });
         let lapsed = has_lapsed(desk, &old)?;
         if !needed || (kind == RecoveryKind::RollForward && !lapsed) {
             continue;
         }
-        if let Some(other) = held.iter().find(|lock| lock.file.overlaps(&old.file)) {
+        let in_the_way =
+            |lock: &&Lock| lock.held_by != old.held_by && lock.file.overlaps(&old.file);
+        if let Some(other) = held.iter().find(in_the_way) {
             let holder = desk.agent_name(other.held_by)?;
             blockers.push(format!(
                 "{} is locked by {holder}, {} held it before",
