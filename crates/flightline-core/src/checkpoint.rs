@@ -14,7 +14,7 @@ use crate::time::Time;
 /// The version of the checkpoint document this code writes.
 pub const VERSION: &str = "1.0.0";
 
-/// A checkpoint. What it names never changes; its status, pin, note and backup do.
+/// A checkpoint. What it names never changes; its status, pin and note do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Checkpoint {
     /// Its id.
@@ -29,8 +29,6 @@ pub struct Checkpoint {
     pub pinned_at: Option<Time>,
     /// What somebody wrote to it.
     pub note: Option<Note>,
-    /// What became of its copy in a file.
-    pub backup: Backup,
 }
 
 /// The part of a checkpoint that never changes.
@@ -335,6 +333,28 @@ pub enum Backup {
     Shared,
 }
 
+impl Backup {
+    /// Whether a file is still to be written.
+    #[must_use]
+    pub const fn is_unsettled(&self) -> bool {
+        matches!(self, Self::Pending | Self::Failed { .. })
+    }
+}
+
+impl Checkpoint {
+    /// Where it stands, for people: it is being created until its copy in a file is settled.
+    #[must_use]
+    pub fn shown_status(&self, backup: &Backup) -> CheckpointStatus {
+        match self.status {
+            CheckpointStatus::Creating | CheckpointStatus::Valid if backup.is_unsettled() => {
+                CheckpointStatus::Creating
+            }
+            CheckpointStatus::Creating => CheckpointStatus::Valid,
+            status => status,
+        }
+    }
+}
+
 impl Subject for Checkpoint {
     const KIND: Kind = Kind::Checkpoint;
 
@@ -345,10 +365,10 @@ impl Subject for Checkpoint {
     fn keys(&self) -> Keys {
         Keys {
             mission: Some(self.cut.mission_id),
-            parent: None,
-            agent: None,
             name: Some(self.cut.trigger.as_str().to_owned()),
             status: self.status.as_str(),
+            percent: Some(self.cut.progress_percent),
+            ..Keys::default()
         }
     }
 }

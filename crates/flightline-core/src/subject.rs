@@ -121,6 +121,12 @@ impl Kind {
             _ => 32 * 1024,
         }
     }
+
+    /// Whether the journal alone keeps its text: large, seldom read, and hardly ever changed.
+    #[must_use]
+    pub const fn is_kept_once(self) -> bool {
+        matches!(self, Self::Checkpoint)
+    }
 }
 
 impl fmt::Display for Kind {
@@ -158,6 +164,8 @@ pub struct Keys {
     pub name: Option<String>,
     /// Its status, in the words of its kind.
     pub status: &'static str,
+    /// How far something was.
+    pub percent: Option<u8>,
 }
 
 /// A thing whose values the journal keeps.

@@ -1,5 +1,6 @@
 //! The tables: SQL text, and rows to types and back.
 
+pub(crate) mod backup;
 pub(crate) mod event;
 pub(crate) mod project;
 pub(crate) mod pulse;
@@ -19,6 +20,7 @@ pub(crate) use statements;
 /// Every statement of every table.
 pub(crate) fn all_statements() -> Vec<&'static str> {
     [
+        backup::STATEMENTS,
         event::STATEMENTS,
         project::STATEMENTS,
         pulse::STATEMENTS,

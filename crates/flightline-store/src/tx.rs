@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use flightline_core::checkpoint::Line;
+use flightline_core::checkpoint::{Backup, Line};
 use flightline_core::event::{Change, Event, sha256_hex};
-use flightline_core::{AgentId, Kind, MissionId, Subject, Time};
+use flightline_core::{AgentId, CheckpointId, Kind, MissionId, Subject, Time};
 use serde_json::Value as Json;
 use uuid::Uuid;
 
@@ -16,7 +16,7 @@ use crate::table::project::Project;
 use crate::table::pulse::Pulse;
 use crate::table::request::Remembered;
 use crate::table::subject::{Document, Find, NewValue, SubjectRow};
-use crate::table::{event, pulse, request, subject};
+use crate::table::{backup, event, pulse, request, subject};
 
 /// A transaction. A closure that gets one touches nothing else: it may run twice.
 pub struct Tx<'a> {
@@ -239,7 +239,7 @@ impl Tx<'_> {
                 rev,
                 at: self.now,
                 sha: &sha,
-                doc: &doc,
+                doc: (!S::KIND.is_kept_once()).then_some(doc.as_str()),
             },
         )?;
         Ok(rev)
@@ -423,6 +423,47 @@ impl Tx<'_> {
     /// When the store fails.
     pub fn event_count(&mut self) -> Result<u64, Error> {
         event::count(self.driver, &self.project.id)
+    }
+
+    /// Says what became of a checkpoint's copy in a file.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn set_backup(&mut self, checkpoint: CheckpointId, backup: &Backup) -> Result<(), Error> {
+        backup::set(self.driver, &self.project.id, checkpoint, backup, self.now)
+    }
+
+    /// What became of a checkpoint's copy in a file. One that nobody has said anything of is to be written.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn backup_of(&mut self, checkpoint: CheckpointId) -> Result<Backup, Error> {
+        let found = backup::of(self.driver, &self.project.id, checkpoint)?;
+        Ok(found.unwrap_or(Backup::Pending))
+    }
+
+    /// What became of every checkpoint's copy in a file.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn backups(&mut self) -> Result<Vec<(CheckpointId, Backup)>, Error> {
+        backup::all(self.driver, &self.project.id)
+    }
+
+    /// Checkpoints whose copy in a file is yet to be written.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn unsettled_backups(&mut self) -> Result<Vec<CheckpointId>, Error> {
+        backup::unsettled(self.driver, &self.project.id)
+    }
+
+    /// Forgets the copy of a checkpoint that is gone.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn forget_backup(&mut self, checkpoint: CheckpointId) -> Result<(), Error> {
+        backup::forget(self.driver, &self.project.id, checkpoint)
     }
 
     /// Notes a sign of life.

@@ -11,6 +11,9 @@ use crate::World;
 /// # Panics
 /// When there is no such subject.
 pub fn live(world: &World, kind: Kind, id: &str) {
+    if kind.is_kept_once() {
+        return journal(world, kind, id, 0);
+    }
     let sql = format!(
         "UPDATE subject SET doc = doc || ' ' WHERE project = '{}' AND kind = '{kind}' AND id = '{id}'",
         world.project

@@ -204,7 +204,17 @@ pub(crate) fn document(
     checkpoint: &Checkpoint,
 ) -> Result<CheckpointDocument> {
     let contents = load(desk, checkpoint)?;
+    document_of(desk, checkpoint, &contents)
+}
+
+/// The same, of what was read already.
+pub(crate) fn document_of(
+    desk: &mut Desk<'_, '_>,
+    checkpoint: &Checkpoint,
+    contents: &Contents,
+) -> Result<CheckpointDocument> {
     let cut = &checkpoint.cut;
+    let backup = desk.tx.backup_of(checkpoint.id)?;
     let agents: Vec<flightline_core::agent::Agent> = contents.of(Kind::Agent)?;
     let name = |id: flightline_core::AgentId| {
         agents
@@ -292,10 +302,10 @@ pub(crate) fn document(
         version: cut.version.clone(),
         reason: cut.reason.as_str().to_owned(),
         rev: cut.rev,
-        status: checkpoint.status,
+        status: checkpoint.shown_status(&backup),
         pinned: checkpoint.pinned_at.is_some(),
         note: checkpoint.note.clone(),
-        backup: checkpoint.backup.clone(),
+        backup,
         state: None,
         file_sha256: None,
     })

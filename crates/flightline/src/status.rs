@@ -121,6 +121,13 @@ impl Operation for ShowStatus {
             Some(view) => newest_first(desk, &view.mission)?.into_iter().next(),
             None => None,
         };
+        let newest = match newest {
+            Some(checkpoint) => {
+                let backup = desk.tx.backup_of(checkpoint.id)?;
+                Some((checkpoint, backup))
+            }
+            None => None,
+        };
         let peek = PeekCandidates {
             threshold_ms: None,
             sightings: self.sightings.clone(),
@@ -128,7 +135,11 @@ impl Operation for ShowStatus {
         let recovery = peek.decide(desk)?;
         let mut attention = attention(mission.as_ref(), &agents);
         attention.extend(recovery.iter().map(need));
-        attention.extend(newest.as_ref().and_then(backup_trouble));
+        attention.extend(
+            newest
+                .as_ref()
+                .and_then(|(checkpoint, backup)| backup_trouble(checkpoint, backup)),
+        );
         let last = desk.tx.newest_events(&EventFilter {
             limit: 1,
             ..EventFilter::default()
@@ -136,7 +147,7 @@ impl Operation for ShowStatus {
         Ok(Status {
             project: desk.tx.project_name().to_owned(),
             mission,
-            checkpoint: newest.map(summary),
+            checkpoint: newest.map(|(checkpoint, backup)| summary(checkpoint, &backup)),
             recovery,
             agents,
             locks,
@@ -273,8 +284,8 @@ fn need(candidate: &Candidate) -> Attention {
     }
 }
 
-fn backup_trouble(checkpoint: &Checkpoint) -> Option<Attention> {
-    match &checkpoint.backup {
+fn backup_trouble(checkpoint: &Checkpoint, backup: &Backup) -> Option<Attention> {
+    match backup {
         Backup::Failed { why, .. } => Some(Attention {
             what: format!("the backup of {} failed: {why}", short(checkpoint.id)),
             command: "fleet doctor".to_owned(),

@@ -378,7 +378,7 @@ both_engines! {
         let rev = story.rev();
         assert_eq!(story.rewind(cut).unwrap_err().code, Code::Integrity);
         assert_eq!(story.rev(), rev, "whoever names a checkpoint gets that one or none");
-        assert_eq!(story.checkpoints().pop().unwrap().status, CheckpointStatus::Creating);
+        assert_eq!(story.checkpoints().pop().unwrap().status, CheckpointStatus::Valid);
     }
 
     fn other_missions_are_untouched(world: &World) {

@@ -9,13 +9,13 @@ use crate::error::Error;
 use crate::value::{Row, params};
 
 statements! {
-    UPSERT = "INSERT INTO subject (project, kind, id, mission, parent, agent, name, status, born, rev, at, sha, doc, gone) \
-              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12, NULL) \
+    UPSERT = "INSERT INTO subject (project, kind, id, mission, parent, agent, name, status, percent, born, rev, at, sha, doc, gone) \
+              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?13, ?9, ?9, ?10, ?11, ?12, NULL) \
               ON CONFLICT (project, kind, id) DO UPDATE SET mission = excluded.mission, parent = excluded.parent, \
-              agent = excluded.agent, name = excluded.name, status = excluded.status, rev = excluded.rev, \
+              agent = excluded.agent, name = excluded.name, status = excluded.status, percent = excluded.percent, rev = excluded.rev, \
               at = excluded.at, sha = excluded.sha, doc = excluded.doc, gone = NULL";
     REMOVE = "UPDATE subject SET gone = ?4, rev = ?4, at = ?5 WHERE project = ?1 AND kind = ?2 AND id = ?3";
-    GET = "SELECT doc, sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
+    GET = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
     IDS = "SELECT id FROM subject WHERE project = ?1 AND kind = ?2 AND gone IS NULL ORDER BY id";
     BEGINNING = "SELECT id FROM subject WHERE project = ?1 AND kind = ?2 AND id >= ?3 AND id < ?4 AND gone IS NULL ORDER BY id LIMIT 11";
     COUNT = "SELECT status, CAST(count(*) AS BIGINT) FROM subject WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL \
@@ -36,20 +36,17 @@ statements! {
            WHERE project = ?1 AND kind = 'agent' AND name = ?2 AND gone IS NULL ORDER BY born, id";
     BY_EFFECT_KEY = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha FROM subject \
            WHERE project = ?1 AND kind = 'effect' AND mission = ?2 AND name = ?3 AND gone IS NULL ORDER BY born, id";
-    BY_STATUS = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha FROM subject \
-           WHERE project = ?1 AND kind = ?2 AND status = ?3 AND gone IS NULL ORDER BY born, id";
     LINES = "SELECT kind, id, rev, sha FROM subject WHERE project = ?1 AND gone IS NULL \
            AND (mission = ?2 OR (mission IS NULL AND kind IN ('agent', 'step', 'lock'))) \
            AND kind IN ('mission', 'sortie', 'subtask', 'file', 'error', 'review', 'agent', 'step', 'lock', 'message', 'delivery', 'note', 'effect') \
            ORDER BY kind, id";
-    DOC_BY_STATUS = "SELECT doc, sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND status = ?3 AND gone IS NULL ORDER BY born, id";
-    DOC_ALL = "SELECT doc, sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND gone IS NULL ORDER BY born, id";
-    DOC_BY_MISSION = "SELECT doc, sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL ORDER BY born, id";
-    DOC_BY_PARENT = "SELECT doc, sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND parent = ?3 AND gone IS NULL ORDER BY born, id";
-    DOC_BY_AGENT = "SELECT doc, sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND agent = ?3 \
+    DOC_ALL = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND gone IS NULL ORDER BY born, id";
+    DOC_BY_MISSION = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL ORDER BY born, id";
+    DOC_BY_PARENT = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND parent = ?3 AND gone IS NULL ORDER BY born, id";
+    DOC_BY_AGENT = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND agent = ?3 \
            AND (CAST(?4 AS TEXT) IS NULL OR status = ?4) AND gone IS NULL ORDER BY born, id";
-    DOC_BY_AGENT_NAME = "SELECT doc, sha, gone FROM subject WHERE project = ?1 AND kind = 'agent' AND name = ?2 AND gone IS NULL ORDER BY born, id";
-    DOC_BY_EFFECT_KEY = "SELECT doc, sha, gone FROM subject WHERE project = ?1 AND kind = 'effect' AND mission = ?2 AND name = ?3 \
+    DOC_BY_AGENT_NAME = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone FROM subject WHERE project = ?1 AND kind = 'agent' AND name = ?2 AND gone IS NULL ORDER BY born, id";
+    DOC_BY_EFFECT_KEY = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone FROM subject WHERE project = ?1 AND kind = 'effect' AND mission = ?2 AND name = ?3 \
            AND gone IS NULL ORDER BY born, id";
 }
 
@@ -70,8 +67,6 @@ pub enum Find<'a> {
     AgentName(&'a str),
     /// The effect of this key in a mission.
     EffectKey(MissionId, &'a str),
-    /// Those that stand so.
-    Status(&'a str),
 }
 
 /// A subject without its document: enough for a list.
@@ -108,7 +103,8 @@ pub(crate) struct NewValue<'a> {
     pub(crate) rev: u64,
     pub(crate) at: Time,
     pub(crate) sha: &'a str,
-    pub(crate) doc: &'a str,
+    /// Nothing when the journal alone keeps it.
+    pub(crate) doc: Option<&'a str>,
 }
 
 /// A document as stored.
@@ -134,6 +130,7 @@ pub(crate) fn upsert(driver: &mut dyn Driver, value: &NewValue<'_>) -> Result<()
                 value.at.as_millis(),
                 value.sha,
                 value.doc,
+                value.keys.percent.map(u64::from),
             ],
         )
         .map(drop)
@@ -212,7 +209,7 @@ pub(crate) fn counts(
             COUNT_OF_AGENT,
             params![project, kind.as_str(), agent.to_string()],
         )?,
-        Find::All | Find::AgentName(_) | Find::EffectKey(..) | Find::Status(_) => {
+        Find::All | Find::AgentName(_) | Find::EffectKey(..) => {
             return Ok(Vec::new());
         }
     };
@@ -234,7 +231,6 @@ pub(crate) fn rows(
         BY_AGENT,
         BY_AGENT_NAME,
         BY_EFFECT_KEY,
-        BY_STATUS,
     ];
     search(driver, sql, project, kind, find)?
         .iter()
@@ -255,7 +251,6 @@ pub(crate) fn documents(
         DOC_BY_AGENT,
         DOC_BY_AGENT_NAME,
         DOC_BY_EFFECT_KEY,
-        DOC_BY_STATUS,
     ];
     search(driver, sql, project, kind, find)?
         .iter()
@@ -265,7 +260,7 @@ pub(crate) fn documents(
 
 fn search(
     driver: &mut dyn Driver,
-    sql: [&'static str; 7],
+    sql: [&'static str; 6],
     project: &str,
     kind: Kind,
     find: Find<'_>,
@@ -277,7 +272,6 @@ fn search(
         by_agent,
         by_agent_name,
         by_effect_key,
-        by_status,
     ] = sql;
     let kind = kind.as_str();
     match find {
@@ -294,7 +288,6 @@ fn search(
             driver.query(by_agent, params![project, kind, agent.to_string(), status])
         }
         Find::AgentName(name) => driver.query(by_agent_name, params![project, name]),
-        Find::Status(status) => driver.query(by_status, params![project, kind, status]),
         Find::EffectKey(mission, key) => {
             driver.query(by_effect_key, params![project, mission.to_string(), key])
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flightline_core::checkpoint::{Checkpoint, CheckpointStatus, Trigger};
+use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, Trigger};
 use flightline_core::text::Note;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Time};
 use flightline_store::{Find, StoredEvent};
@@ -171,12 +171,15 @@ impl Operation for ListCheckpoints {
         all.retain(|checkpoint| self.archived || checkpoint.status != CheckpointStatus::Archived);
         all.sort_by_key(|checkpoint| std::cmp::Reverse(checkpoint.cut.rev));
         let total = all.len() as u64;
-        let shown = all
-            .into_iter()
-            .take(usize::try_from(self.limit).unwrap_or(usize::MAX));
+        all.truncate(usize::try_from(self.limit).unwrap_or(usize::MAX));
+        let mut checkpoints = Vec::with_capacity(all.len());
+        for checkpoint in all {
+            let backup = desk.tx.backup_of(checkpoint.id)?;
+            checkpoints.push(summary(checkpoint, &backup));
+        }
         Ok(CheckpointList {
             mission_id: mission.id,
-            checkpoints: shown.map(summary).collect(),
+            checkpoints,
             total,
         })
     }
@@ -252,9 +255,11 @@ impl Operation for MarkCheckpoint {
             Mark::Delete => {
                 refuse_pinned(&checkpoint, "delete")?;
                 desk.tx.remove("checkpoint_deleted", &checkpoint, &data)?;
+                desk.tx.forget_backup(checkpoint.id)?;
             }
         }
-        Ok(summary(checkpoint))
+        let backup = desk.tx.backup_of(checkpoint.id)?;
+        Ok(summary(checkpoint, &backup))
     }
 }
 
@@ -286,8 +291,9 @@ impl Operation for DiffCheckpoints {
     }
 }
 
-pub(crate) fn summary(checkpoint: Checkpoint) -> CheckpointSummary {
+pub(crate) fn summary(checkpoint: Checkpoint, backup: &Backup) -> CheckpointSummary {
     CheckpointSummary {
+        status: checkpoint.shown_status(backup),
         id: checkpoint.id,
         mission_id: checkpoint.cut.mission_id,
         timestamp: checkpoint.cut.timestamp,
@@ -296,7 +302,6 @@ pub(crate) fn summary(checkpoint: Checkpoint) -> CheckpointSummary {
         sortie_count: checkpoint.cut.sortie_count(),
         trigger_details: checkpoint.cut.trigger_details,
         progress_percent: checkpoint.cut.progress_percent,
-        status: checkpoint.status,
         pinned: checkpoint.pinned_at.is_some(),
         note: checkpoint.note,
     }
@@ -311,8 +316,8 @@ pub(crate) fn verify(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Verifi
         mission_id: checkpoint.cut.mission_id,
         sound: problem.is_none(),
         problem,
-        file_sha256: match &checkpoint.backup {
-            flightline_core::checkpoint::Backup::Written { sha256, .. } => Some(sha256.clone()),
+        file_sha256: match desk.tx.backup_of(checkpoint.id) {
+            Ok(Backup::Written { sha256, .. }) => Some(sha256),
             _ => None,
         },
     }

@@ -87,7 +87,7 @@ pub(crate) fn take(desk: &mut Desk<'_, '_>, taking: &Taking<'_>) -> Result<Check
     let lines = desk.tx.lines(mission.id)?;
     let sections = sections(lines);
     let changed = last_change(desk, mission)?;
-    let same = super::newest_first(desk, mission)?
+    let same = taken_since(desk, mission, changed)?
         .into_iter()
         .find(|same| {
             same.cut.reason == taking.reason
@@ -131,10 +131,9 @@ pub(crate) fn take(desk: &mut Desk<'_, '_>, taking: &Taking<'_>) -> Result<Check
     let checkpoint = Checkpoint {
         id: CheckpointId::new(desk.tx.uuid()),
         sha256: cut.sha256(),
-        status: CheckpointStatus::Creating,
+        status: CheckpointStatus::Valid,
         pinned_at: None,
         note: taking.note.clone(),
-        backup: Backup::Pending,
         cut,
     };
     let cut = &checkpoint.cut;
@@ -149,7 +148,31 @@ pub(crate) fn take(desk: &mut Desk<'_, '_>, taking: &Taking<'_>) -> Result<Check
         "message_count": cut.messages,
     });
     desk.tx.set("fleet_checkpointed", &checkpoint, &data)?;
+    desk.tx.set_backup(checkpoint.id, &Backup::Pending)?;
     Ok(checkpoint)
+}
+
+/// The checkpoints taken since the last change of a mission: the only ones that can hold the same.
+fn taken_since(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    changed: Option<u64>,
+) -> Result<Vec<Checkpoint>> {
+    let rows = desk.tx.rows(Kind::Checkpoint, Find::Mission(mission.id))?;
+    let mut taken = Vec::new();
+    for row in rows.iter().rev() {
+        if changed.is_some_and(|changed| row.born <= changed) {
+            break;
+        }
+        match desk.tx.get::<Checkpoint>(&row.id) {
+            Ok(found) => taken.extend(found),
+            // One that is damaged is the same as nothing.
+            Err(flightline_store::Error::Corrupt(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    taken.retain(|checkpoint| checkpoint.status != CheckpointStatus::Archived);
+    Ok(taken)
 }
 
 /// Whether two cuts hold the same work. Agents' own records do not count, and of mail only what somebody
