@@ -154,6 +154,25 @@ impl Tx<'_> {
             .collect()
     }
 
+    /// The newest subjects of a mission, newest first, without those of one status. One that is damaged
+    /// is left out, and hides no other.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn newest<S: Subject>(
+        &mut self,
+        mission: MissionId,
+        without: Option<&str>,
+        limit: u64,
+    ) -> Result<Vec<S>, Error> {
+        let (driver, project) = (&mut *self.driver, &self.project.id);
+        let found = subject::newest(driver, project, S::KIND, mission, without, limit)?;
+        Ok(found
+            .iter()
+            .filter_map(|document| read_document(document).ok())
+            .collect())
+    }
+
     /// The rows that fit, without their documents, oldest first.
     ///
     /// # Errors
@@ -448,6 +467,14 @@ impl Tx<'_> {
     /// When the store fails.
     pub fn backups(&mut self) -> Result<Vec<(CheckpointId, Backup)>, Error> {
         backup::all(self.driver, &self.project.id)
+    }
+
+    /// What became of the copies in files of a mission's checkpoints.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn backups_of(&mut self, mission: MissionId) -> Result<Vec<(CheckpointId, Backup)>, Error> {
+        backup::of_mission(self.driver, &self.project.id, mission)
     }
 
     /// Checkpoints whose copy in a file is yet to be written.

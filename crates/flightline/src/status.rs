@@ -1,6 +1,6 @@
 //! The state of the fleet at a glance.
 
-use flightline_core::checkpoint::{Backup, Checkpoint};
+use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
 use flightline_core::event::Event;
 use flightline_core::liveness::Life;
 use flightline_core::mission::{Mission, Progress};
@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::{AgentView, ListAgents, Sighting};
 use crate::checkpoint::inspect::{CheckpointSummary, summary};
-use crate::checkpoint::newest_first;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};
@@ -117,11 +116,15 @@ impl Operation for ShowStatus {
         }
         .decide(desk)?;
         let locks = ListLocks { agent: None }.decide(desk)?;
-        let newest = match &mission {
-            Some(view) => newest_first(desk, &view.mission)?.into_iter().next(),
+        let last_taken = match &mission {
+            Some(view) => {
+                let archived = Some(CheckpointStatus::Archived.as_str());
+                let newest = desk.tx.newest::<Checkpoint>(view.mission.id, archived, 5)?;
+                newest.into_iter().next()
+            }
             None => None,
         };
-        let newest = match newest {
+        let newest = match last_taken {
             Some(checkpoint) => {
                 let backup = desk.tx.backup_of(checkpoint.id)?;
                 Some((checkpoint, backup))

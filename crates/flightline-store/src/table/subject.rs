@@ -42,6 +42,9 @@ statements! {
            ORDER BY kind, id";
     DOC_ALL = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND gone IS NULL ORDER BY born, id";
     DOC_BY_MISSION = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL ORDER BY born, id";
+    NEWEST = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone FROM subject \
+           WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL AND (CAST(?4 AS TEXT) IS NULL OR status <> ?4) \
+           ORDER BY born DESC LIMIT CAST(?5 AS BIGINT)";
     DOC_BY_PARENT = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND parent = ?3 AND gone IS NULL ORDER BY born, id";
     DOC_BY_AGENT = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND agent = ?3 \
            AND (CAST(?4 AS TEXT) IS NULL OR status = ?4) AND gone IS NULL ORDER BY born, id";
@@ -253,6 +256,26 @@ pub(crate) fn documents(
         DOC_BY_EFFECT_KEY,
     ];
     search(driver, sql, project, kind, find)?
+        .iter()
+        .map(document)
+        .collect()
+}
+
+/// The newest of a mission, newest first, without those of one status.
+pub(crate) fn newest(
+    driver: &mut dyn Driver,
+    project: &str,
+    kind: Kind,
+    mission: MissionId,
+    without: Option<&str>,
+    limit: u64,
+) -> Result<Vec<Document>, Error> {
+    let mission = mission.to_string();
+    driver
+        .query(
+            NEWEST,
+            params![project, kind.as_str(), mission, without, limit],
+        )?
         .iter()
         .map(document)
         .collect()

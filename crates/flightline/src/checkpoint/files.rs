@@ -1,5 +1,6 @@
 //! The copy of a checkpoint in a file: whole, private, read back, and never in the way of the work.
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
@@ -269,11 +270,12 @@ fn is_newest(fleet: &mut Fleet, document: &CheckpointDocument) -> Result<bool> {
 /// was written. Reads no documents.
 fn written(fleet: &mut Fleet, mission: MissionId) -> Result<Vec<(CheckpointId, u64, Time)>> {
     fleet.store().read(|tx| {
+        let backups: BTreeMap<CheckpointId, Backup> = tx.backups_of(mission)?.into_iter().collect();
         let mut written = Vec::new();
         for row in tx.rows(Kind::Checkpoint, Find::Mission(mission))? {
             let id: CheckpointId = row.id.parse()?;
-            if let Backup::Written { at, .. } = tx.backup_of(id)? {
-                written.push((id, row.born, at));
+            if let Some(Backup::Written { at, .. }) = backups.get(&id) {
+                written.push((id, row.born, *at));
             }
         }
         Ok(written)

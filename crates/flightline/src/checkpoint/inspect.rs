@@ -167,20 +167,28 @@ impl Operation for ListCheckpoints {
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<CheckpointList> {
         let mission = desk.mission(self.mission.as_deref())?;
-        let (mut all, _) = readable::<Checkpoint>(desk.tx, Find::Mission(mission.id))?;
-        all.retain(|checkpoint| self.archived || checkpoint.status != CheckpointStatus::Archived);
-        all.sort_by_key(|checkpoint| std::cmp::Reverse(checkpoint.cut.rev));
-        let total = all.len() as u64;
-        all.truncate(usize::try_from(self.limit).unwrap_or(usize::MAX));
-        let mut checkpoints = Vec::with_capacity(all.len());
-        for checkpoint in all {
-            let backup = desk.tx.backup_of(checkpoint.id)?;
-            checkpoints.push(summary(checkpoint, &backup));
-        }
+        let archived = CheckpointStatus::Archived.as_str();
+        let without = (!self.archived).then_some(archived);
+        let newest = desk
+            .tx
+            .newest::<Checkpoint>(mission.id, without, self.limit)?;
+        let counts = desk
+            .tx
+            .counts(Kind::Checkpoint, Find::Mission(mission.id))?;
+        let backups: BTreeMap<CheckpointId, Backup> =
+            desk.tx.backups_of(mission.id)?.into_iter().collect();
+        let checkpoints = newest.into_iter().map(|checkpoint| {
+            let backup = backups.get(&checkpoint.id).unwrap_or(&Backup::Pending);
+            summary(checkpoint, backup)
+        });
         Ok(CheckpointList {
             mission_id: mission.id,
-            checkpoints,
-            total,
+            checkpoints: checkpoints.collect(),
+            total: counts
+                .iter()
+                .filter(|(status, _)| self.archived || status != archived)
+                .map(|(_, count)| count)
+                .sum(),
         })
     }
 }
