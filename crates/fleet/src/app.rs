@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use flightline::checkpoint::due::take_due;
 use flightline::checkpoint::files::{path_of, settle};
 use flightline::checkpoint::prune::daily;
 use flightline::core::id::shortest_unique;
@@ -204,6 +205,14 @@ impl App {
         let caller = self.caller()?;
         self.fleet()?
             .rehearse(operation, &caller)
+            .map_err(flightline::Error::into_refusal)
+    }
+
+    /// Takes the checkpoints that time has made due.
+    pub fn take_due(&mut self) -> Result<(), Refusal> {
+        let (caller, heartbeat) = (self.caller()?, self.purpose == "heartbeat");
+        take_due(self.fleet()?, &caller, heartbeat)
+            .map(drop)
             .map_err(flightline::Error::into_refusal)
     }
 

@@ -66,6 +66,7 @@ const OPERATIONS: &[(&str, Handler)] = &[
     entry::<checkpoint::inspect::DiffCheckpoints>(),
     entry::<checkpoint::prune::PlanPrune>(),
     entry::<checkpoint::prune::ApplyPrune>(),
+    entry::<checkpoint::due::DueCheckpoints>(),
     entry::<checkpoint::files::UnsettledBackups>(),
     entry::<checkpoint::files::RecordBackup>(),
     entry::<checkpoint::files::WholeCheckpoint>(),

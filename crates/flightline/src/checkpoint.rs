@@ -1,12 +1,13 @@
 //! Operations on checkpoints.
 
+pub mod due;
 pub mod files;
 pub mod inspect;
 pub mod prune;
 pub mod take;
 
 use flightline_core::Subject;
-use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
+use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, Standing, standing};
 use flightline_core::lock::Lock;
 use flightline_core::message::{Delivery, DeliveryState, Message};
 use flightline_core::mission::Mission;
@@ -166,7 +167,7 @@ pub(crate) fn load(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<C
             ),
         )
     };
-    if checkpoint.cut.version.split('.').next() != Some("1") {
+    if standing(&checkpoint.cut.version) == Standing::Foreign {
         return Err(damaged("it has a version that this `fleet` does not know"));
     }
     if checkpoint.cut.sha256() != checkpoint.sha256 {
@@ -337,6 +338,23 @@ pub(crate) fn find(desk: &mut Desk<'_, '_>, reference: &str) -> Result<Checkpoin
         .hint("list them with `fleet checkpoints list`")
         .into()
     })
+}
+
+/// Refuses to write over what a newer version wrote: we would drop what we do not know.
+pub(crate) fn refuse_newer(checkpoint: &Checkpoint) -> Result<()> {
+    match standing(&checkpoint.cut.version) {
+        Standing::Known => Ok(()),
+        Standing::Newer | Standing::Foreign => Err(Refusal::new(
+            Code::NewerStore,
+            format!(
+                "{} has version {}, which this `fleet` does not write",
+                crate::mission::short(checkpoint.id),
+                checkpoint.cut.version
+            ),
+        )
+        .hint("upgrade `fleet` on this machine")
+        .into()),
+    }
 }
 
 /// The subjects that fit and can be read, oldest first, and the rows of those that cannot: one that is

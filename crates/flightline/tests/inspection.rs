@@ -211,6 +211,8 @@ both_engines! {
         newer.sha256 = newer.cut.sha256();
         forge(&story, &newer);
         assert_eq!(problems(&story), []);
+        let pin = MarkCheckpoint { checkpoint: newer.id.to_string(), mark: Mark::Pin };
+        assert_eq!(story.run("", &pin).unwrap_err().code, Code::NewerStore, "read, and not written over");
         newer.cut.version = "2.0.0".to_owned();
         newer.sha256 = newer.cut.sha256();
         forge(&story, &newer);
@@ -218,6 +220,7 @@ both_engines! {
         assert!(found[0].1.as_ref().unwrap().ends_with("it has a version that this `fleet` does not know"), "{found:?}");
         let done = story.resume("", vec![]).unwrap();
         assert_eq!((done.checkpoint_id, done.warnings.len()), (ids[2], 1), "the one before is used, and said so");
+        assert_eq!(story.checkpoints().remove(3).status, CheckpointStatus::Valid, "it is not ours to mark");
     }
 
     fn a_record_that_cannot_be_read_is_named_and_hides_no_other(world: &World) {

@@ -240,6 +240,9 @@ impl Operation for MarkCheckpoint {
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<CheckpointSummary> {
         let mut checkpoint = find(desk, &self.checkpoint)?;
+        if !matches!(self.mark, Mark::Delete) {
+            super::refuse_newer(&checkpoint)?;
+        }
         let data = json!({ "checkpoint_id": checkpoint.id });
         match &self.mark {
             Mark::Pin => {

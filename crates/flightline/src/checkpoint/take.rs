@@ -283,7 +283,7 @@ pub(crate) fn last_act(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Opt
 
 /// The revision of the last change of a mission that was not made by checkpointing, notifying or
 /// detecting.
-fn last_change(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<u64>> {
+pub(crate) fn last_change(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<u64>> {
     Ok(newest_that(desk, mission, is_somebodys)?.map(|event| event.rev))
 }
 
@@ -327,6 +327,9 @@ pub(crate) fn trigger(
     details: String,
     blockers: Vec<String>,
 ) -> Result<Option<CheckpointId>> {
+    if !desk.policy.triggers.has(reason) {
+        return Ok(None);
+    }
     let taken = desk.attempt(|desk| {
         let taking = Taking {
             mission,
@@ -353,6 +356,9 @@ pub(crate) fn milestones(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,
 ) -> Result<Option<CheckpointId>> {
+    if !desk.policy.triggers.has(Reason::Milestone) {
+        return Ok(None);
+    }
     let progress = desk.progress(mission.id)?;
     let mut crossed = Vec::new();
     for percent in desk.policy.milestones {
@@ -396,6 +402,9 @@ pub(crate) fn error(
     reason: Reason,
     details: String,
 ) -> Result<()> {
+    if !desk.policy.triggers.has(reason) {
+        return Ok(());
+    }
     let recent = super::newest_first(desk, mission)?
         .into_iter()
         .any(|checkpoint| {

@@ -21,7 +21,7 @@ use super::rewind::rewind;
 use super::{Fate, PassedOver, newest_sound, settled_fates};
 use crate::agent::Sighting;
 use crate::checkpoint::take::context;
-use crate::checkpoint::{Contents, find, load};
+use crate::checkpoint::{Contents, find, load, refuse_newer};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};
@@ -161,7 +161,7 @@ fn quarantine(desk: &mut Desk<'_, '_>, passed: Vec<PassedOver>) -> Result<()> {
         let Some(mut checkpoint) = checkpoint else {
             continue;
         };
-        if checkpoint.status != CheckpointStatus::Corrupted {
+        if checkpoint.status != CheckpointStatus::Corrupted && refuse_newer(&checkpoint).is_ok() {
             checkpoint.status = CheckpointStatus::Corrupted;
             let data = json!({ "checkpoint_id": checkpoint.id, "problem": why });
             desk.tx.set("checkpoint_corrupted", &checkpoint, &data)?;
