@@ -2,12 +2,14 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use flightline::Fleet;
+use flightline::agent::UpdateAgent;
 use flightline::checkpoint::due::take_due;
 use flightline::core::checkpoint::{Checkpoint, Reason};
 use flightline::core::policy::{Policy, Preset, Triggers};
-use flightline::core::sortie::SortieStatus;
+use flightline::core::sortie::{FileChange, SortieStatus, SubtaskStatus};
 use flightline::sortie::change::{ChangeSortie, SortieAction};
-use flightline_testkit::story::{Story, note};
+use flightline::sortie::report::{AddReview, FileReport, SubtaskReport, UpdateSortie};
+use flightline_testkit::story::{Story, name, note, path, title};
 use flightline_testkit::{World, both_engines, caller};
 
 /// Takes what is due under a preset, for an agent's heartbeat or for whoever comes by.
@@ -97,6 +99,57 @@ both_engines! {
         let before = reasons(&story).len();
         assert_eq!(due(world, Preset::Fleet, "ada", true) + due(world, Preset::Fleet, "", false), 0);
         assert_eq!(reasons(&story).len(), before);
+    }
+
+    fn each_seed_takes_them_at_its_own_moments(world: &World) {
+        let story = working(world);
+        let under = |preset: Preset, act: &dyn Fn(&mut Fleet)| {
+            let before = reasons(&story).len();
+            act(&mut Fleet::new(world.store(), preset.policy()));
+            reasons(&story).split_off(before)
+        };
+        let ada = caller("ada");
+        let update = |subtask: &str, created: &str, modified: &str, lines: u64| UpdateSortie {
+            sortie: story.sortie_id("Model"),
+            subtasks: (!subtask.is_empty()).then(|| SubtaskReport {
+                name: name(subtask), title: None, status: SubtaskStatus::Complete, output: None,
+            }).into_iter().collect(),
+            files: [(created, FileChange::Created), (modified, FileChange::Modified)].into_iter()
+                .filter(|(file, _)| !file.is_empty())
+                .map(|(file, change)| FileReport { path: path(file), change }).collect(),
+            changed_lines: [(path(if modified.is_empty() { "none" } else { modified }), lines)].into(),
+            ..UpdateSortie::default()
+        };
+        for (request, preset, expected) in [
+            (update("hero", "", "", 0), Preset::Sitebuilder, vec![Reason::SubtaskDone]),
+            (update("", "src/a.ts", "", 0), Preset::Sitebuilder, vec![Reason::FileCreated]),
+            (update("", "", "src/b.ts", 10), Preset::Sitebuilder, vec![]),
+            (update("", "", "src/b.ts", 51), Preset::Sitebuilder, vec![Reason::FileModified]),
+            (update("menu", "src/c.ts", "", 0), Preset::Sitebuilder, vec![Reason::SubtaskDone]),
+            (update("footer", "src/d.ts", "", 0), Preset::Fleet, vec![]),
+        ] {
+            let act = |fleet: &mut Fleet| { fleet.run(&request, &ada).unwrap(); };
+            assert_eq!(under(preset, &act), expected, "{request:?}");
+        }
+        let own = |update: UpdateAgent| move |fleet: &mut Fleet| { fleet.run(&update, &caller("ada")).unwrap(); };
+        let phase = |word: &str| UpdateAgent { phase: Some(title(word)), ..UpdateAgent::default() };
+        assert_eq!(under(Preset::Epic, &own(phase("design"))), [], "none was completed");
+        assert_eq!(under(Preset::Epic, &own(phase("build"))), [Reason::PhaseComplete]);
+        let point = UpdateAgent { sync_point: Some(title("review")), ..UpdateAgent::default() };
+        assert_eq!(under(Preset::Epic, &own(point)), [Reason::SyncPoint]);
+        let stuck = UpdateAgent { blockers: vec![title("no key")], ..UpdateAgent::default() };
+        assert_eq!(under(Preset::Epic, &own(stuck)), [Reason::Blocker]);
+        let reviewed = AddReview { sortie: story.sortie_id("Model"), reviewer: Some(name("eve")), score: Some(9), note: None };
+        let act = |fleet: &mut Fleet| { fleet.run(&reviewed, &ada).unwrap(); };
+        assert_eq!(under(Preset::Sitebuilder, &act), [Reason::ReviewDone]);
+        let moved = |action: SortieAction| {
+            let change = ChangeSortie { sortie: story.sortie_id("Model"), action };
+            move |fleet: &mut Fleet| { fleet.run(&change, &caller("")).unwrap(); }
+        };
+        let done = SortieAction::Complete { output: None };
+        assert_eq!(under(Preset::Orchestrator, &moved(done.clone())), [Reason::AgentComplete]);
+        assert_eq!(under(Preset::Orchestrator, &moved(SortieAction::Reject { reason: note("again") })), [Reason::UserApproval]);
+        assert_eq!(under(Preset::Sitebuilder, &moved(done)), [Reason::TaskComplete]);
     }
 
     fn a_trigger_that_is_off_takes_none(world: &World) {

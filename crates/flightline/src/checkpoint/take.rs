@@ -14,7 +14,7 @@ use flightline_core::recovery::{RecoveryContext, Situation, recovery_context};
 use flightline_core::sortie::{Sortie, SortieError, SortieFile, SortieStatus};
 use flightline_core::text::Note;
 use flightline_core::time::Millis;
-use flightline_core::{CheckpointId, Code, Kind, Refusal, SortieId, Time};
+use flightline_core::{AgentId, CheckpointId, Code, Kind, Refusal, SortieId, Time};
 use flightline_store::{EventFilter, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -350,6 +350,20 @@ pub(crate) fn trigger(
     }
 }
 
+/// Takes one checkpoint for the first of these reasons that is switched on.
+pub(crate) fn first_of(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    reasons: Vec<(Reason, String)>,
+) -> Result<Option<CheckpointId>> {
+    for (reason, details) in reasons {
+        if desk.policy.triggers.has(reason) {
+            return trigger(desk, mission, reason, details, Vec::new());
+        }
+    }
+    Ok(None)
+}
+
 /// Takes a checkpoint when progress has first reached 25, 50 or 75 % on this timeline; one, when it
 /// crossed several at once.
 pub(crate) fn milestones(
@@ -460,9 +474,14 @@ impl Operation for RecordFailure {
 
 /// The mission of the work that the acting agent holds.
 fn own_mission(desk: &mut Desk<'_, '_>) -> Result<Option<Mission>> {
-    let Some(me) = desk.agent_id() else {
-        return Ok(None);
-    };
+    match desk.agent_id() {
+        Some(me) => mission_of(desk, me),
+        None => Ok(None),
+    }
+}
+
+/// The mission of the work that an agent holds.
+pub(crate) fn mission_of(desk: &mut Desk<'_, '_>, me: AgentId) -> Result<Option<Mission>> {
     let held = crate::agent::held_sorties(desk, me)?;
     let Some(sortie) = held.last().map(|id| desk.sortie(id)).transpose()? else {
         return Ok(None);
