@@ -1,5 +1,6 @@
 //! What a command works with: the settings in force, the fleet, and the voice.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use flightline::core::redact::contains_secret;
 use flightline::core::{CheckpointId, Code, Kind, MissionId, Refusal, RepoPath, Time};
 use flightline::ids::{Ids, ListIds};
 use flightline::store::clock::{Clock, Ids as IdSource};
-use flightline::store::{Location, OpenOptions, Steps, Store};
+use flightline::store::{Damage, Location, OpenOptions, Steps, Store};
 use flightline::workspace::{Home, discover, repo_path};
 use flightline::{Access, Caller, Fleet, Operation};
 
@@ -30,6 +31,8 @@ pub struct App {
     /// What this command is called, for those who wait for it.
     pub purpose: String,
     fleet: Option<Fleet>,
+    /// What was said of damage that another copy made good.
+    said: BTreeSet<Damage>,
 }
 
 impl App {
@@ -56,6 +59,7 @@ impl App {
             home,
             purpose: "command".to_owned(),
             fleet: None,
+            said: BTreeSet::new(),
         })
     }
 
@@ -191,20 +195,34 @@ impl App {
     /// Runs an operation.
     pub fn run<O: Operation>(&mut self, operation: &O) -> Result<O::Outcome, Refusal> {
         let caller = self.caller()?;
-        let outcome = self
-            .fleet()?
-            .run(operation, &caller)
-            .map_err(flightline::Error::into_refusal)?;
+        let outcome = self.fleet()?.run(operation, &caller);
+        self.say_noticed();
+        let outcome = outcome.map_err(flightline::Error::into_refusal)?;
         self.ui.written |= O::ACCESS != Access::Read;
         Ok(outcome)
+    }
+
+    /// Says which values were read from their second copy, because the first one is damaged.
+    fn say_noticed(&mut self) {
+        let noticed = self
+            .fleet
+            .as_mut()
+            .map(|fleet| fleet.store().take_noticed());
+        for damage in noticed.unwrap_or_default() {
+            if self.said.insert(damage.clone()) {
+                self.ui.warn(format_args!(
+                    "{damage}; repair it with `fleet doctor --fix`"
+                ));
+            }
+        }
     }
 
     /// Shows what a write would do, without doing it.
     pub fn rehearse<O: Operation>(&mut self, operation: &O) -> Result<O::Outcome, Refusal> {
         let caller = self.caller()?;
-        self.fleet()?
-            .rehearse(operation, &caller)
-            .map_err(flightline::Error::into_refusal)
+        let outcome = self.fleet()?.rehearse(operation, &caller);
+        self.say_noticed();
+        outcome.map_err(flightline::Error::into_refusal)
     }
 
     /// Writes the backups of checkpoints that are due.

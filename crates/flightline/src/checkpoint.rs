@@ -2,6 +2,7 @@
 
 pub mod files;
 pub mod inspect;
+pub mod mend;
 pub mod prune;
 pub mod take;
 

@@ -12,6 +12,7 @@ use super::rewind::rewind;
 use super::settled_fates;
 use crate::agent::Sighting;
 use crate::checkpoint::load;
+use crate::checkpoint::mend::heal;
 use crate::checkpoint::take::context;
 use crate::desk::Desk;
 use crate::error::Result;
@@ -62,6 +63,7 @@ impl Operation for Undo {
                 )
             })?;
         let contents = load(desk, &checkpoint)?;
+        let warnings = heal(desk)?;
         let fates = settled_fates(desk, &self.sightings)?;
         let found = context(desk, &mission, Vec::new())?;
         let rewound = rewind(desk, &mission, &checkpoint, &contents, &fates, self.force)?;
@@ -80,7 +82,7 @@ impl Operation for Undo {
                 fates,
                 before: Some(rewound.before),
                 lost: rewound.lost,
-                warnings: Vec::new(),
+                warnings,
                 found,
             },
         )
