@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use flightline::checkpoint::files::{path_of, settle};
+use flightline::checkpoint::mend::Wanted;
 use flightline::checkpoint::prune::daily;
+use flightline::checkpoint::serve::{self, ReadsCheckpoints, Served};
 use flightline::core::id::shortest_unique;
 use flightline::core::redact::contains_secret;
 use flightline::core::{CheckpointId, Code, Kind, MissionId, Refusal, RepoPath, Time};
@@ -202,6 +204,42 @@ impl App {
         Ok(outcome)
     }
 
+    /// Runs an operation that reads checkpoints, with the help of their files where the store is damaged.
+    pub fn serve<O: ReadsCheckpoints>(&mut self, operation: &O) -> Result<O::Outcome, Refusal> {
+        self.serve_with(operation, serve::serve)
+    }
+
+    /// Shows what such a write would do, without doing it.
+    pub fn rehearse<O: ReadsCheckpoints>(&mut self, operation: &O) -> Result<O::Outcome, Refusal> {
+        self.serve_with(operation, serve::rehearse)
+    }
+
+    /// Mends checkpoints in the store from their files.
+    pub fn mend(&mut self, wanted: &Wanted) -> Result<(), Refusal> {
+        let (caller, folder) = (self.caller()?, self.home()?.state.clone());
+        let said = serve::mend(self.fleet()?, &folder, &caller, wanted);
+        for warning in said.map_err(flightline::Error::into_refusal)? {
+            self.ui.warn(warning);
+        }
+        Ok(())
+    }
+
+    fn serve_with<O: ReadsCheckpoints>(
+        &mut self,
+        operation: &O,
+        run: fn(&mut Fleet, &Path, &Caller, &O) -> Served<O::Outcome>,
+    ) -> Result<O::Outcome, Refusal> {
+        let (caller, folder) = (self.caller()?, self.home()?.state.clone());
+        let served = run(self.fleet()?, &folder, &caller, operation);
+        for warning in &served.warnings {
+            self.ui.warn(warning);
+        }
+        self.say_noticed();
+        let outcome = served.outcome.map_err(flightline::Error::into_refusal)?;
+        self.ui.written |= served.written;
+        Ok(outcome)
+    }
+
     /// Says which values were read from their second copy, because the first one is damaged.
     fn say_noticed(&mut self) {
         let noticed = self
@@ -215,14 +253,6 @@ impl App {
                 ));
             }
         }
-    }
-
-    /// Shows what a write would do, without doing it.
-    pub fn rehearse<O: Operation>(&mut self, operation: &O) -> Result<O::Outcome, Refusal> {
-        let caller = self.caller()?;
-        let outcome = self.fleet()?.rehearse(operation, &caller);
-        self.say_noticed();
-        outcome.map_err(flightline::Error::into_refusal)
     }
 
     /// Writes the backups of checkpoints that are due.

@@ -20,7 +20,7 @@ pub mod verify;
 pub use copy::Copied;
 pub use error::Error;
 pub use location::Location;
-pub use mend::{Damage, Mended, Place};
+pub use mend::{Damage, Mended, Place, Told};
 pub use steps::Steps;
 pub use store::{AsStoreError, OpenOptions, Store};
 pub use table::event::{EventFilter, StoredEvent};

@@ -6,7 +6,7 @@ use std::fmt;
 
 use flightline_core::event::{Change, sha256_hex};
 use flightline_core::subject::keys_of;
-use flightline_core::{Kind, Time};
+use flightline_core::{Kind, MissionId, Time};
 use serde_json::json;
 
 use crate::error::Error;
@@ -22,6 +22,8 @@ statements! {
     NEXT = "SELECT kind, step, at FROM event WHERE project = ?1 AND rev > ?2 ORDER BY rev LIMIT 1";
     CHANGES = "SELECT rev, at, change, after, sha FROM event WHERE project = ?1 AND subject_kind = ?2 AND subject = ?3 \
                AND change <> 'none' ORDER BY rev";
+    ROW = "SELECT rev FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
+    KNOWN = "SELECT id FROM subject WHERE project = ?1 AND kind = ?2 AND mission = ?3 ORDER BY id";
     MEND_JOURNAL = "UPDATE event SET after = ?3, sha = ?4 WHERE project = ?1 AND rev = ?2";
     MEND_LAST_VALUE = "UPDATE subject SET doc = ?5, sha = ?6 WHERE project = ?1 AND kind = ?2 AND id = ?3 AND rev = ?4";
     MEND_ROW = "INSERT INTO subject (project, kind, id, mission, parent, agent, name, status, percent, born, rev, at, sha, doc, gone) \
@@ -84,6 +86,60 @@ impl Tx<'_> {
     /// The values of which one copy was found damaged in this transaction. Whoever takes them says so.
     pub fn take_noticed(&mut self) -> Vec<Damage> {
         std::mem::take(&mut self.noticed)
+    }
+
+    /// Every change of a subject, oldest first, as the journal tells it: unchecked.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn told(&mut self, kind: Kind, id: &str) -> Result<Vec<Told>, Error> {
+        let project = self.project.id.as_str();
+        let rows = self
+            .driver
+            .query(CHANGES, params![project, kind.as_str(), id])?;
+        rows.iter().map(Told::read).collect()
+    }
+
+    /// Whether a subject has a row, also when it is gone.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn has_row(&mut self, kind: Kind, id: &str) -> Result<bool, Error> {
+        let project = self.project.id.as_str();
+        let rows = self
+            .driver
+            .query(ROW, params![project, kind.as_str(), id])?;
+        Ok(!rows.is_empty())
+    }
+
+    /// The ids of a kind that a mission has or ever had.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn known(&mut self, kind: Kind, mission: MissionId) -> Result<Vec<String>, Error> {
+        let project = self.project.id.as_str();
+        let rows = self
+            .driver
+            .query(KNOWN, params![project, kind.as_str(), mission.to_string()])?;
+        rows.iter().map(|row| row.text(0)).collect()
+    }
+
+    /// The revisions of the values that a checkpoint of `mission` at exactly `rev` names and of which the
+    /// store has no sound copy.
+    ///
+    /// # Errors
+    /// When the store fails, or a value that is needed was thinned away.
+    pub fn damaged_at(&mut self, rev: u64, mission: MissionId) -> Result<Vec<u64>, Error> {
+        let mut damaged = Vec::new();
+        for value in event::values_at(self.driver, &self.project.id, rev, mission)? {
+            let rev = value.rev;
+            match self.sound_value(value) {
+                Ok(_) => {}
+                Err(Error::Corrupt(_)) => damaged.push(rev),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(damaged)
     }
 
     /// The same value, from its subject's row when the journal's text fails its hash.
@@ -261,11 +317,7 @@ impl Tx<'_> {
     /// # Errors
     /// When the store fails.
     pub fn mend_row(&mut self, kind: Kind, id: &str) -> Result<Mended, Error> {
-        let project = self.project.id.clone();
-        let changes = self
-            .driver
-            .query(CHANGES, params![project.as_str(), kind.as_str(), id])?;
-        let changes: Vec<Told> = changes.iter().map(Told::read).collect::<Result<_, _>>()?;
+        let (project, changes) = (self.project.id.clone(), self.told(kind, id)?);
         let value = changes.iter().rfind(|told| told.change == Change::Set);
         let (Some(value), Some(last)) = (value, changes.last()) else {
             return Ok(Mended::Refused);
@@ -277,7 +329,7 @@ impl Tx<'_> {
         let lost = changes
             .iter()
             .any(|told| told.change == Change::Thinned && told.rev > value.rev);
-        if sha256_hex(&value.text) != value.sha || lost {
+        if !value.is_sound() || lost {
             return Ok(Mended::Refused);
         }
         self.driver.execute(
@@ -294,7 +346,7 @@ impl Tx<'_> {
                 keys.percent.map(u64::from),
                 born.map_or(value.rev, |told| told.rev),
                 last.rev,
-                last.at,
+                last.at.as_millis(),
                 value.sha.as_str(),
                 (!kind.is_kept_once()).then_some(value.text.as_str()),
                 (last.change == Change::Gone).then_some(last.rev),
@@ -392,19 +444,31 @@ impl InJournal {
 }
 
 /// A change of a subject, as the journal tells it.
-struct Told {
-    rev: u64,
-    at: i64,
-    change: Change,
-    text: String,
-    sha: String,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Its revision.
+    pub rev: u64,
+    /// When it was.
+    pub at: Time,
+    /// What it did.
+    pub change: Change,
+    /// The text it gave.
+    pub text: String,
+    /// The SHA-256 that text should have.
+    pub sha: String,
 }
 
 impl Told {
+    /// Whether it gave a value, and the text matches its hash.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.change == Change::Set && sha256_hex(&self.text) == self.sha
+    }
+
     fn read(row: &Row) -> Result<Self, Error> {
         Ok(Self {
             rev: row.unsigned(0)?,
-            at: row.int(1)?,
+            at: Time::from_millis(row.int(1)?),
             change: event::change(&row.text(2)?)?,
             text: row.opt_text(3)?.unwrap_or_default(),
             sha: row.opt_text(4)?.unwrap_or_default(),

@@ -4,6 +4,7 @@ pub mod files;
 pub mod inspect;
 pub mod mend;
 pub mod prune;
+pub mod serve;
 pub mod take;
 
 use flightline_core::Subject;

@@ -105,6 +105,7 @@ impl Operation for Resume {
         let rewinding = self.checkpoint.is_some();
         let (mission, before, lost) = if rewinding {
             let rewound = rewind(desk, &mission, &checkpoint, &contents, &fates, self.force)?;
+            warnings.extend(rewound.warnings);
             (rewound.mission, Some(rewound.before), rewound.lost)
         } else {
             (mission, None, Vec::new())
@@ -159,7 +160,10 @@ impl Resume {
 
 /// Marks what failed its verification: kept, and counted for nothing any more.
 fn quarantine(desk: &mut Desk<'_, '_>, passed: Vec<PassedOver>) -> Result<()> {
-    for PassedOver { checkpoint, why } in passed {
+    for PassedOver {
+        checkpoint, why, ..
+    } in passed
+    {
         let Some(mut checkpoint) = checkpoint else {
             continue;
         };
