@@ -71,6 +71,8 @@ const OPERATIONS: &[(&str, Handler)] = &[
     entry::<checkpoint::files::RecordBackup>(),
     entry::<checkpoint::files::WholeCheckpoint>(),
     entry::<checkpoint::inspect::VerifyCheckpoint>(),
+    entry::<checkpoint::mend::ExamineCheckpoints>(),
+    entry::<checkpoint::mend::MendCheckpoint>(),
     entry::<recovery::detect::Detect>(),
     entry::<recovery::detect::PeekCandidates>(),
     entry::<recovery::resume::Resume>(),

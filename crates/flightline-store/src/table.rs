@@ -27,6 +27,7 @@ pub(crate) fn all_statements() -> Vec<&'static str> {
         request::STATEMENTS,
         subject::STATEMENTS,
         crate::copy::STATEMENTS,
+        crate::mend::STATEMENTS,
         crate::verify::STATEMENTS,
     ]
     .concat()

@@ -3,7 +3,9 @@
 pub mod due;
 pub mod files;
 pub mod inspect;
+pub mod mend;
 pub mod prune;
+pub mod serve;
 pub mod take;
 
 use flightline_core::Subject;

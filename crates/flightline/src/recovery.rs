@@ -5,11 +5,12 @@ pub mod resume;
 mod rewind;
 pub mod undo;
 
-use flightline_core::Time;
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::Checkpoint;
 use flightline_core::liveness::{Life, Liveness, ProcessSight};
 use flightline_core::mission::Mission;
+use flightline_core::setting::Recovery;
+use flightline_core::{CheckpointId, Time};
 use flightline_store::Find;
 
 use crate::agent::{Sighting, liveness, sight};
@@ -79,8 +80,20 @@ pub(crate) fn settled_fates(desk: &mut Desk<'_, '_>, sightings: &[Sighting]) -> 
     Ok(fates)
 }
 
+/// The last rewind of a mission that was not taken back, and the checkpoint of the state before it.
+pub(crate) fn before_last_rewind(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+) -> Result<Option<(Recovery, CheckpointId)>> {
+    let mut recoveries = desk.tx.find::<Recovery>(Find::Mission(mission.id))?;
+    recoveries.retain(|recovery| recovery.undone_at.is_none() && recovery.before.is_some());
+    let last = recoveries.pop();
+    Ok(last.and_then(|last| last.before.map(|before| (last, before))))
+}
+
 /// A checkpoint that had to be passed over, and why. Its record may be what cannot be read.
 pub(crate) struct PassedOver {
+    pub(crate) id: CheckpointId,
     pub(crate) checkpoint: Option<Checkpoint>,
     pub(crate) why: String,
 }
@@ -93,24 +106,33 @@ pub(crate) fn newest_sound(
     let (_, unread) = readable::<Checkpoint>(desk.tx, Find::Mission(mission.id))?;
     let unread_after = |rev: u64| {
         let newer = unread.iter().filter(move |row| row.born > rev);
-        newer.rev().map(|row| PassedOver {
-            checkpoint: None,
-            why: unreadable(&row.id),
+        newer.rev().map(|row| {
+            Ok::<_, crate::Error>(PassedOver {
+                id: row.id.parse()?,
+                checkpoint: None,
+                why: unreadable(&row.id),
+            })
         })
     };
     let mut passed = Vec::new();
     for checkpoint in newest_first(desk, mission)? {
         match load(desk, &checkpoint) {
             Ok(_) => {
-                passed.extend(unread_after(checkpoint.cut.rev));
+                for unread in unread_after(checkpoint.cut.rev) {
+                    passed.push(unread?);
+                }
                 return Ok((Some(checkpoint), passed));
             }
+            Err(error) if !error.is_damage() => return Err(error),
             Err(error) => passed.push(PassedOver {
+                id: checkpoint.id,
                 checkpoint: Some(checkpoint),
                 why: error.into_refusal().message,
             }),
         }
     }
-    passed.extend(unread_after(0));
+    for unread in unread_after(0) {
+        passed.push(unread?);
+    }
     Ok((None, passed))
 }

@@ -7,7 +7,7 @@ use flightline_core::mission::{Mission, Progress};
 use flightline_core::sortie::{Sortie, SortieStatus, Subtask, SubtaskProgress, SubtaskStatus};
 use flightline_core::time::human_span;
 use flightline_core::{Subject, Time};
-use flightline_store::{EventFilter, Find};
+use flightline_store::{Damage, EventFilter, Find};
 use serde::{Deserialize, Serialize};
 
 use crate::agent::{AgentView, ListAgents, Sighting};
@@ -147,6 +147,7 @@ impl Operation for ShowStatus {
             limit: 1,
             ..EventFilter::default()
         })?;
+        attention.extend(damage(&desk.tx.take_noticed()));
         Ok(Status {
             project: desk.tx.project_name().to_owned(),
             mission,
@@ -295,6 +296,19 @@ fn backup_trouble(checkpoint: &Checkpoint, backup: &Backup) -> Option<Attention>
         }),
         Backup::Pending | Backup::Written { .. } | Backup::Shared => None,
     }
+}
+
+/// What was read from its second copy: nothing is lost yet.
+fn damage(noticed: &[Damage]) -> Option<Attention> {
+    let first = noticed.first()?;
+    let others = match noticed.len() - 1 {
+        0 => String::new(),
+        others => format!(" (and {others} more like it)"),
+    };
+    Some(Attention {
+        what: format!("{first}{others}"),
+        command: "fleet doctor --fix".to_owned(),
+    })
 }
 
 fn held_things(view: &AgentView) -> String {

@@ -302,7 +302,7 @@ both_engines! {
         let story = working(world);
         let taken = story.checkpoint();
         story.settle();
-        damage::journal(world, flightline::core::Kind::Sortie, &story.sortie_id("Model"), 0);
+        damage::everywhere(world, flightline::core::Kind::Sortie, &story.sortie_id("Model"), 0);
         let before = fs::read(story.file_of(&taken)).unwrap();
         let found = examine(&story, Care::Repair);
         assert!(!found[0].ok && found[0].findings[0].ends_with("; its file is sound"), "{found:?}");

@@ -178,7 +178,7 @@ both_engines! {
         let (story, ids) = working(world);
         assert_eq!(problems(&story), []);
         let second = story.checkpoints()[1].cut.rev;
-        damage::journal(world, Kind::Sortie, &story.sortie_id("Docs"), second);
+        damage::everywhere(world, Kind::Sortie, &story.sortie_id("Docs"), second);
         let bad: Vec<CheckpointId> = problems(&story).into_iter().map(|(id, _)| id).collect();
         assert_eq!(bad, ids[2..], "those before the damage are sound");
     }
@@ -238,9 +238,9 @@ both_engines! {
         story.mission("Another", &["Elsewhere", "Nowhere"]);
         story.finish("ada", &["Elsewhere"]);
         let other = story.all::<Mission>()[1].id;
-        damage::journal(world, Kind::Sortie, &story.sortie_id("Model"), 0);
+        damage::everywhere(world, Kind::Sortie, &story.sortie_id("Model"), 0);
         damage::live(world, Kind::Checkpoint, &ids[0].to_string());
-        damage::live(world, Kind::Sortie, &story.sortie_id("Docs"));
+        damage::everywhere(world, Kind::Sortie, &story.sortie_id("Docs"), 0);
         assert_eq!(problems(&story), []);
         story.claim("ada", "Nowhere").unwrap();
         let cut = story.checkpoint();

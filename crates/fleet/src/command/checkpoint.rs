@@ -196,7 +196,7 @@ pub fn run(command: CheckpointsCommand, app: &mut App) -> Done {
     match command {
         CheckpointsCommand::List { limit, archived } => list(limit, archived, app),
         CheckpointsCommand::Show { id } => {
-            let document = app.run(&ShowCheckpoint { checkpoint: id })?;
+            let document = app.serve(&ShowCheckpoint { checkpoint: id })?;
             show(&document, app)
         }
         CheckpointsCommand::Prune(args) => prune(&args, app),
@@ -477,7 +477,7 @@ fn size(bytes: u64) -> String {
 }
 
 fn diff(a: String, b: Option<String>, exit_code: bool, app: &mut App) -> Done {
-    let differences = app.run(&DiffCheckpoints { a, b })?;
+    let differences = app.serve(&DiffCheckpoints { a, b })?;
     let short = app.short(&[
         Kind::Sortie,
         Kind::Mission,
@@ -515,7 +515,7 @@ fn diff(a: String, b: Option<String>, exit_code: bool, app: &mut App) -> Done {
 }
 
 fn verify(id: Option<String>, app: &mut App) -> Done {
-    let mut verifications = app.run(&VerifyCheckpoints { checkpoint: id })?;
+    let mut verifications = app.serve(&VerifyCheckpoints { checkpoint: id })?;
     let folder = app.home()?.state.clone();
     for verification in &mut verifications {
         let Some(expected) = &verification.file_sha256 else {

@@ -338,6 +338,29 @@ fn point_latest(home: &Path, id: CheckpointId) -> io::Result<()> {
     File::open(home)?.sync_all()
 }
 
+/// The files of checkpoints that there are, in order of mission and id.
+#[must_use]
+pub fn all(folder: &Path) -> Vec<PathBuf> {
+    let missions = names_in(&folder.join("checkpoints")).into_iter();
+    let files = missions.flat_map(|mission| names_in(&mission));
+    files.filter(|path| id_of(path).is_some()).collect()
+}
+
+/// What is in a folder, in order.
+pub(crate) fn names_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
+/// The checkpoint whose file this is, by its name.
+#[must_use]
+pub fn id_of(path: &Path) -> Option<CheckpointId> {
+    let name = path.file_name()?.to_str()?;
+    name.strip_suffix(".json")?.parse().ok()
+}
+
 /// Reads a checkpoint's file and checks everything in it.
 ///
 /// # Errors
