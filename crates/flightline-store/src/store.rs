@@ -350,7 +350,10 @@ impl Store {
         Ok(newest.is_none_or(paused))
     }
 
-    pub(crate) fn steps(&self) -> Steps {
+    /// In test builds: the numbered moments at which this process may end, for what is written beside
+    /// the store.
+    #[must_use]
+    pub fn steps(&self) -> Steps {
         self.options.steps.clone()
     }
 

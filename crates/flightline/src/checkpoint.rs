@@ -2,6 +2,7 @@
 
 pub mod files;
 pub mod inspect;
+pub mod leftovers;
 pub mod prune;
 pub mod take;
 
