@@ -96,6 +96,19 @@ impl Store {
         Ok(store)
     }
 
+    /// Creates the store where it is missing, and no project in it: that one comes whole, with
+    /// [`Store::restore`].
+    ///
+    /// # Errors
+    /// When it cannot be created, or what is there is not ours.
+    pub fn create_empty(
+        location: &Location,
+        id: &str,
+        options: OpenOptions,
+    ) -> Result<Self, Error> {
+        Self::connect(location, id, options, true)
+    }
+
     fn connect(
         location: &Location,
         project: &str,

@@ -417,7 +417,7 @@ impl Tx<'_> {
         event::before(self.driver, &self.project.id, self.project.rev, filter)
     }
 
-    /// The revision of the last event of a mission.
+    /// The revision of the last event of a mission, but for what Flightline notes and tells by itself.
     ///
     /// # Errors
     /// When the store fails.

@@ -41,11 +41,19 @@ pub fn files_are_whole(world: &World, when: &str) {
             Ok(_) => {
                 let real = fs::canonicalize(&link);
                 let real = real.unwrap_or_else(|error| panic!("{when}: latest.json: {error}"));
-                assert_eq!(real.parent(), Some(fs::canonicalize(&home).unwrap().as_path()), "{when}");
+                assert_eq!(
+                    real.parent(),
+                    Some(fs::canonicalize(&home).unwrap().as_path()),
+                    "{when}"
+                );
                 assert!(files::read(&real).is_ok(), "{when}");
             }
             // Between the first file and the link to it a process may die.
-            Err(_) => assert!(sound.len() <= 1, "{when}: {} files, and no latest.json", sound.len()),
+            Err(_) => assert!(
+                sound.len() <= 1,
+                "{when}: {} files, and no latest.json",
+                sound.len()
+            ),
         }
     }
 }
@@ -67,6 +75,10 @@ pub fn what_the_dead_wrote_goes(world: &World) {
     let mut touch = world.sealed("touch");
     touch.args(["--no-dereference", "--date=2026-01-01"]);
     assert!(unfinished().is_empty() || touch.args(unfinished()).status().unwrap().success());
-    world.run(&["checkpoint", "--note", "after all that"]).works();
+    for home in homes(world) {
+        let mission = ["--mission", name(&home), "--note", "after all that"];
+        let take = [&["checkpoint"], &mission[..]].concat();
+        world.run(&take).works();
+    }
     assert!(unfinished().is_empty(), "{:?}", unfinished());
 }

@@ -12,5 +12,6 @@ mod journal;
 mod kill;
 mod points;
 mod race;
+mod rebuild;
 mod recovery;
 mod world;
