@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use flightline::checkpoint::due::take_due;
-use flightline::checkpoint::files::{path_of, settle};
+use flightline::checkpoint::files::settle;
+use flightline::checkpoint::leftovers::clear;
 use flightline::checkpoint::mend::Wanted;
 use flightline::checkpoint::prune::daily;
 use flightline::checkpoint::serve::{self, ReadsCheckpoints, Served};
 use flightline::core::id::shortest_unique;
 use flightline::core::redact::contains_secret;
-use flightline::core::{CheckpointId, Code, Kind, MissionId, Refusal, RepoPath, Time};
+use flightline::core::{Code, Kind, Refusal, RepoPath, Time};
 use flightline::ids::{Ids, ListIds};
 use flightline::store::clock::{Clock, Ids as IdSource};
 use flightline::store::{Damage, Location, OpenOptions, Steps, Store};
@@ -274,23 +275,16 @@ impl App {
     pub fn prune_daily(&mut self) -> Result<(), Refusal> {
         let caller = self.caller()?;
         let gone = daily(self.fleet()?, &caller).map_err(flightline::Error::into_refusal)?;
-        for checkpoint in gone {
-            self.remove_backup(checkpoint.mission_id, checkpoint.id)?;
+        if gone.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        self.clear_files()
     }
 
-    /// Removes the file of a checkpoint that is gone.
-    pub fn remove_backup(&self, mission: MissionId, id: CheckpointId) -> Result<(), Refusal> {
-        let path = path_of(&self.home()?.state, mission, id);
-        match std::fs::remove_file(&path) {
-            Ok(()) => Ok(()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(Refusal::new(
-                Code::Failed,
-                format!("cannot remove {}: {error}", path.display()),
-            )),
-        }
+    /// Removes the files of checkpoints that are gone.
+    pub fn clear_files(&mut self) -> Result<(), Refusal> {
+        let folder = self.home()?.state.clone();
+        clear(self.fleet()?, &folder).map_err(flightline::Error::into_refusal)
     }
 
     /// What is known of agents' processes on this machine.

@@ -56,6 +56,33 @@ impl Subject for Restoration {
     }
 }
 
+/// What is known of epochs that nobody remembers, after a store was lost or an agent's record in it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct EpochFloor {
+    /// Agents that are new here begin above this: whoever had their name before was below it.
+    pub epoch: u64,
+}
+
+impl EpochFloor {
+    /// The id of the one there is.
+    pub const KEY: &str = "epoch-floor";
+}
+
+impl Subject for EpochFloor {
+    const KIND: Kind = Kind::Setting;
+
+    fn key(&self) -> String {
+        Self::KEY.to_owned()
+    }
+
+    fn keys(&self) -> Keys {
+        Keys {
+            status: "set",
+            ..Keys::default()
+        }
+    }
+}
+
 /// A recovery that was done, so that it can be looked up and a rewind taken back.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Recovery {

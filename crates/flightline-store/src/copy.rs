@@ -131,8 +131,8 @@ impl Store {
         })
     }
 
-    /// Replaces everything in this project by what `file` holds, in one transaction, as a new history
-    /// whose counter lies above every revision seen before; `settle` runs in that transaction and may
+    /// Replaces everything in this project, or makes it, by what `file` holds, in one transaction, as a
+    /// new history whose counter lies above every revision seen before; `settle` runs in that transaction and may
     /// add to it. When this returns `Err`, nothing has changed.
     ///
     /// # Errors
@@ -240,9 +240,17 @@ impl Store {
         source: &str,
         project: &str,
     ) -> Result<(u64, Copied), Error> {
-        let row = self.driver().take_project(project, true)?;
-        let row = row.ok_or_else(|| Error::UnknownProject(project.to_owned()))?;
-        let seen = Project::from_row(project, &row)?.rev;
+        let row = from.driver().take_project(source, false)?;
+        let row = row.ok_or_else(|| Error::UnknownProject(source.to_owned()))?;
+        let theirs = Project::from_row(source, &row)?;
+        let seen = match self.driver().take_project(project, true)? {
+            Some(row) => Project::from_row(project, &row)?.rev,
+            None => {
+                let (name, history) = (&theirs.name, &theirs.history);
+                project::insert(self.driver(), project, name, history, theirs.created_at)?;
+                0
+            }
+        };
         for clear in [
             CLEAR_SUBJECTS,
             CLEAR_EVENTS,
@@ -253,17 +261,8 @@ impl Store {
             self.driver().execute(clear, params![project])?;
         }
         let copied = copy_rows(from.driver(), self.driver(), source, project)?;
-        let row = from
-            .driver()
-            .take_project(source, false)?
-            .ok_or_else(|| Error::UnknownProject(source.to_owned()))?;
-        Ok((
-            seen,
-            Copied {
-                rev: Project::from_row(source, &row)?.rev,
-                ..copied
-            },
-        ))
+        let rev = theirs.rev;
+        Ok((seen, Copied { rev, ..copied }))
     }
 }
 

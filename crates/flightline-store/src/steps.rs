@@ -1,5 +1,5 @@
-//! In test builds: the numbered moments at which the store is touched, and what befalls the process at
-//! one of them.
+//! In test builds: the numbered moments at which the store, or a file beside it, is touched, and what
+//! befalls the process at one of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

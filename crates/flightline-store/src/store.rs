@@ -98,6 +98,19 @@ impl Store {
         Ok(store)
     }
 
+    /// Creates the store where it is missing, and no project in it: that one comes whole, with
+    /// [`Store::restore`].
+    ///
+    /// # Errors
+    /// When it cannot be created, or what is there is not ours.
+    pub fn create_empty(
+        location: &Location,
+        id: &str,
+        options: OpenOptions,
+    ) -> Result<Self, Error> {
+        Self::connect(location, id, options, true)
+    }
+
     fn connect(
         location: &Location,
         project: &str,
@@ -373,7 +386,10 @@ impl Store {
         Ok(newest.is_none_or(paused))
     }
 
-    pub(crate) fn steps(&self) -> Steps {
+    /// In test builds: the numbered moments at which this process may end, for what is written beside
+    /// the store.
+    #[must_use]
+    pub fn steps(&self) -> Steps {
         self.options.steps.clone()
     }
 

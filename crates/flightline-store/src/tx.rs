@@ -213,6 +213,14 @@ impl Tx<'_> {
         subject::ids(self.driver, &self.project.id, kind)
     }
 
+    /// Every id of a kind that was taken away, in byte order.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn gone_ids(&mut self, kind: Kind) -> Result<Vec<String>, Error> {
+        subject::gone_ids(self.driver, &self.project.id, kind)
+    }
+
     /// Ids of a kind from `from` up to, not including, `to`; eleven at most.
     ///
     /// # Errors
@@ -444,7 +452,7 @@ impl Tx<'_> {
         event::before(self.driver, &self.project.id, self.project.rev, filter)
     }
 
-    /// The revision of the last event of a mission.
+    /// The revision of the last event of a mission, but for what Flightline notes and tells by itself.
     ///
     /// # Errors
     /// When the store fails.

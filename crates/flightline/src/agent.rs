@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::checkpoint::take::{error, first_of, mission_of};
-use crate::desk::{Desk, agent_named, check_new_name, new_agent, retired};
+use crate::desk::{Desk, agent_named, check_new_name, first_epoch, new_agent, retired};
 use crate::error::Result;
 use crate::fleet::{Access, Fleet, Operation};
 use crate::mission::short;
@@ -185,7 +185,10 @@ impl Operation for RegisterAgent {
         let mut agent =
             known.unwrap_or_else(|| new_agent(desk.tx, self.name.clone(), Role::Specialist));
         if !same_session {
-            agent.epoch += 1;
+            agent.epoch = match agent.epoch {
+                0 => first_epoch(desk.tx)?,
+                last => last + 1,
+            };
             agent.session_started_at = Some(now);
             agent.session_id.clone_from(&self.session);
             agent.process = None;

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use flightline_core::agent::Agent;
 use flightline_core::lock::Lock;
-use flightline_core::setting::Restoration;
+use flightline_core::setting::{EpochFloor, Restoration};
 use flightline_core::{Kind, Name};
-use flightline_store::{Actor, Error as StoreError, Find, Tx};
+use flightline_store::{Actor, Error as StoreError, Find, Store, Tx};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -80,14 +80,7 @@ pub fn restore(fleet: &mut Fleet, file: &Path, keep: &Path, caller: &Caller) -> 
         Err(StoreError::Corrupt(_)) => fleet.store().back_up_as_it_is(keep)?,
         kept => kept?,
     };
-    let seen = fleet.store().read(|tx| {
-        let mut agents = Vec::new();
-        for row in tx.rows(Kind::Agent, Find::All)? {
-            // An agent whose record is damaged has no epoch to be above of.
-            agents.extend(tx.get::<Agent>(&row.id).ok().flatten());
-        }
-        Ok::<_, Error>(agents)
-    })?;
+    let seen = Seen::by(fleet.store())?;
     fleet.store().restore(file, |tx, copied| {
         tx.act_as(Actor {
             name: actor.clone(),
@@ -104,7 +97,7 @@ pub fn restore(fleet: &mut Fleet, file: &Path, keep: &Path, caller: &Caller) -> 
             &json!({ "rev": copied.rev, "events": copied.events }),
         )?;
         let released_locks = void_locks(tx)?;
-        void_epochs(tx, &seen)?;
+        void_epochs(tx, &seen, "the store was restored")?;
         Ok(Restored {
             file: file.to_path_buf(),
             rev: copied.rev,
@@ -128,15 +121,74 @@ fn void_locks(tx: &mut Tx<'_>) -> Result<u64> {
     Ok(locks.len() as u64)
 }
 
-fn void_epochs(tx: &mut Tx<'_>, seen: &[Agent]) -> Result<()> {
+/// So far above what is known an epoch begins when some were forgotten.
+const FORGOTTEN: u64 = 1_000;
+
+/// What a store that is replaced knew of epochs.
+pub(crate) struct Seen {
+    agents: Vec<Agent>,
+    floor: u64,
+    /// Some could not be read.
+    incomplete: bool,
+}
+
+impl Seen {
+    /// Nothing: the store was lost.
+    pub(crate) const NOTHING: Self = Self {
+        agents: Vec::new(),
+        floor: 0,
+        incomplete: true,
+    };
+
+    /// What a store knows, as far as its records can be read.
+    pub(crate) fn by(store: &mut Store) -> Result<Self> {
+        store.read(|tx| {
+            let floor = tx.get::<EpochFloor>(EpochFloor::KEY);
+            let mut seen = Self {
+                agents: Vec::new(),
+                incomplete: floor.is_err(),
+                floor: floor.ok().flatten().map_or(0, |floor| floor.epoch),
+            };
+            for row in tx.rows(Kind::Agent, Find::All)? {
+                match tx.get::<Agent>(&row.id) {
+                    Ok(agent) => seen.agents.extend(agent),
+                    Err(StoreError::Corrupt(_)) => seen.incomplete = true,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Ok::<_, Error>(seen)
+        })
+    }
+}
+
+/// Ends every session: no epoch of before is accepted any more.
+pub(crate) fn void_epochs(tx: &mut Tx<'_>, seen: &Seen, reason: &str) -> Result<()> {
+    let mut agents = tx.find::<Agent>(Find::All)?;
+    let known = agents.iter().chain(&seen.agents);
+    let highest = known.map(|agent| agent.epoch).max().unwrap_or(0);
+    let mut floor = tx
+        .get::<EpochFloor>(EpochFloor::KEY)?
+        .map_or(0, |floor| floor.epoch)
+        .max(seen.floor);
+    if seen.incomplete {
+        floor = floor.max(highest + FORGOTTEN);
+    }
+    if floor > 0 {
+        tx.set(
+            "epochs_forgotten",
+            &EpochFloor { epoch: floor },
+            &json!({ "reason": reason, "above": floor }),
+        )?;
+    }
     let epochs: BTreeMap<&Name, u64> = seen
+        .agents
         .iter()
         .map(|agent| (&agent.name, agent.epoch))
         .collect();
-    let mut agents = tx.find::<Agent>(Find::All)?;
     // Agents that came after the backup are kept as retired ones: were they forgotten, their names
     // would count epochs from one again, and an old session would pass for a new one.
     let newer: Vec<Agent> = seen
+        .agents
         .iter()
         .filter(|agent| agent.epoch > 0 && !agents.iter().any(|known| known.name == agent.name))
         .map(|agent| Agent {
@@ -146,19 +198,20 @@ fn void_epochs(tx: &mut Tx<'_>, seen: &[Agent]) -> Result<()> {
         .collect();
     agents.extend(newer);
     for mut agent in agents {
-        let seen = epochs.get(&agent.name).copied().unwrap_or(0);
-        if agent.epoch.max(seen) == 0 {
+        let seen_epoch = epochs.get(&agent.name).copied().unwrap_or(0);
+        if agent.epoch.max(seen_epoch) == 0 {
             // Only a mailbox, then and now.
             continue;
         }
-        agent.epoch = agent.epoch.max(seen) + 1;
+        let last = agent.epoch.max(seen_epoch);
+        agent.epoch = if seen.incomplete { floor } else { last } + 1;
         agent.session_id = None;
         agent.process = None;
         agent.updated_at = tx.now();
         tx.set(
             "agent_session_ended",
             &agent,
-            &json!({ "reason": "the store was restored", "epoch": agent.epoch }),
+            &json!({ "reason": reason, "epoch": agent.epoch }),
         )?;
     }
     Ok(())

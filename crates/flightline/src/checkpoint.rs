@@ -3,6 +3,7 @@
 pub mod due;
 pub mod files;
 pub mod inspect;
+pub mod leftovers;
 pub mod mend;
 pub mod prune;
 pub mod serve;

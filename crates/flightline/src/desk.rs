@@ -5,7 +5,7 @@ use flightline_core::id::Typed;
 use flightline_core::mission::{Mission, MissionStatus, Progress};
 use flightline_core::policy::Policy;
 use flightline_core::redact::shown;
-use flightline_core::setting::CurrentMission;
+use flightline_core::setting::{CurrentMission, EpochFloor};
 use flightline_core::sortie::{Sortie, SortieStatus};
 use flightline_core::{
     AgentId, Code, Kind, MissionId, Name, Refusal, SortieId, Subject, Time, Title,
@@ -386,7 +386,7 @@ pub(crate) fn acting(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Agent>> 
     // Its first act begins its first session.
     let agent = if agent.epoch == 0 {
         let mut agent = agent;
-        agent.epoch = 1;
+        agent.epoch = first_epoch(tx)?;
         agent.session_id = session_of(caller)?;
         agent.session_started_at = Some(tx.now());
         agent.updated_at = tx.now();
@@ -405,6 +405,13 @@ pub(crate) fn acting(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Agent>> 
     });
     tx.beat(agent.id, agent.epoch, &json!({}))?;
     Ok(Some(agent))
+}
+
+/// The epoch an agent begins with: above every one that somebody of its name may have had in a store that
+/// was lost.
+pub(crate) fn first_epoch(tx: &mut Tx<'_>) -> Result<u64> {
+    let floor = tx.get::<EpochFloor>(EpochFloor::KEY)?;
+    Ok(floor.map_or(0, |floor| floor.epoch) + 1)
 }
 
 /// The name of an agent that acts for the first time. A caller that knows an incarnation or an id of

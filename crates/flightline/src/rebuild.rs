@@ -10,6 +10,7 @@ use flightline_core::effect::Effect;
 use flightline_core::message::{Delivery, Message};
 use flightline_core::mission::Mission;
 use flightline_core::note::Note as MissionNote;
+use flightline_core::policy::Policy;
 use flightline_core::setting::Restoration;
 use flightline_core::sortie::{Review, Sortie, SortieError, SortieFile, Subtask};
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Subject};
@@ -17,9 +18,11 @@ use flightline_store::{Actor, Find, Location, OpenOptions, Store, Tx};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::backup::{Seen, void_epochs};
 use crate::checkpoint::CheckpointDocument;
 use crate::checkpoint::files::{self, StateValue};
-use crate::checkpoint::take::TakeCheckpoint;
+use crate::checkpoint::take::trigger;
+use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::fleet::{Caller, Fleet};
 
@@ -38,6 +41,12 @@ pub struct Rebuilt {
     pub set_aside: Vec<PathBuf>,
 }
 
+/// So many revisions may have been given out since the newest file: no fence is ever given twice.
+const FORGOTTEN: u64 = 1_000_000;
+
+/// How the folder begins in which a new store is built.
+const SIDE: &str = ".rebuild-";
+
 /// What a rebuild is given.
 pub struct Rebuild<'a> {
     /// The state folder.
@@ -55,8 +64,10 @@ pub struct Rebuild<'a> {
 }
 
 /// Builds a new store from the newest sound checkpoint file of each mission: to the side first, verified,
-/// then put in place in one transaction. Ids stay the same; the history is new, its counter above
-/// everything the files have seen, so that no cursor, fence or epoch of before is accepted.
+/// then put in place in one transaction, with a checkpoint of each mission. Ids stay the same; the history
+/// is new, its counter and its epochs above everything that was ever seen, so that no cursor, fence or
+/// epoch of before is accepted. Whoever dies on the way leaves the old store or the new one, and can begin
+/// again.
 ///
 /// # Errors
 /// When no file is sound, or the new store cannot be written; then the old one is as it was.
@@ -73,16 +84,13 @@ pub fn rebuild(request: &Rebuild<'_>, caller: &Caller) -> Result<Rebuilt> {
         .into());
     }
     let values = merge(&newest);
-    let side = request.state.join(format!(".rebuild-{}", request.stamp));
+    let side = request.state.join(format!("{SIDE}{}", request.stamp));
+    clear_sides(request.state);
     let built = build(request, &side, &values).and_then(|file| {
-        let set_aside = clear_the_way(request)?;
-        let above = documents
-            .iter()
-            .map(|document| document.rev)
-            .max()
-            .unwrap_or(0)
-            + 1_000;
-        put_in_place(request, &file, above, caller)?;
+        let (seen, set_aside) = clear_the_way(request)?;
+        let highest = documents.iter().map(|document| document.rev).max();
+        let above = highest.unwrap_or(0) + FORGOTTEN;
+        put_in_place(request, &file, above, &seen, caller)?;
         Ok(set_aside)
     });
     let _ = fs::remove_dir_all(&side);
@@ -153,6 +161,15 @@ fn place(value: &StateValue) -> u64 {
     }
 }
 
+/// Removes what a rebuild that died left behind.
+fn clear_sides(state: &Path) {
+    for entry in fs::read_dir(state).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(SIDE) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 fn build(request: &Rebuild<'_>, side: &Path, values: &[StateValue]) -> Result<PathBuf> {
     let location = Location::Folder(side.to_path_buf());
     let options = OpenOptions {
@@ -207,24 +224,25 @@ fn set(tx: &mut Tx<'_>, value: &StateValue) -> Result<()> {
     }
 }
 
-/// Moves a store that cannot be opened out of the way. One that can be opened stays: its content is
-/// replaced in one transaction.
-fn clear_the_way(request: &Rebuild<'_>) -> Result<Vec<PathBuf>> {
-    let Location::Folder(folder) = request.location else {
-        return Ok(Vec::new());
-    };
-    if Store::open(request.location, request.project, request.options.clone())
-        .and_then(|mut store| store.projects())
-        .is_ok()
-    {
-        return Ok(Vec::new());
+/// Looks at the old store. One that cannot be opened is moved out of the way; one that can be opened
+/// stays: its content is replaced in one transaction. Says what it knew of epochs, too.
+fn clear_the_way(request: &Rebuild<'_>) -> Result<(Seen, Vec<PathBuf>)> {
+    let opened = Store::open(request.location, request.project, request.options.clone())
+        .and_then(|mut store| Ok((store.projects()?, store)));
+    if let Ok((_, mut store)) = opened {
+        // A project that is not there, or whose row cannot be read, tells nothing.
+        return Ok((Seen::by(&mut store).unwrap_or(Seen::NOTHING), Vec::new()));
     }
+    let Location::Folder(folder) = request.location else {
+        return Ok((Seen::NOTHING, Vec::new()));
+    };
     let mut moved = Vec::new();
     for name in ["flightline.db", "flightline.db-wal", "flightline.db-shm"] {
         let (from, to) = (
             folder.join(name),
             folder.join(format!("{name}.lost-{}", request.stamp)),
         );
+        request.options.steps.step();
         match fs::rename(&from, &to) {
             Ok(()) => moved.push(to),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
@@ -237,16 +255,23 @@ fn clear_the_way(request: &Rebuild<'_>) -> Result<Vec<PathBuf>> {
             }
         }
     }
-    Ok(moved)
+    Ok((Seen::NOTHING, moved))
 }
 
-fn put_in_place(request: &Rebuild<'_>, file: &Path, above: u64, caller: &Caller) -> Result<()> {
-    let mut store = Store::create(
-        request.location,
-        request.project,
-        request.name,
-        request.options.clone(),
-    )?;
+fn put_in_place(
+    request: &Rebuild<'_>,
+    file: &Path,
+    above: u64,
+    seen: &Seen,
+    caller: &Caller,
+) -> Result<()> {
+    let (location, options) = (request.location, request.options.clone());
+    let mut store = Store::create_empty(location, request.project, options)?;
+    let policy = Policy::default();
+    let by_a_person = Caller {
+        agent: None,
+        ..caller.clone()
+    };
     let actor = caller.person();
     store.restore_above(file, above, |tx, copied| {
         tx.act_as(Actor {
@@ -259,40 +284,19 @@ fn put_in_place(request: &Rebuild<'_>, file: &Path, above: u64, caller: &Caller)
             events: copied.events,
         };
         tx.set("store_restored", &restoration, &json!({ "rebuilt": true }))?;
-        for mut agent in tx.find::<Agent>(Find::All)? {
-            if agent.epoch > 0 {
-                agent.epoch += 1;
-                agent.session_id = None;
-                agent.process = None;
-                agent.updated_at = tx.now();
-                tx.set(
-                    "agent_session_ended",
-                    &agent,
-                    &json!({ "reason": "the store was rebuilt" }),
-                )?;
-            }
+        void_epochs(tx, seen, "the store was rebuilt")?;
+        let mut desk = Desk {
+            tx,
+            caller: &by_a_person,
+            policy: &policy,
+            agent: None,
+        };
+        for mission in desk.tx.find::<Mission>(Find::All)? {
+            let why = "The store was rebuilt".to_owned();
+            trigger(&mut desk, &mission, Reason::Manual, why, Vec::new())?;
         }
         Ok::<_, Error>(())
     })?;
-    let mut fleet = Fleet::new(store, flightline_core::policy::Policy::default());
-    let missions = fleet
-        .store()
-        .read(|tx| Ok::<_, Error>(tx.find::<Mission>(Find::All)?))?;
-    for mission in missions {
-        let details = flightline_core::text::Note::parse("details", "The store was rebuilt")?;
-        let request = TakeCheckpoint {
-            mission: Some(mission.id.to_string()),
-            reason: Some(Reason::Manual),
-            details: Some(details),
-            note: None,
-        };
-        fleet.run(
-            &request,
-            &Caller {
-                agent: None,
-                ..caller.clone()
-            },
-        )?;
-    }
+    let mut fleet = Fleet::new(store, policy);
     files::settle(&mut fleet, request.state, caller)
 }

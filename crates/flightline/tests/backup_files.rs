@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use flightline::checkpoint::CheckpointDocument;
 use flightline::checkpoint::files::{self, WholeCheckpoint, path_of};
+use flightline::checkpoint::inspect::{Mark, MarkCheckpoint};
+use flightline::checkpoint::leftovers;
 use flightline::checkpoint::take::TakeCheckpoint;
 use flightline::core::Code;
 use flightline::core::checkpoint::{Backup, Checkpoint, CheckpointStatus, Reason};
@@ -202,6 +204,65 @@ both_engines! {
         story.settle();
         assert!(files::read(&story.file_of(&taken)).is_ok());
         assert_eq!(names(&home).len(), 2);
+    }
+
+    fn what_a_dead_process_was_writing_goes_with_the_next_checkpoint_when_it_is_old(world: &World) {
+        let story = working(world);
+        let first = story.checkpoint();
+        story.settle();
+        let home = story.file_of(&first).parent().unwrap().to_path_buf();
+        let (old, new, not_ours) = (home.join(format!(".{}.4711", first.id)), home.join(".latest.4711"), home.join(".swp"));
+        for file in [&old, &new, &not_ours] {
+            fs::write(file, "{ half").unwrap();
+        }
+        let long_ago = fs::metadata(&old).unwrap().modified().unwrap() - Duration::from_secs(61);
+        for file in [&old, &not_ours] {
+            fs::File::options().write(true).open(file).unwrap().set_modified(long_ago).unwrap();
+        }
+        let checks = examine(&story, Care::Look);
+        assert!(checks[2].findings.iter().any(|line| line.contains("is what a process that died was writing")), "{checks:?}");
+        fs::remove_file(&not_ours).unwrap();
+        assert_eq!(findings(&story), [] as [&str; 0], "harmless");
+        fs::write(&not_ours, "").unwrap();
+        story.finish("bob", &["Docs"]);
+        story.checkpoint_for("", Reason::Manual).unwrap();
+        story.settle();
+        assert_eq!((old.exists(), new.exists(), not_ours.exists()), (false, true, true), "somebody may still be writing");
+    }
+
+    fn files_of_checkpoints_that_are_gone_go_and_latest_leads_to_the_newest_that_stays(world: &World) {
+        let story = working(world);
+        let mut taken = vec![story.checkpoint()];
+        for title in ["Docs", "Tests"] {
+            story.finish("bob", &[title]);
+            taken.push(story.checkpoint_for("", Reason::Manual).unwrap());
+        }
+        story.settle();
+        let spare = story.file_of(&taken[0]).with_file_name("chk-00000000-0000-4000-8000-000000000000.json");
+        fs::copy(story.file_of(&taken[0]), &spare).unwrap();
+        let delete = |one: &CheckpointDocument| {
+            let request = MarkCheckpoint { checkpoint: one.id.to_string(), mark: Mark::Delete };
+            story.run("", &request).unwrap();
+        };
+        let clear = || story.with_fleet(|fleet| leftovers::clear(fleet, &story.state_folder())).unwrap();
+        delete(&taken[0]);
+        clear();
+        assert!(!story.file_of(&taken[0]).exists());
+        assert_eq!(latest(&story, &taken[0]), format!("{}.json", taken[2].id));
+        delete(&taken[2]);
+        clear();
+        assert!(!story.file_of(&taken[2]).exists());
+        let next = latest(&story, &taken[0]);
+        assert!(files::read(&story.file_of(&taken[0]).with_file_name(next)).unwrap().rev >= taken[1].rev);
+        for one in story.checkpoints() {
+            let request = MarkCheckpoint { checkpoint: one.id.to_string(), mark: Mark::Delete };
+            story.run("", &request).unwrap();
+        }
+        assert!(spare.exists(), "a file that the store never knew is nobody's to remove");
+        fs::remove_file(&spare).unwrap();
+        clear();
+        let home = story.file_of(&taken[0]).parent().unwrap().to_path_buf();
+        assert_eq!(names(&home), [] as [&str; 0], "a link that leads nowhere goes too");
     }
 
     fn a_link_is_not_followed(world: &World) {

@@ -238,6 +238,20 @@ both_engines! {
         assert_eq!(seen, [33, 67, 100]);
     }
 
+    fn what_flightline_does_by_itself_does_not_move_the_current_mission(world: &World) {
+        let story = Story::new(world);
+        story.mission("First", &["A"]);
+        story.claim("ada", "A").unwrap();
+        story.checkpoint();
+        story.pass_minutes(10);
+        story.mission("Second", &["B"]);
+        story.settle();
+        assert_eq!(story.events_of("checkpoint_created").len(), 1);
+        assert_eq!(current(&story, &caller("")), "Second", "a file was written");
+        assert_eq!(story.detect("", vec![]).len(), 1);
+        assert_eq!(current(&story, &caller("")), "Second", "a silence was told");
+    }
+
     fn the_current_mission_is_the_one_chosen_else_the_one_active_most_recently(world: &World) {
         let story = Story::new(world);
         let first = story.mission("First", &["A"]);

@@ -385,6 +385,10 @@ fn prune(args: &PruneArgs, app: &mut App) -> Done {
     };
     let plan = app.run(&request)?;
     let short = app.short(&[Kind::Checkpoint, Kind::Mission])?;
+    if !args.dry_run && plan.deleted == 0 {
+        // An earlier one may have died before it came to the files.
+        app.clear_files()?;
+    }
     if args.dry_run || plan.deleted == 0 {
         app.ui
             .answer(&plan, |page| say_plan(page, &plan, &short, "Would delete:"))?;
@@ -419,9 +423,7 @@ fn prune(args: &PruneArgs, app: &mut App) -> Done {
         plan: request,
         delete,
     })?;
-    for checkpoint in &done.details {
-        app.remove_backup(checkpoint.mission_id, checkpoint.id)?;
-    }
+    app.clear_files()?;
     app.ui
         .answer(&done, |page| say_plan(page, &done, &short, "Deleted:"))?;
     Ok(ExitCode::SUCCESS)
@@ -562,7 +564,7 @@ fn mark(id: String, mark: Mark, verb: &str, app: &mut App) -> Done {
         mark,
     })?;
     if deleting {
-        app.remove_backup(summary.mission_id, summary.id)?;
+        app.clear_files()?;
     }
     app.ui.answer(&summary, |page| {
         page.line(format_args!(

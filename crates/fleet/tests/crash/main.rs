@@ -2,6 +2,7 @@
 //! wholly there or wholly absent, and the next command goes on. Runs the real binary.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod beside;
 mod clock;
 mod copies;
 mod disk;
@@ -11,4 +12,6 @@ mod journal;
 mod kill;
 mod points;
 mod race;
+mod rebuild;
+mod recovery;
 mod world;

@@ -22,7 +22,9 @@ statements! {
               AND at >= ?7 ORDER BY rev DESC LIMIT ?6";
     OF_STEP = "SELECT CAST(count(*) AS BIGINT), CAST(max(rev) AS BIGINT) FROM event WHERE project = ?1 AND rev >= ?2 AND step = ?2";
     STEP_OF = "SELECT step FROM event WHERE project = ?1 AND rev = ?2";
-    LAST_OF_MISSION = "SELECT CAST(max(rev) AS BIGINT) FROM event WHERE project = ?1 AND mission = ?2";
+    LAST_OF_MISSION = "SELECT rev FROM event WHERE project = ?1 AND mission = ?2 \
+                       AND kind NOT IN ('checkpoint_created', 'checkpoint_backed_up', 'checkpoint_backup_failed', 'context_compacted') \
+                       AND NOT (actor = 'flightline' AND subject_kind IN ('message', 'delivery')) ORDER BY rev DESC LIMIT 1";
     AT_ALL = "SELECT s.kind, s.id, e.rev, e.change, e.after, e.sha, s.rev, s.gone FROM subject s LEFT JOIN event e \
               ON e.project = s.project AND e.rev = (SELECT max(x.rev) FROM event x WHERE x.project = s.project \
               AND x.subject_kind = s.kind AND x.subject = s.id AND x.rev <= ?2 AND x.change <> 'none') \

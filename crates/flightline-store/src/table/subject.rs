@@ -17,6 +17,7 @@ statements! {
     REMOVE = "UPDATE subject SET gone = ?4, rev = ?4, at = ?5 WHERE project = ?1 AND kind = ?2 AND id = ?3";
     GET = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
     IDS = "SELECT id FROM subject WHERE project = ?1 AND kind = ?2 AND gone IS NULL ORDER BY id";
+    GONE_IDS = "SELECT id FROM subject WHERE project = ?1 AND kind = ?2 AND gone IS NOT NULL ORDER BY id";
     BEGINNING = "SELECT id FROM subject WHERE project = ?1 AND kind = ?2 AND id >= ?3 AND id < ?4 AND gone IS NULL ORDER BY id LIMIT 11";
     COUNT = "SELECT status, CAST(count(*) AS BIGINT) FROM subject WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL \
              GROUP BY status ORDER BY status";
@@ -177,6 +178,19 @@ pub(crate) fn ids(
 ) -> Result<Vec<String>, Error> {
     driver
         .query(IDS, params![project, kind.as_str()])?
+        .iter()
+        .map(|row| row.text(0))
+        .collect()
+}
+
+/// Every id of a kind that is gone.
+pub(crate) fn gone_ids(
+    driver: &mut dyn Driver,
+    project: &str,
+    kind: Kind,
+) -> Result<Vec<String>, Error> {
+    driver
+        .query(GONE_IDS, params![project, kind.as_str()])?
         .iter()
         .map(|row| row.text(0))
         .collect()

@@ -11,7 +11,7 @@ use std::time::Duration;
 use flightline_core::checkpoint::{Backup, Checkpoint};
 use flightline_core::event::sha256_hex;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Time};
-use flightline_store::Find;
+use flightline_store::{Find, Steps};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -174,10 +174,10 @@ fn write_within_budget(
     }
     let newest = is_newest(fleet, &document)?;
     let (send, receive) = mpsc::channel();
-    let folder = folder.to_path_buf();
+    let (folder, steps) = (folder.to_path_buf(), fleet.store().steps());
     // A file system that hangs must not hang the command: another thread waits for it.
     std::thread::spawn(move || {
-        let _ = send.send(write(&folder, &document, newest));
+        let _ = send.send(write(&folder, &document, newest, &steps));
     });
     Ok(match receive.recv_timeout(BUDGET) {
         Ok(Ok((bytes, sha256))) => Backup::Written {
@@ -206,7 +206,7 @@ pub(crate) fn rewrite(
     let document = fleet.run(&WholeCheckpoint { checkpoint: id }, &caller)?;
     let newest = is_newest(fleet, &document)?;
     let now = fleet.now()?;
-    match write(folder, &document, newest) {
+    match write(folder, &document, newest, &fleet.store().steps()) {
         Ok((bytes, sha256)) => {
             fleet.run(
                 &RecordBackup {
@@ -292,7 +292,12 @@ pub fn path_of(folder: &Path, mission: MissionId, id: CheckpointId) -> PathBuf {
 }
 
 /// Writes a checkpoint's file: old or new, never half; private; read back. Returns its size and hash.
-fn write(folder: &Path, document: &CheckpointDocument, newest: bool) -> io::Result<(u64, String)> {
+fn write(
+    folder: &Path,
+    document: &CheckpointDocument,
+    newest: bool,
+    steps: &Steps,
+) -> io::Result<(u64, String)> {
     let path = path_of(folder, document.mission_id, document.id);
     let home = path.parent().unwrap_or(folder);
     DirBuilder::new().recursive(true).mode(0o700).create(home)?;
@@ -306,35 +311,44 @@ fn write(folder: &Path, document: &CheckpointDocument, newest: bool) -> io::Resu
     let aside = home.join(format!(".{}.{}", document.id, std::process::id()));
     // A process of the same number may have died here before; in a container it always has the same.
     let _ = fs::remove_file(&aside);
+    steps.step();
     let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(&aside)?;
+    steps.step();
     let written = file
         .write_all(text.as_bytes())
+        .inspect(|()| steps.step())
         .and_then(|()| file.sync_all())
-        .and_then(|()| fs::rename(&aside, &path));
+        .inspect(|()| steps.step())
+        .and_then(|()| fs::rename(&aside, &path))
+        .inspect(|()| steps.step());
     if let Err(error) = written {
         let _ = fs::remove_file(&aside);
         return Err(error);
     }
     File::open(home)?.sync_all()?;
+    steps.step();
     if fs::read_to_string(&path)? != text {
         return Err(io::Error::other("it does not read back as written"));
     }
     if newest {
-        point_latest(home, document.id)?;
+        point_latest(home, document.id, steps)?;
     }
+    super::leftovers::sweep(home, &path);
     Ok((text.len() as u64, sha256_hex(&text)))
 }
 
 /// Swaps `latest.json` in one step. It is for people: we ourselves read by verified id.
-fn point_latest(home: &Path, id: CheckpointId) -> io::Result<()> {
+pub(super) fn point_latest(home: &Path, id: CheckpointId, steps: &Steps) -> io::Result<()> {
     let aside = home.join(format!(".latest.{}", std::process::id()));
     let _ = fs::remove_file(&aside);
     symlink(format!("{id}.json"), &aside)?;
+    steps.step();
     fs::rename(&aside, home.join("latest.json"))?;
+    steps.step();
     File::open(home)?.sync_all()
 }
 

@@ -12,6 +12,7 @@ use flightline_store::Find;
 use super::{Care, Check, check};
 use crate::checkpoint::files::{self, path_of, rewrite};
 use crate::checkpoint::inspect::{VerifyCheckpoint, unreadable};
+use crate::checkpoint::leftovers::is_unfinished;
 use crate::checkpoint::readable;
 use crate::error::Result;
 use crate::fleet::{Caller, Fleet};
@@ -104,6 +105,12 @@ fn orphans(folder: &Path, known: &[String]) -> (Vec<String>, Vec<String>) {
             let name = file.file_name().to_string_lossy().into_owned();
             let id = name.strip_suffix(".json").unwrap_or_default();
             if name == "latest.json" || known.iter().any(|known| known == id) {
+                continue;
+            }
+            if is_unfinished(&file.path()) {
+                sound.push(format!(
+                    "{name} is what a process that died was writing; it goes with the next checkpoint"
+                ));
                 continue;
             }
             match files::read(&file.path()) {
