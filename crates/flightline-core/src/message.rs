@@ -71,6 +71,22 @@ pub struct Delivery {
     pub mission_id: Option<MissionId>,
     /// How far it got.
     pub state: DeliveryState,
+    /// When it should be acknowledged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acknowledge_by: Option<Time>,
+    /// When it was noticed that it had not been.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overdue_at: Option<Time>,
+}
+
+impl Delivery {
+    /// The deadline that it still has to meet.
+    #[must_use]
+    pub fn due(&self) -> Option<Time> {
+        let open =
+            self.overdue_at.is_none() && !matches!(self.state, DeliveryState::Acknowledged { .. });
+        self.acknowledge_by.filter(|_| open)
+    }
 }
 
 /// How far a message got.
@@ -133,7 +149,8 @@ impl Subject for Delivery {
             mission: self.mission_id,
             parent: Some(self.message_id.to_string()),
             agent: Some(self.to),
-            name: None,
+            // Those with a deadline are found without reading every one.
+            name: self.due().map(|by| by.to_string()),
             status: self.state.as_str(),
         }
     }

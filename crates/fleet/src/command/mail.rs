@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use flightline::core::Kind;
 use flightline::mail::{
-    AcknowledgeMail, MessageView, OpenInbox, PeekInbox, ReadMail, ReplyMail, RequeueMail, SendMail,
-    ShowThread, send,
+    AcknowledgeMail, DeliveryView, MessageView, OpenInbox, PeekInbox, ReadMail, ReplyMail,
+    RequeueMail, SendMail, ShowThread, send,
 };
 
 use super::{Done, typed};
@@ -179,7 +179,7 @@ fn list(app: &mut App, messages: &[MessageView], empty: &str) -> Done {
                 let states = view
                     .deliveries
                     .iter()
-                    .map(|delivery| format!("{} {}", delivery.to, delivery.state.as_str()));
+                    .map(|delivery| format!("{} {}", delivery.to, way(delivery)));
                 vec![
                     short.id(view.message.id).into(),
                     Cell::new(page.time(view.message.sent_at)),
@@ -192,6 +192,16 @@ fn list(app: &mut App, messages: &[MessageView], empty: &str) -> Done {
         page.table(&["ID", "SENT", "FROM", "SUBJECT", "STATE"], &rows);
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// How far a message got, and whether that was in time.
+fn way(delivery: &DeliveryView) -> String {
+    let late = if delivery.overdue_at.is_some() {
+        ", overdue"
+    } else {
+        ""
+    };
+    format!("{}{late}", delivery.state.as_str())
 }
 
 fn show<T: serde::Serialize>(app: &mut App, messages: &[MessageView], outcome: &T) -> Done {
@@ -218,7 +228,7 @@ fn whole(page: &mut Page, view: &MessageView, short: &Short) {
     let to: Vec<String> = view
         .deliveries
         .iter()
-        .map(|delivery| format!("{} ({})", delivery.to, delivery.state.as_str()))
+        .map(|delivery| format!("{} ({})", delivery.to, way(delivery)))
         .collect();
     page.line(format_args!(
         "From {} to {}, {}",

@@ -25,6 +25,7 @@ use crate::checkpoint::{Contents, find, load};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};
+use crate::mail::deadline::notice_overdue;
 use crate::mail::{hand_over, notice};
 use crate::mission::short;
 
@@ -95,6 +96,7 @@ impl Operation for Resume {
     type Outcome = Resumed;
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Resumed> {
+        notice_overdue(desk)?;
         let (mission, checkpoint, warnings) = self.choose(desk)?;
         refuse_ended(&mission)?;
         let contents = load(desk, &checkpoint)?;
