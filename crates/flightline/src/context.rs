@@ -356,6 +356,8 @@ fn content_rev(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<(u64, Time)
         let last = events.iter().find(|event| {
             !matches!(event.subject_kind, Kind::Briefing | Kind::Setting)
                 && event.kind != "agent_registered"
+                // Nor mail that no briefing lists.
+                && event.data.get("tells_of").is_none()
         });
         match last {
             Some(event) => return Ok((event.rev, event.timestamp)),
@@ -532,6 +534,9 @@ fn mail(desk: &mut Desk<'_, '_>, agent: Option<&Agent>) -> Result<Vec<MailFact>>
     let mut facts = Vec::new();
     for delivery in desk.tx.find::<Delivery>(Find::Agent(agent.id))? {
         if matches!(delivery.state, DeliveryState::Acknowledged { .. }) {
+            continue;
+        }
+        if delivery.digest.is_some() {
             continue;
         }
         if let Some(message) = desk.tx.get::<Message>(&delivery.message_id.to_string())? {

@@ -3,6 +3,7 @@
 
 pub(crate) mod deadline;
 pub(crate) mod post;
+pub mod relay;
 
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::Reason;
@@ -404,6 +405,11 @@ fn settle(desk: &mut Desk<'_, '_>, message: &Message, to: AgentId, mark: Mark) -
         return Ok(());
     };
     let at = desk.now();
+    // What needs no answer is done with when it was read; that changes nothing of a mission.
+    let mark = match (message.kind, mark) {
+        (MessageKind::Event, Mark::Delivered) => Mark::Acknowledged,
+        (_, mark) => mark,
+    };
     let (state, event) = match (delivery.state, mark) {
         (DeliveryState::Pending, Mark::Delivered) => {
             (DeliveryState::Delivered { at }, "message_delivered")

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use flightline::core::Kind;
+use flightline::core::message::MessageKind;
 use flightline::mail::{
     AcknowledgeMail, DeliveryView, MessageView, OpenInbox, PeekInbox, ReadMail, ReplyMail,
     RequeueMail, SendMail, ShowThread, send,
@@ -173,7 +174,10 @@ fn list(app: &mut App, messages: &[MessageView], empty: &str) -> Done {
             page.line(empty);
             return;
         }
-        let rows: Vec<Vec<Cell>> = messages
+        let (events, mail): (Vec<&MessageView>, Vec<&MessageView>) = messages
+            .iter()
+            .partition(|view| view.message.kind == MessageKind::Event);
+        let rows: Vec<Vec<Cell>> = mail
             .iter()
             .map(|view| {
                 let states = view
@@ -189,9 +193,31 @@ fn list(app: &mut App, messages: &[MessageView], empty: &str) -> Done {
                 ]
             })
             .collect();
-        page.table(&["ID", "SENT", "FROM", "SUBJECT", "STATE"], &rows);
+        if !rows.is_empty() {
+            page.table(&["ID", "SENT", "FROM", "SUBJECT", "STATE"], &rows);
+        }
+        tell_events(page, &events, &short);
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What needs no answer, in short.
+fn tell_events(page: &mut Page, events: &[&MessageView], short: &Short) {
+    if events.is_empty() {
+        return;
+    }
+    page.line("For your information:");
+    let rows: Vec<Vec<Cell>> = events
+        .iter()
+        .map(|view| {
+            vec![
+                Cell::new(short.id(view.message.id)).indent(2),
+                Cell::new(page.time(view.message.sent_at)),
+                Cell::new(&view.message.subject),
+            ]
+        })
+        .collect();
+    page.table(&[], &rows);
 }
 
 /// How far a message got, and whether that was in time.

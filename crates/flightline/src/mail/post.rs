@@ -46,6 +46,7 @@ pub(crate) fn post(desk: &mut Desk<'_, '_>, letter: &Letter<'_>) -> Result<Messa
         kind: letter.kind,
         sent_at: desk.now(),
         acknowledge_by: letter.acknowledge_by,
+        event: None,
     };
     let to: Vec<&str> = letter.to.iter().map(|agent| agent.name.as_str()).collect();
     desk.tx.set(
@@ -61,6 +62,7 @@ pub(crate) fn post(desk: &mut Desk<'_, '_>, letter: &Letter<'_>) -> Result<Messa
             state: DeliveryState::Pending,
             acknowledge_by: letter.acknowledge_by,
             overdue_at: None,
+            digest: None,
         };
         desk.tx
             .set("message_queued", &delivery, &json!({ "to": agent.name }))?;
