@@ -1,6 +1,7 @@
 //! Recovery: noticing that a context was lost, and bringing the work back.
 
 pub mod detect;
+mod locks;
 pub mod resume;
 mod rewind;
 pub mod undo;
