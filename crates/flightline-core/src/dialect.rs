@@ -3,11 +3,13 @@
 //! | dialect | seed | its files |
 //! |---|---|---|
 //! | [`sitebuilder`] | B | `progress/checkpoints/{agent}-{task}.json`, `progress/STATUS.md` |
+//! | [`epic`] | C | `agent_checkpoints/{agent}.json`, with `archive/` and `backups/` |
 //!
 //! Each has types that hold its documents as they are (field names, order, what is left out and what is
 //! `null`, and what nobody knows), `read` and `write`, and its rules as functions of values.
 //! [`json`] is the one reader of all of them.
 
+pub mod epic;
 pub mod field;
 pub mod json;
 pub mod sitebuilder;

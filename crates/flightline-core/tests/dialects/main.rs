@@ -2,4 +2,5 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod corpus;
+mod epic;
 mod sitebuilder;
