@@ -4,14 +4,17 @@
 //! |---|---|---|
 //! | [`sitebuilder`] | B | `progress/checkpoints/{agent}-{task}.json`, `progress/STATUS.md` |
 //! | [`epic`] | C | `agent_checkpoints/{agent}.json`, with `archive/` and `backups/` |
+//! | [`orchestrator`] | D | `<base>/<uuid>.json[.gz]`, `<base>/index.json` |
 //!
 //! Each has types that hold its documents as they are (field names, order, what is left out and what is
 //! `null`, and what nobody knows), `read` and `write`, and its rules as functions of values.
 //! [`json`] is the one reader of all of them.
 
+pub mod compress;
 pub mod epic;
 pub mod field;
 pub mod json;
+pub mod orchestrator;
 pub mod sitebuilder;
 mod unreadable;
 

@@ -118,8 +118,8 @@ impl PartialEq for Json {
 }
 
 /// Whether two objects' fields are the same, in any order.
-pub(super) fn same_fields(one: &[(String, Json)], two: &[(String, Json)]) -> bool {
-    let sorted = |fields: &[(String, Json)]| {
+pub(super) fn same_fields<T: PartialEq>(one: &[(String, T)], two: &[(String, T)]) -> bool {
+    let sorted = |fields: &[(String, T)]| {
         let mut order: Vec<usize> = (0..fields.len()).collect();
         order.sort_by(|a, b| fields[*a].0.cmp(&fields[*b].0));
         order

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde_json::json;
 
+use super::json::Json;
 use crate::error::{Code, Refusal};
 use crate::redact::shown;
 
@@ -228,5 +229,26 @@ impl fmt::Display for Path<'_> {
             Step::Key(key) => write!(f, ".{}", shown(key)),
             Step::Index(index) => write!(f, "[{index}]"),
         }
+    }
+}
+
+/// Refuses a document whose `version` begins with a larger number than `known`: it is not ours to judge,
+/// and not to be written over.
+pub(super) fn check_version(json: &Json, known: &'static str) -> Result<(), Unreadable> {
+    let Some(Json::Text(version)) = json.get("version") else {
+        return Ok(());
+    };
+    let major = |version: &str| {
+        let digits = version.split('.').next().unwrap_or_default();
+        digits.parse::<u64>().ok()
+    };
+    match (major(version), major(known)) {
+        (Some(theirs), Some(ours)) if theirs > ours => {
+            Err(Path::ROOT.key("version").wrong(Fault::Newer {
+                version: version.clone(),
+                known,
+            }))
+        }
+        _ => Ok(()),
     }
 }

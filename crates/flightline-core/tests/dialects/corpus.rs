@@ -141,6 +141,8 @@ pub fn named(of: BoxedStrategy<Json>) -> BoxedStrategy<Json> {
 #[derive(Clone, Copy)]
 pub enum Need {
     Must,
+    /// It may be left out.
+    May,
     /// It may be left out or be null.
     Null,
 }
@@ -155,6 +157,7 @@ pub fn object(fields: Vec<(&'static str, Need, BoxedStrategy<Json>)>) -> BoxedSt
             let null = Just(Some((key.to_owned(), Json::Null)));
             match need {
                 Need::Must => value.boxed(),
+                Need::May => prop_oneof![1 => Just(None), 3 => value].boxed(),
                 Need::Null => prop_oneof![1 => Just(None), 1 => null, 4 => value].boxed(),
             }
         })

@@ -3,11 +3,11 @@
 use expect_test::expect;
 use flightline_core::dialect::epic::*;
 use flightline_core::dialect::field::Maybe;
-use flightline_core::dialect::json::Json;
 use flightline_core::time::Time;
 use proptest::prelude::*;
 
-use crate::corpus::{self, Need, check_bad_files, check_round_trip, said_when, time};
+use crate::corpus::{check_bad_files, check_round_trip, said_when, time};
+use crate::random;
 
 const FORMAT: &str = include_str!("data/epic_format.json");
 /// What the seed's first heredoc writes, and its second.
@@ -347,48 +347,17 @@ fn another_agent_takes_the_work_over() {
     assert_eq!(after.recovery_instructions, before.recovery_instructions);
 }
 
-fn any_checkpoint() -> BoxedStrategy<Json> {
-    use Need::{Must, Null};
-    use corpus::{flag, list, object, stamp, text, whole, word};
-    let status = word(&["IN_PROGRESS", "WAITING", "BLOCKED", "COMPLETE", "?"]);
-    let coordination = object(vec![
-        ("last_inbox_check", Null, stamp()),
-        ("unread_messages", Null, whole()),
-        ("last_epic_readme_update", Null, stamp()),
-        ("last_status_update", Null, stamp()),
-    ]);
-    object(vec![
-        ("agent_id", Must, text()),
-        ("agent_type", Null, word(&["primary", "secondary", "other"])),
-        ("session_id", Null, text()),
-        ("feature", Null, text()),
-        ("stage", Null, text()),
-        ("phase", Null, text()),
-        ("last_checkpoint", Must, stamp()),
-        ("next_checkpoint_expected", Null, stamp()),
-        ("status", Null, status),
-        ("can_resume", Null, flag()),
-        ("blockers", Null, list(text())),
-        ("files_modified", Null, list(text())),
-        ("recovery_instructions", Null, text()),
-        ("current_step", Null, text()),
-        ("completed_steps", Null, list(text())),
-        ("next_steps", Null, list(text())),
-        ("coordination_state", Null, coordination),
-    ])
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn any_checkpoint_comes_back_as_it_was(document in any_checkpoint()) {
+    fn any_checkpoint_comes_back_as_it_was(document in random::epic()) {
         check_round_trip(round_trip, &document.pretty(&[]));
     }
 
     /// Whatever an agent wrote, it has its lines and no others.
     #[test]
-    fn texts_keep_their_lines(document in any_checkpoint(), now in 0i64..4_000_000_000_000) {
+    fn texts_keep_their_lines(document in random::epic(), now in 0i64..4_000_000_000_000) {
         let checkpoint = read(&document.stringify()).unwrap();
         let (now, thresholds) = (Time::from_millis(now), Thresholds::default());
         let verdict = judge(&checkpoint, &thresholds, now);

@@ -9,7 +9,8 @@ use flightline_core::policy::Policy;
 use flightline_core::time::Time;
 use proptest::prelude::*;
 
-use crate::corpus::{self, Need, check_bad_files, check_round_trip, said_when, time};
+use crate::corpus::{check_bad_files, check_round_trip, said_when, time};
+use crate::random;
 
 const SCHEMA: &str = include_str!("data/sitebuilder_schema.json");
 const START: &str = include_str!("data/sitebuilder_start.json");
@@ -515,77 +516,16 @@ fn a_name_cannot_break_the_table() {
     assert_eq!(place_in_status(&placed, &block).unwrap(), placed);
 }
 
-fn any_checkpoint() -> BoxedStrategy<Json> {
-    use Need::{Must, Null};
-    use corpus::{flag, list, named, object, stamp, text, whole, word};
-    let percent = (0u64..=100).prop_map(Json::from).boxed();
-    let score = prop_oneof![Just(Json::Null), whole()].boxed();
-    let status = word(&["in_progress", "complete", "blocked", "paused", ""]);
-    let item = object(vec![
-        ("id", Must, text()),
-        (
-            "status",
-            Null,
-            word(&["pending", "complete", "failed", "?"]),
-        ),
-        ("output", Null, text()),
-    ]);
-    let subtasks = object(vec![
-        ("total", Null, whole()),
-        ("completed", Null, whole()),
-        ("failed", Null, whole()),
-        ("items", Null, list(item)),
-    ]);
-    let error = object(vec![
-        ("type", Null, text()),
-        ("message", Must, text()),
-        ("timestamp", Null, stamp()),
-        ("blocking", Null, flag()),
-    ]);
-    let context = object(vec![
-        ("last_processed", Null, text()),
-        ("next_to_process", Null, text()),
-        ("notes", Null, text()),
-    ]);
-    let heartbeat = object(vec![
-        ("last_beat", Must, stamp()),
-        ("interval_seconds", Null, whole()),
-        ("status", Null, word(&["alive", "tired"])),
-    ]);
-    object(vec![
-        ("checkpoint_id", Must, text()),
-        ("agent", Must, text()),
-        ("agent_name", Null, text()),
-        ("task_id", Must, text()),
-        ("task_title", Null, text()),
-        ("status", Must, status),
-        ("progress_percent", Null, percent),
-        ("started_at", Null, stamp()),
-        ("updated_at", Null, stamp()),
-        ("completed_at", Null, stamp()),
-        ("subtasks", Null, subtasks),
-        ("files_created", Null, list(text())),
-        ("files_modified", Null, list(text())),
-        ("acceptance_criteria_met", Null, named(flag())),
-        ("review_scores", Null, named(score)),
-        ("errors", Null, list(error)),
-        ("context", Null, context),
-        ("resumable", Null, flag()),
-        ("resume_instructions", Null, text()),
-        ("heartbeat", Null, heartbeat),
-    ])
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn any_checkpoint_comes_back_as_it_was(document in any_checkpoint()) {
+    fn any_checkpoint_comes_back_as_it_was(document in random::sitebuilder()) {
         check_round_trip(round_trip, &document.pretty(&[]));
     }
 
     #[test]
-    fn rules_hold_for_any_checkpoint(document in any_checkpoint(), now in 0i64..4_000_000_000_000) {
+    fn rules_hold_for_any_checkpoint(document in random::sitebuilder(), now in 0i64..4_000_000_000_000) {
         let checkpoint = read(&document.stringify()).unwrap();
         let now = Time::from_millis(now);
         prop_assert!(checkpoint.percent() <= 100);
@@ -603,7 +543,7 @@ proptest! {
 
     /// Every update is idempotent, and leaves what it does not name alone.
     #[test]
-    fn an_update_twice_is_an_update_once(document in any_checkpoint(), update in any_checkpoint()) {
+    fn an_update_twice_is_an_update_once(document in random::sitebuilder(), update in random::sitebuilder()) {
         let mut checkpoint = read(&document.stringify()).unwrap();
         let mut update = read_update(&update.stringify()).unwrap();
         (update.checkpoint_id, update.agent, update.task_id) = Default::default();
