@@ -234,7 +234,10 @@ fn blockers(situation: &Situation<'_>) -> Vec<String> {
             .blocked_reason
             .as_deref()
             .unwrap_or("no reason given");
-        found.push(format!("\"{}\" is blocked: {reason}", sortie.title));
+        let line = format!("\"{}\" is blocked: {reason}", sortie.title);
+        if !found.contains(&line) {
+            found.push(line);
+        }
     }
     for error in situation
         .errors

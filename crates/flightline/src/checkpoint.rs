@@ -2,6 +2,7 @@
 
 pub mod files;
 pub mod inspect;
+pub(crate) mod milestone;
 pub mod prune;
 pub mod take;
 

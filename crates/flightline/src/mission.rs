@@ -13,6 +13,7 @@ use flightline_store::{EventFilter, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::checkpoint::milestone::catch_up;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};
@@ -306,6 +307,7 @@ impl Operation for TransitionMission {
             let data = json!({ "from": from, "to": self.to, "trigger": trigger });
             desk.tx.set("mission_transitioned", &mission, &data)?;
         }
+        catch_up(desk, mission.id)?;
         view(desk, mission)
     }
 }

@@ -8,6 +8,7 @@ use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::checkpoint::milestone::catch_up;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};
@@ -96,6 +97,7 @@ impl Operation for AddNote {
         };
         desk.tx
             .set("note_added", &note, &json!({ "kind": note.kind.as_str() }))?;
+        catch_up(desk, mission.id)?;
         Ok(note)
     }
 }

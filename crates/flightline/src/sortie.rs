@@ -83,10 +83,10 @@ pub struct SortieView {
     /// Reviews.
     pub reviews: Vec<Review>,
     /// What somebody left who began it before: for whoever takes it up.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub recovery_context: Option<RecoveryContext>,
     /// Locks that were taken again for whoever takes it up.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub locks: Vec<LockView>,
 }
 

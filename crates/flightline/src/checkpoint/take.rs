@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::{
-    Backup, Checkpoint, CheckpointStatus, Cut, Milestone, Reason, Trigger, VERSION, sections,
+    Backup, Checkpoint, CheckpointStatus, Cut, Reason, Trigger, VERSION, sections,
 };
 use flightline_core::event::Event;
 use flightline_core::message::DeliveryState;
@@ -334,48 +334,6 @@ pub(crate) fn trigger(
             Ok(None)
         }
     }
-}
-
-/// Takes a checkpoint when progress has first reached 25, 50 or 75 % on this timeline; one, when it
-/// crossed several at once.
-pub(crate) fn milestones(
-    desk: &mut Desk<'_, '_>,
-    mission: &Mission,
-) -> Result<Option<CheckpointId>> {
-    let progress = desk.progress(mission.id)?;
-    let mut crossed = Vec::new();
-    for percent in desk.policy.milestones {
-        let reached = Milestone {
-            mission_id: mission.id,
-            timeline: mission.timeline,
-            percent,
-            at: desk.now(),
-        };
-        let key = flightline_core::Subject::key(&reached);
-        if progress.reached(u64::from(percent)) && desk.tx.get::<Milestone>(&key)?.is_none() {
-            desk.tx.set(
-                "milestone_reached",
-                &reached,
-                &json!({ "percent": percent }),
-            )?;
-            crossed.push(format!("{percent}%"));
-        }
-    }
-    if crossed.is_empty() {
-        return Ok(None);
-    }
-    let noun = if crossed.len() == 1 {
-        "milestone"
-    } else {
-        "milestones"
-    };
-    trigger(
-        desk,
-        mission,
-        Reason::Milestone,
-        format!("Reached {} {noun}", crossed.join(", ")),
-        Vec::new(),
-    )
 }
 
 /// Takes a checkpoint of an error that was reported, at most one per cause and minute.

@@ -16,6 +16,7 @@ use serde_json::json;
 
 use super::change::{check_move, check_owner};
 use super::{SortieView, subtask_progress, view};
+use crate::checkpoint::milestone::catch_up;
 use crate::checkpoint::take::error as trigger_error;
 use crate::desk::Desk;
 use crate::error::Result;
@@ -178,6 +179,7 @@ impl Operation for UpdateSortie {
             &json!({ "note": self.note, "percent": progress.percent }),
         )?;
         post_progress(desk, &sortie)?;
+        catch_up(desk, sortie.mission_id)?;
         view(desk, sortie)
     }
 }
@@ -236,6 +238,7 @@ impl Operation for ReportError {
         } else if self.blocking {
             trigger_error(desk, &mission, Reason::Blocker, details)?;
         }
+        catch_up(desk, mission.id)?;
         view(desk, sortie)
     }
 }
@@ -288,6 +291,7 @@ impl Operation for AddReview {
         };
         let data = json!({ "reviewer": review.reviewer, "score": review.score });
         desk.tx.set("sortie_reviewed", &review, &data)?;
+        catch_up(desk, sortie.mission_id)?;
         view(desk, sortie)
     }
 }
