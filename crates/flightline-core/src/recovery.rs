@@ -180,7 +180,7 @@ fn next_steps(situation: &Situation<'_>) -> Vec<String> {
         .notes
         .iter()
         .filter(|note| note.kind == NoteKind::NextStep);
-    steps.extend(noted.map(|note| note.text.to_string()));
+    steps.extend(noted.map(Note::told));
     for agent in situation
         .agents
         .iter()
@@ -259,7 +259,7 @@ fn blockers(situation: &Situation<'_>) -> Vec<String> {
         .notes
         .iter()
         .filter(|note| note.kind == NoteKind::Blocker);
-    found.extend(noted.map(|note| note.text.to_string()));
+    found.extend(noted.map(Note::told));
     for agent in situation
         .agents
         .iter()

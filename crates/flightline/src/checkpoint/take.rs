@@ -9,7 +9,6 @@ use flightline_core::checkpoint::{
 use flightline_core::event::Event;
 use flightline_core::message::DeliveryState;
 use flightline_core::mission::Mission;
-use flightline_core::note::Note as MissionNote;
 use flightline_core::recovery::{RecoveryContext, Situation, recovery_context};
 use flightline_core::sortie::{Sortie, SortieError, SortieFile, SortieStatus};
 use flightline_core::text::Note;
@@ -247,7 +246,7 @@ pub(crate) fn context(
         progress: desk.progress(mission.id)?,
         files: &desk.tx.find::<SortieFile>(Find::Mission(mission.id))?,
         errors: &desk.tx.find::<SortieError>(Find::Mission(mission.id))?,
-        notes: &desk.tx.find::<MissionNote>(Find::Mission(mission.id))?,
+        notes: &crate::note::of_mission(desk, mission.id)?,
         agents: &agents,
         last_event: last_event.as_ref(),
         last_pulse,
@@ -397,7 +396,7 @@ impl Operation for RecordFailure {
 }
 
 /// The mission of the work that the acting agent holds.
-fn own_mission(desk: &mut Desk<'_, '_>) -> Result<Option<Mission>> {
+pub(crate) fn own_mission(desk: &mut Desk<'_, '_>) -> Result<Option<Mission>> {
     let Some(me) = desk.agent_id() else {
         return Ok(None);
     };
