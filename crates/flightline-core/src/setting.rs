@@ -94,6 +94,9 @@ pub struct Recovery {
     pub kind: RecoveryKind,
     /// From which checkpoint.
     pub checkpoint_id: CheckpointId,
+    /// The revision that checkpoint names.
+    #[serde(default)]
+    pub cut_rev: u64,
     /// The checkpoint of the state before, when it was a rewind.
     pub before: Option<CheckpointId>,
     /// Who did it.

@@ -5,6 +5,7 @@ pub mod files;
 pub mod inspect;
 pub mod leftovers;
 pub mod mend;
+pub(crate) mod milestone;
 pub mod prune;
 pub mod serve;
 pub mod take;

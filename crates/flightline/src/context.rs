@@ -212,13 +212,13 @@ fn facts(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Facts> {
         None => Vec::new(),
     };
     let sortie = mine.first();
-    let notes = desk.tx.find::<Note>(Find::Mission(mission.id))?;
+    let notes = crate::note::of_mission(desk, mission.id)?;
     let of = |kind: NoteKind| -> Vec<Quote> {
         let wanted = notes.iter().filter(|note| note.kind == kind);
         wanted
             .map(|note| match &note.rationale {
-                Some(why) => quote(&note.author, &format!("{} (because {why})", note.text)),
-                None => quote(&note.author, &note.text),
+                Some(why) => quote(&note.author, &format!("{} (because {why})", note.told())),
+                None => quote(&note.author, &note.told()),
             })
             .collect()
     };
@@ -340,7 +340,7 @@ fn decisions(notes: &[Note], agents: &[Agent], mut decided: Vec<Quote>) -> Vec<Q
         .filter(|note| note.kind == NoteKind::Constraint && !binds(note, agents));
     decided.extend(opinions.map(|note| Quote {
         author: note.author.clone(),
-        text: format!("asks to keep: {}", note.text),
+        text: format!("asks to keep: {}", note.told()),
     }));
     decided
 }
