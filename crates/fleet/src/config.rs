@@ -9,9 +9,8 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use flightline::core::policy::{KNOBS, Policy};
+use flightline::core::policy::{KNOBS, Policy, Unit};
 use flightline::core::redact::redact;
-use flightline::core::time::{human_span, parse_span};
 use flightline::core::{Code, Refusal};
 use flightline::store::Location;
 use serde::Serialize;
@@ -179,10 +178,15 @@ impl Config {
             let wrong = |why: String| {
                 Refusal::invalid(format!("{}: `{}`: {why}", path.display(), knob.name))
             };
-            let text = item
-                .as_str()
-                .ok_or_else(|| wrong("write it as text, such as \"10m\"".to_owned()))?;
-            (knob.set)(&mut self.policy, parse_span(text, "s").map_err(wrong)?);
+            let text = match (knob.unit, item.as_str(), item.as_integer()) {
+                (_, Some(text), _) => text.to_owned(),
+                (Unit::Count, None, Some(count)) => count.to_string(),
+                (Unit::Count, None, None) => return Err(wrong("write a number".to_owned())),
+                (Unit::Span(_), None, _) => {
+                    return Err(wrong("write it as text, such as \"10m\"".to_owned()));
+                }
+            };
+            (knob.set)(&mut self.policy, knob.unit.parse(&text).map_err(wrong)?);
             self.sources.retain(|(name, _)| *name != knob.name);
             self.sources.push((knob.name, source));
         }
@@ -225,7 +229,7 @@ impl Config {
         });
         settings.extend(KNOBS.iter().map(|knob| Setting {
             name: knob.name.to_owned(),
-            value: human_span((knob.get)(&self.policy)).replace(' ', ""),
+            value: knob.unit.show((knob.get)(&self.policy)),
             source: source(knob.name),
             meaning: knob.meaning.to_owned(),
         }));
@@ -296,7 +300,7 @@ pub fn set(change: &Change<'_>, state: Option<&Path>, env: &Environment) -> Resu
 
 fn set_knob(document: &mut DocumentMut, path: &Path, change: &Change<'_>) -> Result<(), Refusal> {
     let name = change.name;
-    if !KNOBS.iter().any(|knob| knob.name == name) {
+    let Some(knob) = KNOBS.iter().find(|knob| knob.name == name) else {
         let known: Vec<&str> = KNOBS.iter().map(|knob| knob.name).collect();
         let location = match change.level {
             Level::User => ", location",
@@ -310,8 +314,8 @@ fn set_knob(document: &mut DocumentMut, path: &Path, change: &Change<'_>) -> Res
             ),
         )
         .hint(format!("settings: {}{location}", known.join(", "))));
-    }
-    parse_span(change.value, "s").map_err(Refusal::invalid)?;
+    };
+    knob.unit.parse(change.value).map_err(Refusal::invalid)?;
     let (table, key) = name.split_once('.').unwrap_or(("", name));
     let Some(settings) = document
         .entry(table)

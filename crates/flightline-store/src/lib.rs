@@ -12,6 +12,7 @@ mod location;
 mod steps;
 mod store;
 mod table;
+mod thin;
 mod tx;
 mod value;
 pub mod verify;

@@ -4,6 +4,7 @@ pub mod files;
 pub mod inspect;
 pub mod prune;
 pub mod take;
+pub mod thin;
 
 use flightline_core::Subject;
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};

@@ -9,8 +9,9 @@ use flightline::checkpoint::inspect::{
     CheckpointSummary, DiffCheckpoints, ListCheckpoints, Mark, MarkCheckpoint, ShowCheckpoint,
     VerifyCheckpoints,
 };
-use flightline::checkpoint::prune::{ApplyPrune, PlanPrune, Pruned};
+use flightline::checkpoint::prune::{PlanPrune, Pruned, apply_all, plan_all};
 use flightline::checkpoint::take::TakeCheckpoint;
+use flightline::checkpoint::thin::Thinned;
 use flightline::core::checkpoint::Reason;
 use flightline::core::time::{human_span, parse_span};
 use flightline::core::{Code, Kind, Refusal, Time};
@@ -383,9 +384,11 @@ fn prune(args: &PruneArgs, app: &mut App) -> Done {
         older_than_ms,
         keep: args.keep,
     };
-    let plan = app.run(&request)?;
+    let caller = app.caller()?;
+    let plan =
+        plan_all(app.fleet()?, &caller, &request).map_err(flightline::Error::into_refusal)?;
     let short = app.short(&[Kind::Checkpoint, Kind::Mission])?;
-    if args.dry_run || plan.deleted == 0 {
+    if args.dry_run || plan.is_empty() {
         app.ui
             .answer(&plan, |page| say_plan(page, &plan, &short, "Would delete:"))?;
         return Ok(ExitCode::SUCCESS);
@@ -399,32 +402,42 @@ fn prune(args: &PruneArgs, app: &mut App) -> Done {
         } else {
             Asking::Allowed
         };
-        let act = format!(
-            "delete {} {}",
-            plan.deleted,
-            if plan.deleted == 1 {
-                "checkpoint"
-            } else {
-                "checkpoints"
-            }
-        );
-        app.ui.confirm(&act, "fleet checkpoints prune -y", asking)?;
+        let mut acts = Vec::new();
+        if plan.deleted > 0 {
+            acts.push(format!("delete {}", checkpoints(plan.deleted)));
+        }
+        if plan.journal.values > 0 {
+            acts.push(format!("thin the journal by {}", old_values(&plan.journal)));
+        }
+        let act = acts.join(" and ");
+        app.ui.confirm(&act, &args.with_yes(app), asking)?;
     }
-    let delete = plan
-        .details
-        .iter()
-        .map(|checkpoint| checkpoint.id)
-        .collect();
-    let done = app.run(&ApplyPrune {
-        plan: request,
-        delete,
-    })?;
+    let done = apply_all(app.fleet()?, &caller, &request, &plan)
+        .map_err(flightline::Error::into_refusal)?;
+    app.ui.written = true;
     for checkpoint in &done.details {
         app.remove_backup(checkpoint.mission_id, checkpoint.id)?;
     }
     app.ui
         .answer(&done, |page| say_plan(page, &done, &short, "Deleted:"))?;
     Ok(ExitCode::SUCCESS)
+}
+
+impl PruneArgs {
+    /// The same command with a yes.
+    fn with_yes(&self, app: &App) -> String {
+        let mut command = "fleet checkpoints prune".to_owned();
+        for (flag, value) in [
+            ("--mission", app.globals.mission.clone()),
+            ("--older-than", self.older_than.clone()),
+            ("--keep", self.keep.map(|keep| keep.to_string())),
+        ] {
+            if let Some(value) = value {
+                command.push_str(&format!(" {flag} {value}"));
+            }
+        }
+        command + " -y"
+    }
 }
 
 fn say_plan(page: &mut Page, plan: &Pruned, short: &Short, headline: &str) {
@@ -438,10 +451,19 @@ fn say_plan(page: &mut Page, plan: &Pruned, short: &Short, headline: &str) {
         plan.policy.keep
     ));
     page.line("");
-    if plan.details.is_empty() {
+    if plan.is_empty() {
         page.line("Nothing to delete.");
-        return;
+    } else if plan.details.is_empty() {
+        page.line("No checkpoint to delete.");
+    } else {
+        say_checkpoints(page, plan, short, headline);
     }
+    if plan.journal.values > 0 {
+        page.line(format_args!("Journal: {}", old_values(&plan.journal)));
+    }
+}
+
+fn say_checkpoints(page: &mut Page, plan: &Pruned, short: &Short, headline: &str) {
     page.line(headline);
     for checkpoint in &plan.details {
         let day = checkpoint.timestamp.to_string();
@@ -454,16 +476,31 @@ fn say_plan(page: &mut Page, plan: &Pruned, short: &Short, headline: &str) {
         ));
     }
     page.line("");
-    let noun = if plan.deleted == 1 {
-        "checkpoint"
-    } else {
-        "checkpoints"
-    };
     page.line(format_args!(
-        "Total: {} {noun} ({})",
-        plan.deleted,
-        size(plan.freed_bytes)
+        "Total: {} ({})",
+        checkpoints(plan.deleted),
+        size(plan.freed_bytes - plan.journal.bytes)
     ));
+}
+
+fn checkpoints(count: u64) -> String {
+    format!(
+        "{count} {}",
+        if count == 1 {
+            "checkpoint"
+        } else {
+            "checkpoints"
+        }
+    )
+}
+
+fn old_values(journal: &Thinned) -> String {
+    let noun = if journal.values == 1 {
+        "old value"
+    } else {
+        "old values"
+    };
+    format!("{} {noun} ({})", journal.values, size(journal.bytes))
 }
 
 fn size(bytes: u64) -> String {

@@ -11,14 +11,19 @@ fn settings_are_listed_with_their_source() {
     let world = World::new();
     let listed = world.ok("config list").stdout;
     expect![[r#"
-        NAME               VALUE                                     SOURCE   MEANING
-        project            prj-08b37c99-3af4-4208-8000-0000000003e8  project  the id of this repository's fleet
-        location           .flightline                               default  where the store is (user level only)
-        liveness.quiet     5m                                        default  silence after which an agent is quiet
-        liveness.warning   10m                                       default  silence after which an agent needs a warning
-        liveness.stalled   30m                                       default  silence after which an agent is stalled
-        locks.ttl          30m                                       default  how long after its holder's last sign of life a lock lapses
-        liveness.downtime  10m                                       default  a pause of all writing after which silence proves nothing
+        NAME                  VALUE                                     SOURCE   MEANING
+        project               prj-08b37c99-3af4-4208-8000-0000000003e8  project  the id of this repository's fleet
+        location              .flightline                               default  where the store is (user level only)
+        liveness.quiet        5m                                        default  silence after which an agent is quiet
+        liveness.warning      10m                                       default  silence after which an agent needs a warning
+        liveness.stalled      30m                                       default  silence after which an agent is stalled
+        locks.ttl             30m                                       default  how long after its holder's last sign of life a lock lapses
+        liveness.downtime     10m                                       default  a pause of all writing after which silence proves nothing
+        retention.older_than  7d                                        default  age after which a checkpoint goes
+        retention.keep        3                                         default  how many of a mission's newest checkpoints stay at any age
+        retention.most        100                                       default  how many checkpoints a mission has at most
+        retention.completed   30d                                       default  how long a completed mission keeps its final checkpoint
+        retention.history     7d                                        default  how long the journal keeps every value (default: as retention.older_than)
     "#]].assert_eq(&listed);
     world.ok("config set locks.ttl 45m");
     world.ok("config set liveness.stalled 1h --user");
@@ -107,14 +112,14 @@ fn a_setting_that_does_not_exist_is_refused() {
         [stderr]
         error: there is no setting `nonsense`
 
-        hint: settings: project, location, liveness.quiet, liveness.warning, liveness.stalled, locks.ttl, liveness.downtime
+        hint: settings: project, location, liveness.quiet, liveness.warning, liveness.stalled, locks.ttl, liveness.downtime, retention.older_than, retention.keep, retention.most, retention.completed, retention.history
         [exit 3]
     "#]]);
     world.fleet("config set nonsense 1").expect(expect![[r#"
         [stderr]
         error: there is no setting `nonsense` at project level
 
-        hint: settings: liveness.quiet, liveness.warning, liveness.stalled, locks.ttl, liveness.downtime
+        hint: settings: liveness.quiet, liveness.warning, liveness.stalled, locks.ttl, liveness.downtime, retention.older_than, retention.keep, retention.most, retention.completed, retention.history
         [exit 3]
     "#]]);
     for name in ["project", "locks", "locks.ttl.x", "", "ttl", "liveness"] {

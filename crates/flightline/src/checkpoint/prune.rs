@@ -13,6 +13,7 @@ use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::thin::{PlanThinning, Thinned, thin};
 use super::{load, readable};
 use crate::desk::Desk;
 use crate::error::Result;
@@ -43,12 +44,31 @@ pub struct ApplyPrune {
 pub struct Pruned {
     /// How many go.
     pub deleted: u64,
-    /// How many bytes their files have.
+    /// How many bytes their files have, and what leaves the journal with them.
     pub freed_bytes: u64,
     /// Which.
     pub details: Vec<PrunedCheckpoint>,
+    /// The old values that leave the journal, when it was asked.
+    #[serde(default)]
+    pub journal: Thinned,
     /// The policy it was decided by.
     pub policy: Retention,
+}
+
+impl Pruned {
+    /// The same with what leaves the journal.
+    #[must_use]
+    fn with(mut self, journal: Thinned) -> Self {
+        self.freed_bytes += journal.bytes;
+        self.journal = journal;
+        self
+    }
+
+    /// Whether nothing goes at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.deleted == 0 && self.journal.values == 0
+    }
 }
 
 /// A checkpoint that goes.
@@ -94,7 +114,11 @@ impl Operation for ApplyPrune {
                 desk.tx.forget_backup(checkpoint.id)?;
             }
         }
-        let applied = LastPrune { at: desk.now() };
+        let last = desk.tx.get::<LastPrune>(LastPrune::KEY)?;
+        let applied = LastPrune {
+            at: desk.now(),
+            thinned_to: last.map_or(0, |last| last.thinned_to),
+        };
         desk.tx.set(
             "retention_applied",
             &applied,
@@ -195,12 +219,72 @@ fn report(policy: Retention, delete: &[Candidate]) -> Pruned {
                 trigger: candidate.trigger.as_str().to_owned(),
             })
             .collect(),
+        journal: Thinned::default(),
         policy,
     }
 }
 
+/// Plans which checkpoints go, and which values leave the journal with them. Changes nothing.
+///
+/// # Errors
+/// When the mission is not known, or the store fails.
+pub fn plan_all(fleet: &mut Fleet, caller: &Caller, request: &PlanPrune) -> Result<Pruned> {
+    let plan = fleet.run(request, caller)?;
+    let thinning = PlanThinning {
+        without: ids(&plan),
+        ..request.thinning()
+    };
+    let journal = fleet.run(&thinning, caller)?.journal;
+    Ok(plan.with(journal))
+}
+
+/// Deletes what a plan names, if it may still go, and thins the journal: the caller removes the files.
+///
+/// # Errors
+/// When the store fails. What was deleted until then is gone.
+pub fn apply_all(
+    fleet: &mut Fleet,
+    caller: &Caller,
+    request: &PlanPrune,
+    plan: &Pruned,
+) -> Result<Pruned> {
+    let apply = ApplyPrune {
+        plan: request.clone(),
+        delete: ids(plan),
+    };
+    let done = fleet.run(&apply, caller)?;
+    // The same key would be used for several requests.
+    let caller = Caller {
+        idempotency_key: None,
+        ..caller.clone()
+    };
+    let journal = thin(fleet, &caller, &request.thinning())?;
+    Ok(done.with(journal))
+}
+
+impl PlanPrune {
+    fn thinning(&self) -> PlanThinning {
+        PlanThinning {
+            mission: self.mission.clone(),
+            older_than_ms: self.older_than_ms,
+            ..PlanThinning::default()
+        }
+    }
+}
+
+fn ids(plan: &Pruned) -> Vec<CheckpointId> {
+    plan.details
+        .iter()
+        .map(|checkpoint| checkpoint.id)
+        .collect()
+}
+
 /// A day.
 const DAILY: Millis = 86_400_000;
+/// Somebody waits for the command to end: so many revisions are looked at, so many values go, and the
+/// rest is for the days after.
+const DAILY_REVISIONS: u64 = 50_000;
+const DAILY_VALUES: u64 = 10_000;
 
 /// Applies retention when it was not applied for a day, and says what went: the caller removes their
 /// files. Does nothing, and costs one look, on every other day.
@@ -209,9 +293,10 @@ const DAILY: Millis = 86_400_000;
 /// When the store fails.
 pub fn daily(fleet: &mut Fleet, caller: &Caller) -> Result<Vec<PrunedCheckpoint>> {
     let now = fleet.now()?;
-    let last = fleet.store().read(|tx| {
+    let (last, thinned_to) = fleet.store().read(|tx| {
         let last = tx.get::<LastPrune>(LastPrune::KEY)?;
-        Ok::<_, crate::Error>(last.map_or_else(|| tx.project_created_at(), |last| last.at))
+        let created = tx.project_created_at();
+        Ok::<_, crate::Error>(last.map_or((created, 0), |last| (last.at, last.thinned_to)))
     })?;
     if now.since(last) < DAILY {
         return Ok(Vec::new());
@@ -222,17 +307,17 @@ pub fn daily(fleet: &mut Fleet, caller: &Caller) -> Result<Vec<PrunedCheckpoint>
         ..caller.clone()
     };
     let plan = fleet.run(&PlanPrune::default(), &caller)?;
-    let delete = plan
-        .details
-        .iter()
-        .map(|checkpoint| checkpoint.id)
-        .collect();
-    let done = fleet.run(
-        &ApplyPrune {
-            plan: PlanPrune::default(),
-            delete,
-        },
-        &caller,
-    )?;
+    let apply = ApplyPrune {
+        plan: PlanPrune::default(),
+        delete: ids(&plan),
+    };
+    let done = fleet.run(&apply, &caller)?;
+    let some = PlanThinning {
+        from: thinned_to,
+        revisions: Some(DAILY_REVISIONS),
+        most: Some(DAILY_VALUES),
+        ..PlanThinning::default()
+    };
+    thin(fleet, &caller, &some)?;
     Ok(done.details)
 }

@@ -1,0 +1,142 @@
+//! What becomes of old checkpoints and old values: what is shown before, what is said after, and that it is so.
+
+use std::fs;
+
+use expect_test::expect;
+
+use crate::world::World;
+
+const DAY: u64 = 86_400;
+
+/// A mission whose sortie went to and fro, with five checkpoints, ten days ago.
+fn aged() -> World {
+    let world = World::with_sorties(&["Model"]);
+    let sortie = world.sortie("Model");
+    world.agent_ok("ada", &format!("sorties claim {sortie}"));
+    for number in 1..=5 {
+        for line in [
+            format!("sorties block {sortie} --reason rain"),
+            format!("sorties unblock {sortie}"),
+            format!("checkpoint --note \"number {number}\""),
+        ] {
+            world.agent_ok("ada", &line);
+        }
+    }
+    world.pass(10 * DAY);
+    world
+}
+
+fn files(world: &World) -> usize {
+    let folder = world.state().join("checkpoints");
+    let missions = fs::read_dir(folder).unwrap();
+    missions
+        .map(|mission| fs::read_dir(mission.unwrap().path()).unwrap().count())
+        .sum::<usize>()
+        - 1
+}
+
+#[test]
+fn pruning_shows_first_asks_and_then_does_what_it_showed() {
+    let world = aged();
+    assert_eq!(files(&world), 5);
+    let shown = world.fleet("checkpoints prune --dry-run");
+    let rev = world.rev();
+    let asked = world.fleet("checkpoints prune");
+    assert!(
+        asked
+            .stderr
+            .contains("this would delete 2 checkpoints and thin the journal by 10 old values"),
+        "{asked:?}"
+    );
+    assert_eq!((asked.code, world.rev(), files(&world)), (2, rev, 5));
+    let asked = world.fleet("checkpoints prune --older-than 3 --keep 1");
+    assert!(
+        asked
+            .stderr
+            .ends_with("run `fleet checkpoints prune --older-than 3 --keep 1 -y`\n"),
+        "{asked:?}"
+    );
+    let done = world.ok("checkpoints prune -y");
+    assert_eq!(
+        done.stdout,
+        shown.stdout.replace("Would delete:", "Deleted:")
+    );
+    assert_eq!(files(&world), 3);
+    expect![[r#"
+        Pruning checkpoints older than 7 days (keeping 3 per mission)...
+
+        Deleted:
+          chk-3ce8  msn-1166  2026-01-04  manual
+          chk-5702  msn-1166  2026-01-04  manual
+
+        Total: 2 checkpoints (11.0 kB)
+        Journal: 10 old values (7.6 kB)
+    "#]].assert_eq(&done.stdout);
+    world.ok("checkpoints verify");
+    world.ok("doctor");
+    expect![[r#"
+        Pruning checkpoints older than 7 days (keeping 3 per mission)...
+
+        Nothing to delete.
+    "#]].assert_eq(&world.ok("checkpoints prune").stdout);
+}
+
+#[test]
+fn how_long_things_are_kept_can_be_set() {
+    let world = aged();
+    world.ok("config set retention.older_than 20");
+    assert_eq!(world.ok("config get retention.history").stdout, "20d\n");
+    assert_eq!(world.json("checkpoints prune --dry-run")["deleted"], 0);
+    world.ok("config set retention.older_than 9d");
+    world.ok("config set retention.keep 1");
+    let plan = world.json("checkpoints prune --dry-run");
+    assert_eq!(plan["deleted"], 4);
+    assert!(plan["journal"]["values"].as_u64() > Some(7));
+    world.ok("config set retention.history 20d");
+    let plan = world.json("checkpoints prune --dry-run");
+    assert_eq!(
+        (&plan["deleted"], &plan["journal"]["values"]),
+        (&4.into(), &0.into())
+    );
+    for wrong in [
+        "retention.keep many",
+        "retention.keep -1",
+        "retention.keep 0",
+        "retention.older_than soon",
+        "retention.most 0",
+    ] {
+        world.fleet(&format!("config set {wrong}")).refused(2);
+    }
+    world.ok("config set retention.keep 5");
+    assert!(
+        world
+            .fleet("config set retention.most 4")
+            .refused(2)
+            .contains("`retention.most` must not be less than `retention.keep`")
+    );
+    let file = world.state().join("config.toml");
+    let own = fs::read_to_string(&file).unwrap();
+    fs::write(&file, own.replace("keep = \"5\"", "keep = 2")).unwrap();
+    assert_eq!(world.ok("config get retention.keep").stdout, "2\n");
+    fs::write(&file, own.replace("keep = \"5\"", "keep = true")).unwrap();
+    assert!(world.fleet("status").refused(2).contains("write a number"));
+}
+
+#[test]
+fn the_first_command_after_a_day_prunes_after_it_has_answered() {
+    let world = aged();
+    let said = world.ok("note lesson \"Sleep\"");
+    assert_eq!((said.stderr.as_str(), files(&world)), ("", 3));
+    let events = world.json("events list --limit 50");
+    let kinds: Vec<&str> = events["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|event| event["type"].as_str())
+        .collect();
+    assert!(
+        kinds.contains(&"retention_applied") && kinds.contains(&"journal_thinned"),
+        "{kinds:?}"
+    );
+    world.ok("doctor");
+}
