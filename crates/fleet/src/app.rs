@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use flightline::checkpoint::files::{path_of, settle};
+use flightline::checkpoint::files::settle;
 use flightline::checkpoint::prune::daily;
+use flightline::checkpoint::sweep::sweep;
 use flightline::core::id::shortest_unique;
 use flightline::core::redact::contains_secret;
-use flightline::core::{CheckpointId, Code, Kind, MissionId, Refusal, RepoPath, Time};
+use flightline::core::{Code, Kind, Refusal, RepoPath, Time};
 use flightline::ids::{Ids, ListIds};
 use flightline::store::clock::{Clock, Ids as IdSource};
 use flightline::store::{Location, OpenOptions, Steps, Store};
@@ -217,23 +218,16 @@ impl App {
     pub fn prune_daily(&mut self) -> Result<(), Refusal> {
         let caller = self.caller()?;
         let gone = daily(self.fleet()?, &caller).map_err(flightline::Error::into_refusal)?;
-        for checkpoint in gone {
-            self.remove_backup(checkpoint.mission_id, checkpoint.id)?;
+        match gone.is_empty() {
+            true => Ok(()),
+            false => self.sweep_backups(),
         }
-        Ok(())
     }
 
-    /// Removes the file of a checkpoint that is gone.
-    pub fn remove_backup(&self, mission: MissionId, id: CheckpointId) -> Result<(), Refusal> {
-        let path = path_of(&self.home()?.state, mission, id);
-        match std::fs::remove_file(&path) {
-            Ok(()) => Ok(()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(Refusal::new(
-                Code::Failed,
-                format!("cannot remove {}: {error}", path.display()),
-            )),
-        }
+    /// Removes the files of checkpoints that are gone.
+    pub fn sweep_backups(&mut self) -> Result<(), Refusal> {
+        let folder = self.home()?.state.clone();
+        sweep(self.fleet()?, &folder).map_err(flightline::Error::into_refusal)
     }
 
     /// What is known of agents' processes on this machine.

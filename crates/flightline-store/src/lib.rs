@@ -18,6 +18,7 @@ mod value;
 pub mod verify;
 
 pub use copy::Copied;
+pub use engine::{Compaction, Space};
 pub use error::Error;
 pub use location::Location;
 pub use steps::Steps;

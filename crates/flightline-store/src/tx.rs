@@ -143,6 +143,14 @@ impl Tx<'_> {
         found.as_ref().map(read_document).transpose()
     }
 
+    /// Whether there was such a subject and it was taken away.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn is_gone(&mut self, kind: Kind, id: &str) -> Result<bool, Error> {
+        subject::is_gone(self.driver, &self.project.id, kind, id)
+    }
+
     /// The subjects that fit, oldest first.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 pub mod files;
 pub mod inspect;
 pub mod prune;
+pub mod sweep;
 pub mod take;
 pub mod thin;
 

@@ -9,14 +9,12 @@ use flightline::checkpoint::inspect::{
     CheckpointSummary, DiffCheckpoints, ListCheckpoints, Mark, MarkCheckpoint, ShowCheckpoint,
     VerifyCheckpoints,
 };
-use flightline::checkpoint::prune::{PlanPrune, Pruned, apply_all, plan_all};
 use flightline::checkpoint::take::TakeCheckpoint;
-use flightline::checkpoint::thin::Thinned;
 use flightline::core::checkpoint::Reason;
-use flightline::core::time::{human_span, parse_span};
+use flightline::core::time::human_span;
 use flightline::core::{Code, Kind, Refusal, Time};
 
-use super::{ATTENTION, Done, typed};
+use super::{ATTENTION, Done, prune, typed};
 use crate::app::{App, Short};
 use crate::complete;
 use crate::ui::{Asking, Cell, Page, state};
@@ -55,7 +53,7 @@ pub enum CheckpointsCommand {
         id: String,
     },
     /// Delete old checkpoints
-    Prune(PruneArgs),
+    Prune(prune::PruneArgs),
     /// Show what differs between two checkpoints, or between one and now
     Diff {
         /// The earlier one
@@ -109,22 +107,6 @@ pub enum CheckpointsCommand {
         #[arg(short, long)]
         yes: bool,
     },
-}
-
-#[derive(Debug, Args)]
-pub struct PruneArgs {
-    /// Delete checkpoints older than this: days, or a span such as `12h` (default: 7 days)
-    #[arg(long, value_name = "DAYS")]
-    older_than: Option<String>,
-    /// Keep at least this many of the newest per mission (default: 3)
-    #[arg(long, value_name = "N")]
-    keep: Option<u64>,
-    /// Show what would be deleted
-    #[arg(long)]
-    dry_run: bool,
-    /// Do not ask
-    #[arg(short, long)]
-    yes: bool,
 }
 
 pub fn take(args: &CheckpointArgs, app: &mut App) -> Done {
@@ -200,7 +182,7 @@ pub fn run(command: CheckpointsCommand, app: &mut App) -> Done {
             let document = app.run(&ShowCheckpoint { checkpoint: id })?;
             show(&document, app)
         }
-        CheckpointsCommand::Prune(args) => prune(&args, app),
+        CheckpointsCommand::Prune(args) => prune::run(&args, app),
         CheckpointsCommand::Diff { a, b, exit_code } => diff(a, b, exit_code, app),
         CheckpointsCommand::Verify { id } => verify(id, app),
         CheckpointsCommand::Pin { id } => mark(id, Mark::Pin, "Pinned", app),
@@ -373,146 +355,6 @@ fn details(page: &mut Page, document: &CheckpointDocument, short: &Short, now: T
     ));
 }
 
-fn prune(args: &PruneArgs, app: &mut App) -> Done {
-    let older_than_ms = match &args.older_than {
-        Some(text) => Some(parse_span(text, "d").map_err(Refusal::invalid)?),
-        None => None,
-    };
-    let mission = app.caller()?.mission;
-    let request = PlanPrune {
-        mission,
-        older_than_ms,
-        keep: args.keep,
-    };
-    let caller = app.caller()?;
-    let plan =
-        plan_all(app.fleet()?, &caller, &request).map_err(flightline::Error::into_refusal)?;
-    let short = app.short(&[Kind::Checkpoint, Kind::Mission])?;
-    if args.dry_run || plan.is_empty() {
-        app.ui
-            .answer(&plan, |page| say_plan(page, &plan, &short, "Would delete:"))?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    if !args.yes {
-        let mut page = Page::talk();
-        say_plan(&mut page, &plan, &short, "Would delete:");
-        app.ui.talk(page.text());
-        let asking = if app.globals.no_input {
-            Asking::Forbidden
-        } else {
-            Asking::Allowed
-        };
-        let mut acts = Vec::new();
-        if plan.deleted > 0 {
-            acts.push(format!("delete {}", checkpoints(plan.deleted)));
-        }
-        if plan.journal.values > 0 {
-            acts.push(format!("thin the journal by {}", old_values(&plan.journal)));
-        }
-        let act = acts.join(" and ");
-        app.ui.confirm(&act, &args.with_yes(app), asking)?;
-    }
-    let done = apply_all(app.fleet()?, &caller, &request, &plan)
-        .map_err(flightline::Error::into_refusal)?;
-    app.ui.written = true;
-    for checkpoint in &done.details {
-        app.remove_backup(checkpoint.mission_id, checkpoint.id)?;
-    }
-    app.ui
-        .answer(&done, |page| say_plan(page, &done, &short, "Deleted:"))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-impl PruneArgs {
-    /// The same command with a yes.
-    fn with_yes(&self, app: &App) -> String {
-        let mut command = "fleet checkpoints prune".to_owned();
-        for (flag, value) in [
-            ("--mission", app.globals.mission.clone()),
-            ("--older-than", self.older_than.clone()),
-            ("--keep", self.keep.map(|keep| keep.to_string())),
-        ] {
-            if let Some(value) = value {
-                command.push_str(&format!(" {flag} {value}"));
-            }
-        }
-        command + " -y"
-    }
-}
-
-fn say_plan(page: &mut Page, plan: &Pruned, short: &Short, headline: &str) {
-    let days = plan.policy.older_than_ms / 86_400_000;
-    let age = match plan.policy.older_than_ms % 86_400_000 {
-        0 => format!("{days} {}", if days == 1 { "day" } else { "days" }),
-        _ => human_span(plan.policy.older_than_ms),
-    };
-    page.line(format_args!(
-        "Pruning checkpoints older than {age} (keeping {} per mission)...",
-        plan.policy.keep
-    ));
-    page.line("");
-    if plan.is_empty() {
-        page.line("Nothing to delete.");
-    } else if plan.details.is_empty() {
-        page.line("No checkpoint to delete.");
-    } else {
-        say_checkpoints(page, plan, short, headline);
-    }
-    if plan.journal.values > 0 {
-        page.line(format_args!("Journal: {}", old_values(&plan.journal)));
-    }
-}
-
-fn say_checkpoints(page: &mut Page, plan: &Pruned, short: &Short, headline: &str) {
-    page.line(headline);
-    for checkpoint in &plan.details {
-        let day = checkpoint.timestamp.to_string();
-        page.line(format_args!(
-            "  {}  {}  {}  {}",
-            short.id(checkpoint.id),
-            short.id(checkpoint.mission_id),
-            day.get(..10).unwrap_or(&day),
-            checkpoint.trigger
-        ));
-    }
-    page.line("");
-    page.line(format_args!(
-        "Total: {} ({})",
-        checkpoints(plan.deleted),
-        size(plan.freed_bytes - plan.journal.bytes)
-    ));
-}
-
-fn checkpoints(count: u64) -> String {
-    format!(
-        "{count} {}",
-        if count == 1 {
-            "checkpoint"
-        } else {
-            "checkpoints"
-        }
-    )
-}
-
-fn old_values(journal: &Thinned) -> String {
-    let noun = if journal.values == 1 {
-        "old value"
-    } else {
-        "old values"
-    };
-    format!("{} {noun} ({})", journal.values, size(journal.bytes))
-}
-
-fn size(bytes: u64) -> String {
-    match bytes {
-        bytes if bytes >= 1_000_000 => {
-            format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000)
-        }
-        bytes if bytes >= 1_000 => format!("{}.{} kB", bytes / 1_000, bytes % 1_000 / 100),
-        bytes => format!("{bytes} bytes"),
-    }
-}
-
 fn diff(a: String, b: Option<String>, exit_code: bool, app: &mut App) -> Done {
     let differences = app.run(&DiffCheckpoints { a, b })?;
     let short = app.short(&[
@@ -599,7 +441,7 @@ fn mark(id: String, mark: Mark, verb: &str, app: &mut App) -> Done {
         mark,
     })?;
     if deleting {
-        app.remove_backup(summary.mission_id, summary.id)?;
+        app.sweep_backups()?;
     }
     app.ui.answer(&summary, |page| {
         page.line(format_args!(

@@ -16,6 +16,7 @@ statements! {
               at = excluded.at, sha = excluded.sha, doc = excluded.doc, gone = NULL";
     REMOVE = "UPDATE subject SET gone = ?4, rev = ?4, at = ?5 WHERE project = ?1 AND kind = ?2 AND id = ?3";
     GET = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
+    GONE = "SELECT gone FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
     IDS = "SELECT id FROM subject WHERE project = ?1 AND kind = ?2 AND gone IS NULL ORDER BY id";
     BEGINNING = "SELECT id FROM subject WHERE project = ?1 AND kind = ?2 AND id >= ?3 AND id < ?4 AND gone IS NULL ORDER BY id LIMIT 11";
     COUNT = "SELECT status, CAST(count(*) AS BIGINT) FROM subject WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL \
@@ -166,6 +167,19 @@ pub(crate) fn get(
     match rows.first() {
         Some(row) if row.opt_int(2)?.is_none() => document(row).map(Some),
         _ => Ok(None),
+    }
+}
+
+pub(crate) fn is_gone(
+    driver: &mut dyn Driver,
+    project: &str,
+    kind: Kind,
+    id: &str,
+) -> Result<bool, Error> {
+    let rows = driver.query(GONE, params![project, kind.as_str(), id])?;
+    match rows.first() {
+        Some(row) => Ok(row.opt_int(0)?.is_some()),
+        None => Ok(false),
     }
 }
 

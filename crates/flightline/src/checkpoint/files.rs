@@ -267,7 +267,10 @@ fn is_newest(fleet: &mut Fleet, document: &CheckpointDocument) -> Result<bool> {
 
 /// The checkpoints of a mission that have a file: each with the revision of its record, and when the file
 /// was written. Reads no documents.
-fn written(fleet: &mut Fleet, mission: MissionId) -> Result<Vec<(CheckpointId, u64, Time)>> {
+pub(super) fn written(
+    fleet: &mut Fleet,
+    mission: MissionId,
+) -> Result<Vec<(CheckpointId, u64, Time)>> {
     fleet.store().read(|tx| {
         let mut written = Vec::new();
         for row in tx.rows(Kind::Checkpoint, Find::Mission(mission))? {
@@ -328,7 +331,7 @@ fn write(folder: &Path, document: &CheckpointDocument, newest: bool) -> io::Resu
 }
 
 /// Swaps `latest.json` in one step. It is for people: we ourselves read by verified id.
-fn point_latest(home: &Path, id: CheckpointId) -> io::Result<()> {
+pub(super) fn point_latest(home: &Path, id: CheckpointId) -> io::Result<()> {
     let aside = home.join(format!(".latest.{}", std::process::id()));
     let _ = fs::remove_file(&aside);
     symlink(format!("{id}.json"), &aside)?;

@@ -9,7 +9,7 @@ use flightline_core::retention::{Candidate, MissionState, Retention, plan};
 use flightline_core::setting::LastPrune;
 use flightline_core::time::Millis;
 use flightline_core::{CheckpointId, MissionId, Time};
-use flightline_store::Find;
+use flightline_store::{Compaction, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -44,15 +44,61 @@ pub struct ApplyPrune {
 pub struct Pruned {
     /// How many go.
     pub deleted: u64,
-    /// How many bytes their files have, and what leaves the journal with them.
+    /// How many bytes are free now: of files, and of the store, given back or to be used again.
     pub freed_bytes: u64,
+    /// How many of them their files have.
+    #[serde(default)]
+    pub file_bytes: u64,
     /// Which.
     pub details: Vec<PrunedCheckpoint>,
     /// The old values that leave the journal, when it was asked.
     #[serde(default)]
     pub journal: Thinned,
+    /// What became of the space that they took in the store.
+    #[serde(default)]
+    pub space: Space,
     /// The policy it was decided by.
     pub policy: Retention,
+}
+
+/// What became of the space that old values took in the store.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "state")]
+pub enum Space {
+    /// The store uses it again.
+    #[default]
+    Reusable,
+    /// The file system has it back.
+    Returned {
+        /// So many bytes, with what was free before.
+        bytes: u64,
+    },
+    /// The store uses it again; giving it back would be worth it, but not now.
+    Later {
+        /// Why not.
+        why: String,
+    },
+    /// The database server uses it again after it has cleaned up.
+    Server,
+}
+
+impl Space {
+    /// Gives free space of a store back, when it is worth it; `loose` bytes are known to be free.
+    #[must_use]
+    pub fn give_back(fleet: &mut Fleet, loose: u64, most: u64) -> Self {
+        match fleet.store().compact(loose, most) {
+            Ok(Compaction::NotWorthIt) => Self::Reusable,
+            Ok(Compaction::Returned(bytes)) => Self::Returned { bytes },
+            Ok(Compaction::Later(why)) => Self::Later {
+                why: why.to_owned(),
+            },
+            Ok(Compaction::ByServer) => Self::Server,
+            // It is free all the same: what was to be done is done.
+            Err(error) => Self::Later {
+                why: error.to_string(),
+            },
+        }
+    }
 }
 
 impl Pruned {
@@ -207,9 +253,11 @@ fn damaged(
 }
 
 fn report(policy: Retention, delete: &[Candidate]) -> Pruned {
+    let file_bytes = delete.iter().map(|candidate| candidate.bytes).sum();
     Pruned {
         deleted: delete.len() as u64,
-        freed_bytes: delete.iter().map(|candidate| candidate.bytes).sum(),
+        freed_bytes: file_bytes,
+        file_bytes,
         details: delete
             .iter()
             .map(|candidate| PrunedCheckpoint {
@@ -220,6 +268,7 @@ fn report(policy: Retention, delete: &[Candidate]) -> Pruned {
             })
             .collect(),
         journal: Thinned::default(),
+        space: Space::default(),
         policy,
     }
 }
@@ -238,7 +287,8 @@ pub fn plan_all(fleet: &mut Fleet, caller: &Caller, request: &PlanPrune) -> Resu
     Ok(plan.with(journal))
 }
 
-/// Deletes what a plan names, if it may still go, and thins the journal: the caller removes the files.
+/// Deletes what a plan names, if it may still go, thins the journal, and gives the space back when that
+/// is worth it: the caller removes the files.
 ///
 /// # Errors
 /// When the store fails. What was deleted until then is gone.
@@ -259,8 +309,16 @@ pub fn apply_all(
         ..caller.clone()
     };
     let journal = thin(fleet, &caller, &request.thinning())?;
-    Ok(done.with(journal))
+    let mut done = done.with(journal);
+    done.space = Space::give_back(fleet, journal.bytes, REWRITTEN_AT_ONCE);
+    if let Space::Returned { bytes } = done.space {
+        done.freed_bytes = done.file_bytes + bytes;
+    }
+    Ok(done)
 }
+
+/// Rewriting a store of this size keeps others waiting for about a second.
+const REWRITTEN_AT_ONCE: u64 = 64 * 1024 * 1024;
 
 impl PlanPrune {
     fn thinning(&self) -> PlanThinning {
