@@ -82,7 +82,39 @@ pub struct Plan {
     /// Go.
     pub delete: Vec<Candidate>,
     /// Stay, though their time is over.
-    pub guarded: Vec<CheckpointId>,
+    pub guarded: Vec<(CheckpointId, Guard)>,
+}
+
+/// What forbids deleting a checkpoint whose time is over.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Guard {
+    /// Somebody pinned it.
+    Pinned,
+    /// It is the newest sound one of a mission that is not finished.
+    Last,
+    /// It is one of the newest, of which so many stay.
+    Minimum,
+    /// It is the final one of a completed mission, and its days are not over.
+    Final,
+    /// It is damaged, and newer than the sound ones that stay.
+    Damaged,
+}
+
+impl Guard {
+    /// Why it stays, after "it is".
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pinned => "pinned",
+            Self::Last => "the last of an unfinished mission",
+            Self::Minimum => "among the newest that stay",
+            Self::Final => "the final one of a completed mission",
+            Self::Damaged => "damaged, and newer than the sound ones that stay",
+        }
+    }
 }
 
 /// Plans retention. Never plans to delete a pinned checkpoint, the newest verified one of a mission,
@@ -139,8 +171,15 @@ fn plan_mission(
             plan.delete.push((*candidate).clone());
             continue;
         }
-        if wanted && guarded && old {
-            plan.guarded.push(candidate.id);
+        if wanted {
+            let guard = match (candidate.pinned, candidate.verified, finished) {
+                (true, ..) => Guard::Pinned,
+                (false, false, _) => Guard::Damaged,
+                (false, true, true) => Guard::Final,
+                (false, true, false) if verified_kept == 0 => Guard::Last,
+                (false, true, false) => Guard::Minimum,
+            };
+            plan.guarded.push((candidate.id, guard));
         }
         kept += 1;
         verified_kept += u64::from(candidate.verified);
@@ -309,6 +348,37 @@ mod tests {
         ] {
             assert_eq!(kept.need(&value(kind, of, 5, 20)), needed, "{kind} {of:?}");
         }
+    }
+
+    #[test]
+    fn what_stays_though_its_time_is_over_is_named_with_what_guards_it() {
+        let now = Time::from_millis(0).plus(1000 * DAY);
+        let mut all: Vec<Candidate> = (1..=6).map(|n| candidate(n, 20, now)).collect();
+        all[0].pinned = true;
+        all[5].verified = false;
+        let guards = |all: &[Candidate], completed: Option<Time>| {
+            let missions = BTreeMap::from([(
+                mission(1),
+                MissionState {
+                    completed_at: completed,
+                },
+            )]);
+            let plan = plan(all, &missions, &Retention::default(), now);
+            plan.guarded
+                .into_iter()
+                .map(|(_, guard)| guard)
+                .collect::<Vec<_>>()
+        };
+        use Guard::{Damaged, Final, Last, Minimum, Pinned};
+        assert_eq!(
+            guards(&all, None),
+            [Damaged, Last, Minimum, Minimum, Pinned]
+        );
+        all[5].verified = true;
+        assert_eq!(guards(&all, Some(now.minus(DAY))), [Final, Pinned]);
+        assert_eq!(guards(&all, Some(now.minus(40 * DAY))), [Pinned]);
+        let young: Vec<Candidate> = (1..=6).map(|n| candidate(n, 6, now)).collect();
+        assert_eq!(guards(&young, None), [], "their time is not over");
     }
 
     proptest! {

@@ -10,7 +10,7 @@ use flightline::checkpoint::inspect::{
     VerifyCheckpoints,
 };
 use flightline::checkpoint::take::TakeCheckpoint;
-use flightline::core::checkpoint::Reason;
+use flightline::core::checkpoint::{CheckpointStatus, Reason};
 use flightline::core::time::human_span;
 use flightline::core::{Code, Kind, Refusal, Time};
 
@@ -232,8 +232,15 @@ fn list(limit: u64, archived: bool, app: &mut App) -> Done {
             "ID", "TIMESTAMP", "TRIGGER"
         ));
         for checkpoint in &list.checkpoints {
+            // Seed A's columns; what is not as usual is said behind them.
+            let unusual = match checkpoint.status {
+                CheckpointStatus::Creating | CheckpointStatus::Valid => String::new(),
+                CheckpointStatus::Corrupted
+                | CheckpointStatus::Expired
+                | CheckpointStatus::Archived => format!("  {}", checkpoint.status.as_str()),
+            };
             page.line(format_args!(
-                "{:<16}{:<25}{:<11}{}%",
+                "{:<16}{:<25}{:<11}{}%{unusual}",
                 short.id(checkpoint.id),
                 checkpoint.timestamp.to_seconds(),
                 checkpoint.trigger.as_str(),
@@ -279,6 +286,15 @@ fn details(page: &mut Page, document: &CheckpointDocument, short: &Short, now: T
     }
     if document.pinned {
         page.line("Pinned: yes");
+    }
+    match document.status {
+        CheckpointStatus::Creating | CheckpointStatus::Valid => {}
+        CheckpointStatus::Expired => page.line(
+            "Status: expired (its time is over; `fleet checkpoints prune --dry-run` says why it stays)",
+        ),
+        CheckpointStatus::Corrupted | CheckpointStatus::Archived => {
+            page.line(format_args!("Status: {}", document.status.as_str()));
+        }
     }
     page.line("");
     page.line(format_args!("Sorties ({}):", document.sorties.len()));

@@ -1,10 +1,14 @@
 //! `fleet checkpoints prune`
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::Args;
-use flightline::checkpoint::prune::{PlanPrune, Pruned, Space, apply_all, plan_all};
+use flightline::checkpoint::prune::{
+    PlanPrune, Pruned, REWRITTEN_AT_ONCE, Space, apply_all, plan_all,
+};
 use flightline::checkpoint::thin::Thinned;
+use flightline::core::retention::Guard;
 use flightline::core::time::{human_span, parse_span};
 use flightline::core::{Kind, Refusal};
 
@@ -40,21 +44,25 @@ pub fn run(args: &PruneArgs, app: &mut App) -> Done {
         keep: args.keep,
     };
     let caller = app.caller()?;
-    let plan =
+    let mut plan =
         plan_all(app.fleet()?, &caller, &request).map_err(flightline::Error::into_refusal)?;
     let short = app.short(&[Kind::Checkpoint, Kind::Mission])?;
-    if args.dry_run || plan.is_empty() {
-        if !args.dry_run {
-            // Whoever died while pruning may have left files behind.
-            app.sweep_backups()?;
-        }
+    if args.dry_run {
         app.ui
-            .answer(&plan, |page| say_plan(page, &plan, &short, "Would delete:"))?;
+            .answer(&plan, |page| say(page, &plan, &short, Act::Planned))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if plan.is_empty() {
+        // Whoever died while pruning may have left files behind, and the daily one leaves space free.
+        app.sweep_backups()?;
+        plan.space = Space::give_back(app.fleet()?, 0, REWRITTEN_AT_ONCE);
+        app.ui
+            .answer(&plan, |page| say(page, &plan, &short, Act::Done))?;
         return Ok(ExitCode::SUCCESS);
     }
     if !args.yes {
         let mut page = Page::talk();
-        say_plan(&mut page, &plan, &short, "Would delete:");
+        say(&mut page, &plan, &short, Act::Planned);
         app.ui.talk(page.text());
         let asking = if app.globals.no_input {
             Asking::Forbidden
@@ -75,11 +83,16 @@ pub fn run(args: &PruneArgs, app: &mut App) -> Done {
         .map_err(flightline::Error::into_refusal)?;
     app.ui.written = true;
     app.sweep_backups()?;
-    app.ui.answer(&done, |page| {
-        say_plan(page, &done, &short, "Deleted:");
-        say_space(page, &done);
-    })?;
+    app.ui
+        .answer(&done, |page| say(page, &done, &short, Act::Done))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether it is to be done, or was.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Act {
+    Planned,
+    Done,
 }
 
 impl PruneArgs {
@@ -99,7 +112,7 @@ impl PruneArgs {
     }
 }
 
-fn say_plan(page: &mut Page, plan: &Pruned, short: &Short, headline: &str) {
+fn say(page: &mut Page, plan: &Pruned, short: &Short, act: Act) {
     let days = plan.policy.older_than_ms / 86_400_000;
     let age = match plan.policy.older_than_ms % 86_400_000 {
         0 => format!("{days} {}", if days == 1 { "day" } else { "days" }),
@@ -115,32 +128,52 @@ fn say_plan(page: &mut Page, plan: &Pruned, short: &Short, headline: &str) {
     } else if plan.details.is_empty() {
         page.line("No checkpoint to delete.");
     } else {
-        say_checkpoints(page, plan, short, headline);
+        page.line(match act {
+            Act::Planned => "Would delete:",
+            Act::Done => "Deleted:",
+        });
+        say_checkpoints(page, plan, short);
     }
-    if plan.journal.values > 0 {
-        page.line(format_args!("Journal: {}", old_values(&plan.journal)));
+    let values = (plan.journal.values > 0).then(|| old_values(&plan.journal));
+    let space = space(plan).filter(|_| act == Act::Done);
+    let journal: Vec<String> = values.into_iter().chain(space).collect();
+    if !journal.is_empty() {
+        page.line(format_args!("Journal: {}", journal.join("; ")));
+    }
+    if !plan.kept.is_empty() {
+        let mut counts: BTreeMap<Guard, usize> = BTreeMap::new();
+        for kept in &plan.kept {
+            *counts.entry(kept.guard).or_default() += 1;
+        }
+        let reasons: Vec<String> = counts
+            .iter()
+            .map(|(guard, count)| format!("{count} {}", guard.as_str()))
+            .collect();
+        page.line(format_args!(
+            "Kept though their time is over: {}",
+            reasons.join(", ")
+        ));
     }
 }
 
 /// What became of the space in the store, after the fact.
-fn say_space(page: &mut Page, done: &Pruned) {
+fn space(done: &Pruned) -> Option<String> {
     match &done.space {
-        Space::Reusable if done.journal.values == 0 => {}
-        Space::Reusable => page.line("The store uses that space again."),
-        Space::Returned { bytes } => page.line(format_args!(
-            "The store gave {} back to the file system.",
+        Space::Reusable if done.journal.values == 0 => None,
+        Space::Reusable => Some("the store uses that space again".to_owned()),
+        Space::Returned { bytes } => Some(format!(
+            "the store gave {} back to the file system",
             size(*bytes)
         )),
-        Space::Later { why } => page.line(format_args!(
-            "The store uses that space again; it was not given back to the file system: {why}. Try `fleet doctor --fix` later."
+        Space::Later { why } => Some(format!(
+            "the store uses that space again, and will give it back another time, because {why}"
         )),
-        Space::Server if done.journal.values == 0 => {}
-        Space::Server => page.line("PostgreSQL uses that space again after its next vacuum."),
+        Space::Server if done.journal.values == 0 => None,
+        Space::Server => Some("PostgreSQL uses that space again after its next vacuum".to_owned()),
     }
 }
 
-fn say_checkpoints(page: &mut Page, plan: &Pruned, short: &Short, headline: &str) {
-    page.line(headline);
+fn say_checkpoints(page: &mut Page, plan: &Pruned, short: &Short) {
     for checkpoint in &plan.details {
         let day = checkpoint.timestamp.to_string();
         page.line(format_args!(

@@ -59,8 +59,8 @@ fn pruning_shows_first_asks_and_then_does_what_it_showed() {
     let done = world.ok("checkpoints prune -y");
     let shown = shown.stdout.replace("Would delete:", "Deleted:");
     assert_eq!(
-        done.stdout,
-        format!("{shown}The store uses that space again.\n")
+        done.stdout.replace("; the store uses that space again", ""),
+        shown
     );
     assert_eq!(files(&world), 3);
     expect![[r#"
@@ -71,8 +71,8 @@ fn pruning_shows_first_asks_and_then_does_what_it_showed() {
           chk-5702  msn-1166  2026-01-04  manual
 
         Total: 2 checkpoints (11.0 kB)
-        Journal: 10 old values (7.6 kB)
-        The store uses that space again.
+        Journal: 10 old values (7.6 kB); the store uses that space again
+        Kept though their time is over: 1 the last of an unfinished mission, 2 among the newest that stay
     "#]]
     .assert_eq(&done.stdout);
     world.ok("checkpoints verify");
@@ -81,6 +81,7 @@ fn pruning_shows_first_asks_and_then_does_what_it_showed() {
         Pruning checkpoints older than 7 days (keeping 3 per mission)...
 
         Nothing to delete.
+        Kept though their time is over: 1 the last of an unfinished mission, 2 among the newest that stay
     "#]]
     .assert_eq(&world.ok("checkpoints prune").stdout);
 }
@@ -145,6 +146,23 @@ fn the_first_command_after_a_day_prunes_after_it_has_answered() {
     world.ok("doctor");
 }
 
+#[test]
+fn what_stays_though_its_time_is_over_is_expired_and_pruning_says_why() {
+    let world = aged();
+    world.ok("config set retention.most 3");
+    let listed = world.json("checkpoints list --limit 2");
+    assert_eq!(listed[0]["status"], "expired");
+    let shown = world.ok("checkpoints list").stdout;
+    assert_eq!(shown.matches("  expired\n").count(), 3, "{shown}");
+    let shown = world.ok("checkpoints show @latest").stdout;
+    assert!(shown.contains("\nStatus: expired (its time is over;"));
+    let kept = &world.json("checkpoints prune --dry-run")["kept"];
+    assert_eq!(
+        (&kept[0]["guard"], &kept[1]["guard"]),
+        (&"last".into(), &"minimum".into())
+    );
+}
+
 /// Makes room in the store: pages that nothing is on any more.
 fn make_room(world: &World) {
     world.sql("CREATE TABLE junk (x BLOB); INSERT INTO junk VALUES (randomblob(4000000)); DROP TABLE junk; PRAGMA wal_checkpoint(TRUNCATE);");
@@ -166,6 +184,14 @@ fn much_free_space_goes_back_to_the_file_system() {
     assert_eq!(
         done["freed_bytes"].as_u64().unwrap(),
         returned + done["file_bytes"].as_u64().unwrap()
+    );
+    make_room(&world);
+    let again = world.ok("checkpoints prune").stdout;
+    assert!(
+        again.contains(
+            "Nothing to delete.\nJournal: the store gave 4.0 MB back to the file system\n"
+        ),
+        "{again}"
     );
     make_room(&world);
     assert!(world.ok("doctor").stdout.ends_with("Everything is well.\n"));

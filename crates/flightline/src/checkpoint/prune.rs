@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
 use flightline_core::mission::{Mission, MissionStatus};
-use flightline_core::retention::{Candidate, MissionState, Retention, plan};
+use flightline_core::retention::{Candidate, Guard, MissionState, Plan, Retention, plan};
 use flightline_core::setting::LastPrune;
 use flightline_core::time::Millis;
 use flightline_core::{CheckpointId, MissionId, Time};
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::thin::{PlanThinning, Thinned, thin};
-use super::{load, readable};
+use super::{load, newest_first, readable};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Caller, Fleet, Operation};
@@ -51,6 +51,9 @@ pub struct Pruned {
     pub file_bytes: u64,
     /// Which.
     pub details: Vec<PrunedCheckpoint>,
+    /// Those that stay though their time is over, and why.
+    #[serde(default)]
+    pub kept: Vec<KeptCheckpoint>,
     /// The old values that leave the journal, when it was asked.
     #[serde(default)]
     pub journal: Thinned,
@@ -130,14 +133,23 @@ pub struct PrunedCheckpoint {
     pub trigger: String,
 }
 
+/// A checkpoint that stays though its time is over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct KeptCheckpoint {
+    /// Its id.
+    pub id: CheckpointId,
+    /// What forbids deleting it.
+    pub guard: Guard,
+}
+
 impl Operation for PlanPrune {
     const NAME: &'static str = "plan_prune";
     const ACCESS: Access = Access::Read;
     type Outcome = Pruned;
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Pruned> {
-        let (policy, delete) = self.candidates(desk)?;
-        Ok(report(policy, &delete))
+        let (policy, plan) = self.candidates(desk)?;
+        Ok(report(policy, plan))
     }
 }
 
@@ -148,9 +160,10 @@ impl Operation for ApplyPrune {
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Pruned> {
         // Planned again here: what was pinned or became the last one meanwhile stays.
-        let (policy, mut delete) = self.plan.candidates(desk)?;
-        delete.retain(|candidate| self.delete.contains(&candidate.id));
-        for candidate in &delete {
+        let (policy, mut plan) = self.plan.candidates(desk)?;
+        plan.delete
+            .retain(|candidate| self.delete.contains(&candidate.id));
+        for candidate in &plan.delete {
             if let Some(checkpoint) = desk.tx.get::<Checkpoint>(&candidate.id.to_string())? {
                 desk.tx.remove(
                     "checkpoint_pruned",
@@ -168,14 +181,14 @@ impl Operation for ApplyPrune {
         desk.tx.set(
             "retention_applied",
             &applied,
-            &json!({ "deleted": delete.len() }),
+            &json!({ "deleted": plan.delete.len() }),
         )?;
-        Ok(report(policy, &delete))
+        Ok(report(policy, plan))
     }
 }
 
 impl PlanPrune {
-    fn candidates(&self, desk: &mut Desk<'_, '_>) -> Result<(Retention, Vec<Candidate>)> {
+    fn candidates(&self, desk: &mut Desk<'_, '_>) -> Result<(Retention, Plan)> {
         let mut policy = desk.policy.retention;
         policy.older_than_ms = self.older_than_ms.unwrap_or(policy.older_than_ms);
         policy.keep = self.keep.unwrap_or(policy.keep);
@@ -185,16 +198,8 @@ impl PlanPrune {
         };
         let (missions, _) = readable::<Mission>(desk.tx, Find::All)?;
         let missions: BTreeMap<MissionId, MissionState> = missions
-            .into_iter()
-            .map(|mission| {
-                let ended = matches!(mission.status, MissionStatus::Completed);
-                (
-                    mission.id,
-                    MissionState {
-                        completed_at: mission.completed_at.filter(|_| ended),
-                    },
-                )
-            })
+            .iter()
+            .map(|mission| (mission.id, state_of(mission)))
             .collect();
         let (mut checkpoints, _) = readable::<Checkpoint>(desk.tx, Find::All)?;
         checkpoints.retain(|checkpoint| {
@@ -204,27 +209,54 @@ impl PlanPrune {
         let damaged = damaged(desk, &checkpoints, policy.keep.max(1));
         let backups: BTreeMap<CheckpointId, Backup> = desk.tx.backups()?.into_iter().collect();
         let candidates: Vec<Candidate> = checkpoints
-            .into_iter()
-            .map(|checkpoint| Candidate {
-                id: checkpoint.id,
-                mission: checkpoint.cut.mission_id,
-                rev: checkpoint.cut.rev,
-                at: checkpoint.cut.timestamp,
-                trigger: checkpoint.cut.trigger,
-                pinned: checkpoint.pinned_at.is_some(),
-                verified: checkpoint.status != CheckpointStatus::Corrupted
-                    && !damaged.contains(&checkpoint.id),
-                bytes: match backups.get(&checkpoint.id) {
-                    Some(Backup::Written { bytes, .. }) => *bytes,
-                    _ => 0,
-                },
+            .iter()
+            .map(|checkpoint| {
+                let mut candidate = candidate_of(checkpoint);
+                candidate.verified &= !damaged.contains(&checkpoint.id);
+                if let Some(Backup::Written { bytes, .. }) = backups.get(&checkpoint.id) {
+                    candidate.bytes = *bytes;
+                }
+                candidate
             })
             .collect();
-        Ok((
-            policy,
-            plan(&candidates, &missions, &policy, desk.now()).delete,
-        ))
+        let plan = plan(&candidates, &missions, &policy, desk.now());
+        Ok((policy, plan))
     }
+}
+
+fn state_of(mission: &Mission) -> MissionState {
+    let ended = matches!(mission.status, MissionStatus::Completed);
+    MissionState {
+        completed_at: mission.completed_at.filter(|_| ended),
+    }
+}
+
+fn candidate_of(checkpoint: &Checkpoint) -> Candidate {
+    Candidate {
+        id: checkpoint.id,
+        mission: checkpoint.cut.mission_id,
+        rev: checkpoint.cut.rev,
+        at: checkpoint.cut.timestamp,
+        trigger: checkpoint.cut.trigger,
+        pinned: checkpoint.pinned_at.is_some(),
+        verified: checkpoint.status != CheckpointStatus::Corrupted,
+        bytes: 0,
+    }
+}
+
+/// Which of a mission's checkpoints stay only because something forbids deleting them, and what. Takes
+/// those for sound that nobody has found damaged: a list does not read every value of every checkpoint.
+pub(crate) fn expired(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+) -> Result<BTreeMap<CheckpointId, Guard>> {
+    let candidates: Vec<Candidate> = newest_first(desk, mission)?
+        .iter()
+        .map(candidate_of)
+        .collect();
+    let missions = BTreeMap::from([(mission.id, state_of(mission))]);
+    let plan = plan(&candidates, &missions, &desk.policy.retention, desk.now());
+    Ok(plan.guarded.into_iter().collect())
 }
 
 /// Those that fail their checks, as far as it matters: of each mission the newest are looked at until
@@ -252,7 +284,8 @@ fn damaged(
     damaged
 }
 
-fn report(policy: Retention, delete: &[Candidate]) -> Pruned {
+fn report(policy: Retention, plan: Plan) -> Pruned {
+    let delete = &plan.delete;
     let file_bytes = delete.iter().map(|candidate| candidate.bytes).sum();
     Pruned {
         deleted: delete.len() as u64,
@@ -266,6 +299,11 @@ fn report(policy: Retention, delete: &[Candidate]) -> Pruned {
                 timestamp: candidate.at,
                 trigger: candidate.trigger.as_str().to_owned(),
             })
+            .collect(),
+        kept: plan
+            .guarded
+            .into_iter()
+            .map(|(id, guard)| KeptCheckpoint { id, guard })
             .collect(),
         journal: Thinned::default(),
         space: Space::default(),
@@ -318,7 +356,7 @@ pub fn apply_all(
 }
 
 /// Rewriting a store of this size keeps others waiting for about a second.
-const REWRITTEN_AT_ONCE: u64 = 64 * 1024 * 1024;
+pub const REWRITTEN_AT_ONCE: u64 = 64 * 1024 * 1024;
 
 impl PlanPrune {
     fn thinning(&self) -> PlanThinning {
