@@ -240,6 +240,9 @@ impl Subject for Secret {
 pub struct LastPrune {
     /// When.
     pub at: Time,
+    /// Up to which revision old values were looked for; zero when all of the journal was looked at.
+    #[serde(default)]
+    pub thinned_to: u64,
 }
 
 impl LastPrune {

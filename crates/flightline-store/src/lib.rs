@@ -13,11 +13,13 @@ mod mend;
 mod steps;
 mod store;
 mod table;
+mod thin;
 mod tx;
 mod value;
 pub mod verify;
 
 pub use copy::Copied;
+pub use engine::{Compaction, Space};
 pub use error::Error;
 pub use location::Location;
 pub use mend::{Damage, Mended, Place, Told};

@@ -28,6 +28,7 @@ pub(crate) fn all_statements() -> Vec<&'static str> {
         subject::STATEMENTS,
         crate::copy::STATEMENTS,
         crate::mend::STATEMENTS,
+        crate::thin::STATEMENTS,
         crate::verify::STATEMENTS,
     ]
     .concat()

@@ -9,6 +9,7 @@ pub(crate) mod milestone;
 pub mod prune;
 pub mod serve;
 pub mod take;
+pub mod thin;
 
 use flightline_core::Subject;
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, Standing, standing};

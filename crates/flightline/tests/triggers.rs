@@ -342,7 +342,7 @@ both_engines! {
         mission_of(&story, 8);
         let lesson = flightline::note::AddNote { mission: None, kind: NoteKind::Lesson, text: note("measure first"), rationale: None, sortie: None, path: None, checksum: None, artifact_type: None };
         let written = story.run("ada", &lesson).unwrap();
-        damage::live(world, Kind::Note, &written.id.to_string());
+        damage::everywhere(world, Kind::Note, &written.id.to_string(), 0);
         story.finish("ada", &["Part 1", "Part 2"]);
         story.claim("ada", "Part 3").unwrap();
         assert!(story.checkpoints().is_empty(), "nothing could be taken, and the work went on");
@@ -362,7 +362,7 @@ both_engines! {
         let lesson = flightline::note::AddNote { mission: None, kind: NoteKind::Lesson, text: note("measure first"), rationale: None, sortie: None, path: None, checksum: None, artifact_type: None };
         let written = story.run("ada", &lesson).unwrap();
         story.claim("ada", "Part 2").unwrap();
-        damage::live(world, Kind::Note, &written.id.to_string());
+        damage::everywhere(world, Kind::Note, &written.id.to_string(), 0);
         story.finish("ada", &["Part 1"]);
         story.with_fleet(|fleet| fleet.store().write(|tx| tx.set("note_added", &written, &json!({})))).unwrap();
         story.change("ada", "Part 2", DONE).unwrap();

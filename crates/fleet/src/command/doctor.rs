@@ -3,17 +3,19 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use flightline::checkpoint::prune::Space;
 use flightline::core::{Code, Refusal};
-use flightline::doctor::{Care, examine, examine_backups};
+use flightline::doctor::{Care, Check, examine, examine_backups};
 use flightline::rebuild::Rebuild;
 
+use super::prune::size;
 use super::{ATTENTION, Done};
 use crate::app::App;
 use crate::ui::{Asking, Cell, GREEN, RED};
 
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// Repair what is safe to repair: modes, and checkpoint files that are missing or damaged
+    /// Repair what is safe to repair: modes, and checkpoint files that are missing or damaged; give free space back
     #[arg(long)]
     fix: bool,
     /// Build a whole new store from the files of checkpoints, when the store itself is lost
@@ -36,6 +38,10 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
             .map_err(flightline::Error::into_refusal)?;
         diagnosis.healthy = checks.iter().all(|check| check.ok);
         diagnosis.checks.extend(checks);
+    }
+    if diagnosis.healthy && args.fix {
+        // Never a store that is damaged: rewriting it would spoil what is left.
+        diagnosis.checks.extend(free_space(app)?);
     }
     app.ui.answer(&diagnosis, |page| {
         for check in &diagnosis.checks {
@@ -64,6 +70,20 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
     } else {
         ExitCode::from(ATTENTION)
     })
+}
+
+/// Gives free space back, and says so when there was something to say.
+fn free_space(app: &mut App) -> Result<Option<Check>, Refusal> {
+    let finding = match Space::give_back(app.fleet()?, 0, u64::MAX) {
+        Space::Reusable | Space::Server => return Ok(None),
+        Space::Returned { bytes } => format!("gave {} back to the file system", size(bytes)),
+        Space::Later { why } => format!("not given back to the file system: {why}"),
+    };
+    Ok(Some(Check {
+        name: "free space".to_owned(),
+        ok: true,
+        findings: vec![finding],
+    }))
 }
 
 fn rebuild(args: &DoctorArgs, app: &mut App) -> Done {

@@ -268,7 +268,10 @@ fn is_newest(fleet: &mut Fleet, document: &CheckpointDocument) -> Result<bool> {
 
 /// The checkpoints of a mission that have a file: each with the revision of its record, and when the file
 /// was written. Reads no documents.
-fn written(fleet: &mut Fleet, mission: MissionId) -> Result<Vec<(CheckpointId, u64, Time)>> {
+pub(super) fn written(
+    fleet: &mut Fleet,
+    mission: MissionId,
+) -> Result<Vec<(CheckpointId, u64, Time)>> {
     fleet.store().read(|tx| {
         let backups: BTreeMap<CheckpointId, Backup> = tx.backups_of(mission)?.into_iter().collect();
         let mut written = Vec::new();
