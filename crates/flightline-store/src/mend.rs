@@ -388,7 +388,7 @@ impl Tx<'_> {
     }
 
     /// The text and hash of a subject's row, when it is the value of this revision and sound.
-    fn last_value(
+    pub(crate) fn last_value(
         &mut self,
         kind: Kind,
         id: &str,

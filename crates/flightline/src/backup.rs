@@ -1,12 +1,13 @@
 //! Copies of the whole store, and the way back.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use flightline_core::agent::Agent;
 use flightline_core::lock::Lock;
 use flightline_core::setting::Restoration;
-use flightline_core::{Kind, Name};
+use flightline_core::{Code, Kind, Name, Refusal};
 use flightline_store::{Actor, Error as StoreError, Find, Tx};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -64,6 +65,33 @@ pub fn back_up(fleet: &mut Fleet, file: &Path) -> Result<BackedUp> {
     })
 }
 
+/// A name in `folder` that is free yet, for a copy of the store. Makes the folder, private, when need be.
+///
+/// # Errors
+/// When the folder cannot be made.
+pub fn free_file(folder: &Path, stem: &str) -> Result<PathBuf> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700);
+    builder.create(folder).map_err(|error| {
+        Refusal::new(
+            Code::Unavailable,
+            format!("cannot create {}: {error}", folder.display()),
+        )
+    })?;
+    let name = |number: u32| match number {
+        0 => folder.join(format!("{stem}.db")),
+        _ => folder.join(format!("{stem}-{number}.db")),
+    };
+    let free = (0..1000).map(name).find(|file| !file.exists());
+    free.ok_or_else(|| {
+        Refusal::new(
+            Code::Failed,
+            format!("{} is full of backups", folder.display()),
+        )
+        .into()
+    })
+}
+
 /// Replaces the store's content by a backup's, after copying what is there to `keep`. Every session,
 /// lock and cursor of before is void afterwards.
 ///
@@ -80,14 +108,7 @@ pub fn restore(fleet: &mut Fleet, file: &Path, keep: &Path, caller: &Caller) -> 
         Err(StoreError::Corrupt(_)) => fleet.store().back_up_as_it_is(keep)?,
         kept => kept?,
     };
-    let seen = fleet.store().read(|tx| {
-        let mut agents = Vec::new();
-        for row in tx.rows(Kind::Agent, Find::All)? {
-            // An agent whose record is damaged has no epoch to be above of.
-            agents.extend(tx.get::<Agent>(&row.id).ok().flatten());
-        }
-        Ok::<_, Error>(agents)
-    })?;
+    let seen = fleet.store().read(agents_as_they_are)?;
     fleet.store().restore(file, |tx, copied| {
         tx.act_as(Actor {
             name: actor.clone(),
@@ -103,8 +124,12 @@ pub fn restore(fleet: &mut Fleet, file: &Path, keep: &Path, caller: &Caller) -> 
             &restoration,
             &json!({ "rev": copied.rev, "events": copied.events }),
         )?;
-        let released_locks = void_locks(tx)?;
-        void_epochs(tx, &seen)?;
+        let voiding = Voiding {
+            reason: "the store was restored",
+            unseen: 1,
+        };
+        let released_locks = void_locks(tx, &voiding)?;
+        void_epochs(tx, &seen, &voiding)?;
         Ok(Restored {
             file: file.to_path_buf(),
             rev: copied.rev,
@@ -116,19 +141,36 @@ pub fn restore(fleet: &mut Fleet, file: &Path, keep: &Path, caller: &Caller) -> 
     })
 }
 
-fn void_locks(tx: &mut Tx<'_>) -> Result<u64> {
+/// The agents whose records can be read: one that is damaged has no epoch to be above of.
+pub(crate) fn agents_as_they_are(tx: &mut Tx<'_>) -> Result<Vec<Agent>> {
+    let mut agents = Vec::new();
+    for row in tx.rows(Kind::Agent, Find::All)? {
+        agents.extend(tx.get::<Agent>(&row.id).ok().flatten());
+    }
+    Ok(agents)
+}
+
+/// How what was granted before is taken back.
+pub(crate) struct Voiding {
+    /// Why, as events say it.
+    pub(crate) reason: &'static str,
+    /// How far the epoch of an agent goes up that the store of before did not know.
+    pub(crate) unseen: u64,
+}
+
+pub(crate) fn void_locks(tx: &mut Tx<'_>, voiding: &Voiding) -> Result<u64> {
     let locks = tx.find::<Lock>(Find::All)?;
     for lock in &locks {
         tx.remove(
             "lock_released",
             lock,
-            &json!({ "file": lock.file, "reason": "the store was restored" }),
+            &json!({ "file": lock.file, "reason": voiding.reason }),
         )?;
     }
     Ok(locks.len() as u64)
 }
 
-fn void_epochs(tx: &mut Tx<'_>, seen: &[Agent]) -> Result<()> {
+pub(crate) fn void_epochs(tx: &mut Tx<'_>, seen: &[Agent], voiding: &Voiding) -> Result<()> {
     let epochs: BTreeMap<&Name, u64> = seen
         .iter()
         .map(|agent| (&agent.name, agent.epoch))
@@ -146,19 +188,22 @@ fn void_epochs(tx: &mut Tx<'_>, seen: &[Agent]) -> Result<()> {
         .collect();
     agents.extend(newer);
     for mut agent in agents {
-        let seen = epochs.get(&agent.name).copied().unwrap_or(0);
-        if agent.epoch.max(seen) == 0 {
+        let seen = epochs.get(&agent.name).copied();
+        if agent.epoch.max(seen.unwrap_or(0)) == 0 {
             // Only a mailbox, then and now.
             continue;
         }
-        agent.epoch = agent.epoch.max(seen) + 1;
+        agent.epoch = match seen {
+            Some(seen) => agent.epoch.max(seen) + 1,
+            None => agent.epoch + voiding.unseen,
+        };
         agent.session_id = None;
         agent.process = None;
         agent.updated_at = tx.now();
         tx.set(
             "agent_session_ended",
             &agent,
-            &json!({ "reason": "the store was restored", "epoch": agent.epoch }),
+            &json!({ "reason": voiding.reason, "epoch": agent.epoch }),
         )?;
     }
     Ok(())

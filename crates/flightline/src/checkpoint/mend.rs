@@ -90,6 +90,8 @@ pub struct ExaminedCheckpoint {
     pub lacks: Vec<u64>,
     /// Whether the store can mend something of it by itself.
     pub mendable: bool,
+    /// Whether it was put out of use before.
+    pub quarantined: bool,
     /// What became of its copy in a file.
     pub backup: Backup,
 }
@@ -191,6 +193,7 @@ pub(crate) fn examine(
                 problem: None,
                 lacks: Vec::new(),
                 mendable: checkpoint.status == CheckpointStatus::Corrupted,
+                quarantined: checkpoint.status == CheckpointStatus::Corrupted,
                 backup: desk.tx.backup_of(id)?,
             };
             match load(desk, &checkpoint) {
@@ -217,6 +220,7 @@ pub(crate) fn examine(
                 problem: Some(unreadable(&key)),
                 lacks: Vec::new(),
                 mendable: false,
+                quarantined: false,
                 backup: desk.tx.backup_of(id)?,
             }
         }
@@ -238,6 +242,9 @@ pub struct MendCheckpoint {
     pub values: Vec<StateValue>,
     /// What is known of its file: its size and hash.
     pub file: Option<(u64, String)>,
+    /// Put it out of use when nothing can mend it: it is kept, and neither offered nor counted.
+    #[serde(default)]
+    pub quarantine: bool,
 }
 
 /// What came of mending a checkpoint.
@@ -307,6 +314,12 @@ impl MendCheckpoint {
             record.status = CheckpointStatus::Valid;
             let data = json!({ "checkpoint_id": record.id });
             desk.tx.set("checkpoint_recovered", &record, &data)?;
+        } else if !sound && self.quarantine && record.status != CheckpointStatus::Corrupted {
+            let why = problem(desk, &record)?.unwrap_or_default();
+            record.status = CheckpointStatus::Corrupted;
+            let data = json!({ "checkpoint_id": record.id, "problem": why });
+            desk.tx.set("checkpoint_corrupted", &record, &data)?;
+            said.push(format!("{why}; no copy can mend it: quarantined"));
         }
         Ok(self.outcome(sound, said))
     }
@@ -460,9 +473,14 @@ impl MendCheckpoint {
 }
 
 fn is_sound(desk: &mut Desk<'_, '_>, record: &Checkpoint) -> Result<bool> {
+    Ok(problem(desk, record)?.is_none())
+}
+
+/// What is wrong with what a checkpoint names.
+fn problem(desk: &mut Desk<'_, '_>, record: &Checkpoint) -> Result<Option<String>> {
     match load(desk, record) {
-        Ok(_) => Ok(true),
-        Err(error) if error.is_damage() => Ok(false),
+        Ok(_) => Ok(None),
+        Err(error) if error.is_damage() => Ok(Some(error.into_refusal().message)),
         Err(error) => Err(error),
     }
 }
