@@ -108,8 +108,14 @@ fn rebuild(args: &DoctorArgs, app: &mut App) -> Done {
     app.ui.answer(&done, |page| {
         let count = done.from.len();
         let noun = if count == 1 { "mission" } else { "missions" };
+        let checkpoints = done.checkpoints.len();
+        let points = if checkpoints == 1 {
+            "checkpoint"
+        } else {
+            "checkpoints"
+        };
         page.line(format_args!(
-            "Built a new store: {count} {noun}, {} values",
+            "Built a new store: {count} {noun}, {checkpoints} {points}, {} values",
             done.values
         ));
         for skipped in &done.skipped {
