@@ -129,7 +129,7 @@ pub fn rehearse<O: ReadsCheckpoints>(
     let rehearsed = fleet.rehearse_acts(caller, |desk| {
         let mut said = Vec::new();
         for mend in &plan.mends {
-            said.extend(mend.decide(desk)?.said);
+            said.extend(mend.carry_out(desk)?.said);
         }
         Ok((said, operation.decide(desk)?))
     });

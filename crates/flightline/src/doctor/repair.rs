@@ -67,6 +67,8 @@ pub fn repair(fleet: &mut Fleet, folder: &Path, stamp: &str) -> Result<Repaired>
     let spare = from_files(folder, &left);
     done.extend(mend_all(fleet, &left, |tx, ailment| {
         match spare.get(&ailment.rev).filter(|_| lacks_a_copy(ailment)) {
+            // A sealed file of ours, whose values make up what its checkpoint names.
+            Some(copy) if matches!(ailment.what, Ill::Lost(_)) => tx.bring_back(copy, "file"),
             Some(copy) => tx.mend_value(copy, "file"),
             None => Ok(Mended::Refused),
         }
