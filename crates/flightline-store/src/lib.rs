@@ -4,6 +4,7 @@
 //! SQL text serves both engines; what differs between them is in two small drivers. This is the
 //! only crate with SQL in it: nobody else can name a column.
 
+mod ailment;
 pub mod clock;
 mod copy;
 mod engine;
@@ -18,6 +19,7 @@ mod tx;
 mod value;
 pub mod verify;
 
+pub use ailment::{Ailment, Ill, Other};
 pub use copy::Copied;
 pub use engine::{Compaction, Space};
 pub use error::Error;

@@ -26,6 +26,7 @@ pub(crate) fn all_statements() -> Vec<&'static str> {
         pulse::STATEMENTS,
         request::STATEMENTS,
         subject::STATEMENTS,
+        crate::ailment::STATEMENTS,
         crate::copy::STATEMENTS,
         crate::mend::STATEMENTS,
         crate::thin::STATEMENTS,

@@ -16,7 +16,7 @@ use flightline_store::Find;
 
 use crate::agent::{Sighting, liveness, sight};
 use crate::checkpoint::inspect::unreadable;
-use crate::checkpoint::{load, newest_first, readable};
+use crate::checkpoint::{load, readable, unarchived};
 use crate::desk::Desk;
 use crate::error::Result;
 
@@ -116,7 +116,7 @@ pub(crate) fn newest_sound(
         })
     };
     let mut passed = Vec::new();
-    for checkpoint in newest_first(desk, mission)? {
+    for checkpoint in unarchived(desk, mission)? {
         match load(desk, &checkpoint) {
             Ok(_) => {
                 for unread in unread_after(checkpoint.cut.rev) {

@@ -121,10 +121,15 @@ fn how_long_things_are_kept_can_be_set() {
     );
     let file = world.state().join("config.toml");
     let own = fs::read_to_string(&file).unwrap();
-    fs::write(&file, own.replace("keep = \"5\"", "keep = 2")).unwrap();
+    fs::write(&file, own.replace("keep = 5", "keep = 2")).unwrap();
     assert_eq!(world.ok("config get retention.keep").stdout, "2\n");
-    fs::write(&file, own.replace("keep = \"5\"", "keep = true")).unwrap();
-    assert!(world.fleet("status").refused(2).contains("write a number"));
+    fs::write(&file, own.replace("keep = 5", "keep = true")).unwrap();
+    assert!(
+        world
+            .fleet("status")
+            .refused(2)
+            .contains("write it as a whole number")
+    );
 }
 
 #[test]

@@ -340,18 +340,16 @@ pub fn apply_all(
         plan: request.clone(),
         delete: ids(plan),
     };
-    // One key is for one request: and whoever comes again after dying in between has another plan.
-    let keyless = Caller {
+    let done = match apply.delete.is_empty() {
+        // Whoever comes again after dying on the way finds the rest of it.
+        true => plan.clone(),
+        false => fleet.run(&apply, caller)?,
+    };
+    // The same key would be used for several requests.
+    let caller = Caller {
         idempotency_key: None,
         ..caller.clone()
     };
-    let caller = if apply.delete.is_empty() {
-        &keyless
-    } else {
-        caller
-    };
-    let done = fleet.run(&apply, caller)?;
-    let caller = keyless;
     let journal = thin(fleet, &caller, &request.thinning())?;
     let mut done = done.with(journal);
     done.space = Space::give_back(fleet, journal.bytes, REWRITTEN_AT_ONCE);
