@@ -5,6 +5,7 @@
 //! | [`sitebuilder`] | B | `progress/checkpoints/{agent}-{task}.json`, `progress/STATUS.md` |
 //! | [`epic`] | C | `agent_checkpoints/{agent}.json`, with `archive/` and `backups/` |
 //! | [`orchestrator`] | D | `<base>/<uuid>.json[.gz]`, `<base>/index.json` |
+//! | [`recovery`] | E | `checkpoints/latest.json`, `checkpoint-{time}.json`, `emergency-{time}.json` |
 //!
 //! Each has types that hold its documents as they are (field names, order, what is left out and what is
 //! `null`, and what nobody knows), `read` and `write`, and its rules as functions of values.
@@ -15,6 +16,7 @@ pub mod epic;
 pub mod field;
 pub mod json;
 pub mod orchestrator;
+pub mod recovery;
 pub mod sitebuilder;
 mod unreadable;
 

@@ -7,4 +7,5 @@ mod epic;
 mod orchestrator;
 mod orchestrator_rules;
 mod random;
+mod recovery;
 mod sitebuilder;
