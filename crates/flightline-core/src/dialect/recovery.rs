@@ -321,16 +321,16 @@ impl Checkpoint {
 }
 
 impl CheckpointReason {
-    /// Flightline's reason for it; none for a word that the seed does not know.
+    /// Flightline's reason for it; none for a word that nobody knows.
     #[must_use]
-    pub const fn to_reason(&self) -> Option<Reason> {
+    pub fn to_reason(&self) -> Option<Reason> {
         match self {
             Self::TokenWarning => Some(Reason::TokenWarning),
             Self::TokenCritical => Some(Reason::TokenCritical),
             Self::SessionEnd => Some(Reason::SessionEnd),
             Self::TaskCompletion => Some(Reason::TaskComplete),
             Self::Manual => Some(Reason::Manual),
-            Self::Other(_) => None,
+            Self::Other(word) => Reason::from_word(word),
         }
     }
 

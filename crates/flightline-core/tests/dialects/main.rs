@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod compress;
+mod convert;
 mod corpus;
 mod epic;
 mod orchestrator;
