@@ -18,6 +18,7 @@ mod share;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+pub(crate) use self::fence::clean;
 use self::fence::{breaks_out, label};
 pub use self::fence::{check_constraint, strip_data};
 use self::layout::{Commands, Draft};
@@ -300,14 +301,19 @@ fn fit<'a>(
     Ok(write(&shown))
 }
 
-/// What becomes part of our own words must be one.
-fn check(facts: &Facts, nonce: &str) -> Result<(), Refusal> {
+pub(crate) fn check_nonce(nonce: &str) -> Result<(), Refusal> {
     let plain = nonce.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if !plain || !(6..=32).contains(&nonce.len()) {
         return Err(Refusal::invalid(
             "the briefing's nonce is not 6 to 32 ASCII letters and digits",
         ));
     }
+    Ok(())
+}
+
+/// What becomes part of our own words must be one.
+fn check(facts: &Facts, nonce: &str) -> Result<(), Refusal> {
+    check_nonce(nonce)?;
     check_id("mission id", &facts.mission_id)?;
     if let Some(sortie) = &facts.sortie {
         check_id("sortie id", &sortie.id)?;
