@@ -152,7 +152,7 @@ impl Desk<'_, '_> {
             }
             let open = row.status == MissionStatus::InProgress.as_str()
                 || row.status == MissionStatus::Pending.as_str();
-            let id: MissionId = row.id.parse()?;
+            let id: MissionId = row.typed_id()?;
             let last = self.tx.last_rev_of(id)?.unwrap_or(row.rev);
             let candidate = (open, last, row.id);
             if best.as_ref().is_none_or(|best| candidate > *best) {

@@ -1,6 +1,7 @@
 //! The health of a store: everything that must hold, checked on the real thing.
 
 mod backups;
+mod rows;
 
 use flightline_core::Subject;
 use flightline_core::agent::Agent;
@@ -68,6 +69,7 @@ pub fn examine(fleet: &mut Fleet) -> Result<Diagnosis> {
     if checks.iter().all(|check| check.ok) {
         let rules = fleet.store().read(|tx| {
             Ok::<_, Error>(vec![
+                check("rows say what their documents say", rows::astray(tx)?),
                 check("locks exclude one another", locks(tx)?),
                 check("work has an owner that exists", owners(tx)?),
                 check("mail has a message and a recipient", mail(tx)?),

@@ -5,18 +5,20 @@ pub mod resume;
 mod rewind;
 pub mod undo;
 
-use flightline_core::Time;
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::Checkpoint;
+use flightline_core::event::Change;
 use flightline_core::liveness::{Life, Liveness, ProcessSight};
 use flightline_core::mission::Mission;
-use flightline_store::Find;
+use flightline_core::{Kind, Time};
+use flightline_store::{EventFilter, Find};
 
 use crate::agent::{Sighting, liveness, sight};
 use crate::checkpoint::inspect::unreadable;
 use crate::checkpoint::{load, newest_first, readable};
 use crate::desk::Desk;
 use crate::error::Result;
+use crate::mission::short;
 
 /// An agent and whether it is still there.
 pub(crate) struct Fate {
@@ -98,7 +100,7 @@ pub(crate) fn newest_sound(
             why: unreadable(&row.id),
         })
     };
-    let mut passed = Vec::new();
+    let mut passed: Vec<PassedOver> = lost(desk, mission)?.into_iter().collect();
     for checkpoint in newest_first(desk, mission)? {
         match load(desk, &checkpoint) {
             Ok(_) => {
@@ -113,4 +115,34 @@ pub(crate) fn newest_sound(
     }
     passed.extend(unread_after(0));
     Ok((None, passed))
+}
+
+/// The newest checkpoint that the journal knows of, when its record is not where it should be.
+fn lost(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<PassedOver>> {
+    let mut taken = desk.tx.newest_events(&EventFilter {
+        mission: Some(mission.id),
+        kind: Some("fleet_checkpointed".to_owned()),
+        limit: 1,
+        ..EventFilter::default()
+    })?;
+    let Some(taken) = taken.pop() else {
+        return Ok(None);
+    };
+    let known = desk.tx.rows(Kind::Checkpoint, Find::Mission(mission.id))?;
+    if known.iter().any(|row| row.id == taken.subject) {
+        return Ok(None);
+    }
+    let last = desk.tx.newest_events(&EventFilter {
+        subject: Some(taken.subject.clone()),
+        limit: 1,
+        ..EventFilter::default()
+    })?;
+    let removed = last.iter().any(|event| event.change == Change::Gone);
+    Ok((!removed).then(|| PassedOver {
+        checkpoint: None,
+        why: format!(
+            "{} is lost: it was taken, and its record is not there; look closer with `fleet doctor`",
+            short(&taken.subject)
+        ),
+    }))
 }

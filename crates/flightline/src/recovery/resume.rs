@@ -11,9 +11,9 @@ use flightline_core::recovery::RecoveryContext;
 use flightline_core::setting::{Recovery, RecoveryKind};
 use flightline_core::sortie::{Sortie, SortieStatus};
 use flightline_core::{
-    AgentId, CheckpointId, Code, Kind, LockId, MissionId, RecoveryId, Refusal, Subject,
+    AgentId, CheckpointId, Code, Kind, LockId, MissionId, RecoveryId, Refusal, RepoPath, Subject,
 };
-use flightline_store::{Actor, EventFilter, Find};
+use flightline_store::{Actor, Error as StoreError, EventFilter, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -21,7 +21,7 @@ use super::rewind::rewind;
 use super::{Fate, PassedOver, newest_sound, settled_fates};
 use crate::agent::Sighting;
 use crate::checkpoint::take::context;
-use crate::checkpoint::{Contents, find, load};
+use crate::checkpoint::{Contents, find, load, readable};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};
@@ -295,8 +295,14 @@ fn requeue_sorties(
 ) -> Result<Vec<String>> {
     let mut requeued = Vec::new();
     for fate in fates.iter().filter(|fate| fate.is_gone()) {
-        for mut sortie in desk.tx.find::<Sortie>(Find::Agent(fate.agent.id))? {
-            if sortie.mission_id != mission.id || !sortie.status.is_held() {
+        // Of other missions not even the documents are read: one that is damaged is no reason to stop.
+        let mut rows = desk.tx.rows(Kind::Sortie, Find::Agent(fate.agent.id))?;
+        rows.retain(|row| row.mission.as_deref() == Some(&*mission.key()));
+        for row in rows {
+            let Some(mut sortie) = desk.tx.get::<Sortie>(&row.id)? else {
+                continue;
+            };
+            if !sortie.status.is_held() {
                 continue;
             }
             sortie.status = SortieStatus::Pending;
@@ -321,7 +327,9 @@ fn release_locks(
 ) -> Result<Vec<String>> {
     let mut released = Vec::new();
     for fate in fates.iter().filter(|fate| fate.is_gone()) {
-        for lock in desk.tx.find::<Lock>(Find::Agent(fate.agent.id))? {
+        // One that cannot be read stays, and the doctor names it.
+        let (locks, _) = readable::<Lock>(desk.tx, Find::Agent(fate.agent.id))?;
+        for lock in locks {
             let data =
                 json!({ "file": lock.file, "fence": lock.fence, "reason": fate.liveness.evidence });
             desk.tx.remove("lock_released", &lock, &data)?;
@@ -344,12 +352,12 @@ fn regrant(
 ) -> Result<(u64, Vec<String>)> {
     let mut wanted: Vec<Lock> = contents.of(Kind::Lock)?;
     wanted.sort_by_key(|lock| lock.fence);
-    let mut held = desk.tx.find::<Lock>(Find::All)?;
+    let mut held = held_paths(desk)?;
     let (mut count, mut blockers) = (0, Vec::new());
     for old in wanted {
         if held
             .iter()
-            .any(|lock| lock.file == old.file && lock.held_by == old.held_by)
+            .any(|(file, by)| *file == old.file && *by == old.held_by)
         {
             count += 1;
             continue;
@@ -362,22 +370,23 @@ fn regrant(
         };
         // Work that was finished since needs its lock no more. A lock that was not for one sortie is for
         // all that its holder has in this mission.
-        let work = desk.tx.find::<Sortie>(Find::Agent(old.held_by))?;
-        let needed = work.iter().any(|sortie| {
-            sortie.status.is_held()
+        let work = desk.tx.rows(Kind::Sortie, Find::Agent(old.held_by))?;
+        let needed = work.iter().any(|row| {
+            SortieStatus::from_word(&row.status).is_some_and(SortieStatus::is_held)
                 && match old.sortie_id {
-                    Some(id) => sortie.id == id,
-                    None => sortie.mission_id == mission,
+                    Some(id) => row.id == id.to_string(),
+                    None => row.mission == Some(mission.to_string()),
                 }
         });
         let lapsed = has_lapsed(desk, &old)?;
         if !needed || (kind == RecoveryKind::RollForward && !lapsed) {
             continue;
         }
-        let in_the_way =
-            |lock: &&Lock| lock.held_by != old.held_by && lock.file.overlaps(&old.file);
-        if let Some(other) = held.iter().find(in_the_way) {
-            let holder = desk.agent_name(other.held_by)?;
+        let in_the_way = |(file, by): &&(RepoPath, AgentId)| {
+            *by != old.held_by && file.overlaps(&old.file)
+        };
+        if let Some((_, other)) = held.iter().find(in_the_way) {
+            let holder = desk.agent_name(*other)?;
             blockers.push(format!(
                 "{} is locked by {holder}, {} held it before",
                 old.file, fate.agent.name
@@ -402,10 +411,23 @@ fn regrant(
                 lock.file, fate.agent.name, lock.fence
             ));
         }
-        held.push(lock);
+        held.push((lock.file, lock.held_by));
         count += 1;
     }
     Ok((count, blockers))
+}
+
+/// What is locked, and by whom. Reads no documents: that another mission's lock is damaged is no reason
+/// to leave this one where it is.
+fn held_paths(desk: &mut Desk<'_, '_>) -> Result<Vec<(RepoPath, AgentId)>> {
+    let unreadable = || StoreError::Corrupt("a row of a lock cannot be read".to_owned());
+    let rows = desk.tx.rows(Kind::Lock, Find::All)?.into_iter();
+    rows.map(|row| {
+        let file = row.name.and_then(|name| RepoPath::parse(&name).ok());
+        let holder = row.agent.and_then(|agent| agent.parse().ok());
+        Ok((file.ok_or_else(unreadable)?, holder.ok_or_else(unreadable)?))
+    })
+    .collect()
 }
 
 /// Whether a lock that is gone was taken from a holder that seemed to be, not given up by it and not taken
