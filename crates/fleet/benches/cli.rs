@@ -6,6 +6,8 @@
     reason = "a benchmark reports on stdout and stops at trouble"
 )]
 
+mod measure;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -17,6 +19,7 @@ use flightline::mission::CreateMission;
 use flightline::sortie::add::NewSortie;
 use flightline::store::{Find, Location, OpenOptions, Store};
 use flightline::{Caller, Fleet};
+use measure::{ms, p, report, time};
 
 const FLEET: &str = env!("CARGO_BIN_EXE_fleet");
 const SORTIES: usize = 1_000;
@@ -246,35 +249,5 @@ fn spawn(mut command: Command) {
     assert!(
         command.stdout(Stdio::null()).status().unwrap().success(),
         "{command:?} failed"
-    );
-}
-
-fn time(rounds: usize, mut what: impl FnMut()) -> Vec<Duration> {
-    what();
-    let mut times: Vec<Duration> = (0..rounds)
-        .map(|_| {
-            let began = Instant::now();
-            what();
-            began.elapsed()
-        })
-        .collect();
-    times.sort();
-    times
-}
-
-fn p(sorted: &[Duration], percent: usize) -> Duration {
-    sorted[(sorted.len() * percent / 100).min(sorted.len() - 1)]
-}
-
-fn ms(time: Duration) -> String {
-    format!("{:.2} ms", time.as_secs_f64() * 1000.0)
-}
-
-fn report(what: &str, sorted: &[Duration], against: &str) {
-    println!(
-        "| {what} | {} | {} | {} | {against} |",
-        ms(p(sorted, 50)),
-        ms(p(sorted, 95)),
-        ms(p(sorted, 99))
     );
 }

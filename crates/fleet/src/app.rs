@@ -1,17 +1,21 @@
 //! What a command works with: the settings in force, the fleet, and the voice.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use flightline::checkpoint::due::take_due;
 use flightline::checkpoint::files::settle;
 use flightline::checkpoint::leftovers::clear;
+use flightline::checkpoint::mend::Wanted;
 use flightline::checkpoint::prune::daily;
+use flightline::checkpoint::serve::{self, ReadsCheckpoints, Served};
 use flightline::core::id::shortest_unique;
 use flightline::core::redact::contains_secret;
 use flightline::core::{Code, Kind, Refusal, RepoPath, Time};
 use flightline::ids::{Ids, ListIds};
 use flightline::store::clock::{Clock, Ids as IdSource};
-use flightline::store::{Location, OpenOptions, Steps, Store};
+use flightline::store::{Damage, Location, OpenOptions, Steps, Store};
 use flightline::workspace::{Home, discover, repo_path};
 use flightline::{Access, Caller, Fleet, Operation};
 
@@ -31,6 +35,8 @@ pub struct App {
     /// What this command is called, for those who wait for it.
     pub purpose: String,
     fleet: Option<Fleet>,
+    /// What was said of damage that another copy made good.
+    said: BTreeSet<Damage>,
 }
 
 impl App {
@@ -57,6 +63,7 @@ impl App {
             home,
             purpose: "command".to_owned(),
             fleet: None,
+            said: BTreeSet::new(),
         })
     }
 
@@ -192,19 +199,69 @@ impl App {
     /// Runs an operation.
     pub fn run<O: Operation>(&mut self, operation: &O) -> Result<O::Outcome, Refusal> {
         let caller = self.caller()?;
-        let outcome = self
-            .fleet()?
-            .run(operation, &caller)
-            .map_err(flightline::Error::into_refusal)?;
+        let outcome = self.fleet()?.run(operation, &caller);
+        self.say_noticed();
+        let outcome = outcome.map_err(flightline::Error::into_refusal)?;
         self.ui.written |= O::ACCESS != Access::Read;
         Ok(outcome)
     }
 
-    /// Shows what a write would do, without doing it.
-    pub fn rehearse<O: Operation>(&mut self, operation: &O) -> Result<O::Outcome, Refusal> {
-        let caller = self.caller()?;
-        self.fleet()?
-            .rehearse(operation, &caller)
+    /// Runs an operation that reads checkpoints, with the help of their files where the store is damaged.
+    pub fn serve<O: ReadsCheckpoints>(&mut self, operation: &O) -> Result<O::Outcome, Refusal> {
+        self.serve_with(operation, serve::serve)
+    }
+
+    /// Shows what such a write would do, without doing it.
+    pub fn rehearse<O: ReadsCheckpoints>(&mut self, operation: &O) -> Result<O::Outcome, Refusal> {
+        self.serve_with(operation, serve::rehearse)
+    }
+
+    /// Mends checkpoints in the store from their files.
+    pub fn mend(&mut self, wanted: &Wanted) -> Result<(), Refusal> {
+        let (caller, folder) = (self.caller()?, self.home()?.state.clone());
+        let said = serve::mend(self.fleet()?, &folder, &caller, wanted);
+        for warning in said.map_err(flightline::Error::into_refusal)? {
+            self.ui.warn(warning);
+        }
+        Ok(())
+    }
+
+    fn serve_with<O: ReadsCheckpoints>(
+        &mut self,
+        operation: &O,
+        run: fn(&mut Fleet, &Path, &Caller, &O) -> Served<O::Outcome>,
+    ) -> Result<O::Outcome, Refusal> {
+        let (caller, folder) = (self.caller()?, self.home()?.state.clone());
+        let served = run(self.fleet()?, &folder, &caller, operation);
+        for warning in &served.warnings {
+            self.ui.warn(warning);
+        }
+        self.say_noticed();
+        let outcome = served.outcome.map_err(flightline::Error::into_refusal)?;
+        self.ui.written |= served.written;
+        Ok(outcome)
+    }
+
+    /// Says which values were read from their second copy, because the first one is damaged.
+    fn say_noticed(&mut self) {
+        let noticed = self
+            .fleet
+            .as_mut()
+            .map(|fleet| fleet.store().take_noticed());
+        for damage in noticed.unwrap_or_default() {
+            if self.said.insert(damage.clone()) {
+                self.ui.warn(format_args!(
+                    "{damage}; repair it with `fleet doctor --fix`"
+                ));
+            }
+        }
+    }
+
+    /// Takes the checkpoints that time has made due.
+    pub fn take_due(&mut self) -> Result<(), Refusal> {
+        let (caller, heartbeat) = (self.caller()?, self.purpose == "heartbeat");
+        take_due(self.fleet()?, &caller, heartbeat)
+            .map(drop)
             .map_err(flightline::Error::into_refusal)
     }
 

@@ -43,7 +43,11 @@ pub fn run(command: Option<Command>, app: &mut App) -> Done {
     let done = dispatch(command, app);
     if app.ui.written {
         // The answer stands whatever becomes of the copy: a failed backup is recorded and tried again.
-        if let Err(refusal) = app.settle_backups().and_then(|()| app.prune_daily()) {
+        let after = app
+            .take_due()
+            .and_then(|()| app.settle_backups())
+            .and_then(|()| app.prune_daily());
+        if let Err(refusal) = after {
             app.ui.warn(refusal.message);
         }
     }

@@ -9,16 +9,18 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use flightline::core::policy::{KNOBS, Policy};
+use flightline::core::policy::{Knob, Policy, Preset, Shape, knobs};
 use flightline::core::redact::redact;
-use flightline::core::time::{human_span, parse_span};
 use flightline::core::{Code, Refusal};
 use flightline::store::Location;
 use serde::Serialize;
-use toml_edit::{DocumentMut, value};
+use toml_edit::{DocumentMut, Item, value};
 
 /// The name of the project's file, in the state folder.
 pub const FILE: &str = "config.toml";
+
+/// The setting that is read before all others.
+const PRESET: &str = "preset";
 
 /// What the environment says.
 #[derive(Clone, Debug, Default)]
@@ -132,6 +134,14 @@ impl Config {
             location: None,
             sources: Vec::new(),
         };
+        // A preset is where the numbers start; the project's word goes before the user's.
+        for (file, source) in [(&files.project, "project"), (&files.user, "user")] {
+            if let Some(File { path, document }) = file
+                && config.sources.is_empty()
+            {
+                config.take_preset(document, path, source)?;
+            }
+        }
         if let Some(File { path, document }) = &files.user {
             config.take_policy(document, path, "user")?;
             config.location = text(document, path, "location")?
@@ -168,34 +178,46 @@ impl Config {
         path: &Path,
         source: &'static str,
     ) -> Result<(), Refusal> {
-        for knob in KNOBS {
-            let Some(item) = knob
-                .name
-                .split('.')
-                .try_fold(document.as_item(), |item, part| item.get(part))
-            else {
+        for knob in knobs() {
+            let Some(item) = find(document, knob.name).filter(|_| knob.name != PRESET) else {
                 continue;
             };
-            let wrong = |why: String| {
-                Refusal::invalid(format!("{}: `{}`: {why}", path.display(), knob.name))
-            };
-            let text = item
-                .as_str()
-                .ok_or_else(|| wrong("write it as text, such as \"10m\"".to_owned()))?;
-            (knob.set)(&mut self.policy, parse_span(text, "s").map_err(wrong)?);
+            (knob.set)(&mut self.policy, knob.reason, &plain(item, &knob, path)?)
+                .map_err(|why| wrong(path, knob.name, &why))?;
             self.sources.retain(|(name, _)| *name != knob.name);
             self.sources.push((knob.name, source));
         }
         Ok(())
     }
 
+    fn take_preset(
+        &mut self,
+        document: &DocumentMut,
+        path: &Path,
+        source: &'static str,
+    ) -> Result<(), Refusal> {
+        let Some(word) = text(document, path, PRESET)? else {
+            return Ok(());
+        };
+        let preset = Preset::from_word(&word).ok_or_else(|| {
+            let known: Vec<&str> = Preset::ALL.iter().map(|preset| preset.as_str()).collect();
+            wrong(path, PRESET, &format!("there is no preset `{word}`"))
+                .hint(format!("presets: {}", known.join(", ")))
+        })?;
+        self.policy = preset.policy();
+        self.sources.push((PRESET, source));
+        Ok(())
+    }
+
     /// Every setting with its source.
     pub fn settings(&self) -> Vec<Setting> {
+        let chosen = self.sources.iter().any(|(name, _)| *name == PRESET);
+        let unset = if chosen { "preset" } else { "default" };
         let source = |name: &str| {
             self.sources
                 .iter()
                 .find(|(known, _)| *known == name)
-                .map_or("default", |(_, source)| *source)
+                .map_or(unset, |(_, source)| *source)
                 .to_owned()
         };
         let mut settings = vec![Setting {
@@ -223,9 +245,9 @@ impl Config {
             .to_owned(),
             meaning: "where the store is (user level only)".to_owned(),
         });
-        settings.extend(KNOBS.iter().map(|knob| Setting {
+        settings.extend(knobs().iter().map(|knob| Setting {
             name: knob.name.to_owned(),
-            value: human_span((knob.get)(&self.policy)).replace(' ', ""),
+            value: (knob.get)(&self.policy, knob.reason),
             source: source(knob.name),
             meaning: knob.meaning.to_owned(),
         }));
@@ -296,8 +318,13 @@ pub fn set(change: &Change<'_>, state: Option<&Path>, env: &Environment) -> Resu
 
 fn set_knob(document: &mut DocumentMut, path: &Path, change: &Change<'_>) -> Result<(), Refusal> {
     let name = change.name;
-    if !KNOBS.iter().any(|knob| knob.name == name) {
-        let known: Vec<&str> = KNOBS.iter().map(|knob| knob.name).collect();
+    let known = knobs();
+    let Some(knob) = known.iter().find(|knob| knob.name == name) else {
+        let known: Vec<&str> = known
+            .iter()
+            .filter(|knob| knob.reason.is_none())
+            .map(|knob| knob.name)
+            .collect();
         let location = match change.level {
             Level::User => ", location",
             Level::Project => "",
@@ -309,10 +336,28 @@ fn set_knob(document: &mut DocumentMut, path: &Path, change: &Change<'_>) -> Res
                 change.level.as_str()
             ),
         )
-        .hint(format!("settings: {}{location}", known.join(", "))));
-    }
-    parse_span(change.value, "s").map_err(Refusal::invalid)?;
-    let (table, key) = name.split_once('.').unwrap_or(("", name));
+        .hint(format!(
+            "settings: {}{location}, and a switch for each trigger (`fleet config list`)",
+            known.join(", ")
+        )));
+    };
+    (knob.set)(&mut Policy::default(), knob.reason, change.value).map_err(Refusal::invalid)?;
+    let written = match knob.shape {
+        Shape::Span | Shape::Word => value(change.value),
+        Shape::Count => value(change.value.parse::<i64>().unwrap_or(i64::MAX)),
+        Shape::Switch => value(matches!(change.value, "true" | "on")),
+        Shape::Percents => value(
+            change
+                .value
+                .split(',')
+                .filter_map(|percent| percent.trim().parse::<i64>().ok())
+                .collect::<toml_edit::Array>(),
+        ),
+    };
+    let Some((table, key)) = name.split_once('.') else {
+        document[name] = written;
+        return Ok(());
+    };
     let Some(settings) = document
         .entry(table)
         .or_insert(toml_edit::table())
@@ -324,8 +369,40 @@ fn set_knob(document: &mut DocumentMut, path: &Path, change: &Change<'_>) -> Res
         ))
         .hint(format!("write it as a table: `[{table}]`")));
     };
-    settings.insert(key, value(change.value));
+    settings.insert(key, written);
     Ok(())
+}
+
+/// What a dotted name stands for in a file.
+fn find<'a>(document: &'a DocumentMut, name: &str) -> Option<&'a Item> {
+    name.split('.')
+        .try_fold(document.as_item(), |item, part| item.get(part))
+}
+
+/// A setting as text, however it is written.
+fn plain(item: &Item, knob: &Knob, path: &Path) -> Result<String, Refusal> {
+    let how = match knob.shape {
+        Shape::Span => "write it as text, such as \"10m\"",
+        Shape::Count => "write it as a whole number",
+        Shape::Switch => "write `true` or `false`",
+        Shape::Percents => "write it as a list, such as [25, 50, 75]",
+        Shape::Word => "write it as text",
+    };
+    let number = |item: &toml_edit::Value| item.as_integer().map(|number| number.to_string());
+    let found = match knob.shape {
+        Shape::Span | Shape::Word => item.as_str().map(str::to_owned),
+        Shape::Count => item.as_value().and_then(number),
+        Shape::Switch => item.as_bool().map(|on| on.to_string()),
+        Shape::Percents => item.as_array().and_then(|list| {
+            let parts: Option<Vec<String>> = list.iter().map(number).collect();
+            parts.map(|parts| parts.join(","))
+        }),
+    };
+    found.ok_or_else(|| wrong(path, knob.name, how))
+}
+
+fn wrong(path: &Path, name: &str, why: &str) -> Refusal {
+    Refusal::invalid(format!("{}: `{name}`: {why}", path.display()))
 }
 
 /// Whose file a setting goes to.
@@ -345,11 +422,14 @@ impl Level {
 }
 
 /// Writes the project's id into its file; what else the file says stays.
-pub fn write_project(state: &Path, project: &str) -> Result<(), Refusal> {
+pub fn write_project(state: &Path, project: &str, preset: Option<Preset>) -> Result<(), Refusal> {
     let path = state.join(FILE);
     let mut document = read(&path)?.unwrap_or_default();
     let is_new = document.is_empty();
     document["project"] = value(project);
+    if let Some(preset) = preset {
+        document[PRESET] = value(preset.as_str());
+    }
     if is_new && let Some(mut key) = document.key_mut("project") {
         key.leaf_decor_mut().set_prefix(
             "# Flightline's settings for this repository. `fleet config list` shows them all.\n",

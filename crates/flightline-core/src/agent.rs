@@ -187,7 +187,7 @@ impl Subject for Step {
             agent: Some(self.agent_id),
             name: Some(self.text.to_string()),
             status: "complete",
-            mission: None,
+            ..Keys::default()
         }
     }
 }

@@ -14,7 +14,42 @@ use crate::time::Time;
 /// The version of the checkpoint document this code writes.
 pub const VERSION: &str = "1.0.0";
 
-/// A checkpoint. What it names never changes; its status, pin, note and backup do.
+/// How a version of the checkpoint document stands to ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Ours or an older one: read and written.
+    Known,
+    /// A newer one of the same line: read, and never written over, because we would drop what we do not know.
+    Newer,
+    /// Of another line: not read.
+    Foreign,
+}
+
+/// How a version stands to ours.
+#[must_use]
+pub fn standing(version: &str) -> Standing {
+    let parse = |version: &str| {
+        let mut parts = version.split('.').map(str::parse::<u32>);
+        match (parts.next(), parts.next(), parts.next(), parts.next()) {
+            (Some(Ok(major)), Some(Ok(minor)), Some(Ok(patch)), None) => {
+                Some((major, minor, patch))
+            }
+            _ => None,
+        }
+    };
+    match (parse(version), parse(VERSION)) {
+        (Some(found), Some(ours)) if found.0 == ours.0 => {
+            if found > ours {
+                Standing::Newer
+            } else {
+                Standing::Known
+            }
+        }
+        _ => Standing::Foreign,
+    }
+}
+
+/// A checkpoint. What it names never changes; its status, pin and note do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Checkpoint {
     /// Its id.
@@ -29,8 +64,6 @@ pub struct Checkpoint {
     pub pinned_at: Option<Time>,
     /// What somebody wrote to it.
     pub note: Option<Note>,
-    /// What became of its copy in a file.
-    pub backup: Backup,
 }
 
 /// The part of a checkpoint that never changes.
@@ -177,12 +210,12 @@ impl Trigger {
 }
 
 macro_rules! reasons {
-    ($($(#[$doc:meta])* $name:ident $word:literal $trigger:ident;)*) => {
+    ($($name:ident $word:literal $trigger:ident $meaning:literal;)*) => {
         /// Why a checkpoint was taken, exactly.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
         #[serde(rename_all = "snake_case")]
         pub enum Reason {
-            $($(#[$doc])* $name,)*
+            $(#[doc = concat!("When ", $meaning, ".")] $name,)*
         }
 
         impl Reason {
@@ -195,6 +228,18 @@ macro_rules! reasons {
                 match self { $(Self::$name => $word,)* }
             }
 
+            /// The setting that switches it.
+            #[must_use]
+            pub const fn setting(self) -> &'static str {
+                match self { $(Self::$name => concat!("triggers.", $word),)* }
+            }
+
+            /// When a checkpoint is taken for it.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$name => concat!("a checkpoint when ", $meaning),)* }
+            }
+
             /// The trigger it belongs to.
             #[must_use]
             pub const fn trigger(self) -> Trigger {
@@ -205,58 +250,32 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// Progress reached 25, 50 or 75 %.
-    Milestone "milestone" Progress;
-    /// The workflow moved.
-    StateTransition "state_transition" Progress;
-    /// An agent finished.
-    AgentComplete "agent_complete" Progress;
-    /// A person approved or rejected.
-    UserApproval "user_approval" Progress;
-    /// Time passed.
-    Interval "interval" Progress;
-    /// A heartbeat was due.
-    Heartbeat "heartbeat" Progress;
-    /// A phase was completed.
-    PhaseComplete "phase_complete" Progress;
-    /// A sync point.
-    SyncPoint "sync_point" Progress;
-    /// A subtask was done.
-    SubtaskDone "subtask_done" Progress;
-    /// A file was created.
-    FileCreated "file_created" Progress;
-    /// A file was modified.
-    FileModified "file_modified" Progress;
-    /// A review was given.
-    ReviewDone "review_done" Progress;
-    /// A sortie was completed.
-    TaskComplete "task_complete" Progress;
-    /// A sortie failed.
-    SortieFailed "sortie_failed" Error;
-    /// An API answered with an error.
-    ApiError "api_error" Error;
-    /// A lock could not be had in time.
-    LockTimeout "lock_timeout" Error;
-    /// A message could not be delivered.
-    DeliveryFailed "delivery_failed" Error;
-    /// Something is in the way.
-    Blocker "blocker" Error;
-    /// Somebody asked for it.
-    Manual "manual" Manual;
-    /// Something destructive is about to be done.
-    BeforeDestructive "before_destructive" Manual;
-    /// A rewind is about to be done.
-    BeforeRestore "before_restore" Manual;
-    /// Flightline is about to stop.
-    Shutdown "shutdown" Manual;
-    /// A context is about to be compacted.
-    PreCompact "pre_compact" Compaction;
-    /// A context is 75 % full.
-    TokenWarning "token_warning" Compaction;
-    /// A context is 90 % full.
-    TokenCritical "token_critical" Compaction;
-    /// A session ends.
-    SessionEnd "session_end" Compaction;
+    Milestone "milestone" Progress "a mission first reaches a milestone";
+    StateTransition "state_transition" Progress "the workflow moves to another state";
+    AgentComplete "agent_complete" Progress "an agent finishes its work";
+    UserApproval "user_approval" Progress "somebody approves or rejects";
+    Interval "interval" Progress "time has passed since the last one";
+    Heartbeat "heartbeat" Progress "a heartbeat comes, and time has passed";
+    PhaseComplete "phase_complete" Progress "an agent completes a phase";
+    SyncPoint "sync_point" Progress "an agent reaches or leaves a sync point";
+    SubtaskDone "subtask_done" Progress "a subtask is done";
+    FileCreated "file_created" Progress "a file is created";
+    FileModified "file_modified" Progress "a file changes significantly";
+    ReviewDone "review_done" Progress "a review is given";
+    TaskComplete "task_complete" Progress "a sortie is completed";
+    SortieFailed "sortie_failed" Error "a sortie fails";
+    ApiError "api_error" Error "an API answers with an error";
+    LockTimeout "lock_timeout" Error "a lock cannot be had in time";
+    DeliveryFailed "delivery_failed" Error "a message cannot be delivered";
+    Blocker "blocker" Error "something gets in the way";
+    Manual "manual" Manual "somebody asks for it";
+    BeforeDestructive "before_destructive" Manual "something destructive is about to be done";
+    BeforeRestore "before_restore" Manual "a rewind is about to be done";
+    Shutdown "shutdown" Manual "a server is about to stop";
+    PreCompact "pre_compact" Compaction "a context is about to be compacted";
+    TokenWarning "token_warning" Compaction "a context is 75 % full";
+    TokenCritical "token_critical" Compaction "a context is 90 % full";
+    SessionEnd "session_end" Compaction "a session ends";
 }
 
 impl Reason {
@@ -335,6 +354,28 @@ pub enum Backup {
     Shared,
 }
 
+impl Backup {
+    /// Whether a file is still to be written.
+    #[must_use]
+    pub const fn is_unsettled(&self) -> bool {
+        matches!(self, Self::Pending | Self::Failed { .. })
+    }
+}
+
+impl Checkpoint {
+    /// Where it stands, for people: it is being created until its copy in a file is settled.
+    #[must_use]
+    pub fn shown_status(&self, backup: &Backup) -> CheckpointStatus {
+        match self.status {
+            CheckpointStatus::Creating | CheckpointStatus::Valid if backup.is_unsettled() => {
+                CheckpointStatus::Creating
+            }
+            CheckpointStatus::Creating => CheckpointStatus::Valid,
+            status => status,
+        }
+    }
+}
+
 impl Subject for Checkpoint {
     const KIND: Kind = Kind::Checkpoint;
 
@@ -345,10 +386,10 @@ impl Subject for Checkpoint {
     fn keys(&self) -> Keys {
         Keys {
             mission: Some(self.cut.mission_id),
-            parent: None,
-            agent: None,
             name: Some(self.cut.trigger.as_str().to_owned()),
             status: self.status.as_str(),
+            percent: Some(self.cut.progress_percent),
+            ..Keys::default()
         }
     }
 }
@@ -398,6 +439,21 @@ mod tests {
         }
         assert_eq!(Reason::TokenCritical.trigger(), Trigger::Compaction);
         assert_eq!(Reason::LockTimeout.trigger(), Trigger::Error);
+    }
+
+    #[test]
+    fn a_newer_version_is_read_and_not_written_and_a_foreign_one_neither() {
+        for (version, expected) in [
+            (VERSION, Standing::Known),
+            ("1.7.0", Standing::Newer),
+            ("2.0.0", Standing::Foreign),
+            ("0.9.0", Standing::Foreign),
+            ("1", Standing::Foreign),
+            ("1.0.0.0", Standing::Foreign),
+            ("one", Standing::Foreign),
+        ] {
+            assert_eq!(standing(version), expected, "{version}");
+        }
     }
 
     #[test]

@@ -75,6 +75,7 @@ impl Subject for Effect {
             agent: self.agent_id,
             name: Some(self.key.to_string()),
             status: self.state.as_str(),
+            ..Keys::default()
         }
     }
 }

@@ -92,15 +92,18 @@ impl Hasher {
     /// The hash, in hexadecimal.
     #[must_use]
     pub fn hex(self) -> String {
-        use std::fmt::Write;
-        self.0
-            .finalize()
-            .iter()
-            .fold(String::with_capacity(64), |mut hex, byte| {
-                // Writing to a String cannot fail.
-                let _ = write!(hex, "{byte:02x}");
-                hex
+        const DIGITS: [char; 16] = [
+            '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f',
+        ];
+        let hash = self.0.finalize();
+        hash.iter()
+            .flat_map(|byte| {
+                [
+                    DIGITS[usize::from(byte >> 4)],
+                    DIGITS[usize::from(byte & 15)],
+                ]
             })
+            .collect()
     }
 }
 

@@ -73,6 +73,7 @@ impl Subject for Lock {
             agent: Some(self.held_by),
             name: Some(self.file.to_string()),
             status: "held",
+            ..Keys::default()
         }
     }
 }

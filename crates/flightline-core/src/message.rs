@@ -117,6 +117,7 @@ impl Subject for Message {
             agent: self.from_id,
             name: Some(self.subject.to_string()),
             status: self.kind.as_str(),
+            ..Keys::default()
         }
     }
 }
@@ -133,8 +134,8 @@ impl Subject for Delivery {
             mission: self.mission_id,
             parent: Some(self.message_id.to_string()),
             agent: Some(self.to),
-            name: None,
             status: self.state.as_str(),
+            ..Keys::default()
         }
     }
 }

@@ -196,7 +196,7 @@ impl Subject for Mission {
             agent: self.dispatch,
             name: Some(self.title.to_string()),
             status: self.status.as_str(),
-            parent: None,
+            ..Keys::default()
         }
     }
 }

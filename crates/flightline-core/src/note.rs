@@ -85,8 +85,8 @@ impl Subject for Note {
             mission: Some(self.mission_id),
             parent: self.sortie_id.map(|id| id.to_string()),
             agent: self.author_id,
-            name: None,
             status: self.kind.as_str(),
+            ..Keys::default()
         }
     }
 }

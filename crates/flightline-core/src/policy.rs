@@ -1,21 +1,31 @@
-//! Policy: the numbers Flightline decides by. Every one has a name in `config.toml`.
+//! Policy: the numbers and switches Flightline decides by. Every one has a name in `config.toml`, and each
+//! seed's are a preset.
+
+mod knob;
+mod preset;
 
 use serde::{Deserialize, Serialize};
 
+pub use knob::{Knob, Shape, knobs};
+pub use preset::Preset;
+
+use crate::checkpoint::{Reason, Trigger};
 use crate::retention::Retention;
 use crate::time::Millis;
-
-const MINUTE: Millis = 60_000;
 
 /// The numbers Flightline decides by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Policy {
-    /// An agent without a sign of life for this long is quiet.
+    /// Whose numbers these are, where nobody set others.
+    pub preset: Preset,
+    /// An agent without a sign of life for this long is quiet, and a mission a candidate for recovery.
     pub quiet_ms: Millis,
     /// … needs a warning.
     pub warning_ms: Millis,
     /// … is stalled.
     pub stalled_ms: Millis,
+    /// How often an agent is expected to give a sign of life.
+    pub heartbeat_ms: Millis,
     /// A lock lapses this long after its holder's last sign of life, unless it was taken with another.
     pub lock_ttl_ms: Millis,
     /// When nobody wrote for this long, Flightline itself may have been asleep: silence before that
@@ -23,70 +33,89 @@ pub struct Policy {
     pub downtime_ms: Millis,
     /// A mission that first reaches one of these percentages gets a checkpoint.
     pub milestones: [u8; 3],
+    /// What takes a checkpoint.
+    pub triggers: Triggers,
+    /// With the trigger `interval`: a mission that changed gets one this long after its last.
+    pub interval_ms: Millis,
+    /// A file changed by more lines than this has changed significantly.
+    pub significant_lines: u64,
+    /// A context this full, in percent, is to be saved.
+    pub token_warning: u8,
+    /// A context this full, in percent, is about to be lost.
+    pub token_critical: u8,
+    /// A checkpoint older than this is not resumed from by itself.
+    pub valid_ms: Millis,
+    /// Whether a mission that needs recovery is resumed without asking, where nobody can be asked.
+    pub auto_resume: bool,
     /// Which checkpoints go, and when.
     pub retention: Retention,
 }
 
 impl Default for Policy {
     fn default() -> Self {
-        Self {
-            quiet_ms: 5 * MINUTE,
-            warning_ms: 10 * MINUTE,
-            stalled_ms: 30 * MINUTE,
-            lock_ttl_ms: 30 * MINUTE,
-            downtime_ms: 10 * MINUTE,
-            milestones: [25, 50, 75],
-            retention: Retention::default(),
+        Preset::Fleet.policy()
+    }
+}
+
+/// A set of reasons for which checkpoints are taken. What somebody asks for is always taken, and what a
+/// rewind needs as well.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(into = "Vec<Reason>", from = "Vec<Reason>")]
+#[schemars(with = "Vec<Reason>")]
+pub struct Triggers(u32);
+
+impl Triggers {
+    /// These reasons.
+    #[must_use]
+    pub fn of(reasons: &[Reason]) -> Self {
+        let mut set = Self::default();
+        for reason in reasons {
+            set.switch(*reason, true);
+        }
+        set
+    }
+
+    /// Whether a checkpoint is taken for this reason.
+    #[must_use]
+    pub fn has(self, reason: Reason) -> bool {
+        !is_switchable(reason) || self.0 & bit(reason) != 0
+    }
+
+    /// Switches one on or off.
+    pub fn switch(&mut self, reason: Reason, on: bool) {
+        if on {
+            self.0 |= bit(reason);
+        } else {
+            self.0 &= !bit(reason);
         }
     }
 }
 
-/// A number of the policy: its name in `config.toml` and what it means.
-#[derive(Clone, Copy, Debug)]
-pub struct Knob {
-    /// Its dotted name.
-    pub name: &'static str,
-    /// What it means.
-    pub meaning: &'static str,
-    /// Where it is in the policy.
-    pub get: fn(&Policy) -> Millis,
-    /// How to set it.
-    pub set: fn(&mut Policy, Millis),
+impl From<Vec<Reason>> for Triggers {
+    fn from(reasons: Vec<Reason>) -> Self {
+        Self::of(&reasons)
+    }
 }
 
-/// Every number of the policy.
-pub const KNOBS: [Knob; 5] = [
-    Knob {
-        name: "liveness.quiet",
-        meaning: "silence after which an agent is quiet",
-        get: |policy| policy.quiet_ms,
-        set: |policy, span| policy.quiet_ms = span,
-    },
-    Knob {
-        name: "liveness.warning",
-        meaning: "silence after which an agent needs a warning",
-        get: |policy| policy.warning_ms,
-        set: |policy, span| policy.warning_ms = span,
-    },
-    Knob {
-        name: "liveness.stalled",
-        meaning: "silence after which an agent is stalled",
-        get: |policy| policy.stalled_ms,
-        set: |policy, span| policy.stalled_ms = span,
-    },
-    Knob {
-        name: "locks.ttl",
-        meaning: "how long after its holder's last sign of life a lock lapses",
-        get: |policy| policy.lock_ttl_ms,
-        set: |policy, span| policy.lock_ttl_ms = span,
-    },
-    Knob {
-        name: "liveness.downtime",
-        meaning: "a pause of all writing after which silence proves nothing",
-        get: |policy| policy.downtime_ms,
-        set: |policy, span| policy.downtime_ms = span,
-    },
-];
+impl From<Triggers> for Vec<Reason> {
+    fn from(triggers: Triggers) -> Self {
+        let all = Reason::ALL.iter().copied();
+        all.filter(|reason| triggers.has(*reason)).collect()
+    }
+}
+
+/// Whether a reason can be switched off: not what somebody asks for, nor what makes an undo possible.
+#[must_use]
+pub fn is_switchable(reason: Reason) -> bool {
+    !matches!(reason, Reason::Manual | Reason::BeforeRestore)
+}
+
+fn bit(reason: Reason) -> u32 {
+    let at = Reason::ALL.iter().position(|known| *known == reason);
+    at.map_or(0, |at| 1 << at)
+}
 
 impl Policy {
     /// Whether the numbers make sense together.
@@ -94,15 +123,106 @@ impl Policy {
     /// # Errors
     /// A sentence that says which two do not.
     pub fn check(&self) -> Result<(), String> {
-        if self.quiet_ms >= self.warning_ms || self.warning_ms >= self.stalled_ms {
+        if self.quiet_ms > self.warning_ms || self.warning_ms >= self.stalled_ms {
             return Err(
-                "`liveness.quiet` must be shorter than `liveness.warning`, and that shorter than `liveness.stalled`"
+                "`liveness.quiet` must not be longer than `liveness.warning`, and that must be shorter than `liveness.stalled`"
                     .to_owned(),
             );
         }
-        if KNOBS.iter().any(|knob| (knob.get)(self) == 0) {
-            return Err("a duration of zero is not allowed".to_owned());
+        if self.token_warning >= self.token_critical {
+            return Err("`tokens.warning` must be below `tokens.critical`".to_owned());
+        }
+        if self.retention.keep > self.retention.most {
+            return Err("`retention.keep` must not be above `retention.most`".to_owned());
         }
         Ok(())
+    }
+
+    /// Whether an error of some kind takes a checkpoint.
+    #[must_use]
+    pub fn takes_errors(&self) -> bool {
+        let all = Reason::ALL.iter();
+        all.filter(|reason| reason.trigger() == Trigger::Error)
+            .any(|reason| self.triggers.has(*reason))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_preset_makes_sense_and_has_its_own_word() {
+        for preset in Preset::ALL {
+            let policy = preset.policy();
+            policy.check().unwrap();
+            assert_eq!(
+                (policy.preset, Preset::from_word(preset.as_str())),
+                (*preset, Some(*preset))
+            );
+        }
+        assert_eq!(Policy::default().preset, Preset::Fleet);
+    }
+
+    #[test]
+    fn every_setting_reads_back_what_it_shows() {
+        for preset in Preset::ALL {
+            for knob in knobs() {
+                let mut policy = preset.policy();
+                let shown = (knob.get)(&policy, knob.reason);
+                (knob.set)(&mut policy, knob.reason, &shown).unwrap();
+                assert_eq!(policy, preset.policy(), "{} = {shown}", knob.name);
+            }
+        }
+    }
+
+    #[test]
+    fn what_somebody_asks_for_cannot_be_switched_off() {
+        let policy = Policy {
+            triggers: Triggers::default(),
+            ..Policy::default()
+        };
+        assert!(policy.triggers.has(Reason::Manual) && policy.triggers.has(Reason::BeforeRestore));
+        assert!(!policy.triggers.has(Reason::Milestone) && !policy.takes_errors());
+        assert!(!knobs().iter().any(|knob| knob.name == "triggers.manual"));
+    }
+
+    #[test]
+    fn the_presets_are_the_seeds_numbers() {
+        const MINUTE: Millis = 60_000;
+        let of = |preset: Preset| preset.policy();
+        let silence = |policy: Policy| {
+            (
+                policy.quiet_ms / MINUTE,
+                policy.warning_ms / MINUTE,
+                policy.stalled_ms / MINUTE,
+            )
+        };
+        assert_eq!(silence(of(Preset::Fleet)), (5, 10, 30));
+        assert_eq!(silence(of(Preset::Epic)), (30, 30, 60));
+        let epic = of(Preset::Epic);
+        assert!(epic.triggers.has(Reason::SyncPoint) && !epic.triggers.has(Reason::Milestone));
+        assert_eq!((epic.heartbeat_ms / MINUTE, epic.retention.keep), (15, 10));
+        let orchestrator = of(Preset::Orchestrator);
+        assert_eq!(
+            (
+                orchestrator.interval_ms / MINUTE,
+                orchestrator.retention.most
+            ),
+            (5, 50)
+        );
+        assert!(orchestrator.triggers.has(Reason::Interval));
+        let recovery = of(Preset::Recovery);
+        assert_eq!((recovery.token_warning, recovery.token_critical), (75, 90));
+        assert!(
+            recovery.triggers.has(Reason::SessionEnd)
+                && !recovery.triggers.has(Reason::TaskComplete)
+        );
+        let sitebuilder = of(Preset::Sitebuilder);
+        assert_eq!(silence(sitebuilder), (10, 10, 30));
+        assert!(
+            sitebuilder.triggers.has(Reason::SubtaskDone)
+                && sitebuilder.triggers.has(Reason::Heartbeat)
+        );
     }
 }

@@ -408,7 +408,7 @@ impl Subject for Sortie {
             agent: self.assigned_to,
             name: Some(self.title.to_string()),
             status: self.status.as_str(),
-            parent: None,
+            ..Keys::default()
         }
     }
 }
@@ -495,9 +495,9 @@ fn part(mission: MissionId, sortie: SortieId, name: String, status: &'static str
     Keys {
         mission: Some(mission),
         parent: Some(sortie.to_string()),
-        agent: None,
         name: Some(name),
         status,
+        ..Keys::default()
     }
 }
 

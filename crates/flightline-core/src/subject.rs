@@ -121,6 +121,12 @@ impl Kind {
             _ => 32 * 1024,
         }
     }
+
+    /// Whether the journal alone keeps its text: large, seldom read, and hardly ever changed.
+    #[must_use]
+    pub const fn is_kept_once(self) -> bool {
+        matches!(self, Self::Checkpoint)
+    }
 }
 
 impl fmt::Display for Kind {
@@ -158,6 +164,8 @@ pub struct Keys {
     pub name: Option<String>,
     /// Its status, in the words of its kind.
     pub status: &'static str,
+    /// How far something was.
+    pub percent: Option<u8>,
 }
 
 /// A thing whose values the journal keeps.
@@ -170,4 +178,38 @@ pub trait Subject: Serialize + DeserializeOwned + Clone {
 
     /// What it can be found by.
     fn keys(&self) -> Keys;
+}
+
+/// What a subject of this kind is found by, read from the exact text of its document.
+///
+/// # Errors
+/// When the text is no document of that kind.
+pub fn keys_of(kind: Kind, text: &str) -> Result<Keys, serde_json::Error> {
+    fn read<S: Subject>(text: &str) -> Result<Keys, serde_json::Error> {
+        serde_json::from_str::<S>(text).map(|subject| subject.keys())
+    }
+    match kind {
+        Kind::Mission => read::<crate::mission::Mission>(text),
+        Kind::Sortie => read::<crate::sortie::Sortie>(text),
+        Kind::Subtask => read::<crate::sortie::Subtask>(text),
+        Kind::File => read::<crate::sortie::SortieFile>(text),
+        Kind::Error => read::<crate::sortie::SortieError>(text),
+        Kind::Review => read::<crate::sortie::Review>(text),
+        Kind::Agent => read::<crate::agent::Agent>(text),
+        Kind::Step => read::<crate::agent::Step>(text),
+        Kind::Lock => read::<crate::lock::Lock>(text),
+        Kind::Message => read::<crate::message::Message>(text),
+        Kind::Delivery => read::<crate::message::Delivery>(text),
+        Kind::Note => read::<crate::note::Note>(text),
+        Kind::Effect => read::<crate::effect::Effect>(text),
+        Kind::Checkpoint => read::<crate::checkpoint::Checkpoint>(text),
+        Kind::Milestone => read::<crate::checkpoint::Milestone>(text),
+        Kind::Recovery => read::<crate::setting::Recovery>(text),
+        Kind::Briefing => read::<crate::setting::Briefing>(text),
+        // Settings have types of their own, and all are found by their id alone.
+        Kind::Setting => serde_json::from_str::<serde_json::Value>(text).map(|_| Keys {
+            status: "set",
+            ..Keys::default()
+        }),
+    }
 }

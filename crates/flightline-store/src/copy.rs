@@ -17,10 +17,10 @@ use crate::tx::Tx;
 use crate::value::{Row, Value, params};
 
 statements! {
-    READ_SUBJECTS = "SELECT project, kind, id, mission, parent, agent, name, status, born, rev, at, sha, doc, gone FROM subject \
+    READ_SUBJECTS = "SELECT project, kind, id, mission, parent, agent, name, status, percent, born, rev, at, sha, doc, gone FROM subject \
                      WHERE project = ?1 ORDER BY kind, id";
-    WRITE_SUBJECT = "INSERT INTO subject (project, kind, id, mission, parent, agent, name, status, born, rev, at, sha, doc, gone) \
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+    WRITE_SUBJECT = "INSERT INTO subject (project, kind, id, mission, parent, agent, name, status, percent, born, rev, at, sha, doc, gone) \
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
     READ_EVENTS = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha FROM event \
                    WHERE project = ?1 AND rev > ?2 ORDER BY rev LIMIT 2000";
     WRITE_EVENT = "INSERT INTO event (project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha) \
@@ -29,10 +29,13 @@ statements! {
     WRITE_PULSE = "INSERT INTO pulse (project, agent, epoch, at, data) VALUES (?1, ?2, ?3, ?4, ?5)";
     READ_REQUESTS = "SELECT project, actor, key, hash, outcome, at FROM request WHERE project = ?1 ORDER BY actor, key";
     WRITE_REQUEST = "INSERT INTO request (project, actor, key, hash, outcome, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    READ_BACKUPS = "SELECT project, checkpoint, state, at, bytes, sha, why FROM backup WHERE project = ?1 ORDER BY checkpoint";
+    WRITE_BACKUP = "INSERT INTO backup (project, checkpoint, state, at, bytes, sha, why) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     CLEAR_SUBJECTS = "DELETE FROM subject WHERE project = ?1";
     CLEAR_EVENTS = "DELETE FROM event WHERE project = ?1";
     CLEAR_PULSES = "DELETE FROM pulse WHERE project = ?1";
     CLEAR_REQUESTS = "DELETE FROM request WHERE project = ?1";
+    CLEAR_BACKUPS = "DELETE FROM backup WHERE project = ?1";
 }
 
 /// What a copy holds.
@@ -248,7 +251,13 @@ impl Store {
                 0
             }
         };
-        for clear in [CLEAR_SUBJECTS, CLEAR_EVENTS, CLEAR_PULSES, CLEAR_REQUESTS] {
+        for clear in [
+            CLEAR_SUBJECTS,
+            CLEAR_EVENTS,
+            CLEAR_PULSES,
+            CLEAR_REQUESTS,
+            CLEAR_BACKUPS,
+        ] {
             self.driver().execute(clear, params![project])?;
         }
         let copied = copy_rows(from.driver(), self.driver(), source, project)?;
@@ -281,6 +290,7 @@ fn copy_rows(
     }
     write(WRITE_PULSE, from.query(READ_PULSES, params![source])?)?;
     write(WRITE_REQUEST, from.query(READ_REQUESTS, params![source])?)?;
+    write(WRITE_BACKUP, from.query(READ_BACKUPS, params![source])?)?;
     Ok(Copied {
         project: source.to_owned(),
         rev,

@@ -9,6 +9,7 @@ use crate::clock::{Clock, Ids};
 use crate::engine::{Driver, Durability, postgres, sqlite};
 use crate::error::Error;
 use crate::location::Location;
+use crate::mend::Damage;
 use crate::steps::Steps;
 use crate::table::project::Project;
 use crate::table::{event, project, pulse};
@@ -60,6 +61,7 @@ pub struct Store {
     project: String,
     options: OpenOptions,
     repaired: Vec<String>,
+    noticed: Vec<Damage>,
 }
 
 impl Store {
@@ -143,6 +145,7 @@ impl Store {
             project: project.to_owned(),
             options,
             repaired,
+            noticed: Vec::new(),
         })
     }
 
@@ -150,6 +153,20 @@ impl Store {
     #[must_use]
     pub fn repaired(&self) -> &[String] {
         &self.repaired
+    }
+
+    /// The values of which transactions found one copy damaged, used the other, and did not say so
+    /// themselves.
+    pub fn take_noticed(&mut self) -> Vec<Damage> {
+        std::mem::take(&mut self.noticed)
+    }
+
+    fn notice(&mut self, noticed: Vec<Damage>) {
+        for damage in noticed {
+            if !self.noticed.contains(&damage) {
+                self.noticed.push(damage);
+            }
+        }
     }
 
     /// `sqlite` or `postgres`.
@@ -197,7 +214,10 @@ impl Store {
         self.driver.begin_read()?;
         let result = self.guarded(|store| {
             let mut tx = store.transaction(Access::Read)?;
-            f(&mut tx)
+            let result = f(&mut tx);
+            let noticed = tx.take_noticed();
+            store.notice(noticed);
+            result
         });
         self.driver.rollback();
         result
@@ -295,8 +315,10 @@ impl Store {
             Durability::Full => Access::Write,
             Durability::Pulse => Access::Pulse,
         })?;
-        let outcome = f(&mut tx)?;
-        let (step, project) = (tx.step, tx.project);
+        let outcome = f(&mut tx);
+        let (step, noticed, project) = (tx.step, tx.take_noticed(), tx.project);
+        self.notice(noticed);
+        let outcome = outcome?;
         let rev = project.rev;
         if durability == Durability::Full {
             project::advance(self.driver.as_mut(), &project)?;
@@ -349,6 +371,7 @@ impl Store {
             now,
             actor: Actor::flightline(),
             began: Instant::now(),
+            noticed: Vec::new(),
         })
     }
 

@@ -1,5 +1,6 @@
 //! The tables: SQL text, and rows to types and back.
 
+pub(crate) mod backup;
 pub(crate) mod event;
 pub(crate) mod project;
 pub(crate) mod pulse;
@@ -19,12 +20,14 @@ pub(crate) use statements;
 /// Every statement of every table.
 pub(crate) fn all_statements() -> Vec<&'static str> {
     [
+        backup::STATEMENTS,
         event::STATEMENTS,
         project::STATEMENTS,
         pulse::STATEMENTS,
         request::STATEMENTS,
         subject::STATEMENTS,
         crate::copy::STATEMENTS,
+        crate::mend::STATEMENTS,
         crate::verify::STATEMENTS,
     ]
     .concat()

@@ -2,21 +2,22 @@
 
 use std::time::Instant;
 
-use flightline_core::checkpoint::Line;
+use flightline_core::checkpoint::{Backup, Line};
 use flightline_core::event::{Change, Event, sha256_hex};
-use flightline_core::{AgentId, Kind, MissionId, Subject, Time};
+use flightline_core::{AgentId, CheckpointId, Kind, MissionId, Subject, Time};
 use serde_json::Value as Json;
 use uuid::Uuid;
 
 use crate::clock::Ids;
 use crate::engine::Driver;
 use crate::error::Error;
+use crate::mend::Damage;
 use crate::table::event::{EventFilter, NewEvent, StoredEvent};
 use crate::table::project::Project;
 use crate::table::pulse::Pulse;
 use crate::table::request::Remembered;
 use crate::table::subject::{Document, Find, NewValue, SubjectRow};
-use crate::table::{event, pulse, request, subject};
+use crate::table::{backup, event, pulse, request, subject};
 
 /// A transaction. A closure that gets one touches nothing else: it may run twice.
 pub struct Tx<'a> {
@@ -28,6 +29,8 @@ pub struct Tx<'a> {
     /// The first revision this transaction hands out.
     pub(crate) step: u64,
     pub(crate) began: Instant,
+    /// Values of which one copy was found damaged.
+    pub(crate) noticed: Vec<Damage>,
 }
 
 /// A place in a transaction to come back to.
@@ -134,24 +137,56 @@ impl Tx<'_> {
         &self.actor
     }
 
-    /// The subject with this id, when there is one. Its text is checked against its hash.
+    /// The subject with this id, when there is one. Its text is checked against its hash; one that is
+    /// damaged is read from the journal, and noticed.
     ///
     /// # Errors
-    /// When the store fails or the document is damaged.
+    /// When the store fails or both copies are damaged.
     pub fn get<S: Subject>(&mut self, id: &str) -> Result<Option<S>, Error> {
         let found = subject::get(self.driver, &self.project.id, S::KIND, id)?;
-        found.as_ref().map(read_document).transpose()
+        found.map(|found| self.read_document(found)).transpose()
     }
 
-    /// The subjects that fit, oldest first.
+    /// The subjects that fit, oldest first; what is damaged is read from the journal, and noticed.
     ///
     /// # Errors
-    /// When the store fails or a document is damaged.
+    /// When the store fails or both copies of a document are damaged.
     pub fn find<S: Subject>(&mut self, find: Find<'_>) -> Result<Vec<S>, Error> {
         subject::documents(self.driver, &self.project.id, S::KIND, find)?
-            .iter()
-            .map(read_document)
+            .into_iter()
+            .map(|found| self.read_document(found))
             .collect()
+    }
+
+    /// The newest subjects of a mission, newest first, without those of one status. One that is damaged
+    /// is left out, and hides no other.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn newest<S: Subject>(
+        &mut self,
+        mission: MissionId,
+        without: Option<&str>,
+        limit: u64,
+    ) -> Result<Vec<S>, Error> {
+        let (driver, project) = (&mut *self.driver, &self.project.id);
+        let found = subject::newest(driver, project, S::KIND, mission, without, limit)?;
+        let mut sound = Vec::with_capacity(found.len());
+        for document in found {
+            match self.read_document(document) {
+                Ok(subject) => sound.push(subject),
+                Err(Error::Corrupt(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(sound)
+    }
+
+    fn read_document<S: Subject>(&mut self, document: Document) -> Result<S, Error> {
+        let id = document.id.clone();
+        let text = self.sound_text(S::KIND, &id, document)?;
+        serde_json::from_str(&text)
+            .map_err(|error| Error::Corrupt(format!("{} {id} cannot be read: {error}", S::KIND)))
     }
 
     /// The rows that fit, without their documents, oldest first.
@@ -247,7 +282,7 @@ impl Tx<'_> {
                 rev,
                 at: self.now,
                 sha: &sha,
-                doc: &doc,
+                doc: (!S::KIND.is_kept_once()).then_some(doc.as_str()),
             },
         )?;
         Ok(rev)
@@ -313,27 +348,27 @@ impl Tx<'_> {
         Ok(rev)
     }
 
-    fn hand_out(&mut self) -> u64 {
+    pub(crate) fn hand_out(&mut self) -> u64 {
         self.project.rev += 1;
         self.project.rev
     }
 
     /// Every subject's value at `rev`; a revision in the middle of a request counts as the one before
-    /// the request. Each text is checked against its hash.
+    /// the request. Each text is checked against its hash; one that is damaged is read from its subject's
+    /// row where that holds the same value, and noticed.
     ///
     /// # Errors
-    /// When the store fails, a value is damaged, or one that is needed was thinned away.
+    /// When the store fails, no copy of a value is sound, or one that is needed was thinned away.
     pub fn state_at(
         &mut self,
         rev: u64,
         mission: Option<MissionId>,
     ) -> Result<Vec<StoredEvent>, Error> {
         let whole = event::whole_step(self.driver, &self.project.id, rev)?;
-        let state = event::state_at(self.driver, &self.project.id, whole, mission)?;
-        for value in &state {
-            check_hash(&value.text, &value.sha)?;
-        }
-        Ok(state)
+        event::state_at(self.driver, &self.project.id, whole, mission)?
+            .into_iter()
+            .map(|value| self.sound_value(value))
+            .collect()
     }
 
     /// What a checkpoint of `mission` taken now names: each value by its revision and hash. Reads no
@@ -345,16 +380,16 @@ impl Tx<'_> {
         subject::lines(self.driver, &self.project.id, mission)
     }
 
-    /// The values that a checkpoint of `mission` at exactly `rev` names, each checked against its hash.
+    /// The values that a checkpoint of `mission` at exactly `rev` names, each checked and read as in
+    /// [`Tx::state_at`].
     ///
     /// # Errors
-    /// When the store fails, a value is damaged, or one that is needed was thinned away.
+    /// When the store fails, no copy of a value is sound, or one that is needed was thinned away.
     pub fn values_at(&mut self, rev: u64, mission: MissionId) -> Result<Vec<StoredEvent>, Error> {
-        let values = event::values_at(self.driver, &self.project.id, rev, mission)?;
-        for value in &values {
-            check_hash(&value.text, &value.sha)?;
-        }
-        Ok(values)
+        event::values_at(self.driver, &self.project.id, rev, mission)?
+            .into_iter()
+            .map(|value| self.sound_value(value))
+            .collect()
     }
 
     /// Marks a place to come back to with [`Tx::roll_back_to`].
@@ -433,6 +468,55 @@ impl Tx<'_> {
         event::count(self.driver, &self.project.id)
     }
 
+    /// Says what became of a checkpoint's copy in a file.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn set_backup(&mut self, checkpoint: CheckpointId, backup: &Backup) -> Result<(), Error> {
+        backup::set(self.driver, &self.project.id, checkpoint, backup, self.now)
+    }
+
+    /// What became of a checkpoint's copy in a file. One that nobody has said anything of is to be written.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn backup_of(&mut self, checkpoint: CheckpointId) -> Result<Backup, Error> {
+        let found = backup::of(self.driver, &self.project.id, checkpoint)?;
+        Ok(found.unwrap_or(Backup::Pending))
+    }
+
+    /// What became of every checkpoint's copy in a file.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn backups(&mut self) -> Result<Vec<(CheckpointId, Backup)>, Error> {
+        backup::all(self.driver, &self.project.id)
+    }
+
+    /// What became of the copies in files of a mission's checkpoints.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn backups_of(&mut self, mission: MissionId) -> Result<Vec<(CheckpointId, Backup)>, Error> {
+        backup::of_mission(self.driver, &self.project.id, mission)
+    }
+
+    /// Checkpoints whose copy in a file is yet to be written.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn unsettled_backups(&mut self) -> Result<Vec<CheckpointId>, Error> {
+        backup::unsettled(self.driver, &self.project.id)
+    }
+
+    /// Forgets the copy of a checkpoint that is gone.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn forget_backup(&mut self, checkpoint: CheckpointId) -> Result<(), Error> {
+        backup::forget(self.driver, &self.project.id, checkpoint)
+    }
+
     /// Notes a sign of life.
     ///
     /// # Errors
@@ -504,21 +588,5 @@ impl Tx<'_> {
             &remembered,
             self.now,
         )
-    }
-}
-
-fn read_document<S: Subject>(document: &Document) -> Result<S, Error> {
-    check_hash(&document.text, &document.sha)?;
-    serde_json::from_str(&document.text)
-        .map_err(|error| Error::Corrupt(format!("a {} cannot be read: {error}", S::KIND)))
-}
-
-fn check_hash(text: &str, sha: &str) -> Result<(), Error> {
-    if sha256_hex(text) == sha {
-        Ok(())
-    } else {
-        Err(Error::Corrupt(
-            "a document does not match its checksum".to_owned(),
-        ))
     }
 }

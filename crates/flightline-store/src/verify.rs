@@ -11,7 +11,7 @@ use crate::value::{Row, params};
 statements! {
     UNFOLDED = "SELECT s.kind, s.id FROM subject s LEFT JOIN event e ON e.project = s.project AND e.rev = s.rev \
         WHERE s.project = ?1 AND (e.rev IS NULL OR e.subject_kind <> s.kind OR e.subject <> s.id \
-        OR (s.gone IS NULL AND (e.change <> 'set' OR coalesce(e.sha, '') <> s.sha OR coalesce(e.after, '') <> s.doc)) \
+        OR (s.gone IS NULL AND (e.change <> 'set' OR coalesce(e.sha, '') <> s.sha OR coalesce(e.after, '') <> coalesce(s.doc, e.after, '-'))) \
         OR (s.gone IS NOT NULL AND e.change <> 'gone') \
         OR coalesce(e.mission, '') <> coalesce(s.mission, '') \
         OR s.born <> (SELECT coalesce(min(b.rev), 0) FROM event b WHERE b.project = s.project AND b.subject_kind = s.kind \

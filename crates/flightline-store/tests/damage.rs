@@ -89,6 +89,9 @@ both_engines! {
         let key = mission(1, "x").key();
         assert_eq!(findings(world), expected([(FOLD, &[&format!("mission {key} differs from what its events say")])]));
         let read = world.store().read(|tx| tx.get::<Mission>(&key));
+        assert_eq!(read.unwrap(), Some(mission(1, "Won")), "what the journal says");
+        run_raw(world, "UPDATE event SET after = replace(after, 'Won', 'Two') WHERE project = {project} AND rev = 6");
+        let read = world.store().read(|tx| tx.get::<Mission>(&key));
         assert!(matches!(read, Err(Error::Corrupt(_))), "{read:?}");
     }
 

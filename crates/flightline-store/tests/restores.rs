@@ -212,7 +212,8 @@ both_engines! {
         let file = backup_of(world);
         let sound = fs::read(&file).unwrap();
         // The first bytes of a page say what it is; the first page's come after the header.
-        for at in [4_096, 2 * 4_096, 3 * 4_096, 4 * 4_096, 100] {
+        let page = usize::from(u16::from_be_bytes([sound[16], sound[17]]));
+        for at in [page, 2 * page, 3 * page, 4 * page, 100] {
             let mut damaged = sound.clone();
             damaged[at..at + 8].fill(0xFF);
             fs::write(&file, damaged).unwrap();

@@ -6,11 +6,15 @@ use postgres::{Client, NoTls};
 
 use crate::World;
 
-/// Damages the last value of a subject: its text no longer matches its checksum.
+/// Damages the last value of a subject: its text no longer matches its checksum. What the journal says of
+/// it is as it was, except of a kind that is kept there alone.
 ///
 /// # Panics
 /// When there is no such subject.
 pub fn live(world: &World, kind: Kind, id: &str) {
+    if kind.is_kept_once() {
+        return journal(world, kind, id, 0);
+    }
     let sql = format!(
         "UPDATE subject SET doc = doc || ' ' WHERE project = '{}' AND kind = '{kind}' AND id = '{id}'",
         world.project
@@ -19,7 +23,7 @@ pub fn live(world: &World, kind: Kind, id: &str) {
 }
 
 /// Damages what the journal says of a subject after revision `after`, and so every checkpoint that
-/// needs one of those values.
+/// needs one of those values which is not its last.
 ///
 /// # Panics
 /// When it says nothing.
@@ -33,6 +37,28 @@ pub fn journal(world: &World, kind: Kind, id: &str, after: u64) {
         run(world, &sql) > 0,
         "the journal does not know {kind} {id}"
     );
+}
+
+/// Damages both copies that the store has of what a subject was after revision `after`.
+///
+/// # Panics
+/// When there is no such subject.
+pub fn everywhere(world: &World, kind: Kind, id: &str, after: u64) {
+    journal(world, kind, id, after);
+    if !kind.is_kept_once() {
+        live(world, kind, id);
+    }
+}
+
+/// Runs SQL behind the store's back; `{project}` stands for the world's. Says how many rows it changed.
+///
+/// # Panics
+/// When the engine does not take it.
+pub fn raw(world: &World, sql: &str) -> u64 {
+    run(
+        world,
+        &sql.replace("{project}", &format!("'{}'", world.project)),
+    )
 }
 
 fn run(world: &World, sql: &str) -> u64 {

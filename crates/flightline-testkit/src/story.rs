@@ -309,7 +309,11 @@ impl<'w> Story<'w> {
         })
     }
 
-    fn look<T>(&self, f: impl FnOnce(&mut Tx<'_>) -> Result<T, flightline::store::Error>) -> T {
+    /// Reads the store.
+    ///
+    /// # Panics
+    /// When it cannot be read.
+    pub fn look<T>(&self, f: impl FnOnce(&mut Tx<'_>) -> Result<T, flightline::store::Error>) -> T {
         self.with_fleet(|fleet| fleet.store().read(f))
             .expect("the store can be read")
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use flightline_core::agent::{Agent, AgentStatus, Process, Role, Step};
+use flightline_core::checkpoint::Reason;
 use flightline_core::liveness::{Evidence, Liveness, ProcessSight, judge};
 use flightline_core::lock::Lock;
 use flightline_core::redact::shown;
@@ -13,6 +14,7 @@ use flightline_store::{Actor, Find, Pulse};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::checkpoint::take::{error, first_of, mission_of};
 use crate::desk::{Desk, agent_named, check_new_name, first_epoch, new_agent, retired};
 use crate::error::Result;
 use crate::fleet::{Access, Fleet, Operation};
@@ -92,6 +94,9 @@ pub struct UpdateAgent {
     pub next_checkpoint_ms: Option<u64>,
     /// It updated the overview of the whole effort.
     pub updated_overview: bool,
+    /// A point where it waits for others, or goes on after them.
+    #[serde(default)]
+    pub sync_point: Option<Title>,
 }
 
 /// Retires an agent.
@@ -261,6 +266,7 @@ impl Operation for UpdateAgent {
             .into());
         }
         let now = desk.now();
+        let before = agent.clone();
         let mut completed = self.completed_steps.clone();
         if let Some(step) = &self.step {
             completed.extend(
@@ -319,8 +325,50 @@ impl Operation for UpdateAgent {
         }
         let data = json!({ "status": agent.status.as_str(), "step": agent.current_step });
         desk.tx.set("agent_updated", &agent, &data)?;
+        self.checkpoint(desk, &before, &agent)?;
         let pulses = desk.tx.pulses()?;
         view(desk, agent, &pulses, &[])
+    }
+}
+
+impl UpdateAgent {
+    /// Takes the checkpoint that this may be worth, of the mission the agent works on.
+    fn checkpoint(&self, desk: &mut Desk<'_, '_>, before: &Agent, agent: &Agent) -> Result<()> {
+        let name = &agent.name;
+        let mut reasons = Vec::new();
+        if let Some(point) = &self.sync_point {
+            reasons.push((Reason::SyncPoint, format!("{name} at {point}")));
+        }
+        if let Some(phase) = before
+            .phase
+            .as_ref()
+            .filter(|_| before.phase != agent.phase)
+        {
+            reasons.push((Reason::PhaseComplete, format!("{name} completed {phase}")));
+        }
+        let blocker = agent
+            .blockers
+            .iter()
+            .find(|it| !before.blockers.contains(it));
+        if reasons.is_empty() && blocker.is_none() {
+            return Ok(());
+        }
+        let mission = match mission_of(desk, agent.id)? {
+            Some(mission) => mission,
+            None => match desk.current_mission()? {
+                Some(mission) => mission,
+                None => return Ok(()),
+            },
+        };
+        match blocker {
+            Some(blocker) => error(
+                desk,
+                &mission,
+                Reason::Blocker,
+                format!("{name}: {blocker}"),
+            ),
+            None => first_of(desk, &mission, reasons).map(drop),
+        }
     }
 }
 

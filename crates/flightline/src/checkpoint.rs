@@ -1,13 +1,16 @@
 //! Operations on checkpoints.
 
+pub mod due;
 pub mod files;
 pub mod inspect;
 pub mod leftovers;
+pub mod mend;
 pub mod prune;
+pub mod serve;
 pub mod take;
 
 use flightline_core::Subject;
-use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
+use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, Standing, standing};
 use flightline_core::lock::Lock;
 use flightline_core::message::{Delivery, DeliveryState, Message};
 use flightline_core::mission::Mission;
@@ -167,7 +170,7 @@ pub(crate) fn load(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<C
             ),
         )
     };
-    if checkpoint.cut.version.split('.').next() != Some("1") {
+    if standing(&checkpoint.cut.version) == Standing::Foreign {
         return Err(damaged("it has a version that this `fleet` does not know"));
     }
     if checkpoint.cut.sha256() != checkpoint.sha256 {
@@ -205,7 +208,17 @@ pub(crate) fn document(
     checkpoint: &Checkpoint,
 ) -> Result<CheckpointDocument> {
     let contents = load(desk, checkpoint)?;
+    document_of(desk, checkpoint, &contents)
+}
+
+/// The same, of what was read already.
+pub(crate) fn document_of(
+    desk: &mut Desk<'_, '_>,
+    checkpoint: &Checkpoint,
+    contents: &Contents,
+) -> Result<CheckpointDocument> {
     let cut = &checkpoint.cut;
+    let backup = desk.tx.backup_of(checkpoint.id)?;
     let agents: Vec<flightline_core::agent::Agent> = contents.of(Kind::Agent)?;
     let name = |id: flightline_core::AgentId| {
         agents
@@ -293,10 +306,10 @@ pub(crate) fn document(
         version: cut.version.clone(),
         reason: cut.reason.as_str().to_owned(),
         rev: cut.rev,
-        status: checkpoint.status,
+        status: checkpoint.shown_status(&backup),
         pinned: checkpoint.pinned_at.is_some(),
         note: checkpoint.note.clone(),
-        backup: checkpoint.backup.clone(),
+        backup,
         state: None,
         file_sha256: None,
     })
@@ -328,6 +341,23 @@ pub(crate) fn find(desk: &mut Desk<'_, '_>, reference: &str) -> Result<Checkpoin
         .hint("list them with `fleet checkpoints list`")
         .into()
     })
+}
+
+/// Refuses to write over what a newer version wrote: we would drop what we do not know.
+pub(crate) fn refuse_newer(checkpoint: &Checkpoint) -> Result<()> {
+    match standing(&checkpoint.cut.version) {
+        Standing::Known => Ok(()),
+        Standing::Newer | Standing::Foreign => Err(Refusal::new(
+            Code::NewerStore,
+            format!(
+                "{} has version {}, which this `fleet` does not write",
+                crate::mission::short(checkpoint.id),
+                checkpoint.cut.version
+            ),
+        )
+        .hint("upgrade `fleet` on this machine")
+        .into()),
+    }
 }
 
 /// The subjects that fit and can be read, oldest first, and the rows of those that cannot: one that is

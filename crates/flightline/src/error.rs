@@ -18,6 +18,16 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether it is that something kept is damaged or not there any more, which other copies may mend.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        use flightline_store::Error::{Corrupt, Thinned};
+        match self {
+            Self::Refused(refusal) => refusal.code == flightline_core::Code::Integrity,
+            Self::Store(error) => matches!(error, Corrupt(_) | Thinned { .. }),
+        }
+    }
+
     /// The same as a refusal: what every front end shows.
     #[must_use]
     pub fn into_refusal(self) -> Refusal {

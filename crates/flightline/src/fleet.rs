@@ -180,6 +180,24 @@ impl Fleet {
             .rehearse(|tx| decide_write(operation, tx, caller, &policy))
     }
 
+    /// The same of several acts in one transaction.
+    pub(crate) fn rehearse_acts<T>(
+        &mut self,
+        caller: &Caller,
+        acts: impl Fn(&mut Desk<'_, '_>) -> Result<T>,
+    ) -> Result<T> {
+        let policy = self.policy;
+        self.store.rehearse(|tx| {
+            let agent = desk::acting(tx, caller)?;
+            acts(&mut Desk {
+                tx,
+                caller,
+                policy: &policy,
+                agent,
+            })
+        })
+    }
+
     /// The store, for what works on all of it at once.
     pub fn store(&mut self) -> &mut Store {
         &mut self.store

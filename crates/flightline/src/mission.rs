@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use flightline_core::agent::Role;
+use flightline_core::checkpoint::Reason;
 use flightline_core::event::Event;
 use flightline_core::mission::{Mission, MissionStatus, Progress, Workflow};
 use flightline_core::setting::CurrentMission;
@@ -13,6 +14,7 @@ use flightline_store::{EventFilter, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::checkpoint::take::first_of;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};
@@ -305,6 +307,8 @@ impl Operation for TransitionMission {
             mission.workflow.pending.retain(|state| *state != self.to);
             let data = json!({ "from": from, "to": self.to, "trigger": trigger });
             desk.tx.set("mission_transitioned", &mission, &data)?;
+            let details = format!("Moved to {}", self.to);
+            first_of(desk, &mission, vec![(Reason::StateTransition, details)])?;
         }
         view(desk, mission)
     }

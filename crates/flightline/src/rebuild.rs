@@ -111,20 +111,10 @@ pub fn rebuild(request: &Rebuild<'_>, caller: &Caller) -> Result<Rebuilt> {
 
 fn gather(state: &Path) -> Result<(Vec<CheckpointDocument>, Vec<String>)> {
     let (mut documents, mut skipped) = (Vec::new(), Vec::new());
-    for mission in fs::read_dir(state.join("checkpoints"))
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
-        for file in fs::read_dir(mission.path()).into_iter().flatten().flatten() {
-            let name = file.file_name().to_string_lossy().into_owned();
-            if !name.starts_with(CheckpointId::PREFIX) {
-                continue;
-            }
-            match files::read(&file.path()) {
-                Ok(document) => documents.push(document),
-                Err(refusal) => skipped.push(refusal.message),
-            }
+    for path in files::all(state) {
+        match files::read(&path) {
+            Ok(document) => documents.push(document),
+            Err(refusal) => skipped.push(refusal.message),
         }
     }
     Ok((documents, skipped))

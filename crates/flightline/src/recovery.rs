@@ -10,7 +10,8 @@ use flightline_core::checkpoint::Checkpoint;
 use flightline_core::event::Change;
 use flightline_core::liveness::{Life, Liveness, ProcessSight};
 use flightline_core::mission::Mission;
-use flightline_core::{Kind, Time};
+use flightline_core::setting::Recovery;
+use flightline_core::{CheckpointId, Kind, Time};
 use flightline_store::{EventFilter, Find};
 
 use crate::agent::{Sighting, liveness, sight};
@@ -81,8 +82,20 @@ pub(crate) fn settled_fates(desk: &mut Desk<'_, '_>, sightings: &[Sighting]) -> 
     Ok(fates)
 }
 
+/// The last rewind of a mission that was not taken back, and the checkpoint of the state before it.
+pub(crate) fn before_last_rewind(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+) -> Result<Option<(Recovery, CheckpointId)>> {
+    let mut recoveries = desk.tx.find::<Recovery>(Find::Mission(mission.id))?;
+    recoveries.retain(|recovery| recovery.undone_at.is_none() && recovery.before.is_some());
+    let last = recoveries.pop();
+    Ok(last.and_then(|last| last.before.map(|before| (last, before))))
+}
+
 /// A checkpoint that had to be passed over, and why. Its record may be what cannot be read.
 pub(crate) struct PassedOver {
+    pub(crate) id: CheckpointId,
     pub(crate) checkpoint: Option<Checkpoint>,
     pub(crate) why: String,
 }
@@ -95,25 +108,34 @@ pub(crate) fn newest_sound(
     let (_, unread) = readable::<Checkpoint>(desk.tx, Find::Mission(mission.id))?;
     let unread_after = |rev: u64| {
         let newer = unread.iter().filter(move |row| row.born > rev);
-        newer.rev().map(|row| PassedOver {
-            checkpoint: None,
-            why: unreadable(&row.id),
+        newer.rev().map(|row| {
+            Ok::<_, crate::Error>(PassedOver {
+                id: row.typed_id()?,
+                checkpoint: None,
+                why: unreadable(&row.id),
+            })
         })
     };
     let mut passed: Vec<PassedOver> = lost(desk, mission)?.into_iter().collect();
     for checkpoint in newest_first(desk, mission)? {
         match load(desk, &checkpoint) {
             Ok(_) => {
-                passed.extend(unread_after(checkpoint.cut.rev));
+                for unread in unread_after(checkpoint.cut.rev) {
+                    passed.push(unread?);
+                }
                 return Ok((Some(checkpoint), passed));
             }
+            Err(error) if !error.is_damage() => return Err(error),
             Err(error) => passed.push(PassedOver {
+                id: checkpoint.id,
                 checkpoint: Some(checkpoint),
                 why: error.into_refusal().message,
             }),
         }
     }
-    passed.extend(unread_after(0));
+    for unread in unread_after(0) {
+        passed.push(unread?);
+    }
     Ok((None, passed))
 }
 
@@ -125,7 +147,10 @@ fn lost(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<PassedOver>
         limit: 1,
         ..EventFilter::default()
     })?;
-    let Some(taken) = taken.pop() else {
+    let Some((taken, id)) = taken.pop().and_then(|taken| {
+        let id = taken.subject.parse().ok()?;
+        Some((taken, id))
+    }) else {
         return Ok(None);
     };
     let known = desk.tx.rows(Kind::Checkpoint, Find::Mission(mission.id))?;
@@ -138,10 +163,14 @@ fn lost(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<PassedOver>
         ..EventFilter::default()
     })?;
     let removed = last.iter().any(|event| event.change == Change::Gone);
-    Ok((!removed).then(|| PassedOver {
+    if removed {
+        return Ok(None);
+    }
+    Ok(Some(PassedOver {
+        id,
         checkpoint: None,
         why: format!(
-            "{} is lost: it was taken, and its record is not there; look closer with `fleet doctor`",
+            "{} is lost: it was taken, and its record is not there",
             short(&taken.subject)
         ),
     }))

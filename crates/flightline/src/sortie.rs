@@ -130,7 +130,10 @@ pub(crate) fn summaries(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<V
     rows.into_iter()
         .map(|row| {
             let status = SortieStatus::from_word(&row.status).ok_or_else(|| {
-                let why = format!("{} has a status that is none", crate::mission::short(&row.id));
+                let why = format!(
+                    "{} has a status that is none",
+                    crate::mission::short(&row.id)
+                );
                 flightline_store::Error::Corrupt(why)
             })?;
             Ok(SortieSummary {

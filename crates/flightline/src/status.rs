@@ -1,18 +1,17 @@
 //! The state of the fleet at a glance.
 
-use flightline_core::checkpoint::{Backup, Checkpoint};
+use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
 use flightline_core::event::Event;
 use flightline_core::liveness::Life;
 use flightline_core::mission::{Mission, Progress};
 use flightline_core::sortie::{Sortie, SortieStatus, Subtask, SubtaskProgress, SubtaskStatus};
 use flightline_core::time::human_span;
 use flightline_core::{Subject, Time};
-use flightline_store::{EventFilter, Find};
+use flightline_store::{Damage, EventFilter, Find};
 use serde::{Deserialize, Serialize};
 
 use crate::agent::{AgentView, ListAgents, Sighting};
 use crate::checkpoint::inspect::{CheckpointSummary, summary};
-use crate::checkpoint::newest_first;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};
@@ -117,8 +116,19 @@ impl Operation for ShowStatus {
         }
         .decide(desk)?;
         let locks = ListLocks { agent: None }.decide(desk)?;
-        let newest = match &mission {
-            Some(view) => newest_first(desk, &view.mission)?.into_iter().next(),
+        let last_taken = match &mission {
+            Some(view) => {
+                let archived = Some(CheckpointStatus::Archived.as_str());
+                let newest = desk.tx.newest::<Checkpoint>(view.mission.id, archived, 5)?;
+                newest.into_iter().next()
+            }
+            None => None,
+        };
+        let newest = match last_taken {
+            Some(checkpoint) => {
+                let backup = desk.tx.backup_of(checkpoint.id)?;
+                Some((checkpoint, backup))
+            }
             None => None,
         };
         let peek = PeekCandidates {
@@ -128,15 +138,20 @@ impl Operation for ShowStatus {
         let recovery = peek.decide(desk)?;
         let mut attention = attention(mission.as_ref(), &agents);
         attention.extend(recovery.iter().map(need));
-        attention.extend(newest.as_ref().and_then(backup_trouble));
+        attention.extend(
+            newest
+                .as_ref()
+                .and_then(|(checkpoint, backup)| backup_trouble(checkpoint, backup)),
+        );
         let last = desk.tx.newest_events(&EventFilter {
             limit: 1,
             ..EventFilter::default()
         })?;
+        attention.extend(damage(&desk.tx.take_noticed()));
         Ok(Status {
             project: desk.tx.project_name().to_owned(),
             mission,
-            checkpoint: newest.map(summary),
+            checkpoint: newest.map(|(checkpoint, backup)| summary(checkpoint, &backup)),
             recovery,
             agents,
             locks,
@@ -273,14 +288,27 @@ fn need(candidate: &Candidate) -> Attention {
     }
 }
 
-fn backup_trouble(checkpoint: &Checkpoint) -> Option<Attention> {
-    match &checkpoint.backup {
+fn backup_trouble(checkpoint: &Checkpoint, backup: &Backup) -> Option<Attention> {
+    match backup {
         Backup::Failed { why, .. } => Some(Attention {
             what: format!("the backup of {} failed: {why}", short(checkpoint.id)),
             command: "fleet doctor".to_owned(),
         }),
         Backup::Pending | Backup::Written { .. } | Backup::Shared => None,
     }
+}
+
+/// What was read from its second copy: nothing is lost yet.
+fn damage(noticed: &[Damage]) -> Option<Attention> {
+    let first = noticed.first()?;
+    let others = match noticed.len() - 1 {
+        0 => String::new(),
+        others => format!(" (and {others} more like it)"),
+    };
+    Some(Attention {
+        what: format!("{first}{others}"),
+        command: "fleet doctor --fix".to_owned(),
+    })
 }
 
 fn held_things(view: &AgentView) -> String {

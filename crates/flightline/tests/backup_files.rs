@@ -36,10 +36,13 @@ fn engine(world: &World) -> &'static str {
     }
 }
 
-fn stored(story: &Story<'_>, taken: &CheckpointDocument) -> Checkpoint {
-    let mut all = story.checkpoints();
-    all.retain(|one| one.id == taken.id);
-    all.pop().unwrap()
+/// Where a checkpoint stands, and what became of its file.
+fn stored(story: &Story<'_>, taken: &CheckpointDocument) -> (CheckpointStatus, Backup) {
+    story.look(|tx| {
+        let backup = tx.backup_of(taken.id)?;
+        let checkpoint = tx.get::<Checkpoint>(&taken.id.to_string())?.unwrap();
+        Ok((checkpoint.shown_status(&backup), backup))
+    })
 }
 
 fn mode(path: &Path) -> u32 {
@@ -104,12 +107,12 @@ both_engines! {
     fn a_checkpoint_is_created_when_its_backup_is_settled(world: &World) {
         let story = working(world);
         let taken = story.checkpoint();
-        assert_eq!((stored(&story, &taken).status, stored(&story, &taken).backup), (CheckpointStatus::Creating, Backup::Pending));
+        assert_eq!(stored(&story, &taken), (CheckpointStatus::Creating, Backup::Pending));
         assert!(story.events_of("checkpoint_created").is_empty(), "nobody knows yet where it will be");
         story.settle();
         let text = fs::read_to_string(story.file_of(&taken)).unwrap();
         let written = Backup::Written { at: world.clock.now(), bytes: text.len() as u64, sha256: sha256_hex(&text) };
-        assert_eq!((stored(&story, &taken).status, stored(&story, &taken).backup), (CheckpointStatus::Valid, written));
+        assert_eq!(stored(&story, &taken), (CheckpointStatus::Valid, written));
         let event = serde_json::to_value(&story.events_of("checkpoint_created")[0]).unwrap();
         assert_eq!((&event["type"], &event["timestamp"]), (&json!("checkpoint_created"), &json!("2026-01-04T12:00:00.000Z")));
         assert_eq!(event["data"], json!({ "checkpoint_id": taken.id, "mission_id": taken.mission_id, "trigger": "manual", "storage_locations": [engine(world), "file"] }));
@@ -125,8 +128,8 @@ both_engines! {
         fs::write(&place, "in the way").unwrap();
         let taken = story.checkpoint();
         story.settle();
-        assert_eq!(stored(&story, &taken).status, CheckpointStatus::Creating, "not settled");
-        assert!(matches!(stored(&story, &taken).backup, Backup::Failed { .. }));
+        assert_eq!(stored(&story, &taken).0, CheckpointStatus::Creating, "not settled");
+        assert!(matches!(stored(&story, &taken).1, Backup::Failed { .. }));
         let event = story.events_of("checkpoint_created").pop().unwrap();
         assert_eq!(event.data["storage_locations"], json!([engine(world)]));
         assert!(event.data["backup_error"].is_string());
@@ -137,7 +140,7 @@ both_engines! {
         assert_eq!(story.rev(), rev, "what fails in the same way again is no news");
         fs::remove_file(&place).unwrap();
         story.settle();
-        assert_eq!(stored(&story, &taken).status, CheckpointStatus::Valid);
+        assert_eq!(stored(&story, &taken).0, CheckpointStatus::Valid);
         assert_eq!(story.kinds_after(rev), ["checkpoint_backed_up"]);
         assert_eq!(story.events_of("checkpoint_backed_up")[0].data["storage_locations"], json!([engine(world), "file"]));
         assert!(files::read(&story.file_of(&taken)).is_ok());
@@ -152,7 +155,7 @@ both_engines! {
         story.mission("Another", &["Elsewhere"]);
         let second = story.checkpoint();
         story.settle();
-        assert!(matches!(stored(&story, &first).backup, Backup::Failed { .. }));
+        assert!(matches!(stored(&story, &first).1, Backup::Failed { .. }));
         assert!(files::read(&story.file_of(&second)).is_ok());
     }
 
@@ -183,7 +186,7 @@ both_engines! {
         assert!(take(Reason::SubtaskDone).0);
         world.pass(Duration::from_millis(9_999));
         let (exists, shared) = take(Reason::FileCreated);
-        assert_eq!((exists, shared.backup, shared.status), (false, Backup::Shared, CheckpointStatus::Valid));
+        assert_eq!((exists, shared), (false, (CheckpointStatus::Valid, Backup::Shared)));
         assert_eq!(story.events_of("checkpoint_created").pop().unwrap().data["storage_locations"], json!([engine(world)]));
         assert!(take(Reason::Manual).0, "what somebody asked for has its own");
         world.pass(Duration::from_secs(10));
@@ -271,7 +274,7 @@ both_engines! {
         fs::create_dir(&elsewhere).unwrap();
         symlink(&elsewhere, &home).unwrap();
         story.settle();
-        assert!(matches!(stored(&story, &taken).backup, Backup::Failed { .. }));
+        assert!(matches!(stored(&story, &taken).1, Backup::Failed { .. }));
         assert!(names(&elsewhere).is_empty());
     }
 
@@ -360,7 +363,7 @@ both_engines! {
         let story = working(world);
         let taken = story.checkpoint();
         story.settle();
-        damage::journal(world, flightline::core::Kind::Sortie, &story.sortie_id("Model"), 0);
+        damage::everywhere(world, flightline::core::Kind::Sortie, &story.sortie_id("Model"), 0);
         let before = fs::read(story.file_of(&taken)).unwrap();
         let found = examine(&story, Care::Repair);
         assert!(!found[0].ok && found[0].findings[0].ends_with("; its file is sound"), "{found:?}");

@@ -295,7 +295,7 @@ both_engines! {
         story.claim("bob", "Elsewhere").unwrap();
         let second = story.all::<Mission>()[1].id;
         story.pass_minutes(6);
-        damage::live(world, Kind::Mission, &first.to_string());
+        damage::everywhere(world, Kind::Mission, &first.to_string(), 0);
         let found = story.detect("", vec![]);
         assert_eq!(ids(&found), [first, second]);
         assert_eq!(evidence(&found), ["damaged", "inactivity"]);
@@ -308,7 +308,7 @@ both_engines! {
         story.mission("Another", &["Elsewhere"]);
         story.claim("bob", "Elsewhere").unwrap();
         story.pass_minutes(6);
-        damage::live(world, Kind::Sortie, &story.sortie_id("Endpoint"));
+        damage::everywhere(world, Kind::Sortie, &story.sortie_id("Endpoint"), 0);
         assert!(evidence(&story.detect("", vec![])).contains(&"inactivity"));
     }
 

@@ -178,7 +178,7 @@ both_engines! {
         let (story, ids) = working(world);
         assert_eq!(problems(&story), []);
         let second = story.checkpoints()[1].cut.rev;
-        damage::journal(world, Kind::Sortie, &story.sortie_id("Docs"), second);
+        damage::everywhere(world, Kind::Sortie, &story.sortie_id("Docs"), second);
         let bad: Vec<CheckpointId> = problems(&story).into_iter().map(|(id, _)| id).collect();
         assert_eq!(bad, ids[2..], "those before the damage are sound");
     }
@@ -211,6 +211,8 @@ both_engines! {
         newer.sha256 = newer.cut.sha256();
         forge(&story, &newer);
         assert_eq!(problems(&story), []);
+        let pin = MarkCheckpoint { checkpoint: newer.id.to_string(), mark: Mark::Pin };
+        assert_eq!(story.run("", &pin).unwrap_err().code, Code::NewerStore, "read, and not written over");
         newer.cut.version = "2.0.0".to_owned();
         newer.sha256 = newer.cut.sha256();
         forge(&story, &newer);
@@ -218,6 +220,7 @@ both_engines! {
         assert!(found[0].1.as_ref().unwrap().ends_with("it has a version that this `fleet` does not know"), "{found:?}");
         let done = story.resume("", vec![]).unwrap();
         assert_eq!((done.checkpoint_id, done.warnings.len()), (ids[2], 1), "the one before is used, and said so");
+        assert_eq!(story.checkpoints().remove(3).status, CheckpointStatus::Valid, "it is not ours to mark");
     }
 
     fn a_record_that_cannot_be_read_is_named_and_hides_no_other(world: &World) {
@@ -235,9 +238,9 @@ both_engines! {
         story.mission("Another", &["Elsewhere", "Nowhere"]);
         story.finish("ada", &["Elsewhere"]);
         let other = story.all::<Mission>()[1].id;
-        damage::journal(world, Kind::Sortie, &story.sortie_id("Model"), 0);
+        damage::everywhere(world, Kind::Sortie, &story.sortie_id("Model"), 0);
         damage::live(world, Kind::Checkpoint, &ids[0].to_string());
-        damage::live(world, Kind::Sortie, &story.sortie_id("Docs"));
+        damage::everywhere(world, Kind::Sortie, &story.sortie_id("Docs"), 0);
         assert_eq!(problems(&story), []);
         story.claim("ada", "Nowhere").unwrap();
         let cut = story.checkpoint();

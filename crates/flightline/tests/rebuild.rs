@@ -163,7 +163,7 @@ both_engines! {
     fn a_store_with_damage_in_it_is_replaced(world: &World) {
         let story = working(world);
         let before = work(&story);
-        damage::live(world, Kind::Sortie, &story.sortie_id("Endpoint"));
+        damage::everywhere(world, Kind::Sortie, &story.sortie_id("Endpoint"), 0);
         damage::journal(world, Kind::Mission, &story.all::<flightline::core::mission::Mission>()[0].id.to_string(), 0);
         drop(story);
         rebuilt(world).unwrap();

@@ -147,6 +147,8 @@ both_engines! {
         let rev = story.rev();
         story.claim("bob", "Docs").unwrap();
         let damaged = more(&story, 2, 20);
+        // What the two name is no longer the last value, which would serve in its place.
+        story.change("bob", "Docs", flightline::sortie::change::SortieAction::Release { reason: None }).unwrap();
         damage::journal(world, Kind::Sortie, &story.sortie_id("Docs"), rev);
         let planned = plan(&story);
         assert!(!ids(&planned).iter().any(|id| taken[1..].contains(id)), "the three that are sound stay");
@@ -201,7 +203,7 @@ both_engines! {
         let (story, first) = aged(world, 4, 0);
         story.mission("Another", &["Elsewhere"]);
         let second = more(&story, 4, 20);
-        damage::live(world, Kind::Mission, &story.all::<Mission>()[0].id.to_string());
+        damage::everywhere(world, Kind::Mission, &story.all::<Mission>()[0].id.to_string(), 0);
         let planned = plan(&story);
         assert!(ids(&planned).contains(&second[0]));
         apply(&story, &planned);

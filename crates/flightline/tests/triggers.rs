@@ -315,7 +315,7 @@ both_engines! {
         let story = working(world);
         let lesson = flightline::note::AddNote { mission: None, kind: NoteKind::Lesson, text: note("measure first"), rationale: None, sortie: None, path: None, checksum: None, artifact_type: None };
         let id = story.run("ada", &lesson).unwrap().id.to_string();
-        damage::live(world, Kind::Note, &id);
+        damage::everywhere(world, Kind::Note, &id, 0);
         let rev = story.rev();
         story.change("ada", "Model", DONE).unwrap();
         story.claim("ada", "Endpoint").unwrap();

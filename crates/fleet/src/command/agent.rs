@@ -131,6 +131,9 @@ pub struct UpdateArgs {
     /// It updated the overview of the whole effort
     #[arg(long)]
     updated_overview: bool,
+    /// A point where it waits for others, or goes on after them
+    #[arg(long, value_name = "WHICH")]
+    sync_point: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -331,6 +334,7 @@ impl UpdateArgs {
             can_resume: self.can_resume,
             next_checkpoint_ms: Some(self.next_checkpoint),
             updated_overview: self.updated_overview,
+            sync_point: typed::maybe(self.sync_point.as_ref(), title("sync point"))?,
         })
     }
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use flightline::checkpoint::CheckpointDocument;
-use flightline::checkpoint::files::path_of;
+use flightline::checkpoint::files::{path_of, text_of};
 use flightline::checkpoint::inspect::{
     CheckpointSummary, DiffCheckpoints, ListCheckpoints, Mark, MarkCheckpoint, ShowCheckpoint,
     VerifyCheckpoints,
@@ -12,6 +12,7 @@ use flightline::checkpoint::inspect::{
 use flightline::checkpoint::prune::{ApplyPrune, PlanPrune, Pruned};
 use flightline::checkpoint::take::TakeCheckpoint;
 use flightline::core::checkpoint::Reason;
+use flightline::core::event::sha256_hex;
 use flightline::core::time::{human_span, parse_span};
 use flightline::core::{Code, Kind, Refusal, Time};
 
@@ -196,7 +197,7 @@ pub fn run(command: CheckpointsCommand, app: &mut App) -> Done {
     match command {
         CheckpointsCommand::List { limit, archived } => list(limit, archived, app),
         CheckpointsCommand::Show { id } => {
-            let document = app.run(&ShowCheckpoint { checkpoint: id })?;
+            let document = app.serve(&ShowCheckpoint { checkpoint: id })?;
             show(&document, app)
         }
         CheckpointsCommand::Prune(args) => prune(&args, app),
@@ -479,7 +480,7 @@ fn size(bytes: u64) -> String {
 }
 
 fn diff(a: String, b: Option<String>, exit_code: bool, app: &mut App) -> Done {
-    let differences = app.run(&DiffCheckpoints { a, b })?;
+    let differences = app.serve(&DiffCheckpoints { a, b })?;
     let short = app.short(&[
         Kind::Sortie,
         Kind::Mission,
@@ -517,15 +518,14 @@ fn diff(a: String, b: Option<String>, exit_code: bool, app: &mut App) -> Done {
 }
 
 fn verify(id: Option<String>, app: &mut App) -> Done {
-    let mut verifications = app.run(&VerifyCheckpoints { checkpoint: id })?;
+    let mut verifications = app.serve(&VerifyCheckpoints { checkpoint: id })?;
     let folder = app.home()?.state.clone();
     for verification in &mut verifications {
         let Some(expected) = &verification.file_sha256 else {
             continue;
         };
         let path = path_of(&folder, verification.mission_id, verification.id);
-        let found = flightline::workspace::file_checksum(&path);
-        let problem = match found {
+        let problem = match text_of(&path).map(|text| sha256_hex(&text)) {
             Ok(found) if found == *expected => None,
             Ok(_) => Some("its file does not match its checksum".to_owned()),
             Err(error) => Some(format!("its file cannot be read: {error}")),

@@ -101,13 +101,16 @@ fn find(app: &App, name: &str) -> Result<Setting, Refusal> {
     let known: Vec<String> = settings
         .iter()
         .map(|setting| setting.name.clone())
+        .filter(|name| !name.starts_with("triggers."))
         .collect();
     settings
         .into_iter()
         .find(|setting| setting.name == name)
         .ok_or_else(|| {
-            Refusal::new(Code::NotFound, format!("there is no setting `{name}`"))
-                .hint(format!("settings: {}", known.join(", ")))
+            Refusal::new(Code::NotFound, format!("there is no setting `{name}`")).hint(format!(
+                "settings: {}, and a switch for each trigger (`fleet config list`)",
+                known.join(", ")
+            ))
         })
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use flightline::core::policy::Preset;
 use flightline::core::{Code, Refusal};
 use flightline::store::{Error, Location, OpenOptions, Store};
 use flightline::workspace::{Home, STATE_FOLDER, repository_root};
@@ -12,7 +13,7 @@ use serde::Serialize;
 
 use super::Done;
 use crate::app::App;
-use crate::config::{self, Config};
+use crate::config::{self, Change, Config, Level};
 
 /// Create `.flightline/` at the repository's root, or here where there is none.
 #[derive(Debug, Args)]
@@ -20,6 +21,14 @@ pub struct InitArgs {
     /// What the project is called (default: its folder)
     #[arg(long)]
     name: Option<String>,
+    /// Whose numbers and files to use (default: fleet)
+    #[arg(long, value_parser = presets())]
+    preset: Option<String>,
+}
+
+fn presets() -> clap::builder::PossibleValuesParser {
+    let words = Preset::ALL.iter().map(|preset| preset.as_str());
+    words.collect::<Vec<_>>().into()
 }
 
 #[derive(Serialize)]
@@ -28,6 +37,12 @@ struct Created {
     project: String,
     store: String,
     created: bool,
+}
+
+impl InitArgs {
+    fn preset(&self) -> Option<Preset> {
+        self.preset.as_deref().and_then(Preset::from_word)
+    }
 }
 
 pub fn run(args: &InitArgs, app: &mut App) -> Done {
@@ -68,8 +83,15 @@ pub fn run(args: &InitArgs, app: &mut App) -> Done {
         app.ui.warn(repaired);
     }
     if before.project.is_none() {
-        config::write_project(&state, &project)?;
+        config::write_project(&state, &project, args.preset())?;
         steps.step();
+    } else if let Some(preset) = args.preset() {
+        let change = Change {
+            name: "preset",
+            value: preset.as_str(),
+            level: Level::Project,
+        };
+        config::set(&change, Some(&state), &app.env)?;
     }
     ignore_all(&state)?;
     steps.step();

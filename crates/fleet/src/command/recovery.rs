@@ -3,10 +3,12 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use flightline::core::Kind;
+use flightline::agent::Sighting;
+use flightline::checkpoint::mend::Wanted;
 use flightline::core::liveness::Life;
 use flightline::core::time::human_span;
-use flightline::recovery::detect::{Candidate, Detect};
+use flightline::core::{Kind, Refusal};
+use flightline::recovery::detect::{Candidate, Detect, PeekCandidates};
 use flightline::recovery::resume::{Resume, Resumed};
 use flightline::recovery::undo::Undo;
 
@@ -50,6 +52,7 @@ pub struct UndoArgs {
 
 pub fn detect(args: &DetectArgs, app: &mut App) -> Done {
     let sightings = app.sightings()?;
+    mend_candidates(args, &sightings, app)?;
     let found = app.run(&Detect {
         threshold_ms: args.threshold,
         sightings: sightings.clone(),
@@ -66,7 +69,9 @@ pub fn detect(args: &DetectArgs, app: &mut App) -> Done {
                 force: false,
                 sightings: sightings.clone(),
             };
-            resumed.push(app.run(&request)?);
+            let done = app.serve(&request)?;
+            warn(app, &done);
+            resumed.push(done);
         }
         let short = app.short(&[Kind::Checkpoint, Kind::Mission, Kind::Sortie])?;
         app.ui.answer(&resumed, |page| {
@@ -93,6 +98,32 @@ pub fn detect(args: &DetectArgs, app: &mut App) -> Done {
     } else {
         ExitCode::from(ATTENTION)
     })
+}
+
+/// Looks in the files of those that have no sound checkpoint in the store, so that they can be offered.
+fn mend_candidates(
+    args: &DetectArgs,
+    sightings: &[Sighting],
+    app: &mut App,
+) -> Result<(), Refusal> {
+    let peek = PeekCandidates {
+        threshold_ms: args.threshold,
+        sightings: sightings.to_vec(),
+    };
+    for candidate in app.run(&peek)? {
+        if !candidate.checkpoint_available {
+            app.mend(&Wanted::Newest {
+                mission: Some(candidate.mission_id.to_string()),
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn warn(app: &App, done: &Resumed) {
+    for warning in &done.warnings {
+        app.ui.warn(warning);
+    }
 }
 
 fn say_candidate(page: &mut Page, candidate: &Candidate, short: &Short) {
@@ -160,6 +191,7 @@ pub fn resume(args: &ResumeArgs, app: &mut App) -> Done {
     };
     if args.dry_run {
         let plan = app.rehearse(&request)?;
+        warn(app, &plan);
         let short = app.short(&[Kind::Checkpoint, Kind::Mission, Kind::Sortie])?;
         app.ui
             .answer(&plan, |page| say(page, &plan, &short, Tense::Would))?;
@@ -178,12 +210,10 @@ pub fn resume(args: &ResumeArgs, app: &mut App) -> Done {
             asking,
         )?;
     }
-    let done = app.run(&request)?;
+    let done = app.serve(&request)?;
     app.settle_backups()?;
     let short = app.short(&[Kind::Checkpoint, Kind::Mission, Kind::Sortie])?;
-    for warning in &done.warnings {
-        app.ui.warn(warning);
-    }
+    warn(app, &done);
     if app.ui.json {
         app.ui.answer(&done.recovery_context, |_| {})?;
     } else {
@@ -195,12 +225,13 @@ pub fn resume(args: &ResumeArgs, app: &mut App) -> Done {
 
 pub fn undo(args: &UndoArgs, app: &mut App) -> Done {
     let sightings = app.sightings()?;
-    let done = app.run(&Undo {
+    let done = app.serve(&Undo {
         mission: None,
         force: args.force,
         sightings,
     })?;
     app.settle_backups()?;
+    warn(app, &done);
     let short = app.short(&[Kind::Checkpoint])?;
     app.ui.answer(&done, |page| {
         page.line(format_args!(

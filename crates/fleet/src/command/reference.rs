@@ -105,7 +105,29 @@ pub fn man(args: &ManArgs, app: &mut App) -> Done {
 type MakeSchema = fn() -> Value;
 
 /// What has a published schema: its name, and the schema.
-const SCHEMAS: [(&str, MakeSchema); 15] = [
+const SCHEMAS: [(&str, MakeSchema); 22] = [
+    (
+        "checkpoint",
+        schema_of::<flightline::checkpoint::CheckpointDocument>,
+    ),
+    (
+        "checkpoint-list",
+        schema_of::<flightline::checkpoint::inspect::CheckpointList>,
+    ),
+    (
+        "recovery-context",
+        schema_of::<flightline::core::recovery::RecoveryContext>,
+    ),
+    ("briefing", schema_of::<flightline::context::Briefed>),
+    (
+        "candidate",
+        schema_of::<flightline::recovery::detect::Candidate>,
+    ),
+    (
+        "resumed",
+        schema_of::<flightline::recovery::resume::Resumed>,
+    ),
+    ("policy", schema_of::<flightline::core::policy::Policy>),
     ("mission", schema_of::<flightline::core::mission::Mission>),
     ("sortie", schema_of::<flightline::core::sortie::Sortie>),
     ("agent", schema_of::<flightline::core::agent::Agent>),

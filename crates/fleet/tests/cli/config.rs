@@ -11,14 +11,51 @@ fn settings_are_listed_with_their_source() {
     let world = World::new();
     let listed = world.ok("config list").stdout;
     expect![[r#"
-        NAME               VALUE                                     SOURCE   MEANING
-        project            prj-08b37c99-3af4-4208-8000-0000000003e8  project  the id of this repository's fleet
-        location           .flightline                               default  where the store is (user level only)
-        liveness.quiet     5m                                        default  silence after which an agent is quiet
-        liveness.warning   10m                                       default  silence after which an agent needs a warning
-        liveness.stalled   30m                                       default  silence after which an agent is stalled
-        locks.ttl          30m                                       default  how long after its holder's last sign of life a lock lapses
-        liveness.downtime  10m                                       default  a pause of all writing after which silence proves nothing
+        NAME                           VALUE                                     SOURCE   MEANING
+        project                        prj-08b37c99-3af4-4208-8000-0000000003e8  project  the id of this repository's fleet
+        location                       .flightline                               default  where the store is (user level only)
+        preset                         fleet                                     default  whose numbers these are: fleet, sitebuilder, epic, orchestrator or recovery
+        liveness.quiet                 5m                                        default  silence after which an agent is quiet, and a mission may need recovery
+        liveness.warning               10m                                       default  silence after which an agent needs a warning
+        liveness.stalled               30m                                       default  silence after which an agent is stalled
+        liveness.heartbeat             5m                                        default  how often an agent is expected to give a sign of life
+        liveness.downtime              10m                                       default  a pause of all writing after which silence proves nothing
+        locks.ttl                      30m                                       default  how long after its holder's last sign of life a lock lapses
+        checkpoints.interval           5m                                        default  with `triggers.interval`: how often a mission that changes gets one
+        checkpoints.valid              1d                                        default  older ones are not resumed from by themselves
+        retention.older_than           7d                                        default  checkpoints older than this go
+        checkpoints.milestones         25,50,75                                  default  percentages at which a mission gets a checkpoint
+        retention.keep                 3                                         default  so many of the newest checkpoints of a mission stay
+        retention.most                 100                                       default  at most so many of a mission stay
+        checkpoints.significant_lines  50                                        default  a file changed by more lines than this has changed significantly
+        retention.completed            30d                                       default  how long a completed mission keeps its final checkpoint
+        tokens.warning                 75                                        default  a context this full, in percent, is saved
+        tokens.critical                90                                        default  a context this full, in percent, is saved at once, and its agent told to stop
+        recovery.auto_resume           false                                     default  resume without asking, where nobody can be asked
+        triggers.milestone             true                                      default  a checkpoint when a mission first reaches a milestone
+        triggers.state_transition      false                                     default  a checkpoint when the workflow moves to another state
+        triggers.agent_complete        false                                     default  a checkpoint when an agent finishes its work
+        triggers.user_approval         false                                     default  a checkpoint when somebody approves or rejects
+        triggers.interval              false                                     default  a checkpoint when time has passed since the last one
+        triggers.heartbeat             false                                     default  a checkpoint when a heartbeat comes, and time has passed
+        triggers.phase_complete        false                                     default  a checkpoint when an agent completes a phase
+        triggers.sync_point            false                                     default  a checkpoint when an agent reaches or leaves a sync point
+        triggers.subtask_done          false                                     default  a checkpoint when a subtask is done
+        triggers.file_created          false                                     default  a checkpoint when a file is created
+        triggers.file_modified         false                                     default  a checkpoint when a file changes significantly
+        triggers.review_done           false                                     default  a checkpoint when a review is given
+        triggers.task_complete         false                                     default  a checkpoint when a sortie is completed
+        triggers.sortie_failed         true                                      default  a checkpoint when a sortie fails
+        triggers.api_error             true                                      default  a checkpoint when an API answers with an error
+        triggers.lock_timeout          true                                      default  a checkpoint when a lock cannot be had in time
+        triggers.delivery_failed       true                                      default  a checkpoint when a message cannot be delivered
+        triggers.blocker               true                                      default  a checkpoint when something gets in the way
+        triggers.before_destructive    true                                      default  a checkpoint when something destructive is about to be done
+        triggers.shutdown              true                                      default  a checkpoint when a server is about to stop
+        triggers.pre_compact           true                                      default  a checkpoint when a context is about to be compacted
+        triggers.token_warning         true                                      default  a checkpoint when a context is 75 % full
+        triggers.token_critical        true                                      default  a checkpoint when a context is 90 % full
+        triggers.session_end           true                                      default  a checkpoint when a session ends
     "#]].assert_eq(&listed);
     world.ok("config set locks.ttl 45m");
     world.ok("config set liveness.stalled 1h --user");
@@ -107,14 +144,14 @@ fn a_setting_that_does_not_exist_is_refused() {
         [stderr]
         error: there is no setting `nonsense`
 
-        hint: settings: project, location, liveness.quiet, liveness.warning, liveness.stalled, locks.ttl, liveness.downtime
+        hint: settings: project, location, preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, retention.completed, tokens.warning, tokens.critical, recovery.auto_resume, and a switch for each trigger (`fleet config list`)
         [exit 3]
     "#]]);
     world.fleet("config set nonsense 1").expect(expect![[r#"
         [stderr]
         error: there is no setting `nonsense` at project level
 
-        hint: settings: liveness.quiet, liveness.warning, liveness.stalled, locks.ttl, liveness.downtime
+        hint: settings: preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, retention.completed, tokens.warning, tokens.critical, recovery.auto_resume, and a switch for each trigger (`fleet config list`)
         [exit 3]
     "#]]);
     for name in ["project", "locks", "locks.ttl.x", "", "ttl", "liveness"] {
@@ -141,7 +178,7 @@ fn a_value_that_makes_no_sense_is_refused_and_not_kept() {
     "#]]);
     world.fleet("config set liveness.quiet 20m").expect(expect![[r#"
         [stderr]
-        error: `liveness.quiet` must be shorter than `liveness.warning`, and that shorter than `liveness.stalled`
+        error: `liveness.quiet` must not be longer than `liveness.warning`, and that must be shorter than `liveness.stalled`
         [exit 2]
     "#]]);
     world.fleet("config set locks.ttl 0s").refused(2);

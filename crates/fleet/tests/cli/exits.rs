@@ -89,6 +89,10 @@ fn six_is_a_store_that_cannot_be_trusted() {
     let world = stage::world();
     world.sql("UPDATE subject SET doc = '{\"not\":\"a mission\"}' WHERE kind = 'mission'");
     let ran = world.fleet("missions show");
+    assert_eq!(ran.code, 0, "the journal has it: {ran:?}");
+    assert!(ran.stderr.contains("warning: the last value of mission"));
+    world.sql("UPDATE event SET after = '{\"not\":\"a mission\"}' WHERE subject_kind = 'mission'");
+    let ran = world.fleet("missions show");
     assert_eq!(ran.code, 6, "{ran:?}");
     assert!(
         ran.refused(6)

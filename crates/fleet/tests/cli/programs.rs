@@ -128,7 +128,7 @@ fn every_schema_is_a_schema() {
     let world = World::empty();
     let names = world.json("schema");
     let names = names.as_array().unwrap();
-    assert!(names.len() >= 15, "{names:?}");
+    assert!(names.len() >= 22, "{names:?}");
     for name in names {
         let name = name.as_str().unwrap();
         let schema = world.json(&format!("schema {name}"));
@@ -152,7 +152,7 @@ fn every_schema_is_a_schema() {
         [stderr]
         error: there is no schema `nonsense`
 
-        hint: schemas: mission, sortie, agent, lock, message, note, effect, event, error, status, mission-view, sortie-view, agent-view, lock-view, message-view
+        hint: schemas: checkpoint, checkpoint-list, recovery-context, briefing, candidate, resumed, policy, mission, sortie, agent, lock, message, note, effect, event, error, status, mission-view, sortie-view, agent-view, lock-view, message-view
         [exit 3]
     "#]]);
 }
@@ -388,4 +388,38 @@ fn every_topic_is_explained_and_every_list_of_topics_is_whole() {
             .stdout
             .contains("Usage: fleet agents")
     );
+}
+
+#[test]
+fn what_is_written_keeps_to_the_published_schema() {
+    let world = World::new();
+    world.ok("mission create Login --sortie Model --sortie Tests");
+    world.ok("agents register ada");
+    world.agent_ok("ada", "sorties claim --next");
+    world.agent_ok("ada", "locks acquire src/model.rs --purpose edit");
+    world.ok("mail send --to ada --subject Hello --body there");
+    world.ok("checkpoint --note \"before the storm\"");
+    let keeps = |name: &str, document: &Value| {
+        let schema = world.json(&format!("schema {name}"));
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let errors: Vec<String> = validator
+            .iter_errors(document)
+            .map(|error| format!("{}: {error}", error.instance_path()))
+            .collect();
+        assert_eq!(errors, [] as [&str; 0], "{name}: {document:#}");
+    };
+    let shown = world.json("checkpoints show @latest");
+    keeps("checkpoint", &shown);
+    let mission = shown["mission_id"].as_str().unwrap();
+    let file = world
+        .state()
+        .join("checkpoints")
+        .join(mission)
+        .join("latest.json");
+    let backup: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    assert!(backup["state"]["values"].as_array().unwrap().len() > 5);
+    keeps("checkpoint", &backup);
+    keeps("recovery-context", &shown["recovery_context"]);
+    keeps("briefing", &world.json("context --agent ada"));
+    keeps("status", &world.json("status"));
 }

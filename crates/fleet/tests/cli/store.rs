@@ -250,7 +250,7 @@ fn a_broken_settings_file_is_named_with_its_line() {
         ),
         (
             format!("{own}[liveness]\nquiet = \"2h\"\n"),
-            "`liveness.quiet` must be shorter",
+            "`liveness.quiet` must not be longer",
         ),
         (
             format!("{own}[locks]\nttl = \"0s\"\n"),

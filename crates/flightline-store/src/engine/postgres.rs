@@ -13,7 +13,10 @@ use crate::error::Error;
 use crate::steps::Steps;
 use crate::value::{Row, Value};
 
-const MIGRATIONS: [&str; 1] = [include_str!("../schema/postgres/0001_journal.sql")];
+const MIGRATIONS: [&str; 2] = [
+    include_str!("../schema/postgres/0001_journal.sql"),
+    include_str!("../schema/postgres/0002_backups.sql"),
+];
 
 const TAKE: &str =
     "SELECT name, history, rev, created_at, seen_at, awake_since FROM project WHERE id = $1";

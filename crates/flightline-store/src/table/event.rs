@@ -25,15 +25,15 @@ statements! {
     LAST_OF_MISSION = "SELECT rev FROM event WHERE project = ?1 AND mission = ?2 \
                        AND kind NOT IN ('checkpoint_created', 'checkpoint_backed_up', 'checkpoint_backup_failed', 'context_compacted') \
                        AND NOT (actor = 'flightline' AND subject_kind IN ('message', 'delivery')) ORDER BY rev DESC LIMIT 1";
-    AT_ALL = "SELECT s.kind, s.id, e.rev, e.change, e.after, e.sha FROM subject s JOIN event e \
+    AT_ALL = "SELECT s.kind, s.id, e.rev, e.change, e.after, e.sha, s.rev, s.gone FROM subject s LEFT JOIN event e \
               ON e.project = s.project AND e.rev = (SELECT max(x.rev) FROM event x WHERE x.project = s.project \
               AND x.subject_kind = s.kind AND x.subject = s.id AND x.rev <= ?2 AND x.change <> 'none') \
               WHERE s.project = ?1 AND s.born <= ?2 ORDER BY s.kind, s.id";
-    AT_MISSION = "SELECT s.kind, s.id, e.rev, e.change, e.after, e.sha FROM subject s JOIN event e \
+    AT_MISSION = "SELECT s.kind, s.id, e.rev, e.change, e.after, e.sha, s.rev, s.gone FROM subject s LEFT JOIN event e \
               ON e.project = s.project AND e.rev = (SELECT max(x.rev) FROM event x WHERE x.project = s.project \
               AND x.subject_kind = s.kind AND x.subject = s.id AND x.rev <= ?2 AND x.change <> 'none') \
               WHERE s.project = ?1 AND s.born <= ?2 AND s.mission = ?3 ORDER BY s.kind, s.id";
-    AT_CUT = "SELECT s.kind, s.id, e.rev, e.change, e.after, e.sha FROM subject s JOIN event e \
+    AT_CUT = "SELECT s.kind, s.id, e.rev, e.change, e.after, e.sha, s.rev, s.gone FROM subject s LEFT JOIN event e \
               ON e.project = s.project AND e.rev = (SELECT max(x.rev) FROM event x WHERE x.project = s.project \
               AND x.subject_kind = s.kind AND x.subject = s.id AND x.rev <= ?2 AND x.change <> 'none') \
               WHERE s.project = ?1 AND s.born <= ?2 AND (s.mission = ?3 OR (s.mission IS NULL AND s.kind IN ('agent', 'step', 'lock'))) \
@@ -234,14 +234,30 @@ fn read_state(rows: &[Row], rev: u64) -> Result<Vec<StoredEvent>, Error> {
     let mut state = Vec::with_capacity(rows.len());
     for row in rows {
         let (kind, id) = (kind(&row.text(0)?)?, row.text(1)?);
-        match change(&row.text(3)?)? {
+        let (told, last) = (row.opt_unsigned(2)?, row.unsigned(6)?);
+        // The row knows of a value whose event is lost: an older one must not pass for it.
+        if last <= rev && told != Some(last) && row.opt_int(7)?.is_none() {
+            let (text, sha) = (String::new(), String::new());
+            state.push(StoredEvent {
+                kind,
+                id,
+                rev: last,
+                text,
+                sha,
+            });
+            continue;
+        }
+        let (Some(told), Some(word)) = (told, row.opt_text(3)?) else {
+            continue;
+        };
+        match change(&word)? {
             Change::Set => {
                 state.push(StoredEvent {
                     kind,
                     id,
-                    rev: row.unsigned(2)?,
-                    text: row.text(4)?,
-                    sha: row.text(5)?,
+                    rev: told,
+                    text: row.opt_text(4)?.unwrap_or_default(),
+                    sha: row.opt_text(5)?.unwrap_or_default(),
                 });
             }
             Change::Thinned => return Err(Error::Thinned { subject: id, rev }),
@@ -277,6 +293,6 @@ fn kind(word: &str) -> Result<Kind, Error> {
         .map_err(|error: flightline_core::subject::UnknownKind| Error::Corrupt(error.to_string()))
 }
 
-fn change(word: &str) -> Result<Change, Error> {
+pub(crate) fn change(word: &str) -> Result<Change, Error> {
     Change::from_word(word).ok_or_else(|| Error::Corrupt(format!("`{word}` is not a change")))
 }

@@ -11,13 +11,13 @@ use crate::error::Error;
 use crate::value::{Row, params};
 
 statements! {
-    UPSERT = "INSERT INTO subject (project, kind, id, mission, parent, agent, name, status, born, rev, at, sha, doc, gone) \
-              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12, NULL) \
+    UPSERT = "INSERT INTO subject (project, kind, id, mission, parent, agent, name, status, percent, born, rev, at, sha, doc, gone) \
+              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?13, ?9, ?9, ?10, ?11, ?12, NULL) \
               ON CONFLICT (project, kind, id) DO UPDATE SET mission = excluded.mission, parent = excluded.parent, \
-              agent = excluded.agent, name = excluded.name, status = excluded.status, rev = excluded.rev, \
+              agent = excluded.agent, name = excluded.name, status = excluded.status, percent = excluded.percent, rev = excluded.rev, \
               at = excluded.at, sha = excluded.sha, doc = excluded.doc, gone = NULL";
     REMOVE = "UPDATE subject SET gone = ?4, rev = ?4, at = ?5 WHERE project = ?1 AND kind = ?2 AND id = ?3";
-    GET = "SELECT doc, sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
+    GET = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
     IDS = "SELECT id FROM subject WHERE project = ?1 AND kind = ?2 AND gone IS NULL ORDER BY id";
     GONE_IDS = "SELECT id FROM subject WHERE project = ?1 AND kind = ?2 AND gone IS NOT NULL ORDER BY id";
     BEGINNING = "SELECT id FROM subject WHERE project = ?1 AND kind = ?2 AND id >= ?3 AND id < ?4 AND gone IS NULL ORDER BY id LIMIT 11";
@@ -39,20 +39,20 @@ statements! {
            WHERE project = ?1 AND kind = 'agent' AND name = ?2 AND gone IS NULL ORDER BY born, id";
     BY_EFFECT_KEY = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha FROM subject \
            WHERE project = ?1 AND kind = 'effect' AND mission = ?2 AND name = ?3 AND gone IS NULL ORDER BY born, id";
-    BY_STATUS = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha FROM subject \
-           WHERE project = ?1 AND kind = ?2 AND status = ?3 AND gone IS NULL ORDER BY born, id";
     LINES = "SELECT kind, id, rev, sha FROM subject WHERE project = ?1 AND gone IS NULL \
            AND (mission = ?2 OR (mission IS NULL AND kind IN ('agent', 'step', 'lock'))) \
            AND kind IN ('mission', 'sortie', 'subtask', 'file', 'error', 'review', 'agent', 'step', 'lock', 'message', 'delivery', 'note', 'effect') \
            ORDER BY kind, id";
-    DOC_BY_STATUS = "SELECT doc, sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND status = ?3 AND gone IS NULL ORDER BY born, id";
-    DOC_ALL = "SELECT doc, sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND gone IS NULL ORDER BY born, id";
-    DOC_BY_MISSION = "SELECT doc, sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL ORDER BY born, id";
-    DOC_BY_PARENT = "SELECT doc, sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND parent = ?3 AND gone IS NULL ORDER BY born, id";
-    DOC_BY_AGENT = "SELECT doc, sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND agent = ?3 \
+    DOC_ALL = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = ?2 AND gone IS NULL ORDER BY born, id";
+    DOC_BY_MISSION = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL ORDER BY born, id";
+    NEWEST = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject \
+           WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL AND (CAST(?4 AS TEXT) IS NULL OR status <> ?4) \
+           ORDER BY born DESC LIMIT CAST(?5 AS BIGINT)";
+    DOC_BY_PARENT = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = ?2 AND parent = ?3 AND gone IS NULL ORDER BY born, id";
+    DOC_BY_AGENT = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = ?2 AND agent = ?3 \
            AND (CAST(?4 AS TEXT) IS NULL OR status = ?4) AND gone IS NULL ORDER BY born, id";
-    DOC_BY_AGENT_NAME = "SELECT doc, sha, gone FROM subject WHERE project = ?1 AND kind = 'agent' AND name = ?2 AND gone IS NULL ORDER BY born, id";
-    DOC_BY_EFFECT_KEY = "SELECT doc, sha, gone FROM subject WHERE project = ?1 AND kind = 'effect' AND mission = ?2 AND name = ?3 \
+    DOC_BY_AGENT_NAME = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = 'agent' AND name = ?2 AND gone IS NULL ORDER BY born, id";
+    DOC_BY_EFFECT_KEY = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = 'effect' AND mission = ?2 AND name = ?3 \
            AND gone IS NULL ORDER BY born, id";
 }
 
@@ -73,8 +73,6 @@ pub enum Find<'a> {
     AgentName(&'a str),
     /// The effect of this key in a mission.
     EffectKey(MissionId, &'a str),
-    /// Those that stand so.
-    Status(&'a str),
 }
 
 /// A subject without its document: enough for a list.
@@ -123,11 +121,14 @@ pub(crate) struct NewValue<'a> {
     pub(crate) rev: u64,
     pub(crate) at: Time,
     pub(crate) sha: &'a str,
-    pub(crate) doc: &'a str,
+    /// Nothing when the journal alone keeps it.
+    pub(crate) doc: Option<&'a str>,
 }
 
 /// A document as stored.
 pub(crate) struct Document {
+    pub(crate) id: String,
+    pub(crate) rev: u64,
     pub(crate) text: String,
     pub(crate) sha: String,
 }
@@ -149,6 +150,7 @@ pub(crate) fn upsert(driver: &mut dyn Driver, value: &NewValue<'_>) -> Result<()
                 value.at.as_millis(),
                 value.sha,
                 value.doc,
+                value.keys.percent.map(u64::from),
             ],
         )
         .map(drop)
@@ -240,7 +242,7 @@ pub(crate) fn counts(
             COUNT_OF_AGENT,
             params![project, kind.as_str(), agent.to_string()],
         )?,
-        Find::All | Find::AgentName(_) | Find::EffectKey(..) | Find::Status(_) => {
+        Find::All | Find::AgentName(_) | Find::EffectKey(..) => {
             return Ok(Vec::new());
         }
     };
@@ -262,7 +264,6 @@ pub(crate) fn rows(
         BY_AGENT,
         BY_AGENT_NAME,
         BY_EFFECT_KEY,
-        BY_STATUS,
     ];
     search(driver, sql, project, kind, find)?
         .iter()
@@ -283,7 +284,6 @@ pub(crate) fn documents(
         DOC_BY_AGENT,
         DOC_BY_AGENT_NAME,
         DOC_BY_EFFECT_KEY,
-        DOC_BY_STATUS,
     ];
     search(driver, sql, project, kind, find)?
         .iter()
@@ -291,9 +291,29 @@ pub(crate) fn documents(
         .collect()
 }
 
+/// The newest of a mission, newest first, without those of one status.
+pub(crate) fn newest(
+    driver: &mut dyn Driver,
+    project: &str,
+    kind: Kind,
+    mission: MissionId,
+    without: Option<&str>,
+    limit: u64,
+) -> Result<Vec<Document>, Error> {
+    let mission = mission.to_string();
+    driver
+        .query(
+            NEWEST,
+            params![project, kind.as_str(), mission, without, limit],
+        )?
+        .iter()
+        .map(document)
+        .collect()
+}
+
 fn search(
     driver: &mut dyn Driver,
-    sql: [&'static str; 7],
+    sql: [&'static str; 6],
     project: &str,
     kind: Kind,
     find: Find<'_>,
@@ -305,7 +325,6 @@ fn search(
         by_agent,
         by_agent_name,
         by_effect_key,
-        by_status,
     ] = sql;
     let kind = kind.as_str();
     match find {
@@ -322,7 +341,6 @@ fn search(
             driver.query(by_agent, params![project, kind, agent.to_string(), status])
         }
         Find::AgentName(name) => driver.query(by_agent_name, params![project, name]),
-        Find::Status(status) => driver.query(by_status, params![project, kind, status]),
         Find::EffectKey(mission, key) => {
             driver.query(by_effect_key, params![project, mission.to_string(), key])
         }
@@ -355,7 +373,10 @@ pub(crate) fn lines(
 
 fn document(row: &Row) -> Result<Document, Error> {
     Ok(Document {
-        text: row.text(0)?,
+        id: row.text(3)?,
+        rev: row.unsigned(4)?,
+        // What is nowhere matches no hash.
+        text: row.opt_text(0)?.unwrap_or_default(),
         sha: row.text(1)?,
     })
 }

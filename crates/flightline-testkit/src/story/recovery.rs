@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use flightline::agent::{RegisterAgent, Sighting};
 use flightline::checkpoint::CheckpointDocument;
 use flightline::checkpoint::files;
+use flightline::checkpoint::serve::{ReadsCheckpoints, serve};
 use flightline::checkpoint::take::TakeCheckpoint;
 use flightline::core::agent::Role;
 use flightline::core::checkpoint::{Checkpoint, Reason};
@@ -144,6 +145,17 @@ impl Story<'_> {
             sightings: Vec::new(),
         };
         self.run("", &undo)
+    }
+
+    /// Runs an operation that reads checkpoints, with the help of their files. Returns also what was said.
+    pub fn serve<O: ReadsCheckpoints>(
+        &self,
+        operation: &O,
+    ) -> (Result<O::Outcome, Refusal>, Vec<String>) {
+        let folder = self.state_folder();
+        let served = self.with_fleet(|fleet| serve(fleet, &folder, &caller(""), operation));
+        let outcome = served.outcome.map_err(flightline::Error::into_refusal);
+        (outcome, served.warnings)
     }
 
     /// Every event of this type, oldest first.

@@ -1,5 +1,6 @@
 //! The copy of a checkpoint in a file: whole, private, read back, and never in the way of the work.
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
@@ -7,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
+use flightline_core::checkpoint::{Backup, Checkpoint};
 use flightline_core::event::sha256_hex;
-use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal};
+use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Time};
 use flightline_store::{Find, Steps};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -71,12 +72,12 @@ impl Operation for UnsettledBackups {
     type Outcome = Vec<CheckpointDocument>;
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<CheckpointDocument>> {
-        let creating = Find::Status(CheckpointStatus::Creating.as_str());
-        let (open, _) = super::readable::<Checkpoint>(desk.tx, creating)?;
         let mut documents = Vec::new();
-        for checkpoint in &open {
+        for id in desk.tx.unsettled_backups()? {
             // One mission's damage never stops another's backup.
-            documents.extend(whole(desk, checkpoint).ok());
+            if let Ok(Some(checkpoint)) = desk.tx.get::<Checkpoint>(&id.to_string()) {
+                documents.extend(whole(desk, &checkpoint).ok());
+            }
             if documents.len() == AT_ONCE {
                 break;
             }
@@ -100,10 +101,11 @@ impl Operation for RecordBackup {
     type Outcome = ();
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<()> {
-        let Some(mut checkpoint) = desk.tx.get::<Checkpoint>(&self.checkpoint.to_string())? else {
+        let Some(checkpoint) = desk.tx.get::<Checkpoint>(&self.checkpoint.to_string())? else {
             return Ok(());
         };
-        let same_failure = match (&checkpoint.backup, &self.backup) {
+        let before = desk.tx.backup_of(checkpoint.id)?;
+        let same_failure = match (&before, &self.backup) {
             (Backup::Failed { why: before, .. }, Backup::Failed { why, .. }) => before == why,
             (before, backup) => before == backup,
         };
@@ -112,17 +114,13 @@ impl Operation for RecordBackup {
             return Ok(());
         }
         let failed = matches!(self.backup, Backup::Failed { .. });
+        desk.tx.set_backup(checkpoint.id, &self.backup)?;
         // The first attempt tells that there is a checkpoint and where it really is.
-        let event = match (&checkpoint.backup, failed) {
+        let event = match (&before, failed) {
             (Backup::Pending, _) => "checkpoint_created",
             (_, true) => "checkpoint_backup_failed",
             (_, false) => "checkpoint_backed_up",
         };
-        checkpoint.backup = self.backup.clone();
-        // What failed is tried again by the next command, so it stays unsettled.
-        if !failed && checkpoint.status == CheckpointStatus::Creating {
-            checkpoint.status = CheckpointStatus::Valid;
-        }
         let mut locations = vec![desk.tx.engine()];
         if matches!(self.backup, Backup::Written { .. }) {
             locations.push("file");
@@ -136,7 +134,7 @@ impl Operation for RecordBackup {
         if let Backup::Failed { why, .. } = &self.backup {
             data["backup_error"] = json!(why);
         }
-        desk.tx.set(event, &checkpoint, &data)?;
+        desk.tx.note(event, &checkpoint, &data)?;
         Ok(())
     }
 }
@@ -252,27 +250,36 @@ fn shares(fleet: &mut Fleet, document: &CheckpointDocument) -> Result<bool> {
     if !frequent {
         return Ok(false);
     }
-    let others = of_mission(fleet, document.mission_id)?;
-    Ok(others.iter().any(|other| {
-        matches!(other.backup, Backup::Written { at, .. } if document.timestamp.since(at) < SHARED_WITHIN_MS && other.id != document.id)
-    }))
+    let others = written(fleet, document.mission_id)?;
+    Ok(others
+        .iter()
+        .any(|(id, _, at)| *id != document.id && document.timestamp.since(*at) < SHARED_WITHIN_MS))
 }
 
 fn is_newest(fleet: &mut Fleet, document: &CheckpointDocument) -> Result<bool> {
-    let others = of_mission(fleet, document.mission_id)?;
-    let written = others
-        .iter()
-        .filter(|other| matches!(other.backup, Backup::Written { .. }));
-    Ok(written
-        .map(|other| other.cut.rev)
-        .max()
-        .is_none_or(|rev| rev <= document.rev))
+    // The record of a checkpoint comes right after the revision it names.
+    let newest = written(fleet, document.mission_id)?
+        .into_iter()
+        .filter(|(id, ..)| *id != document.id)
+        .map(|(_, born, _)| born)
+        .max();
+    Ok(newest.is_none_or(|born| born <= document.rev + 1))
 }
 
-fn of_mission(fleet: &mut Fleet, mission: MissionId) -> Result<Vec<Checkpoint>> {
-    fleet
-        .store()
-        .read(|tx| Ok(super::readable::<Checkpoint>(tx, Find::Mission(mission))?.0))
+/// The checkpoints of a mission that have a file: each with the revision of its record, and when the file
+/// was written. Reads no documents.
+fn written(fleet: &mut Fleet, mission: MissionId) -> Result<Vec<(CheckpointId, u64, Time)>> {
+    fleet.store().read(|tx| {
+        let backups: BTreeMap<CheckpointId, Backup> = tx.backups_of(mission)?.into_iter().collect();
+        let mut written = Vec::new();
+        for row in tx.rows(Kind::Checkpoint, Find::Mission(mission))? {
+            let id: CheckpointId = row.typed_id()?;
+            if let Some(Backup::Written { at, .. }) = backups.get(&id) {
+                written.push((id, row.born, *at));
+            }
+        }
+        Ok(written)
+    })
 }
 
 /// Where a checkpoint's file is.
@@ -345,6 +352,43 @@ pub(super) fn point_latest(home: &Path, id: CheckpointId, steps: &Steps) -> io::
     File::open(home)?.sync_all()
 }
 
+/// The files of checkpoints that there are, in order of mission and id.
+#[must_use]
+pub fn all(folder: &Path) -> Vec<PathBuf> {
+    let missions = names_in(&folder.join("checkpoints")).into_iter();
+    let files = missions.flat_map(|mission| names_in(&mission));
+    files.filter(|path| id_of(path).is_some()).collect()
+}
+
+/// What is in a folder, in order.
+pub(crate) fn names_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
+/// The checkpoint whose file this is, by its name.
+#[must_use]
+pub fn id_of(path: &Path) -> Option<CheckpointId> {
+    let name = path.file_name()?.to_str()?;
+    name.strip_suffix(".json")?.parse().ok()
+}
+
+/// The text of a plain file of a sensible size. No link is followed, and nobody is waited for.
+///
+/// # Errors
+/// When it cannot be read, or is something else.
+pub fn text_of(path: &Path) -> io::Result<String> {
+    let seen = fs::symlink_metadata(path)?;
+    if !seen.is_file() || seen.len() > MAX_FILE {
+        return Err(io::Error::other(
+            "it is not a plain file of a sensible size",
+        ));
+    }
+    fs::read_to_string(path)
+}
+
 /// Reads a checkpoint's file and checks everything in it.
 ///
 /// # Errors
@@ -356,18 +400,13 @@ pub fn read(path: &Path) -> std::result::Result<CheckpointDocument, Refusal> {
             format!("{} is not a sound checkpoint: {why}", path.display()),
         )
     };
-    let seen = fs::symlink_metadata(path).map_err(|error| {
-        Refusal::new(
+    let text = text_of(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Refusal::new(
             Code::NotFound,
             format!("{} cannot be read: {error}", path.display()),
-        )
+        ),
+        _ => damaged(error.to_string()),
     })?;
-    if !seen.is_file() || seen.len() > MAX_FILE {
-        return Err(damaged(
-            "it is not a plain file of a sensible size".to_owned(),
-        ));
-    }
-    let text = fs::read_to_string(path).map_err(|error| damaged(error.to_string()))?;
     if !is_sealed(&text) {
         return Err(damaged("it does not match its own checksum".to_owned()));
     }
@@ -432,7 +471,7 @@ pub(crate) fn whole(
     checkpoint: &Checkpoint,
 ) -> Result<CheckpointDocument> {
     let contents = super::load(desk, checkpoint)?;
-    let mut document = super::document(desk, checkpoint)?;
+    let mut document = super::document_of(desk, checkpoint, &contents)?;
     document.state = Some(State {
         project: desk.tx.project_id().to_owned(),
         history: desk.tx.history().to_owned(),

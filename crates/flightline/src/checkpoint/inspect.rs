@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flightline_core::checkpoint::{Checkpoint, CheckpointStatus, Trigger};
+use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, Trigger};
 use flightline_core::text::Note;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Time};
 use flightline_store::{Find, StoredEvent};
@@ -167,17 +167,28 @@ impl Operation for ListCheckpoints {
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<CheckpointList> {
         let mission = desk.mission(self.mission.as_deref())?;
-        let (mut all, _) = readable::<Checkpoint>(desk.tx, Find::Mission(mission.id))?;
-        all.retain(|checkpoint| self.archived || checkpoint.status != CheckpointStatus::Archived);
-        all.sort_by_key(|checkpoint| std::cmp::Reverse(checkpoint.cut.rev));
-        let total = all.len() as u64;
-        let shown = all
-            .into_iter()
-            .take(usize::try_from(self.limit).unwrap_or(usize::MAX));
+        let archived = CheckpointStatus::Archived.as_str();
+        let without = (!self.archived).then_some(archived);
+        let newest = desk
+            .tx
+            .newest::<Checkpoint>(mission.id, without, self.limit)?;
+        let counts = desk
+            .tx
+            .counts(Kind::Checkpoint, Find::Mission(mission.id))?;
+        let backups: BTreeMap<CheckpointId, Backup> =
+            desk.tx.backups_of(mission.id)?.into_iter().collect();
+        let checkpoints = newest.into_iter().map(|checkpoint| {
+            let backup = backups.get(&checkpoint.id).unwrap_or(&Backup::Pending);
+            summary(checkpoint, backup)
+        });
         Ok(CheckpointList {
             mission_id: mission.id,
-            checkpoints: shown.map(summary).collect(),
-            total,
+            checkpoints: checkpoints.collect(),
+            total: counts
+                .iter()
+                .filter(|(status, _)| self.archived || status != archived)
+                .map(|(_, count)| count)
+                .sum(),
         })
     }
 }
@@ -211,7 +222,7 @@ impl Operation for VerifyCheckpoints {
             .collect();
         for row in damaged {
             verdicts.push(Verification {
-                id: row.id.parse()?,
+                id: row.typed_id()?,
                 mission_id: mission.id,
                 sound: false,
                 problem: Some(unreadable(&row.id)),
@@ -229,6 +240,9 @@ impl Operation for MarkCheckpoint {
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<CheckpointSummary> {
         let mut checkpoint = find(desk, &self.checkpoint)?;
+        if !matches!(self.mark, Mark::Delete) {
+            super::refuse_newer(&checkpoint)?;
+        }
         let data = json!({ "checkpoint_id": checkpoint.id });
         match &self.mark {
             Mark::Pin => {
@@ -252,9 +266,11 @@ impl Operation for MarkCheckpoint {
             Mark::Delete => {
                 refuse_pinned(&checkpoint, "delete")?;
                 desk.tx.remove("checkpoint_deleted", &checkpoint, &data)?;
+                desk.tx.forget_backup(checkpoint.id)?;
             }
         }
-        Ok(summary(checkpoint))
+        let backup = desk.tx.backup_of(checkpoint.id)?;
+        Ok(summary(checkpoint, &backup))
     }
 }
 
@@ -286,8 +302,9 @@ impl Operation for DiffCheckpoints {
     }
 }
 
-pub(crate) fn summary(checkpoint: Checkpoint) -> CheckpointSummary {
+pub(crate) fn summary(checkpoint: Checkpoint, backup: &Backup) -> CheckpointSummary {
     CheckpointSummary {
+        status: checkpoint.shown_status(backup),
         id: checkpoint.id,
         mission_id: checkpoint.cut.mission_id,
         timestamp: checkpoint.cut.timestamp,
@@ -296,7 +313,6 @@ pub(crate) fn summary(checkpoint: Checkpoint) -> CheckpointSummary {
         sortie_count: checkpoint.cut.sortie_count(),
         trigger_details: checkpoint.cut.trigger_details,
         progress_percent: checkpoint.cut.progress_percent,
-        status: checkpoint.status,
         pinned: checkpoint.pinned_at.is_some(),
         note: checkpoint.note,
     }
@@ -311,8 +327,8 @@ pub(crate) fn verify(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Verifi
         mission_id: checkpoint.cut.mission_id,
         sound: problem.is_none(),
         problem,
-        file_sha256: match &checkpoint.backup {
-            flightline_core::checkpoint::Backup::Written { sha256, .. } => Some(sha256.clone()),
+        file_sha256: match desk.tx.backup_of(checkpoint.id) {
+            Ok(Backup::Written { sha256, .. }) => Some(sha256),
             _ => None,
         },
     }

@@ -91,6 +91,7 @@ impl Operation for ApplyPrune {
                     &checkpoint,
                     &json!({ "checkpoint_id": checkpoint.id }),
                 )?;
+                desk.tx.forget_backup(checkpoint.id)?;
             }
         }
         let applied = LastPrune { at: desk.now() };
@@ -131,6 +132,7 @@ impl PlanPrune {
                 && only.is_none_or(|only| checkpoint.cut.mission_id == only)
         });
         let damaged = damaged(desk, &checkpoints, policy.keep.max(1));
+        let backups: BTreeMap<CheckpointId, Backup> = desk.tx.backups()?.into_iter().collect();
         let candidates: Vec<Candidate> = checkpoints
             .into_iter()
             .map(|checkpoint| Candidate {
@@ -142,9 +144,9 @@ impl PlanPrune {
                 pinned: checkpoint.pinned_at.is_some(),
                 verified: checkpoint.status != CheckpointStatus::Corrupted
                     && !damaged.contains(&checkpoint.id),
-                bytes: match checkpoint.backup {
-                    Backup::Written { bytes, .. } => bytes,
-                    Backup::Pending | Backup::Failed { .. } | Backup::Shared => 0,
+                bytes: match backups.get(&checkpoint.id) {
+                    Some(Backup::Written { bytes, .. }) => *bytes,
+                    _ => 0,
                 },
             })
             .collect();

@@ -14,7 +14,7 @@ use flightline_core::recovery::{RecoveryContext, Situation, recovery_context};
 use flightline_core::sortie::{Sortie, SortieError, SortieFile, SortieStatus};
 use flightline_core::text::Note;
 use flightline_core::time::Millis;
-use flightline_core::{CheckpointId, Code, Kind, Refusal, SortieId, Time};
+use flightline_core::{AgentId, CheckpointId, Code, Kind, Refusal, SortieId, Time};
 use flightline_store::{EventFilter, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -87,7 +87,7 @@ pub(crate) fn take(desk: &mut Desk<'_, '_>, taking: &Taking<'_>) -> Result<Check
     let lines = desk.tx.lines(mission.id)?;
     let sections = sections(lines);
     let changed = last_change(desk, mission)?;
-    let same = super::newest_first(desk, mission)?
+    let same = taken_since(desk, mission, changed)?
         .into_iter()
         .find(|same| {
             same.cut.reason == taking.reason
@@ -131,10 +131,9 @@ pub(crate) fn take(desk: &mut Desk<'_, '_>, taking: &Taking<'_>) -> Result<Check
     let checkpoint = Checkpoint {
         id: CheckpointId::new(desk.tx.uuid()),
         sha256: cut.sha256(),
-        status: CheckpointStatus::Creating,
+        status: CheckpointStatus::Valid,
         pinned_at: None,
         note: taking.note.clone(),
-        backup: Backup::Pending,
         cut,
     };
     let cut = &checkpoint.cut;
@@ -149,7 +148,31 @@ pub(crate) fn take(desk: &mut Desk<'_, '_>, taking: &Taking<'_>) -> Result<Check
         "message_count": cut.messages,
     });
     desk.tx.set("fleet_checkpointed", &checkpoint, &data)?;
+    desk.tx.set_backup(checkpoint.id, &Backup::Pending)?;
     Ok(checkpoint)
+}
+
+/// The checkpoints taken since the last change of a mission: the only ones that can hold the same.
+fn taken_since(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    changed: Option<u64>,
+) -> Result<Vec<Checkpoint>> {
+    let rows = desk.tx.rows(Kind::Checkpoint, Find::Mission(mission.id))?;
+    let mut taken = Vec::new();
+    for row in rows.iter().rev() {
+        if changed.is_some_and(|changed| row.born <= changed) {
+            break;
+        }
+        match desk.tx.get::<Checkpoint>(&row.id) {
+            Ok(found) => taken.extend(found),
+            // One that is damaged is the same as nothing.
+            Err(flightline_store::Error::Corrupt(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    taken.retain(|checkpoint| checkpoint.status != CheckpointStatus::Archived);
+    Ok(taken)
 }
 
 /// Whether two cuts hold the same work. Agents' own records do not count, and of mail only what somebody
@@ -192,7 +215,7 @@ pub(crate) fn context(
     for row in &rows {
         match SortieStatus::from_word(&row.status) {
             Some(SortieStatus::Completed) => {
-                completed.insert(row.id.parse()?);
+                completed.insert(row.typed_id()?);
             }
             Some(SortieStatus::Pending) if waiting >= PENDING_LOOKED_AT => {}
             Some(status) => {
@@ -260,7 +283,7 @@ pub(crate) fn last_act(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Opt
 
 /// The revision of the last change of a mission that was not made by checkpointing, notifying or
 /// detecting.
-fn last_change(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<u64>> {
+pub(crate) fn last_change(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<u64>> {
     Ok(newest_that(desk, mission, is_somebodys)?.map(|event| event.rev))
 }
 
@@ -304,6 +327,9 @@ pub(crate) fn trigger(
     details: String,
     blockers: Vec<String>,
 ) -> Result<Option<CheckpointId>> {
+    if !desk.policy.triggers.has(reason) {
+        return Ok(None);
+    }
     let taken = desk.attempt(|desk| {
         let taking = Taking {
             mission,
@@ -324,12 +350,29 @@ pub(crate) fn trigger(
     }
 }
 
+/// Takes one checkpoint for the first of these reasons that is switched on.
+pub(crate) fn first_of(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    reasons: Vec<(Reason, String)>,
+) -> Result<Option<CheckpointId>> {
+    for (reason, details) in reasons {
+        if desk.policy.triggers.has(reason) {
+            return trigger(desk, mission, reason, details, Vec::new());
+        }
+    }
+    Ok(None)
+}
+
 /// Takes a checkpoint when progress has first reached 25, 50 or 75 % on this timeline; one, when it
 /// crossed several at once.
 pub(crate) fn milestones(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,
 ) -> Result<Option<CheckpointId>> {
+    if !desk.policy.triggers.has(Reason::Milestone) {
+        return Ok(None);
+    }
     let progress = desk.progress(mission.id)?;
     let mut crossed = Vec::new();
     for percent in desk.policy.milestones {
@@ -373,6 +416,9 @@ pub(crate) fn error(
     reason: Reason,
     details: String,
 ) -> Result<()> {
+    if !desk.policy.triggers.has(reason) {
+        return Ok(());
+    }
     let recent = super::newest_first(desk, mission)?
         .into_iter()
         .any(|checkpoint| {
@@ -428,9 +474,14 @@ impl Operation for RecordFailure {
 
 /// The mission of the work that the acting agent holds.
 fn own_mission(desk: &mut Desk<'_, '_>) -> Result<Option<Mission>> {
-    let Some(me) = desk.agent_id() else {
-        return Ok(None);
-    };
+    match desk.agent_id() {
+        Some(me) => mission_of(desk, me),
+        None => Ok(None),
+    }
+}
+
+/// The mission of the work that an agent holds.
+pub(crate) fn mission_of(desk: &mut Desk<'_, '_>, me: AgentId) -> Result<Option<Mission>> {
     let held = crate::agent::held_sorties(desk, me)?;
     let Some(sortie) = held.last().map(|id| desk.sortie(id)).transpose()? else {
         return Ok(None);

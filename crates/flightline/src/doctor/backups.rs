@@ -1,8 +1,10 @@
 //! The health of checkpoints: both copies of each, and files that belong to none.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use flightline_core::CheckpointId;
 use flightline_core::checkpoint::{Backup, Checkpoint};
 use flightline_core::event::sha256_hex;
 use flightline_store::Find;
@@ -21,9 +23,10 @@ use crate::fleet::{Caller, Fleet};
 /// # Errors
 /// When the store fails.
 pub fn examine_backups(fleet: &mut Fleet, folder: &Path, care: Care) -> Result<Vec<Check>> {
-    let (checkpoints, damaged) = fleet
-        .store()
-        .read(|tx| readable::<Checkpoint>(tx, Find::All))?;
+    let ((checkpoints, damaged), backups) = fleet.store().read(|tx| {
+        let backups: BTreeMap<CheckpointId, Backup> = tx.backups()?.into_iter().collect();
+        Ok::<_, crate::Error>((readable::<Checkpoint>(tx, Find::All)?, backups))
+    })?;
     let (mut copies, mut repaired) = (Vec::new(), Vec::new());
     let mut cuts: Vec<String> = damaged.iter().map(|row| unreadable(&row.id)).collect();
     for checkpoint in &checkpoints {
@@ -34,10 +37,11 @@ pub fn examine_backups(fleet: &mut Fleet, folder: &Path, care: Care) -> Result<V
             },
             &caller,
         )?;
-        let in_file = file_trouble(folder, checkpoint);
+        let backup = backups.get(&checkpoint.id);
+        let in_file = file_trouble(folder, checkpoint, backup);
         if let Some(problem) = &verdict.problem {
-            let other = match (&checkpoint.backup, &in_file) {
-                (Backup::Written { .. }, None) => "; its file is sound",
+            let other = match (backup, &in_file) {
+                (Some(Backup::Written { .. }), None) => "; its file is sound",
                 _ => "",
             };
             cuts.push(format!("{problem}{other}"));
@@ -74,12 +78,12 @@ pub fn examine_backups(fleet: &mut Fleet, folder: &Path, care: Care) -> Result<V
     ])
 }
 
-fn file_trouble(folder: &Path, checkpoint: &Checkpoint) -> Option<String> {
-    let Backup::Written { sha256, .. } = &checkpoint.backup else {
+fn file_trouble(folder: &Path, checkpoint: &Checkpoint, backup: Option<&Backup>) -> Option<String> {
+    let Some(Backup::Written { sha256, .. }) = backup else {
         return None;
     };
     let path = path_of(folder, checkpoint.cut.mission_id, checkpoint.id);
-    match fs::read_to_string(&path) {
+    match files::text_of(&path) {
         Ok(text) if sha256_hex(&text) == *sha256 => None,
         Ok(_) => Some("its file does not match its checksum".to_owned()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

@@ -20,8 +20,9 @@ use serde_json::json;
 use super::rewind::rewind;
 use super::{Fate, PassedOver, newest_sound, settled_fates};
 use crate::agent::Sighting;
+use crate::checkpoint::mend::heal;
 use crate::checkpoint::take::context;
-use crate::checkpoint::{Contents, find, load, readable};
+use crate::checkpoint::{Contents, find, load, readable, refuse_newer};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};
@@ -95,14 +96,16 @@ impl Operation for Resume {
     type Outcome = Resumed;
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Resumed> {
-        let (mission, checkpoint, warnings) = self.choose(desk)?;
+        let (mission, checkpoint, mut warnings) = self.choose(desk)?;
         refuse_ended(&mission)?;
         let contents = load(desk, &checkpoint)?;
+        warnings.extend(heal(desk)?);
         let fates = settled_fates(desk, &self.sightings)?;
         let found = context(desk, &mission, Vec::new())?;
         let rewinding = self.checkpoint.is_some();
         let (mission, before, lost) = if rewinding {
             let rewound = rewind(desk, &mission, &checkpoint, &contents, &fates, self.force)?;
+            warnings.extend(rewound.warnings);
             (rewound.mission, Some(rewound.before), rewound.lost)
         } else {
             (mission, None, Vec::new())
@@ -157,11 +160,14 @@ impl Resume {
 
 /// Marks what failed its verification: kept, and counted for nothing any more.
 fn quarantine(desk: &mut Desk<'_, '_>, passed: Vec<PassedOver>) -> Result<()> {
-    for PassedOver { checkpoint, why } in passed {
+    for PassedOver {
+        checkpoint, why, ..
+    } in passed
+    {
         let Some(mut checkpoint) = checkpoint else {
             continue;
         };
-        if checkpoint.status != CheckpointStatus::Corrupted {
+        if checkpoint.status != CheckpointStatus::Corrupted && refuse_newer(&checkpoint).is_ok() {
             checkpoint.status = CheckpointStatus::Corrupted;
             let data = json!({ "checkpoint_id": checkpoint.id, "problem": why });
             desk.tx.set("checkpoint_corrupted", &checkpoint, &data)?;
@@ -211,7 +217,7 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
         fates,
         before,
         lost,
-        warnings,
+        mut warnings,
         found,
     } = settling;
     // What follows is housekeeping, not somebody's activity.
@@ -268,6 +274,7 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
         "recovery_duration_ms": desk.tx.elapsed_ms(),
     });
     desk.tx.set("fleet_recovered", &recovery, &data)?;
+    warnings.extend(heal(desk)?);
     Ok(Resumed {
         recovery_id: recovery.id,
         mission_id: mission.id,
@@ -382,9 +389,8 @@ fn regrant(
         if !needed || (kind == RecoveryKind::RollForward && !lapsed) {
             continue;
         }
-        let in_the_way = |(file, by): &&(RepoPath, AgentId)| {
-            *by != old.held_by && file.overlaps(&old.file)
-        };
+        let in_the_way =
+            |(file, by): &&(RepoPath, AgentId)| *by != old.held_by && file.overlaps(&old.file);
         if let Some((_, other)) = held.iter().find(in_the_way) {
             let holder = desk.agent_name(*other)?;
             blockers.push(format!(

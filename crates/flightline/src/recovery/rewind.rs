@@ -10,8 +10,9 @@ use flightline_store::{Actor, EventFilter, Find};
 use serde_json::json;
 
 use super::Fate;
-use crate::checkpoint::Contents;
+use crate::checkpoint::mend::heal;
 use crate::checkpoint::take::{Taking, take};
+use crate::checkpoint::{Contents, load};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::mission::short;
@@ -21,6 +22,7 @@ pub(super) struct Rewound {
     pub(super) mission: Mission,
     pub(super) before: CheckpointId,
     pub(super) lost: Vec<String>,
+    pub(super) warnings: Vec<String>,
 }
 
 /// Sets the mission, its sorties and their parts to what the checkpoint names, after saving a checkpoint
@@ -46,7 +48,18 @@ pub(super) fn rewind(
         note: None,
         blockers: Vec::new(),
     };
-    let before = take(desk, &taking)?.id;
+    let before = take(desk, &taking)?;
+    // Read back before anything is written over: it is the way back, and its file is not written yet.
+    let mut warnings = match load(desk, &before) {
+        Ok(_) => Vec::new(),
+        Err(error) if error.is_damage() => vec![format!(
+            "{}; `fleet undo` cannot take this back",
+            error.into_refusal().message
+        )],
+        Err(error) => return Err(error),
+    };
+    warnings.extend(heal(desk)?);
+    let before = before.id;
     let who = desk.tx.actor().clone();
     desk.tx.act_as(Actor::flightline());
     let mut lost = Vec::new();
@@ -114,6 +127,7 @@ pub(super) fn rewind(
         mission,
         before,
         lost,
+        warnings,
     })
 }
 

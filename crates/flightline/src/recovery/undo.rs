@@ -1,17 +1,16 @@
 //! Taking a rewind back.
 
 use flightline_core::checkpoint::Checkpoint;
-use flightline_core::setting::Recovery;
 use flightline_core::{Code, Refusal};
-use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::resume::{Resumed, Settling, settle};
 use super::rewind::rewind;
-use super::settled_fates;
+use super::{before_last_rewind, settled_fates};
 use crate::agent::Sighting;
 use crate::checkpoint::load;
+use crate::checkpoint::mend::heal;
 use crate::checkpoint::take::context;
 use crate::desk::Desk;
 use crate::error::Result;
@@ -36,12 +35,7 @@ impl Operation for Undo {
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Resumed> {
         let mission = desk.mission(self.mission.as_deref())?;
-        let mut recoveries = desk.tx.find::<Recovery>(Find::Mission(mission.id))?;
-        recoveries.retain(|recovery| recovery.undone_at.is_none() && recovery.before.is_some());
-        let last = recoveries.pop();
-        let Some((mut recovery, before)) =
-            last.and_then(|last| last.before.map(|before| (last, before)))
-        else {
+        let Some((mut recovery, before)) = before_last_rewind(desk, &mission)? else {
             return Err(Refusal::new(
                 Code::NotFound,
                 format!("there is nothing to take back in {} (\"{}\")", short(mission.id), mission.title),
@@ -62,9 +56,11 @@ impl Operation for Undo {
                 )
             })?;
         let contents = load(desk, &checkpoint)?;
+        let mut warnings = heal(desk)?;
         let fates = settled_fates(desk, &self.sightings)?;
         let found = context(desk, &mission, Vec::new())?;
         let rewound = rewind(desk, &mission, &checkpoint, &contents, &fates, self.force)?;
+        warnings.extend(rewound.warnings);
         recovery.undone_at = Some(desk.now());
         desk.tx.set(
             "recovery_undone",
@@ -80,7 +76,7 @@ impl Operation for Undo {
                 fates,
                 before: Some(rewound.before),
                 lost: rewound.lost,
-                warnings: Vec::new(),
+                warnings,
                 found,
             },
         )

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::claim::refuse_waiting;
 use super::report::post_progress;
 use super::{SortieView, view};
-use crate::checkpoint::take::{error as trigger_error, milestones};
+use crate::checkpoint::take::{error as trigger_error, first_of, milestones};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};
@@ -374,7 +374,15 @@ fn complete(
     let sortie = keep(desk, sortie, "sortie_completed", &data)?;
     post_progress(desk, &sortie)?;
     let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
-    let checkpoint = milestones(desk, &mission)?;
+    let mut checkpoint = milestones(desk, &mission)?;
+    if checkpoint.is_none() {
+        let done = format!("Completed \"{}\"", sortie.title);
+        let reasons = vec![
+            (Reason::TaskComplete, done.clone()),
+            (Reason::AgentComplete, done),
+        ];
+        checkpoint = first_of(desk, &mission, reasons)?;
+    }
     Ok(SortieView {
         checkpoint,
         ..view(desk, sortie)?
@@ -447,24 +455,22 @@ fn judge(
         reason: reason.cloned(),
         at: desk.now(),
     });
-    match verdict {
-        Verdict::Approved => save(
-            desk,
-            sortie,
-            "sortie_approved",
-            &json!({ "reason": reason }),
-        ),
+    let (event, word) = match verdict {
+        Verdict::Approved => ("sortie_approved", "Approved"),
         Verdict::Rejected => {
             sortie.status = SortieStatus::InProgress;
             sortie.completed_at = None;
-            save(
-                desk,
-                sortie,
-                "sortie_rejected",
-                &json!({ "reason": reason }),
-            )
+            ("sortie_rejected", "Rejected")
         }
-    }
+    };
+    let sortie = keep(desk, sortie, event, &json!({ "reason": reason }))?;
+    let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
+    let details = format!("{word} \"{}\"", sortie.title);
+    let checkpoint = first_of(desk, &mission, vec![(Reason::UserApproval, details)])?;
+    Ok(SortieView {
+        checkpoint,
+        ..view(desk, sortie)?
+    })
 }
 
 pub(crate) fn refuse_open_errors(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<()> {

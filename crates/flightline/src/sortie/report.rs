@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::change::{check_move, check_owner};
 use super::{SortieView, subtask_progress, view};
-use crate::checkpoint::take::error as trigger_error;
+use crate::checkpoint::take::{error as trigger_error, first_of};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};
@@ -37,6 +37,9 @@ pub struct UpdateSortie {
     pub declared: Option<Declared>,
     /// Files created, modified or deleted.
     pub files: Vec<FileReport>,
+    /// How many lines of a file changed, where known.
+    #[serde(default)]
+    pub changed_lines: BTreeMap<RepoPath, u64>,
     /// Acceptance criteria, and whether each is met.
     pub criteria: BTreeMap<Name, bool>,
     /// What was done last.
@@ -177,7 +180,42 @@ impl Operation for UpdateSortie {
             &json!({ "note": self.note, "percent": progress.percent }),
         )?;
         post_progress(desk, &sortie)?;
-        view(desk, sortie)
+        let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
+        let reasons = self.reasons(&sortie, desk.policy.significant_lines);
+        let checkpoint = first_of(desk, &mission, reasons)?;
+        Ok(SortieView {
+            checkpoint,
+            ..view(desk, sortie)?
+        })
+    }
+}
+
+impl UpdateSortie {
+    /// What of this may be worth a checkpoint.
+    fn reasons(&self, sortie: &Sortie, significant_lines: u64) -> Vec<(Reason, String)> {
+        let done = self
+            .subtasks
+            .iter()
+            .filter(|subtask| subtask.status == SubtaskStatus::Complete)
+            .map(|subtask| (Reason::SubtaskDone, format!("Completed {}", subtask.name)));
+        let created = self
+            .files
+            .iter()
+            .filter(|file| file.change == FileChange::Created)
+            .map(|file| (Reason::FileCreated, format!("Created {}", file.path)));
+        let modified = self
+            .files
+            .iter()
+            .filter(|file| {
+                file.change == FileChange::Modified
+                    && (sortie.files.contains(&file.path)
+                        || self
+                            .changed_lines
+                            .get(&file.path)
+                            .is_some_and(|lines| *lines > significant_lines))
+            })
+            .map(|file| (Reason::FileModified, format!("Changed {}", file.path)));
+        done.chain(created).chain(modified).collect()
     }
 }
 
@@ -287,6 +325,11 @@ impl Operation for AddReview {
         };
         let data = json!({ "reviewer": review.reviewer, "score": review.score });
         desk.tx.set("sortie_reviewed", &review, &data)?;
+        if let Some(score) = review.score {
+            let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
+            let details = format!("{} gave \"{}\" {score}", review.reviewer, sortie.title);
+            first_of(desk, &mission, vec![(Reason::ReviewDone, details)])?;
+        }
         view(desk, sortie)
     }
 }

@@ -253,6 +253,9 @@ pub struct UpdateArgs {
     /// What comes next
     #[arg(long, value_name = "WHAT", allow_hyphen_values = true)]
     next: Option<String>,
+    /// How many lines of the modified files changed
+    #[arg(long, requires = "modified")]
+    lines: Option<u64>,
     /// What else is worth knowing about where you are
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     cursor_notes: Option<String>,
@@ -288,7 +291,12 @@ impl UpdateArgs {
         let criteria = criteria
             .into_iter()
             .flat_map(|(names, met)| names.iter().map(move |name| (name, met)));
+        let modified = app.paths(&self.modified)?.into_iter();
         Ok(UpdateSortie {
+            changed_lines: self
+                .lines
+                .map(|lines| modified.map(|path| (path, lines)).collect())
+                .unwrap_or_default(),
             sortie: self.id.clone(),
             note: typed::maybe(self.note.as_ref(), |text| typed::note("note", text))?,
             subtasks: self

@@ -1,0 +1,33 @@
+//! Taking times and saying them.
+
+use std::time::{Duration, Instant};
+
+pub fn time(rounds: usize, mut what: impl FnMut()) -> Vec<Duration> {
+    what();
+    let mut times: Vec<Duration> = (0..rounds)
+        .map(|_| {
+            let began = Instant::now();
+            what();
+            began.elapsed()
+        })
+        .collect();
+    times.sort();
+    times
+}
+
+pub fn p(sorted: &[Duration], percent: usize) -> Duration {
+    sorted[(sorted.len() * percent / 100).min(sorted.len() - 1)]
+}
+
+pub fn ms(time: Duration) -> String {
+    format!("{:.2} ms", time.as_secs_f64() * 1000.0)
+}
+
+pub fn report(what: &str, sorted: &[Duration], against: &str) {
+    println!(
+        "| {what} | {} | {} | {} | {against} |",
+        ms(p(sorted, 50)),
+        ms(p(sorted, 95)),
+        ms(p(sorted, 99))
+    );
+}

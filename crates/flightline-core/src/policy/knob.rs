@@ -1,0 +1,217 @@
+//! Settings: each number and switch of the policy, its name in `config.toml`, and how it is written.
+
+use super::{Policy, Preset, is_switchable};
+use crate::checkpoint::Reason;
+use crate::time::{Millis, human_span, parse_span};
+
+/// How a setting is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// A duration, such as `"10m"`.
+    Span,
+    /// A whole number.
+    Count,
+    /// `true` or `false`.
+    Switch,
+    /// Three percentages.
+    Percents,
+    /// A word.
+    Word,
+}
+
+/// A setting of the policy.
+#[derive(Clone, Copy, Debug)]
+pub struct Knob {
+    /// Its dotted name.
+    pub name: &'static str,
+    /// What it means.
+    pub meaning: &'static str,
+    /// How it is written.
+    pub shape: Shape,
+    /// The trigger it switches.
+    pub reason: Option<Reason>,
+    /// What it is now, as text.
+    pub get: fn(&Policy, Option<Reason>) -> String,
+    /// Sets it, or says why not.
+    pub set: fn(&mut Policy, Option<Reason>, &str) -> Result<(), String>,
+}
+
+fn span(text: &str) -> Result<Millis, String> {
+    match parse_span(text, "s")? {
+        0 => Err("a duration of zero is not allowed".to_owned()),
+        span => Ok(span),
+    }
+}
+
+fn shown(span: Millis) -> String {
+    human_span(span).replace(' ', "")
+}
+
+fn count(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err(format!("`{text}` is not a whole number above zero")),
+        Ok(number) => Ok(number),
+    }
+}
+
+fn percent(text: &str) -> Result<u8, String> {
+    match text.trim().parse() {
+        Ok(number @ 1..=100) => Ok(number),
+        _ => Err(format!("`{text}` is not a percentage from 1 to 100")),
+    }
+}
+
+fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "true" | "on" => Ok(true),
+        "false" | "off" => Ok(false),
+        _ => Err(format!("`{text}` is neither `true` nor `false`")),
+    }
+}
+
+macro_rules! spans {
+    ($($name:literal $meaning:literal $($field:ident).+;)*) => { [$(Knob {
+        name: $name, meaning: $meaning, shape: Shape::Span, reason: None,
+        get: |policy, _| shown(policy.$($field).+),
+        set: |policy, _, text| { policy.$($field).+ = span(text)?; Ok(()) },
+    }),*] };
+}
+
+macro_rules! counts {
+    ($($name:literal $meaning:literal $($field:ident).+;)*) => { [$(Knob {
+        name: $name, meaning: $meaning, shape: Shape::Count, reason: None,
+        get: |policy, _| policy.$($field).+.to_string(),
+        set: |policy, _, text| { policy.$($field).+ = count(text)?; Ok(()) },
+    }),*] };
+}
+
+macro_rules! percents {
+    ($($name:literal $meaning:literal $field:ident;)*) => { [$(Knob {
+        name: $name, meaning: $meaning, shape: Shape::Count, reason: None,
+        get: |policy, _| policy.$field.to_string(),
+        set: |policy, _, text| { policy.$field = percent(text)?; Ok(()) },
+    }),*] };
+}
+
+/// Durations.
+const SPANS: [Knob; 9] = spans! {
+    "liveness.quiet" "silence after which an agent is quiet, and a mission may need recovery" quiet_ms;
+    "liveness.warning" "silence after which an agent needs a warning" warning_ms;
+    "liveness.stalled" "silence after which an agent is stalled" stalled_ms;
+    "liveness.heartbeat" "how often an agent is expected to give a sign of life" heartbeat_ms;
+    "liveness.downtime" "a pause of all writing after which silence proves nothing" downtime_ms;
+    "locks.ttl" "how long after its holder's last sign of life a lock lapses" lock_ttl_ms;
+    "checkpoints.interval" "with `triggers.interval`: how often a mission that changes gets one" interval_ms;
+    "checkpoints.valid" "older ones are not resumed from by themselves" valid_ms;
+    "retention.older_than" "checkpoints older than this go" retention.older_than_ms;
+};
+
+const MORE_SPANS: [Knob; 1] = spans! {
+    "retention.completed" "how long a completed mission keeps its final checkpoint" retention.completed_ms;
+};
+
+/// Numbers.
+const COUNTS: [Knob; 3] = counts! {
+    "retention.keep" "so many of the newest checkpoints of a mission stay" retention.keep;
+    "retention.most" "at most so many of a mission stay" retention.most;
+    "checkpoints.significant_lines" "a file changed by more lines than this has changed significantly" significant_lines;
+};
+
+/// Percentages of a context.
+const TOKENS: [Knob; 2] = percents! {
+    "tokens.warning" "a context this full, in percent, is saved" token_warning;
+    "tokens.critical" "a context this full, in percent, is saved at once, and its agent told to stop" token_critical;
+};
+
+const PRESET: Knob = Knob {
+    name: "preset",
+    meaning: "whose numbers these are: fleet, sitebuilder, epic, orchestrator or recovery",
+    shape: Shape::Word,
+    reason: None,
+    get: |policy, _| policy.preset.as_str().to_owned(),
+    set: |policy, _, text| {
+        let preset = Preset::from_word(text).ok_or_else(|| {
+            let known: Vec<&str> = Preset::ALL.iter().map(|preset| preset.as_str()).collect();
+            format!("there is no preset `{text}`: {}", known.join(", "))
+        })?;
+        // A preset is where the numbers start: it comes before all others.
+        *policy = preset.policy();
+        Ok(())
+    },
+};
+
+const MILESTONES: Knob = Knob {
+    name: "checkpoints.milestones",
+    meaning: "percentages at which a mission gets a checkpoint",
+    shape: Shape::Percents,
+    reason: None,
+    get: |policy, _| {
+        policy
+            .milestones
+            .map(|percent| percent.to_string())
+            .join(",")
+    },
+    set: |policy, _, text| {
+        let parts: Vec<u8> = text.split(',').map(percent).collect::<Result<_, _>>()?;
+        let milestones: [u8; 3] = parts
+            .try_into()
+            .map_err(|_| format!("`{text}` is not three percentages"))?;
+        if !milestones.is_sorted_by(|a, b| a < b) {
+            return Err(format!("`{text}` does not rise"));
+        }
+        policy.milestones = milestones;
+        Ok(())
+    },
+};
+
+const AUTO_RESUME: Knob = Knob {
+    name: "recovery.auto_resume",
+    meaning: "resume without asking, where nobody can be asked",
+    shape: Shape::Switch,
+    reason: None,
+    get: |policy, _| policy.auto_resume.to_string(),
+    set: |policy, _, text| {
+        policy.auto_resume = switch(text)?;
+        Ok(())
+    },
+};
+
+/// Every setting of the policy, the preset first.
+#[must_use]
+pub fn knobs() -> Vec<Knob> {
+    let mut all = vec![PRESET];
+    all.extend(SPANS);
+    all.push(MILESTONES);
+    all.extend(COUNTS);
+    all.extend(MORE_SPANS);
+    all.extend(TOKENS);
+    all.push(AUTO_RESUME);
+    all.extend(
+        Reason::ALL
+            .iter()
+            .filter(|reason| is_switchable(**reason))
+            .map(|reason| trigger(*reason)),
+    );
+    all
+}
+
+fn trigger(reason: Reason) -> Knob {
+    Knob {
+        name: reason.setting(),
+        meaning: reason.meaning(),
+        shape: Shape::Switch,
+        reason: Some(reason),
+        get: |policy, reason| {
+            reason
+                .is_some_and(|reason| policy.triggers.has(reason))
+                .to_string()
+        },
+        set: |policy, reason, text| {
+            let on = switch(text)?;
+            if let Some(reason) = reason {
+                policy.triggers.switch(reason, on);
+            }
+            Ok(())
+        },
+    }
+}

@@ -1,0 +1,180 @@
+//! Each seed's numbers.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Policy, Triggers};
+use crate::checkpoint::Reason;
+use crate::retention::Retention;
+use crate::time::Millis;
+
+const MINUTE: Millis = 60_000;
+const DAY: Millis = 24 * 60 * MINUTE;
+
+/// Whose numbers a fleet is run by.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Preset {
+    /// Missions and sorties: checkpoints at milestones, errors and compaction.
+    #[default]
+    Fleet,
+    /// Tasks with subtasks: a checkpoint with every step, files in `progress/`.
+    Sitebuilder,
+    /// Parallel agents: a checkpoint per phase and sync point, files in `agent_checkpoints/`.
+    Epic,
+    /// A workflow of agents: checkpoints at transitions, approvals and before what destroys.
+    Orchestrator,
+    /// Contexts that fill up: checkpoints at 75 and 90 % and at the end of a session.
+    Recovery,
+}
+
+/// Errors of every kind.
+const ERRORS: [Reason; 5] = [
+    Reason::SortieFailed,
+    Reason::ApiError,
+    Reason::LockTimeout,
+    Reason::DeliveryFailed,
+    Reason::Blocker,
+];
+/// A context that is, or is about to be, lost.
+const COMPACTION: [Reason; 4] = [
+    Reason::PreCompact,
+    Reason::TokenWarning,
+    Reason::TokenCritical,
+    Reason::SessionEnd,
+];
+
+impl Preset {
+    /// Every preset.
+    pub const ALL: &[Self] = &[
+        Self::Fleet,
+        Self::Sitebuilder,
+        Self::Epic,
+        Self::Orchestrator,
+        Self::Recovery,
+    ];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fleet => "fleet",
+            Self::Sitebuilder => "sitebuilder",
+            Self::Epic => "epic",
+            Self::Orchestrator => "orchestrator",
+            Self::Recovery => "recovery",
+        }
+    }
+
+    /// The preset this word means.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|preset| preset.as_str() == word)
+    }
+
+    /// Its numbers.
+    #[must_use]
+    pub fn policy(self) -> Policy {
+        let fleet = Policy {
+            preset: self,
+            quiet_ms: 5 * MINUTE,
+            warning_ms: 10 * MINUTE,
+            stalled_ms: 30 * MINUTE,
+            heartbeat_ms: 5 * MINUTE,
+            lock_ttl_ms: 30 * MINUTE,
+            downtime_ms: 10 * MINUTE,
+            milestones: [25, 50, 75],
+            triggers: self.triggers(),
+            interval_ms: 5 * MINUTE,
+            significant_lines: 50,
+            token_warning: 75,
+            token_critical: 90,
+            valid_ms: DAY,
+            auto_resume: false,
+            retention: Retention::default(),
+        };
+        match self {
+            Self::Fleet => fleet,
+            // Quiet for more than ten minutes: the session has timed out.
+            Self::Sitebuilder => Policy {
+                quiet_ms: 10 * MINUTE,
+                ..fleet
+            },
+            Self::Epic => Policy {
+                quiet_ms: 30 * MINUTE,
+                warning_ms: 30 * MINUTE,
+                stalled_ms: 60 * MINUTE,
+                lock_ttl_ms: 60 * MINUTE,
+                heartbeat_ms: 15 * MINUTE,
+                retention: Retention {
+                    keep: 10,
+                    ..fleet.retention
+                },
+                ..fleet
+            },
+            Self::Orchestrator => Policy {
+                retention: Retention {
+                    older_than_ms: 30 * DAY,
+                    most: 50,
+                    ..fleet.retention
+                },
+                ..fleet
+            },
+            Self::Recovery => Policy {
+                auto_resume: true,
+                retention: Retention {
+                    keep: 6,
+                    ..fleet.retention
+                },
+                ..fleet
+            },
+        }
+    }
+
+    fn triggers(self) -> Triggers {
+        let own: &[Reason] = match self {
+            Self::Fleet => &[
+                Reason::Milestone,
+                Reason::BeforeDestructive,
+                Reason::Shutdown,
+            ],
+            Self::Sitebuilder => &[
+                Reason::FileCreated,
+                Reason::FileModified,
+                Reason::SubtaskDone,
+                Reason::ReviewDone,
+                Reason::TaskComplete,
+                Reason::Heartbeat,
+            ],
+            Self::Epic => &[
+                Reason::PhaseComplete,
+                Reason::SyncPoint,
+                Reason::Blocker,
+                Reason::Heartbeat,
+            ],
+            Self::Orchestrator => &[
+                Reason::StateTransition,
+                Reason::AgentComplete,
+                Reason::UserApproval,
+                Reason::BeforeDestructive,
+                Reason::Interval,
+                Reason::Shutdown,
+            ],
+            Self::Recovery => &COMPACTION[1..],
+        };
+        let mut set = Triggers::of(own);
+        if matches!(self, Self::Fleet | Self::Sitebuilder | Self::Orchestrator) {
+            ERRORS.iter().for_each(|reason| set.switch(*reason, true));
+        }
+        if self == Self::Fleet {
+            COMPACTION
+                .iter()
+                .for_each(|reason| set.switch(*reason, true));
+        }
+        set
+    }
+}

@@ -1,0 +1,477 @@
+//! Every value is kept twice: in the journal, and as the last value of its subject. Where one copy fails
+//! its hash the other one serves, which is said, and can mend it. Mending puts back exactly the text
+//! that a stored hash names, so it changes nothing that ever happened; it has an event of its own.
+
+use std::fmt;
+
+use flightline_core::event::{Change, sha256_hex};
+use flightline_core::subject::keys_of;
+use flightline_core::{Kind, MissionId, Time};
+use serde_json::json;
+
+use crate::error::Error;
+use crate::table::event::{self, NewEvent, StoredEvent};
+use crate::table::statements;
+use crate::table::subject::Document;
+use crate::tx::Tx;
+use crate::value::{Row, params};
+
+statements! {
+    IN_JOURNAL = "SELECT subject_kind, subject, change, after, sha FROM event WHERE project = ?1 AND rev = ?2";
+    LAST_VALUE = "SELECT rev, doc, sha FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3 AND gone IS NULL";
+    NEXT = "SELECT kind, step, at FROM event WHERE project = ?1 AND rev > ?2 ORDER BY rev LIMIT 1";
+    CHANGES = "SELECT rev, at, change, after, sha FROM event WHERE project = ?1 AND subject_kind = ?2 AND subject = ?3 \
+               AND change <> 'none' ORDER BY rev";
+    ROW = "SELECT rev FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
+    KNOWN = "SELECT id FROM subject WHERE project = ?1 AND kind = ?2 AND mission = ?3 ORDER BY id";
+    MEND_JOURNAL = "UPDATE event SET after = ?3, sha = ?4 WHERE project = ?1 AND rev = ?2";
+    MEND_LAST_VALUE = "UPDATE subject SET doc = ?5, sha = ?6 WHERE project = ?1 AND kind = ?2 AND id = ?3 AND rev = ?4";
+    MEND_ROW = "INSERT INTO subject (project, kind, id, mission, parent, agent, name, status, percent, born, rev, at, sha, doc, gone) \
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) \
+                ON CONFLICT (project, kind, id) DO UPDATE SET mission = excluded.mission, parent = excluded.parent, \
+                agent = excluded.agent, name = excluded.name, status = excluded.status, percent = excluded.percent, \
+                born = excluded.born, rev = excluded.rev, at = excluded.at, sha = excluded.sha, doc = excluded.doc, gone = excluded.gone";
+}
+
+/// Where a copy of a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// In the event that gave it.
+    Journal,
+    /// In the row of its subject.
+    LastValue,
+}
+
+/// A value of which one copy is damaged; the other one is sound, and was used.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Damage {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its id.
+    pub id: String,
+    /// The revision that gave it.
+    pub rev: u64,
+    /// Where the damaged copy is.
+    pub place: Place,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, id, rev, .. } = self;
+        match self.place {
+            Place::Journal => write!(
+                f,
+                "{kind} {id} is damaged in the journal (revision {rev}); its last value is sound and was used"
+            ),
+            Place::LastValue => write!(
+                f,
+                "the last value of {kind} {id} is damaged; the journal's (revision {rev}) is sound and was used"
+            ),
+        }
+    }
+}
+
+/// What came of mending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mended {
+    /// It was sound already.
+    Sound,
+    /// It was damaged or lost, and is sound now.
+    Healed,
+    /// Nothing was changed: what was offered does not fit what is stored.
+    Refused,
+}
+
+impl Tx<'_> {
+    /// The values of which one copy was found damaged in this transaction. Whoever takes them says so.
+    pub fn take_noticed(&mut self) -> Vec<Damage> {
+        std::mem::take(&mut self.noticed)
+    }
+
+    /// Every change of a subject, oldest first, as the journal tells it: unchecked.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn told(&mut self, kind: Kind, id: &str) -> Result<Vec<Told>, Error> {
+        let project = self.project.id.as_str();
+        let rows = self
+            .driver
+            .query(CHANGES, params![project, kind.as_str(), id])?;
+        rows.iter().map(Told::read).collect()
+    }
+
+    /// Whether a subject has a row, also when it is gone.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn has_row(&mut self, kind: Kind, id: &str) -> Result<bool, Error> {
+        let project = self.project.id.as_str();
+        let rows = self
+            .driver
+            .query(ROW, params![project, kind.as_str(), id])?;
+        Ok(!rows.is_empty())
+    }
+
+    /// The ids of a kind that a mission has or ever had.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn known(&mut self, kind: Kind, mission: MissionId) -> Result<Vec<String>, Error> {
+        let project = self.project.id.as_str();
+        let rows = self
+            .driver
+            .query(KNOWN, params![project, kind.as_str(), mission.to_string()])?;
+        rows.iter().map(|row| row.text(0)).collect()
+    }
+
+    /// The revisions of the values that a checkpoint of `mission` at exactly `rev` names and of which the
+    /// store has no sound copy.
+    ///
+    /// # Errors
+    /// When the store fails, or a value that is needed was thinned away.
+    pub fn damaged_at(&mut self, rev: u64, mission: MissionId) -> Result<Vec<u64>, Error> {
+        let mut damaged = Vec::new();
+        for value in event::values_at(self.driver, &self.project.id, rev, mission)? {
+            let rev = value.rev;
+            match self.sound_value(value) {
+                Ok(_) => {}
+                Err(Error::Corrupt(_)) => damaged.push(rev),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(damaged)
+    }
+
+    /// The same value, from its subject's row when the journal's text fails its hash.
+    pub(crate) fn sound_value(&mut self, value: StoredEvent) -> Result<StoredEvent, Error> {
+        if sha256_hex(&value.text) == value.sha {
+            return Ok(value);
+        }
+        match self.last_value(value.kind, &value.id, value.rev)? {
+            Some((text, sha)) => {
+                self.notice(value.kind, &value.id, value.rev, Place::Journal);
+                Ok(StoredEvent { text, sha, ..value })
+            }
+            None => Err(Error::Corrupt(format!(
+                "{} {} (revision {}) does not match its checksum",
+                value.kind, value.id, value.rev
+            ))),
+        }
+    }
+
+    /// The text of a subject's last value, from the journal when the row's own fails its hash.
+    pub(crate) fn sound_text(
+        &mut self,
+        kind: Kind,
+        id: &str,
+        document: Document,
+    ) -> Result<String, Error> {
+        if sha256_hex(&document.text) == document.sha {
+            return Ok(document.text);
+        }
+        match self.in_journal(document.rev)? {
+            Some(found) if found.is_value_of(kind, id) && found.is_sound() => {
+                self.notice(kind, id, document.rev, Place::LastValue);
+                Ok(found.text)
+            }
+            _ => Err(Error::Corrupt(format!(
+                "{kind} {id} does not match its checksum"
+            ))),
+        }
+    }
+
+    fn notice(&mut self, kind: Kind, id: &str, rev: u64, place: Place) {
+        let damage = Damage {
+            kind,
+            id: id.to_owned(),
+            rev,
+            place,
+        };
+        if !self.noticed.contains(&damage) {
+            self.noticed.push(damage);
+        }
+    }
+
+    /// Mends the damaged copy of a value from the sound one.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn mend(&mut self, damage: &Damage) -> Result<Mended, Error> {
+        let Damage {
+            kind,
+            id,
+            rev,
+            place,
+        } = damage;
+        match place {
+            Place::Journal => match self.last_value(*kind, id, *rev)? {
+                Some((text, sha)) => {
+                    let copy = StoredEvent {
+                        kind: *kind,
+                        id: id.clone(),
+                        rev: *rev,
+                        text,
+                        sha,
+                    };
+                    self.mend_value(&copy, "last value")
+                }
+                None => Ok(Mended::Refused),
+            },
+            Place::LastValue => match self.in_journal(*rev)? {
+                Some(found) if found.is_value_of(*kind, id) && found.is_sound() => {
+                    let project = self.project.id.as_str();
+                    let changed = self.driver.execute(
+                        MEND_LAST_VALUE,
+                        params![
+                            project,
+                            kind.as_str(),
+                            id.as_str(),
+                            *rev,
+                            (!kind.is_kept_once()).then_some(found.text.as_str()),
+                            found.sha.as_str()
+                        ],
+                    )?;
+                    if changed == 0 {
+                        return Ok(Mended::Refused);
+                    }
+                    self.record_mending(*kind, id, *rev, "last value", "journal")?;
+                    Ok(Mended::Healed)
+                }
+                _ => Ok(Mended::Refused),
+            },
+        }
+    }
+
+    /// Mends what the journal says at a revision by a copy of it from elsewhere: only where the stored
+    /// text fails its hash and the copy is exactly what either of the two names, or where the event is
+    /// lost. What is sound is never written over.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn mend_value(&mut self, copy: &StoredEvent, from: &str) -> Result<Mended, Error> {
+        if sha256_hex(&copy.text) != copy.sha {
+            return Ok(Mended::Refused);
+        }
+        let Some(found) = self.in_journal(copy.rev)? else {
+            return self.bring_back(copy, from);
+        };
+        if !found.is_value_of(copy.kind, &copy.id) {
+            return Ok(Mended::Refused);
+        }
+        match (found.is_sound(), found.sha == copy.sha) {
+            (true, true) => return Ok(Mended::Sound),
+            (false, true) => {}
+            // The text is as it was, and only its hash was damaged.
+            (false, false) if found.text == copy.text => {}
+            (_, false) => return Ok(Mended::Refused),
+        }
+        let project = self.project.id.as_str();
+        self.driver.execute(
+            MEND_JOURNAL,
+            params![project, copy.rev, copy.text.as_str(), copy.sha.as_str()],
+        )?;
+        self.record_mending(copy.kind, &copy.id, copy.rev, "journal", from)?;
+        Ok(Mended::Healed)
+    }
+
+    /// Puts a value back whose event is lost. Who did it and when is lost with it.
+    fn bring_back(&mut self, copy: &StoredEvent, from: &str) -> Result<Mended, Error> {
+        let (project, rev) = (self.project.id.clone(), copy.rev);
+        let Ok(keys) = keys_of(copy.kind, &copy.text) else {
+            return Ok(Mended::Refused);
+        };
+        let next = self.driver.query(NEXT, params![project.as_str(), rev])?;
+        let (kind, step, at) = match next.first() {
+            Some(next) => (next.text(0)?, next.unsigned(1)?, next.int(2)?),
+            None => (String::new(), rev, self.now.as_millis()),
+        };
+        // Below a restore there is no loss but another history, whose values do not belong here.
+        if rev == 0 || rev > self.project.rev || kind == "store_restored" {
+            return Ok(Mended::Refused);
+        }
+        event::insert(
+            self.driver,
+            &NewEvent {
+                project: &project,
+                rev,
+                step: step.min(rev),
+                at: Time::from_millis(at),
+                kind: "event_brought_back",
+                mission: keys.mission.map(|id| id.to_string()),
+                subject_kind: copy.kind,
+                subject: &copy.id,
+                actor: "flightline",
+                epoch: None,
+                data: &json!({ "from": from }),
+                change: Change::Set,
+                after: Some(&copy.text),
+                sha: Some(&copy.sha),
+            },
+        )?;
+        self.record_mending(copy.kind, &copy.id, rev, "journal", from)?;
+        Ok(Mended::Healed)
+    }
+
+    /// Writes a subject's row anew from what the journal says of it.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn mend_row(&mut self, kind: Kind, id: &str) -> Result<Mended, Error> {
+        let (project, changes) = (self.project.id.clone(), self.told(kind, id)?);
+        let value = changes.iter().rfind(|told| told.change == Change::Set);
+        let (Some(value), Some(last)) = (value, changes.last()) else {
+            return Ok(Mended::Refused);
+        };
+        let born = changes.iter().find(|told| told.change != Change::Gone);
+        let Ok(keys) = keys_of(kind, &value.text) else {
+            return Ok(Mended::Refused);
+        };
+        let lost = changes
+            .iter()
+            .any(|told| told.change == Change::Thinned && told.rev > value.rev);
+        if !value.is_sound() || lost {
+            return Ok(Mended::Refused);
+        }
+        self.driver.execute(
+            MEND_ROW,
+            params![
+                project.as_str(),
+                kind.as_str(),
+                id,
+                keys.mission.map(|id| id.to_string()),
+                keys.parent.as_deref(),
+                keys.agent.map(|id| id.to_string()),
+                keys.name.as_deref(),
+                keys.status,
+                keys.percent.map(u64::from),
+                born.map_or(value.rev, |told| told.rev),
+                last.rev,
+                last.at.as_millis(),
+                value.sha.as_str(),
+                (!kind.is_kept_once()).then_some(value.text.as_str()),
+                (last.change == Change::Gone).then_some(last.rev),
+            ],
+        )?;
+        self.record_mending(kind, id, last.rev, "last value", "journal")?;
+        Ok(Mended::Healed)
+    }
+
+    fn record_mending(
+        &mut self,
+        kind: Kind,
+        id: &str,
+        mended: u64,
+        place: &str,
+        from: &str,
+    ) -> Result<(), Error> {
+        let (project, rev) = (self.project.id.clone(), self.hand_out());
+        event::insert(
+            self.driver,
+            &NewEvent {
+                project: &project,
+                rev,
+                step: self.step,
+                at: self.now,
+                kind: "value_repaired",
+                // A matter of the store, not of a mission's work: it must not make an old one current.
+                mission: None,
+                subject_kind: kind,
+                subject: id,
+                actor: "flightline",
+                epoch: None,
+                data: &json!({ "rev": mended, "place": place, "from": from }),
+                change: Change::None,
+                after: None,
+                sha: None,
+            },
+        )
+    }
+
+    /// The text and hash of a subject's row, when it is the value of this revision and sound.
+    fn last_value(
+        &mut self,
+        kind: Kind,
+        id: &str,
+        rev: u64,
+    ) -> Result<Option<(String, String)>, Error> {
+        let project = self.project.id.as_str();
+        let rows = self
+            .driver
+            .query(LAST_VALUE, params![project, kind.as_str(), id])?;
+        let Some(row) = rows.first().filter(|row| row.unsigned(0).ok() == Some(rev)) else {
+            return Ok(None);
+        };
+        Ok(match row.opt_text(1)? {
+            Some(text) if sha256_hex(&text) == row.text(2)? => Some((text, row.text(2)?)),
+            _ => None,
+        })
+    }
+
+    fn in_journal(&mut self, rev: u64) -> Result<Option<InJournal>, Error> {
+        let project = self.project.id.as_str();
+        let rows = self.driver.query(IN_JOURNAL, params![project, rev])?;
+        rows.first().map(InJournal::read).transpose()
+    }
+}
+
+/// What the journal says at a revision.
+struct InJournal {
+    kind: String,
+    id: String,
+    change: String,
+    text: String,
+    sha: String,
+}
+
+impl InJournal {
+    fn read(row: &Row) -> Result<Self, Error> {
+        Ok(Self {
+            kind: row.text(0)?,
+            id: row.text(1)?,
+            change: row.text(2)?,
+            text: row.opt_text(3)?.unwrap_or_default(),
+            sha: row.opt_text(4)?.unwrap_or_default(),
+        })
+    }
+
+    fn is_value_of(&self, kind: Kind, id: &str) -> bool {
+        self.kind == kind.as_str() && self.id == id && self.change == Change::Set.as_str()
+    }
+
+    fn is_sound(&self) -> bool {
+        sha256_hex(&self.text) == self.sha
+    }
+}
+
+/// A change of a subject, as the journal tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Its revision.
+    pub rev: u64,
+    /// When it was.
+    pub at: Time,
+    /// What it did.
+    pub change: Change,
+    /// The text it gave.
+    pub text: String,
+    /// The SHA-256 that text should have.
+    pub sha: String,
+}
+
+impl Told {
+    /// Whether it gave a value, and the text matches its hash.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.change == Change::Set && sha256_hex(&self.text) == self.sha
+    }
+
+    fn read(row: &Row) -> Result<Self, Error> {
+        Ok(Self {
+            rev: row.unsigned(0)?,
+            at: Time::from_millis(row.int(1)?),
+            change: event::change(&row.text(2)?)?,
+            text: row.opt_text(3)?.unwrap_or_default(),
+            sha: row.opt_text(4)?.unwrap_or_default(),
+        })
+    }
+}

@@ -1,0 +1,138 @@
+//! What became of each checkpoint's copy in a file. Beside the journal, like heartbeats: it says where files
+//! are, not what the fleet is at.
+
+use flightline_core::checkpoint::Backup;
+use flightline_core::{CheckpointId, MissionId, Time};
+
+use super::statements;
+use crate::engine::Driver;
+use crate::error::Error;
+use crate::value::{Row, params};
+
+statements! {
+    SET = "INSERT INTO backup (project, checkpoint, state, at, bytes, sha, why) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) \
+           ON CONFLICT (project, checkpoint) DO UPDATE SET state = excluded.state, at = excluded.at, bytes = excluded.bytes, \
+           sha = excluded.sha, why = excluded.why";
+    OF = "SELECT checkpoint, state, at, bytes, sha, why FROM backup WHERE project = ?1 AND checkpoint = ?2";
+    ALL = "SELECT checkpoint, state, at, bytes, sha, why FROM backup WHERE project = ?1 ORDER BY checkpoint";
+    OF_MISSION = "SELECT b.checkpoint, b.state, b.at, b.bytes, b.sha, b.why FROM subject s \
+           JOIN backup b ON b.project = s.project AND b.checkpoint = s.id \
+           WHERE s.project = ?1 AND s.kind = 'checkpoint' AND s.mission = ?2 AND s.gone IS NULL ORDER BY s.born";
+    UNSETTLED = "SELECT checkpoint FROM backup WHERE project = ?1 AND state IN ('pending', 'failed') ORDER BY checkpoint";
+    FORGET = "DELETE FROM backup WHERE project = ?1 AND checkpoint = ?2";
+}
+
+pub(crate) fn set(
+    driver: &mut dyn Driver,
+    project: &str,
+    checkpoint: CheckpointId,
+    backup: &Backup,
+    now: Time,
+) -> Result<(), Error> {
+    let (state, at, bytes, sha, why) = match backup {
+        Backup::Pending => ("pending", now, None, None, None),
+        Backup::Written { at, bytes, sha256 } => {
+            ("written", *at, Some(*bytes), Some(sha256.as_str()), None)
+        }
+        Backup::Failed { at, why } => ("failed", *at, None, None, Some(why.as_str())),
+        Backup::Shared => ("shared", now, None, None, None),
+    };
+    driver
+        .execute(
+            SET,
+            params![
+                project,
+                checkpoint.to_string(),
+                state,
+                at.as_millis(),
+                bytes,
+                sha,
+                why
+            ],
+        )
+        .map(drop)
+}
+
+pub(crate) fn of(
+    driver: &mut dyn Driver,
+    project: &str,
+    checkpoint: CheckpointId,
+) -> Result<Option<Backup>, Error> {
+    let rows = driver.query(OF, params![project, checkpoint.to_string()])?;
+    rows.first()
+        .map(|row| from_row(row).map(|(_, backup)| backup))
+        .transpose()
+}
+
+pub(crate) fn all(
+    driver: &mut dyn Driver,
+    project: &str,
+) -> Result<Vec<(CheckpointId, Backup)>, Error> {
+    driver
+        .query(ALL, params![project])?
+        .iter()
+        .map(from_row)
+        .collect()
+}
+
+pub(crate) fn of_mission(
+    driver: &mut dyn Driver,
+    project: &str,
+    mission: MissionId,
+) -> Result<Vec<(CheckpointId, Backup)>, Error> {
+    driver
+        .query(OF_MISSION, params![project, mission.to_string()])?
+        .iter()
+        .map(from_row)
+        .collect()
+}
+
+pub(crate) fn unsettled(
+    driver: &mut dyn Driver,
+    project: &str,
+) -> Result<Vec<CheckpointId>, Error> {
+    driver
+        .query(UNSETTLED, params![project])?
+        .iter()
+        .map(checkpoint)
+        .collect()
+}
+
+pub(crate) fn forget(
+    driver: &mut dyn Driver,
+    project: &str,
+    checkpoint: CheckpointId,
+) -> Result<(), Error> {
+    driver
+        .execute(FORGET, params![project, checkpoint.to_string()])
+        .map(drop)
+}
+
+fn checkpoint(row: &Row) -> Result<CheckpointId, Error> {
+    row.text(0)?
+        .parse()
+        .map_err(|_| Error::Corrupt("a backup names a checkpoint that is no id".to_owned()))
+}
+
+fn from_row(row: &Row) -> Result<(CheckpointId, Backup), Error> {
+    let at = Time::from_millis(row.int(2)?);
+    let backup = match row.text(1)?.as_str() {
+        "pending" => Backup::Pending,
+        "written" => Backup::Written {
+            at,
+            bytes: row.unsigned(3)?,
+            sha256: row.text(4)?,
+        },
+        "failed" => Backup::Failed {
+            at,
+            why: row.text(5)?,
+        },
+        "shared" => Backup::Shared,
+        word => {
+            return Err(Error::Corrupt(format!(
+                "`{word}` is not what becomes of a backup"
+            )));
+        }
+    };
+    Ok((checkpoint(row)?, backup))
+}

@@ -1,0 +1,114 @@
+//! Checkpoints that time makes due. There is no daemon: whichever command notices takes them.
+
+use flightline_core::checkpoint::{Checkpoint, Reason};
+use flightline_core::mission::{Mission, MissionStatus};
+use flightline_core::time::human_span;
+use flightline_core::{CheckpointId, Kind, MissionId};
+use flightline_store::Find;
+use serde::{Deserialize, Serialize};
+
+use super::readable;
+use super::take::{TakeCheckpoint, last_change};
+use crate::agent::held_sorties;
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Caller, Fleet, Operation};
+
+/// Asks which missions are due for a checkpoint. Changes nothing.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DueCheckpoints {
+    /// Because of a heartbeat of the acting agent, not because time has passed.
+    pub heartbeat: bool,
+}
+
+impl Operation for DueCheckpoints {
+    const NAME: &'static str = "due_checkpoints";
+    const ACCESS: Access = Access::Read;
+    type Outcome = Vec<MissionId>;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<MissionId>> {
+        let (reason, every) = if self.heartbeat {
+            (Reason::Heartbeat, desk.policy.heartbeat_ms)
+        } else {
+            (Reason::Interval, desk.policy.interval_ms)
+        };
+        if !desk.policy.triggers.has(reason) {
+            return Ok(Vec::new());
+        }
+        let worked_on = match desk.agent_id().filter(|_| self.heartbeat) {
+            Some(agent) => Some(missions_of(desk, agent)?),
+            None => None,
+        };
+        let (missions, _) = readable::<Mission>(desk.tx, Find::All)?;
+        let mut due = Vec::new();
+        for mission in missions {
+            let looked_at = mission.status == MissionStatus::InProgress
+                && worked_on
+                    .as_ref()
+                    .is_none_or(|ours| ours.contains(&mission.id));
+            if looked_at && is_due(desk, &mission, every)? {
+                due.push(mission.id);
+            }
+        }
+        Ok(due)
+    }
+}
+
+fn missions_of(desk: &mut Desk<'_, '_>, agent: flightline_core::AgentId) -> Result<Vec<MissionId>> {
+    let mut missions = Vec::new();
+    for sortie in held_sorties(desk, agent)? {
+        missions.push(desk.sortie(&sortie)?.mission_id);
+    }
+    Ok(missions)
+}
+
+/// Whether a mission has changed since its last checkpoint, and that is long enough ago. An idle fleet
+/// makes none.
+fn is_due(desk: &mut Desk<'_, '_>, mission: &Mission, every: u64) -> Result<bool> {
+    let Some(changed) = last_change(desk, mission)? else {
+        return Ok(false);
+    };
+    let rows = desk.tx.rows(Kind::Checkpoint, Find::Mission(mission.id))?;
+    if rows.last().is_some_and(|row| row.born > changed) {
+        return Ok(false);
+    }
+    let newest = desk.tx.newest::<Checkpoint>(mission.id, None, 1)?;
+    let since = newest.first().map_or_else(
+        || mission.started_at.unwrap_or(mission.created_at),
+        |checkpoint| checkpoint.cut.timestamp,
+    );
+    Ok(desk.now().since(since) >= every)
+}
+
+/// Takes the checkpoints that are due. Costs one look where that trigger is on, and nothing elsewhere.
+///
+/// # Errors
+/// When the store fails.
+pub fn take_due(fleet: &mut Fleet, caller: &Caller, heartbeat: bool) -> Result<Vec<CheckpointId>> {
+    let policy = *fleet.policy();
+    let (reason, every) = if heartbeat {
+        (Reason::Heartbeat, policy.heartbeat_ms)
+    } else {
+        (Reason::Interval, policy.interval_ms)
+    };
+    if !policy.triggers.has(reason) {
+        return Ok(Vec::new());
+    }
+    let caller = Caller {
+        idempotency_key: None,
+        mission: None,
+        ..caller.clone()
+    };
+    let mut taken = Vec::new();
+    for mission in fleet.run(&DueCheckpoints { heartbeat }, &caller)? {
+        let details = format!("{} since the last one", human_span(every));
+        let take = TakeCheckpoint {
+            mission: Some(mission.to_string()),
+            reason: Some(reason),
+            details: Some(flightline_core::text::Note::parse("details", &details)?),
+            note: None,
+        };
+        taken.push(fleet.run(&take, &caller)?.id);
+    }
+    Ok(taken)
+}

@@ -1,0 +1,518 @@
+//! Healing: of several copies of a value one is enough. What fails its hash in the store is taken from its
+//! other copy there, or from a file, and put right; what no copy can mend is as damaged as it was.
+
+use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
+use flightline_core::event::{Change, sha256_hex};
+use flightline_core::{CheckpointId, Kind, MissionId, Time};
+use flightline_store::{Actor, EventFilter, Find, Mended, StoredEvent, Told};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::files::StateValue;
+use super::inspect::unreadable;
+use super::{find, load};
+use crate::desk::Desk;
+use crate::error::{Error, Result};
+use crate::fleet::{Access, Operation};
+use crate::mission::short;
+use crate::recovery::{before_last_rewind, newest_sound};
+
+/// Mends the values of which this transaction found one copy damaged, and says so. To be called before
+/// something new is written over the copy that serves.
+pub(crate) fn heal(desk: &mut Desk<'_, '_>) -> Result<Vec<String>> {
+    let mut said = Vec::new();
+    for damage in desk.tx.take_noticed() {
+        let mended = match desk.tx.mend(&damage)? {
+            Mended::Healed => "; repaired",
+            // Written anew by this very transaction.
+            Mended::Sound | Mended::Refused => "",
+        };
+        said.push(format!("{damage}{mended}"));
+    }
+    Ok(said)
+}
+
+/// The checkpoints that an operation is going to read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wanted {
+    /// The newest sound one of a mission; the current one when none is named.
+    Newest {
+        /// The mission.
+        mission: Option<String>,
+    },
+    /// Every one of the current mission.
+    All,
+    /// These.
+    Named {
+        /// By id, beginning or place.
+        checkpoints: Vec<String>,
+    },
+    /// The one that an undo goes back to.
+    BeforeRewind {
+        /// The mission; the current one when none is named.
+        mission: Option<String>,
+    },
+}
+
+/// Says how the checkpoints that an operation is going to read stand in the store.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ExamineCheckpoints {
+    /// Which.
+    pub wanted: Wanted,
+}
+
+/// How checkpoints stand in the store.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Examined {
+    /// Those that were looked at.
+    pub checkpoints: Vec<ExaminedCheckpoint>,
+    /// The mission all of whose checkpoints matter.
+    pub mission_id: Option<MissionId>,
+    /// Every checkpoint of that mission the store knows, also those that are gone.
+    pub known: Vec<CheckpointId>,
+    /// What was named, and nothing in the store fits.
+    pub unknown: Vec<String>,
+    /// The unbroken journal the store holds.
+    pub history: String,
+}
+
+/// How a checkpoint stands in the store.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ExaminedCheckpoint {
+    /// Its id.
+    pub id: CheckpointId,
+    /// Its mission.
+    pub mission_id: MissionId,
+    /// What is wrong with it: nothing when it is sound.
+    pub problem: Option<String>,
+    /// The revisions of the values it lacks; all of them may be lacking when none is named.
+    pub lacks: Vec<u64>,
+    /// Whether the store can mend something of it by itself.
+    pub mendable: bool,
+    /// What became of its copy in a file.
+    pub backup: Backup,
+}
+
+impl Operation for ExamineCheckpoints {
+    const NAME: &'static str = "examine_checkpoints";
+    const ACCESS: Access = Access::Read;
+    type Outcome = Examined;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Examined> {
+        let mut examined = Examined {
+            history: desk.tx.history().to_owned(),
+            ..Examined::default()
+        };
+        let ids = match &self.wanted {
+            Wanted::Newest { mission } => {
+                let mission = desk.mission(mission.as_deref())?;
+                examined.mission_id = Some(mission.id);
+                let (sound, passed) = newest_sound(desk, &mission)?;
+                let passed = passed.into_iter().map(|passed| passed.id);
+                passed.chain(sound.map(|sound| sound.id)).collect()
+            }
+            Wanted::All => {
+                let mission = desk.mission(None)?;
+                examined.mission_id = Some(mission.id);
+                let rows = desk.tx.rows(Kind::Checkpoint, Find::Mission(mission.id))?;
+                rows.iter()
+                    .map(|row| Ok(row.typed_id()?))
+                    .collect::<Result<Vec<CheckpointId>>>()?
+            }
+            Wanted::Named { checkpoints } => {
+                let mut ids = Vec::new();
+                for reference in checkpoints {
+                    match resolve(desk, reference)? {
+                        Some(id) => ids.push(id),
+                        None => examined.unknown.push(reference.clone()),
+                    }
+                }
+                ids
+            }
+            Wanted::BeforeRewind { mission } => {
+                let mission = desk.mission(mission.as_deref())?;
+                let before = before_last_rewind(desk, &mission)?;
+                let id = before.map(|(_, before)| before);
+                match id {
+                    Some(id) if desk.tx.told(Kind::Checkpoint, &id.to_string())?.is_empty() => {
+                        examined.unknown.push(id.to_string());
+                        Vec::new()
+                    }
+                    id => id.into_iter().collect(),
+                }
+            }
+        };
+        if let Some(mission) = examined.mission_id {
+            let known = desk.tx.known(Kind::Checkpoint, mission)?;
+            // What is no id any more is no file's name either.
+            examined.known = known.iter().filter_map(|id| id.parse().ok()).collect();
+        }
+        for id in ids {
+            examined.checkpoints.extend(examine(desk, id)?);
+        }
+        Ok(examined)
+    }
+}
+
+/// The checkpoint that is meant, whether or not it can be read; none when nothing fits.
+fn resolve(desk: &mut Desk<'_, '_>, reference: &str) -> Result<Option<CheckpointId>> {
+    if reference.starts_with('@') {
+        return Ok(Some(find(desk, reference)?.id));
+    }
+    let typed = flightline_core::id::Typed::parse(reference, CheckpointId::PREFIX)?;
+    let found = desk
+        .tx
+        .ids_between(Kind::Checkpoint, &typed.beginning, &typed.end())?;
+    match found.as_slice() {
+        [] => Ok(None),
+        [id] => Ok(Some(id.parse()?)),
+        // Says which ones could be meant.
+        _ => find(desk, reference).map(|found| Some(found.id)),
+    }
+}
+
+/// How one checkpoint stands; nothing when it is gone.
+pub(crate) fn examine(
+    desk: &mut Desk<'_, '_>,
+    id: CheckpointId,
+) -> Result<Option<ExaminedCheckpoint>> {
+    let key = id.to_string();
+    // What is noticed here is said by whoever mends it, or by whoever reads it next.
+    desk.tx.take_noticed();
+    let mut examined = match desk.tx.get::<Checkpoint>(&key).map_err(Error::from) {
+        Ok(None) => return Ok(None),
+        Ok(Some(checkpoint)) => {
+            let mut examined = ExaminedCheckpoint {
+                id,
+                mission_id: checkpoint.cut.mission_id,
+                problem: None,
+                lacks: Vec::new(),
+                mendable: checkpoint.status == CheckpointStatus::Corrupted,
+                backup: desk.tx.backup_of(id)?,
+            };
+            match load(desk, &checkpoint) {
+                Ok(_) => {}
+                Err(error) if error.is_damage() => {
+                    examined.problem = Some(error.into_refusal().message);
+                    let (rev, mission) = (checkpoint.cut.rev, checkpoint.cut.mission_id);
+                    // What was thinned away is lacking too, and no file brings it back into the journal.
+                    examined.lacks = desk.tx.damaged_at(rev, mission).unwrap_or_default();
+                    examined.mendable = false;
+                }
+                Err(error) => return Err(error),
+            }
+            examined
+        }
+        Err(error) if error.is_damage() => {
+            let rows = desk.tx.rows(Kind::Checkpoint, Find::All)?;
+            let Some(row) = rows.into_iter().find(|row| row.id == key) else {
+                return Ok(None);
+            };
+            ExaminedCheckpoint {
+                id,
+                mission_id: row
+                    .mission
+                    .unwrap_or_default()
+                    .parse()
+                    .map_err(|_| flightline_store::Error::Corrupt(unreadable(&key)))?,
+                problem: Some(unreadable(&key)),
+                lacks: Vec::new(),
+                mendable: false,
+                backup: desk.tx.backup_of(id)?,
+            }
+        }
+        Err(error) => return Err(error),
+    };
+    let noticed = !desk.tx.take_noticed().is_empty();
+    examined.mendable |= examined.problem.is_none() && noticed;
+    Ok(Some(examined))
+}
+
+/// Mends a checkpoint in the store, as far as what is offered fits the hashes that are stored.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MendCheckpoint {
+    /// Which.
+    pub checkpoint: CheckpointId,
+    /// Its record, as its file has it.
+    pub record: Option<Checkpoint>,
+    /// Values, as files have them.
+    pub values: Vec<StateValue>,
+    /// What is known of its file: its size and hash.
+    pub file: Option<(u64, String)>,
+}
+
+/// What came of mending a checkpoint.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MendedCheckpoint {
+    /// The checkpoint.
+    pub id: CheckpointId,
+    /// Whether it is sound now.
+    pub sound: bool,
+    /// What was done, and what could not be.
+    pub said: Vec<String>,
+}
+
+impl Operation for MendCheckpoint {
+    const NAME: &'static str = "mend_checkpoint";
+    const ACCESS: Access = Access::Write;
+    type Outcome = MendedCheckpoint;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MendedCheckpoint> {
+        // Housekeeping, not somebody's activity.
+        let who = desk.tx.actor().clone();
+        desk.tx.act_as(Actor::flightline());
+        let done = self.mend(desk);
+        desk.tx.act_as(who);
+        done
+    }
+}
+
+impl MendCheckpoint {
+    fn mend(&self, desk: &mut Desk<'_, '_>) -> Result<MendedCheckpoint> {
+        let id = short(self.checkpoint);
+        let told = desk
+            .tx
+            .told(Kind::Checkpoint, &self.checkpoint.to_string())?;
+        let mut said = Vec::new();
+        let record = match told.last() {
+            // Deleted on purpose: no copy brings it back.
+            Some(last) if last.change == Change::Gone => None,
+            Some(_) => self.record_in_store(desk, &told, &mut said)?,
+            None => self.record_from_file(desk, &mut said)?,
+        };
+        let Some(mut record) = record else {
+            return Ok(self.outcome(false, said));
+        };
+        let sound = self.values_in_store(desk, &record, &mut said)?;
+        if sound && told.is_empty() {
+            let data = json!({ "checkpoint_id": record.id, "from": "file" });
+            desk.tx.set("checkpoint_recovered", &record, &data)?;
+            let backup = match self.file.clone() {
+                Some((bytes, sha256)) => Backup::Written {
+                    at: desk.now(),
+                    bytes,
+                    sha256,
+                },
+                None => Backup::Pending,
+            };
+            desk.tx.set_backup(record.id, &backup)?;
+            said.push(format!(
+                "{id} was missing in the store; brought back from its file"
+            ));
+        } else if told.is_empty() {
+            said.push(format!(
+                "{id} is only in its file: the store does not hold what it names; \
+                 `fleet doctor --rebuild` builds a store from the files"
+            ));
+        } else if sound && record.status == CheckpointStatus::Corrupted {
+            record.status = CheckpointStatus::Valid;
+            let data = json!({ "checkpoint_id": record.id });
+            desk.tx.set("checkpoint_recovered", &record, &data)?;
+        }
+        Ok(self.outcome(sound, said))
+    }
+
+    fn outcome(&self, sound: bool, said: Vec<String>) -> MendedCheckpoint {
+        MendedCheckpoint {
+            id: self.checkpoint,
+            sound,
+            said,
+        }
+    }
+
+    /// The record of a checkpoint that the journal knows; mended if need be.
+    fn record_in_store(
+        &self,
+        desk: &mut Desk<'_, '_>,
+        told: &[Told],
+        said: &mut Vec<String>,
+    ) -> Result<Option<Checkpoint>> {
+        let (key, id) = (self.checkpoint.to_string(), short(self.checkpoint));
+        match desk.tx.get::<Checkpoint>(&key).map_err(Error::from) {
+            Ok(Some(record)) => return Ok(Some(record)),
+            // Its row is lost, and the journal has it all.
+            Ok(None) => {}
+            Err(error) if error.is_damage() => {}
+            Err(error) => return Err(error),
+        }
+        let Some(last) = told.last() else {
+            return Ok(None);
+        };
+        let bases = self.bases(told);
+        let exact = last.is_sound().then(|| last.text.clone()).or_else(|| {
+            let texts = bases.iter().flat_map(|base| as_marked(base, told));
+            texts.into_iter().find(|text| sha256_hex(text) == last.sha)
+        });
+        if let Some(text) = exact {
+            let copy = StoredEvent {
+                kind: Kind::Checkpoint,
+                id: key.clone(),
+                rev: last.rev,
+                sha: last.sha.clone(),
+                text,
+            };
+            desk.tx.mend_value(&copy, "file")?;
+            if desk.tx.get::<Checkpoint>(&key).ok().flatten().is_none() {
+                desk.tx.mend_row(Kind::Checkpoint, &key)?;
+            }
+            said.push(format!(
+                "the record of {id} was damaged in the store; repaired"
+            ));
+            return Ok(desk.tx.get::<Checkpoint>(&key)?);
+        }
+        // What it names never changes, and has a hash of its own: only marks are lost.
+        let Some(base) = bases.into_iter().next() else {
+            return Ok(None);
+        };
+        let record = Checkpoint {
+            pinned_at: pinned_at(desk, &key)?,
+            status: CheckpointStatus::Valid,
+            ..base
+        };
+        if !self.values_in_store(desk, &record, said)? {
+            return Ok(None);
+        }
+        let data = json!({ "checkpoint_id": record.id, "lost_at": last.rev });
+        desk.tx.set("checkpoint_recovered", &record, &data)?;
+        said.push(format!(
+            "the record of {id} was damaged in the store; what it names is repaired, a note to it may be lost"
+        ));
+        Ok(Some(record))
+    }
+
+    /// Records of this checkpoint whose cut matches its hash: from its file, then from the journal's
+    /// earlier ones.
+    fn bases(&self, told: &[Told]) -> Vec<Checkpoint> {
+        let earlier = told.iter().rev().filter(|told| told.is_sound());
+        let earlier = earlier.filter_map(|told| serde_json::from_str(&told.text).ok());
+        let offered = self.record.clone().into_iter();
+        let all = offered.chain(earlier);
+        all.filter(|base: &Checkpoint| {
+            base.id == self.checkpoint && base.cut.sha256() == base.sha256
+        })
+        .collect()
+    }
+
+    /// The record of a checkpoint that the store does not know at all.
+    fn record_from_file(
+        &self,
+        desk: &mut Desk<'_, '_>,
+        said: &mut Vec<String>,
+    ) -> Result<Option<Checkpoint>> {
+        let Some(record) = self.bases(&[]).into_iter().next() else {
+            return Ok(None);
+        };
+        let mission = record.cut.mission_id.to_string();
+        if desk.tx.told(Kind::Mission, &mission)?.is_empty() {
+            said.push(format!(
+                "{} is only in its file, and so is its mission; `fleet doctor --rebuild` builds a store from the files",
+                short(self.checkpoint)
+            ));
+            return Ok(None);
+        }
+        Ok(Some(record))
+    }
+
+    /// Makes what a checkpoint names whole again. Says whether it is.
+    fn values_in_store(
+        &self,
+        desk: &mut Desk<'_, '_>,
+        record: &Checkpoint,
+        said: &mut Vec<String>,
+    ) -> Result<bool> {
+        if is_sound(desk, record)? {
+            said.extend(heal(desk)?);
+            return Ok(true);
+        }
+        let mut healed = 0;
+        for value in &self.values {
+            let copy = StoredEvent {
+                kind: value.kind,
+                id: value.id.clone(),
+                rev: value.rev,
+                text: value.text.clone(),
+                sha: value.sha.clone(),
+            };
+            if desk.tx.mend_value(&copy, "file")? == Mended::Healed {
+                healed += 1;
+            }
+        }
+        let mut sound = is_sound(desk, record)?;
+        if !sound {
+            for value in &self.values {
+                if !desk.tx.has_row(value.kind, &value.id)?
+                    && desk.tx.mend_row(value.kind, &value.id)? == Mended::Healed
+                {
+                    healed += 1;
+                }
+            }
+            sound = is_sound(desk, record)?;
+        }
+        if healed > 0 {
+            let noun = if healed == 1 { "value" } else { "values" };
+            said.push(format!(
+                "{} was damaged in the store; repaired {healed} {noun} from its file",
+                short(record.id)
+            ));
+        }
+        said.extend(heal(desk)?);
+        Ok(sound)
+    }
+}
+
+fn is_sound(desk: &mut Desk<'_, '_>, record: &Checkpoint) -> Result<bool> {
+    match load(desk, record) {
+        Ok(_) => Ok(true),
+        Err(error) if error.is_damage() => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The texts that a record can have had after it was marked: the hash says which it was.
+fn as_marked(base: &Checkpoint, told: &[Told]) -> Vec<String> {
+    let mut texts = Vec::new();
+    let pins: Vec<Option<Time>> = [None, base.pinned_at]
+        .into_iter()
+        .chain(told.iter().map(|told| Some(told.at)))
+        .collect();
+    for status in [
+        base.status,
+        CheckpointStatus::Creating,
+        CheckpointStatus::Valid,
+        CheckpointStatus::Corrupted,
+        CheckpointStatus::Expired,
+        CheckpointStatus::Archived,
+    ] {
+        for pinned_at in &pins {
+            for note in [&base.note, &None] {
+                let marked = Checkpoint {
+                    status,
+                    pinned_at: *pinned_at,
+                    note: note.clone(),
+                    ..base.clone()
+                };
+                texts.extend(serde_json::to_string(&marked).ok());
+            }
+        }
+    }
+    texts
+}
+
+/// When a checkpoint was pinned, as its events tell.
+fn pinned_at(desk: &mut Desk<'_, '_>, key: &str) -> Result<Option<Time>> {
+    let events = desk.tx.newest_events(&EventFilter {
+        subject: Some(key.to_owned()),
+        limit: 1_000,
+        ..EventFilter::default()
+    })?;
+    let mark = events.into_iter().find(|event| {
+        matches!(
+            event.kind.as_str(),
+            "checkpoint_pinned" | "checkpoint_unpinned"
+        )
+    });
+    Ok(mark
+        .filter(|event| event.kind == "checkpoint_pinned")
+        .map(|event| event.timestamp))
+}

@@ -1,0 +1,353 @@
+//! Dual storage that serves: what is damaged or missing in the store is looked for in the files of
+//! checkpoints, offered to the store as evidence, and said. Files are read here, outside of any
+//! transaction; whether they fit is decided in one ([`MendCheckpoint`]), by the hashes that are stored.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use flightline_core::checkpoint::Backup;
+use flightline_core::event::sha256_hex;
+use flightline_core::{CheckpointId, Code, MissionId};
+
+use super::CheckpointDocument;
+use super::files::{self, StateValue, path_of};
+use super::inspect::{DiffCheckpoints, ShowCheckpoint, VerifyCheckpoints};
+use super::mend::{ExamineCheckpoints, Examined, ExaminedCheckpoint, MendCheckpoint, Wanted};
+use crate::error::{Error, Result};
+use crate::fleet::{Access, Caller, Fleet, Operation};
+use crate::mission::short;
+use crate::recovery::resume::Resume;
+use crate::recovery::undo::Undo;
+
+/// An operation that reads checkpoints.
+pub trait ReadsCheckpoints: Operation {
+    /// Which.
+    fn wanted(&self) -> Wanted;
+
+    /// Puts what was said on the way into the outcome. Returns what has no place there.
+    fn tell(_outcome: &mut Self::Outcome, said: Vec<String>) -> Vec<String> {
+        said
+    }
+}
+
+impl ReadsCheckpoints for Resume {
+    fn wanted(&self) -> Wanted {
+        match &self.checkpoint {
+            Some(reference) => named([Some(reference)]),
+            None => Wanted::Newest {
+                mission: self.mission.clone(),
+            },
+        }
+    }
+
+    fn tell(outcome: &mut Self::Outcome, said: Vec<String>) -> Vec<String> {
+        outcome.warnings.splice(0..0, said);
+        Vec::new()
+    }
+}
+
+impl ReadsCheckpoints for Undo {
+    fn wanted(&self) -> Wanted {
+        Wanted::BeforeRewind {
+            mission: self.mission.clone(),
+        }
+    }
+
+    fn tell(outcome: &mut Self::Outcome, said: Vec<String>) -> Vec<String> {
+        outcome.warnings.splice(0..0, said);
+        Vec::new()
+    }
+}
+
+impl ReadsCheckpoints for ShowCheckpoint {
+    fn wanted(&self) -> Wanted {
+        named([Some(&self.checkpoint)])
+    }
+}
+
+impl ReadsCheckpoints for VerifyCheckpoints {
+    fn wanted(&self) -> Wanted {
+        match &self.checkpoint {
+            Some(reference) => named([Some(reference)]),
+            None => Wanted::All,
+        }
+    }
+}
+
+impl ReadsCheckpoints for DiffCheckpoints {
+    fn wanted(&self) -> Wanted {
+        named([Some(&self.a), self.b.as_ref()])
+    }
+}
+
+fn named<const N: usize>(references: [Option<&String>; N]) -> Wanted {
+    Wanted::Named {
+        checkpoints: references.into_iter().flatten().cloned().collect(),
+    }
+}
+
+/// What came of an operation, and what was said on the way to it.
+pub struct Served<T> {
+    /// What came of it.
+    pub outcome: Result<T>,
+    /// What is worth knowing, whatever came of it.
+    pub warnings: Vec<String>,
+    /// Whether something was written.
+    pub written: bool,
+}
+
+/// Runs an operation that reads checkpoints, after mending what it will read from files in `folder`.
+pub fn serve<O: ReadsCheckpoints>(
+    fleet: &mut Fleet,
+    folder: &Path,
+    caller: &Caller,
+    operation: &O,
+) -> Served<O::Outcome> {
+    let plan = match gather(fleet, folder, caller, &operation.wanted()) {
+        Ok(plan) => plan,
+        Err(error) => return Served::refused(error, files::all(folder).len()),
+    };
+    let (warnings, unused) = (apply(fleet, caller, &plan), plan.unused);
+    let written = !plan.mends.is_empty() || O::ACCESS != Access::Read;
+    let outcome = fleet.run(operation, caller);
+    Served::of::<O>(outcome, warnings, unused, written)
+}
+
+/// Shows what [`serve`] would do, without doing it.
+pub fn rehearse<O: ReadsCheckpoints>(
+    fleet: &mut Fleet,
+    folder: &Path,
+    caller: &Caller,
+    operation: &O,
+) -> Served<O::Outcome> {
+    let plan = match gather(fleet, folder, caller, &operation.wanted()) {
+        Ok(plan) => plan,
+        Err(error) => return Served::refused(error, files::all(folder).len()),
+    };
+    let mut warnings = plan.warnings.clone();
+    let rehearsed = fleet.rehearse_acts(caller, |desk| {
+        let mut said = Vec::new();
+        for mend in &plan.mends {
+            said.extend(mend.decide(desk)?.said);
+        }
+        Ok((said, operation.decide(desk)?))
+    });
+    let outcome = rehearsed.map(|(said, outcome)| {
+        warnings.extend(said);
+        outcome
+    });
+    Served::of::<O>(outcome, warnings, plan.unused, false)
+}
+
+/// Mends checkpoints in the store from files in `folder`, as far as they are damaged and the files fit.
+/// Returns what was said.
+///
+/// # Errors
+/// When the store fails, or what is wanted is not there.
+pub fn mend(
+    fleet: &mut Fleet,
+    folder: &Path,
+    caller: &Caller,
+    wanted: &Wanted,
+) -> Result<Vec<String>> {
+    let plan = gather(fleet, folder, caller, wanted)?;
+    Ok(apply(fleet, caller, &plan))
+}
+
+/// Offers the store what files have. What cannot be mended is said, and fails nothing.
+fn apply(fleet: &mut Fleet, caller: &Caller, plan: &Plan) -> Vec<String> {
+    let mut said = plan.warnings.clone();
+    let housekeeping = Caller {
+        agent: None,
+        idempotency_key: None,
+        ..caller.clone()
+    };
+    for mend in &plan.mends {
+        match fleet.run(mend, &housekeeping) {
+            Ok(done) => said.extend(done.said),
+            Err(error) => said.push(format!(
+                "{} cannot be repaired: {}",
+                short(mend.checkpoint),
+                error.into_refusal().message
+            )),
+        }
+    }
+    said
+}
+
+impl<T> Served<T> {
+    fn of<O: ReadsCheckpoints<Outcome = T>>(
+        outcome: Result<T>,
+        warnings: Vec<String>,
+        unused: usize,
+        written: bool,
+    ) -> Self {
+        match outcome {
+            Ok(mut outcome) => Self {
+                warnings: O::tell(&mut outcome, warnings),
+                outcome: Ok(outcome),
+                written,
+            },
+            Err(error) => Self {
+                warnings,
+                written,
+                ..Self::refused(error, unused)
+            },
+        }
+    }
+
+    /// A store that has lost what was asked for may be built anew, when there are files.
+    fn refused(error: Error, files: usize) -> Self {
+        let outcome = match error {
+            Error::Refused(mut refusal) if refusal.code == Code::NotFound && files > 0 => {
+                let noun = if files == 1 { "file" } else { "files" };
+                let way = format!(
+                    "if the store has lost it: `fleet doctor --rebuild` builds one from what is in {files} checkpoint {noun}"
+                );
+                refusal.hint = Some(match refusal.hint.take() {
+                    Some(hint) => format!("{hint}\n{way}"),
+                    None => way,
+                });
+                Error::Refused(refusal)
+            }
+            error => error,
+        };
+        Self {
+            outcome: Err(outcome),
+            warnings: Vec::new(),
+            written: false,
+        }
+    }
+}
+
+/// What files offer to the store, and what was seen on the way.
+struct Plan {
+    mends: Vec<MendCheckpoint>,
+    warnings: Vec<String>,
+    /// How many files there are of checkpoints that were asked for and that the store does not know.
+    unused: usize,
+}
+
+fn gather(fleet: &mut Fleet, folder: &Path, caller: &Caller, wanted: &Wanted) -> Result<Plan> {
+    let request = ExamineCheckpoints {
+        wanted: wanted.clone(),
+    };
+    let examined = fleet.run(&request, caller)?;
+    let mut plan = Plan {
+        mends: Vec::new(),
+        warnings: Vec::new(),
+        unused: 0,
+    };
+    for checkpoint in &examined.checkpoints {
+        match (&checkpoint.problem, checkpoint.mendable) {
+            (Some(_), _) => plan.mends.push(offer(folder, checkpoint)),
+            (None, true) => plan.mends.push(nothing(checkpoint.id)),
+            (None, false) => {}
+        }
+        if checkpoint.problem.is_none() {
+            plan.warnings.extend(file_trouble(folder, checkpoint));
+        }
+    }
+    for path in strangers(folder, &examined) {
+        plan.unused += 1;
+        if let Ok(document) = files::read(&path)
+            && files::id_of(&path) == Some(document.id)
+            && document.state.as_ref().map(|state| &state.history) == Some(&examined.history)
+        {
+            plan.mends.push(whole(folder, document));
+        }
+    }
+    Ok(plan)
+}
+
+/// What is wrong with the file of a checkpoint that is sound in the store, as far as a look from outside
+/// tells.
+fn file_trouble(folder: &Path, checkpoint: &ExaminedCheckpoint) -> Option<String> {
+    let Backup::Written { bytes, .. } = checkpoint.backup else {
+        return None;
+    };
+    let path = path_of(folder, checkpoint.mission_id, checkpoint.id);
+    let trouble = match fs::symlink_metadata(path) {
+        Ok(seen) if seen.is_file() && seen.len() == bytes => return None,
+        Ok(_) => "is not as it was written",
+        Err(_) => "is missing",
+    };
+    Some(format!(
+        "the file of {} {trouble}; the store has it: write it anew with `fleet doctor --fix`",
+        short(checkpoint.id)
+    ))
+}
+
+fn nothing(checkpoint: CheckpointId) -> MendCheckpoint {
+    MendCheckpoint {
+        checkpoint,
+        record: None,
+        values: Vec::new(),
+        file: None,
+    }
+}
+
+/// What files have of a checkpoint that is damaged in the store.
+pub(crate) fn offer(folder: &Path, checkpoint: &ExaminedCheckpoint) -> MendCheckpoint {
+    let path = path_of(folder, checkpoint.mission_id, checkpoint.id);
+    match files::read(&path) {
+        Ok(document) if document.id == checkpoint.id => whole(folder, document),
+        _ => MendCheckpoint {
+            values: from_others(folder, checkpoint.mission_id, &checkpoint.lacks),
+            ..nothing(checkpoint.id)
+        },
+    }
+}
+
+/// Everything a file has.
+fn whole(folder: &Path, document: CheckpointDocument) -> MendCheckpoint {
+    let path = path_of(folder, document.mission_id, document.id);
+    let text = fs::read_to_string(path).ok();
+    let (record, values) = match document.state {
+        Some(state) => (Some(state.checkpoint), state.values),
+        None => (None, Vec::new()),
+    };
+    MendCheckpoint {
+        checkpoint: document.id,
+        record,
+        values,
+        file: text.map(|text| (text.len() as u64, sha256_hex(&text))),
+    }
+}
+
+/// The values of these revisions, from the files of other checkpoints: the mission's own first.
+fn from_others(folder: &Path, mission: MissionId, lacks: &[u64]) -> Vec<StateValue> {
+    let mut lacking: BTreeSet<u64> = lacks.iter().copied().collect();
+    let mut found = Vec::new();
+    let mut paths = files::all(folder);
+    let own = folder.join("checkpoints").join(mission.to_string());
+    paths.sort_by_key(|path| !path.starts_with(&own));
+    for path in paths {
+        if lacking.is_empty() {
+            break;
+        }
+        let state = files::read(&path).ok().and_then(|document| document.state);
+        for value in state.into_iter().flat_map(|state| state.values) {
+            if lacking.remove(&value.rev) {
+                found.push(value);
+            }
+        }
+    }
+    found
+}
+
+/// The files of checkpoints that were asked for and that the store does not know, not even as deleted.
+/// It takes in those that were written in its own history; before a restore or a rebuild there was another.
+fn strangers(folder: &Path, examined: &Examined) -> Vec<PathBuf> {
+    let home = |mission: MissionId| folder.join("checkpoints").join(mission.to_string());
+    let home = examined.mission_id.map(home);
+    let is_stranger = |path: &PathBuf| {
+        files::id_of(path).is_some_and(|id| {
+            let named = |reference: &String| id.to_string().starts_with(reference.as_str());
+            let of_mission = home.as_ref().is_some_and(|home| path.starts_with(home));
+            (of_mission && !examined.known.contains(&id)) || examined.unknown.iter().any(named)
+        })
+    };
+    files::all(folder).into_iter().filter(is_stranger).collect()
+}
