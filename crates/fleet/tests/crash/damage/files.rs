@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use super::{
-    Case, Damage, Doctor, Reach, answer, bears, copy, essence, is_untouched, sound, survive,
+    Case, Damage, Doctor, Look, Reach, answer, bears, copy, essence, is_untouched, sound, survive,
 };
 use crate::beside;
 use crate::world::World;
@@ -84,7 +84,7 @@ fn a_file_damaged_anywhere_is_found_and_written_anew() {
         );
         beside::files_are_whole(&world, &name);
     }
-    is_untouched(&world, "all of them", &sound().search);
+    is_untouched(&world, "all of them", &sound().search, Look::Closely);
 }
 
 #[test]
