@@ -14,6 +14,7 @@ use flightline::core::id::shortest_unique;
 use flightline::core::redact::contains_secret;
 use flightline::core::{Code, Kind, Refusal, RepoPath, Time};
 use flightline::ids::{Ids, ListIds};
+use flightline::mail::relay::relay;
 use flightline::store::clock::{Clock, Ids as IdSource};
 use flightline::store::{Damage, Location, OpenOptions, Steps, Store};
 use flightline::workspace::{Home, discover, repo_path};
@@ -269,6 +270,12 @@ impl App {
     pub fn settle_backups(&mut self) -> Result<(), Refusal> {
         let (caller, folder) = (self.caller()?, self.home()?.state.clone());
         settle(self.fleet()?, &folder, &caller).map_err(flightline::Error::into_refusal)
+    }
+
+    /// Tells those who coordinate what became of checkpoints, after the answer was given.
+    pub fn relay_events(&mut self) -> Result<(), Refusal> {
+        let caller = self.caller()?;
+        relay(self.fleet()?, &caller).map_err(flightline::Error::into_refusal)
     }
 
     /// Applies retention when a day has passed, after the answer was given.

@@ -43,11 +43,13 @@ pub fn run(command: Option<Command>, app: &mut App) -> Done {
     let done = dispatch(command, app);
     if app.ui.written {
         // The answer stands whatever becomes of the copy: a failed backup is recorded and tried again.
-        let after = app
-            .take_due()
-            .and_then(|()| app.settle_backups())
-            .and_then(|()| app.prune_daily());
-        if let Err(refusal) = after {
+        let upkeep = [
+            App::take_due,
+            App::settle_backups,
+            App::prune_daily,
+            App::relay_events,
+        ];
+        if let Err(refusal) = upkeep.iter().try_for_each(|keep| keep(app)) {
             app.ui.warn(refusal.message);
         }
     }

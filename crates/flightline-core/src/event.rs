@@ -36,6 +36,16 @@ pub struct Event {
     pub data: Value,
 }
 
+impl Event {
+    /// Whether Flightline only wrote something down for itself, or told a mailbox of another event: no part
+    /// of the story.
+    #[must_use]
+    pub fn is_bookkeeping(&self) -> bool {
+        self.data.get("tells_of").is_some()
+            || (self.subject_kind == Kind::Setting && self.actor == "flightline")
+    }
+}
+
 /// What an event did to its subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -1,13 +1,16 @@
 //! Mail: messages, and each one's way to each recipient.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use crate::event::Event;
 use crate::id::{AgentId, MessageId, MissionId};
 use crate::subject::{Keys, Kind, Subject};
 use crate::text::{Body, Title};
 use crate::time::Time;
 
-/// A message. It never changes once sent.
+/// A message. It never changes once sent, but for one that tells of events: that one grows until it is
+/// read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Message {
     /// Its id.
@@ -34,6 +37,101 @@ pub struct Message {
     pub sent_at: Time,
     /// When it should be acknowledged.
     pub acknowledge_by: Option<Time>,
+    /// What it tells of, when it tells of events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<EventDigest>,
+}
+
+/// Events of one type in one mission, as a mailbox holds them: the newest, and how many there are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct EventDigest {
+    /// What happened.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// When the newest of them happened.
+    pub timestamp: Time,
+    /// What else is worth knowing about the newest of them.
+    pub data: Value,
+    /// How many there are.
+    pub count: u64,
+    /// When the first of them happened.
+    pub since: Time,
+}
+
+impl EventDigest {
+    /// Of one event, added to what was not read before it.
+    #[must_use]
+    pub fn of(event: &Event, before: Option<&Self>) -> Self {
+        Self {
+            kind: event.kind.clone(),
+            timestamp: event.timestamp,
+            data: event.data.clone(),
+            count: before.map_or(0, |before| before.count) + 1,
+            since: before.map_or(event.timestamp, |before| before.since),
+        }
+    }
+
+    /// It in one line, `by` being who caused the newest.
+    #[must_use]
+    pub fn line(&self, by: &str) -> String {
+        let text = |field: &str| self.data[field].as_str().unwrap_or_default();
+        let number = |field: &str| self.data[field].as_u64().unwrap_or_default();
+        let checkpoint: String = text("checkpoint_id").chars().take(12).collect();
+        let what = match self.kind.as_str() {
+            "fleet_checkpointed" => format!(
+                "{checkpoint} at {}% ({}), by {by}",
+                number("progress_percent"),
+                text("reason").replace('_', " ")
+            ),
+            "checkpoint_created" => {
+                let places = self.data["storage_locations"].as_array();
+                let places = places.into_iter().flatten().filter_map(Value::as_str);
+                let places = places.collect::<Vec<_>>().join(" and ");
+                format!("{checkpoint} is in {places}")
+            }
+            "fleet_recovered" => format!(
+                "from {checkpoint}, {}, {}, {}, by {by}",
+                counted(number("recovered_sorties"), "sortie"),
+                counted(number("recovered_locks"), "lock"),
+                counted(number("requeued_messages"), "message")
+            ),
+            "context_compacted" => format!(
+                "{} lost its context ({})",
+                text("agent"),
+                text("evidence").replace('_', " ")
+            ),
+            _ => format!("{checkpoint}, by {by}"),
+        };
+        let newest_of = match self.count {
+            0 | 1 => String::new(),
+            count => format!(" (the newest of {count})"),
+        };
+        format!("{}: {what}{newest_of}", self.kind)
+    }
+}
+
+fn counted(count: u64, noun: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{s}")
+}
+
+/// Whether the mailbox of the mission's dispatch is told of an event. A context that is found lost is told
+/// by a message that wants to be acted on, not here.
+#[must_use]
+pub fn reaches_dispatch(event: &Event) -> bool {
+    match event.kind.as_str() {
+        "fleet_checkpointed"
+        | "checkpoint_created"
+        | "fleet_recovered"
+        | "checkpoint_deleted"
+        | "checkpoint_pruned"
+        | "checkpoint_archived"
+        | "checkpoint_pinned"
+        | "checkpoint_unpinned"
+        | "checkpoint_corrupted" => true,
+        "context_compacted" => event.data.get("agent").is_some(),
+        _ => false,
+    }
 }
 
 /// What sort of message it is.
@@ -46,6 +144,8 @@ pub enum MessageKind {
     Progress,
     /// Flightline has something to say.
     Notice,
+    /// Something happened to the mission's checkpoints. It needs no answer: who has read it is done with it.
+    Event,
 }
 
 impl MessageKind {
@@ -56,6 +156,7 @@ impl MessageKind {
             Self::Note => "note",
             Self::Progress => "progress",
             Self::Notice => "notice",
+            Self::Event => "event",
         }
     }
 }
@@ -71,6 +172,34 @@ pub struct Delivery {
     pub mission_id: Option<MissionId>,
     /// How far it got.
     pub state: DeliveryState,
+    /// When it should be acknowledged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acknowledge_by: Option<Time>,
+    /// When it was noticed that it had not been.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overdue_at: Option<Time>,
+    /// What it tells of, as [`Delivery::digest_key`] has it, when it tells of events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+}
+
+impl Delivery {
+    /// The status by which open messages that tell of events are found.
+    pub const OPEN_DIGEST: &'static str = "event";
+
+    /// What events of a type in a mission are found by.
+    #[must_use]
+    pub fn digest_key(kind: &str, mission: MissionId) -> String {
+        format!("{kind}/{mission}")
+    }
+
+    /// The deadline that it still has to meet.
+    #[must_use]
+    pub fn due(&self) -> Option<Time> {
+        let open =
+            self.overdue_at.is_none() && !matches!(self.state, DeliveryState::Acknowledged { .. });
+        self.acknowledge_by.filter(|_| open)
+    }
 }
 
 /// How far a message got.
@@ -112,7 +241,8 @@ impl Subject for Message {
 
     fn keys(&self) -> Keys {
         Keys {
-            mission: self.mission_id,
+            // What tells of checkpoints is no part of what a checkpoint names.
+            mission: self.mission_id.filter(|_| self.kind != MessageKind::Event),
             parent: Some(self.thread_id.to_string()),
             agent: self.from_id,
             name: Some(self.subject.to_string()),
@@ -130,12 +260,95 @@ impl Subject for Delivery {
     }
 
     fn keys(&self) -> Keys {
+        let open = !matches!(self.state, DeliveryState::Acknowledged { .. });
         Keys {
             mission: self.mission_id,
             parent: Some(self.message_id.to_string()),
             agent: Some(self.to),
-            status: self.state.as_str(),
+            // Those with a deadline are found without reading every one.
+            name: self
+                .digest
+                .clone()
+                .or_else(|| self.due().map(|by| by.to_string())),
+            // Nobody is waited for because of them: they do not count as unread.
+            status: match &self.digest {
+                Some(_) if open => Self::OPEN_DIGEST,
+                _ => self.state.as_str(),
+            },
             ..Keys::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn digest(kind: &str, count: u64, data: Value) -> String {
+        let at = Time::from_millis(0);
+        let digest = EventDigest {
+            kind: kind.to_owned(),
+            timestamp: at,
+            data,
+            count,
+            since: at,
+        };
+        digest.line("ada")
+    }
+
+    #[test]
+    fn events_are_told_in_one_line() {
+        let id = "chk-00000000-0000-4000-8000-000000000001";
+        let taken =
+            json!({ "checkpoint_id": id, "progress_percent": 50, "reason": "sortie_failed" });
+        assert_eq!(
+            digest("fleet_checkpointed", 3, taken),
+            "fleet_checkpointed: chk-00000000 at 50% (sortie failed), by ada (the newest of 3)"
+        );
+        let created = json!({ "checkpoint_id": id, "storage_locations": ["sqlite"] });
+        assert_eq!(
+            digest("checkpoint_created", 1, created),
+            "checkpoint_created: chk-00000000 is in sqlite"
+        );
+        let back = json!({ "checkpoint_id": id, "recovered_sorties": 4, "recovered_locks": 1, "requeued_messages": 0 });
+        assert_eq!(
+            digest("fleet_recovered", 1, back),
+            "fleet_recovered: from chk-00000000, 4 sorties, 1 lock, 0 messages, by ada"
+        );
+        let lost = json!({ "agent": "bob", "evidence": "new_epoch" });
+        assert_eq!(
+            digest("context_compacted", 1, lost),
+            "context_compacted: bob lost its context (new epoch)"
+        );
+        assert_eq!(
+            digest("checkpoint_pinned", 1, json!({ "checkpoint_id": id })),
+            "checkpoint_pinned: chk-00000000, by ada"
+        );
+    }
+
+    #[test]
+    fn a_deadline_is_open_until_it_is_met_or_missed() {
+        let at = Time::from_millis(1_000);
+        let delivery = Delivery {
+            message_id: "msg-00000000-0000-4000-8000-000000000001".parse().unwrap(),
+            to: "agt-00000000-0000-4000-8000-000000000001".parse().unwrap(),
+            mission_id: None,
+            state: DeliveryState::Delivered { at },
+            acknowledge_by: Some(at),
+            overdue_at: None,
+            digest: None,
+        };
+        assert_eq!(delivery.due(), Some(at));
+        let met = Delivery {
+            state: DeliveryState::Acknowledged { at },
+            ..delivery.clone()
+        };
+        let missed = Delivery {
+            overdue_at: Some(at),
+            ..delivery
+        };
+        assert_eq!((met.due(), missed.due()), (None, None));
     }
 }

@@ -72,7 +72,9 @@ impl RepoPath {
         self.contains(other) || other.contains(self)
     }
 
-    fn contains(&self, other: &Self) -> bool {
+    /// Whether it names the same file, or a folder that holds it.
+    #[must_use]
+    pub fn contains(&self, other: &Self) -> bool {
         self.0 == "."
             || other
                 .0

@@ -1,5 +1,7 @@
 //! What was happening, and what comes next: computed from the state and its events, never invented.
 
+mod own;
+
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
@@ -11,6 +13,8 @@ use crate::mission::{Mission, Progress};
 use crate::note::{Note, NoteKind};
 use crate::sortie::{FileChange, Sortie, SortieError, SortieFile, SortieStatus};
 use crate::time::{Millis, Time};
+
+pub use self::own::{OwnContext, OwnWork, own_context};
 
 /// How many ready sorties are named as next steps.
 const NEXT_READY: usize = 5;
@@ -91,14 +95,17 @@ fn name(situation: &Situation<'_>, id: Option<AgentId>) -> Option<String> {
 }
 
 fn last_action(situation: &Situation<'_>) -> String {
-    let Some(event) = situation.last_event else {
-        return "Nothing has happened yet".to_owned();
-    };
+    situation.last_event.map_or_else(
+        || "Nothing has happened yet".to_owned(),
+        |event| told(event, situation.sorties),
+    )
+}
+
+/// What somebody did, in a sentence.
+#[must_use]
+pub fn told(event: &Event, sorties: &[Sortie]) -> String {
     let id = event.subject.split('/').next().unwrap_or_default();
-    let sortie = situation
-        .sorties
-        .iter()
-        .find(|sortie| sortie.id.to_string() == id);
+    let sortie = sorties.iter().find(|sortie| sortie.id.to_string() == id);
     let of = sortie.map(|sortie| format!("\"{}\"", sortie.title));
     let of = of.as_deref().unwrap_or("the mission");
     let text = |field: &str| event.data[field].as_str().map(str::to_owned);

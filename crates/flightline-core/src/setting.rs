@@ -258,3 +258,57 @@ impl Subject for LastPrune {
         }
     }
 }
+
+/// When to look again for messages that were not acknowledged in time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deadlines {
+    /// No open deadline is earlier than this; none when nothing is waited for.
+    pub next: Option<Time>,
+}
+
+impl Deadlines {
+    /// The id of the one there is.
+    pub const KEY: &'static str = "deadlines";
+}
+
+impl Subject for Deadlines {
+    const KIND: Kind = Kind::Setting;
+
+    fn key(&self) -> String {
+        Self::KEY.to_owned()
+    }
+
+    fn keys(&self) -> Keys {
+        Keys {
+            status: "set",
+            ..Keys::default()
+        }
+    }
+}
+
+/// How far the journal has been told to the mailboxes of those who coordinate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Told {
+    /// Events up to this revision.
+    pub rev: u64,
+}
+
+impl Told {
+    /// The id of the one there is.
+    pub const KEY: &'static str = "told";
+}
+
+impl Subject for Told {
+    const KIND: Kind = Kind::Setting;
+
+    fn key(&self) -> String {
+        Self::KEY.to_owned()
+    }
+
+    fn keys(&self) -> Keys {
+        Keys {
+            status: "set",
+            ..Keys::default()
+        }
+    }
+}

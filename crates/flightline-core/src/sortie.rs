@@ -75,6 +75,27 @@ pub struct Sortie {
     pub started_at: Option<Time>,
     /// When it was completed.
     pub completed_at: Option<Time>,
+    /// How its last owner lost it, until somebody reports on it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupted: Option<Interruption>,
+}
+
+/// Work that was cut short: its owner was gone, and a recovery freed it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Interruption {
+    /// Who had it.
+    pub owner: Name,
+    /// When it was freed.
+    pub at: Time,
+    /// What it had locked for it: taken again for whoever goes on.
+    pub locks: Vec<RepoPath>,
+    /// What it was waiting for.
+    pub blocked_reason: Option<Note>,
+}
+
+impl Interruption {
+    /// So many locks are remembered: a document has a size.
+    pub const MOST_LOCKS: usize = 100;
 }
 
 impl Sortie {

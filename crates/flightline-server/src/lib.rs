@@ -49,6 +49,7 @@ const OPERATIONS: &[(&str, Handler)] = &[
     entry::<mail::AcknowledgeMail>(),
     entry::<mail::ShowThread>(),
     entry::<mail::RequeueMail>(),
+    entry::<mail::relay::RelayEvents>(),
     entry::<note::AddNote>(),
     entry::<note::ListNotes>(),
     entry::<effect::BeginEffect>(),

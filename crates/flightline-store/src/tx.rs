@@ -452,6 +452,23 @@ impl Tx<'_> {
         event::before(self.driver, &self.project.id, self.project.rev, filter)
     }
 
+    /// Events after `rev` about missions, checkpoints and recoveries, not about the work itself, oldest
+    /// first.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn events_above_work(&mut self, rev: u64, limit: u64) -> Result<Vec<Event>, Error> {
+        event::after_above_work(self.driver, &self.project.id, rev, limit)
+    }
+
+    /// The newest events about one subject, newest first.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn events_of(&mut self, kind: Kind, id: &str, limit: u64) -> Result<Vec<Event>, Error> {
+        event::of_subject(self.driver, &self.project.id, kind, id, limit)
+    }
+
     /// The revision of the last event of a mission, but for what Flightline notes and tells by itself.
     ///
     /// # Errors

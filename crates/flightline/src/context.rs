@@ -10,8 +10,9 @@ use flightline_core::liveness::Life;
 use flightline_core::message::{Delivery, DeliveryState, Message};
 use flightline_core::mission::Mission;
 use flightline_core::note::{Note, NoteKind};
+use flightline_core::recovery::{OwnContext, OwnWork, own_context};
 use flightline_core::setting::{Briefing, Receipt, Secret};
-use flightline_core::sortie::{FileChange, Sortie, SortieError, SortieFile, SortieStatus};
+use flightline_core::sortie::{FileChange, Sortie, SortieError, SortieFile};
 use flightline_core::{Code, Kind, Refusal, Subject, Time};
 use flightline_store::{EventFilter, Find};
 use serde::{Deserialize, Serialize};
@@ -236,23 +237,24 @@ fn facts(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Facts> {
             doubt.push(effect);
         }
     }
-    let (last_action, next_steps, blockers) = match sortie {
-        Some(sortie) => {
-            let (last, steps, mut blockers) =
-                own_steps(agent.as_ref(), &mine, sortie, &all.last_action);
-            blockers.extend(own_errors(desk, agent.as_ref(), &mine)?);
-            (last, steps, blockers)
+    let own = if mine.is_empty() {
+        let as_quotes = |items: &[String]| {
+            let quotes = items.iter().map(|item| quote("flightline", item));
+            quotes.collect()
+        };
+        OwnContext {
+            last_action: quote("flightline", &all.last_action),
+            next_steps: as_quotes(&all.next_steps),
+            blockers: as_quotes(&all.blockers),
+            files: changed_files(desk, mission)?,
         }
-        None => {
-            let as_quotes =
-                |items: &[String]| items.iter().map(|item| quote("flightline", item)).collect();
-            (
-                quote("flightline", &all.last_action),
-                as_quotes(&all.next_steps),
-                as_quotes(&all.blockers),
-            )
-        }
+    } else {
+        own(desk, agent.as_ref(), &mine, &all.last_action)?
     };
+    let files = own.files.into_iter().map(|path| FileFact {
+        path,
+        mark: FileMark::Claimed,
+    });
     Ok(Facts {
         mission_title: quote("mission", &mission.title),
         mission_id: short(mission.id),
@@ -272,13 +274,13 @@ fn facts(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Facts> {
             .map(|checkpoint| short(checkpoint.id)),
         rev,
         progress_percent: desk.progress(mission.id)?.percent(),
-        last_action: Some(last_action),
+        last_action: Some(own.last_action),
         constraints: constraints(&notes, &agents),
         effects_done: done.into_iter().map(described).collect(),
         effects_in_doubt: doubt.into_iter().map(described).collect(),
-        next_steps,
-        blockers,
-        files: files(desk, mission, sortie)?,
+        next_steps: own.next_steps,
+        blockers: own.blockers,
+        files: files.collect(),
         decisions: decisions(&notes, &agents, of(NoteKind::Decision)),
         dead_ends: of(NoteKind::DeadEnd),
         changes: changes(desk, mission, agent.as_ref())?,
@@ -356,6 +358,8 @@ fn content_rev(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<(u64, Time)
         let last = events.iter().find(|event| {
             !matches!(event.subject_kind, Kind::Briefing | Kind::Setting)
                 && event.kind != "agent_registered"
+                // Nor mail that no briefing lists.
+                && event.data.get("tells_of").is_none()
         });
         match last {
             Some(event) => return Ok((event.rev, event.timestamp)),
@@ -365,109 +369,38 @@ fn content_rev(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<(u64, Time)
     }
 }
 
-fn own_steps(
-    agent: Option<&Agent>,
-    mine: &[Sortie],
-    first: &Sortie,
-    fallback: &str,
-) -> (Quote, Vec<Quote>, Vec<Quote>) {
-    let name = agent.map_or("flightline", |agent| agent.name.as_str());
-    let quote = |text: String| Quote {
-        author: name.to_owned(),
-        text,
-    };
-    let last = match (&first.progress_notes, &first.cursor.last_processed) {
-        (Some(note), _) => quote(note.to_string()),
-        (None, Some(last)) => quote(format!("processed {last}")),
-        (None, None) => Quote {
-            author: "flightline".to_owned(),
-            text: fallback.to_owned(),
-        },
-    };
-    let mut steps = Vec::new();
-    for sortie in mine {
-        if let Some(instructions) = &sortie.resume_instructions {
-            steps.push(quote(instructions.to_string()));
-        }
-        steps.push(quote(match &sortie.cursor.next_to_process {
-            Some(next) => format!("Continue \"{}\" with {next}", sortie.title),
-            None => format!("Complete \"{}\"", sortie.title),
-        }));
-    }
-    let mut blockers: Vec<Quote> = mine
-        .iter()
-        .filter(|sortie| sortie.status == SortieStatus::Blocked)
-        .map(|sortie| {
-            quote(
-                sortie
-                    .blocked_reason
-                    .as_ref()
-                    .map_or_else(|| "no reason given".to_owned(), ToString::to_string),
-            )
-        })
-        .collect();
-    if let Some(agent) = agent {
-        steps.extend(agent.next_steps.iter().map(|step| quote(step.to_string())));
-        blockers.extend(
-            agent
-                .blockers
-                .iter()
-                .map(|blocker| quote(blocker.to_string())),
-        );
-    }
-    (last, steps, blockers)
-}
-
-/// Errors met in the agent's sorties that nobody has cleared, but those it is blocked by already.
-fn own_errors(
+/// An agent's own view of the sorties it holds.
+pub(crate) fn own(
     desk: &mut Desk<'_, '_>,
     agent: Option<&Agent>,
-    mine: &[Sortie],
-) -> Result<Vec<Quote>> {
-    let author = agent.map_or("flightline", |agent| agent.name.as_str());
-    let mut found = Vec::new();
-    for sortie in mine {
-        for error in desk.tx.find::<SortieError>(Find::Parent(&sortie.key()))? {
-            if error.cleared_at.is_none() && sortie.blocked_reason.as_ref() != Some(&error.message)
-            {
-                found.push(Quote {
-                    author: author.to_owned(),
-                    text: format!("{}: {}", error.kind, error.message),
-                });
-            }
-        }
+    sorties: &[Sortie],
+    last_act: &str,
+) -> Result<OwnContext> {
+    let (mut errors, mut files) = (Vec::new(), Vec::new());
+    for sortie in sorties {
+        errors.extend(desk.tx.find::<SortieError>(Find::Parent(&sortie.key()))?);
+        files.extend(desk.tx.find::<SortieFile>(Find::Parent(&sortie.key()))?);
     }
-    Ok(found)
+    Ok(own_context(&OwnWork {
+        agent,
+        sorties,
+        errors: &errors,
+        files: &files,
+        last_act,
+    }))
 }
 
-fn files(
-    desk: &mut Desk<'_, '_>,
-    mission: &Mission,
-    sortie: Option<&Sortie>,
-) -> Result<Vec<FileFact>> {
+/// Files changed in a mission.
+fn changed_files(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<String>> {
     let mut files = desk.tx.find::<SortieFile>(Find::Mission(mission.id))?;
-    files.retain(|file| {
-        file.change != FileChange::Deleted
-            && sortie.is_none_or(|sortie| file.sortie_id == sortie.id)
-    });
+    files.retain(|file| file.change != FileChange::Deleted);
     let mut paths: Vec<String> = files
         .into_iter()
         .map(|file| file.path.to_string())
         .collect();
-    paths.extend(
-        sortie
-            .iter()
-            .flat_map(|sortie| sortie.files.iter().map(ToString::to_string)),
-    );
     paths.sort();
     paths.dedup();
-    Ok(paths
-        .into_iter()
-        .map(|path| FileFact {
-            path,
-            mark: FileMark::Claimed,
-        })
-        .collect())
+    Ok(paths)
 }
 
 /// What others did since the agent's last act.
@@ -532,6 +465,9 @@ fn mail(desk: &mut Desk<'_, '_>, agent: Option<&Agent>) -> Result<Vec<MailFact>>
     let mut facts = Vec::new();
     for delivery in desk.tx.find::<Delivery>(Find::Agent(agent.id))? {
         if matches!(delivery.state, DeliveryState::Acknowledged { .. }) {
+            continue;
+        }
+        if delivery.digest.is_some() {
             continue;
         }
         if let Some(message) = desk.tx.get::<Message>(&delivery.message_id.to_string())? {

@@ -25,6 +25,9 @@ pub struct ListEvents {
     pub after: Option<Cursor>,
     /// At most so many.
     pub limit: u64,
+    /// Only what is part of the story, not what Flightline writes down for itself. Of the newest only.
+    #[serde(default)]
+    pub story: bool,
 }
 
 /// A place in one unbroken journal.
@@ -66,7 +69,11 @@ impl Operation for ListEvents {
         };
         let (history, rev) = (desk.tx.history().to_owned(), desk.tx.rev());
         let Some(after) = &self.after else {
-            let events = desk.tx.newest_events(&filter)?;
+            let events = if self.story {
+                story(desk, filter)?
+            } else {
+                desk.tx.newest_events(&filter)?
+            };
             return Ok(EventList {
                 events,
                 cursor: Cursor { history, rev },
@@ -91,5 +98,20 @@ impl Operation for ListEvents {
             events,
             cursor: Cursor { history, rev },
         })
+    }
+}
+
+/// As many of the newest events as were asked for, without our own bookkeeping.
+fn story(desk: &mut Desk<'_, '_>, mut filter: EventFilter) -> Result<Vec<Event>> {
+    let wanted = usize::try_from(filter.limit).unwrap_or(usize::MAX);
+    loop {
+        let mut events = desk.tx.newest_events(&filter)?;
+        let all = (events.len() as u64) < filter.limit;
+        events.retain(|event| !event.is_bookkeeping());
+        if all || events.len() >= wanted {
+            events.truncate(wanted);
+            return Ok(events);
+        }
+        filter.limit = filter.limit.saturating_mul(4);
     }
 }

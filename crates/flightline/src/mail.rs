@@ -1,16 +1,22 @@
 //! Operations on mail. Mail belongs to an agent, not to its incarnation, and is delivered until it is
 //! acknowledged.
 
+pub(crate) mod deadline;
+pub(crate) mod post;
+pub mod relay;
+
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::Reason;
 use flightline_core::message::{Delivery, DeliveryState, Message, MessageKind};
 use flightline_core::text::Note;
 use flightline_core::time::Millis;
-use flightline_core::{AgentId, Body, Code, MessageId, MissionId, Refusal, Subject, Time, Title};
+use flightline_core::{AgentId, Body, Code, MessageId, Refusal, Subject, Time, Title};
 use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use self::deadline::notice_overdue;
+pub(crate) use self::post::{Letter, hand_over, notice, post};
 use crate::checkpoint::take::record_failure;
 use crate::desk::Desk;
 use crate::error::Result;
@@ -114,6 +120,9 @@ pub struct DeliveryView {
     pub to: String,
     /// How far it got.
     pub state: DeliveryState,
+    /// When it was noticed that it had not been acknowledged by its deadline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overdue_at: Option<Time>,
 }
 
 impl Operation for SendMail {
@@ -122,6 +131,7 @@ impl Operation for SendMail {
     type Outcome = MessageView;
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MessageView> {
+        notice_overdue(desk)?;
         let named = self.mission.is_some() || desk.caller.mission.is_some();
         let mission = if named {
             Some(desk.mission(self.mission.as_deref())?)
@@ -173,6 +183,8 @@ impl Operation for ReplyMail {
     type Outcome = MessageView;
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MessageView> {
+        // First of all: answering late acknowledges, and was late all the same.
+        notice_overdue(desk)?;
         let question = desk.by_id::<Message>(&self.message, MessageId::PREFIX)?;
         let me = desk.agent_id();
         let mut to = Vec::new();
@@ -229,6 +241,7 @@ impl Operation for OpenInbox {
     type Outcome = Vec<MessageView>;
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<MessageView>> {
+        notice_overdue(desk)?;
         let mut agent = desk.acting()?.clone();
         agent.coordination.last_inbox_check = Some(desk.now());
         let messages = inbox(desk, &agent, self.all, self.limit)?;
@@ -270,6 +283,7 @@ impl Operation for ReadMail {
     type Outcome = MessageView;
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MessageView> {
+        notice_overdue(desk)?;
         let message = desk.by_id::<Message>(&self.message, MessageId::PREFIX)?;
         if let Some(me) = desk.agent_id() {
             settle(desk, &message, me, Mark::Delivered)?;
@@ -284,6 +298,8 @@ impl Operation for AcknowledgeMail {
     type Outcome = Vec<MessageView>;
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<MessageView>> {
+        // First of all: what is acknowledged now was late all the same.
+        notice_overdue(desk)?;
         let me = desk.acting()?.clone();
         let mut messages = Vec::new();
         if self.all {
@@ -375,106 +391,6 @@ fn undeliverable(error: crate::Error) -> crate::Error {
     }
 }
 
-/// A message to be.
-pub(crate) struct Letter<'a> {
-    pub(crate) to: &'a [Agent],
-    pub(crate) subject: Title,
-    pub(crate) body: Option<Body>,
-    pub(crate) kind: MessageKind,
-    pub(crate) mission: Option<MissionId>,
-    pub(crate) reply_to: Option<&'a Message>,
-    pub(crate) acknowledge_by: Option<Time>,
-}
-
-/// Sends a letter, and puts it into each recipient's mailbox.
-pub(crate) fn post(desk: &mut Desk<'_, '_>, letter: &Letter<'_>) -> Result<Message> {
-    let id = MessageId::new(desk.tx.uuid());
-    let from_flightline = letter.kind == MessageKind::Notice;
-    let message = Message {
-        id,
-        thread_id: letter.reply_to.map_or(id, |question| question.thread_id),
-        in_reply_to: letter.reply_to.map(|question| question.id),
-        mission_id: letter.mission,
-        from: if from_flightline {
-            "flightline".to_owned()
-        } else {
-            desk.actor()
-        },
-        from_id: if from_flightline {
-            None
-        } else {
-            desk.agent_id()
-        },
-        to: letter.to.iter().map(|agent| agent.id).collect(),
-        subject: letter.subject.clone(),
-        body: letter.body.clone(),
-        kind: letter.kind,
-        sent_at: desk.now(),
-        acknowledge_by: letter.acknowledge_by,
-    };
-    let to: Vec<&str> = letter.to.iter().map(|agent| agent.name.as_str()).collect();
-    desk.tx.set(
-        "message_sent",
-        &message,
-        &json!({ "to": to, "subject": message.subject }),
-    )?;
-    for agent in letter.to {
-        let delivery = Delivery {
-            message_id: id,
-            to: agent.id,
-            mission_id: letter.mission,
-            state: DeliveryState::Pending,
-        };
-        desk.tx
-            .set("message_queued", &delivery, &json!({ "to": agent.name }))?;
-    }
-    Ok(message)
-}
-
-/// Has Flightline itself tell an agent something.
-pub(crate) fn notice(
-    desk: &mut Desk<'_, '_>,
-    to: Agent,
-    subject: &str,
-    body: &str,
-    mission: Option<MissionId>,
-) -> Result<()> {
-    let letter = Letter {
-        to: &[to],
-        subject: Title::parse("subject", &subject[..subject.floor_char_boundary(400)])?,
-        body: Some(Body::parse("body", body)?),
-        kind: MessageKind::Notice,
-        mission,
-        reply_to: None,
-        acknowledge_by: None,
-    };
-    post(desk, &letter).map(drop)
-}
-
-/// Puts what an agent never acknowledged of a mission's mail into the mailbox of the one that takes its
-/// place. It stays in the old mailbox too: mail belongs to an agent.
-pub(crate) fn hand_over(
-    desk: &mut Desk<'_, '_>,
-    mission: MissionId,
-    from: AgentId,
-    to: &Agent,
-) -> Result<()> {
-    let from_name = desk.agent_name(from)?;
-    for delivery in desk.tx.find::<Delivery>(Find::Mission(mission))? {
-        let handed = Delivery {
-            to: to.id,
-            state: DeliveryState::Pending,
-            ..delivery.clone()
-        };
-        let open = !matches!(delivery.state, DeliveryState::Acknowledged { .. });
-        if delivery.to == from && open && desk.tx.get::<Delivery>(&handed.key())?.is_none() {
-            let data = json!({ "from": from_name, "to": to.name });
-            desk.tx.set("message_forwarded", &handed, &data)?;
-        }
-    }
-    Ok(())
-}
-
 /// What is to be said of a delivery.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mark {
@@ -489,6 +405,11 @@ fn settle(desk: &mut Desk<'_, '_>, message: &Message, to: AgentId, mark: Mark) -
         return Ok(());
     };
     let at = desk.now();
+    // What needs no answer is done with when it was read; that changes nothing of a mission.
+    let mark = match (message.kind, mark) {
+        (MessageKind::Event, Mark::Delivered) => Mark::Acknowledged,
+        (_, mark) => mark,
+    };
     let (state, event) = match (delivery.state, mark) {
         (DeliveryState::Pending, Mark::Delivered) => {
             (DeliveryState::Delivered { at }, "message_delivered")
@@ -528,6 +449,7 @@ fn view(desk: &mut Desk<'_, '_>, message: Message) -> Result<MessageView> {
         deliveries.push(DeliveryView {
             to: desk.agent_name(delivery.to)?,
             state: delivery.state,
+            overdue_at: delivery.overdue_at,
         });
     }
     Ok(MessageView {

@@ -1,6 +1,7 @@
 //! Recovery: noticing that a context was lost, and bringing the work back.
 
 pub mod detect;
+mod locks;
 pub mod resume;
 mod rewind;
 pub mod undo;
@@ -157,11 +158,7 @@ fn lost(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<PassedOver>
     if known.iter().any(|row| row.id == taken.subject) {
         return Ok(None);
     }
-    let last = desk.tx.newest_events(&EventFilter {
-        subject: Some(taken.subject.clone()),
-        limit: 1,
-        ..EventFilter::default()
-    })?;
+    let last = desk.tx.events_of(Kind::Checkpoint, &taken.subject, 1)?;
     let removed = last.iter().any(|event| event.change == Change::Gone);
     if removed {
         return Ok(None);

@@ -3,9 +3,11 @@
 pub mod add;
 pub mod change;
 pub mod claim;
+mod recovered;
 pub mod report;
 
 use flightline_core::agent::Agent;
+use flightline_core::recovery::RecoveryContext;
 use flightline_core::sortie::{
     Declared, Review, Sortie, SortieError, SortieFile, SortieStatus, Subtask, SubtaskProgress,
     SubtaskStatus,
@@ -18,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};
+use crate::lock::LockView;
 
 /// Lists the sorties of a mission, in its order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -79,6 +82,12 @@ pub struct SortieView {
     pub errors: Vec<SortieError>,
     /// Reviews.
     pub reviews: Vec<Review>,
+    /// What somebody left who began it before: for whoever takes it up.
+    #[serde(default)]
+    pub recovery_context: Option<RecoveryContext>,
+    /// Locks that were taken again for whoever takes it up.
+    #[serde(default)]
+    pub locks: Vec<LockView>,
 }
 
 impl Operation for ListSorties {
@@ -187,6 +196,8 @@ pub(crate) fn view(desk: &mut Desk<'_, '_>, sortie: Sortie) -> Result<SortieView
         files: desk.tx.find(Find::Parent(&key))?,
         errors: desk.tx.find(Find::Parent(&key))?,
         reviews: desk.tx.find(Find::Parent(&key))?,
+        recovery_context: None,
+        locks: Vec::new(),
         sortie,
     })
 }

@@ -87,7 +87,10 @@ pub fn run(command: EventCommand, app: &mut App) -> Done {
 }
 
 pub fn log(args: &ListArgs, app: &mut App) -> Done {
-    let request = args.filter.request(app, args.limit)?;
+    let request = ListEvents {
+        story: true,
+        ..args.filter.request(app, args.limit)?
+    };
     let list = app.run(&request)?;
     let (short, now) = (
         app.short(&[Kind::Mission, Kind::Sortie, Kind::Message, Kind::Agent])?,
@@ -128,6 +131,7 @@ impl FilterArgs {
             since,
             after: None,
             limit,
+            story: false,
         })
     }
 }
@@ -195,7 +199,7 @@ fn row(page: &Page, event: &Event) -> Vec<Cell> {
         Cell::new(&event.kind),
         Cell::new(&event.actor),
         Cell::new(event.subject.chars().take(49).collect::<String>()),
-        Cell::dim(data.chars().take(100).collect::<String>()),
+        Cell::dim(data.chars().take(100).collect::<String>().trim_end()),
     ]
 }
 

@@ -4,9 +4,10 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use flightline::core::Kind;
+use flightline::core::message::MessageKind;
 use flightline::mail::{
-    AcknowledgeMail, MessageView, OpenInbox, PeekInbox, ReadMail, ReplyMail, RequeueMail, SendMail,
-    ShowThread, send,
+    AcknowledgeMail, DeliveryView, MessageView, OpenInbox, PeekInbox, ReadMail, ReplyMail,
+    RequeueMail, SendMail, ShowThread, send,
 };
 
 use super::{Done, typed};
@@ -173,13 +174,16 @@ fn list(app: &mut App, messages: &[MessageView], empty: &str) -> Done {
             page.line(empty);
             return;
         }
-        let rows: Vec<Vec<Cell>> = messages
+        let (events, mail): (Vec<&MessageView>, Vec<&MessageView>) = messages
+            .iter()
+            .partition(|view| view.message.kind == MessageKind::Event);
+        let rows: Vec<Vec<Cell>> = mail
             .iter()
             .map(|view| {
                 let states = view
                     .deliveries
                     .iter()
-                    .map(|delivery| format!("{} {}", delivery.to, delivery.state.as_str()));
+                    .map(|delivery| format!("{} {}", delivery.to, way(delivery)));
                 vec![
                     short.id(view.message.id).into(),
                     Cell::new(page.time(view.message.sent_at)),
@@ -189,9 +193,41 @@ fn list(app: &mut App, messages: &[MessageView], empty: &str) -> Done {
                 ]
             })
             .collect();
-        page.table(&["ID", "SENT", "FROM", "SUBJECT", "STATE"], &rows);
+        if !rows.is_empty() {
+            page.table(&["ID", "SENT", "FROM", "SUBJECT", "STATE"], &rows);
+        }
+        tell_events(page, &events, &short);
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What needs no answer, in short.
+fn tell_events(page: &mut Page, events: &[&MessageView], short: &Short) {
+    if events.is_empty() {
+        return;
+    }
+    page.line("For your information:");
+    let rows: Vec<Vec<Cell>> = events
+        .iter()
+        .map(|view| {
+            vec![
+                Cell::new(short.id(view.message.id)).indent(2),
+                Cell::new(page.time(view.message.sent_at)),
+                Cell::new(&view.message.subject),
+            ]
+        })
+        .collect();
+    page.table(&[], &rows);
+}
+
+/// How far a message got, and whether that was in time.
+fn way(delivery: &DeliveryView) -> String {
+    let late = if delivery.overdue_at.is_some() {
+        ", overdue"
+    } else {
+        ""
+    };
+    format!("{}{late}", delivery.state.as_str())
 }
 
 fn show<T: serde::Serialize>(app: &mut App, messages: &[MessageView], outcome: &T) -> Done {
@@ -218,7 +254,7 @@ fn whole(page: &mut Page, view: &MessageView, short: &Short) {
     let to: Vec<String> = view
         .deliveries
         .iter()
-        .map(|delivery| format!("{} ({})", delivery.to, delivery.state.as_str()))
+        .map(|delivery| format!("{} ({})", delivery.to, way(delivery)))
         .collect();
     page.line(format_args!(
         "From {} to {}, {}",

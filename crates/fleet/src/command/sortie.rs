@@ -4,6 +4,7 @@ mod arguments;
 
 use std::process::ExitCode;
 
+use flightline::core::recovery::RecoveryContext;
 use flightline::core::sortie::{SortieStatus, SubtaskStatus};
 use flightline::core::time::human_span;
 use flightline::core::{Data, Kind, Refusal};
@@ -41,8 +42,13 @@ pub fn run(command: SortieCommand, app: &mut App) -> Done {
                     "{id}  {}   now yours ({owner})",
                     view.sortie.title
                 ));
-                if let Some(instructions) = &view.sortie.resume_instructions {
-                    page.block(2, instructions);
+                match &view.recovery_context {
+                    Some(context) => take_up(page, view, context),
+                    None => {
+                        if let Some(instructions) = &view.sortie.resume_instructions {
+                            page.block(2, instructions);
+                        }
+                    }
                 }
             })
         }
@@ -51,7 +57,18 @@ pub fn run(command: SortieCommand, app: &mut App) -> Done {
             let reason = typed::maybe(reason.as_ref(), |text| typed::note("reason", text))?;
             change(id, SortieAction::Reassign { to, reason }, app)
         }
-        SortieCommand::Start { id } => change(id, SortieAction::Start, app),
+        SortieCommand::Start { id } => {
+            let view = app.run(&ChangeSortie {
+                sortie: id,
+                action: SortieAction::Start,
+            })?;
+            say(app, &view, |page, id, view| {
+                line(page, &id, view);
+                if let Some(context) = &view.recovery_context {
+                    take_up(page, view, context);
+                }
+            })
+        }
         SortieCommand::Update(args) => {
             let request = args.request(app)?;
             let view = app.run(&request)?;
@@ -118,6 +135,42 @@ pub fn run(command: SortieCommand, app: &mut App) -> Done {
             },
             app,
         ),
+    }
+}
+
+/// What somebody left who began it before, in seed A's words.
+fn take_up(page: &mut Page, view: &SortieView, context: &RecoveryContext) {
+    let or_none = |items: &[String], between: &str| {
+        if items.is_empty() {
+            "none".to_owned()
+        } else {
+            items.join(between)
+        }
+    };
+    let by = view.sortie.interrupted.as_ref();
+    let by = by.map_or_else(String::new, |before| format!(" of {}", before.owner));
+    page.line(format_args!(
+        "  Resuming what is left{by}, attempt {}",
+        view.sortie.attempts
+    ));
+    page.block(2, format_args!("Last action: {}", context.last_action));
+    page.block(
+        2,
+        format_args!("Next steps: {}", or_none(&context.next_steps, ", ")),
+    );
+    page.block(
+        2,
+        format_args!("Blockers: {}", or_none(&context.blockers, "; ")),
+    );
+    page.line(format_args!(
+        "  Files: {}",
+        or_none(&context.files_modified, ", ")
+    ));
+    for locked in &view.locks {
+        page.line(format_args!(
+            "  Locked {} (fence {})",
+            locked.lock.file, locked.lock.fence
+        ));
     }
 }
 
@@ -284,20 +337,7 @@ fn change(id: String, action: SortieAction, app: &mut App) -> Done {
 
 fn said(app: &mut App, view: &SortieView) -> Done {
     say(app, view, |page, id, view| {
-        let owner = view
-            .owner
-            .as_ref()
-            .map_or_else(String::new, |owner| format!("   {owner}"));
-        let checkpoint = view.checkpoint.map_or_else(String::new, |id| {
-            format!("   checkpoint {}", &id.to_string()[..12])
-        });
-        page.line(format_args!(
-            "{}  {id}  {}{owner}   {} %   (mission {} %){checkpoint}",
-            state(view.sortie.status.as_str()),
-            view.sortie.title,
-            view.progress.percent,
-            view.mission_percent
-        ));
+        line(page, &id, view);
         if view.sortie.status == SortieStatus::Completed {
             for (name, met) in &view.sortie.acceptance_criteria {
                 if !met {
@@ -306,6 +346,24 @@ fn said(app: &mut App, view: &SortieView) -> Done {
             }
         }
     })
+}
+
+/// Where a sortie stands, in one line.
+fn line(page: &mut Page, id: &str, view: &SortieView) {
+    let owner = view
+        .owner
+        .as_ref()
+        .map_or_else(String::new, |owner| format!("   {owner}"));
+    let checkpoint = view.checkpoint.map_or_else(String::new, |id| {
+        format!("   checkpoint {}", &id.to_string()[..12])
+    });
+    page.line(format_args!(
+        "{}  {id}  {}{owner}   {} %   (mission {} %){checkpoint}",
+        state(view.sortie.status.as_str()),
+        view.sortie.title,
+        view.progress.percent,
+        view.mission_percent
+    ));
 }
 
 fn say(app: &mut App, view: &SortieView, say: impl FnOnce(&mut Page, String, &SortieView)) -> Done {
@@ -348,6 +406,13 @@ fn details(page: &mut Page, view: &SortieView, short: &Short) {
     fact(
         "Blocked",
         sortie.blocked_reason.as_ref().map(ToString::to_string),
+    );
+    fact(
+        "Interrupted",
+        sortie
+            .interrupted
+            .as_ref()
+            .map(|before| format!("{} was gone, {}", before.owner, page.time(before.at))),
     );
     fact("Failed", sortie.failure.as_ref().map(ToString::to_string));
     fact(

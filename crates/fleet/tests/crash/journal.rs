@@ -38,17 +38,19 @@ pub fn after(rev: u64, last: u64, events: &[Entry]) -> Vec<String> {
     for (place, entry) in (1..).zip(&new) {
         assert_eq!(entry.rev, rev + place, "no gap");
         assert!(
-            entry.step == rev + 1 || is_receipt(entry),
-            "one request, but for the receipt of a checkpoint's file"
+            entry.step == rev + 1 || is_upkeep(entry, events),
+            "one request, but for what follows on a checkpoint: {events:?}"
         );
     }
-    let work = new.iter().filter(|entry| !is_receipt(entry));
+    let work = new.iter().filter(|entry| !is_upkeep(entry, events));
     work.map(|entry| entry.kind.clone()).collect()
 }
 
-/// That a checkpoint has its file is noted by a request of its own, when the file is there.
-fn is_receipt(entry: &Entry) -> bool {
-    entry.kind == "checkpoint_created"
+/// That a checkpoint has its file is noted by a request of its own, when the file is there; and that
+/// dispatch was told by another.
+pub fn is_upkeep(entry: &Entry, events: &[Entry]) -> bool {
+    let tells = |other: &Entry| other.step == entry.step && other.kind == "events_told";
+    entry.kind == "checkpoint_created" || events.iter().any(tells)
 }
 
 /// The whole journal, which must be without gaps from its beginning.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use flightline_testkit::Engine;
 use rustix::process::Signal;
 
-use crate::journal::{self, texts};
+use crate::journal::{self, Entry, texts};
 use crate::world::{Run, World};
 
 const WORKERS: u64 = 6;
@@ -58,7 +58,14 @@ fn survive(engine: Engine) {
     let there = whole(&world, &deeds);
     // Every request in the journal is one of ours, and whole.
     let mut requests: Vec<Vec<String>> = Vec::new();
-    for entry in journal::all(&world).into_iter().skip(began) {
+    let all = journal::all(&world);
+    let upkeep = |entry: &Entry| journal::is_upkeep(entry, &all);
+    for entry in all
+        .clone()
+        .into_iter()
+        .skip(began)
+        .filter(|entry| !upkeep(entry))
+    {
         match requests.last_mut().filter(|_| entry.step != entry.rev) {
             Some(request) => request.push(entry.kind),
             None => requests.push(vec![entry.kind]),

@@ -20,6 +20,10 @@ statements! {
               WHERE project = ?1 AND rev <= ?2 AND (CAST(?3 AS TEXT) IS NULL OR mission = ?3) \
               AND (CAST(?4 AS TEXT) IS NULL OR subject = ?4) AND (CAST(?5 AS TEXT) IS NULL OR kind = ?5) \
               AND at >= ?7 ORDER BY rev DESC LIMIT ?6";
+    AFTER_ABOVE_WORK = "SELECT rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change FROM event \
+             WHERE project = ?1 AND rev > ?2 AND subject_kind IN ('mission', 'checkpoint', 'recovery') ORDER BY rev LIMIT ?3";
+    OF_SUBJECT = "SELECT rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change FROM event \
+             WHERE project = ?1 AND subject_kind = ?2 AND subject = ?3 ORDER BY rev DESC LIMIT ?4";
     OF_STEP = "SELECT CAST(count(*) AS BIGINT), CAST(max(rev) AS BIGINT) FROM event WHERE project = ?1 AND rev >= ?2 AND step = ?2";
     STEP_OF = "SELECT step FROM event WHERE project = ?1 AND rev = ?2";
     LAST_OF_MISSION = "SELECT rev FROM event WHERE project = ?1 AND mission = ?2 \
@@ -157,6 +161,29 @@ pub(crate) fn before(
             since
         ],
     )?;
+    rows.iter().map(from_row).collect()
+}
+
+/// Events after `rev` about missions, checkpoints and recoveries, oldest first.
+pub(crate) fn after_above_work(
+    driver: &mut dyn Driver,
+    project: &str,
+    rev: u64,
+    limit: u64,
+) -> Result<Vec<Event>, Error> {
+    let rows = driver.query(AFTER_ABOVE_WORK, params![project, rev, limit])?;
+    rows.iter().map(from_row).collect()
+}
+
+/// The newest events about one subject, newest first.
+pub(crate) fn of_subject(
+    driver: &mut dyn Driver,
+    project: &str,
+    kind: Kind,
+    subject: &str,
+    limit: u64,
+) -> Result<Vec<Event>, Error> {
+    let rows = driver.query(OF_SUBJECT, params![project, kind.as_str(), subject, limit])?;
     rows.iter().map(from_row).collect()
 }
 

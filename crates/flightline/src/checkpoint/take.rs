@@ -15,7 +15,7 @@ use flightline_core::sortie::{Sortie, SortieError, SortieFile, SortieStatus};
 use flightline_core::text::Note;
 use flightline_core::time::Millis;
 use flightline_core::{AgentId, CheckpointId, Code, Kind, Refusal, SortieId, Time};
-use flightline_store::{EventFilter, Find};
+use flightline_store::{Actor, EventFilter, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -23,6 +23,7 @@ use super::CheckpointDocument;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Caller, Fleet, Operation};
+use crate::mail::deadline::notice_overdue;
 
 /// How many sorties that wait are looked at for the next steps.
 const PENDING_LOOKED_AT: usize = 50;
@@ -49,6 +50,7 @@ impl Operation for TakeCheckpoint {
     type Outcome = CheckpointDocument;
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<CheckpointDocument> {
+        notice_overdue(desk)?;
         let mission = desk.mission(self.mission.as_deref())?;
         let reason = self.reason.unwrap_or(Reason::Manual);
         let details = self
@@ -125,7 +127,7 @@ pub(crate) fn take(desk: &mut Desk<'_, '_>, taking: &Taking<'_>) -> Result<Check
         messages,
         sections,
         recovery_context: context,
-        created_by: desk.actor(),
+        created_by: author(desk),
         version: VERSION.to_owned(),
     };
     let checkpoint = Checkpoint {
@@ -173,6 +175,16 @@ fn taken_since(
     }
     taken.retain(|checkpoint| checkpoint.status != CheckpointStatus::Archived);
     Ok(taken)
+}
+
+/// Who takes a checkpoint: whoever acts, or Flightline for what only it noticed.
+fn author(desk: &Desk<'_, '_>) -> String {
+    let flightline = Actor::flightline();
+    if *desk.tx.actor() == flightline {
+        flightline.name
+    } else {
+        desk.actor()
+    }
 }
 
 /// Whether two cuts hold the same work. Agents' own records do not count, and of mail only what somebody

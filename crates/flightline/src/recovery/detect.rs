@@ -15,6 +15,7 @@ use crate::checkpoint::take::last_act;
 use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::fleet::{Access, Operation};
+use crate::mail::deadline::notice_overdue;
 use crate::mail::notice;
 use crate::mission::short;
 
@@ -96,6 +97,7 @@ impl Operation for Detect {
     type Outcome = Vec<Candidate>;
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<Candidate>> {
+        notice_overdue(desk)?;
         let found = candidates(desk, self.threshold_ms, &self.sightings)?;
         let mut told = Vec::new();
         for (mission, candidate) in found {

@@ -9,14 +9,13 @@ use flightline_core::message::{Delivery, DeliveryState};
 use flightline_core::mission::{Mission, MissionStatus};
 use flightline_core::recovery::RecoveryContext;
 use flightline_core::setting::{Recovery, RecoveryKind};
-use flightline_core::sortie::{Sortie, SortieStatus};
-use flightline_core::{
-    AgentId, CheckpointId, Code, Kind, LockId, MissionId, RecoveryId, Refusal, RepoPath, Subject,
-};
-use flightline_store::{Actor, Error as StoreError, EventFilter, Find};
+use flightline_core::sortie::{Interruption, Sortie, SortieStatus};
+use flightline_core::{AgentId, CheckpointId, Code, Kind, MissionId, RecoveryId, Refusal, Subject};
+use flightline_store::{Actor, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::locks::{locked_for, regrant, release_locks};
 use super::rewind::rewind;
 use super::{Fate, PassedOver, newest_sound, settled_fates};
 use crate::agent::Sighting;
@@ -26,6 +25,7 @@ use crate::checkpoint::{Contents, find, load, readable, refuse_newer};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};
+use crate::mail::deadline::notice_overdue;
 use crate::mail::{hand_over, notice};
 use crate::mission::short;
 
@@ -96,6 +96,7 @@ impl Operation for Resume {
     type Outcome = Resumed;
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Resumed> {
+        notice_overdue(desk)?;
         let (mission, checkpoint, mut warnings) = self.choose(desk)?;
         refuse_ended(&mission)?;
         let contents = load(desk, &checkpoint)?;
@@ -224,13 +225,19 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
     let who = desk.tx.actor().clone();
     desk.tx.act_as(Actor::flightline());
     let mut taken_from = BTreeSet::new();
-    let requeued_sorties = requeue_sorties(desk, &mission, &fates, &mut taken_from)?;
-    let released_locks = release_locks(desk, &fates, &mut taken_from)?;
     let kind = match before {
         Some(_) => RecoveryKind::Rewind,
         None => RecoveryKind::RollForward,
     };
-    let (locks, mut blockers) = regrant(desk, mission.id, &contents, &fates, kind)?;
+    let then: Vec<Lock> = contents.of(Kind::Lock)?;
+    // Rolling forward, what was given up since the checkpoint stays given up.
+    let gone_back_to = match kind {
+        RecoveryKind::Rewind => then.as_slice(),
+        RecoveryKind::RollForward => &[],
+    };
+    let requeued_sorties = requeue_sorties(desk, &mission, &fates, gone_back_to, &mut taken_from)?;
+    let released_locks = release_locks(desk, &fates, &mut taken_from)?;
+    let (locks, mut blockers) = regrant(desk, mission.id, then, &fates, kind)?;
     let messages = requeue_mail(desk, &mission, &fates)?;
     taken_from.extend(take_dispatch(desk, &mut mission, &fates)?);
     fence(desk, &fates, &taken_from)?;
@@ -298,11 +305,15 @@ fn requeue_sorties(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,
     fates: &[Fate],
+    then: &[Lock],
     taken_from: &mut BTreeSet<AgentId>,
 ) -> Result<Vec<String>> {
     let mut requeued = Vec::new();
     for fate in fates.iter().filter(|fate| fate.is_gone()) {
         // Of other missions not even the documents are read: one that is damaged is no reason to stop.
+        let (mut held, _) = readable::<Lock>(desk.tx, Find::Agent(fate.agent.id))?;
+        let held_then = then.iter().filter(|lock| lock.held_by == fate.agent.id);
+        held.extend(held_then.cloned());
         let mut rows = desk.tx.rows(Kind::Sortie, Find::Agent(fate.agent.id))?;
         rows.retain(|row| row.mission.as_deref() == Some(&*mission.key()));
         for row in rows {
@@ -316,8 +327,13 @@ fn requeue_sorties(
             sortie.assigned_to = None;
             sortie.assigned_epoch = None;
             sortie.assigned_at = None;
-            sortie.blocked_reason = None;
             sortie.updated_at = desk.now();
+            sortie.interrupted = Some(Interruption {
+                owner: fate.agent.name.clone(),
+                at: desk.now(),
+                locks: locked_for(&sortie, &held),
+                blocked_reason: sortie.blocked_reason.take(),
+            });
             let data = json!({ "from": fate.agent.name, "reason": fate.liveness.evidence, "attempt": sortie.attempts + 1 });
             desk.tx.set("sortie_requeued", &sortie, &data)?;
             taken_from.insert(fate.agent.id);
@@ -325,129 +341,6 @@ fn requeue_sorties(
         }
     }
     Ok(requeued)
-}
-
-fn release_locks(
-    desk: &mut Desk<'_, '_>,
-    fates: &[Fate],
-    taken_from: &mut BTreeSet<AgentId>,
-) -> Result<Vec<String>> {
-    let mut released = Vec::new();
-    for fate in fates.iter().filter(|fate| fate.is_gone()) {
-        // One that cannot be read stays, and the doctor names it.
-        let (locks, _) = readable::<Lock>(desk.tx, Find::Agent(fate.agent.id))?;
-        for lock in locks {
-            let data =
-                json!({ "file": lock.file, "fence": lock.fence, "reason": fate.liveness.evidence });
-            desk.tx.remove("lock_released", &lock, &data)?;
-            taken_from.insert(fate.agent.id);
-            released.push(lock.file.to_string());
-        }
-    }
-    Ok(released)
-}
-
-/// Locks that were held at the checkpoint: kept by those who still hold them, granted anew to those who
-/// are alive when the path is free; else a blocker. Rolling forward, what its holder gave up since, or
-/// was told that it lost, stays given up.
-fn regrant(
-    desk: &mut Desk<'_, '_>,
-    mission: MissionId,
-    contents: &Contents,
-    fates: &[Fate],
-    kind: RecoveryKind,
-) -> Result<(u64, Vec<String>)> {
-    let mut wanted: Vec<Lock> = contents.of(Kind::Lock)?;
-    wanted.sort_by_key(|lock| lock.fence);
-    let mut held = held_paths(desk)?;
-    let (mut count, mut blockers) = (0, Vec::new());
-    for old in wanted {
-        if held
-            .iter()
-            .any(|(file, by)| *file == old.file && *by == old.held_by)
-        {
-            count += 1;
-            continue;
-        }
-        let Some(fate) = fates
-            .iter()
-            .find(|fate| fate.agent.id == old.held_by && !fate.is_gone())
-        else {
-            continue;
-        };
-        // Work that was finished since needs its lock no more. A lock that was not for one sortie is for
-        // all that its holder has in this mission.
-        let work = desk.tx.rows(Kind::Sortie, Find::Agent(old.held_by))?;
-        let needed = work.iter().any(|row| {
-            SortieStatus::from_word(&row.status).is_some_and(SortieStatus::is_held)
-                && match old.sortie_id {
-                    Some(id) => row.id == id.to_string(),
-                    None => row.mission == Some(mission.to_string()),
-                }
-        });
-        let lapsed = has_lapsed(desk, &old)?;
-        if !needed || (kind == RecoveryKind::RollForward && !lapsed) {
-            continue;
-        }
-        let in_the_way =
-            |(file, by): &&(RepoPath, AgentId)| *by != old.held_by && file.overlaps(&old.file);
-        if let Some((_, other)) = held.iter().find(in_the_way) {
-            let holder = desk.agent_name(*other)?;
-            blockers.push(format!(
-                "{} is locked by {holder}, {} held it before",
-                old.file, fate.agent.name
-            ));
-            continue;
-        }
-        let lock = Lock {
-            id: LockId::new(desk.tx.uuid()),
-            epoch: fate.agent.epoch,
-            fence: desk.tx.next_rev(),
-            acquired_at: desk.now(),
-            ..old
-        };
-        desk.tx.set(
-            "lock_acquired",
-            &lock,
-            &json!({ "file": lock.file, "fence": lock.fence, "reason": "recovered" }),
-        )?;
-        if lapsed {
-            blockers.push(format!(
-                "{} had lapsed; {} holds it again with fence {}",
-                lock.file, fate.agent.name, lock.fence
-            ));
-        }
-        held.push((lock.file, lock.held_by));
-        count += 1;
-    }
-    Ok((count, blockers))
-}
-
-/// What is locked, and by whom. Reads no documents: that another mission's lock is damaged is no reason
-/// to leave this one where it is.
-fn held_paths(desk: &mut Desk<'_, '_>) -> Result<Vec<(RepoPath, AgentId)>> {
-    let unreadable = || StoreError::Corrupt("a row of a lock cannot be read".to_owned());
-    let rows = desk.tx.rows(Kind::Lock, Find::All)?.into_iter();
-    rows.map(|row| {
-        let file = row.name.and_then(|name| RepoPath::parse(&name).ok());
-        let holder = row.agent.and_then(|agent| agent.parse().ok());
-        Ok((file.ok_or_else(unreadable)?, holder.ok_or_else(unreadable)?))
-    })
-    .collect()
-}
-
-/// Whether a lock that is gone was taken from a holder that seemed to be, not given up by it and not taken
-/// from it with a word.
-fn has_lapsed(desk: &mut Desk<'_, '_>, lock: &Lock) -> Result<bool> {
-    let newest = desk.tx.newest_events(&EventFilter {
-        subject: Some(lock.key()),
-        limit: 1,
-        ..EventFilter::default()
-    })?;
-    Ok(newest.first().is_some_and(|event| {
-        event.kind == "lock_reclaimed"
-            || (event.kind == "lock_released" && event.actor == Actor::flightline().name)
-    }))
 }
 
 /// Mail that was read and not acknowledged comes again, for everybody who may have lost it. What was

@@ -6,7 +6,7 @@ use flightline_core::checkpoint::{Checkpoint, Milestone, Reason};
 use flightline_core::mission::Mission;
 use flightline_core::sortie::{Review, Sortie, SortieError, SortieFile, SortieStatus, Subtask};
 use flightline_core::{CheckpointId, Code, Kind, Refusal, Subject};
-use flightline_store::{Actor, EventFilter, Find};
+use flightline_store::{Actor, Find};
 use serde_json::json;
 
 use super::Fate;
@@ -208,11 +208,7 @@ fn keep_milestones(
 
 /// Whether the last that happened to a sortie is that a rewind restored it.
 fn is_as_restored(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<bool> {
-    let newest = desk.tx.newest_events(&EventFilter {
-        subject: Some(sortie.key()),
-        limit: 1,
-        ..EventFilter::default()
-    })?;
+    let newest = desk.tx.events_of(Kind::Sortie, &sortie.key(), 1)?;
     Ok(newest
         .first()
         .is_some_and(|event| event.kind == "sortie_restored"))

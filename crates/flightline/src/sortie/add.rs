@@ -157,6 +157,7 @@ pub(crate) fn add_all(
             assigned_at: None,
             started_at: None,
             completed_at: None,
+            interrupted: None,
         };
         desk.tx
             .set("sortie_added", &sortie, &json!({ "title": sortie.title }))?;

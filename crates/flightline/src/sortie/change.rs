@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::claim::refuse_waiting;
+use super::recovered::{Locking, taken_up};
 use super::report::post_progress;
 use super::{SortieView, view};
 use crate::checkpoint::take::{error as trigger_error, first_of, milestones};
@@ -271,7 +272,14 @@ fn start(desk: &mut Desk<'_, '_>, mut sortie: Sortie) -> Result<SortieView> {
     sortie.attempts += 1;
     let now = desk.now();
     sortie.started_at.get_or_insert(now);
-    save(desk, sortie, "sortie_started", &json!({}))
+    let sortie = keep(desk, sortie, "sortie_started", &json!({}))?;
+    // Locks are for whoever works, not for whoever says that it may begin.
+    let locking = if desk.agent_id() == sortie.assigned_to {
+        Locking::Again
+    } else {
+        Locking::No
+    };
+    taken_up(desk, sortie, locking)
 }
 
 fn block(desk: &mut Desk<'_, '_>, mut sortie: Sortie, reason: &Note) -> Result<SortieView> {
@@ -366,6 +374,7 @@ fn complete(
     sortie.status = SortieStatus::Completed;
     sortie.completed_at = Some(now);
     sortie.blocked_reason = None;
+    sortie.interrupted = None;
     if output.is_some() {
         sortie.output = output.cloned();
     }
@@ -394,6 +403,7 @@ fn fail(desk: &mut Desk<'_, '_>, mut sortie: Sortie, reason: &Note) -> Result<So
     check_move(&sortie, SortieStatus::Failed, "fail")?;
     sortie.status = SortieStatus::Failed;
     sortie.failure = Some(reason.clone());
+    sortie.interrupted = None;
     let sortie = keep(desk, sortie, "sortie_failed", &json!({ "reason": reason }))?;
     let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
     let details = format!("\"{}\" failed: {reason}", sortie.title);

@@ -7,8 +7,9 @@ use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::SortieView;
 use super::change::{check_move, refuse_open_errors};
-use super::{SortieView, view};
+use super::recovered::{Locking, taken_up};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};
@@ -45,7 +46,7 @@ impl Operation for ClaimSortie {
         let agent = desk.acting()?.clone();
         if sortie.assigned_to == Some(agent.id) && sortie.status == SortieStatus::InProgress {
             // Asking twice is harmless.
-            return view(desk, sortie);
+            return taken_up(desk, sortie, Locking::No);
         }
         if let Some(owner) = sortie
             .assigned_to
@@ -169,7 +170,7 @@ fn take(desk: &mut Desk<'_, '_>, mut sortie: Sortie, lock: bool) -> Result<Sorti
         let (files, purpose) = (sortie.files.clone(), Some(sortie.title.clone()));
         grant_all(desk, &files, purpose, None, Some(&sortie), &[])?;
     }
-    view(desk, sortie)
+    taken_up(desk, sortie, Locking::Again)
 }
 
 /// Refuses to begin a sortie that depends on one that is not completed.

@@ -167,6 +167,7 @@ impl Operation for UpdateSortie {
         tokens.input = tokens.input.saturating_add(self.tokens_in);
         tokens.output = tokens.output.saturating_add(self.tokens_out);
         sortie.updated_at = now;
+        sortie.interrupted = None;
         for report in &self.subtasks {
             record_subtask(desk, &sortie, report)?;
         }

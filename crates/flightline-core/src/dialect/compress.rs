@@ -1,0 +1,210 @@
+//! Compression of files, from bytes to bytes. What comes out is bounded: a small file that would unfold
+//! into a very large one is refused.
+
+use std::io::{self, Read, Write};
+
+use crate::dialect::field::{Keep, Value, word};
+use crate::dialect::json::Json;
+use crate::dialect::unreadable::{Path, Unreadable};
+
+/// Zstandard frames that need more memory than 2^23 bytes (8 MiB) to unfold are refused.
+const ZSTD_WINDOW_LOG: u32 = 23;
+const ZSTD_LEVEL: i32 = 3;
+
+/// How a file is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// gzip, as seed D's store does.
+    Gzip,
+    /// LZ4 frames.
+    Lz4,
+    /// Zstandard frames.
+    Zstd,
+}
+
+/// Bytes that cannot be packed or unpacked.
+#[derive(Debug, thiserror::Error)]
+pub enum CompressError {
+    /// What is in them is larger than allowed.
+    #[error("it unfolds into more than {max} bytes")]
+    TooLarge {
+        /// What is allowed.
+        max: usize,
+    },
+    /// They are not what they claim to be, or not all of it.
+    #[error("its {} data is damaged: {cause}", .compression.as_str())]
+    Damaged {
+        /// What they claim to be.
+        compression: Compression,
+        /// What is wrong with them.
+        #[source]
+        cause: io::Error,
+    },
+}
+
+impl Compression {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::None, Self::Gzip, Self::Lz4, Self::Zstd];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Gzip => "gzip",
+            Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
+        }
+    }
+
+    /// What a file's name ends with.
+    #[must_use]
+    pub const fn suffix(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Gzip => ".gz",
+            Self::Lz4 => ".lz4",
+            Self::Zstd => ".zst",
+        }
+    }
+
+    /// How these bytes are compressed, by how they begin. No JSON text begins so.
+    #[must_use]
+    pub fn detect(bytes: &[u8]) -> Self {
+        match bytes {
+            [0x1f, 0x8b, ..] => Self::Gzip,
+            [0x04, 0x22, 0x4d, 0x18, ..] => Self::Lz4,
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
+            _ => Self::None,
+        }
+    }
+
+    /// Compresses. The same bytes give the same bytes.
+    ///
+    /// # Errors
+    /// When a compressor gives up, for want of memory.
+    pub fn pack(self, bytes: &[u8]) -> Result<Vec<u8>, CompressError> {
+        let packed = || -> io::Result<Vec<u8>> {
+            match self {
+                Self::None => Ok(bytes.to_vec()),
+                Self::Gzip => {
+                    let mut packer =
+                        flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+                    packer.write_all(bytes)?;
+                    packer.finish()
+                }
+                Self::Lz4 => {
+                    // Without it, damage inside a block can go unnoticed.
+                    let info = lz4_flex::frame::FrameInfo::new().content_checksum(true);
+                    let mut packer =
+                        lz4_flex::frame::FrameEncoder::with_frame_info(info, Vec::new());
+                    packer.write_all(bytes)?;
+                    packer.finish().map_err(io::Error::other)
+                }
+                Self::Zstd => {
+                    let mut packer = zstd::stream::write::Encoder::new(Vec::new(), ZSTD_LEVEL)?;
+                    packer.include_checksum(true)?;
+                    packer.write_all(bytes)?;
+                    packer.finish()
+                }
+            }
+        };
+        packed().map_err(|cause| self.damaged(cause))
+    }
+
+    /// Unfolds at most `max` bytes.
+    ///
+    /// # Errors
+    /// When there are more, or the bytes are damaged, cut short, or followed by others.
+    pub fn unpack(self, bytes: &[u8], max: usize) -> Result<Vec<u8>, CompressError> {
+        match self {
+            Self::None => all_of(bytes, max),
+            Self::Gzip => all_of(flate2::read::MultiGzDecoder::new(bytes), max),
+            Self::Lz4 => Self::unpack_lz4(bytes, max),
+            Self::Zstd => {
+                let mut unpacker = zstd::stream::read::Decoder::with_buffer(bytes)
+                    .map_err(|cause| self.damaged(cause))?;
+                unpacker
+                    .window_log_max(ZSTD_WINDOW_LOG)
+                    .map_err(|cause| self.damaged(cause))?;
+                all_of(unpacker, max)
+            }
+        }
+        .map_err(|stop| match stop {
+            Stop::TooLarge => CompressError::TooLarge { max },
+            Stop::Damaged(cause) => self.damaged(cause),
+        })
+    }
+
+    /// The LZ4 reader takes a frame whose end is missing for a whole one, and stops after the first.
+    fn unpack_lz4(bytes: &[u8], max: usize) -> Result<Vec<u8>, Stop> {
+        let mut unpacker = lz4_flex::frame::FrameDecoder::new(Watched {
+            rest: bytes,
+            starved: false,
+        });
+        let unpacked = all_of(&mut unpacker, max)?;
+        let Watched { rest, starved } = unpacker.get_ref();
+        match (starved, rest.is_empty()) {
+            (false, true) => Ok(unpacked),
+            (true, _) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ends early").into()),
+            (false, false) => {
+                Err(io::Error::new(io::ErrorKind::InvalidData, "more follows its end").into())
+            }
+        }
+    }
+
+    const fn damaged(self, cause: io::Error) -> CompressError {
+        CompressError::Damaged {
+            compression: self,
+            cause,
+        }
+    }
+}
+
+impl Value for Compression {
+    fn read(json: Json, at: &Path<'_>) -> Result<Self, Unreadable> {
+        word(json, at, &Self::ALL, Self::as_str)
+    }
+
+    fn write(&self, _: Keep) -> Json {
+        self.as_str().into()
+    }
+}
+
+/// Bytes that remember whether somebody wanted more of them.
+struct Watched<'a> {
+    rest: &'a [u8],
+    starved: bool,
+}
+
+impl Read for Watched<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.rest.read(buffer)?;
+        self.starved |= count == 0 && !buffer.is_empty();
+        Ok(count)
+    }
+}
+
+enum Stop {
+    TooLarge,
+    Damaged(io::Error),
+}
+
+impl From<io::Error> for Stop {
+    fn from(cause: io::Error) -> Self {
+        Self::Damaged(cause)
+    }
+}
+
+/// Everything the reader has, if it is not more than `max`; no more than that is ever held.
+fn all_of(reader: impl Read, max: usize) -> Result<Vec<u8>, Stop> {
+    let mut bytes = Vec::new();
+    let limit = u64::try_from(max).unwrap_or(u64::MAX).saturating_add(1);
+    reader.take(limit).read_to_end(&mut bytes)?;
+    match bytes.len() > max {
+        true => Err(Stop::TooLarge),
+        false => Ok(bytes),
+    }
+}

@@ -1,0 +1,149 @@
+//! Names of files: checkpoints, archives, backups.
+
+use crate::dialect::field::stamped;
+use crate::error::Refusal;
+use crate::redact::shown;
+use crate::time::Time;
+
+/// Where the checkpoints are, from the repository's root.
+pub const FOLDER: &str = "agent_checkpoints";
+/// Where those of agents that ended are: apart, so that the seed's monitor does not see them.
+pub const ARCHIVE_FOLDER: &str = "agent_checkpoints/archive";
+/// Where what was there before each update is.
+pub const BACKUP_FOLDER: &str = "agent_checkpoints/backups";
+/// So many backups of an agent stay.
+pub const BACKUPS_KEPT: usize = 10;
+
+const LONGEST: usize = 200;
+
+/// How an agent's work ended, when its checkpoint goes into the archive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It crashed, and another takes over.
+    Crashed,
+    /// It begins anew.
+    Aborted,
+}
+
+impl Ended {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Crashed => "crashed",
+            Self::Aborted => "aborted",
+        }
+    }
+}
+
+/// The file of an agent: `primary.json` of `Agent-Primary`, `secondary_a.json` of `Secondary-A`.
+///
+/// Two agents can have the same file (`A-B` and `a_b`), so what is in it decides whose it is.
+///
+/// # Errors
+/// When nothing is left of the name, or it is too long.
+pub fn file_name(agent_id: &str) -> Result<String, Refusal> {
+    Ok(format!("{}.json", stem(agent_id)?))
+}
+
+/// The file of an agent that ended: `secondary_a_crashed_1768489200.json`.
+///
+/// # Errors
+/// As [`file_name`].
+pub fn archive_name(agent_id: &str, ended: Ended, now: Time) -> Result<String, Refusal> {
+    let seconds = now.as_millis().div_euclid(1000);
+    Ok(format!(
+        "{}_{}_{seconds}.json",
+        stem(agent_id)?,
+        ended.as_str()
+    ))
+}
+
+/// The file that keeps what was there before an update: `secondary_a_20260115_143000.json`.
+///
+/// # Errors
+/// As [`file_name`].
+pub fn backup_name(agent_id: &str, now: Time) -> Result<String, Refusal> {
+    Ok(format!(
+        "{}_{}.json",
+        stem(agent_id)?,
+        stamped(now, "%Y%m%d_%H%M%S")
+    ))
+}
+
+/// Which of these files are backups of the agent that are no longer kept, oldest first.
+///
+/// The seed's pattern `secondary_a_*.json` also fits the backups of `secondary_a_b`; ours does not.
+///
+/// # Errors
+/// As [`file_name`].
+pub fn surplus_backups<'a>(
+    agent_id: &str,
+    files: impl IntoIterator<Item = &'a str>,
+) -> Result<Vec<&'a str>, Refusal> {
+    let mut backups = backups(agent_id, files)?;
+    backups.truncate(backups.len().saturating_sub(BACKUPS_KEPT));
+    Ok(backups)
+}
+
+/// The newest backup of the agent among these files.
+///
+/// # Errors
+/// As [`file_name`].
+pub fn latest_backup<'a>(
+    agent_id: &str,
+    files: impl IntoIterator<Item = &'a str>,
+) -> Result<Option<&'a str>, Refusal> {
+    Ok(backups(agent_id, files)?.pop())
+}
+
+/// Whether the primary looks at this file: `secondary_*.json`, as in the seed's script.
+#[must_use]
+pub fn is_monitored(file: &str) -> bool {
+    file.strip_prefix("secondary_")
+        .is_some_and(|rest| rest.ends_with(".json"))
+}
+
+/// The agent's backups, oldest first.
+fn backups<'a>(
+    agent_id: &str,
+    files: impl IntoIterator<Item = &'a str>,
+) -> Result<Vec<&'a str>, Refusal> {
+    let stem = stem(agent_id)?;
+    let is_backup = |file: &&str| {
+        file.strip_prefix(stem.as_str())
+            .and_then(|rest| rest.strip_suffix(".json"))
+            .is_some_and(is_stamp)
+    };
+    let mut backups: Vec<&str> = files.into_iter().filter(is_backup).collect();
+    backups.sort_unstable();
+    Ok(backups)
+}
+
+/// Whether it is `_20260115_143000`.
+fn is_stamp(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.len() == 16
+        && bytes.iter().enumerate().all(|(index, byte)| match index {
+            0 | 9 => *byte == b'_',
+            _ => byte.is_ascii_digit(),
+        })
+}
+
+fn stem(agent_id: &str) -> Result<String, Refusal> {
+    let plain: String = agent_id
+        .to_lowercase()
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+        .collect();
+    let stem = plain.strip_prefix("agent_").unwrap_or(&plain);
+    let named = stem.bytes().any(|byte| byte != b'_');
+    if !named || stem.len() > LONGEST {
+        return Err(Refusal::invalid(format!(
+            "`{}` cannot be used as an agent in a file's name",
+            shown(agent_id)
+        ))
+        .hint("give the agent a name with a letter or a digit, of at most 200 characters"));
+    }
+    Ok(stem.to_owned())
+}

@@ -1,0 +1,97 @@
+//! The primary's look at the others: who is at work, who is slow, who has crashed.
+
+use std::fmt;
+
+use super::Checkpoint;
+use crate::dialect::field::one_line;
+use crate::time::Time;
+
+/// The minutes the monitor decides by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thresholds {
+    /// An agent should write this often.
+    pub expected_minutes: u64,
+    /// After more than this it gets a warning.
+    pub warning_minutes: u64,
+    /// After more than this it is taken to have crashed.
+    pub failure_minutes: u64,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self {
+            expected_minutes: 15,
+            warning_minutes: 30,
+            failure_minutes: 60,
+        }
+    }
+}
+
+/// What the monitor makes of an agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The agent.
+    pub agent_id: String,
+    /// How long ago it wrote, in whole minutes; less than none when its clock is ahead.
+    pub minutes: i64,
+    /// What that means.
+    pub standing: Standing,
+}
+
+/// What an agent's silence means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    /// It wrote lately.
+    Active,
+    /// It may be slow.
+    Warning,
+    /// It has likely crashed.
+    Stale,
+}
+
+/// The line of the report, to the letter.
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (agent, minutes) = (one_line(&self.agent_id), self.minutes);
+        match self.standing {
+            Standing::Stale => write!(f, "❌ {agent}: STALE ({minutes} min) - Likely crashed"),
+            Standing::Warning => write!(f, "⚠️ {agent}: WARNING ({minutes} min) - May be slow"),
+            Standing::Active => write!(f, "✅ {agent}: ACTIVE ({minutes} min ago)"),
+        }
+    }
+}
+
+/// The minutes between two points in time as the seed's script counts them: seconds are dropped first,
+/// then what is left of a minute.
+#[must_use]
+pub const fn age_minutes(last: Time, now: Time) -> i64 {
+    let seconds = now.as_millis().div_euclid(1000) - last.as_millis().div_euclid(1000);
+    seconds / 60
+}
+
+/// Judges one agent. Whether one that is `COMPLETE` should be looked at at all is for the caller to say:
+/// the seed's script does.
+#[must_use]
+pub fn judge(checkpoint: &Checkpoint, thresholds: &Thresholds, now: Time) -> Verdict {
+    let minutes = age_minutes(checkpoint.last_checkpoint.time(), now);
+    let age = u64::try_from(minutes).unwrap_or(0);
+    let standing = match age {
+        age if age > thresholds.failure_minutes => Standing::Stale,
+        age if age > thresholds.warning_minutes => Standing::Warning,
+        _ => Standing::Active,
+    };
+    Verdict {
+        agent_id: checkpoint.agent_id.clone(),
+        minutes,
+        standing,
+    }
+}
+
+/// The report: one line for each, in the order given.
+#[must_use]
+pub fn report(verdicts: &[Verdict]) -> String {
+    verdicts
+        .iter()
+        .map(|verdict| format!("{verdict}\n"))
+        .collect()
+}

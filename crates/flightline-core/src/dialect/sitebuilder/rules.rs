@@ -1,0 +1,237 @@
+//! Progress, resuming, and what can have happened to a task.
+
+use super::{
+    BeatStatus, Checkpoint, HEARTBEAT_SECONDS, Heartbeat, Item, ItemStatus, Maybe, Stamp,
+    TaskStatus,
+};
+use crate::dialect::field::{Extra, one_line};
+use crate::liveness::Life;
+use crate::policy::Policy;
+use crate::sortie::{Declared, SortieStatus, SubtaskProgress};
+use crate::time::{Millis, Time, human_span};
+
+/// A task in progress whose checkpoint is older than this has lost its session.
+pub const SESSION_TIMEOUT: Millis = 600_000;
+
+/// Why a task cannot be resumed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WhyNot {
+    /// Its checkpoint does not say that it can.
+    #[error("its checkpoint is not marked as resumable")]
+    NotResumable,
+    /// It is neither in progress nor blocked.
+    #[error("it is `{}`, and only a task that is `in_progress` or `blocked` can be resumed", one_line(.0.as_str()))]
+    Status(TaskStatus),
+}
+
+/// Where to go on with a task.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resume<'a> {
+    /// What was done last.
+    pub last_processed: Option<&'a str>,
+    /// Where to start.
+    pub next_to_process: Option<&'a str>,
+    /// Parts that are done, and are skipped.
+    pub skipped: Vec<&'a Item>,
+    /// Parts that are left, of those listed.
+    pub pending: Vec<&'a Item>,
+    /// How to go on.
+    pub instructions: Option<&'a str>,
+}
+
+/// What can have happened to a task.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Scenario {
+    /// It was in progress, and its agent fell silent.
+    SessionTimeout {
+        /// For how long.
+        quiet_ms: Millis,
+    },
+    /// It is blocked, and its errors say by what.
+    ErrorDuringProcessing {
+        /// What the errors say.
+        errors: Vec<String>,
+    },
+    /// It is complete, and not all of its criteria are met.
+    PartialCompletion {
+        /// The criteria that are not met.
+        unmet: Vec<String>,
+    },
+}
+
+impl Scenario {
+    /// What happened, in a sentence.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match self {
+            Self::SessionTimeout { quiet_ms } => {
+                format!("in progress, and silent for {}", human_span(*quiet_ms))
+            }
+            Self::ErrorDuringProcessing { errors } => format!("blocked: {}", errors.join("; ")),
+            Self::PartialCompletion { unmet } => {
+                format!("complete, but not met: {}", unmet.join(", "))
+            }
+        }
+    }
+}
+
+impl Checkpoint {
+    /// How far the task is, counted in parts. The counts are of all parts, so a partial list does not
+    /// lower them; the percentage is rounded down.
+    #[must_use]
+    pub fn progress(&self) -> SubtaskProgress {
+        let status = match self.status {
+            TaskStatus::Complete => SortieStatus::Completed,
+            TaskStatus::InProgress | TaskStatus::Blocked | TaskStatus::Other(_) => {
+                SortieStatus::InProgress
+            }
+        };
+        let Some(subtasks) = self.subtasks.get() else {
+            return SubtaskProgress::of(status, Declared::default(), None);
+        };
+        let count = |wanted: &ItemStatus| {
+            let is = |item: &&Item| item.status.get() == Some(wanted);
+            self.items().iter().filter(is).count() as u64
+        };
+        let listed = Declared {
+            total: self.items().len() as u64,
+            completed: count(&ItemStatus::Complete),
+            failed: count(&ItemStatus::Failed),
+        };
+        let declared = Declared {
+            total: subtasks.total.get().copied().unwrap_or(0),
+            completed: subtasks.completed.get().copied().unwrap_or(0),
+            failed: subtasks.failed.get().copied().unwrap_or(0),
+        };
+        SubtaskProgress::of(status, listed, Some(declared))
+    }
+
+    /// The percentage to show: from the parts if there are any, else as the agent says.
+    #[must_use]
+    pub fn percent(&self) -> u8 {
+        let progress = self.progress();
+        match self.progress_percent.get() {
+            Some(declared) if progress.total == 0 && self.status != TaskStatus::Complete => {
+                declared.get()
+            }
+            Some(_) | None => progress.percent,
+        }
+    }
+
+    /// What is posted to the orchestrator after each update.
+    #[must_use]
+    pub fn progress_line(&self) -> String {
+        format!(
+            "@orchestrator: Task {} progress: {}%",
+            one_line(&self.task_id),
+            self.percent()
+        )
+    }
+
+    /// When the agent last wrote.
+    #[must_use]
+    pub fn last_update(&self) -> Option<Time> {
+        let stamp = self.updated_at.get().or_else(|| self.started_at.get());
+        stamp.map(Stamp::time)
+    }
+
+    /// Where to go on.
+    ///
+    /// # Errors
+    /// Why the task cannot be resumed.
+    pub fn resume(&self) -> Result<Resume<'_>, WhyNot> {
+        if self.resumable.get() != Some(&true) {
+            return Err(WhyNot::NotResumable);
+        }
+        match self.status {
+            TaskStatus::InProgress | TaskStatus::Blocked => {}
+            TaskStatus::Complete | TaskStatus::Other(_) => {
+                return Err(WhyNot::Status(self.status.clone()));
+            }
+        }
+        let context = self.context.get();
+        let done = |item: &&Item| item.status.get() == Some(&ItemStatus::Complete);
+        let (skipped, pending) = self.items().iter().partition(done);
+        Ok(Resume {
+            last_processed: context.and_then(|context| text(&context.last_processed)),
+            next_to_process: context.and_then(|context| text(&context.next_to_process)),
+            skipped,
+            pending,
+            instructions: text(&self.resume_instructions),
+        })
+    }
+
+    /// What happened to the task, if it needs somebody. A session is lost after more than `timeout` of
+    /// silence.
+    #[must_use]
+    pub fn scenario(&self, timeout: Millis, now: Time) -> Option<Scenario> {
+        match self.status {
+            TaskStatus::InProgress => {
+                let quiet_ms = now.since(self.last_update()?);
+                (quiet_ms > timeout).then_some(Scenario::SessionTimeout { quiet_ms })
+            }
+            TaskStatus::Blocked => {
+                let errors = self.errors.get().filter(|errors| !errors.is_empty())?;
+                let errors = errors.iter().map(|error| one_line(&error.message));
+                Some(Scenario::ErrorDuringProcessing {
+                    errors: errors.collect(),
+                })
+            }
+            TaskStatus::Complete => {
+                let unmet = self.unmet_criteria();
+                (!unmet.is_empty()).then_some(Scenario::PartialCompletion { unmet })
+            }
+            TaskStatus::Other(_) => None,
+        }
+    }
+
+    /// Criteria that are not met.
+    #[must_use]
+    pub fn unmet_criteria(&self) -> Vec<String> {
+        let criteria = self.acceptance_criteria_met.get();
+        criteria
+            .iter()
+            .flat_map(|criteria| &criteria.0)
+            .filter(|(_, met)| !met)
+            .map(|(name, _)| one_line(name))
+            .collect()
+    }
+
+    /// Forgets the errors, which is what lets a blocked task be resumed.
+    pub fn clear_errors(&mut self) {
+        self.errors = Maybe::Is(Vec::new());
+    }
+
+    fn items(&self) -> &[Item] {
+        let subtasks = self.subtasks.get();
+        let items = subtasks.and_then(|subtasks| subtasks.items.get());
+        items.map_or(&[], Vec::as_slice)
+    }
+}
+
+fn text(field: &Maybe<String>) -> Option<&str> {
+    field.get().map(String::as_str)
+}
+
+impl Heartbeat {
+    /// A sign of life at `now`.
+    #[must_use]
+    pub fn at(now: Time) -> Self {
+        Self {
+            last_beat: Stamp::seconds(now),
+            interval_seconds: Maybe::Is(HEARTBEAT_SECONDS),
+            status: Maybe::Is(BeatStatus::Alive),
+            extra: Extra::default(),
+        }
+    }
+
+    /// What its age means: a warning after 10 minutes, stalled after 30, by default.
+    #[must_use]
+    pub fn life(&self, policy: &Policy, now: Time) -> Life {
+        match now.since(self.last_beat.time()) {
+            silence if silence > policy.stalled_ms => Life::Stalled,
+            silence if silence > policy.warning_ms => Life::Warning,
+            _ => Life::Active,
+        }
+    }
+}

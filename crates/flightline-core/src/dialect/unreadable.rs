@@ -1,0 +1,254 @@
+//! Why a file of another system cannot be read, and where in it the trouble stands.
+
+use std::fmt;
+
+use serde_json::json;
+
+use super::json::Json;
+use crate::error::{Code, Refusal};
+use crate::redact::shown;
+
+/// The largest document that is read, in bytes.
+pub const MAX_BYTES: usize = 8 * 1024 * 1024;
+/// How deep lists and objects may stand in each other.
+pub const MAX_DEPTH: usize = 64;
+
+/// A document that cannot be read: why, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{fault}{place}")]
+pub struct Unreadable {
+    /// What is wrong.
+    pub fault: Fault,
+    /// Where.
+    pub place: Place,
+}
+
+/// What is wrong with a document.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// It is larger than [`MAX_BYTES`].
+    #[error("it has {bytes} bytes, and at most {MAX_BYTES} are read")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+    },
+    /// It is nested deeper than [`MAX_DEPTH`].
+    #[error("it is nested deeper than {MAX_DEPTH} levels")]
+    TooDeep,
+    /// Its bytes are no text.
+    #[error("it is not UTF-8")]
+    NotUtf8,
+    /// There is nothing in it.
+    #[error("it is empty")]
+    Empty,
+    /// It stops in the middle.
+    #[error("it ends too early")]
+    CutShort,
+    /// It is not JSON.
+    #[error("expected {expected}, found {found:?}")]
+    Syntax {
+        /// What could stand here.
+        expected: &'static str,
+        /// What stands here.
+        found: char,
+    },
+    /// A key stands twice in one object: readers disagree on which counts, so nobody can.
+    #[error("the key `{}` stands twice", shown(.key))]
+    DuplicateKey {
+        /// The key.
+        key: String,
+    },
+    /// Half of a character that takes two `\u` escapes.
+    #[error("half a surrogate pair, which is no character")]
+    LoneSurrogate,
+    /// A number that no reader can hold.
+    #[error("a number too large to hold")]
+    NumberTooLarge,
+    /// A value of another type.
+    #[error("expected {expected}, found {found}")]
+    WrongType {
+        /// What should stand here.
+        expected: &'static str,
+        /// What stands here.
+        found: &'static str,
+    },
+    /// A field that must be there is not.
+    #[error("`{key}` is missing")]
+    Missing {
+        /// Its key.
+        key: &'static str,
+    },
+    /// A word that means nothing here.
+    #[error("`{}` is none of {known}", shown(.word))]
+    UnknownWord {
+        /// The word.
+        word: String,
+        /// The words that are known.
+        known: String,
+    },
+    /// A text that is not what this field holds.
+    #[error("`{}` is not {expected}", shown(.text))]
+    Malformed {
+        /// The text.
+        text: String,
+        /// What should stand here.
+        expected: &'static str,
+    },
+    /// It was written by a newer version of its system.
+    #[error("its version is `{}`, and only {known} is understood", shown(.version))]
+    Newer {
+        /// Its version.
+        version: String,
+        /// What is understood.
+        known: &'static str,
+    },
+}
+
+/// Where in a document something stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Everywhere.
+    Whole,
+    /// At a character.
+    Line {
+        /// The line, from 1.
+        line: usize,
+        /// The character in it, from 1.
+        column: usize,
+    },
+    /// At a value, such as `$.subtasks.items[3].status`.
+    Path(String),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole => Ok(()),
+            Self::Line { line, column } => write!(f, " at line {line}, column {column}"),
+            Self::Path(path) => write!(f, " at `{path}`"),
+        }
+    }
+}
+
+impl Unreadable {
+    /// Trouble with the document as a whole.
+    #[must_use]
+    pub const fn whole(fault: Fault) -> Self {
+        Self {
+            fault,
+            place: Place::Whole,
+        }
+    }
+
+    /// The refusal to read `file`.
+    #[must_use]
+    pub fn refusal(&self, file: &str) -> Refusal {
+        let code = match &self.fault {
+            Fault::TooLarge { .. } => Code::TooLong,
+            Fault::Newer { .. } => Code::NewerStore,
+            Fault::TooDeep
+            | Fault::NotUtf8
+            | Fault::Empty
+            | Fault::CutShort
+            | Fault::Syntax { .. }
+            | Fault::DuplicateKey { .. }
+            | Fault::LoneSurrogate
+            | Fault::NumberTooLarge
+            | Fault::WrongType { .. }
+            | Fault::Missing { .. }
+            | Fault::UnknownWord { .. }
+            | Fault::Malformed { .. } => Code::InvalidInput,
+        };
+        let details = match &self.place {
+            Place::Whole => json!({ "file": shown(file) }),
+            Place::Line { line, column } => {
+                json!({ "file": shown(file), "line": line, "column": column })
+            }
+            Place::Path(path) => json!({ "file": shown(file), "path": path }),
+        };
+        Refusal::new(code, format!("cannot read `{}`: {self}", shown(file))).details(details)
+    }
+}
+
+/// The way from a document's root to a value.
+#[derive(Clone, Copy, Debug)]
+pub struct Path<'a> {
+    parent: Option<&'a Path<'a>>,
+    step: Step<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step<'a> {
+    Root,
+    Key(&'a str),
+    Index(usize),
+}
+
+impl<'a> Path<'a> {
+    /// The root.
+    pub const ROOT: Path<'static> = Path {
+        parent: None,
+        step: Step::Root,
+    };
+
+    /// The value under a key.
+    #[must_use]
+    pub const fn key(&'a self, key: &'a str) -> Self {
+        Self {
+            parent: Some(self),
+            step: Step::Key(key),
+        }
+    }
+
+    /// The value at a place in a list.
+    #[must_use]
+    pub const fn index(&'a self, index: usize) -> Self {
+        Self {
+            parent: Some(self),
+            step: Step::Index(index),
+        }
+    }
+
+    /// Trouble here.
+    #[must_use]
+    pub fn wrong(&self, fault: Fault) -> Unreadable {
+        Unreadable {
+            fault,
+            place: Place::Path(self.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(parent) = self.parent {
+            write!(f, "{parent}")?;
+        }
+        match self.step {
+            Step::Root => f.write_str("$"),
+            Step::Key(key) => write!(f, ".{}", shown(key)),
+            Step::Index(index) => write!(f, "[{index}]"),
+        }
+    }
+}
+
+/// Refuses a document whose `version` begins with a larger number than `known`: it is not ours to judge,
+/// and not to be written over.
+pub(super) fn check_version(json: &Json, known: &'static str) -> Result<(), Unreadable> {
+    let Some(Json::Text(version)) = json.get("version") else {
+        return Ok(());
+    };
+    let major = |version: &str| {
+        let digits = version.split('.').next().unwrap_or_default();
+        digits.parse::<u64>().ok()
+    };
+    match (major(version), major(known)) {
+        (Some(theirs), Some(ours)) if theirs > ours => {
+            Err(Path::ROOT.key("version").wrong(Fault::Newer {
+                version: version.clone(),
+                known,
+            }))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,138 @@
+//! What an agent has to know of its own work: for its briefing, and for whoever takes up what another left.
+
+use crate::agent::Agent;
+use crate::briefing::Quote;
+use crate::sortie::{FileChange, Sortie, SortieError, SortieFile, SortieStatus};
+
+/// Everything an agent's own context is computed from.
+#[derive(Clone, Debug)]
+pub struct OwnWork<'a> {
+    /// The agent; none when a person looks.
+    pub agent: Option<&'a Agent>,
+    /// Its sorties, the one it is at first.
+    pub sorties: &'a [Sortie],
+    /// Errors met in them.
+    pub errors: &'a [SortieError],
+    /// Files changed in the first of them.
+    pub files: &'a [SortieFile],
+    /// What was done last, as far as the journal knows.
+    pub last_act: &'a str,
+}
+
+/// An agent's own view of its work. Each text has an author.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OwnContext {
+    /// What was done last.
+    pub last_action: Quote,
+    /// What comes next.
+    pub next_steps: Vec<Quote>,
+    /// What is in the way.
+    pub blockers: Vec<Quote>,
+    /// Files worked on or expected to be.
+    pub files: Vec<String>,
+}
+
+/// Computes an agent's own context.
+#[must_use]
+pub fn own_context(work: &OwnWork<'_>) -> OwnContext {
+    OwnContext {
+        last_action: last_action(work),
+        next_steps: next_steps(work),
+        blockers: blockers(work),
+        files: files(work),
+    }
+}
+
+fn quote(author: &str, text: impl Into<String>) -> Quote {
+    Quote {
+        author: author.to_owned(),
+        text: text.into(),
+    }
+}
+
+fn owner<'a>(work: &OwnWork<'a>) -> &'a str {
+    work.agent.map_or("flightline", |agent| agent.name.as_str())
+}
+
+/// Who wrote what stands in a sortie: whoever had it before, until its owner has reported on it.
+fn writer<'a>(work: &OwnWork<'a>, sortie: &'a Sortie) -> &'a str {
+    let before = sortie.interrupted.as_ref();
+    before.map_or(owner(work), |before| before.owner.as_str())
+}
+
+fn last_action(work: &OwnWork<'_>) -> Quote {
+    let Some(first) = work.sorties.first() else {
+        return quote("flightline", work.last_act);
+    };
+    match (&first.progress_notes, &first.cursor.last_processed) {
+        (Some(note), _) => quote(writer(work, first), note.to_string()),
+        (None, Some(last)) => quote(writer(work, first), format!("processed {last}")),
+        (None, None) => quote("flightline", work.last_act),
+    }
+}
+
+fn next_steps(work: &OwnWork<'_>) -> Vec<Quote> {
+    let mut steps = Vec::new();
+    for sortie in work.sorties {
+        let writer = writer(work, sortie);
+        if let Some(instructions) = &sortie.resume_instructions {
+            steps.push(quote(writer, instructions.to_string()));
+        }
+        steps.push(match &sortie.cursor.next_to_process {
+            Some(next) => quote(writer, format!("Continue \"{}\" with {next}", sortie.title)),
+            None => quote(owner(work), format!("Complete \"{}\"", sortie.title)),
+        });
+    }
+    let own = work.agent.into_iter().flat_map(|agent| &agent.next_steps);
+    steps.extend(own.map(|step| quote(owner(work), step.to_string())));
+    steps
+}
+
+fn blockers(work: &OwnWork<'_>) -> Vec<Quote> {
+    let mut found = Vec::new();
+    for sortie in work.sorties {
+        let before = sortie.interrupted.as_ref();
+        if let Some(reason) = before.and_then(|before| before.blocked_reason.as_ref()) {
+            found.push(quote(
+                writer(work, sortie),
+                format!("it was blocked before: {reason}"),
+            ));
+        }
+        if sortie.status == SortieStatus::Blocked {
+            let reason = sortie.blocked_reason.as_deref();
+            found.push(quote(owner(work), reason.unwrap_or("no reason given")));
+        }
+    }
+    let own = work.agent.into_iter().flat_map(|agent| &agent.blockers);
+    found.extend(own.map(|blocker| quote(owner(work), blocker.to_string())));
+    // Errors that nobody has cleared, but those it is blocked by already.
+    for error in work.errors.iter().filter(|it| it.cleared_at.is_none()) {
+        let sortie = work.sorties.iter().find(|it| it.id == error.sortie_id);
+        if let Some(sortie) = sortie
+            && sortie.blocked_reason.as_ref() != Some(&error.message)
+        {
+            found.push(quote(
+                writer(work, sortie),
+                format!("{}: {}", error.kind, error.message),
+            ));
+        }
+    }
+    found
+}
+
+fn files(work: &OwnWork<'_>) -> Vec<String> {
+    let Some(first) = work.sorties.first() else {
+        return Vec::new();
+    };
+    let changed = work
+        .files
+        .iter()
+        .filter(|file| file.sortie_id == first.id && file.change != FileChange::Deleted);
+    let mut files: Vec<String> = changed
+        .map(|file| file.path.to_string())
+        .chain(first.files.iter().map(ToString::to_string))
+        .collect();
+    files.sort();
+    files.dedup();
+    files
+}

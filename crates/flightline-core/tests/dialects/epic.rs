@@ -1,0 +1,382 @@
+//! Seed C: one checkpoint per agent.
+
+use expect_test::expect;
+use flightline_core::dialect::epic::*;
+use flightline_core::dialect::field::Maybe;
+use flightline_core::time::Time;
+use proptest::prelude::*;
+
+use crate::corpus::{check_bad_files, check_round_trip, said_when, time};
+use crate::random;
+
+const FORMAT: &str = include_str!("data/epic_format.json");
+/// What the seed's first heredoc writes, and its second.
+const FIRST: &str = include_str!("data/epic_first.json");
+const UPDATE: &str = include_str!("data/epic_update.json");
+
+fn round_trip(text: &str) -> Result<String, flightline_core::dialect::Unreadable> {
+    read(text).map(|checkpoint| write(&checkpoint))
+}
+
+fn secondary() -> Checkpoint {
+    read(UPDATE).unwrap()
+}
+
+/// A point in time on the seed's day.
+fn at(clock: &str) -> Time {
+    time(&format!("2026-01-15T{clock}Z"))
+}
+
+#[test]
+fn documents_come_back_to_the_letter() {
+    for document in [FORMAT, FIRST, UPDATE] {
+        check_round_trip(round_trip, document);
+        assert_eq!(round_trip(document).unwrap(), document);
+    }
+}
+
+#[test]
+fn bad_files_are_refused() {
+    check_bad_files(round_trip, FORMAT);
+    check_bad_files(round_trip, FIRST);
+}
+
+#[test]
+fn wrong_types_are_refused_with_their_place() {
+    for (from, to, message) in [
+        (
+            "\"agent_id\": \"Agent-Primary\",",
+            "",
+            "`agent_id` is missing at `$`",
+        ),
+        (
+            "\"last_checkpoint\": \"2026-01-15T14:30:00Z\",",
+            "",
+            "`last_checkpoint` is missing at `$`",
+        ),
+        (
+            "\"last_checkpoint\": \"2026-01-15T14:30:00Z\"",
+            "\"last_checkpoint\": null",
+            "expected text, found null at `$.last_checkpoint`",
+        ),
+        (
+            "\"last_checkpoint\": \"2026-01-15T14:30:00Z\"",
+            "\"last_checkpoint\": \"14:30\"",
+            "`14:30` is not a time such as 2026-01-04T15:30:00Z at `$.last_checkpoint`",
+        ),
+        (
+            "\"can_resume\": true",
+            "\"can_resume\": 1",
+            "expected true or false, found a number at `$.can_resume`",
+        ),
+        (
+            "\"blockers\": []",
+            "\"blockers\": \"none\"",
+            "expected a list, found text at `$.blockers`",
+        ),
+        (
+            "\"EPIC_README.md\"",
+            "{}",
+            "expected text, found an object at `$.files_modified[2]`",
+        ),
+        (
+            "\"unread_messages\": 0",
+            "\"unread_messages\": 0.5",
+            "`0.5` is not a whole number at `$.coordination_state.unread_messages`",
+        ),
+    ] {
+        assert_eq!(said_when(round_trip, FORMAT, from, to), message);
+    }
+}
+
+#[test]
+fn an_agents_file_has_its_name() {
+    for (agent, file) in [
+        ("Agent-Primary", "primary.json"),
+        ("Secondary-A", "secondary_a.json"),
+        ("Secondary-B", "secondary_b.json"),
+        ("agent_agent_x", "agent_x.json"),
+        ("Ada Lovelace", "ada_lovelace.json"),
+        ("../../etc/passwd", "______etc_passwd.json"),
+        ("Ünïcode-1", "_n_code_1.json"),
+        ("a.b", "a_b.json"),
+        ("agent", "agent.json"),
+    ] {
+        assert_eq!(file_name(agent).unwrap(), file, "{agent}");
+    }
+    for bad in ["", "agent_", "Agent-", "___", "é", &"x".repeat(201)] {
+        assert!(file_name(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn archives_and_backups_carry_the_time() {
+    let now = at("15:00:00");
+    assert_eq!(
+        archive_name("Secondary-A", Ended::Crashed, now).unwrap(),
+        "secondary_a_crashed_1768489200.json"
+    );
+    assert_eq!(
+        archive_name("Secondary-A", Ended::Aborted, now).unwrap(),
+        "secondary_a_aborted_1768489200.json"
+    );
+    assert_eq!(
+        backup_name("Secondary-A", now).unwrap(),
+        "secondary_a_20260115_150000.json"
+    );
+}
+
+#[test]
+fn the_last_ten_backups_of_an_agent_stay() {
+    let mut files: Vec<String> = (0..13)
+        .map(|minute| format!("secondary_a_20260115_15{minute:02}00.json"))
+        .collect();
+    // Another agent's, and what is no backup at all.
+    files.push("secondary_a_b_20260101_000000.json".to_owned());
+    files.push("secondary_a_crashed_1768489200.json".to_owned());
+    files.push("secondary_a_20260115_150000.json.tmp".to_owned());
+    files.push("secondary_a.json".to_owned());
+    files.reverse();
+    let names = || files.iter().map(String::as_str);
+    assert_eq!(
+        surplus_backups("Secondary-A", names()).unwrap(),
+        [
+            "secondary_a_20260115_150000.json",
+            "secondary_a_20260115_150100.json",
+            "secondary_a_20260115_150200.json"
+        ]
+    );
+    assert_eq!(
+        latest_backup("Secondary-A", names()).unwrap(),
+        Some("secondary_a_20260115_151200.json")
+    );
+    assert_eq!(latest_backup("Secondary-C", names()).unwrap(), None);
+    assert!(
+        surplus_backups("secondary-a-b", names())
+            .unwrap()
+            .is_empty()
+    );
+}
+
+#[test]
+fn the_primary_looks_at_the_secondaries() {
+    for file in [
+        "secondary_a.json",
+        "secondary_.json",
+        "secondary_a_crashed_1.json",
+    ] {
+        assert!(is_monitored(file), "{file}");
+    }
+    for file in ["primary.json", "secondary.json", "secondary_a.json.tmp"] {
+        assert!(!is_monitored(file), "{file}");
+    }
+}
+
+#[test]
+fn silence_is_judged_in_whole_minutes_and_strictly() {
+    let judged = |clock: &str| {
+        let verdict = judge(&secondary(), &Thresholds::default(), at(clock));
+        (verdict.minutes, verdict.standing)
+    };
+    assert_eq!(judged("14:30:00"), (0, Standing::Active));
+    assert_eq!(judged("15:00:59.999"), (30, Standing::Active));
+    assert_eq!(judged("15:01:00"), (31, Standing::Warning));
+    assert_eq!(judged("15:30:59"), (60, Standing::Warning));
+    assert_eq!(judged("15:31:00"), (61, Standing::Stale));
+    // A clock that is ahead is no silence.
+    assert_eq!(judged("14:00:00"), (-30, Standing::Active));
+}
+
+#[test]
+fn minutes_are_counted_as_the_seeds_script_does() {
+    // `date +%s` drops parts of a second before the difference is taken.
+    let (last, now) = (at("14:30:00.900"), at("15:01:00.100"));
+    assert_eq!(age_minutes(last, now), 31);
+}
+
+#[test]
+fn the_report_is_the_seeds() {
+    let verdicts: Vec<Verdict> = [
+        ("Secondary-A", "14:56:00"),
+        ("Secondary-B", "14:15:00"),
+        ("Secondary-C", "13:30:00"),
+    ]
+    .into_iter()
+    .map(|(agent, last)| {
+        let mut checkpoint = secondary();
+        checkpoint.agent_id = agent.to_owned();
+        checkpoint.beat(&Thresholds::default(), at(last));
+        judge(&checkpoint, &Thresholds::default(), at("15:00:00"))
+    })
+    .collect();
+    assert_eq!(
+        report(&verdicts),
+        "✅ Secondary-A: ACTIVE (4 min ago)\n\
+         ⚠️ Secondary-B: WARNING (45 min) - May be slow\n\
+         ❌ Secondary-C: STALE (90 min) - Likely crashed\n"
+    );
+}
+
+#[test]
+fn the_warning_is_the_seeds() {
+    expect![[r#"
+        ## Message X (2026-01-15 15:00) ⏳ UNREAD
+        **Subject:** CHECKPOINT WARNING - No Update in 30 Minutes
+        **Action:** Please update your checkpoint and confirm you're still working
+        **Details:** Your last checkpoint was at 14:30 (30 minutes ago)
+                 Expected checkpoint every 15 minutes
+                 Are you still actively working?
+        **Next:** Reply "Still working" and update checkpoint ASAP
+        **Acknowledge:** Reply immediately
+    "#]]
+    .assert_eq(&warning_message(
+        &secondary(),
+        "X",
+        &Thresholds::default(),
+        at("15:00:00"),
+    ));
+}
+
+#[test]
+fn the_escalation_is_the_seeds() {
+    let said = escalation(&secondary(), at("15:30:00"));
+    assert_eq!(said.status, "Secondary-A: STALE (likely crashed)");
+    assert_eq!(
+        said.notice,
+        "Secondary-A hasn't updated checkpoint in 60 minutes"
+    );
+}
+
+#[test]
+fn the_resume_message_is_the_seeds() {
+    let mut checkpoint = secondary();
+    checkpoint.next_steps = Maybe::Is(vec![
+        "Complete Acceptance Criteria section".to_owned(),
+        "Finish checklist.md questions".to_owned(),
+        "Transition to S2.P3".to_owned(),
+    ]);
+    let state = [
+        "spec.md: 80% complete".to_owned(),
+        "checklist.md: Started".to_owned(),
+        "EPIC_README.md: Updated with progress".to_owned(),
+    ];
+    expect![[r#"
+        ✅ Checkpoint found! Resuming work...
+
+        **Previous Session:**
+        - Stage: S2.P2 (Specification)
+        - Last Update: 14:30 (45 minutes ago)
+        - Status: IN_PROGRESS
+
+        **Current State:**
+        - spec.md: 80% complete
+        - checklist.md: Started
+        - EPIC_README.md: Updated with progress
+
+        **Resuming from:** Writing Acceptance Criteria in spec.md
+
+        **Next Steps:**
+        1. Complete Acceptance Criteria section
+        2. Finish checklist.md questions
+        3. Transition to S2.P3
+
+        I'll continue where I left off...
+    "#]]
+    .assert_eq(&resume_message(&checkpoint, &state, at("15:15:00")));
+}
+
+#[test]
+fn a_resume_message_says_what_is_known() {
+    let bare = Checkpoint::new("X".to_owned(), secondary().last_checkpoint);
+    expect![[r#"
+        ✅ Checkpoint found! Resuming work...
+
+        **Previous Session:**
+        - Last Update: 14:30 (1 minute ago)
+
+        I'll continue where I left off...
+    "#]]
+    .assert_eq(&resume_message(&bare, &[], at("14:31:00")));
+    let files = resume_message(&secondary(), &[], at("14:31:00"));
+    assert!(files.contains("**Current State:**\n- feature_02_team_penalty/spec.md\n"));
+}
+
+#[test]
+fn the_handoff_is_the_seeds() {
+    expect![[r#"
+        I'm taking over feature_02_team_penalty from crashed Secondary-A.
+
+        Checkpoint File: agent_checkpoints/secondary_a.json
+        Resume from: S2.P2 Specification Phase
+    "#]]
+    .assert_eq(&handoff(&secondary(), "agent_checkpoints/secondary_a.json"));
+    let first = handoff(&read(FIRST).unwrap(), "x");
+    assert!(
+        first.ends_with("Resume from: S2.P1 Research Phase\n"),
+        "{first}"
+    );
+}
+
+#[test]
+fn the_same_agent_goes_on_in_a_new_session() {
+    let (before, now) = (secondary(), at("15:15:00"));
+    let after = before.resumed("new".to_owned(), &Thresholds::default(), now);
+    assert_eq!(after.session_id, Maybe::Is("new".to_owned()));
+    assert_eq!(after.status, Maybe::Is(AgentStatus::InProgress));
+    assert_eq!(after.last_checkpoint.as_str(), "2026-01-15T15:15:00Z");
+    assert_eq!(
+        after.next_checkpoint_expected.get().unwrap().as_str(),
+        "2026-01-15T15:30:00Z"
+    );
+    let same = |it: &Checkpoint| (it.agent_id.clone(), it.feature.clone(), it.stage.clone());
+    assert_eq!(same(&after), same(&before));
+}
+
+#[test]
+fn another_agent_takes_the_work_over() {
+    let before = secondary();
+    let after = before.taken_over(
+        "Secondary-C".to_owned(),
+        "new".to_owned(),
+        &Thresholds::default(),
+        at("15:15:00"),
+    );
+    assert_eq!(after.agent_id, "Secondary-C");
+    assert_eq!(after.session_id, Maybe::Is("new".to_owned()));
+    assert_eq!((after.feature, after.stage), (before.feature, before.stage));
+    assert_eq!(after.recovery_instructions, before.recovery_instructions);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn any_checkpoint_comes_back_as_it_was(document in random::epic()) {
+        check_round_trip(round_trip, &document.pretty(&[]));
+    }
+
+    /// Whatever an agent wrote, it has its lines and no others.
+    #[test]
+    fn texts_keep_their_lines(document in random::epic(), now in 0i64..4_000_000_000_000) {
+        let checkpoint = read(&document.stringify()).unwrap();
+        let (now, thresholds) = (Time::from_millis(now), Thresholds::default());
+        let verdict = judge(&checkpoint, &thresholds, now);
+        prop_assert_eq!(verdict.to_string().lines().count(), 1);
+        prop_assert_eq!(warning_message(&checkpoint, "1", &thresholds, now).lines().count(), 8);
+        prop_assert_eq!(handoff(&checkpoint, "x").lines().count(), 4);
+        let resume = resume_message(&checkpoint, &[], now);
+        prop_assert!(resume.lines().count() <= 24, "{}", resume);
+        prop_assert_eq!(escalation(&checkpoint, now).notice.lines().count(), 1);
+    }
+
+    /// A file's name is one part of a path, whatever the agent is called.
+    #[test]
+    fn a_name_leads_nowhere_else(agent in any::<String>(), now in 0i64..4_000_000_000_000) {
+        if let Ok(file) = file_name(&agent) {
+            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+            prop_assert!(file.strip_suffix(".json").unwrap().chars().all(plain), "{}", file);
+            let backup = backup_name(&agent, Time::from_millis(now)).unwrap();
+            prop_assert_eq!(latest_backup(&agent, [backup.as_str()]).unwrap(), Some(backup.as_str()));
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! The files of the four other systems: read, written, refused, and their rules.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod compress;
+mod corpus;
+mod epic;
+mod orchestrator;
+mod orchestrator_rules;
+mod random;
+mod sitebuilder;

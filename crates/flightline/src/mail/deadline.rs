@@ -1,0 +1,145 @@
+//! Messages that were to be acknowledged by a certain time. No daemon waits for it: whoever sends,
+//! reads, checkpoints, detects or resumes next notices, and pays one look when nothing is due.
+
+use std::collections::BTreeMap;
+
+use flightline_core::agent::Agent;
+use flightline_core::checkpoint::Reason;
+use flightline_core::message::{Delivery, Message};
+use flightline_core::mission::Mission;
+use flightline_core::setting::Deadlines;
+use flightline_core::{Kind, MessageId, Time};
+use flightline_store::{Actor, Error as StoreError, Find};
+use serde_json::json;
+
+use super::post::notice;
+use crate::checkpoint::take::trigger;
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::mission::short;
+
+/// So many messages are told of at once; the rest by the next command.
+const AT_ONCE: usize = 20;
+
+/// Remembers that somebody has to acknowledge something by `by`.
+pub(super) fn watch(desk: &mut Desk<'_, '_>, by: Time) -> Result<()> {
+    let known = desk.tx.get::<Deadlines>(Deadlines::KEY)?;
+    if known.is_some_and(|known| known.next.is_some_and(|next| next <= by)) {
+        return Ok(());
+    }
+    let next = Deadlines { next: Some(by) };
+    desk.tx.set("deadline_set", &next, &json!({ "next": by }))?;
+    Ok(())
+}
+
+/// Notices messages that were not acknowledged before their deadline: each leaves one error checkpoint,
+/// and its sender is told, once.
+pub(crate) fn notice_overdue(desk: &mut Desk<'_, '_>) -> Result<()> {
+    let known = desk.tx.get::<Deadlines>(Deadlines::KEY)?;
+    if known
+        .and_then(|known| known.next)
+        .is_none_or(|next| next >= desk.now())
+    {
+        return Ok(());
+    }
+    // Whoever noticed has other work to do: trouble here must not stop it.
+    desk.attempt(settle_overdue)?.or(Ok(()))
+}
+
+fn settle_overdue(desk: &mut Desk<'_, '_>) -> Result<()> {
+    let who = desk.tx.actor().clone();
+    desk.tx.act_as(Actor::flightline());
+    let mut late: BTreeMap<(Time, MessageId), Vec<Delivery>> = BTreeMap::new();
+    let mut next = None;
+    for delivery in open(desk)? {
+        let Some(by) = delivery.due() else { continue };
+        let message = (by, delivery.message_id);
+        let known = late.contains_key(&message);
+        if by < desk.now() && (known || late.len() < AT_ONCE) {
+            late.entry(message).or_default().push(delivery);
+        } else {
+            next = Some(next.map_or(by, |next: Time| next.min(by)));
+        }
+    }
+    for ((by, message), deliveries) in late {
+        // A message that cannot be read is the doctor's; its recipients are late all the same.
+        let message = match desk.tx.get::<Message>(&message.to_string()) {
+            Err(StoreError::Corrupt(_)) => None,
+            message => message?,
+        };
+        fail(desk, message.as_ref(), deliveries, by)?;
+    }
+    let data = json!({ "next": next });
+    desk.tx
+        .set("deadlines_checked", &Deadlines { next }, &data)?;
+    desk.tx.act_as(who);
+    Ok(())
+}
+
+/// Deliveries with a deadline that still has to be met.
+fn open(desk: &mut Desk<'_, '_>) -> Result<Vec<Delivery>> {
+    let mut found = Vec::new();
+    for row in desk.tx.rows(Kind::Delivery, Find::All)? {
+        if row.name.is_none() || !["pending", "delivered"].contains(&row.status.as_str()) {
+            continue;
+        }
+        match desk.tx.get::<Delivery>(&row.id) {
+            Ok(delivery) => found.extend(delivery),
+            Err(StoreError::Corrupt(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(found)
+}
+
+fn fail(
+    desk: &mut Desk<'_, '_>,
+    message: Option<&Message>,
+    deliveries: Vec<Delivery>,
+    by: Time,
+) -> Result<()> {
+    let mut late = Vec::new();
+    for mut delivery in deliveries {
+        late.push(desk.agent_name(delivery.to)?);
+        delivery.overdue_at = Some(desk.now());
+        let data = json!({
+            "to": late.last(),
+            "subject": message.map(|message| &message.subject),
+            "acknowledge_by": by,
+        });
+        desk.tx.set("message_overdue", &delivery, &data)?;
+    }
+    let Some(message) = message else {
+        return Ok(());
+    };
+    let late = late.join(", ");
+    let details = format!(
+        "{late} did not acknowledge \"{}\" of {} by {} ({})",
+        message.subject,
+        message.from,
+        by.to_seconds(),
+        short(message.id)
+    );
+    let mission = match message.mission_id {
+        Some(id) => desk.tx.get::<Mission>(&id.to_string())?,
+        None => None,
+    };
+    // What is over needs no way back.
+    if let Some(mission) = mission.filter(|mission| mission.status.is_open()) {
+        let blockers = vec![details.clone()];
+        trigger(desk, &mission, Reason::DeliveryFailed, details, blockers)?;
+    }
+    let sender = match message.from_id {
+        Some(id) => desk.tx.get::<Agent>(&id.to_string())?,
+        None => None,
+    };
+    if let Some(sender) = sender.filter(|sender| sender.retired_at.is_none()) {
+        let subject = format!("Not acknowledged in time: {}", message.subject);
+        let body = format!(
+            "{late} had until {}. It stays in the mailbox. See who is there with: fleet agents list",
+            by.to_seconds()
+        );
+        notice(desk, sender, &subject, &body, message.mission_id)?;
+    }
+    Ok(())
+}

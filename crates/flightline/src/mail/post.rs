@@ -1,0 +1,123 @@
+//! Putting messages into mailboxes.
+
+use flightline_core::agent::Agent;
+use flightline_core::message::{Delivery, DeliveryState, Message, MessageKind};
+use flightline_core::{AgentId, Body, MessageId, MissionId, Subject, Time, Title};
+use flightline_store::Find;
+use serde_json::json;
+
+use super::deadline::watch;
+use crate::desk::Desk;
+use crate::error::Result;
+
+/// A message to be.
+pub(crate) struct Letter<'a> {
+    pub(crate) to: &'a [Agent],
+    pub(crate) subject: Title,
+    pub(crate) body: Option<Body>,
+    pub(crate) kind: MessageKind,
+    pub(crate) mission: Option<MissionId>,
+    pub(crate) reply_to: Option<&'a Message>,
+    pub(crate) acknowledge_by: Option<Time>,
+}
+
+/// Sends a letter, and puts it into each recipient's mailbox.
+pub(crate) fn post(desk: &mut Desk<'_, '_>, letter: &Letter<'_>) -> Result<Message> {
+    let id = MessageId::new(desk.tx.uuid());
+    let from_flightline = letter.kind == MessageKind::Notice;
+    let message = Message {
+        id,
+        thread_id: letter.reply_to.map_or(id, |question| question.thread_id),
+        in_reply_to: letter.reply_to.map(|question| question.id),
+        mission_id: letter.mission,
+        from: if from_flightline {
+            "flightline".to_owned()
+        } else {
+            desk.actor()
+        },
+        from_id: if from_flightline {
+            None
+        } else {
+            desk.agent_id()
+        },
+        to: letter.to.iter().map(|agent| agent.id).collect(),
+        subject: letter.subject.clone(),
+        body: letter.body.clone(),
+        kind: letter.kind,
+        sent_at: desk.now(),
+        acknowledge_by: letter.acknowledge_by,
+        event: None,
+    };
+    let to: Vec<&str> = letter.to.iter().map(|agent| agent.name.as_str()).collect();
+    desk.tx.set(
+        "message_sent",
+        &message,
+        &json!({ "to": to, "subject": message.subject }),
+    )?;
+    for agent in letter.to {
+        let delivery = Delivery {
+            message_id: id,
+            to: agent.id,
+            mission_id: letter.mission,
+            state: DeliveryState::Pending,
+            acknowledge_by: letter.acknowledge_by,
+            overdue_at: None,
+            digest: None,
+        };
+        desk.tx
+            .set("message_queued", &delivery, &json!({ "to": agent.name }))?;
+    }
+    if let Some(by) = letter.acknowledge_by {
+        watch(desk, by)?;
+    }
+    Ok(message)
+}
+
+/// Has Flightline itself tell an agent something.
+pub(crate) fn notice(
+    desk: &mut Desk<'_, '_>,
+    to: Agent,
+    subject: &str,
+    body: &str,
+    mission: Option<MissionId>,
+) -> Result<()> {
+    let letter = Letter {
+        to: &[to],
+        subject: Title::parse("subject", &subject[..subject.floor_char_boundary(400)])?,
+        body: Some(Body::parse("body", body)?),
+        kind: MessageKind::Notice,
+        mission,
+        reply_to: None,
+        acknowledge_by: None,
+    };
+    post(desk, &letter).map(drop)
+}
+
+/// Puts what an agent never acknowledged of a mission's mail into the mailbox of the one that takes its
+/// place. It stays in the old mailbox too: mail belongs to an agent.
+pub(crate) fn hand_over(
+    desk: &mut Desk<'_, '_>,
+    mission: MissionId,
+    from: AgentId,
+    to: &Agent,
+) -> Result<()> {
+    let from_name = desk.agent_name(from)?;
+    for mut delivery in desk.tx.find::<Delivery>(Find::Mission(mission))? {
+        let handed = Delivery {
+            to: to.id,
+            state: DeliveryState::Pending,
+            ..delivery.clone()
+        };
+        let open = !matches!(delivery.state, DeliveryState::Acknowledged { .. });
+        if delivery.to == from && open && desk.tx.get::<Delivery>(&handed.key())?.is_none() {
+            let data = json!({ "from": from_name, "to": to.name });
+            desk.tx.set("message_forwarded", &handed, &data)?;
+            // The deadline is now the other's: nobody waits for one that is gone.
+            if delivery.due().is_some() {
+                delivery.acknowledge_by = None;
+                desk.tx.set("message_deadline_moved", &delivery, &data)?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,149 @@
+//! Telling the mailbox of a mission's dispatch what becomes of its checkpoints and recoveries. The journal
+//! is read after the fact, by whichever command comes next: so nothing that checkpoints, prunes or recovers
+//! has to know of it, and none of it can fail because of it.
+
+use flightline_core::event::Event;
+use flightline_core::message::{
+    Delivery, DeliveryState, EventDigest, Message, MessageKind, reaches_dispatch,
+};
+use flightline_core::mission::Mission;
+use flightline_core::setting::Told;
+use flightline_core::{Body, Kind, MessageId, MissionId, Title};
+use flightline_store::{Actor, Find};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Caller, Fleet, Operation};
+
+/// So many events are looked at by one command.
+const AT_ONCE: u64 = 500;
+/// The journal is not looked through again and again for nothing: the mark moves on after so many.
+const MARK_AFTER: u64 = 500;
+
+/// Tells the mailbox of each mission's dispatch what became of its checkpoints and recoveries since this
+/// was done last, but what it did itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RelayEvents {}
+
+impl Operation for RelayEvents {
+    const NAME: &'static str = "relay_events";
+    const ACCESS: Access = Access::Write;
+    type Outcome = ();
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<()> {
+        let who = desk.tx.actor().clone();
+        desk.tx.act_as(Actor::flightline());
+        let (told, now) = (mark(desk)?, desk.tx.rev());
+        let events = desk.tx.events_above_work(told, AT_ONCE)?;
+        let all = (events.len() as u64) < AT_ONCE;
+        let rev = events
+            .last()
+            .filter(|_| !all)
+            .map_or(now, |event| event.rev);
+        for event in events.iter().filter(|event| reaches_dispatch(event)) {
+            if let Some(mission) = event.mission_id {
+                // A mission or a mailbox that cannot be read is the doctor's, and stops no other.
+                drop(desk.attempt(|desk| tell(desk, mission, event))?);
+            }
+        }
+        desk.tx
+            .set("events_told", &Told { rev }, &json!({ "rev": rev }))?;
+        desk.tx.act_as(who);
+        Ok(())
+    }
+}
+
+/// Tells mailboxes what there is to tell. One look when there is nothing.
+///
+/// # Errors
+/// When the store fails.
+pub fn relay(fleet: &mut Fleet, caller: &Caller) -> Result<()> {
+    let due = fleet.store().read(|tx| {
+        let told = tx.get::<Told>(Told::KEY)?.map_or(0, |told| told.rev);
+        let news = tx.events_above_work(told, AT_ONCE)?;
+        let long_ago = tx.rev().saturating_sub(told) > MARK_AFTER;
+        Ok::<_, crate::Error>(long_ago || news.iter().any(reaches_dispatch))
+    })?;
+    if !due {
+        return Ok(());
+    }
+    // Nobody's act: whoever ran the command has done with it.
+    let caller = Caller {
+        agent: None,
+        epoch: None,
+        session: None,
+        idempotency_key: None,
+        ..caller.clone()
+    };
+    fleet.run(&RelayEvents {}, &caller)
+}
+
+fn mark(desk: &mut Desk<'_, '_>) -> Result<u64> {
+    let told = desk.tx.get::<Told>(Told::KEY)?;
+    Ok(told.map_or(0, |told| told.rev))
+}
+
+/// One message per type of event and mission, which grows until it is read: however much happens, the
+/// mailbox stays small.
+fn tell(desk: &mut Desk<'_, '_>, mission: MissionId, event: &Event) -> Result<()> {
+    let Some(mission) = desk.tx.get::<Mission>(&mission.to_string())? else {
+        return Ok(());
+    };
+    let dispatch = desk.dispatch_of(&mission)?;
+    if event.actor == dispatch.name.as_str() {
+        return Ok(());
+    }
+    let key = Delivery::digest_key(&event.kind, mission.id);
+    let open = Find::AgentStatus(dispatch.id, Delivery::OPEN_DIGEST);
+    let rows = desk.tx.rows(Kind::Delivery, open)?;
+    let unread = rows.iter().find(|row| row.name.as_ref() == Some(&key));
+    let unread = match unread.and_then(|row| row.parent.as_ref()) {
+        Some(message) => desk.tx.get::<Message>(message)?,
+        None => None,
+    };
+    let before = unread.as_ref().and_then(|message| message.event.as_ref());
+    let digest = EventDigest::of(event, before);
+    let id = unread
+        .as_ref()
+        .map_or_else(|| MessageId::new(desk.tx.uuid()), |message| message.id);
+    let body = format!(
+        "See all of them with: fleet events list --type {} --mission {}",
+        event.kind,
+        crate::mission::short(mission.id)
+    );
+    let message = Message {
+        id,
+        thread_id: id,
+        in_reply_to: None,
+        mission_id: Some(mission.id),
+        from: Actor::flightline().name,
+        from_id: None,
+        to: vec![dispatch.id],
+        subject: Title::parse("subject", &digest.line(&event.actor))?,
+        body: Some(Body::parse("body", &body)?),
+        kind: MessageKind::Event,
+        sent_at: desk.now(),
+        acknowledge_by: None,
+        event: Some(digest),
+    };
+    let data = json!({ "to": [dispatch.name], "subject": message.subject, "tells_of": event.kind });
+    if unread.is_some() {
+        desk.tx.set("message_updated", &message, &data)?;
+        return Ok(());
+    }
+    desk.tx.set("message_sent", &message, &data)?;
+    let delivery = Delivery {
+        message_id: id,
+        to: dispatch.id,
+        mission_id: None,
+        state: DeliveryState::Pending,
+        acknowledge_by: None,
+        overdue_at: None,
+        digest: Some(key),
+    };
+    let data = json!({ "to": dispatch.name, "tells_of": event.kind });
+    desk.tx.set("message_queued", &delivery, &data)?;
+    Ok(())
+}

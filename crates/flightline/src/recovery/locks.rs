@@ -1,0 +1,147 @@
+//! Locks in a recovery: what the dead held is free, what was held at the checkpoint is granted anew.
+
+use std::collections::BTreeSet;
+
+use flightline_core::lock::Lock;
+use flightline_core::setting::RecoveryKind;
+use flightline_core::sortie::{Interruption, Sortie, SortieStatus};
+use flightline_core::{AgentId, Kind, LockId, MissionId, RepoPath, Subject};
+use flightline_store::{Actor, Error as StoreError, Find};
+use serde_json::json;
+
+use super::Fate;
+use crate::checkpoint::readable;
+use crate::desk::Desk;
+use crate::error::Result;
+
+/// What was locked for a sortie: under its name, or in its mission and overlapping its files.
+pub(super) fn locked_for(sortie: &Sortie, held: &[Lock]) -> Vec<RepoPath> {
+    let own = |lock: &&Lock| match lock.sortie_id {
+        Some(id) => id == sortie.id,
+        None => sortie.files.iter().any(|file| file.overlaps(&lock.file)),
+    };
+    let files: BTreeSet<&RepoPath> = held.iter().filter(own).map(|lock| &lock.file).collect();
+    files
+        .into_iter()
+        .take(Interruption::MOST_LOCKS)
+        .cloned()
+        .collect()
+}
+
+pub(super) fn release_locks(
+    desk: &mut Desk<'_, '_>,
+    fates: &[Fate],
+    taken_from: &mut BTreeSet<AgentId>,
+) -> Result<Vec<String>> {
+    let mut released = Vec::new();
+    for fate in fates.iter().filter(|fate| fate.is_gone()) {
+        // One that cannot be read stays, and the doctor names it.
+        let (locks, _) = readable::<Lock>(desk.tx, Find::Agent(fate.agent.id))?;
+        for lock in locks {
+            let data =
+                json!({ "file": lock.file, "fence": lock.fence, "reason": fate.liveness.evidence });
+            desk.tx.remove("lock_released", &lock, &data)?;
+            taken_from.insert(fate.agent.id);
+            released.push(lock.file.to_string());
+        }
+    }
+    Ok(released)
+}
+
+/// Locks that were held at the checkpoint: kept by those who still hold them, granted anew to those who
+/// are alive when the path is free; else a blocker. Rolling forward, what its holder gave up since, or
+/// was told that it lost, stays given up.
+pub(super) fn regrant(
+    desk: &mut Desk<'_, '_>,
+    mission: MissionId,
+    mut wanted: Vec<Lock>,
+    fates: &[Fate],
+    kind: RecoveryKind,
+) -> Result<(u64, Vec<String>)> {
+    wanted.sort_by_key(|lock| lock.fence);
+    let mut held = held_paths(desk)?;
+    let (mut count, mut blockers) = (0, Vec::new());
+    for old in wanted {
+        if held
+            .iter()
+            .any(|(file, by)| *file == old.file && *by == old.held_by)
+        {
+            count += 1;
+            continue;
+        }
+        let Some(fate) = fates
+            .iter()
+            .find(|fate| fate.agent.id == old.held_by && !fate.is_gone())
+        else {
+            continue;
+        };
+        // Work that was finished since needs its lock no more. A lock that was not for one sortie is for
+        // all that its holder has in this mission.
+        let work = desk.tx.rows(Kind::Sortie, Find::Agent(old.held_by))?;
+        let needed = work.iter().any(|row| {
+            SortieStatus::from_word(&row.status).is_some_and(SortieStatus::is_held)
+                && match old.sortie_id {
+                    Some(id) => row.id == id.to_string(),
+                    None => row.mission == Some(mission.to_string()),
+                }
+        });
+        let lapsed = has_lapsed(desk, &old)?;
+        if !needed || (kind == RecoveryKind::RollForward && !lapsed) {
+            continue;
+        }
+        let in_the_way =
+            |(file, by): &&(RepoPath, AgentId)| *by != old.held_by && file.overlaps(&old.file);
+        if let Some((_, other)) = held.iter().find(in_the_way) {
+            let holder = desk.agent_name(*other)?;
+            blockers.push(format!(
+                "{} is locked by {holder}, {} held it before",
+                old.file, fate.agent.name
+            ));
+            continue;
+        }
+        let lock = Lock {
+            id: LockId::new(desk.tx.uuid()),
+            epoch: fate.agent.epoch,
+            fence: desk.tx.next_rev(),
+            acquired_at: desk.now(),
+            ..old
+        };
+        desk.tx.set(
+            "lock_acquired",
+            &lock,
+            &json!({ "file": lock.file, "fence": lock.fence, "reason": "recovered" }),
+        )?;
+        if lapsed {
+            blockers.push(format!(
+                "{} had lapsed; {} holds it again with fence {}",
+                lock.file, fate.agent.name, lock.fence
+            ));
+        }
+        held.push((lock.file, lock.held_by));
+        count += 1;
+    }
+    Ok((count, blockers))
+}
+
+/// What is locked, and by whom. Reads no documents: that another mission's lock is damaged is no reason
+/// to leave this one where it is.
+fn held_paths(desk: &mut Desk<'_, '_>) -> Result<Vec<(RepoPath, AgentId)>> {
+    let unreadable = || StoreError::Corrupt("a row of a lock cannot be read".to_owned());
+    let rows = desk.tx.rows(Kind::Lock, Find::All)?.into_iter();
+    rows.map(|row| {
+        let file = row.name.and_then(|name| RepoPath::parse(&name).ok());
+        let holder = row.agent.and_then(|agent| agent.parse().ok());
+        Ok((file.ok_or_else(unreadable)?, holder.ok_or_else(unreadable)?))
+    })
+    .collect()
+}
+
+/// Whether a lock that is gone was taken from a holder that seemed to be, not given up by it and not taken
+/// from it with a word.
+fn has_lapsed(desk: &mut Desk<'_, '_>, lock: &Lock) -> Result<bool> {
+    let newest = desk.tx.events_of(Kind::Lock, &lock.key(), 1)?;
+    Ok(newest.first().is_some_and(|event| {
+        event.kind == "lock_reclaimed"
+            || (event.kind == "lock_released" && event.actor == Actor::flightline().name)
+    }))
+}

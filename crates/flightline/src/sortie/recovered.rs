@@ -1,0 +1,115 @@
+//! Taking up what somebody else began: what it left, and its locks.
+
+use flightline_core::recovery::{RecoveryContext, told};
+use flightline_core::sortie::{FileChange, Sortie, SortieFile};
+use flightline_core::{Code, Kind, RepoPath, Subject};
+use flightline_store::Find;
+
+use super::{SortieView, view};
+use crate::checkpoint::take::{context, is_somebodys};
+use crate::context::own;
+use crate::desk::Desk;
+use crate::error::{Error, Result};
+use crate::lock::{LockView, grant_all};
+
+/// A sortie that its owner takes up: with what it needs to know when somebody began it before, and with the
+/// locks of whoever lost it, where they are free.
+pub(super) fn taken_up(
+    desk: &mut Desk<'_, '_>,
+    sortie: Sortie,
+    locking: Locking,
+) -> Result<SortieView> {
+    let (mut locks, mut held) = (Vec::new(), Vec::new());
+    if locking == Locking::Again && sortie.interrupted.is_some() {
+        (locks, held) = lock_again(desk, &sortie)?;
+    }
+    let context = match sortie.attempts {
+        0 | 1 => None,
+        _ => Some(left_behind(desk, &sortie, held)?),
+    };
+    Ok(SortieView {
+        recovery_context: context,
+        locks,
+        ..view(desk, sortie)?
+    })
+}
+
+/// Whether the locks of whoever lost a sortie are taken again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Locking {
+    Again,
+    No,
+}
+
+fn left_behind(
+    desk: &mut Desk<'_, '_>,
+    sortie: &Sortie,
+    held: Vec<String>,
+) -> Result<RecoveryContext> {
+    let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
+    let owner = match sortie.assigned_to {
+        Some(id) => desk.tx.get(&id.to_string())?,
+        None => None,
+    };
+    // The newest is that it was taken up just now.
+    let events = desk.tx.events_of(Kind::Sortie, &sortie.key(), 50)?;
+    let before = events.iter().skip(1).find(|event| is_somebodys(event));
+    let sorties = std::slice::from_ref(sortie);
+    let last_act = before.map_or_else(String::new, |event| told(event, sorties));
+    let own = own(desk, owner.as_ref(), sorties, &last_act)?;
+    let texts = |quotes: Vec<flightline_core::briefing::Quote>| -> Vec<String> {
+        quotes.into_iter().map(|quote| quote.text).collect()
+    };
+    Ok(RecoveryContext {
+        last_action: own.last_action.text,
+        next_steps: texts(own.next_steps),
+        blockers: held.into_iter().chain(texts(own.blockers)).collect(),
+        files_modified: own.files,
+        ..context(desk, &mission, Vec::new())?
+    })
+}
+
+/// Locks what the sortie changed and what was locked for it, for the acting agent. What another holds is
+/// said, and keeps nobody from going on.
+fn lock_again(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<(Vec<LockView>, Vec<String>)> {
+    let me = desk.acting()?.id;
+    let mine = desk
+        .tx
+        .find::<flightline_core::lock::Lock>(Find::Agent(me))?;
+    let (mut taken, mut held) = (Vec::new(), Vec::new());
+    for path in wanted(desk, sortie)? {
+        // A second grant would void the fence of the first.
+        if mine.iter().any(|lock| lock.file.contains(&path)) {
+            continue;
+        }
+        let purpose = Some(sortie.title.clone());
+        let paths = std::slice::from_ref(&path);
+        let granted =
+            desk.attempt(|desk| grant_all(desk, paths, purpose, None, Some(sortie), &[]))?;
+        match granted {
+            Ok(locks) => taken.extend(locks),
+            Err(Error::Refused(refusal)) if refusal.code == Code::LockHeld => {
+                held.push(refusal.message);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((taken, held))
+}
+
+fn wanted(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<Vec<RepoPath>> {
+    let mut files = desk.tx.find::<SortieFile>(Find::Parent(&sortie.key()))?;
+    files.retain(|file| file.change != FileChange::Deleted);
+    let locked = sortie.interrupted.iter().flat_map(|before| &before.locks);
+    let mut paths: Vec<RepoPath> = files.into_iter().map(|file| file.path).collect();
+    paths.extend(locked.cloned());
+    paths.sort();
+    paths.dedup();
+    // A folder that is locked holds its files.
+    let all = paths.clone();
+    paths.retain(|path| {
+        !all.iter()
+            .any(|folder| folder != path && folder.contains(path))
+    });
+    Ok(paths)
+}
