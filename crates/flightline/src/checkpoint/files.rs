@@ -5,7 +5,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use flightline_core::checkpoint::{Backup, Checkpoint};
@@ -28,6 +28,9 @@ const SHARED_WITHIN_MS: u64 = 10_000;
 const AT_ONCE: usize = 20;
 /// The largest file we read back.
 const MAX_FILE: u64 = 64 * 1024 * 1024;
+
+/// Held by whoever writes a file in this process.
+static WRITING: Mutex<()> = Mutex::new(());
 
 /// What comes before a file's own checksum.
 const SEAL: &str = "\"file_sha256\": \"";
@@ -308,6 +311,8 @@ fn write(
         }
     }
     let text = sealed(document)?;
+    // Unfinished files are named after their process, so it writes one at a time.
+    let _turn = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     let aside = home.join(format!(".{}.{}", document.id, std::process::id()));
     // A process of the same number may have died here before; in a container it always has the same.
     let _ = fs::remove_file(&aside);

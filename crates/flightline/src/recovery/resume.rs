@@ -380,6 +380,7 @@ fn fence(desk: &mut Desk<'_, '_>, fates: &[Fate], taken_from: &BTreeSet<AgentId>
         let mut agent = fate.agent.clone();
         agent.epoch += 1;
         agent.session_id = None;
+        agent.session_ended_at = Some(desk.now());
         agent.updated_at = desk.now();
         let data = json!({ "reason": fate.liveness.evidence, "epoch": agent.epoch });
         desk.tx.set("agent_session_ended", &agent, &data)?;
