@@ -60,6 +60,9 @@ pub struct Agent {
     pub updated_at: Time,
     /// When its current session began; none while it has only a mailbox.
     pub session_started_at: Option<Time>,
+    /// When that session was ended over its head; none once a new one has begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_ended_at: Option<Time>,
     /// When it was retired.
     pub retired_at: Option<Time>,
 }

@@ -190,6 +190,7 @@ impl Operation for RegisterAgent {
                 last => last + 1,
             };
             agent.session_started_at = Some(now);
+            agent.session_ended_at = None;
             agent.session_id.clone_from(&self.session);
             agent.process = None;
         }

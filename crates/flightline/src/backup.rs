@@ -235,6 +235,7 @@ pub(crate) fn void_epochs(tx: &mut Tx<'_>, seen: &Seen, reason: &str) -> Result<
         let last = agent.epoch.max(seen_epoch);
         agent.epoch = if seen.incomplete { floor } else { last } + 1;
         agent.session_id = None;
+        agent.session_ended_at = Some(tx.now());
         agent.process = None;
         agent.updated_at = tx.now();
         tx.set(

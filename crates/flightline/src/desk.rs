@@ -152,7 +152,7 @@ impl Desk<'_, '_> {
             }
             let open = row.status == MissionStatus::InProgress.as_str()
                 || row.status == MissionStatus::Pending.as_str();
-            let id: MissionId = row.id.parse()?;
+            let id: MissionId = row.typed_id()?;
             let last = self.tx.last_rev_of(id)?.unwrap_or(row.rev);
             let candidate = (open, last, row.id);
             if best.as_ref().is_none_or(|best| candidate > *best) {
@@ -339,6 +339,7 @@ pub(crate) fn new_agent(tx: &Tx<'_>, name: Name, role: Role) -> Agent {
         created_at: tx.now(),
         updated_at: tx.now(),
         session_started_at: None,
+        session_ended_at: None,
         retired_at: None,
     }
 }
@@ -388,6 +389,9 @@ pub(crate) fn acting(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Agent>> 
         let mut agent = agent;
         agent.epoch = first_epoch(tx)?;
         agent.session_id = session_of(caller)?;
+        if agent.session_id.is_some() && agent.epoch > 1 {
+            return Err(forgotten(&agent.name));
+        }
         agent.session_started_at = Some(tx.now());
         agent.updated_at = tx.now();
         tx.act_as(Actor {
@@ -412,6 +416,20 @@ pub(crate) fn acting(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Agent>> 
 pub(crate) fn first_epoch(tx: &mut Tx<'_>) -> Result<u64> {
     let floor = tx.get::<EpochFloor>(EpochFloor::KEY)?;
     Ok(floor.map_or(0, |floor| floor.epoch) + 1)
+}
+
+/// Where agents were forgotten, a session that nobody knows may be one of theirs, and who begins a new one
+/// says so.
+fn forgotten(name: &Name) -> Error {
+    let hint =
+        format!("nothing was written; begin a new session with `fleet agents register {name}`");
+    Refusal::new(
+        Code::Fenced,
+        format!("agents of this store were forgotten, and {name} may be one of them"),
+    )
+    .hint(hint)
+    .details(json!({ "agent": name, "epoch": 0 }))
+    .into()
 }
 
 /// The name of an agent that acts for the first time. A caller that knows an incarnation or an id of
@@ -485,6 +503,11 @@ pub(crate) fn check_fence(agent: Option<&Agent>, caller: &Caller) -> Result<()> 
         (Some(epoch), _, _) if epoch != agent.epoch => Some(format!(
             "epoch {epoch} of {} is over: epoch {} has taken its place",
             agent.name, agent.epoch
+        )),
+        // Whatever session this is, it is not one that began since.
+        (None, Some(_), None) if agent.session_ended_at.is_some() => Some(format!(
+            "the session of {} was ended, and no other has begun",
+            agent.name
         )),
         (_, Some(session), Some(current)) if session != current => Some(format!(
             "this session of {} is over: another has taken its place",

@@ -212,7 +212,7 @@ impl Operation for ListMissions {
             .take(usize::try_from(self.limit).unwrap_or(usize::MAX));
         newest
             .map(|row| {
-                let id: MissionId = row.id.parse()?;
+                let id: MissionId = row.typed_id()?;
                 let progress = desk.progress(id)?;
                 Ok(MissionSummary {
                     id,

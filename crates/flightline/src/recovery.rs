@@ -8,17 +8,19 @@ pub mod undo;
 
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::Checkpoint;
+use flightline_core::event::Change;
 use flightline_core::liveness::{Life, Liveness, ProcessSight};
 use flightline_core::mission::Mission;
 use flightline_core::setting::Recovery;
-use flightline_core::{CheckpointId, Time};
-use flightline_store::Find;
+use flightline_core::{CheckpointId, Kind, Time};
+use flightline_store::{EventFilter, Find};
 
 use crate::agent::{Sighting, liveness, sight};
 use crate::checkpoint::inspect::unreadable;
 use crate::checkpoint::{load, readable, unarchived};
 use crate::desk::Desk;
 use crate::error::Result;
+use crate::mission::short;
 
 /// An agent and whether it is still there.
 pub(crate) struct Fate {
@@ -109,13 +111,13 @@ pub(crate) fn newest_sound(
         let newer = unread.iter().filter(move |row| row.born > rev);
         newer.rev().map(|row| {
             Ok::<_, crate::Error>(PassedOver {
-                id: row.id.parse()?,
+                id: row.typed_id()?,
                 checkpoint: None,
                 why: unreadable(&row.id),
             })
         })
     };
-    let mut passed = Vec::new();
+    let mut passed: Vec<PassedOver> = lost(desk, mission)?.into_iter().collect();
     for checkpoint in unarchived(desk, mission)? {
         match load(desk, &checkpoint) {
             Ok(_) => {
@@ -136,4 +138,37 @@ pub(crate) fn newest_sound(
         passed.push(unread?);
     }
     Ok((None, passed))
+}
+
+/// The newest checkpoint that the journal knows of, when its record is not where it should be.
+fn lost(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<PassedOver>> {
+    let mut taken = desk.tx.newest_events(&EventFilter {
+        mission: Some(mission.id),
+        kind: Some("fleet_checkpointed".to_owned()),
+        limit: 1,
+        ..EventFilter::default()
+    })?;
+    let Some((taken, id)) = taken.pop().and_then(|taken| {
+        let id = taken.subject.parse().ok()?;
+        Some((taken, id))
+    }) else {
+        return Ok(None);
+    };
+    let known = desk.tx.rows(Kind::Checkpoint, Find::Mission(mission.id))?;
+    if known.iter().any(|row| row.id == taken.subject) {
+        return Ok(None);
+    }
+    let last = desk.tx.events_of(Kind::Checkpoint, &taken.subject, 1)?;
+    let removed = last.iter().any(|event| event.change == Change::Gone);
+    if removed {
+        return Ok(None);
+    }
+    Ok(Some(PassedOver {
+        id,
+        checkpoint: None,
+        why: format!(
+            "{} is lost: it was taken, and its record is not there",
+            short(&taken.subject)
+        ),
+    }))
 }

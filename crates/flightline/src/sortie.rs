@@ -138,10 +138,17 @@ pub(crate) fn summaries(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<V
     };
     rows.into_iter()
         .map(|row| {
+            let status = SortieStatus::from_word(&row.status).ok_or_else(|| {
+                let why = format!(
+                    "{} has a status that is none",
+                    crate::mission::short(&row.id)
+                );
+                flightline_store::Error::Corrupt(why)
+            })?;
             Ok(SortieSummary {
-                id: row.id.parse()?,
+                id: row.typed_id()?,
                 title: row.name.unwrap_or_default(),
-                status: SortieStatus::from_word(&row.status).unwrap_or(SortieStatus::Pending),
+                status,
                 assigned_to: row.agent.map(|id| name(&id).unwrap_or(id)),
                 updated_at: row.at,
             })

@@ -4,13 +4,14 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use flightline::checkpoint::CheckpointDocument;
-use flightline::checkpoint::files::path_of;
+use flightline::checkpoint::files::{path_of, text_of};
 use flightline::checkpoint::inspect::{
     CheckpointSummary, DiffCheckpoints, ListCheckpoints, Mark, MarkCheckpoint, ShowCheckpoint,
     VerifyCheckpoints,
 };
 use flightline::checkpoint::take::TakeCheckpoint;
 use flightline::core::checkpoint::{CheckpointStatus, Reason};
+use flightline::core::event::sha256_hex;
 use flightline::core::time::human_span;
 use flightline::core::{Code, Kind, Refusal, Time};
 
@@ -417,8 +418,7 @@ fn verify(id: Option<String>, app: &mut App) -> Done {
             continue;
         };
         let path = path_of(&folder, verification.mission_id, verification.id);
-        let found = flightline::workspace::file_checksum(&path);
-        let problem = match found {
+        let problem = match text_of(&path).map(|text| sha256_hex(&text)) {
             Ok(found) if found == *expected => None,
             Ok(_) => Some("its file does not match its checksum".to_owned()),
             Err(error) => Some(format!("its file cannot be read: {error}")),

@@ -5,6 +5,7 @@
 mod beside;
 mod clock;
 mod copies;
+mod damage;
 mod disk;
 mod foreign;
 mod freeze;

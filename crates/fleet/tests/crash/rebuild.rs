@@ -13,12 +13,12 @@ const REBUILD: [&str; 3] = ["doctor", "--rebuild", "-y"];
 
 #[test]
 fn a_rebuild_that_dies_at_any_step_has_replaced_everything_or_nothing_on_sqlite() {
-    rebuild_dies_everywhere(Engine::Sqlite, 9);
+    rebuild_dies_everywhere(Engine::Sqlite, 11);
 }
 
 #[test]
 fn a_rebuild_that_dies_at_any_step_has_replaced_everything_or_nothing_on_postgres() {
-    rebuild_dies_everywhere(Engine::Postgres, 15);
+    rebuild_dies_everywhere(Engine::Postgres, 37);
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn a_rebuild_of_a_lost_store_that_dies_at_any_step_leaves_none_or_a_whole_one() 
     lose("not a database");
     let last = steps_of(&world, &|| lose("not a database"));
     let (mut none, mut there) = (0, 0);
-    for step in spread(last, 13) {
+    for step in spread(last, 17) {
         lose("not a database");
         assert!(died(world.run(&REBUILD).dies_at(step).ends()), "{step}");
         let seen = world.run(&["missions", "list"]).in_json().ends();

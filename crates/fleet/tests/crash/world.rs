@@ -66,9 +66,15 @@ impl World {
 
     /// The same, with a clock that stands still.
     pub fn timeless(engine: Engine) -> Self {
+        let world = Self::timeless_bare(engine);
+        world.begin();
+        world
+    }
+
+    /// A folder where no fleet is yet and the clock stands still.
+    pub fn timeless_bare(engine: Engine) -> Self {
         let mut world = Self::bare(engine);
         world.now = Some(NOON.to_owned());
-        world.begin();
         world
     }
 

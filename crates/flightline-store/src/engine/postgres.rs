@@ -321,6 +321,8 @@ fn classify(act: &'static str, error: &postgres::Error) -> Error {
             Error::Busy("another node has been writing to this project for too long".to_owned())
         }
         Some("53100") => Error::Full(cause),
+        // Writers of a project come one after the other: what is there twice was damaged before.
+        Some("23505" | "23514") => Error::Corrupt(cause),
         Some("25006" | "42501") => Error::ReadOnly(cause),
         // 25P03: we were silent in the middle of a transaction, which the server has rolled back.
         Some("25P03" | "57P01" | "57P02" | "57P03" | "57P05" | "53300") => {

@@ -572,7 +572,8 @@ fn classify(act: &'static str, error: &rusqlite::Error) -> Error {
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
             Error::ReadOnly(cause)
         }
-        Some(ErrorCode::DatabaseCorrupt) => Error::Corrupt(cause),
+        // Writers of a project come one after the other: what is there twice was damaged before.
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::ConstraintViolation) => Error::Corrupt(cause),
         Some(ErrorCode::NotADatabase) => Error::NotOurs("the file".to_owned()),
         _ => Error::Engine { act, cause },
     }

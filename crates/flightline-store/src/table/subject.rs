@@ -1,5 +1,7 @@
 //! The last value of each subject.
 
+use std::str::FromStr;
+
 use flightline_core::checkpoint::Line;
 use flightline_core::{AgentId, Kind, MissionId, Time};
 
@@ -100,6 +102,18 @@ pub struct SubjectRow {
     pub at: Time,
     /// The SHA-256 of its document.
     pub sha: String,
+}
+
+impl SubjectRow {
+    /// Its id, as the type it was once.
+    ///
+    /// # Errors
+    /// When it is none any more: then the row is damaged.
+    pub fn typed_id<T: FromStr>(&self) -> Result<T, Error> {
+        self.id
+            .parse()
+            .map_err(|_| Error::Corrupt("a row has an id that is none".to_owned()))
+    }
 }
 
 /// What is written of a subject.

@@ -5,7 +5,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use flightline_core::checkpoint::{Backup, Checkpoint};
@@ -28,6 +28,9 @@ const SHARED_WITHIN_MS: u64 = 10_000;
 const AT_ONCE: usize = 20;
 /// The largest file we read back.
 const MAX_FILE: u64 = 64 * 1024 * 1024;
+
+/// Held by whoever writes a file in this process.
+static WRITING: Mutex<()> = Mutex::new(());
 
 /// What comes before a file's own checksum.
 const SEAL: &str = "\"file_sha256\": \"";
@@ -283,7 +286,7 @@ pub(super) fn written(
         let backups: BTreeMap<CheckpointId, Backup> = tx.backups_of(mission)?.into_iter().collect();
         let mut written = Vec::new();
         for row in tx.rows(Kind::Checkpoint, Find::Mission(mission))? {
-            let id: CheckpointId = row.id.parse()?;
+            let id: CheckpointId = row.typed_id()?;
             if let Some(Backup::Written { at, .. }) = backups.get(&id) {
                 written.push((id, row.born, *at));
             }
@@ -318,6 +321,8 @@ fn write(
         }
     }
     let text = sealed(document)?;
+    // Unfinished files are named after their process, so it writes one at a time.
+    let _turn = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     let aside = home.join(format!(".{}.{}", document.id, std::process::id()));
     // A process of the same number may have died here before; in a container it always has the same.
     let _ = fs::remove_file(&aside);
@@ -385,6 +390,20 @@ pub fn id_of(path: &Path) -> Option<CheckpointId> {
     name.strip_suffix(".json")?.parse().ok()
 }
 
+/// The text of a plain file of a sensible size. No link is followed, and nobody is waited for.
+///
+/// # Errors
+/// When it cannot be read, or is something else.
+pub fn text_of(path: &Path) -> io::Result<String> {
+    let seen = fs::symlink_metadata(path)?;
+    if !seen.is_file() || seen.len() > MAX_FILE {
+        return Err(io::Error::other(
+            "it is not a plain file of a sensible size",
+        ));
+    }
+    fs::read_to_string(path)
+}
+
 /// Reads a checkpoint's file and checks everything in it.
 ///
 /// # Errors
@@ -396,18 +415,13 @@ pub fn read(path: &Path) -> std::result::Result<CheckpointDocument, Refusal> {
             format!("{} is not a sound checkpoint: {why}", path.display()),
         )
     };
-    let seen = fs::symlink_metadata(path).map_err(|error| {
-        Refusal::new(
+    let text = text_of(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Refusal::new(
             Code::NotFound,
             format!("{} cannot be read: {error}", path.display()),
-        )
+        ),
+        _ => damaged(error.to_string()),
     })?;
-    if !seen.is_file() || seen.len() > MAX_FILE {
-        return Err(damaged(
-            "it is not a plain file of a sensible size".to_owned(),
-        ));
-    }
-    let text = fs::read_to_string(path).map_err(|error| damaged(error.to_string()))?;
     if !is_sealed(&text) {
         return Err(damaged("it does not match its own checksum".to_owned()));
     }

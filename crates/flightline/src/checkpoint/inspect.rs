@@ -230,7 +230,7 @@ impl Operation for VerifyCheckpoints {
             .collect();
         for row in damaged {
             verdicts.push(Verification {
-                id: row.id.parse()?,
+                id: row.typed_id()?,
                 mission_id: mission.id,
                 sound: false,
                 problem: Some(unreadable(&row.id)),

@@ -119,7 +119,7 @@ impl Operation for ExamineCheckpoints {
                 examined.mission_id = Some(mission.id);
                 let rows = desk.tx.rows(Kind::Checkpoint, Find::Mission(mission.id))?;
                 rows.iter()
-                    .map(|row| Ok(row.id.parse()?))
+                    .map(|row| Ok(row.typed_id()?))
                     .collect::<Result<Vec<CheckpointId>>>()?
             }
             Wanted::Named { checkpoints } => {
@@ -147,10 +147,8 @@ impl Operation for ExamineCheckpoints {
         };
         if let Some(mission) = examined.mission_id {
             let known = desk.tx.known(Kind::Checkpoint, mission)?;
-            examined.known = known
-                .iter()
-                .map(|id| Ok(id.parse()?))
-                .collect::<Result<_>>()?;
+            // What is no id any more is no file's name either.
+            examined.known = known.iter().filter_map(|id| id.parse().ok()).collect();
         }
         for id in ids {
             examined.checkpoints.extend(examine(desk, id)?);
@@ -216,7 +214,11 @@ pub(crate) fn examine(
             };
             ExaminedCheckpoint {
                 id,
-                mission_id: row.mission.unwrap_or_default().parse()?,
+                mission_id: row
+                    .mission
+                    .unwrap_or_default()
+                    .parse()
+                    .map_err(|_| flightline_store::Error::Corrupt(unreadable(&key)))?,
                 problem: Some(unreadable(&key)),
                 lacks: Vec::new(),
                 mendable: false,

@@ -226,7 +226,7 @@ pub(crate) fn context(
     for row in &rows {
         match SortieStatus::from_word(&row.status) {
             Some(SortieStatus::Completed) => {
-                completed.insert(row.id.parse()?);
+                completed.insert(row.typed_id()?);
             }
             Some(SortieStatus::Pending) if waiting >= PENDING_LOOKED_AT => {}
             Some(status) => {

@@ -93,7 +93,7 @@ fn file_trouble(folder: &Path, checkpoint: &Checkpoint, backup: Option<&Backup>)
         None => return Some("nothing is known of its file".to_owned()),
     };
     let path = path_of(folder, checkpoint.cut.mission_id, checkpoint.id);
-    match fs::read_to_string(&path) {
+    match files::text_of(&path) {
         Ok(text) if sha256_hex(&text) == *sha256 => None,
         Ok(_) => Some("its file does not match its checksum".to_owned()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

@@ -150,7 +150,7 @@ fn judge(
 /// A mission whose records cannot be read: `fleet doctor` says which.
 fn damaged(desk: &Desk<'_, '_>, row: &SubjectRow) -> Result<Candidate> {
     Ok(Candidate {
-        mission_id: row.id.parse()?,
+        mission_id: row.typed_id()?,
         title: row.name.clone().unwrap_or_default(),
         evidence: "damaged".to_owned(),
         last_activity_at: row.at,

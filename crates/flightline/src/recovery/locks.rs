@@ -6,10 +6,11 @@ use flightline_core::lock::Lock;
 use flightline_core::setting::RecoveryKind;
 use flightline_core::sortie::{Interruption, Sortie, SortieStatus};
 use flightline_core::{AgentId, Kind, LockId, MissionId, RepoPath, Subject};
-use flightline_store::{Actor, Find};
+use flightline_store::{Actor, Error as StoreError, Find};
 use serde_json::json;
 
 use super::Fate;
+use crate::checkpoint::readable;
 use crate::desk::Desk;
 use crate::error::Result;
 
@@ -34,7 +35,9 @@ pub(super) fn release_locks(
 ) -> Result<Vec<String>> {
     let mut released = Vec::new();
     for fate in fates.iter().filter(|fate| fate.is_gone()) {
-        for lock in desk.tx.find::<Lock>(Find::Agent(fate.agent.id))? {
+        // One that cannot be read stays, and the doctor names it.
+        let (locks, _) = readable::<Lock>(desk.tx, Find::Agent(fate.agent.id))?;
+        for lock in locks {
             let data =
                 json!({ "file": lock.file, "fence": lock.fence, "reason": fate.liveness.evidence });
             desk.tx.remove("lock_released", &lock, &data)?;
@@ -56,12 +59,12 @@ pub(super) fn regrant(
     kind: RecoveryKind,
 ) -> Result<(u64, Vec<String>)> {
     wanted.sort_by_key(|lock| lock.fence);
-    let mut held = desk.tx.find::<Lock>(Find::All)?;
+    let mut held = held_paths(desk)?;
     let (mut count, mut blockers) = (0, Vec::new());
     for old in wanted {
         if held
             .iter()
-            .any(|lock| lock.file == old.file && lock.held_by == old.held_by)
+            .any(|(file, by)| *file == old.file && *by == old.held_by)
         {
             count += 1;
             continue;
@@ -77,12 +80,12 @@ pub(super) fn regrant(
         };
         // Work that was finished since needs its lock no more. A lock that was not for one sortie is for
         // all that its holder has in this mission.
-        let work = desk.tx.find::<Sortie>(Find::Agent(old.held_by))?;
-        let needed = work.iter().any(|sortie| {
-            sortie.status.is_held()
+        let work = desk.tx.rows(Kind::Sortie, Find::Agent(old.held_by))?;
+        let needed = work.iter().any(|row| {
+            SortieStatus::from_word(&row.status).is_some_and(SortieStatus::is_held)
                 && match old.sortie_id {
-                    Some(id) => sortie.id == id,
-                    None => sortie.mission_id == mission,
+                    Some(id) => row.id == id.to_string(),
+                    None => row.mission == Some(mission.to_string()),
                 }
         });
         let lapsed = has_lapsed(desk, &old)?;
@@ -90,9 +93,9 @@ pub(super) fn regrant(
             continue;
         }
         let in_the_way =
-            |lock: &&Lock| lock.held_by != old.held_by && lock.file.overlaps(&old.file);
-        if let Some(other) = held.iter().find(in_the_way) {
-            blockers.push(held_by_another(desk, &old, other)?);
+            |(file, by): &&(RepoPath, AgentId)| *by != old.held_by && file.overlaps(&old.file);
+        if let Some((_, other)) = held.iter().find(in_the_way) {
+            blockers.push(held_by_another(desk, &old, *other)?);
             continue;
         }
         let lock = Lock {
@@ -113,14 +116,14 @@ pub(super) fn regrant(
                 lock.file, fate.agent.name, lock.fence
             ));
         }
-        held.push(lock);
+        held.push((lock.file, lock.held_by));
         count += 1;
     }
     Ok((count, blockers))
 }
 
-fn held_by_another(desk: &mut Desk<'_, '_>, old: &Lock, now: &Lock) -> Result<String> {
-    let (now, before) = (desk.agent_name(now.held_by)?, desk.agent_name(old.held_by)?);
+fn held_by_another(desk: &mut Desk<'_, '_>, old: &Lock, now: AgentId) -> Result<String> {
+    let (now, before) = (desk.agent_name(now)?, desk.agent_name(old.held_by)?);
     Ok(format!(
         "{} is locked by {now}, {before} held it before",
         old.file
@@ -129,21 +132,38 @@ fn held_by_another(desk: &mut Desk<'_, '_>, old: &Lock, now: &Lock) -> Result<St
 
 /// A lock of the checkpoint whose holder is gone is granted to nobody: whoever takes up the work has to
 /// have it. Work that is completed needs it no more.
-fn without_holder(desk: &mut Desk<'_, '_>, old: &Lock, held: &[Lock]) -> Result<Option<String>> {
+fn without_holder(
+    desk: &mut Desk<'_, '_>,
+    old: &Lock,
+    held: &[(RepoPath, AgentId)],
+) -> Result<Option<String>> {
     if let Some(id) = old.sortie_id {
         let sortie = desk.tx.get::<Sortie>(&id.to_string())?;
         if sortie.is_none_or(|sortie| sortie.status == SortieStatus::Completed) {
             return Ok(None);
         }
     }
-    if let Some(other) = held.iter().find(|lock| lock.file.overlaps(&old.file)) {
-        return held_by_another(desk, old, other).map(Some);
+    if let Some((_, other)) = held.iter().find(|(file, _)| file.overlaps(&old.file)) {
+        return held_by_another(desk, old, *other).map(Some);
     }
     let before = desk.agent_name(old.held_by)?;
     Ok(Some(format!(
         "{} was locked by {before}, who is gone: nobody holds it now",
         old.file
     )))
+}
+
+/// What is locked, and by whom. Reads no documents: that another mission's lock is damaged is no reason
+/// to leave this one where it is.
+fn held_paths(desk: &mut Desk<'_, '_>) -> Result<Vec<(RepoPath, AgentId)>> {
+    let unreadable = || StoreError::Corrupt("a row of a lock cannot be read".to_owned());
+    let rows = desk.tx.rows(Kind::Lock, Find::All)?.into_iter();
+    rows.map(|row| {
+        let file = row.name.and_then(|name| RepoPath::parse(&name).ok());
+        let holder = row.agent.and_then(|agent| agent.parse().ok());
+        Ok((file.ok_or_else(unreadable)?, holder.ok_or_else(unreadable)?))
+    })
+    .collect()
 }
 
 /// Whether a lock that is gone was taken from a holder that seemed to be, not given up by it and not taken

@@ -10,7 +10,7 @@ use flightline_core::mission::{Mission, MissionStatus};
 use flightline_core::recovery::RecoveryContext;
 use flightline_core::setting::{Recovery, RecoveryKind};
 use flightline_core::sortie::{Interruption, Sortie, SortieStatus};
-use flightline_core::{AgentId, CheckpointId, Code, Kind, MissionId, RecoveryId, Refusal};
+use flightline_core::{AgentId, CheckpointId, Code, Kind, MissionId, RecoveryId, Refusal, Subject};
 use flightline_store::{Actor, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -21,7 +21,7 @@ use super::{Fate, PassedOver, newest_sound, settled_fates};
 use crate::agent::Sighting;
 use crate::checkpoint::mend::heal;
 use crate::checkpoint::take::context;
-use crate::checkpoint::{Contents, find, load, refuse_newer};
+use crate::checkpoint::{Contents, find, load, readable, refuse_newer};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};
@@ -311,11 +311,17 @@ fn requeue_sorties(
 ) -> Result<Vec<String>> {
     let mut requeued = Vec::new();
     for fate in fates.iter().filter(|fate| fate.is_gone()) {
-        let mut held = desk.tx.find::<Lock>(Find::Agent(fate.agent.id))?;
+        // Of other missions not even the documents are read: one that is damaged is no reason to stop.
+        let (mut held, _) = readable::<Lock>(desk.tx, Find::Agent(fate.agent.id))?;
         let held_then = then.iter().filter(|lock| lock.held_by == fate.agent.id);
         held.extend(held_then.cloned());
-        for mut sortie in desk.tx.find::<Sortie>(Find::Agent(fate.agent.id))? {
-            if sortie.mission_id != mission.id || !sortie.status.is_held() {
+        let mut rows = desk.tx.rows(Kind::Sortie, Find::Agent(fate.agent.id))?;
+        rows.retain(|row| row.mission.as_deref() == Some(&*mission.key()));
+        for row in rows {
+            let Some(mut sortie) = desk.tx.get::<Sortie>(&row.id)? else {
+                continue;
+            };
+            if !sortie.status.is_held() {
                 continue;
             }
             sortie.status = SortieStatus::Pending;
@@ -375,6 +381,7 @@ fn fence(desk: &mut Desk<'_, '_>, fates: &[Fate], taken_from: &BTreeSet<AgentId>
         let mut agent = fate.agent.clone();
         agent.epoch += 1;
         agent.session_id = None;
+        agent.session_ended_at = Some(desk.now());
         agent.updated_at = desk.now();
         let data = json!({ "reason": fate.liveness.evidence, "epoch": agent.epoch });
         desk.tx.set("agent_session_ended", &agent, &data)?;
