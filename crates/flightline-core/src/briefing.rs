@@ -230,15 +230,32 @@ pub fn template(facts: &Facts, nonce: &str, budget: Budget, mode: Mode) -> Resul
     draft(facts, nonce, budget, mode).map(|draft| draft.template)
 }
 
-/// One line for an agent that was offered its briefing twice and has not acknowledged it.
+/// Why a briefing is only recalled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recall {
+    /// It was offered twice, and is not acknowledged.
+    Waiting,
+    /// It is acknowledged.
+    Read,
+}
+
+/// One line for an agent that was offered its briefing twice, or has acknowledged it.
 ///
 /// # Errors
 /// When the mission's id is malformed.
-pub fn recall_line(mission_id: &str, agent: Option<&Name>) -> Result<String, Refusal> {
+pub fn recall_line(
+    mission_id: &str,
+    agent: Option<&Name>,
+    recall: Recall,
+) -> Result<String, Refusal> {
     check_id("mission id", mission_id)?;
     let command = layout::context_command(agent, mission_id);
+    let what = match recall {
+        Recall::Waiting => "is waiting",
+        Recall::Read => "is acknowledged, and here again",
+    };
     Ok(format!(
-        "Flightline: your briefing for `{mission_id}` is waiting: `{command}`"
+        "Flightline: your briefing for `{mission_id}` {what}: `{command}`"
     ))
 }
 

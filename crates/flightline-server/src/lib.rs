@@ -81,7 +81,9 @@ const OPERATIONS: &[(&str, Handler)] = &[
     entry::<recovery::detect::PeekCandidates>(),
     entry::<recovery::resume::Resume>(),
     entry::<recovery::undo::Undo>(),
+    entry::<recovery::compaction::ReportCompaction>(),
     entry::<context::BriefAgent>(),
+    entry::<context::DeliverBriefing>(),
     entry::<context::AcknowledgeBriefing>(),
 ];
 
