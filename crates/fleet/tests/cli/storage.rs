@@ -261,3 +261,29 @@ fn the_file_of_a_deleted_checkpoint_goes_and_latest_points_to_what_is_left() {
     }
     assert_eq!((latest(), strange.exists()), (None, true));
 }
+
+#[test]
+fn a_checkpoint_above_a_megabyte_is_warned_of() {
+    let world = World::with_sorties(&["Model"]);
+    let long = "word ".repeat(1_600);
+    for _ in 0..130 {
+        let note = world.command(&["note", "lesson", &long, "-q"]).run();
+        assert_eq!(note.code, 0, "{note:?}");
+    }
+    let taken = world.fleet("checkpoint");
+    assert_eq!(
+        (taken.code, taken.stderr.matches("warning: chk-").count()),
+        (0, 1)
+    );
+    assert!(
+        taken.stderr.contains(": the checkpoint takes 1.")
+            && taken.stdout.contains("Checkpoint created"),
+        "{}",
+        taken.stderr
+    );
+    let shown = world.ok("checkpoints show @latest");
+    assert!(shown.stdout.contains("\nWarning: the checkpoint takes 1."));
+    assert_eq!(shown.stderr, "");
+    let json = world.json("checkpoint --note again");
+    assert_eq!(json["warnings"].as_array().unwrap().len(), 1);
+}
