@@ -27,6 +27,7 @@ pub(crate) fn all_statements() -> Vec<&'static str> {
         request::STATEMENTS,
         subject::STATEMENTS,
         crate::copy::STATEMENTS,
+        crate::stats::STATEMENTS,
         crate::thin::STATEMENTS,
         crate::verify::STATEMENTS,
     ]

@@ -105,7 +105,7 @@ pub fn man(args: &ManArgs, app: &mut App) -> Done {
 type MakeSchema = fn() -> Value;
 
 /// What has a published schema: its name, and the schema.
-const SCHEMAS: [(&str, MakeSchema); 15] = [
+const SCHEMAS: [(&str, MakeSchema); 16] = [
     ("mission", schema_of::<flightline::core::mission::Mission>),
     ("sortie", schema_of::<flightline::core::sortie::Sortie>),
     ("agent", schema_of::<flightline::core::agent::Agent>),
@@ -116,6 +116,7 @@ const SCHEMAS: [(&str, MakeSchema); 15] = [
     ("event", schema_of::<flightline::core::event::Event>),
     ("error", schema_of::<Refusal>),
     ("status", schema_of::<flightline::status::Status>),
+    ("stats", schema_of::<flightline::stats::Stats>),
     (
         "mission-view",
         schema_of::<flightline::mission::MissionView>,

@@ -287,3 +287,30 @@ fn a_checkpoint_above_a_megabyte_is_warned_of() {
     let json = world.json("checkpoint --note again");
     assert_eq!(json["warnings"].as_array().unwrap().len(), 1);
 }
+
+#[test]
+fn figures_say_what_takes_room() {
+    let world = aged();
+    world.ok("config set retention.older_than 20d");
+    let said = world.ok("stats").stdout;
+    let shown: Vec<&str> = said.lines().collect();
+    assert!(shown[0].starts_with("Database     sqlite "), "{said}");
+    assert_eq!(shown[1], "Checkpoints  5; 5 manual; 5 valid");
+    assert!(
+        shown[2].starts_with("             oldest chk-")
+            && shown[2].contains(" of 2026-01-04T12:00:0"),
+        "{said}"
+    );
+    assert!(shown[3].starts_with("Files        5 with "), "{said}");
+    assert!(
+        said.contains("\nKIND  ") && said.contains("\nLARGEST  ") && said.contains("Add login"),
+        "{said}"
+    );
+    let (all, storage) = (world.json("stats"), world.json("stats storage"));
+    assert_eq!(all["storage"], storage);
+    assert_eq!(
+        storage["database"]["bytes"].as_u64(),
+        Some(size(&world)),
+        "the file as it is"
+    );
+}
