@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use flightline::checkpoint::due::take_due;
-use flightline::checkpoint::files::settle;
+use flightline::checkpoint::files::settle_and_tell;
 use flightline::checkpoint::leftovers::clear;
 use flightline::checkpoint::mend::Wanted;
 use flightline::checkpoint::prune::daily;
@@ -269,7 +269,12 @@ impl App {
     /// Writes the backups of checkpoints that are due.
     pub fn settle_backups(&mut self) -> Result<(), Refusal> {
         let (caller, folder) = (self.caller()?, self.home()?.state.clone());
-        settle(self.fleet()?, &folder, &caller).map_err(flightline::Error::into_refusal)
+        let told = settle_and_tell(self.fleet()?, &folder, &caller)
+            .map_err(flightline::Error::into_refusal)?;
+        for (id, warning) in told {
+            self.ui.warn(format_args!("{id}: {warning}"));
+        }
+        Ok(())
     }
 
     /// Tells those who coordinate what became of checkpoints, after the answer was given.

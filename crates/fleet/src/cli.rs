@@ -124,6 +124,8 @@ pub enum Command {
     Events(command::event::EventCommand),
     /// The journal as a readable story, newest first
     Log(command::event::ListArgs),
+    /// Show figures: how much there is of everything, and how much room it takes
+    Stats(command::stats::StatsArgs),
     /// Check the store: files, journal, checksums, rules
     Doctor(command::doctor::DoctorArgs),
     /// Copy the whole store, as of one moment, to a new file

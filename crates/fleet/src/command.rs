@@ -19,6 +19,7 @@ pub mod prune;
 pub mod recovery;
 pub mod reference;
 pub mod sortie;
+pub mod stats;
 pub mod status;
 mod typed;
 
@@ -77,6 +78,7 @@ fn dispatch(command: Command, app: &mut App) -> Done {
         Command::Effect(command) => effect::run(command, app),
         Command::Events(command) => event::run(command, app),
         Command::Log(args) => event::log(&args, app),
+        Command::Stats(args) => stats::run(&args, app),
         Command::Doctor(args) => doctor::run(&args, app),
         Command::Backup(args) => backup::back_up(&args, app),
         Command::Restore(args) => backup::restore(&args, app),
@@ -112,6 +114,7 @@ fn name(command: &Command) -> &'static str {
         Command::Effect(_) => "effect",
         Command::Events(_) => "events",
         Command::Log(_) => "log",
+        Command::Stats(_) => "stats",
         Command::Doctor(_) => "doctor",
         Command::Backup(_) => "backup",
         Command::Restore(_) => "restore",

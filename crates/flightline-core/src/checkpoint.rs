@@ -49,6 +49,21 @@ pub fn standing(version: &str) -> Standing {
     }
 }
 
+/// A checkpoint should not be larger than this, in bytes.
+pub const LARGE: u64 = 1_000_000;
+
+/// What to say of a checkpoint of this size: nothing unless it is large.
+#[must_use]
+pub fn size_warning(bytes: u64) -> Option<String> {
+    (bytes > LARGE).then(|| {
+        format!(
+            "the checkpoint takes {}.{} MB, and above 1 MB recovery becomes slow: put long texts into files and name the files",
+            bytes / LARGE,
+            bytes % LARGE / (LARGE / 10)
+        )
+    })
+}
+
 /// A checkpoint. What it names never changes; its status, pin and note do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Checkpoint {

@@ -5,7 +5,7 @@ use flightline::core::{Code, Refusal};
 use flightline::{Caller, Fleet, Operation};
 use flightline::{
     agent, checkpoint, context, effect, event, ids, lock, mail, mission, note, recovery, sortie,
-    status,
+    stats, status,
 };
 use serde_json::Value;
 
@@ -58,6 +58,7 @@ const OPERATIONS: &[(&str, Handler)] = &[
     entry::<event::ListEvents>(),
     entry::<ids::ListIds>(),
     entry::<status::ShowStatus>(),
+    entry::<stats::ShowStats>(),
     entry::<checkpoint::take::TakeCheckpoint>(),
     entry::<checkpoint::take::RecordFailure>(),
     entry::<checkpoint::inspect::ListCheckpoints>(),

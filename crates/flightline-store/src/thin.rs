@@ -4,7 +4,6 @@
 use flightline_core::retention::Superseded;
 use flightline_core::{MissionId, Time};
 
-use crate::engine::Space;
 use crate::error::Error;
 use crate::table::event::kind;
 use crate::table::statements;
@@ -76,14 +75,6 @@ impl Tx<'_> {
             thinned += self.driver.execute(THIN, &names)?;
         }
         Ok(thinned)
-    }
-
-    /// How much room the store takes.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub fn space(&mut self) -> Result<Space, Error> {
-        self.driver.space()
     }
 
     /// How many values were thinned away.

@@ -12,7 +12,9 @@ pub mod take;
 pub mod thin;
 
 use flightline_core::Subject;
-use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, Standing, standing};
+use flightline_core::checkpoint::{
+    Backup, Checkpoint, CheckpointStatus, Standing, size_warning, standing,
+};
 use flightline_core::lock::Lock;
 use flightline_core::message::{Delivery, DeliveryState, Message};
 use flightline_core::mission::Mission;
@@ -66,6 +68,9 @@ pub struct CheckpointDocument {
     pub note: Option<Note>,
     /// What became of its copy in a file.
     pub backup: Backup,
+    /// What is wrong with it, though it is sound: such as that it is very large.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// Every value it names: in files, which must be enough to build the store anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<files::State>,
@@ -311,10 +316,22 @@ pub(crate) fn document_of(
         status: checkpoint.shown_status(&backup),
         pinned: checkpoint.pinned_at.is_some(),
         note: checkpoint.note.clone(),
+        warnings: size_warning(size_of(&backup, contents))
+            .into_iter()
+            .collect(),
         backup,
         state: None,
         file_sha256: None,
     })
+}
+
+/// How large a checkpoint is: its file, or what it names while it has none.
+fn size_of(backup: &Backup, contents: &Contents) -> u64 {
+    let values: usize = contents.values.iter().map(|value| value.text.len()).sum();
+    match backup {
+        Backup::Written { bytes, .. } => *bytes,
+        Backup::Pending | Backup::Failed { .. } | Backup::Shared => values as u64,
+    }
 }
 
 /// The checkpoint with this id or beginning; `@latest`, `@latest~2` count back from the newest of the

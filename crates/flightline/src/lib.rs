@@ -23,6 +23,7 @@ pub mod note;
 pub mod rebuild;
 pub mod recovery;
 pub mod sortie;
+pub mod stats;
 pub mod status;
 
 pub use desk::Desk;

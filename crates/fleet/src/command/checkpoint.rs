@@ -297,6 +297,9 @@ fn details(page: &mut Page, document: &CheckpointDocument, short: &Short, now: T
             page.line(format_args!("Status: {}", document.status.as_str()));
         }
     }
+    for warning in &document.warnings {
+        page.line(format_args!("Warning: {warning}"));
+    }
     page.line("");
     page.line(format_args!("Sorties ({}):", document.sorties.len()));
     let rows: Vec<Vec<Cell>> = document

@@ -105,7 +105,7 @@ pub fn man(args: &ManArgs, app: &mut App) -> Done {
 type MakeSchema = fn() -> Value;
 
 /// What has a published schema: its name, and the schema.
-const SCHEMAS: [(&str, MakeSchema); 22] = [
+const SCHEMAS: [(&str, MakeSchema); 23] = [
     (
         "checkpoint",
         schema_of::<flightline::checkpoint::CheckpointDocument>,
@@ -138,6 +138,7 @@ const SCHEMAS: [(&str, MakeSchema); 22] = [
     ("event", schema_of::<flightline::core::event::Event>),
     ("error", schema_of::<Refusal>),
     ("status", schema_of::<flightline::status::Status>),
+    ("stats", schema_of::<flightline::stats::Stats>),
     (
         "mission-view",
         schema_of::<flightline::mission::MissionView>,

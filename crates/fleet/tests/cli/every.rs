@@ -35,7 +35,7 @@ const fn case(
 }
 
 #[rustfmt::skip]
-const CASES: [Case; 91] = [
+const CASES: [Case; 92] = [
     case("init", "init", "init --name \"\"", 2, "invalid_input"),
     case("status", "status", "status --mission msn-ffff", 3, "not_found"),
     case("checkpoint", "checkpoint", "checkpoint --reason nonsense", 2, "invalid_input"),
@@ -115,6 +115,7 @@ const CASES: [Case; 91] = [
     case("events list", "events list", "events list --since lately", 2, "invalid_input"),
     case("events tail", "events tail --after 0 --limit 1", "events tail --after 999999", 4, "history_changed"),
     case("log", "log", "log --mission msn-ffff", 3, "not_found"),
+    case("stats", "stats storage", "stats nonsense", 2, "invalid_input"),
     case("doctor", "doctor", "doctor --location nowhere", 3, "no_project"),
     case("backup", "backup new.db", "backup copy.db", 2, "invalid_input"),
     case("restore", "restore copy.db -y", "restore copy.db", 2, "confirmation_needed"),
@@ -380,7 +381,7 @@ fn effects_and_events() {
 
 #[test]
 fn the_store() {
-    for noun in ["init", "status", "doctor", "backup", "restore"] {
+    for noun in ["init", "status", "stats", "doctor", "backup", "restore"] {
         check(noun);
     }
 }

@@ -267,3 +267,56 @@ fn the_file_of_a_deleted_checkpoint_goes_and_latest_points_to_what_is_left() {
     }
     assert_eq!((latest(), strange.exists()), (None, true));
 }
+
+#[test]
+fn a_checkpoint_above_a_megabyte_is_warned_of() {
+    let world = World::with_sorties(&["Model"]);
+    let long = "word ".repeat(1_600);
+    for _ in 0..130 {
+        let note = world.command(&["note", "lesson", &long, "-q"]).run();
+        assert_eq!(note.code, 0, "{note:?}");
+    }
+    let taken = world.fleet("checkpoint");
+    assert_eq!(
+        (taken.code, taken.stderr.matches("warning: chk-").count()),
+        (0, 1)
+    );
+    assert!(
+        taken.stderr.contains(": the checkpoint takes 1.")
+            && taken.stdout.contains("Checkpoint created"),
+        "{}",
+        taken.stderr
+    );
+    let shown = world.ok("checkpoints show @latest");
+    assert!(shown.stdout.contains("\nWarning: the checkpoint takes 1."));
+    assert_eq!(shown.stderr, "");
+    let json = world.json("checkpoint --note again");
+    assert_eq!(json["warnings"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn figures_say_what_takes_room() {
+    let world = aged();
+    world.ok("config set retention.older_than 20d");
+    let said = world.ok("stats").stdout;
+    let shown: Vec<&str> = said.lines().collect();
+    assert!(shown[0].starts_with("Database     sqlite "), "{said}");
+    assert_eq!(shown[1], "Checkpoints  5; 5 manual; 5 valid");
+    assert!(
+        shown[2].starts_with("             oldest chk-")
+            && shown[2].contains(" of 2026-01-04T12:00:0"),
+        "{said}"
+    );
+    assert!(shown[3].starts_with("Files        5 with "), "{said}");
+    assert!(
+        said.contains("\nKIND  ") && said.contains("\nLARGEST  ") && said.contains("Add login"),
+        "{said}"
+    );
+    let (all, storage) = (world.json("stats"), world.json("stats storage"));
+    assert_eq!(all["storage"], storage);
+    assert_eq!(
+        storage["database"]["bytes"].as_u64(),
+        Some(size(&world)),
+        "the file as it is"
+    );
+}

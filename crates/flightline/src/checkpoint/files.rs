@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-use flightline_core::checkpoint::{Backup, Checkpoint};
+use flightline_core::checkpoint::{Backup, Checkpoint, size_warning};
 use flightline_core::event::sha256_hex;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Time};
 use flightline_store::{Find, Steps};
@@ -134,8 +134,14 @@ impl Operation for RecordBackup {
             "trigger": checkpoint.cut.trigger,
             "storage_locations": locations,
         });
-        if let Backup::Failed { why, .. } = &self.backup {
-            data["backup_error"] = json!(why);
+        match &self.backup {
+            Backup::Failed { why, .. } => data["backup_error"] = json!(why),
+            Backup::Written { bytes, .. } => {
+                if let Some(warning) = size_warning(*bytes) {
+                    data["warning"] = json!(warning);
+                }
+            }
+            Backup::Pending | Backup::Shared => {}
         }
         desk.tx.note(event, &checkpoint, &data)?;
         Ok(())
@@ -148,13 +154,31 @@ impl Operation for RecordBackup {
 /// # Errors
 /// When the store fails.
 pub fn settle(fleet: &mut Fleet, folder: &Path, caller: &Caller) -> Result<()> {
+    settle_and_tell(fleet, folder, caller).map(drop)
+}
+
+/// The same, and says what people should know of the checkpoints that were new.
+///
+/// # Errors
+/// When the store fails.
+pub fn settle_and_tell(
+    fleet: &mut Fleet,
+    folder: &Path,
+    caller: &Caller,
+) -> Result<Vec<(CheckpointId, String)>> {
+    let mut told = Vec::new();
     let caller = Caller {
         idempotency_key: None,
         ..caller.clone()
     };
     for document in fleet.run(&UnsettledBackups {}, &caller)? {
-        let id = document.id;
+        let (id, is_new) = (document.id, document.backup == Backup::Pending);
+        let mut warning = document.warnings.first().cloned();
         let backup = write_within_budget(fleet, folder, document)?;
+        if let Backup::Written { bytes, .. } = &backup {
+            warning = size_warning(*bytes);
+        }
+        told.extend(warning.filter(|_| is_new).map(|warning| (id, warning)));
         fleet.run(
             &RecordBackup {
                 checkpoint: id,
@@ -163,7 +187,7 @@ pub fn settle(fleet: &mut Fleet, folder: &Path, caller: &Caller) -> Result<()> {
             &caller,
         )?;
     }
-    Ok(())
+    Ok(told)
 }
 
 fn write_within_budget(
@@ -463,6 +487,7 @@ pub fn read(path: &Path) -> std::result::Result<CheckpointDocument, Refusal> {
 /// The text of a file, with the checksum of all the rest of it at its end.
 fn sealed(document: &CheckpointDocument) -> io::Result<String> {
     let mut document = document.clone();
+    document.warnings.clear();
     document.file_sha256 = Some(UNSEALED.to_owned());
     let open = serde_json::to_string_pretty(&document)?;
     document.file_sha256 = Some(sha256_hex(&open));

@@ -104,6 +104,8 @@ fn latest(folder: &Path, newest: &BTreeMap<MissionId, CheckpointId>, care: Care)
         let target = PathBuf::from(format!("{id}.json"));
         let trouble = match fs::read_link(&link) {
             Ok(found) if found == target => continue,
+            // Written, and its record not settled: somebody died in between.
+            Ok(found) if is_newer(&home.join(&found), &home.join(&target)) => continue,
             Ok(found) => format!("names {}", found.display()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => "is missing".to_owned(),
             // As a copy of the folder may have it.
@@ -130,6 +132,11 @@ fn latest(folder: &Path, newest: &BTreeMap<MissionId, CheckpointId>, care: Care)
     let mut latest = check("`latest.json` names the newest file", wrong);
     latest.findings.extend(repaired);
     latest
+}
+
+fn is_newer(one: &Path, other: &Path) -> bool {
+    let rev = |path: &Path| files::read(path).ok().map(|document| document.rev);
+    one.parent() == other.parent() && rev(one).is_some_and(|one| rev(other) < Some(one))
 }
 
 fn same_text(one: &Path, other: &Path) -> bool {

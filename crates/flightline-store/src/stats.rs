@@ -1,0 +1,120 @@
+//! How much a store holds, counted where it lies: no document crosses.
+
+use flightline_core::{Kind, MissionId};
+
+use crate::engine::Space;
+use crate::error::Error;
+use crate::table::event::kind;
+use crate::table::statements;
+use crate::tx::Tx;
+use crate::value::params;
+
+statements! {
+    BY_KIND = "SELECT subject_kind, CAST(count(*) AS BIGINT), CAST(coalesce(sum(CASE WHEN change = 'set' THEN 1 ELSE 0 END), 0) AS BIGINT), \
+        CAST(coalesce(sum(CASE WHEN change = 'thinned' THEN 1 ELSE 0 END), 0) AS BIGINT), CAST(coalesce(sum(octet_length(after)), 0) AS BIGINT) \
+        FROM event WHERE project = ?1 GROUP BY subject_kind ORDER BY subject_kind";
+    SUBJECTS = "SELECT kind, CAST(coalesce(sum(CASE WHEN gone IS NULL THEN 1 ELSE 0 END), 0) AS BIGINT), CAST(coalesce(sum(octet_length(doc)), 0) AS BIGINT) \
+        FROM subject WHERE project = ?1 GROUP BY kind ORDER BY kind";
+    BY_MISSION = "SELECT mission, CAST(count(*) AS BIGINT) AS events, CAST(coalesce(sum(octet_length(after)), 0) AS BIGINT) AS bytes \
+        FROM event WHERE project = ?1 AND mission IS NOT NULL GROUP BY mission ORDER BY bytes DESC, mission LIMIT ?2";
+    REQUESTS = "SELECT CAST(count(*) AS BIGINT) FROM request WHERE project = ?1";
+}
+
+/// What the store holds of one kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KindSize {
+    /// The kind.
+    pub kind: Kind,
+    /// How many there are now.
+    pub live: u64,
+    /// How large their last values are, where they are kept beside the journal.
+    pub live_bytes: u64,
+    /// How many events the journal has of them.
+    pub events: u64,
+    /// How many of those carry a value.
+    pub values: u64,
+    /// How many values were thinned away.
+    pub thinned: u64,
+    /// How large the values in the journal are.
+    pub value_bytes: u64,
+}
+
+/// What the journal holds of one mission.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissionSize {
+    /// The mission.
+    pub mission: MissionId,
+    /// How many events it has.
+    pub events: u64,
+    /// How large their values are.
+    pub value_bytes: u64,
+}
+
+impl Tx<'_> {
+    /// How much room the store takes.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn space(&mut self) -> Result<Space, Error> {
+        self.driver.space()
+    }
+
+    /// What the store holds, by kind.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn kind_sizes(&mut self) -> Result<Vec<KindSize>, Error> {
+        let project = self.project.id.as_str();
+        let subjects = self.driver.query(SUBJECTS, params![project])?;
+        let mut sizes = Vec::new();
+        for row in self.driver.query(BY_KIND, params![project])? {
+            let word = row.text(0)?;
+            let mut size = KindSize {
+                kind: kind(&word)?,
+                live: 0,
+                live_bytes: 0,
+                events: row.unsigned(1)?,
+                values: row.unsigned(2)?,
+                thinned: row.unsigned(3)?,
+                value_bytes: row.unsigned(4)?,
+            };
+            for row in &subjects {
+                if row.text(0)? == word {
+                    (size.live, size.live_bytes) = (row.unsigned(1)?, row.unsigned(2)?);
+                }
+            }
+            sizes.push(size);
+        }
+        Ok(sizes)
+    }
+
+    /// The missions that take the most room in the journal, largest first.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn largest_missions(&mut self, limit: u64) -> Result<Vec<MissionSize>, Error> {
+        let project = self.project.id.as_str();
+        let rows = self.driver.query(BY_MISSION, params![project, limit])?;
+        rows.iter()
+            .map(|row| {
+                Ok(MissionSize {
+                    mission: row.text(0)?.parse().map_err(|_| {
+                        Error::Corrupt("an event names a mission that is no id".to_owned())
+                    })?,
+                    events: row.unsigned(1)?,
+                    value_bytes: row.unsigned(2)?,
+                })
+            })
+            .collect()
+    }
+
+    /// How many requests are remembered.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn remembered_requests(&mut self) -> Result<u64, Error> {
+        let project = self.project.id.as_str();
+        let rows = self.driver.query(REQUESTS, params![project])?;
+        rows.first().map_or(Ok(0), |row| row.unsigned(0))
+    }
+}
