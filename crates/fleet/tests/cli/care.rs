@@ -16,6 +16,7 @@ fn the_doctor_finds_nothing_wrong_with_a_sound_store() {
         ✓ ok   journal
         ✓ ok   state equals fold of events
         ✓ ok   checksums
+        ✓ ok   rows say what their documents say
         ✓ ok   locks exclude one another
         ✓ ok   work has an owner that exists
         ✓ ok   mail has a message and a recipient
