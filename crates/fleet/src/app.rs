@@ -304,6 +304,11 @@ impl App {
         self.fleet()?.now().map_err(flightline::Error::into_refusal)
     }
 
+    /// The store's time, as it can stand in the name of a file.
+    pub fn stamp(&mut self) -> Result<String, Refusal> {
+        Ok(self.now()?.to_string().replace([':', '.'], "-"))
+    }
+
     /// Ids as people read them. Asks the store only when people will read them.
     pub fn short(&mut self, kinds: &[Kind]) -> Result<Short, Refusal> {
         if self.ui.json {

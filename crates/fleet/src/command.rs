@@ -15,6 +15,7 @@ pub mod lock;
 pub mod mail;
 pub mod mission;
 pub mod note;
+pub mod prune;
 pub mod recovery;
 pub mod reference;
 pub mod sortie;

@@ -18,6 +18,7 @@ mod share;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+pub(crate) use self::fence::clean;
 use self::fence::{breaks_out, label};
 pub use self::fence::{check_constraint, strip_data};
 use self::layout::{Commands, Draft};
@@ -229,15 +230,32 @@ pub fn template(facts: &Facts, nonce: &str, budget: Budget, mode: Mode) -> Resul
     draft(facts, nonce, budget, mode).map(|draft| draft.template)
 }
 
-/// One line for an agent that was offered its briefing twice and has not acknowledged it.
+/// Why a briefing is only recalled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recall {
+    /// It was offered twice, and is not acknowledged.
+    Waiting,
+    /// It is acknowledged.
+    Read,
+}
+
+/// One line for an agent that was offered its briefing twice, or has acknowledged it.
 ///
 /// # Errors
 /// When the mission's id is malformed.
-pub fn recall_line(mission_id: &str, agent: Option<&Name>) -> Result<String, Refusal> {
+pub fn recall_line(
+    mission_id: &str,
+    agent: Option<&Name>,
+    recall: Recall,
+) -> Result<String, Refusal> {
     check_id("mission id", mission_id)?;
     let command = layout::context_command(agent, mission_id);
+    let what = match recall {
+        Recall::Waiting => "is waiting",
+        Recall::Read => "is acknowledged, and here again",
+    };
     Ok(format!(
-        "Flightline: your briefing for `{mission_id}` is waiting: `{command}`"
+        "Flightline: your briefing for `{mission_id}` {what}: `{command}`"
     ))
 }
 
@@ -300,14 +318,19 @@ fn fit<'a>(
     Ok(write(&shown))
 }
 
-/// What becomes part of our own words must be one.
-fn check(facts: &Facts, nonce: &str) -> Result<(), Refusal> {
+pub(crate) fn check_nonce(nonce: &str) -> Result<(), Refusal> {
     let plain = nonce.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if !plain || !(6..=32).contains(&nonce.len()) {
         return Err(Refusal::invalid(
             "the briefing's nonce is not 6 to 32 ASCII letters and digits",
         ));
     }
+    Ok(())
+}
+
+/// What becomes part of our own words must be one.
+fn check(facts: &Facts, nonce: &str) -> Result<(), Refusal> {
+    check_nonce(nonce)?;
     check_id("mission id", &facts.mission_id)?;
     if let Some(sortie) = &facts.sortie {
         check_id("sortie id", &sortie.id)?;

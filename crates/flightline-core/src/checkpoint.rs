@@ -405,6 +405,14 @@ pub struct Milestone {
     pub percent: u8,
     /// When.
     pub at: Time,
+    /// Its checkpoint could not be taken yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub owed: bool,
+}
+
+impl Milestone {
+    /// The status of those whose checkpoint could not be taken yet.
+    pub const OWED: &'static str = "owed";
 }
 
 impl Subject for Milestone {
@@ -418,7 +426,7 @@ impl Subject for Milestone {
         // Not found by mission on purpose: a rewind starts a new timeline instead of taking them back.
         Keys {
             parent: Some(self.mission_id.to_string()),
-            status: "reached",
+            status: if self.owed { Self::OWED } else { "reached" },
             ..Keys::default()
         }
     }

@@ -5,20 +5,27 @@
 //! | [`sitebuilder`] | B | `progress/checkpoints/{agent}-{task}.json`, `progress/STATUS.md` |
 //! | [`epic`] | C | `agent_checkpoints/{agent}.json`, with `archive/` and `backups/` |
 //! | [`orchestrator`] | D | `<base>/<uuid>.json[.gz]`, `<base>/index.json` |
+//! | [`recovery`] | E | `checkpoints/latest.json`, `checkpoint-{time}.json`, `emergency-{time}.json` |
 //!
 //! Each has types that hold its documents as they are (field names, order, what is left out and what is
 //! `null`, and what nobody knows), `read` and `write`, and its rules as functions of values.
-//! [`json`] is the one reader of all of them.
+//! [`json`] is the one reader of all of them. A [`Document`] is one of any dialect; what two dialects have in
+//! common is a [`Record`], and what one cannot say that the other said is named.
 
 pub mod compress;
+mod convert;
 pub mod epic;
 pub mod field;
 pub mod json;
 pub mod orchestrator;
+mod record;
+pub mod recovery;
 pub mod sitebuilder;
 mod unreadable;
 
+pub use self::convert::{Converted, Document, Given};
 pub use self::json::Json;
+pub use self::record::{Dialect, Fact, Record, Standing};
 pub use self::unreadable::{Fault, MAX_BYTES, MAX_DEPTH, Path, Place, Unreadable};
 
 /// The text in a file's bytes.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{AgentId, MissionId, NoteId, SortieId};
+use crate::id::{AgentId, CheckpointId, MissionId, NoteId, SortieId};
 use crate::path::RepoPath;
 use crate::subject::{Keys, Kind, Subject};
 use crate::text;
@@ -35,6 +35,28 @@ pub struct Note {
     pub author_id: Option<AgentId>,
     /// When.
     pub at: Time,
+    /// The checkpoint that the mission went back to after this was written: it was learned on a way that
+    /// was not gone to its end. Found out when it is read, never stored.
+    #[serde(default)]
+    pub after_cut: Option<CheckpointId>,
+}
+
+impl Note {
+    /// What it says, and whether the mission went back to before it was written.
+    #[must_use]
+    pub fn told(&self) -> String {
+        match self.after_cut {
+            None => self.text.to_string(),
+            Some(id) => {
+                let id = id.to_string();
+                let id = id.get(..12).unwrap_or(&id);
+                format!(
+                    "{} (written before the mission went back to {id})",
+                    self.text
+                )
+            }
+        }
+    }
 }
 
 /// What kind of note.

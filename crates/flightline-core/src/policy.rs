@@ -171,7 +171,13 @@ mod tests {
                 let mut policy = preset.policy();
                 let shown = (knob.get)(&policy, knob.reason);
                 (knob.set)(&mut policy, knob.reason, &shown).unwrap();
-                assert_eq!(policy, preset.policy(), "{} = {shown}", knob.name);
+                assert_eq!(
+                    (knob.get)(&policy, knob.reason),
+                    shown,
+                    "{} of {}",
+                    knob.name,
+                    preset.as_str()
+                );
             }
         }
     }

@@ -180,7 +180,7 @@ fn next_steps(situation: &Situation<'_>) -> Vec<String> {
         .notes
         .iter()
         .filter(|note| note.kind == NoteKind::NextStep);
-    steps.extend(noted.map(|note| note.text.to_string()));
+    steps.extend(noted.map(Note::told));
     for agent in situation
         .agents
         .iter()
@@ -234,7 +234,10 @@ fn blockers(situation: &Situation<'_>) -> Vec<String> {
             .blocked_reason
             .as_deref()
             .unwrap_or("no reason given");
-        found.push(format!("\"{}\" is blocked: {reason}", sortie.title));
+        let line = format!("\"{}\" is blocked: {reason}", sortie.title);
+        if !found.contains(&line) {
+            found.push(line);
+        }
     }
     for error in situation
         .errors
@@ -256,7 +259,7 @@ fn blockers(situation: &Situation<'_>) -> Vec<String> {
         .notes
         .iter()
         .filter(|note| note.kind == NoteKind::Blocker);
-    found.extend(noted.map(|note| note.text.to_string()));
+    found.extend(noted.map(Note::told));
     for agent in situation
         .agents
         .iter()

@@ -1,11 +1,12 @@
-//! Retention: which checkpoints go. A pure function from rows and `now` to a plan.
+//! Retention: which checkpoints go, and which old values of the journal. Pure functions from rows and `now`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoint::Trigger;
+use crate::checkpoint::{Trigger, section_of};
 use crate::id::{CheckpointId, MissionId};
+use crate::subject::Kind;
 use crate::time::{Millis, Time};
 
 const DAY: Millis = 86_400_000;
@@ -21,6 +22,18 @@ pub struct Retention {
     pub most: u64,
     /// A completed mission keeps its final checkpoint this long.
     pub completed_ms: Millis,
+    /// The journal keeps every value this long, and older ones while a checkpoint needs them; as long as
+    /// checkpoints are kept when it is not said.
+    #[serde(default)]
+    pub history_ms: Option<Millis>,
+}
+
+impl Retention {
+    /// How long the journal keeps values that later ones have replaced.
+    #[must_use]
+    pub fn history(&self) -> Millis {
+        self.history_ms.unwrap_or(self.older_than_ms)
+    }
 }
 
 impl Default for Retention {
@@ -30,6 +43,7 @@ impl Default for Retention {
             keep: 3,
             most: 100,
             completed_ms: 30 * DAY,
+            history_ms: None,
         }
     }
 }
@@ -68,7 +82,39 @@ pub struct Plan {
     /// Go.
     pub delete: Vec<Candidate>,
     /// Stay, though their time is over.
-    pub guarded: Vec<CheckpointId>,
+    pub guarded: Vec<(CheckpointId, Guard)>,
+}
+
+/// What forbids deleting a checkpoint whose time is over.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Guard {
+    /// Somebody pinned it.
+    Pinned,
+    /// It is the newest sound one of a mission that is not finished.
+    Last,
+    /// It is one of the newest, of which so many stay.
+    Minimum,
+    /// It is the final one of a completed mission, and its days are not over.
+    Final,
+    /// It is damaged, and newer than the sound ones that stay.
+    Damaged,
+}
+
+impl Guard {
+    /// Why it stays, after "it is".
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pinned => "pinned",
+            Self::Last => "the last of an unfinished mission",
+            Self::Minimum => "among the newest that stay",
+            Self::Final => "the final one of a completed mission",
+            Self::Damaged => "damaged, and newer than the sound ones that stay",
+        }
+    }
 }
 
 /// Plans retention. Never plans to delete a pinned checkpoint, the newest verified one of a mission,
@@ -125,11 +171,61 @@ fn plan_mission(
             plan.delete.push((*candidate).clone());
             continue;
         }
-        if wanted && guarded && old {
-            plan.guarded.push(candidate.id);
+        if wanted {
+            let guard = match (candidate.pinned, candidate.verified, finished) {
+                (true, ..) => Guard::Pinned,
+                (false, false, _) => Guard::Damaged,
+                (false, true, true) => Guard::Final,
+                (false, true, false) if verified_kept == 0 => Guard::Last,
+                (false, true, false) => Guard::Minimum,
+            };
+            plan.guarded.push((candidate.id, guard));
         }
         kept += 1;
         verified_kept += u64::from(candidate.verified);
+    }
+}
+
+/// A value of the journal that a later one has replaced, or that ended with its subject.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Superseded {
+    /// The revision that gave it.
+    pub rev: u64,
+    /// The revision that replaced it.
+    pub next: u64,
+    /// The kind of its subject.
+    pub kind: Kind,
+    /// The mission of its subject.
+    pub mission: Option<MissionId>,
+    /// How large it is.
+    pub bytes: u64,
+}
+
+/// The revisions that the checkpoints name which stay.
+#[derive(Clone, Debug, Default)]
+pub struct KeptCuts {
+    all: BTreeSet<u64>,
+    of: BTreeMap<MissionId, BTreeSet<u64>>,
+}
+
+impl KeptCuts {
+    /// Adds a checkpoint of `mission` that names `rev`.
+    pub fn add(&mut self, mission: MissionId, rev: u64) {
+        self.all.insert(rev);
+        self.of.entry(mission).or_default().insert(rev);
+    }
+
+    /// Whether one of them needs the value: it was its subject's when that checkpoint was taken, and the
+    /// checkpoint includes the subject. What belongs to the project is in the checkpoints of every mission.
+    #[must_use]
+    pub fn need(&self, value: &Superseded) -> bool {
+        let cuts = match (value.mission, value.kind) {
+            _ if section_of(value.kind).is_none() => None,
+            (Some(mission), _) => self.of.get(&mission),
+            (None, Kind::Agent | Kind::Step | Kind::Lock) => Some(&self.all),
+            (None, _) => None,
+        };
+        cuts.is_some_and(|cuts| cuts.range(value.rev..value.next).next().is_some())
     }
 }
 
@@ -207,6 +303,82 @@ mod tests {
             gone.contains(&2) && !gone.contains(&1) && !gone.contains(&3),
             "{gone:?}"
         );
+    }
+
+    fn value(kind: Kind, mission: Option<MissionId>, rev: u64, next: u64) -> Superseded {
+        Superseded {
+            rev,
+            next,
+            kind,
+            mission,
+            bytes: 1,
+        }
+    }
+
+    #[test]
+    fn a_checkpoint_needs_what_was_so_when_it_was_taken_and_nothing_else() {
+        let mut kept = KeptCuts::default();
+        kept.add(mission(1), 10);
+        for (rev, next, needed) in [
+            (1, 10, false),
+            (1, 11, true),
+            (10, 11, true),
+            (11, 12, false),
+        ] {
+            let value = value(Kind::Sortie, Some(mission(1)), rev, next);
+            assert_eq!(kept.need(&value), needed, "{rev} to {next}");
+        }
+    }
+
+    #[test]
+    fn a_checkpoint_includes_its_mission_and_the_projects_agents_and_locks() {
+        let mut kept = KeptCuts::default();
+        kept.add(mission(1), 10);
+        for (kind, of, needed) in [
+            (Kind::Sortie, Some(mission(1)), true),
+            (Kind::Sortie, Some(mission(2)), false),
+            (Kind::Lock, Some(mission(2)), false),
+            (Kind::Lock, None, true),
+            (Kind::Agent, None, true),
+            (Kind::Step, None, true),
+            (Kind::Message, None, false),
+            (Kind::Checkpoint, Some(mission(1)), false),
+            (Kind::Briefing, Some(mission(1)), false),
+            (Kind::Setting, None, false),
+        ] {
+            assert_eq!(kept.need(&value(kind, of, 5, 20)), needed, "{kind} {of:?}");
+        }
+    }
+
+    #[test]
+    fn what_stays_though_its_time_is_over_is_named_with_what_guards_it() {
+        let now = Time::from_millis(0).plus(1000 * DAY);
+        let mut all: Vec<Candidate> = (1..=6).map(|n| candidate(n, 20, now)).collect();
+        all[0].pinned = true;
+        all[5].verified = false;
+        let guards = |all: &[Candidate], completed: Option<Time>| {
+            let missions = BTreeMap::from([(
+                mission(1),
+                MissionState {
+                    completed_at: completed,
+                },
+            )]);
+            let plan = plan(all, &missions, &Retention::default(), now);
+            plan.guarded
+                .into_iter()
+                .map(|(_, guard)| guard)
+                .collect::<Vec<_>>()
+        };
+        use Guard::{Damaged, Final, Last, Minimum, Pinned};
+        assert_eq!(
+            guards(&all, None),
+            [Damaged, Last, Minimum, Minimum, Pinned]
+        );
+        all[5].verified = true;
+        assert_eq!(guards(&all, Some(now.minus(DAY))), [Final, Pinned]);
+        assert_eq!(guards(&all, Some(now.minus(40 * DAY))), [Pinned]);
+        let young: Vec<Candidate> = (1..=6).map(|n| candidate(n, 6, now)).collect();
+        assert_eq!(guards(&young, None), [], "their time is not over");
     }
 
     proptest! {

@@ -94,6 +94,9 @@ pub struct Recovery {
     pub kind: RecoveryKind,
     /// From which checkpoint.
     pub checkpoint_id: CheckpointId,
+    /// The revision that checkpoint names.
+    #[serde(default)]
+    pub cut_rev: u64,
     /// The checkpoint of the state before, when it was a rewind.
     pub before: Option<CheckpointId>,
     /// Who did it.
@@ -129,6 +132,39 @@ pub struct Briefing {
     pub nonce: String,
     /// Whether it arrived.
     pub receipt: Receipt,
+    /// How often it was given to the agent in full without being asked for.
+    #[serde(default)]
+    pub deliveries: u32,
+}
+
+/// How a briefing is given to an agent that did not ask for all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// All of it.
+    Full,
+    /// In one line, with the command that shows all of it.
+    Line,
+}
+
+impl Form {
+    /// How often a briefing is given in full per session and compaction.
+    const IN_FULL: u32 = 2;
+
+    /// The form it has next, after `given` in the same session and since the same compaction: in full, once
+    /// more in full while it is not acknowledged, then in one line.
+    #[must_use]
+    pub fn next(given: &[Briefing]) -> Self {
+        let read = given
+            .iter()
+            .any(|briefing| matches!(briefing.receipt, Receipt::Acknowledged { .. }));
+        let times: u32 = given.iter().map(|briefing| briefing.deliveries).sum();
+        if read || times >= Self::IN_FULL {
+            Self::Line
+        } else {
+            Self::Full
+        }
+    }
 }
 
 /// Whether a briefing arrived.
@@ -155,6 +191,15 @@ pub enum Receipt {
 }
 
 impl Receipt {
+    /// When it came to that.
+    #[must_use]
+    pub const fn at(self) -> Option<Time> {
+        match self {
+            Self::Pending => None,
+            Self::Offered { at } | Self::Acknowledged { at } | Self::Expired { at } => Some(at),
+        }
+    }
+
     /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -237,6 +282,9 @@ impl Subject for Secret {
 pub struct LastPrune {
     /// When.
     pub at: Time,
+    /// Up to which revision old values were looked for; zero when all of the journal was looked at.
+    #[serde(default)]
+    pub thinned_to: u64,
 }
 
 impl LastPrune {
@@ -309,6 +357,41 @@ impl Subject for Told {
         Keys {
             status: "set",
             ..Keys::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(deliveries: u32, receipt: Receipt) -> Briefing {
+        Briefing {
+            agent_id: "agt-00000000-0000-4000-8000-000000000001".parse().unwrap(),
+            mission_id: "msn-00000000-0000-4000-8000-000000000001".parse().unwrap(),
+            context: 0,
+            epoch: 1,
+            nonce: "k7q2x9fd".to_owned(),
+            receipt,
+            deliveries,
+        }
+    }
+
+    #[test]
+    fn a_briefing_is_given_in_full_twice_unless_it_was_read() {
+        let at = Time::from_millis(0);
+        let (offered, expired) = (Receipt::Offered { at }, Receipt::Expired { at });
+        let read = Receipt::Acknowledged { at };
+        for (before, next) in [
+            (vec![], Form::Full),
+            (vec![given(0, offered)], Form::Full),
+            (vec![given(1, offered)], Form::Full),
+            (vec![given(2, offered)], Form::Line),
+            (vec![given(1, expired), given(1, offered)], Form::Line),
+            (vec![given(1, read)], Form::Line),
+            (vec![given(0, read), given(0, offered)], Form::Line),
+        ] {
+            assert_eq!(Form::next(&before), next, "{before:?}");
         }
     }
 }

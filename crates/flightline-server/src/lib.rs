@@ -68,6 +68,9 @@ const OPERATIONS: &[(&str, Handler)] = &[
     entry::<checkpoint::prune::PlanPrune>(),
     entry::<checkpoint::prune::ApplyPrune>(),
     entry::<checkpoint::due::DueCheckpoints>(),
+    entry::<checkpoint::thin::PlanThinning>(),
+    entry::<checkpoint::thin::ThinJournal>(),
+    entry::<checkpoint::thin::RecordThinning>(),
     entry::<checkpoint::files::UnsettledBackups>(),
     entry::<checkpoint::files::RecordBackup>(),
     entry::<checkpoint::files::WholeCheckpoint>(),
@@ -78,7 +81,9 @@ const OPERATIONS: &[(&str, Handler)] = &[
     entry::<recovery::detect::PeekCandidates>(),
     entry::<recovery::resume::Resume>(),
     entry::<recovery::undo::Undo>(),
+    entry::<recovery::compaction::ReportCompaction>(),
     entry::<context::BriefAgent>(),
+    entry::<context::DeliverBriefing>(),
     entry::<context::AcknowledgeBriefing>(),
 ];
 

@@ -24,6 +24,30 @@ pub(crate) enum Durability {
     Pulse,
 }
 
+/// How much room a store takes, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// The database: its file, or the server's tables and indexes, which all projects in it share.
+    pub database: u64,
+    /// The log beside it that is not folded into it yet.
+    pub log: u64,
+    /// How much of the database is free and will be used again. A server keeps that to itself.
+    pub free: Option<u64>,
+}
+
+/// What became of free space.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Compaction {
+    /// It is too little to be worth the work, and will be used again.
+    NotWorthIt,
+    /// The file system has so many bytes back.
+    Returned(u64),
+    /// It would be worth it, but not now.
+    Later(&'static str),
+    /// The server looks after it by itself.
+    ByServer,
+}
+
 /// One connection to a store.
 pub(crate) trait Driver: Send {
     /// Begins a transaction that sees one snapshot and writes nothing.
@@ -55,6 +79,14 @@ pub(crate) trait Driver: Send {
 
     /// What the engine itself says about the soundness of its files: nothing when all is well.
     fn integrity(&mut self) -> Result<Vec<String>, Error>;
+
+    /// How much room the store takes.
+    fn space(&mut self) -> Result<Space, Error>;
+
+    /// Gives free space back to the file system, when it is worth it and nobody is writing. `loose` bytes
+    /// are known to be free though their pages are not; a store with more than `most` bytes in use is left
+    /// alone. When this fails, the store is as it was.
+    fn compact(&mut self, loose: u64, most: u64) -> Result<Compaction, Error>;
 
     /// The names of tables and their columns, for the test that compares the two schemas.
     fn columns(&mut self) -> Result<Vec<(String, String)>, Error>;

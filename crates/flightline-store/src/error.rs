@@ -46,6 +46,8 @@ pub enum Error {
         subject: String,
         /// The revision asked for.
         rev: u64,
+        /// The checkpoints just before and just after it, whose values are kept.
+        nearest: Vec<String>,
     },
     /// The connection broke while the commit was under way.
     #[error("the connection broke during the commit, and it is not known whether it was made: {0}")]
@@ -103,7 +105,21 @@ impl From<Error> for Refusal {
             Error::Corrupt(_) => {
                 Self::new(Code::Integrity, message).hint("look closer with `fleet doctor`")
             }
-            Error::Thinned { .. } => Self::new(Code::HistoryThinned, message),
+            Error::Thinned { nearest, .. } => {
+                let refusal = Self::new(Code::HistoryThinned, message)
+                    .details(serde_json::json!({ "checkpoints": nearest }));
+                let commands: Vec<String> = nearest
+                    .iter()
+                    .map(|id| format!("`fleet checkpoints show {id}`"))
+                    .collect();
+                if commands.is_empty() {
+                    return refusal.hint("no checkpoint is near: `fleet log` shows what happened");
+                }
+                refusal.hint(format!(
+                    "what the nearest checkpoints hold is kept: {}",
+                    commands.join(" or ")
+                ))
+            }
             Error::CommitUnknown(_) => Self::new(Code::CommitUnknown, message).hint(
                 "run it again with the same `--idempotency-key`, or look first with `fleet log`",
             ),

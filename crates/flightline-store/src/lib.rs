@@ -4,6 +4,7 @@
 //! SQL text serves both engines; what differs between them is in two small drivers. This is the
 //! only crate with SQL in it: nobody else can name a column.
 
+mod ailment;
 pub mod clock;
 mod copy;
 mod engine;
@@ -13,11 +14,14 @@ mod mend;
 mod steps;
 mod store;
 mod table;
+mod thin;
 mod tx;
 mod value;
 pub mod verify;
 
+pub use ailment::{Ailment, Ill, Other};
 pub use copy::Copied;
+pub use engine::{Compaction, Space};
 pub use error::Error;
 pub use location::Location;
 pub use mend::{Damage, Mended, Place, Told};

@@ -213,7 +213,10 @@ impl Tx<'_> {
                         text,
                         sha,
                     };
-                    self.mend_value(&copy, "last value")
+                    match self.in_journal(*rev)? {
+                        Some(_) => self.mend_value(&copy, "last value"),
+                        None => self.bring_back(&copy, "last value"),
+                    }
                 }
                 None => Ok(Mended::Refused),
             },
@@ -243,8 +246,8 @@ impl Tx<'_> {
     }
 
     /// Mends what the journal says at a revision by a copy of it from elsewhere: only where the stored
-    /// text fails its hash and the copy is exactly what either of the two names, or where the event is
-    /// lost. What is sound is never written over.
+    /// text fails its hash and the copy is exactly what either of the two names. What is sound is never
+    /// written over.
     ///
     /// # Errors
     /// When the store fails.
@@ -253,7 +256,7 @@ impl Tx<'_> {
             return Ok(Mended::Refused);
         }
         let Some(found) = self.in_journal(copy.rev)? else {
-            return self.bring_back(copy, from);
+            return Ok(Mended::Refused);
         };
         if !found.is_value_of(copy.kind, &copy.id) {
             return Ok(Mended::Refused);
@@ -274,8 +277,15 @@ impl Tx<'_> {
         Ok(Mended::Healed)
     }
 
-    /// Puts a value back whose event is lost. Who did it and when is lost with it.
-    fn bring_back(&mut self, copy: &StoredEvent, from: &str) -> Result<Mended, Error> {
+    /// Puts a value back whose event is lost. Who did it and when is lost with it. Nothing stored can tell
+    /// whether it is the right one: that is for whoever offers it to know.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn bring_back(&mut self, copy: &StoredEvent, from: &str) -> Result<Mended, Error> {
+        if sha256_hex(&copy.text) != copy.sha || self.in_journal(copy.rev)?.is_some() {
+            return Ok(Mended::Refused);
+        }
         let (project, rev) = (self.project.id.clone(), copy.rev);
         let Ok(keys) = keys_of(copy.kind, &copy.text) else {
             return Ok(Mended::Refused);
@@ -388,7 +398,7 @@ impl Tx<'_> {
     }
 
     /// The text and hash of a subject's row, when it is the value of this revision and sound.
-    fn last_value(
+    pub(crate) fn last_value(
         &mut self,
         kind: Kind,
         id: &str,

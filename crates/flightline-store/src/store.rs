@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use flightline_core::Time;
 
 use crate::clock::{Clock, Ids};
-use crate::engine::{Driver, Durability, postgres, sqlite};
+use crate::engine::{Compaction, Driver, Durability, postgres, sqlite};
 use crate::error::Error;
 use crate::location::Location;
 use crate::mend::Damage;
@@ -384,6 +384,17 @@ impl Store {
         }
         let newest = pulse::newest(self.driver.as_mut(), &project.id)?;
         Ok(newest.is_none_or(paused))
+    }
+
+    /// Gives free space back to the file system, when it is worth it and nobody is writing: more than a
+    /// quarter of the file, and a megabyte. `loose` bytes are known to be free though their pages are not
+    /// yet; a store with more than `most` bytes in use is left alone, because everybody who wants to write
+    /// has to wait meanwhile. Whether it fails or is interrupted, the store holds what it held.
+    ///
+    /// # Errors
+    /// When the engine fails, as on a full disk.
+    pub fn compact(&mut self, loose: u64, most: u64) -> Result<Compaction, Error> {
+        self.driver.compact(loose, most)
     }
 
     /// In test builds: the numbered moments at which this process may end, for what is written beside

@@ -26,8 +26,10 @@ pub(crate) fn all_statements() -> Vec<&'static str> {
         pulse::STATEMENTS,
         request::STATEMENTS,
         subject::STATEMENTS,
+        crate::ailment::STATEMENTS,
         crate::copy::STATEMENTS,
         crate::mend::STATEMENTS,
+        crate::thin::STATEMENTS,
         crate::verify::STATEMENTS,
     ]
     .concat()

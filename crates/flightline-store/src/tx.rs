@@ -365,7 +365,18 @@ impl Tx<'_> {
         mission: Option<MissionId>,
     ) -> Result<Vec<StoredEvent>, Error> {
         let whole = event::whole_step(self.driver, &self.project.id, rev)?;
-        event::state_at(self.driver, &self.project.id, whole, mission)?
+        let state = match event::state_at(self.driver, &self.project.id, whole, mission) {
+            Err(Error::Thinned { subject, rev, .. }) => {
+                let nearest = subject::nearest(self.driver, &self.project.id, rev, mission)?;
+                return Err(Error::Thinned {
+                    subject,
+                    rev,
+                    nearest,
+                });
+            }
+            state => state?,
+        };
+        state
             .into_iter()
             .map(|value| self.sound_value(value))
             .collect()
@@ -580,6 +591,14 @@ impl Tx<'_> {
             }
             Some(_) => Past::Other,
         })
+    }
+
+    /// Forgets requests that are remembered no longer.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn forget_requests(&mut self) -> Result<u64, Error> {
+        request::forget(self.driver, &self.project.id, self.now)
     }
 
     /// Remembers a request and its outcome under a key.

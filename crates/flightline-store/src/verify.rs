@@ -120,6 +120,12 @@ fn checks(store: &mut Store) -> Result<Vec<Finding>, Error> {
     ])
 }
 
+/// What is said of a value in the journal that fails its hash.
+#[must_use]
+pub fn unmatched(rev: u64) -> String {
+    format!("the value at revision {rev} does not match its checksum")
+}
+
 fn wrong_hashes(store: &mut Store, project: &str) -> Result<Vec<String>, Error> {
     let (mut wrong, mut rev) = (Vec::new(), 0);
     loop {
@@ -134,10 +140,7 @@ fn wrong_hashes(store: &mut Store, project: &str) -> Result<Vec<String>, Error> 
                 _ => false,
             };
             if wrong.len() < 10 && !sound {
-                wrong.push(format!(
-                    "the value at revision {} does not match its checksum",
-                    row.int(0)?
-                ));
+                wrong.push(unmatched(row.unsigned(0)?));
             }
         }
     }

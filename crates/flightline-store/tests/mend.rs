@@ -69,6 +69,10 @@ fn mend(store: &mut Store, copy: &StoredEvent) -> Mended {
     store.write(|tx| tx.mend_value(copy, "a file")).unwrap()
 }
 
+fn back(store: &mut Store, copy: &StoredEvent) -> Mended {
+    store.write(|tx| tx.bring_back(copy, "a file")).unwrap()
+}
+
 fn newest(tx: &mut Tx<'_>) -> Result<(String, serde_json::Value), Error> {
     let filter = EventFilter {
         limit: 1,
@@ -175,7 +179,7 @@ both_engines! {
     fn what_is_sound_is_never_written_over(world: &World) {
         let mut store = fill(world);
         assert_eq!(mend(&mut store, &copy(3, "Forged")), Mended::Refused);
-        assert_eq!(mend(&mut store, &copy(9, "Later")), Mended::Refused, "that has not happened");
+        assert_eq!(back(&mut store, &copy(9, "Later")), Mended::Refused, "that has not happened");
         assert_eq!(store.read(|tx| Ok::<_, Error>(tx.rev())).unwrap(), 3);
     }
 
@@ -186,7 +190,9 @@ both_engines! {
             spoil(&world, &format!("DELETE FROM event WHERE project = {{project}} AND rev = {rev}"));
             assert!(!problems(&world).is_empty());
             let title = if rev == 1 { "One" } else { "Won" };
-            assert_eq!(mend(&mut store, &copy(rev, title)), Mended::Healed);
+            assert_eq!(mend(&mut store, &copy(rev, title)), Mended::Refused, "there is nothing to mend");
+            assert_eq!(back(&mut store, &copy(rev, title)), Mended::Healed);
+            assert_eq!(back(&mut store, &copy(rev, "Forged")), Mended::Refused, "and now there is something");
             assert_eq!(problems(&world), [] as [&str; 0]);
             assert_eq!(store.read(|tx| tx.state_at(1, None)).unwrap(), [copy(1, "One")]);
         }
@@ -198,7 +204,7 @@ both_engines! {
         store.back_up(&file).unwrap();
         store.write(|tx| tx.set("renamed", &mission(1, "Left"), &json!({}))).unwrap();
         store.restore(&file, |tx, _| tx.set("store_restored", &mission(2, "Restored"), &json!({}))).unwrap();
-        assert_eq!(mend(&mut store, &copy(4, "Left")), Mended::Refused);
+        assert_eq!(back(&mut store, &copy(4, "Left")), Mended::Refused);
         assert_eq!(problems(world), [] as [&str; 0]);
     }
 

@@ -309,6 +309,19 @@ impl<'w> Story<'w> {
         })
     }
 
+    /// A sortie's owner says how it goes: a change that leaves everything else as it is.
+    ///
+    /// # Panics
+    /// When that is refused.
+    pub fn report(&self, agent: &str, named: &str, text: &str) {
+        let update = flightline::sortie::report::UpdateSortie {
+            sortie: self.sortie_id(named),
+            note: Some(note(text)),
+            ..flightline::sortie::report::UpdateSortie::default()
+        };
+        self.run(agent, &update).expect("progress is taken");
+    }
+
     /// Reads the store.
     ///
     /// # Panics

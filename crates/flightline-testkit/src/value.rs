@@ -57,5 +57,6 @@ pub fn lesson(number: u128, mission: &Mission, text: &str) -> Note {
         author: "user:tester".to_owned(),
         author_id: None,
         at: mission.created_at,
+        after_cut: None,
     }
 }

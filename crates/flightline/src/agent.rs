@@ -15,10 +15,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::checkpoint::take::{error, first_of, mission_of};
+use crate::context::receipt::{BriefingView, standing};
 use crate::desk::{Desk, agent_named, check_new_name, first_epoch, new_agent, retired};
 use crate::error::Result;
 use crate::fleet::{Access, Fleet, Operation};
 use crate::mission::short;
+use crate::recovery::compaction::{CompactionEvidence, lose_context};
 
 /// Registers an agent, or brings a known one back in a new session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -151,6 +153,9 @@ pub struct AgentView {
     pub unread: u64,
     /// Steps it has completed, oldest first.
     pub completed_steps: Vec<Step>,
+    /// Whether it got its briefing; none when it needs none.
+    #[serde(default)]
+    pub briefing: Option<BriefingView>,
 }
 
 /// A heartbeat was noted.
@@ -216,6 +221,9 @@ impl Operation for RegisterAgent {
             &json!({ "epoch": agent.epoch, "role": agent.role.as_str() }),
         )?;
         desk.tx.beat(agent.id, agent.epoch, &json!({}))?;
+        if !is_new && !same_session {
+            lose_context(desk, &agent, CompactionEvidence::NewEpoch)?;
+        }
         let pulses = desk.tx.pulses()?;
         view(desk, agent, &pulses, &[])
     }
@@ -558,7 +566,7 @@ fn check_plain(what: &str, text: &str) -> Result<()> {
     .into())
 }
 
-fn named_or_acting(desk: &mut Desk<'_, '_>, reference: Option<&str>) -> Result<Agent> {
+pub(crate) fn named_or_acting(desk: &mut Desk<'_, '_>, reference: Option<&str>) -> Result<Agent> {
     match reference {
         Some(reference) => desk.find_agent(reference),
         None => Ok(desk.acting()?.clone()),
@@ -574,6 +582,7 @@ fn view(
     let id = agent.id.to_string();
     let pulse = pulses.iter().find(|pulse| pulse.agent == id);
     Ok(AgentView {
+        briefing: standing(desk, &agent)?,
         liveness: liveness(desk, &agent, pulse, sightings),
         last_sign: last_sign(desk, &agent, pulse),
         pulse: pulse.map_or(Value::Null, |pulse| pulse.data.clone()),

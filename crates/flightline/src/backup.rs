@@ -1,12 +1,13 @@
 //! Copies of the whole store, and the way back.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use flightline_core::agent::Agent;
 use flightline_core::lock::Lock;
 use flightline_core::setting::{EpochFloor, Restoration};
-use flightline_core::{Kind, Name};
+use flightline_core::{Code, Kind, Name, Refusal};
 use flightline_store::{Actor, Error as StoreError, Find, Store, Tx};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -64,6 +65,33 @@ pub fn back_up(fleet: &mut Fleet, file: &Path) -> Result<BackedUp> {
     })
 }
 
+/// A name in `folder` that is free yet, for a copy of the store. Makes the folder, private, when need be.
+///
+/// # Errors
+/// When the folder cannot be made.
+pub fn free_file(folder: &Path, stem: &str) -> Result<PathBuf> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700);
+    builder.create(folder).map_err(|error| {
+        Refusal::new(
+            Code::Unavailable,
+            format!("cannot create {}: {error}", folder.display()),
+        )
+    })?;
+    let name = |number: u32| match number {
+        0 => folder.join(format!("{stem}.db")),
+        _ => folder.join(format!("{stem}-{number}.db")),
+    };
+    let free = (0..1000).map(name).find(|file| !file.exists());
+    free.ok_or_else(|| {
+        Refusal::new(
+            Code::Failed,
+            format!("{} is full of backups", folder.display()),
+        )
+        .into()
+    })
+}
+
 /// Replaces the store's content by a backup's, after copying what is there to `keep`. Every session,
 /// lock and cursor of before is void afterwards.
 ///
@@ -96,7 +124,7 @@ pub fn restore(fleet: &mut Fleet, file: &Path, keep: &Path, caller: &Caller) -> 
             &restoration,
             &json!({ "rev": copied.rev, "events": copied.events }),
         )?;
-        let released_locks = void_locks(tx)?;
+        let released_locks = void_locks(tx, "the store was restored")?;
         void_epochs(tx, &seen, "the store was restored")?;
         Ok(Restored {
             file: file.to_path_buf(),
@@ -109,13 +137,14 @@ pub fn restore(fleet: &mut Fleet, file: &Path, keep: &Path, caller: &Caller) -> 
     })
 }
 
-fn void_locks(tx: &mut Tx<'_>) -> Result<u64> {
+/// Takes back what was granted before.
+pub(crate) fn void_locks(tx: &mut Tx<'_>, reason: &str) -> Result<u64> {
     let locks = tx.find::<Lock>(Find::All)?;
     for lock in &locks {
         tx.remove(
             "lock_released",
             lock,
-            &json!({ "file": lock.file, "reason": "the store was restored" }),
+            &json!({ "file": lock.file, "reason": reason }),
         )?;
     }
     Ok(locks.len() as u64)

@@ -5,9 +5,11 @@ pub mod files;
 pub mod inspect;
 pub mod leftovers;
 pub mod mend;
+pub(crate) mod milestone;
 pub mod prune;
 pub mod serve;
 pub mod take;
+pub mod thin;
 
 use flightline_core::Subject;
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, Standing, standing};
@@ -383,8 +385,15 @@ pub(crate) fn readable<S: Subject>(
     Ok((sound, damaged))
 }
 
-/// The checkpoints of a mission that can be read and are not archived, newest first.
+/// The checkpoints of a mission that can be read and are neither archived nor quarantined, newest first.
 pub(crate) fn newest_first(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<Checkpoint>> {
+    let mut all = unarchived(desk, mission)?;
+    all.retain(|checkpoint| checkpoint.status != CheckpointStatus::Corrupted);
+    Ok(all)
+}
+
+/// The same, with those that were quarantined.
+pub(crate) fn unarchived(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<Checkpoint>> {
     let (mut all, _) = readable::<Checkpoint>(desk.tx, Find::Mission(mission.id))?;
     all.retain(|checkpoint| checkpoint.status != CheckpointStatus::Archived);
     all.sort_by_key(|checkpoint| std::cmp::Reverse(checkpoint.cut.rev));

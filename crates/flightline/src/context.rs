@@ -1,8 +1,11 @@
 //! The briefing an agent gets after it lost its context, and the receipt for it.
 
+pub mod receipt;
+
 use flightline_core::agent::{Agent, Role};
 use flightline_core::briefing::{
-    AgentFacts, Budget, Facts, FileFact, FileMark, MailFact, Mode, Quote, SortieFacts, write,
+    AgentFacts, Budget, Facts, FileFact, FileMark, MailFact, Mode, Quote, Recall, SortieFacts,
+    recall_line, write,
 };
 use flightline_core::effect::{Effect, EffectState};
 use flightline_core::event::{Event, sha256_hex};
@@ -11,13 +14,14 @@ use flightline_core::message::{Delivery, DeliveryState, Message};
 use flightline_core::mission::Mission;
 use flightline_core::note::{Note, NoteKind};
 use flightline_core::recovery::{OwnContext, OwnWork, own_context};
-use flightline_core::setting::{Briefing, Receipt, Secret};
+use flightline_core::setting::{Briefing, Form, Receipt, Secret};
 use flightline_core::sortie::{FileChange, Sortie, SortieError, SortieFile};
 use flightline_core::{Code, Kind, Refusal, Subject, Time};
 use flightline_store::{EventFilter, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use self::receipt::{given, offer};
 use crate::agent::liveness;
 use crate::checkpoint::newest_first;
 use crate::checkpoint::take::{context, is_somebodys, last_act};
@@ -32,6 +36,18 @@ const CHANGES_LOOKED_AT: u64 = 200;
 /// Asks for an agent's own recovery context, as text for it. Offering it is recorded.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BriefAgent {
+    /// Which mission; the current one when none is named.
+    pub mission: Option<String>,
+    /// The most tokens it may take.
+    pub max_tokens: Option<usize>,
+    /// Only what is required.
+    pub minimal: bool,
+}
+
+/// Gives an agent its recovery context without being asked for all of it: per session and compaction in
+/// full, once more in full while it is not acknowledged, then in one line.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DeliverBriefing {
     /// Which mission; the current one when none is named.
     pub mission: Option<String>,
     /// The most tokens it may take.
@@ -58,6 +74,8 @@ pub struct Briefed {
     pub nonce: String,
     /// Whether the agent has read it.
     pub receipt: Receipt,
+    /// Whether the text is all of it.
+    pub form: Form,
 }
 
 impl Operation for BriefAgent {
@@ -66,19 +84,29 @@ impl Operation for BriefAgent {
     type Outcome = Briefed;
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Briefed> {
+        let (mission, mut briefed) = self.write(desk)?;
+        let agent = desk.agent.clone();
+        briefed.receipt = match &agent {
+            Some(agent) => offer(desk, agent, &mission, &briefed.nonce, 0)?,
+            None => Receipt::Pending,
+        };
+        Ok(briefed)
+    }
+}
+
+impl BriefAgent {
+    /// Writes it. Records nothing.
+    fn write(&self, desk: &mut Desk<'_, '_>) -> Result<(Mission, Briefed)> {
         let mission = desk.mission(self.mission.as_deref())?;
         let facts = facts(desk, &mission)?;
-        let agent = desk.agent.clone();
-        let (name, turn) = agent
+        let (name, turn) = desk
+            .agent
             .as_ref()
             .map_or(("", 0), |agent| (agent.name.as_str(), agent.context));
         // Nobody who can write into the briefing can know this beforehand.
+        let nonce = format!("{}/{name}/{turn}/{}", mission.id, facts.rev);
         let secret = secret(desk)?;
-        let nonce = sha256_hex(&format!(
-            "{secret}/{}/{name}/{turn}/{}",
-            mission.id, facts.rev
-        ));
-        let nonce = nonce[..8].to_owned();
+        let nonce = sha256_hex(&format!("{secret}/{nonce}"))[..8].to_owned();
         let mut budget = Budget::default();
         budget.max_tokens = self.max_tokens.unwrap_or(budget.max_tokens);
         let mode = if self.minimal {
@@ -86,13 +114,45 @@ impl Operation for BriefAgent {
         } else {
             Mode::Full
         };
-        let text = write(&facts, &nonce, budget, mode)?;
-        let receipt = offer(desk, agent.as_ref(), &mission, &nonce)?;
-        Ok(Briefed {
-            text,
+        let briefed = Briefed {
+            text: write(&facts, &nonce, budget, mode)?,
             facts,
             nonce,
-            receipt,
+            receipt: Receipt::Pending,
+            form: Form::Full,
+        };
+        Ok((mission, briefed))
+    }
+}
+
+impl Operation for DeliverBriefing {
+    const NAME: &'static str = "deliver_briefing";
+    const ACCESS: Access = Access::Write;
+    type Outcome = Briefed;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Briefed> {
+        let agent = desk.acting()?.clone();
+        let request = BriefAgent {
+            mission: self.mission.clone(),
+            max_tokens: self.max_tokens,
+            minimal: self.minimal,
+        };
+        let (mission, mut briefed) = request.write(desk)?;
+        let given = given(desk, &agent, &mission)?;
+        let Some(last) = given.last().filter(|_| Form::next(&given) == Form::Line) else {
+            briefed.receipt = offer(desk, &agent, &mission, &briefed.nonce, 1)?;
+            return Ok(briefed);
+        };
+        let recall = match last.receipt {
+            Receipt::Acknowledged { .. } => Recall::Read,
+            Receipt::Pending | Receipt::Offered { .. } | Receipt::Expired { .. } => Recall::Waiting,
+        };
+        Ok(Briefed {
+            text: recall_line(&short(mission.id), Some(&agent.name), recall)?,
+            nonce: last.nonce.clone(),
+            receipt: last.receipt,
+            form: Form::Line,
+            ..briefed
         })
     }
 }
@@ -152,47 +212,6 @@ fn secret(desk: &mut Desk<'_, '_>) -> Result<String> {
     Ok(made.value)
 }
 
-/// Records that a briefing was offered, once.
-fn offer(
-    desk: &mut Desk<'_, '_>,
-    agent: Option<&Agent>,
-    mission: &Mission,
-    nonce: &str,
-) -> Result<Receipt> {
-    let Some(agent) = agent else {
-        return Ok(Receipt::Pending);
-    };
-    let known = desk.tx.find::<Briefing>(Find::Agent(agent.id))?;
-    if let Some(same) = known.iter().find(|briefing| briefing.nonce == nonce) {
-        return Ok(same.receipt);
-    }
-    // An older briefing that was never acknowledged will not be any more.
-    for mut old in known {
-        if matches!(old.receipt, Receipt::Offered { .. } | Receipt::Pending)
-            && old.mission_id == mission.id
-        {
-            old.receipt = Receipt::Expired { at: desk.now() };
-            desk.tx
-                .set("briefing_expired", &old, &json!({ "agent": agent.name }))?;
-        }
-    }
-    let receipt = Receipt::Offered { at: desk.now() };
-    let briefing = Briefing {
-        agent_id: agent.id,
-        mission_id: mission.id,
-        context: agent.context,
-        epoch: agent.epoch,
-        nonce: nonce.to_owned(),
-        receipt,
-    };
-    desk.tx.set(
-        "briefing_offered",
-        &briefing,
-        &json!({ "agent": agent.name }),
-    )?;
-    Ok(receipt)
-}
-
 /// What a briefing is made from, as the acting agent sees it; as dispatch sees it when nobody acts.
 fn facts(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Facts> {
     let agent = desk.agent.clone();
@@ -212,13 +231,13 @@ fn facts(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Facts> {
         None => Vec::new(),
     };
     let sortie = mine.first();
-    let notes = desk.tx.find::<Note>(Find::Mission(mission.id))?;
+    let notes = crate::note::of_mission(desk, mission.id)?;
     let of = |kind: NoteKind| -> Vec<Quote> {
         let wanted = notes.iter().filter(|note| note.kind == kind);
         wanted
             .map(|note| match &note.rationale {
-                Some(why) => quote(&note.author, &format!("{} (because {why})", note.text)),
-                None => quote(&note.author, &note.text),
+                Some(why) => quote(&note.author, &format!("{} (because {why})", note.told())),
+                None => quote(&note.author, &note.told()),
             })
             .collect()
     };
@@ -340,7 +359,7 @@ fn decisions(notes: &[Note], agents: &[Agent], mut decided: Vec<Quote>) -> Vec<Q
         .filter(|note| note.kind == NoteKind::Constraint && !binds(note, agents));
     decided.extend(opinions.map(|note| Quote {
         author: note.author.clone(),
-        text: format!("asks to keep: {}", note.text),
+        text: format!("asks to keep: {}", note.told()),
     }));
     decided
 }

@@ -1,7 +1,11 @@
 //! The health of a store: everything that must hold, checked on the real thing.
 
 mod backups;
+mod folder;
+mod repair;
 mod rows;
+
+use std::path::{Path, PathBuf};
 
 use flightline_core::Subject;
 use flightline_core::agent::Agent;
@@ -9,7 +13,8 @@ use flightline_core::lock::Lock;
 use flightline_core::message::{Delivery, Message};
 use flightline_core::mission::Mission;
 use flightline_core::sortie::Sortie;
-use flightline_store::{Find, Tx, verify};
+use flightline_store::verify::{self, unmatched};
+use flightline_store::{Ailment, Find, Ill, Tx};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -22,6 +27,12 @@ pub struct Diagnosis {
     pub healthy: bool,
     /// Each check and what it found.
     pub checks: Vec<Check>,
+    /// What was wrong in the store and was put right.
+    #[serde(default)]
+    pub repaired: Vec<String>,
+    /// Where the store is kept as it was before.
+    #[serde(default)]
+    pub backup: Option<PathBuf>,
 }
 
 /// One check.
@@ -36,6 +47,39 @@ pub struct Check {
 }
 
 pub use backups::examine_backups;
+pub use folder::examine_folder;
+pub use repair::{Repaired, repair};
+
+/// Examines the store, the files of checkpoints and the folder they are in. With [`Care::Repair`], what has a
+/// sound copy is repaired from it, after a copy of the store was made; what has none is quarantined.
+///
+/// # Errors
+/// When the store cannot be read at all, or a repair cannot be made.
+pub fn attend(fleet: &mut Fleet, folder: &Path, care: Care, stamp: &str) -> Result<Diagnosis> {
+    let repaired = match care {
+        Care::Look => Repaired::default(),
+        Care::Repair => repair(fleet, folder, stamp)?,
+    };
+    let mut diagnosis = examine(fleet)?;
+    for (name, checks) in [
+        ("checkpoints", examine_backups(fleet, folder, care)),
+        ("state folder", examine_folder(fleet, folder, care)),
+    ] {
+        match checks {
+            Ok(checks) => diagnosis.checks.extend(checks),
+            // What cannot be looked at is no reason to tell nothing of the rest.
+            Err(error) if error.is_damage() => {
+                let found = vec![error.into_refusal().message];
+                diagnosis.checks.push(check(name, found));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    diagnosis.healthy = diagnosis.checks.iter().all(|check| check.ok);
+    diagnosis.repaired = repaired.done;
+    diagnosis.backup = repaired.backup;
+    Ok(diagnosis)
+}
 
 /// Whether the doctor only looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,13 +102,35 @@ pub fn examine(fleet: &mut Fleet) -> Result<Diagnosis> {
         ok: true,
         findings: repaired,
     }];
-    for finding in verify::verify(fleet.store())? {
-        checks.push(Check {
-            name: finding.check.to_owned(),
-            ok: finding.problems.is_empty(),
-            findings: finding.problems,
-        });
+    let findings = verify::verify(fleet.store())?;
+    let ailments = match fleet.store().read(|tx| tx.ailments()) {
+        Ok(ailments) => ailments,
+        Err(flightline_store::Error::Corrupt(_)) => Vec::new(),
+        Err(error) => return Err(error.into()),
+    };
+    for finding in findings {
+        let about = ailments
+            .iter()
+            .filter(|ailment| check_of(ailment) == finding.check);
+        // By name, and with the copy that is sound, where that can be told.
+        let mut problems: Vec<String> = about.map(ToString::to_string).collect();
+        let told = |problem: &String| {
+            let mut ailments = ailments.iter();
+            ailments.any(|ailment| {
+                problem.starts_with(&format!("{} {} ", ailment.kind, ailment.id))
+                    || *problem == unmatched(ailment.rev)
+            })
+        };
+        problems.extend(finding.problems.into_iter().filter(|said| !told(said)));
+        checks.push(check(finding.check, few(problems)));
     }
+    let columns = ailments
+        .iter()
+        .filter(|ailment| check_of(ailment) == COLUMNS);
+    checks.push(check(
+        COLUMNS,
+        few(columns.map(ToString::to_string).collect()),
+    ));
     // Damaged documents are reported above; what they refer to cannot be judged then.
     if checks.iter().all(|check| check.ok) {
         let rules = fleet.store().read(|tx| {
@@ -80,7 +146,36 @@ pub fn examine(fleet: &mut Fleet) -> Result<Diagnosis> {
     Ok(Diagnosis {
         healthy: checks.iter().all(|check| check.ok),
         checks,
+        repaired: Vec::new(),
+        backup: None,
     })
+}
+
+/// The check of what rows are found by.
+const COLUMNS: &str = "search columns match the documents";
+
+/// So many findings of one check are told.
+const TOLD: usize = 20;
+
+/// The check that something wrong with a value belongs to.
+fn check_of(ailment: &Ailment) -> &'static str {
+    match ailment.what {
+        Ill::Journal(_) => "checksums",
+        Ill::Lost(_) | Ill::LastValue(_) | Ill::Row | Ill::Missing | Ill::Conflict => {
+            "state equals fold of events"
+        }
+        Ill::Columns(_) | Ill::Unreadable => COLUMNS,
+    }
+}
+
+/// The first of many, and how many more there are.
+fn few(mut findings: Vec<String>) -> Vec<String> {
+    if findings.len() > TOLD {
+        let more = findings.len() - TOLD;
+        findings.truncate(TOLD);
+        findings.push(format!("and {more} more"));
+    }
+    findings
 }
 
 fn check(name: &str, findings: Vec<String>) -> Check {

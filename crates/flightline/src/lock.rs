@@ -9,13 +9,13 @@ use flightline_core::lock::Lock;
 use flightline_core::sortie::Sortie;
 use flightline_core::text::Note;
 use flightline_core::time::{Millis, human_span};
-use flightline_core::{Code, LockId, Refusal, RepoPath, Time, Title};
+use flightline_core::{Code, LockId, MissionId, Refusal, RepoPath, Time, Title};
 use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::agent::{Sighting, last_sign, look_around, sight};
-use crate::checkpoint::take::record_failure;
+use crate::checkpoint::take::{own_mission, record_failure};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Caller, Fleet, Operation};
@@ -362,6 +362,10 @@ pub(crate) fn grant_all(
     sightings: &[Sighting],
 ) -> Result<Vec<LockView>> {
     let agent = desk.acting()?.clone();
+    let mission_id = match sortie {
+        Some(sortie) => Some(sortie.mission_id),
+        None => holders_mission(desk)?,
+    };
     let mut held = desk.tx.find::<Lock>(Find::All)?;
     let mut granted = Vec::new();
     for path in paths {
@@ -394,7 +398,7 @@ pub(crate) fn grant_all(
             epoch: agent.epoch,
             fence: desk.tx.next_rev(),
             sortie_id: sortie.map(|sortie| sortie.id),
-            mission_id: sortie.map(|sortie| sortie.mission_id),
+            mission_id,
             purpose: purpose.clone(),
             timeout_ms: ttl_ms.unwrap_or(desk.policy.lock_ttl_ms),
             acquired_at: desk.now(),
@@ -408,6 +412,15 @@ pub(crate) fn grant_all(
         granted.push(view(desk, lock)?);
     }
     Ok(granted)
+}
+
+/// The mission that a lock without a sortie belongs to: the one its holder works in, else the current one.
+fn holders_mission(desk: &mut Desk<'_, '_>) -> Result<Option<MissionId>> {
+    let mission = match own_mission(desk)? {
+        Some(mission) => Some(mission),
+        None => desk.current_mission()?,
+    };
+    Ok(mission.map(|mission| mission.id))
 }
 
 /// Takes a lock from a holder that is dead or silent for too long; refuses when it is neither.

@@ -14,6 +14,7 @@ use flightline_store::{EventFilter, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::checkpoint::milestone::catch_up;
 use crate::checkpoint::take::first_of;
 use crate::desk::Desk;
 use crate::error::Result;
@@ -310,6 +311,7 @@ impl Operation for TransitionMission {
             let details = format!("Moved to {}", self.to);
             first_of(desk, &mission, vec![(Reason::StateTransition, details)])?;
         }
+        catch_up(desk, mission.id)?;
         view(desk, mission)
     }
 }

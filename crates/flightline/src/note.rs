@@ -1,13 +1,18 @@
 //! Operations on notes.
 
+use std::collections::BTreeMap;
+
 use flightline_core::briefing::check_constraint;
 use flightline_core::note::{Note, NoteKind};
+use flightline_core::setting::{Recovery, RecoveryKind};
 use flightline_core::text;
-use flightline_core::{Name, NoteId, Refusal, RepoPath};
-use flightline_store::Find;
+use flightline_core::{Kind, MissionId, Name, NoteId, Refusal, RepoPath, Subject};
+use flightline_store::{Find, SubjectRow};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::checkpoint::milestone::catch_up;
+use crate::checkpoint::readable;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};
@@ -93,9 +98,11 @@ impl Operation for AddNote {
             author: desk.actor(),
             author_id: desk.agent_id(),
             at: desk.now(),
+            after_cut: None,
         };
         desk.tx
             .set("note_added", &note, &json!({ "kind": note.kind.as_str() }))?;
+        catch_up(desk, mission.id)?;
         Ok(note)
     }
 }
@@ -107,8 +114,38 @@ impl Operation for ListNotes {
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<Note>> {
         let mission = desk.mission(self.mission.as_deref())?;
-        let mut notes = desk.tx.find::<Note>(Find::Mission(mission.id))?;
+        let mut notes = of_mission(desk, mission.id)?;
         notes.retain(|note| self.kind.is_none_or(|kind| note.kind == kind));
         Ok(notes)
     }
+}
+
+/// The notes of a mission, oldest first. Those written on a way that the mission went back from say so.
+pub(crate) fn of_mission(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<Vec<Note>> {
+    let find = Find::Mission(mission);
+    let mut notes = desk.tx.find::<Note>(find)?;
+    let (mut rewinds, _) = readable::<Recovery>(desk.tx, find)?;
+    rewinds.retain(|it| it.kind == RecoveryKind::Rewind && it.undone_at.is_none());
+    if notes.is_empty() || rewinds.is_empty() {
+        return Ok(notes);
+    }
+    let born = |rows: Vec<SubjectRow>| -> BTreeMap<String, u64> {
+        rows.into_iter().map(|row| (row.id, row.born)).collect()
+    };
+    let written = born(desk.tx.rows(Kind::Note, find)?);
+    let gone_back = born(desk.tx.rows(Kind::Recovery, find)?);
+    for note in &mut notes {
+        let Some(written) = written.get(&note.key()) else {
+            continue;
+        };
+        let between = |it: &&Recovery| {
+            it.cut_rev < *written && gone_back.get(&it.key()).is_some_and(|rev| written < rev)
+        };
+        note.after_cut = rewinds
+            .iter()
+            .rev()
+            .find(between)
+            .map(|it| it.checkpoint_id);
+    }
+    Ok(notes)
 }

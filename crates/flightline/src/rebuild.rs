@@ -1,36 +1,42 @@
 //! A whole new store from the files of checkpoints, when the store itself is lost.
 
-use std::collections::BTreeMap;
+mod history;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use flightline_core::agent::{Agent, Step};
 use flightline_core::checkpoint::Reason;
-use flightline_core::effect::Effect;
-use flightline_core::message::{Delivery, Message};
 use flightline_core::mission::Mission;
-use flightline_core::note::Note as MissionNote;
 use flightline_core::policy::Policy;
 use flightline_core::setting::Restoration;
-use flightline_core::sortie::{Review, Sortie, SortieError, SortieFile, Subtask};
-use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Subject};
-use flightline_store::{Actor, Find, Location, OpenOptions, Store, Tx};
+use flightline_core::{CheckpointId, Code, Refusal};
+use flightline_store::{Actor, Error as StoreError, Find, Location, OpenOptions, Store};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::backup::{Seen, void_epochs};
+use self::history::History;
+use crate::backup::{Seen, free_file, void_epochs, void_locks};
 use crate::checkpoint::CheckpointDocument;
-use crate::checkpoint::files::{self, StateValue};
+use crate::checkpoint::files;
 use crate::checkpoint::take::trigger;
 use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::fleet::{Caller, Fleet};
+use crate::mission::short;
+
+/// So many revisions may have been given out since the newest file: no fence is ever given twice.
+const FORGOTTEN: u64 = 1_000_000;
+
+/// How the folder begins in which a new store is built.
+const SIDE: &str = ".rebuild-";
 
 /// A store was built anew.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Rebuilt {
-    /// The checkpoints it was built from, one for each mission.
+    /// The checkpoints that each mission's state is from.
     pub from: Vec<CheckpointId>,
+    /// The checkpoints that are in the store again, oldest first.
+    pub checkpoints: Vec<CheckpointId>,
     /// How many values came back.
     pub values: u64,
     /// Files that could not be used, and why.
@@ -40,12 +46,6 @@ pub struct Rebuilt {
     /// Where the old store's files are now.
     pub set_aside: Vec<PathBuf>,
 }
-
-/// So many revisions may have been given out since the newest file: no fence is ever given twice.
-const FORGOTTEN: u64 = 1_000_000;
-
-/// How the folder begins in which a new store is built.
-const SIDE: &str = ".rebuild-";
 
 /// What a rebuild is given.
 pub struct Rebuild<'a> {
@@ -63,102 +63,74 @@ pub struct Rebuild<'a> {
     pub stamp: &'a str,
 }
 
-/// Builds a new store from the newest sound checkpoint file of each mission: to the side first, verified,
-/// then put in place in one transaction, with a checkpoint of each mission. Ids stay the same; the history
-/// is new, its counter and its epochs above everything that was ever seen, so that no cursor, fence or
-/// epoch of before is accepted. Whoever dies on the way leaves the old store or the new one, and can begin
-/// again.
+/// Builds a new store from the sound checkpoint files: to the side first, verified, then put in place in one
+/// transaction, with a checkpoint of each mission. Missions, their work and their checkpoints keep their ids;
+/// the history is new, its counter and its epochs above everything that was ever seen, so that no cursor,
+/// fence or epoch of before is accepted. Whoever dies on the way leaves the old store or the new one, and can
+/// begin again.
 ///
 /// # Errors
 /// When no file is sound, or the new store cannot be written; then the old one is as it was.
 pub fn rebuild(request: &Rebuild<'_>, caller: &Caller) -> Result<Rebuilt> {
-    let (documents, skipped) = gather(request.state)?;
-    let newest = newest_of_each(&documents);
-    if newest.is_empty() {
-        return Err(Refusal::new(
-            Code::NotFound,
-            "there is no sound checkpoint file to build a store from",
-        )
-        .hint("restore a backup instead: `fleet restore FILE`")
-        .details(json!({ "skipped": skipped }))
-        .into());
-    }
-    let values = merge(&newest);
+    let (documents, mut skipped) = gather(request.state);
     let side = request.state.join(format!("{SIDE}{}", request.stamp));
     clear_sides(request.state);
-    let built = build(request, &side, &values).and_then(|file| {
+    let built = build(request, &side, &documents).and_then(|(history, file)| {
+        if history.checkpoints.is_empty() {
+            skipped.extend(history.skipped);
+            return Err(Refusal::new(
+                Code::NotFound,
+                "there is no sound checkpoint file to build a store from",
+            )
+            .hint("restore a backup instead: `fleet restore FILE`")
+            .details(json!({ "skipped": skipped }))
+            .into());
+        }
         let (seen, set_aside) = clear_the_way(request)?;
-        let highest = documents.iter().map(|document| document.rev).max();
-        let above = highest.unwrap_or(0) + FORGOTTEN;
-        put_in_place(request, &file, above, &seen, caller)?;
-        Ok(set_aside)
+        let newest = documents.last().map_or(0, |document| document.rev);
+        put_in_place(request, &file, newest + FORGOTTEN, &seen, caller)?;
+        Ok((history, set_aside))
     });
     let _ = fs::remove_dir_all(&side);
+    let (history, set_aside) = built?;
+    skipped.extend(history.skipped);
     Ok(Rebuilt {
-        from: newest.iter().map(|document| document.id).collect(),
-        values: values.len() as u64,
+        from: history.newest.into_values().collect(),
+        checkpoints: history.checkpoints,
+        values: history.values,
         skipped,
         lost: vec![
-            "events: the journal begins anew".to_owned(),
+            "events: the journal begins anew, with what changed from file to file".to_owned(),
             "what was acknowledged after each mission's newest checkpoint file".to_owned(),
             "locks: agents take them again".to_owned(),
             "mail that belongs to no mission, heartbeats, idempotency keys".to_owned(),
-            "missions that never had a checkpoint".to_owned(),
+            "missions and checkpoints that never had a file".to_owned(),
+            "what was pinned or noted after a file was written; what `fleet undo` would take back"
+                .to_owned(),
         ],
-        set_aside: built?,
+        set_aside,
     })
 }
 
-fn gather(state: &Path) -> Result<(Vec<CheckpointDocument>, Vec<String>)> {
+/// The sound files, oldest first, and why the others are not used.
+fn gather(state: &Path) -> (Vec<CheckpointDocument>, Vec<String>) {
     let (mut documents, mut skipped) = (Vec::new(), Vec::new());
     for path in files::all(state) {
         match files::read(&path) {
-            Ok(document) => documents.push(document),
+            Ok(document) if path == files::path_of(state, document.mission_id, document.id) => {
+                documents.push(document);
+            }
+            Ok(document) => skipped.push(format!(
+                "{} is a copy of {}",
+                path.display(),
+                short(document.id)
+            )),
             Err(refusal) => skipped.push(refusal.message),
         }
     }
-    Ok((documents, skipped))
-}
-
-fn newest_of_each(documents: &[CheckpointDocument]) -> Vec<&CheckpointDocument> {
-    let mut newest: BTreeMap<MissionId, &CheckpointDocument> = BTreeMap::new();
-    for document in documents {
-        let best = newest.entry(document.mission_id).or_insert(document);
-        if document.rev > best.rev {
-            *best = document;
-        }
-    }
-    newest.into_values().collect()
-}
-
-/// Of what belongs to several missions, such as agents, the newest value counts.
-fn merge(documents: &[&CheckpointDocument]) -> Vec<StateValue> {
-    let mut values: BTreeMap<(Kind, String), &StateValue> = BTreeMap::new();
-    for value in documents
-        .iter()
-        .filter_map(|document| document.state.as_ref())
-        .flat_map(|state| &state.values)
-    {
-        let best = values
-            .entry((value.kind, value.id.clone()))
-            .or_insert(value);
-        if value.rev > best.rev {
-            *best = value;
-        }
-    }
-    let mut values: Vec<StateValue> = values.into_values().cloned().collect();
-    // Lists go by the order things came in: sorties by their place, everything else by its revision.
-    values.sort_by_key(|value| (value.kind, place(value), value.rev));
-    values
-}
-
-fn place(value: &StateValue) -> u64 {
-    match value.kind {
-        Kind::Sortie => {
-            serde_json::from_str::<Sortie>(&value.text).map_or(u64::MAX, |sortie| sortie.position)
-        }
-        _ => 0,
-    }
+    // Revisions grow through all histories of a project.
+    documents.sort_by_key(|document| (document.rev, document.id));
+    (documents, skipped)
 }
 
 /// Removes what a rebuild that died left behind.
@@ -170,71 +142,46 @@ fn clear_sides(state: &Path) {
     }
 }
 
-fn build(request: &Rebuild<'_>, side: &Path, values: &[StateValue]) -> Result<PathBuf> {
+fn build(
+    request: &Rebuild<'_>,
+    side: &Path,
+    documents: &[CheckpointDocument],
+) -> Result<(History, PathBuf)> {
     let location = Location::Folder(side.to_path_buf());
     let options = OpenOptions {
         rehearse: false,
         ..request.options.clone()
     };
     let mut store = Store::create(&location, request.project, request.name, options)?;
-    store.write(|tx| {
-        tx.act_as(Actor::flightline());
-        for value in values {
-            set(tx, value)?;
-        }
-        Ok::<_, Error>(())
-    })?;
+    let history = history::write(&mut store, documents)?;
     let file = side.join("rebuilt.db");
     store.back_up(&file)?;
-    Ok(file)
+    Ok((history, file))
 }
 
-/// Gives a value back, as a new event of its own type.
-fn set(tx: &mut Tx<'_>, value: &StateValue) -> Result<()> {
-    fn as_type<S: Subject>(tx: &mut Tx<'_>, value: &StateValue) -> Result<()> {
-        let subject: S = serde_json::from_str(&value.text).map_err(|error| {
-            flightline_store::Error::Corrupt(format!(
-                "{} {} cannot be read: {error}",
-                value.kind, value.id
-            ))
-        })?;
-        tx.set("value_rebuilt", &subject, &json!({ "rev": value.rev }))?;
-        Ok(())
-    }
-    match value.kind {
-        Kind::Mission => as_type::<Mission>(tx, value),
-        Kind::Sortie => as_type::<Sortie>(tx, value),
-        Kind::Subtask => as_type::<Subtask>(tx, value),
-        Kind::File => as_type::<SortieFile>(tx, value),
-        Kind::Error => as_type::<SortieError>(tx, value),
-        Kind::Review => as_type::<Review>(tx, value),
-        Kind::Agent => as_type::<Agent>(tx, value),
-        Kind::Step => as_type::<Step>(tx, value),
-        Kind::Message => as_type::<Message>(tx, value),
-        Kind::Delivery => as_type::<Delivery>(tx, value),
-        Kind::Note => as_type::<MissionNote>(tx, value),
-        Kind::Effect => as_type::<Effect>(tx, value),
-        // Restoring grants nothing old; the others are in no cut.
-        Kind::Lock
-        | Kind::Setting
-        | Kind::Checkpoint
-        | Kind::Milestone
-        | Kind::Recovery
-        | Kind::Briefing => Ok(()),
-    }
-}
-
-/// Looks at the old store. One that cannot be opened is moved out of the way; one that can be opened
-/// stays: its content is replaced in one transaction. Says what it knew of epochs, too.
+/// Keeps what is there: a copy of a store that can be read, whose content is then replaced in one
+/// transaction; else its files, moved out of the way. Says what it knew of epochs, too.
 fn clear_the_way(request: &Rebuild<'_>) -> Result<(Seen, Vec<PathBuf>)> {
-    let opened = Store::open(request.location, request.project, request.options.clone())
-        .and_then(|mut store| Ok((store.projects()?, store)));
-    if let Ok((_, mut store)) = opened {
+    let opened = Store::open(request.location, request.project, request.options.clone());
+    let mut known = Seen::NOTHING;
+    if let Ok(mut store) = opened {
         // A project that is not there, or whose row cannot be read, tells nothing.
-        return Ok((Seen::by(&mut store).unwrap_or(Seen::NOTHING), Vec::new()));
+        known = Seen::by(&mut store).unwrap_or(Seen::NOTHING);
+        let stem = format!("before-rebuild-{}", request.stamp);
+        let keep = free_file(&request.state.join("backups"), &stem)?;
+        let kept = match store.back_up(&keep) {
+            Err(StoreError::Corrupt(_)) => store.back_up_as_it_is(&keep),
+            kept => kept,
+        };
+        match (kept, request.location) {
+            (Ok(_), _) => return Ok((known, vec![keep])),
+            (Err(StoreError::UnknownProject(_)), _) => return Ok((known, Vec::new())),
+            (Err(error), Location::Postgres(_)) => return Err(error.into()),
+            (Err(_), Location::Folder(_)) => {}
+        }
     }
     let Location::Folder(folder) = request.location else {
-        return Ok((Seen::NOTHING, Vec::new()));
+        return Ok((known, Vec::new()));
     };
     let mut moved = Vec::new();
     for name in ["flightline.db", "flightline.db-wal", "flightline.db-shm"] {
@@ -242,7 +189,6 @@ fn clear_the_way(request: &Rebuild<'_>) -> Result<(Seen, Vec<PathBuf>)> {
             folder.join(name),
             folder.join(format!("{name}.lost-{}", request.stamp)),
         );
-        request.options.steps.step();
         match fs::rename(&from, &to) {
             Ok(()) => moved.push(to),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
@@ -255,7 +201,7 @@ fn clear_the_way(request: &Rebuild<'_>) -> Result<(Seen, Vec<PathBuf>)> {
             }
         }
     }
-    Ok((Seen::NOTHING, moved))
+    Ok((known, moved))
 }
 
 fn put_in_place(
@@ -284,6 +230,7 @@ fn put_in_place(
             events: copied.events,
         };
         tx.set("store_restored", &restoration, &json!({ "rebuilt": true }))?;
+        void_locks(tx, "the store was rebuilt")?;
         void_epochs(tx, seen, "the store was rebuilt")?;
         let mut desk = Desk {
             tx,
@@ -298,5 +245,13 @@ fn put_in_place(
         Ok::<_, Error>(())
     })?;
     let mut fleet = Fleet::new(store, policy);
-    files::settle(&mut fleet, request.state, caller)
+    // Each call writes a few.
+    let files = fleet.store().read(|tx| tx.unsettled_backups())?.len();
+    for _ in 0..=files {
+        if fleet.store().read(|tx| tx.unsettled_backups())?.is_empty() {
+            break;
+        }
+        files::settle(&mut fleet, request.state, caller)?;
+    }
+    Ok(())
 }

@@ -1,5 +1,6 @@
 //! Recovery: noticing that a context was lost, and bringing the work back.
 
+pub mod compaction;
 pub mod detect;
 mod locks;
 pub mod resume;
@@ -17,7 +18,7 @@ use flightline_store::{EventFilter, Find};
 
 use crate::agent::{Sighting, liveness, sight};
 use crate::checkpoint::inspect::unreadable;
-use crate::checkpoint::{load, newest_first, readable};
+use crate::checkpoint::{load, readable, unarchived};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::mission::short;
@@ -118,7 +119,7 @@ pub(crate) fn newest_sound(
         })
     };
     let mut passed: Vec<PassedOver> = lost(desk, mission)?.into_iter().collect();
-    for checkpoint in newest_first(desk, mission)? {
+    for checkpoint in unarchived(desk, mission)? {
         match load(desk, &checkpoint) {
             Ok(_) => {
                 for unread in unread_after(checkpoint.cut.rev) {

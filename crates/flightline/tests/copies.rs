@@ -9,7 +9,7 @@ use flightline::checkpoint::inspect::{
     DiffCheckpoints, Mark, MarkCheckpoint, ShowCheckpoint, VerifyCheckpoints,
 };
 use flightline::checkpoint::mend::MendCheckpoint;
-use flightline::checkpoint::serve::rehearse;
+use flightline::checkpoint::serve::{rehearse, serve};
 use flightline::core::checkpoint::CheckpointStatus;
 use flightline::core::event::sha256_hex;
 use flightline::core::mission::Mission;
@@ -329,10 +329,21 @@ both_engines! {
             value.text = value.text.replace("Endpoint", "Forged");
             value.sha = sha256_hex(&value.text);
         }
-        let mend = MendCheckpoint { checkpoint: second.id, record: None, values, file: None };
+        let mend = MendCheckpoint { checkpoint: second.id, record: None, values, file: None, quarantine: false };
         let before = everything(&story);
         assert!(!story.run("", &mend).unwrap().sound);
         assert!(everything(&story) == before);
+        assert_eq!(story.run("ada", &mend).unwrap_err().code, Code::NotYours);
+    }
+
+    fn an_agent_that_resumes_is_served_by_files_too(world: &World) {
+        let (story, first, second) = with_files(world);
+        damage_second(world, &story, &first, &second);
+        let folder = story.state_folder();
+        let planned = story.with_fleet(|fleet| rehearse(fleet, &folder, &caller("ada"), &roll_forward(vec![])));
+        assert_eq!(planned.outcome.unwrap().checkpoint_id, second.id);
+        let done = story.with_fleet(|fleet| serve(fleet, &folder, &caller("ada"), &roll_forward(vec![])));
+        assert_eq!(done.outcome.unwrap().checkpoint_id, second.id);
     }
 
     fn a_deleted_checkpoint_is_not_brought_back_by_its_file(world: &World) {

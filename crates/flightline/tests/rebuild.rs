@@ -5,17 +5,23 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use flightline::Caller;
+use flightline::checkpoint::CheckpointDocument;
+use flightline::checkpoint::inspect::{
+    DiffCheckpoints, Difference, ShowCheckpoint, VerifyCheckpoints,
+};
 use flightline::core::agent::Role;
 use flightline::core::checkpoint::Reason;
 use flightline::core::lock::Lock;
 use flightline::core::note::NoteKind;
-use flightline::core::{Code, Kind};
+use flightline::core::{CheckpointId, Code, Kind};
+use flightline::doctor::{Care, attend};
 use flightline::event::{Cursor, ListEvents};
 use flightline::mail::AcknowledgeMail;
 use flightline::note::AddNote;
 use flightline::rebuild::{Rebuild, Rebuilt, rebuild};
 use flightline::sortie::change::SortieAction;
 use flightline::sortie::report::UpdateSortie;
+use flightline_testkit::story::recovery::{Force, back_to};
 use flightline_testkit::story::{Story, note};
 use flightline_testkit::{Engine, World, both_engines, caller, damage};
 
@@ -64,6 +70,41 @@ fn rebuilt(world: &World) -> Result<Rebuilt, flightline::core::Refusal> {
         stamp: "now",
     };
     rebuild(&request, &caller("")).map_err(flightline::Error::into_refusal)
+}
+
+/// A mission that changes from file to file: before the work, at 25 %, and with a lock held.
+fn changing(world: &World) -> (Story<'_>, Vec<CheckpointId>) {
+    let story = Story::new(world);
+    story.mission("Add login", &["Model", "Endpoint", "Docs", "Tests"]);
+    story.checkpoint();
+    story.claim("ada", "Endpoint").unwrap();
+    story.lock("ada", &["src/api.rs"]).unwrap();
+    story.pass_minutes(1);
+    story.finish("bob", &["Model"]);
+    story.send("ada", &["bob"], "Look").unwrap();
+    story.checkpoint();
+    story.settle();
+    let files = story.checkpoints().iter().map(|one| one.id).collect();
+    (story, files)
+}
+
+fn show(story: &Story<'_>, id: CheckpointId) -> CheckpointDocument {
+    let checkpoint = id.to_string();
+    story.run("", &ShowCheckpoint { checkpoint }).unwrap()
+}
+
+fn diff(story: &Story<'_>, a: CheckpointId, b: CheckpointId) -> Vec<Difference> {
+    let (a, b) = (a.to_string(), Some(b.to_string()));
+    story.run("", &DiffCheckpoints { a, b }).unwrap()
+}
+
+/// What the doctor finds wrong with the whole of it.
+fn wrong(story: &Story<'_>) -> Vec<String> {
+    let folder = story.state_folder();
+    let look = |fleet: &mut flightline::Fleet| attend(fleet, &folder, Care::Look, "now");
+    let checks = story.with_fleet(look).unwrap().checks.into_iter();
+    let bad = checks.filter(|check| !check.ok);
+    bad.flat_map(|check| check.findings).collect()
 }
 
 /// The work, mail and notes there are, by id.
@@ -171,6 +212,98 @@ both_engines! {
         assert!(work(&story) == before);
         assert!(story.ailments().is_empty(), "{:?}", story.ailments());
     }
+
+    fn older_checkpoints_come_back_with_their_ids_and_everything_they_name(world: &World) {
+        let (story, files) = changing(world);
+        let (before, shown) = (story.checkpoints(), files.iter().map(|id| show(&story, *id)).collect::<Vec<_>>());
+        let differences = diff(&story, files[0], files[1]);
+        assert!(!differences.is_empty());
+        drop(story);
+        let done = rebuilt(world).unwrap();
+        assert_eq!(done.checkpoints, files, "oldest first");
+        let story = Story::new(world);
+        for (id, old) in files.iter().zip(shown) {
+            let new = show(&story, *id);
+            let fields = |one: &CheckpointDocument| (one.timestamp, one.trigger.clone(), one.reason.clone(), one.trigger_details.clone(), one.recovery_context.clone(), one.created_by.clone(), one.progress_percent, one.note.clone());
+            assert_eq!(fields(&new), fields(&old));
+            assert_eq!((&new.sorties, &new.active_locks, &new.pending_messages), (&old.sorties, &old.active_locks, &old.pending_messages));
+        }
+        let verdicts = story.run("", &VerifyCheckpoints { checkpoint: None }).unwrap();
+        assert!(verdicts.len() > before.len() - 1 && verdicts.iter().all(|verdict| verdict.sound), "{verdicts:?}");
+        assert_eq!(diff(&story, files[0], files[1]), differences);
+        assert_eq!(story.events_of("checkpoint_rebuilt").len(), files.len());
+        assert_eq!((story.ailments(), wrong(&story)), (vec![], vec![]));
+    }
+
+    fn one_can_go_back_to_an_older_checkpoint(world: &World) {
+        let (story, files) = changing(world);
+        drop(story);
+        rebuilt(world).unwrap();
+        let story = Story::new(world);
+        assert_eq!(story.stored_sortie("Model").status.as_str(), "completed");
+        story.run("", &back_to(files[0], Force::Yes)).unwrap();
+        assert_eq!(story.stored_sortie("Model").status.as_str(), "pending");
+        story.undo().unwrap();
+        assert_eq!(story.stored_sortie("Model").status.as_str(), "completed");
+    }
+
+    fn what_was_taken_away_between_files_stays_away(world: &World) {
+        let (story, files) = changing(world);
+        story.run("", &back_to(files[0], Force::Yes)).unwrap();
+        let (last, before) = (story.checkpoint(), work(&story));
+        story.settle();
+        drop(story);
+        let done = rebuilt(world).unwrap();
+        assert_eq!(done.checkpoints.last(), Some(&last.id));
+        let story = Story::new(world);
+        assert!(work(&story) == before);
+        assert!(story.all::<Lock>().is_empty(), "and no lock comes back, though files name one");
+        assert!(show(&story, files[1]).active_locks.len() == 1);
+    }
+
+    fn a_milestone_is_not_reached_again(world: &World) {
+        let (story, _) = changing(world);
+        assert_eq!(story.events_of("milestone_reached").len(), 1);
+        drop(story);
+        rebuilt(world).unwrap();
+        let story = Story::new(world);
+        let rev = story.rev();
+        story.change("ada", "Endpoint", SortieAction::Complete { output: None }).unwrap();
+        let reached: Vec<_> = story.events_after(rev).into_iter().filter(|event| event.kind == "milestone_reached").map(|event| event.data["percent"].clone()).collect();
+        assert_eq!(reached, [50], "25 was reached before");
+    }
+
+    fn every_file_is_written_anew_and_can_be_built_from_again(world: &World) {
+        let (story, files) = changing(world);
+        drop(story);
+        rebuilt(world).unwrap();
+        let again = rebuilt(world).unwrap();
+        assert!(files.iter().all(|id| again.checkpoints.contains(id)) && again.skipped.is_empty(), "{again:?}");
+        let story = Story::new(world);
+        assert_eq!(wrong(&story), [] as [&str; 0]);
+    }
+
+    fn a_name_that_another_bears_by_now_is_no_obstacle(world: &World) {
+        let story = Story::new(world);
+        story.mission("Add login", &["Model"]);
+        story.lock("ada", &["src"]).unwrap();
+        story.checkpoint();
+        story.run("ada", &flightline::lock::ReleaseLocks { locks: vec![], all: true, fence: None }).unwrap();
+        story.mission("Another", &["Elsewhere"]);
+        story.lock("bob", &["src"]).unwrap();
+        story.checkpoint();
+        story.settle();
+        drop(story);
+        let done = rebuilt(world).unwrap();
+        assert_eq!((done.checkpoints.len(), done.skipped.len()), (2, 0), "{done:?}");
+    }
+
+    fn what_was_there_is_kept(world: &World) {
+        drop(working(world));
+        let done = rebuilt(world).unwrap();
+        assert_eq!(done.set_aside, [world.folder().join(".flightline/backups/before-rebuild-now.db")]);
+        assert!(done.set_aside[0].exists());
+    }
 }
 
 #[test]
@@ -188,5 +321,11 @@ fn a_database_that_cannot_be_opened_is_set_aside() {
             .iter()
             .any(|path| path.ends_with("flightline.db.lost-now"))
     );
-    assert!(work(&Story::new(&world)) == before);
+    let story = Story::new(&world);
+    assert!(work(&story) == before);
+    let epoch = story.agent("ada").epoch;
+    assert!(
+        epoch > 1_000,
+        "{epoch}: nobody knows how often ada came back since"
+    );
 }

@@ -6,12 +6,15 @@ use std::thread;
 use std::time::Duration;
 
 use flightline::Fleet;
-use flightline::checkpoint::inspect::{Mark, MarkCheckpoint, VerifyCheckpoints};
+use flightline::checkpoint::inspect::{
+    ListCheckpoints, Mark, MarkCheckpoint, ShowCheckpoint, VerifyCheckpoints,
+};
 use flightline::checkpoint::prune::{ApplyPrune, PlanPrune, Pruned, daily};
 use flightline::checkpoint::take::TakeCheckpoint;
+use flightline::core::checkpoint::CheckpointStatus;
 use flightline::core::mission::{Mission, MissionStatus};
 use flightline::core::policy::Policy;
-use flightline::core::retention::Retention;
+use flightline::core::retention::{Guard, Retention};
 use flightline::core::{CheckpointId, Kind};
 use flightline::mission::ChangeMission;
 use flightline_testkit::story::recovery::{Force, back_to, roll_forward};
@@ -279,6 +282,32 @@ both_engines! {
         let one = &planned.details[0];
         let file = flightline::checkpoint::files::path_of(&story.state_folder(), one.mission_id, one.id);
         assert_eq!(planned.freed_bytes, fs::metadata(file).unwrap().len());
+    }
+
+    fn what_stays_only_because_it_must_is_expired(world: &World) {
+        let (story, taken) = aged(world, 6, 20);
+        story.settle();
+        mark(&story, taken[0], Mark::Pin);
+        let shown = |story: &Story<'_>| -> Vec<CheckpointStatus> {
+            let list = ListCheckpoints { mission: None, archived: true, limit: 100 };
+            story.run("", &list).unwrap().checkpoints.iter().rev().map(|one| one.status).collect()
+        };
+        use CheckpointStatus::{Archived, Corrupted, Creating, Expired, Valid};
+        assert_eq!(shown(&story), [Expired, Valid, Valid, Expired, Expired, Expired], "those that may go are not");
+        let planned = plan(&story);
+        let kept: Vec<(CheckpointId, Guard)> = planned.kept.iter().map(|one| (one.id, one.guard)).collect();
+        assert_eq!(kept, [(taken[5], Guard::Last), (taken[4], Guard::Minimum), (taken[3], Guard::Minimum), (taken[0], Guard::Pinned)]);
+        assert_eq!(story.run("", &ShowCheckpoint { checkpoint: taken[3].to_string() }).unwrap().status, Expired);
+        assert!(story.checkpoints().iter().all(|one| one.status == Valid), "it is said, not stored");
+        let done = apply(&story, &planned);
+        assert_eq!(done.kept, planned.kept);
+        take(&story);
+        assert_eq!(shown(&story), [Expired, Valid, Expired, Expired, Creating], "one is not needed for the minimum any more");
+        mark(&story, taken[5], Mark::Archive);
+        let mut bad = story.checkpoints()[2].clone();
+        bad.status = Corrupted;
+        story.with_fleet(|fleet| fleet.store().write(|tx| tx.set("checkpoint_corrupted", &bad, &serde_json::json!({})))).unwrap();
+        assert_eq!(shown(&story), [Expired, Expired, Corrupted, Archived, Creating]);
     }
 
     fn once_a_day_it_happens_by_itself(world: &World) {

@@ -9,6 +9,7 @@ use flightline::context::BriefAgent;
 use flightline::core::agent::{Agent, Role};
 use flightline::core::checkpoint::{CheckpointStatus, Milestone, Reason, Trigger};
 use flightline::core::effect::{Effect, EffectState};
+use flightline::core::lock::Lock;
 use flightline::core::message::{Delivery, Message};
 use flightline::core::mission::{Mission, MissionStatus};
 use flightline::core::note::{Note, NoteKind};
@@ -18,7 +19,7 @@ use flightline::core::{CheckpointId, Code, Kind};
 use flightline::effect::{BeginEffect, FinishEffect};
 use flightline::mail::{AcknowledgeMail, OpenInbox};
 use flightline::mission::{ChangeMission, TransitionMission};
-use flightline::note::AddNote;
+use flightline::note::{AddNote, ListNotes};
 use flightline::recovery::resume::{Resume, Resumed};
 use flightline::sortie::add::AddSorties;
 use flightline::sortie::change::SortieAction;
@@ -261,6 +262,104 @@ both_engines! {
         let before: Vec<Note> = story.all();
         forced(&story, cut);
         assert_eq!((before.len(), story.all::<Note>()), (2, before));
+    }
+
+    fn notes_after_the_cut_are_marked_so(world: &World) {
+        let story = working(world);
+        let say = |kind: NoteKind, text: &str| { story.run("bob", &AddNote { kind, ..lesson(text) }).unwrap(); };
+        say(NoteKind::Decision, "JSON");
+        let cut = story.checkpoint().id;
+        let lists: [(NoteKind, &str); 5] = [(NoteKind::Decision, "XML"), (NoteKind::DeadEnd, "the parser"), (NoteKind::NextStep, "drop XML"), (NoteKind::Blocker, "no parser"), (NoteKind::Constraint, "Keep XML")];
+        for (kind, text) in lists {
+            say(kind, text);
+        }
+        forced(&story, cut);
+        say(NoteKind::Decision, "YAML");
+        let list = || story.run("", &ListNotes { mission: None, kind: None }).unwrap();
+        let marked: Vec<(String, bool)> = list().iter().map(|note| (note.text.to_string(), note.after_cut == Some(cut))).collect();
+        let expected = [("JSON", false), ("XML", true), ("the parser", true), ("drop XML", true), ("no parser", true), ("Keep XML", true), ("YAML", false)];
+        assert_eq!(marked, expected.map(|(text, marked)| (text.to_owned(), marked)));
+        assert_eq!(serde_json::to_value(&list()[1]).unwrap()["after_cut"], serde_json::json!(cut));
+        assert_eq!(serde_json::to_value(&list()[0]).unwrap()["after_cut"], serde_json::Value::Null);
+        let aside = format!("(written before the mission went back to {})", &cut.to_string()[..12]);
+        let facts = story.run("bob", &BriefAgent { mission: None, max_tokens: None, minimal: false }).unwrap().facts;
+        let said = |quotes: &[flightline::core::briefing::Quote]| quotes.iter().map(|quote| quote.text.clone()).collect::<Vec<_>>();
+        assert_eq!(said(&facts.decisions), ["JSON".to_owned(), format!("XML {aside}"), "YAML".to_owned(), format!("asks to keep: Keep XML {aside}")]);
+        assert_eq!(said(&facts.dead_ends), [format!("the parser {aside}")]);
+        let context = story.checkpoint().recovery_context;
+        assert!(context.next_steps.contains(&format!("drop XML {aside}")) && context.blockers.contains(&format!("no parser {aside}")), "{context:?}");
+    }
+
+    fn a_constraint_after_the_cut_binds_word_for_word(world: &World) {
+        let story = working(world);
+        let cut = story.checkpoint().id;
+        story.run("", &AddNote { kind: NoteKind::Constraint, ..lesson("Never push to main.") }).unwrap();
+        forced(&story, cut);
+        let facts = story.run("ada", &BriefAgent { mission: None, max_tokens: None, minimal: false }).unwrap().facts;
+        assert_eq!(facts.constraints[0].text, "Never push to main.");
+    }
+
+    fn a_rewind_that_is_taken_back_leaves_no_mark_and_marks_what_came_between(world: &World) {
+        let story = working(world);
+        let cut = story.checkpoint().id;
+        story.run("ada", &lesson("measure twice")).unwrap();
+        let before = forced(&story, cut).before;
+        story.run("ada", &lesson("on the other way")).unwrap();
+        story.undo().unwrap();
+        let notes = story.run("", &ListNotes { mission: None, kind: None }).unwrap();
+        assert_eq!(notes.iter().map(|note| note.after_cut).collect::<Vec<_>>(), [None, before]);
+        assert!(notes.iter().all(|note| note.kind == NoteKind::Lesson));
+    }
+
+    fn a_lock_whose_holder_is_dead_is_a_blocker(world: &World) {
+        let story = working(world);
+        story.lock("ada", &["src/api.rs"]).unwrap();
+        let cut = story.checkpoint().id;
+        let request = Resume { sightings: story.seen(false, &["ada"]), ..back_to(cut, Force::No) };
+        let done = story.run("", &request).unwrap();
+        assert_eq!(done.recovery_context.blockers, ["src/api.rs was locked by ada, who is gone: nobody holds it now"]);
+        assert_eq!((done.restored.locks, story.all::<Lock>()), (0, vec![]), "and it is granted to nobody");
+        let taken = story.claim("bob", "Endpoint").unwrap();
+        assert_eq!(taken.locks.len(), 1, "but to whoever takes up the work");
+    }
+
+    fn a_lock_of_the_dead_that_another_holds_is_a_blocker_too(world: &World) {
+        let story = working(world);
+        story.lock("ada", &["src/api.rs"]).unwrap();
+        let cut = story.checkpoint().id;
+        story.run("ada", &flightline::lock::ReleaseLocks { locks: vec![], all: true, fence: None }).unwrap();
+        story.lock("bob", &["src"]).unwrap();
+        let request = Resume { sightings: story.seen(false, &["ada"]), ..back_to(cut, Force::No) };
+        let done = story.run("", &request).unwrap();
+        assert_eq!(done.recovery_context.blockers, ["src/api.rs is locked by bob, ada held it before"]);
+    }
+
+    fn a_lock_of_the_dead_for_work_that_is_completed_is_no_blocker(world: &World) {
+        let story = working(world);
+        story.lock("ada", &["src/api.rs"]).unwrap();
+        story.change("ada", "Endpoint", DONE).unwrap();
+        let cut = story.checkpoint().id;
+        let request = Resume { sightings: story.seen(false, &["ada"]), ..back_to(cut, Force::No) };
+        assert_eq!(story.run("", &request).unwrap().recovery_context.blockers, [] as [&str; 0]);
+    }
+
+    fn a_lock_without_a_sortie_belongs_to_the_cut_of_its_holders_mission_alone(world: &World) {
+        let story = working(world);
+        let login = mission(&story).id;
+        story.claim("ada", "Docs").unwrap();
+        story.mission("Another", &["Elsewhere"]);
+        story.claim("bob", "Elsewhere").unwrap();
+        story.lock("ada", &["notes.md"]).unwrap();
+        let another = story.all::<Mission>()[1].id;
+        let of = |mission: flightline::core::MissionId| {
+            let take = flightline::checkpoint::take::TakeCheckpoint { mission: Some(mission.to_string()), reason: None, details: None, note: None };
+            story.run("", &take).unwrap().active_locks.into_iter().map(|lock| lock.file).collect::<Vec<_>>()
+        };
+        assert_eq!(story.all::<Lock>()[0].sortie_id, None, "she is at two");
+        assert_eq!((of(login), of(another)), (vec!["notes.md".to_owned()], vec![]));
+        story.run("eve", &flightline::mission::UseMission { mission: another.to_string() }).unwrap();
+        story.lock("eve", &["free.md"]).unwrap();
+        assert_eq!((of(login).len(), of(another)), (1, vec!["free.md".to_owned()]), "who works nowhere is in the current one");
     }
 
     fn effects_are_untouched_because_they_happened(world: &World) {

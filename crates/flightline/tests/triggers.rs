@@ -209,6 +209,16 @@ both_engines! {
         assert!(blockers.contains(&"compiler: it does not build".to_owned()), "{blockers:?}");
     }
 
+    fn a_sortie_that_is_blocked_leaves_an_error_checkpoint(world: &World) {
+        let story = working(world);
+        story.change("ada", "Model", SortieAction::Block { reason: note("no token for staging") }).unwrap();
+        let taken = last(&story);
+        assert_eq!((taken.cut.trigger, taken.cut.reason, taken.cut.created_by.as_str()), (Trigger::Error, Reason::Blocker, "ada"));
+        let said = "\"Model\" is blocked: no token for staging";
+        assert_eq!((taken.cut.trigger_details.as_deref(), taken.cut.recovery_context.blockers), (Some(said), vec![said.to_owned()]));
+        assert_eq!(taken.cut.sorties.get("blocked"), Some(&1), "it is in it");
+    }
+
     fn waiting_for_a_lock_in_vain_leaves_an_error_checkpoint(world: &World) {
         let story = working(world);
         story.lock("ada", &["a.rs"]).unwrap();
@@ -325,6 +335,38 @@ both_engines! {
         assert_eq!(failed, ["milestone", "sortie_failed"]);
         assert!(story.checkpoints().is_empty());
         assert_eq!(story.checkpoint_for("", Reason::Manual).unwrap_err().code, Code::Integrity, "whoever asks for one is told");
+    }
+
+    fn a_milestone_whose_checkpoint_failed_is_taken_with_the_next_change(world: &World) {
+        let story = Story::new(world);
+        mission_of(&story, 8);
+        let lesson = flightline::note::AddNote { mission: None, kind: NoteKind::Lesson, text: note("measure first"), rationale: None, sortie: None, path: None, checksum: None, artifact_type: None };
+        let written = story.run("ada", &lesson).unwrap();
+        damage::everywhere(world, Kind::Note, &written.id.to_string(), 0);
+        story.finish("ada", &["Part 1", "Part 2"]);
+        story.claim("ada", "Part 3").unwrap();
+        assert!(story.checkpoints().is_empty(), "nothing could be taken, and the work went on");
+        assert_eq!(story.events_of("checkpoint_failed").len(), 1, "what goes on failing is no news");
+        story.with_fleet(|fleet| fleet.store().write(|tx| tx.set("note_added", &written, &json!({})))).unwrap();
+        story.change("ada", "Part 3", SortieAction::Release { reason: None }).unwrap();
+        assert_eq!(details(&story), ["Reached 25% milestone"]);
+        assert_eq!(last(&story).cut.reason, Reason::Milestone);
+        story.claim("ada", "Part 3").unwrap();
+        assert_eq!((details(&story).len(), story.events_of("milestone_settled").len()), (1, 1), "once");
+        assert!(story.all::<Milestone>().iter().all(|mark| !mark.owed));
+    }
+
+    fn a_milestone_that_is_owed_is_named_with_the_next_one(world: &World) {
+        let story = Story::new(world);
+        mission_of(&story, 4);
+        let lesson = flightline::note::AddNote { mission: None, kind: NoteKind::Lesson, text: note("measure first"), rationale: None, sortie: None, path: None, checksum: None, artifact_type: None };
+        let written = story.run("ada", &lesson).unwrap();
+        story.claim("ada", "Part 2").unwrap();
+        damage::everywhere(world, Kind::Note, &written.id.to_string(), 0);
+        story.finish("ada", &["Part 1"]);
+        story.with_fleet(|fleet| fleet.store().write(|tx| tx.set("note_added", &written, &json!({})))).unwrap();
+        story.change("ada", "Part 2", DONE).unwrap();
+        assert_eq!(details(&story), ["Reached 25%, 50% milestones"]);
     }
 
     fn an_error_checkpoint_is_refused_for_what_is_no_error(world: &World) {

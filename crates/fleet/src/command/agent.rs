@@ -6,6 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use flightline::agent::{
     AgentView, Heartbeat, ListAgents, RegisterAgent, RetireAgent, ShowAgent, UpdateAgent,
 };
+use flightline::context::receipt::BriefingView;
 use flightline::core::agent::{AgentStatus, Role};
 use flightline::core::{Kind, Refusal};
 use flightline::workspace;
@@ -254,6 +255,13 @@ fn register(args: &RegisterArgs, app: &mut App) -> Done {
             "Act as it with: export FLEET_AGENT={} FLEET_EPOCH={}",
             agent.name, agent.epoch
         ));
+        let pending = |briefing: &BriefingView| briefing.status == "pending";
+        if view.briefing.as_ref().is_some_and(pending) {
+            page.line(format_args!(
+                "It has work from before. Its briefing: fleet context --agent {}",
+                agent.name
+            ));
+        }
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -95,29 +95,7 @@ fn command(file: &Path) -> String {
 
 /// What is there now is kept in the state folder, under a name that tells when.
 fn undo_file(app: &mut App) -> Result<PathBuf, Refusal> {
-    let stamp = app.now()?.to_string().replace([':', '.'], "-");
-    let folder = app.home()?.state.join("backups");
-    std::fs::create_dir_all(&folder).map_err(|error| {
-        Refusal::new(
-            Code::Unavailable,
-            format!("cannot create {}: {error}", folder.display()),
-        )
-    })?;
-    let free = |number: u32| {
-        let suffix = if number == 0 {
-            String::new()
-        } else {
-            format!("-{number}")
-        };
-        folder.join(format!("before-restore-{stamp}{suffix}.db"))
-    };
-    (0..1000)
-        .map(free)
-        .find(|file| !file.exists())
-        .ok_or_else(|| {
-            Refusal::new(
-                Code::Failed,
-                format!("{} is full of backups", folder.display()),
-            )
-        })
+    let stem = format!("before-restore-{}", app.stamp()?);
+    backup::free_file(&app.home()?.state.join("backups"), &stem)
+        .map_err(flightline::Error::into_refusal)
 }

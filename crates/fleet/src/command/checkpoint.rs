@@ -9,14 +9,13 @@ use flightline::checkpoint::inspect::{
     CheckpointSummary, DiffCheckpoints, ListCheckpoints, Mark, MarkCheckpoint, ShowCheckpoint,
     VerifyCheckpoints,
 };
-use flightline::checkpoint::prune::{ApplyPrune, PlanPrune, Pruned};
 use flightline::checkpoint::take::TakeCheckpoint;
-use flightline::core::checkpoint::Reason;
+use flightline::core::checkpoint::{CheckpointStatus, Reason};
 use flightline::core::event::sha256_hex;
-use flightline::core::time::{human_span, parse_span};
+use flightline::core::time::human_span;
 use flightline::core::{Code, Kind, Refusal, Time};
 
-use super::{ATTENTION, Done, typed};
+use super::{ATTENTION, Done, prune, typed};
 use crate::app::{App, Short};
 use crate::complete;
 use crate::ui::{Asking, Cell, Page, state};
@@ -55,7 +54,7 @@ pub enum CheckpointsCommand {
         id: String,
     },
     /// Delete old checkpoints
-    Prune(PruneArgs),
+    Prune(prune::PruneArgs),
     /// Show what differs between two checkpoints, or between one and now
     Diff {
         /// The earlier one
@@ -109,22 +108,6 @@ pub enum CheckpointsCommand {
         #[arg(short, long)]
         yes: bool,
     },
-}
-
-#[derive(Debug, Args)]
-pub struct PruneArgs {
-    /// Delete checkpoints older than this: days, or a span such as `12h` (default: 7 days)
-    #[arg(long, value_name = "DAYS")]
-    older_than: Option<String>,
-    /// Keep at least this many of the newest per mission (default: 3)
-    #[arg(long, value_name = "N")]
-    keep: Option<u64>,
-    /// Show what would be deleted
-    #[arg(long)]
-    dry_run: bool,
-    /// Do not ask
-    #[arg(short, long)]
-    yes: bool,
 }
 
 pub fn take(args: &CheckpointArgs, app: &mut App) -> Done {
@@ -200,7 +183,7 @@ pub fn run(command: CheckpointsCommand, app: &mut App) -> Done {
             let document = app.serve(&ShowCheckpoint { checkpoint: id })?;
             show(&document, app)
         }
-        CheckpointsCommand::Prune(args) => prune(&args, app),
+        CheckpointsCommand::Prune(args) => prune::run(&args, app),
         CheckpointsCommand::Diff { a, b, exit_code } => diff(a, b, exit_code, app),
         CheckpointsCommand::Verify { id } => verify(id, app),
         CheckpointsCommand::Pin { id } => mark(id, Mark::Pin, "Pinned", app),
@@ -250,8 +233,15 @@ fn list(limit: u64, archived: bool, app: &mut App) -> Done {
             "ID", "TIMESTAMP", "TRIGGER"
         ));
         for checkpoint in &list.checkpoints {
+            // Seed A's columns; what is not as usual is said behind them.
+            let unusual = match checkpoint.status {
+                CheckpointStatus::Creating | CheckpointStatus::Valid => String::new(),
+                CheckpointStatus::Corrupted
+                | CheckpointStatus::Expired
+                | CheckpointStatus::Archived => format!("  {}", checkpoint.status.as_str()),
+            };
             page.line(format_args!(
-                "{:<16}{:<25}{:<11}{}%",
+                "{:<16}{:<25}{:<11}{}%{unusual}",
                 short.id(checkpoint.id),
                 checkpoint.timestamp.to_seconds(),
                 checkpoint.trigger.as_str(),
@@ -297,6 +287,15 @@ fn details(page: &mut Page, document: &CheckpointDocument, short: &Short, now: T
     }
     if document.pinned {
         page.line("Pinned: yes");
+    }
+    match document.status {
+        CheckpointStatus::Creating | CheckpointStatus::Valid => {}
+        CheckpointStatus::Expired => page.line(
+            "Status: expired (its time is over; `fleet checkpoints prune --dry-run` says why it stays)",
+        ),
+        CheckpointStatus::Corrupted | CheckpointStatus::Archived => {
+            page.line(format_args!("Status: {}", document.status.as_str()));
+        }
     }
     page.line("");
     page.line(format_args!("Sorties ({}):", document.sorties.len()));
@@ -371,112 +370,6 @@ fn details(page: &mut Page, document: &CheckpointDocument, short: &Short, now: T
         "  Files Modified: {}",
         or_none(&context.files_modified)
     ));
-}
-
-fn prune(args: &PruneArgs, app: &mut App) -> Done {
-    let older_than_ms = match &args.older_than {
-        Some(text) => Some(parse_span(text, "d").map_err(Refusal::invalid)?),
-        None => None,
-    };
-    let mission = app.caller()?.mission;
-    let request = PlanPrune {
-        mission,
-        older_than_ms,
-        keep: args.keep,
-    };
-    let plan = app.run(&request)?;
-    let short = app.short(&[Kind::Checkpoint, Kind::Mission])?;
-    if !args.dry_run && plan.deleted == 0 {
-        // An earlier one may have died before it came to the files.
-        app.clear_files()?;
-    }
-    if args.dry_run || plan.deleted == 0 {
-        app.ui
-            .answer(&plan, |page| say_plan(page, &plan, &short, "Would delete:"))?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    if !args.yes {
-        let mut page = Page::talk();
-        say_plan(&mut page, &plan, &short, "Would delete:");
-        app.ui.talk(page.text());
-        let asking = if app.globals.no_input {
-            Asking::Forbidden
-        } else {
-            Asking::Allowed
-        };
-        let act = format!(
-            "delete {} {}",
-            plan.deleted,
-            if plan.deleted == 1 {
-                "checkpoint"
-            } else {
-                "checkpoints"
-            }
-        );
-        app.ui.confirm(&act, "fleet checkpoints prune -y", asking)?;
-    }
-    let delete = plan
-        .details
-        .iter()
-        .map(|checkpoint| checkpoint.id)
-        .collect();
-    let done = app.run(&ApplyPrune {
-        plan: request,
-        delete,
-    })?;
-    app.clear_files()?;
-    app.ui
-        .answer(&done, |page| say_plan(page, &done, &short, "Deleted:"))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn say_plan(page: &mut Page, plan: &Pruned, short: &Short, headline: &str) {
-    let days = plan.policy.older_than_ms / 86_400_000;
-    let age = match plan.policy.older_than_ms % 86_400_000 {
-        0 => format!("{days} {}", if days == 1 { "day" } else { "days" }),
-        _ => human_span(plan.policy.older_than_ms),
-    };
-    page.line(format_args!(
-        "Pruning checkpoints older than {age} (keeping {} per mission)...",
-        plan.policy.keep
-    ));
-    page.line("");
-    if plan.details.is_empty() {
-        page.line("Nothing to delete.");
-        return;
-    }
-    page.line(headline);
-    for checkpoint in &plan.details {
-        let day = checkpoint.timestamp.to_string();
-        page.line(format_args!(
-            "  {}  {}  {}  {}",
-            short.id(checkpoint.id),
-            short.id(checkpoint.mission_id),
-            day.get(..10).unwrap_or(&day),
-            checkpoint.trigger
-        ));
-    }
-    page.line("");
-    let noun = if plan.deleted == 1 {
-        "checkpoint"
-    } else {
-        "checkpoints"
-    };
-    page.line(format_args!(
-        "Total: {} {noun} ({})",
-        plan.deleted,
-        size(plan.freed_bytes)
-    ));
-}
-
-fn size(bytes: u64) -> String {
-    match bytes {
-        bytes if bytes >= 1_000_000 => {
-            format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000)
-        }
-        bytes if bytes >= 1_000 => format!("{}.{} kB", bytes / 1_000, bytes % 1_000 / 100),
-        bytes => format!("{bytes} bytes"),
-    }
 }
 
 fn diff(a: String, b: Option<String>, exit_code: bool, app: &mut App) -> Done {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use flightline::context::{AcknowledgeBriefing, BriefAgent};
+use flightline::context::{AcknowledgeBriefing, BriefAgent, DeliverBriefing};
 
 use super::Done;
 use crate::app::App;
@@ -16,8 +16,11 @@ pub struct ContextArgs {
     /// Only what is required
     #[arg(long)]
     minimal: bool,
+    /// All of it, however often it was given before
+    #[arg(long)]
+    full: bool,
     /// Say that you have read the briefing with this word
-    #[arg(long, value_name = "WORD", conflicts_with_all = ["max_tokens", "minimal"])]
+    #[arg(long, value_name = "WORD", conflicts_with_all = ["max_tokens", "minimal", "full"])]
     ack: Option<String>,
 }
 
@@ -31,11 +34,21 @@ pub fn run(args: &ContextArgs, app: &mut App) -> Done {
         })?;
         return Ok(ExitCode::SUCCESS);
     }
-    let briefed = app.run(&BriefAgent {
-        mission: None,
-        max_tokens: args.max_tokens,
-        minimal: args.minimal,
-    })?;
+    let (max_tokens, minimal) = (args.max_tokens, args.minimal);
+    // A person has no context that could be filled with what it holds already.
+    let briefed = if args.full || app.caller()?.agent.is_none() {
+        app.run(&BriefAgent {
+            mission: None,
+            max_tokens,
+            minimal,
+        })?
+    } else {
+        app.run(&DeliverBriefing {
+            mission: None,
+            max_tokens,
+            minimal,
+        })?
+    };
     app.ui
         .answer(&briefed, |page| page.block(0, &briefed.text))?;
     Ok(ExitCode::SUCCESS)

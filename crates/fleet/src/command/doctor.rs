@@ -3,17 +3,19 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use flightline::checkpoint::prune::Space;
 use flightline::core::{Code, Refusal};
-use flightline::doctor::{Care, examine, examine_backups};
+use flightline::doctor::{Care, Check, attend};
 use flightline::rebuild::Rebuild;
 
+use super::prune::size;
 use super::{ATTENTION, Done};
 use crate::app::App;
 use crate::ui::{Asking, Cell, GREEN, RED};
 
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// Repair what is safe to repair: modes, and checkpoint files that are missing or damaged
+    /// Repair what has a sound copy: values and checkpoints in the store, files, modes; after a backup; give free space back
     #[arg(long)]
     fix: bool,
     /// Build a whole new store from the files of checkpoints, when the store itself is lost
@@ -29,13 +31,13 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
         return rebuild(args, app);
     }
     let care = if args.fix { Care::Repair } else { Care::Look };
-    let folder = app.home()?.state.clone();
-    let mut diagnosis = examine(app.fleet()?).map_err(flightline::Error::into_refusal)?;
-    if diagnosis.healthy {
-        let checks = examine_backups(app.fleet()?, &folder, care)
-            .map_err(flightline::Error::into_refusal)?;
-        diagnosis.healthy = checks.iter().all(|check| check.ok);
-        diagnosis.checks.extend(checks);
+    let (folder, stamp) = (app.home()?.state.clone(), app.stamp()?);
+    let mut diagnosis =
+        attend(app.fleet()?, &folder, care, &stamp).map_err(flightline::Error::into_refusal)?;
+    app.ui.written |= diagnosis.backup.is_some();
+    if diagnosis.healthy && args.fix {
+        // Never a store that is damaged: rewriting it would spoil what is left.
+        diagnosis.checks.extend(free_space(app)?);
     }
     app.ui.answer(&diagnosis, |page| {
         for check in &diagnosis.checks {
@@ -49,11 +51,20 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
                 page.line(format_args!("       {finding}"));
             }
         }
+        for repaired in &diagnosis.repaired {
+            page.line(repaired);
+        }
+        if let Some(backup) = &diagnosis.backup {
+            page.line(format_args!(
+                "The store as it was before is kept as {}",
+                backup.display()
+            ));
+        }
         if diagnosis.healthy {
             page.line("Everything is well.");
         } else {
             page.line(if args.fix {
-                "What is left cannot be repaired in place. Go back to a sound state with: fleet restore FILE"
+                "What is left has no sound copy. Go back to a sound state with: fleet restore FILE, or fleet doctor --rebuild"
             } else {
                 "Try: fleet doctor --fix; or go back to a sound state with: fleet restore FILE"
             });
@@ -64,6 +75,20 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
     } else {
         ExitCode::from(ATTENTION)
     })
+}
+
+/// Gives free space back, and says so when there was something to say.
+fn free_space(app: &mut App) -> Result<Option<Check>, Refusal> {
+    let finding = match Space::give_back(app.fleet()?, 0, u64::MAX) {
+        Space::Reusable | Space::Server => return Ok(None),
+        Space::Returned { bytes } => format!("gave {} back to the file system", size(bytes)),
+        Space::Later { why } => format!("not given back to the file system: {why}"),
+    };
+    Ok(Some(Check {
+        name: "free space".to_owned(),
+        ok: true,
+        findings: vec![finding],
+    }))
 }
 
 fn rebuild(args: &DoctorArgs, app: &mut App) -> Done {
@@ -103,8 +128,14 @@ fn rebuild(args: &DoctorArgs, app: &mut App) -> Done {
     app.ui.answer(&done, |page| {
         let count = done.from.len();
         let noun = if count == 1 { "mission" } else { "missions" };
+        let checkpoints = done.checkpoints.len();
+        let points = if checkpoints == 1 {
+            "checkpoint"
+        } else {
+            "checkpoints"
+        };
         page.line(format_args!(
-            "Built a new store: {count} {noun}, {} values",
+            "Built a new store: {count} {noun}, {checkpoints} {points}, {} values",
             done.values
         ));
         for skipped in &done.skipped {

@@ -181,7 +181,7 @@ fn list(kind: Option<NoteKind>, app: &mut App) -> Done {
                     Cell::dim(note.kind.as_str().replace('_', " ")),
                     Cell::new(&note.author),
                     Cell::new(page.time(note.at)),
-                    Cell::new(format_args!("{}{why}{path}", note.text)),
+                    Cell::new(format_args!("{}{why}{path}", note.told())),
                 ]
             })
             .collect();

@@ -100,6 +100,17 @@ fn agent_named<'a>(status: &'a Status, name: &str) -> Option<&'a AgentView> {
         .find(|view| view.agent.name.as_str() == name)
 }
 
+/// Whether an agent really got its briefing.
+fn briefing(view: &AgentView) -> Option<String> {
+    let briefing = view.briefing.as_ref()?;
+    let name = &view.agent.name;
+    Some(match (briefing.status.as_str(), briefing.deliveries) {
+        ("offered", 0 | 1) => format!("{name} offered, not acknowledged"),
+        ("offered", times) => format!("{name} offered {times} times, not acknowledged"),
+        (status, _) => format!("{name} {status}"),
+    })
+}
+
 fn show_rest(page: &mut Page, status: &Status, short: &Short) {
     let mut rows = Vec::new();
     let agents: Vec<String> = status
@@ -169,6 +180,13 @@ fn show_rest(page: &mut Page, status: &Status, short: &Short) {
             mail.join("   ")
         }),
     ]);
+    let briefings: Vec<String> = status.agents.iter().filter_map(briefing).collect();
+    if !briefings.is_empty() {
+        rows.push(vec![
+            Cell::dim("Briefings"),
+            Cell::new(briefings.join("   ")),
+        ]);
+    }
     if status.attention.is_empty() {
         rows.push(vec![Cell::dim("Needs you"), Cell::new("nothing")]);
     }

@@ -16,13 +16,16 @@ fn the_doctor_finds_nothing_wrong_with_a_sound_store() {
         ✓ ok   journal
         ✓ ok   state equals fold of events
         ✓ ok   checksums
-        ✓ ok   rows say what their documents say
+        ✓ ok   search columns match the documents
         ✓ ok   locks exclude one another
         ✓ ok   work has an owner that exists
         ✓ ok   mail has a message and a recipient
         ✓ ok   checkpoints match their hashes
         ✓ ok   checkpoint files match the store
         ✓ ok   no file without a checkpoint
+        ✓ ok   files are private
+        ✓ ok   `latest.json` names the newest file
+        ✓ ok   nothing is left behind
         Everything is well.
     "#]]);
     let json = world.json("doctor");
@@ -40,8 +43,16 @@ fn the_doctor_names_what_is_damaged() {
         ✓ ok   engine
         ✓ ok   journal
         ✗ bad  state equals fold of events
-               sortie srt-70a3df0a-6051-445a-8000-000000001772 differs from what its events say
+               the last value of sortie srt-70a3df0a-6051-445a-8000-000000001772 does not match its checksum; the journal's is sound
         ✓ ok   checksums
+        ✗ bad  search columns match the documents
+               sortie srt-70a3df0a-6051-445a-8000-000000001772 is found by another status than its document says
+        ✓ ok   checkpoints match their hashes
+        ✓ ok   checkpoint files match the store
+        ✓ ok   no file without a checkpoint
+        ✓ ok   files are private
+        ✓ ok   `latest.json` names the newest file
+        ✓ ok   nothing is left behind
         Try: fleet doctor --fix; or go back to a sound state with: fleet restore FILE
         [exit 5]
     "#]]);
@@ -54,12 +65,63 @@ fn the_doctor_names_what_is_damaged() {
         ✓ ok   permissions
         ✓ ok   engine
         ✓ ok   journal
-        ✗ bad  state equals fold of events
-               sortie srt-70a3df0a-6051-445a-8000-000000001772 differs from what its events say
+        ✓ ok   state equals fold of events
         ✓ ok   checksums
-        What is left cannot be repaired in place. Go back to a sound state with: fleet restore FILE
-        [exit 5]
+        ✓ ok   search columns match the documents
+        ✓ ok   locks exclude one another
+        ✓ ok   work has an owner that exists
+        ✓ ok   mail has a message and a recipient
+        ✓ ok   checkpoints match their hashes
+        ✓ ok   checkpoint files match the store
+        ✓ ok   no file without a checkpoint
+        ✓ ok   files are private
+        ✓ ok   `latest.json` names the newest file
+        ✓ ok   nothing is left behind
+        the last value of sortie srt-70a3df0a-6051-445a-8000-000000001772 does not match its checksum; the journal's is sound; repaired
+        sortie srt-70a3df0a-6051-445a-8000-000000001772 is found by another status than its document says; repaired
+        The store as it was before is kept as REPO/.flightline/backups/before-fix-2026-01-04T12-00-29-000Z.db
+        Everything is well.
     "#]]);
+}
+
+#[test]
+fn a_checkpoint_is_served_by_whichever_copy_is_left() {
+    let world = World::with_sorties(&["Model", "Login"]);
+    let taken = world.json("checkpoint");
+    let (id, mission) = (
+        taken["id"].as_str().unwrap(),
+        taken["mission_id"].as_str().unwrap(),
+    );
+    let file = world
+        .state()
+        .join(format!("checkpoints/{mission}/{id}.json"));
+    fs::remove_file(&file).unwrap();
+    let ran = world.ok("resume");
+    let said = format!("warning: the file of {} is missing", &id[..12]);
+    assert!(ran.stderr.contains(&said), "{ran:?}");
+    world.ok("doctor --fix");
+    assert!(file.exists());
+    for table in ["event", "subject", "backup"] {
+        let key = match table {
+            "event" => "subject",
+            "subject" => "id",
+            _ => "checkpoint",
+        };
+        world.sql(&format!("DELETE FROM {table} WHERE {key} = '{id}'"));
+    }
+    let ran = world.ok("resume --json");
+    let said = format!(
+        "warning: {} was missing in the store; brought back from its file",
+        &id[..12]
+    );
+    assert!(ran.stderr.contains(&said), "{ran:?}");
+    assert_eq!(world.json(&format!("checkpoints show {id}"))["id"], id);
+    // Neither copy: it cannot be done.
+    fs::remove_file(&file).unwrap();
+    world.sql("DELETE FROM subject WHERE kind = 'checkpoint'");
+    world.sql("DELETE FROM event WHERE subject_kind = 'checkpoint'");
+    let ran = world.fleet("resume");
+    assert!(ran.refused(3).contains("it has no checkpoint"), "{ran:?}");
 }
 
 #[test]

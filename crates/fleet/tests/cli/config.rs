@@ -29,6 +29,7 @@ fn settings_are_listed_with_their_source() {
         retention.most                 100                                       default  at most so many of a mission stay
         checkpoints.significant_lines  50                                        default  a file changed by more lines than this has changed significantly
         retention.completed            30d                                       default  how long a completed mission keeps its final checkpoint
+        retention.history              7d                                        default  how long the journal keeps every value (default: as `retention.older_than`)
         tokens.warning                 75                                        default  a context this full, in percent, is saved
         tokens.critical                90                                        default  a context this full, in percent, is saved at once, and its agent told to stop
         recovery.auto_resume           false                                     default  resume without asking, where nobody can be asked
@@ -144,14 +145,14 @@ fn a_setting_that_does_not_exist_is_refused() {
         [stderr]
         error: there is no setting `nonsense`
 
-        hint: settings: project, location, preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, retention.completed, tokens.warning, tokens.critical, recovery.auto_resume, and a switch for each trigger (`fleet config list`)
+        hint: settings: project, location, preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, retention.completed, retention.history, tokens.warning, tokens.critical, recovery.auto_resume, and a switch for each trigger (`fleet config list`)
         [exit 3]
     "#]]);
     world.fleet("config set nonsense 1").expect(expect![[r#"
         [stderr]
         error: there is no setting `nonsense` at project level
 
-        hint: settings: preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, retention.completed, tokens.warning, tokens.critical, recovery.auto_resume, and a switch for each trigger (`fleet config list`)
+        hint: settings: preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, retention.completed, retention.history, tokens.warning, tokens.critical, recovery.auto_resume, and a switch for each trigger (`fleet config list`)
         [exit 3]
     "#]]);
     for name in ["project", "locks", "locks.ttl.x", "", "ttl", "liveness"] {

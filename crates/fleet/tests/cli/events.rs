@@ -105,10 +105,12 @@ fn the_log_tells_what_happened() {
     ] {
         world.agent_ok("ada", &line);
     }
-    world.fleet("log --limit 14").expect(expect![[r#"
+    world.fleet("log --limit 16").expect(expect![[r#"
         2026-01-04T12:00:11.000Z  ada  agent updated  agt-22cd: write tests
         2026-01-04T12:00:10.000Z  ada  effect begun  eff-5702ddfc: deploy
         2026-01-04T12:00:09.000Z  ada  note added  nte-4e4f6163: decision
+        2026-01-04T12:00:08.000Z  ada  checkpoint created  chk-459be4c9
+        2026-01-04T12:00:08.000Z  ada  fleet checkpointed  chk-459be4c9: blocker
         2026-01-04T12:00:08.000Z  ada  sortie blocked  srt-af9e: no power
         2026-01-04T12:00:07.000Z  ada  sortie reviewed  srt-af9e ada
         2026-01-04T12:00:06.000Z  ada  checkpoint created  chk-3434eb97

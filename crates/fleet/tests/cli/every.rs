@@ -50,7 +50,7 @@ const CASES: [Case; 91] = [
     case("checkpoints archive", "checkpoints archive @latest --mission {Quick}", "checkpoints archive chk-ffff", 3, "not_found"),
     case("checkpoints delete", "checkpoints delete @latest -y --mission {Quick}", "checkpoints delete @latest --mission {Quick}", 2, "confirmation_needed"),
     case("detect", "detect", "detect --threshold soon", 2, "invalid_input"),
-    case("resume", "resume --mission {Quick}", "resume --mission {Add login}", 3, "not_found"),
+    case("resume", "resume --mission {Quick}", "resume --mission {Later}", 3, "not_found"),
     case("undo", "undo --mission {Quick}", "undo --mission {Later}", 3, "not_found"),
     case("context", "context --agent ada", "context --ack nonsense --agent ada", 3, "not_found"),
     case("demo", "demo --in show", "demo --in .", 2, "invalid_input"),

@@ -148,6 +148,7 @@ fn an_old_incarnation_is_told_how_to_come_back() {
     world.fleet("agents register ada").expect(expect![[r#"
         ada  specialist  epoch 4
         Act as it with: export FLEET_AGENT=ada FLEET_EPOCH=4
+        It has work from before. Its briefing: fleet context --agent ada
     "#]]);
     let back = world
         .line("note lesson X")

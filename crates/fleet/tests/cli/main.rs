@@ -16,6 +16,7 @@ mod programs;
 mod running;
 mod secrets;
 mod stage;
+mod storage;
 mod store;
 mod text;
 mod tour;

@@ -46,11 +46,12 @@ pub fn after(rev: u64, last: u64, events: &[Entry]) -> Vec<String> {
     work.map(|entry| entry.kind.clone()).collect()
 }
 
-/// That a checkpoint has its file is noted by a request of its own, when the file is there; and that
-/// dispatch was told by another.
+/// That a checkpoint has its file is noted by a request of its own, when the file is there; that dispatch was
+/// told, and what the journal gave back, by others.
 pub fn is_upkeep(entry: &Entry, events: &[Entry]) -> bool {
     let tells = |other: &Entry| other.step == entry.step && other.kind == "events_told";
-    entry.kind == "checkpoint_created" || events.iter().any(tells)
+    ["checkpoint_created", "journal_thinned"].contains(&entry.kind.as_str())
+        || events.iter().any(tells)
 }
 
 /// The whole journal, which must be without gaps from its beginning.

@@ -58,7 +58,7 @@ pub(super) fn breaks_out(text: &str, nonce: &str) -> bool {
 /// `text` as one line that cannot leave the fence: characters that cannot be seen are gone, white
 /// space is single, line breaks are visible, and nothing in it is a tag, neither ours nor one of those
 /// in which clients wrap what they inject. Not much more than `most` characters are looked at.
-pub(super) fn clean(text: &str, nonce: &str, most: usize) -> String {
+pub(crate) fn clean(text: &str, nonce: &str, most: usize) -> String {
     let mut clean = String::new();
     let mut length = 0;
     let mut gap = "";

@@ -89,8 +89,8 @@ impl Commands {
 
 pub(super) fn context_command(agent: Option<&Name>, mission_id: &str) -> String {
     match agent {
-        Some(name) => format!("fleet context --agent {name}"),
-        None => format!("fleet context --mission {mission_id}"),
+        Some(name) => format!("fleet context --full --agent {name}"),
+        None => format!("fleet context --full --mission {mission_id}"),
     }
 }
 

@@ -1,6 +1,6 @@
 //! From JSON to a dialect's types and back, so that nothing is dropped on the way.
 //!
-//! A type of a dialect is declared with [`document!`]: its fields under the seed's own keys, in the
+//! A type of a dialect is declared with `document!`: its fields under the seed's own keys, in the
 //! seed's order. What a file holds beyond those is kept in [`Extra`], and so is the order of its keys. We
 //! do this by hand and not with `#[serde(flatten)]`, whose messages do not say where something is wrong
 //! (STYLE.md, rule 12) and which knows nothing of order.

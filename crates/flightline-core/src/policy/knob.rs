@@ -36,8 +36,8 @@ pub struct Knob {
     pub set: fn(&mut Policy, Option<Reason>, &str) -> Result<(), String>,
 }
 
-fn span(text: &str) -> Result<Millis, String> {
-    match parse_span(text, "s")? {
+fn span(text: &str, unit: &str) -> Result<Millis, String> {
+    match parse_span(text, unit)? {
         0 => Err("a duration of zero is not allowed".to_owned()),
         span => Ok(span),
     }
@@ -70,10 +70,10 @@ fn switch(text: &str) -> Result<bool, String> {
 }
 
 macro_rules! spans {
-    ($($name:literal $meaning:literal $($field:ident).+;)*) => { [$(Knob {
+    ($($name:literal $meaning:literal $unit:literal $($field:ident).+;)*) => { [$(Knob {
         name: $name, meaning: $meaning, shape: Shape::Span, reason: None,
         get: |policy, _| shown(policy.$($field).+),
-        set: |policy, _, text| { policy.$($field).+ = span(text)?; Ok(()) },
+        set: |policy, _, text| { policy.$($field).+ = span(text, $unit)?; Ok(()) },
     }),*] };
 }
 
@@ -95,19 +95,31 @@ macro_rules! percents {
 
 /// Durations.
 const SPANS: [Knob; 9] = spans! {
-    "liveness.quiet" "silence after which an agent is quiet, and a mission may need recovery" quiet_ms;
-    "liveness.warning" "silence after which an agent needs a warning" warning_ms;
-    "liveness.stalled" "silence after which an agent is stalled" stalled_ms;
-    "liveness.heartbeat" "how often an agent is expected to give a sign of life" heartbeat_ms;
-    "liveness.downtime" "a pause of all writing after which silence proves nothing" downtime_ms;
-    "locks.ttl" "how long after its holder's last sign of life a lock lapses" lock_ttl_ms;
-    "checkpoints.interval" "with `triggers.interval`: how often a mission that changes gets one" interval_ms;
-    "checkpoints.valid" "older ones are not resumed from by themselves" valid_ms;
-    "retention.older_than" "checkpoints older than this go" retention.older_than_ms;
+    "liveness.quiet" "silence after which an agent is quiet, and a mission may need recovery" "s" quiet_ms;
+    "liveness.warning" "silence after which an agent needs a warning" "s" warning_ms;
+    "liveness.stalled" "silence after which an agent is stalled" "s" stalled_ms;
+    "liveness.heartbeat" "how often an agent is expected to give a sign of life" "s" heartbeat_ms;
+    "liveness.downtime" "a pause of all writing after which silence proves nothing" "s" downtime_ms;
+    "locks.ttl" "how long after its holder's last sign of life a lock lapses" "s" lock_ttl_ms;
+    "checkpoints.interval" "with `triggers.interval`: how often a mission that changes gets one" "s" interval_ms;
+    "checkpoints.valid" "older ones are not resumed from by themselves" "s" valid_ms;
+    "retention.older_than" "checkpoints older than this go" "d" retention.older_than_ms;
 };
 
 const MORE_SPANS: [Knob; 1] = spans! {
-    "retention.completed" "how long a completed mission keeps its final checkpoint" retention.completed_ms;
+    "retention.completed" "how long a completed mission keeps its final checkpoint" "d" retention.completed_ms;
+};
+
+const HISTORY: Knob = Knob {
+    name: "retention.history",
+    meaning: "how long the journal keeps every value (default: as `retention.older_than`)",
+    shape: Shape::Span,
+    reason: None,
+    get: |policy, _| shown(policy.retention.history()),
+    set: |policy, _, text| {
+        policy.retention.history_ms = Some(span(text, "d")?);
+        Ok(())
+    },
 };
 
 /// Numbers.
@@ -184,6 +196,7 @@ pub fn knobs() -> Vec<Knob> {
     all.push(MILESTONES);
     all.extend(COUNTS);
     all.extend(MORE_SPANS);
+    all.push(HISTORY);
     all.extend(TOKENS);
     all.push(AUTO_RESUME);
     all.extend(

@@ -2,9 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod compress;
+mod convert;
 mod corpus;
 mod epic;
 mod orchestrator;
 mod orchestrator_rules;
 mod random;
+mod recovery;
 mod sitebuilder;

@@ -223,3 +223,70 @@ fn uuid(bits: u128) -> String {
     ]
     .join("-")
 }
+
+pub fn recovery() -> BoxedStrategy<Json> {
+    let timestamp = prop_oneof![1 => word(&[""]), 1 => Just(Json::Null), 6 => stamp()].boxed();
+    let task = prop_oneof![word(&["T001", "T002", "T003"]), text()].boxed();
+    let tokens = object(vec![
+        ("total", Null, whole()),
+        ("percentage", Null, whole()),
+        ("mode", Null, text()),
+    ]);
+    let backlog_task = object(vec![("id", Must, task.clone()), ("title", Null, text())]);
+    let backlog = prop_oneof![1 => task.clone(), 4 => backlog_task].boxed();
+    let in_progress = prop_oneof![task.clone(), list(task.clone())].boxed();
+    let phase = word(&["bootstrap", "development", "testing", "release", "party"]);
+    let state = object(vec![
+        ("completedTasks", Null, list(task.clone())),
+        ("inProgress", Null, in_progress),
+        ("backlogSnapshot", Null, list(backlog)),
+        ("currentPhase", Null, phase),
+    ]);
+    let context = object(vec![
+        ("STACK_ID", Null, word(&["fastapi", "axum", ""])),
+        ("currentSprint", Null, text()),
+        ("activeObjective", Null, text()),
+    ]);
+    object(vec![
+        ("version", Null, word(&["1.0", "1.1", "odd"])),
+        ("timestamp", Must, timestamp),
+        (
+            "reason",
+            Null,
+            word(&["token_warning", "token_critical", "manual", "whim"]),
+        ),
+        ("tokenUsage", Null, tokens),
+        ("state", Null, state),
+        ("context", Null, context),
+        ("nextSteps", Null, list(text())),
+        (
+            "deltaChanges",
+            Null,
+            list(prop_oneof![delta(), json()].boxed()),
+        ),
+        ("resumeInstructions", Null, text()),
+    ])
+}
+
+/// A change to a task board or to the progress, or almost one.
+pub fn delta() -> BoxedStrategy<Json> {
+    let column = word(&["backlog", "inProgress", "done"]);
+    let moved = object(vec![
+        ("file", Must, word(&["taskBoard"])),
+        ("operation", Must, word(&["move"])),
+        ("taskId", Must, word(&["T001", "T002", "T003"])),
+        ("from", Must, column.clone()),
+        ("to", May, column),
+    ]);
+    let updated = object(vec![
+        ("file", Must, word(&["progress"])),
+        ("operation", Must, word(&["update"])),
+        (
+            "field",
+            Must,
+            word(&["a", "a.b", "a.b.c", "d", ".", "a..b", ""]),
+        ),
+        ("value", May, json()),
+    ]);
+    prop_oneof![moved, updated].boxed()
+}

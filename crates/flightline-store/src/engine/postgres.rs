@@ -8,7 +8,7 @@ use flightline_core::Time;
 use postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use postgres::{Client, Config, NoTls, Statement};
 
-use super::{Driver, Durability, SCHEMA_VERSION};
+use super::{Compaction, Driver, Durability, SCHEMA_VERSION, Space};
 use crate::error::Error;
 use crate::steps::Steps;
 use crate::value::{Row, Value};
@@ -26,6 +26,10 @@ const NOW: &str = "SELECT CAST(floor(extract(epoch FROM clock_timestamp()) * 100
 const COLUMNS: &str = "SELECT CAST(table_name AS TEXT), CAST(column_name AS TEXT) FROM information_schema.columns \
      WHERE table_schema = current_schema() AND table_name <> 'schema_version' \
      ORDER BY CAST(table_name AS TEXT) COLLATE \"C\", CAST(column_name AS TEXT) COLLATE \"C\"";
+
+const SPACE: &str = "SELECT CAST(coalesce(sum(pg_total_relation_size(c.oid)), 0) AS BIGINT) FROM pg_class c \
+     WHERE c.relkind = 'r' AND c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema()) \
+     AND c.relname IN ('project', 'event', 'subject', 'pulse', 'request', 'backup')";
 
 /// Keeps two nodes from preparing the schema at once.
 const SCHEMA_LOCK: &str = "SELECT pg_advisory_xact_lock(5064666954)";
@@ -230,6 +234,20 @@ impl Driver for Postgres {
     fn integrity(&mut self) -> Result<Vec<String>, Error> {
         // The server keeps its own files; what we can check is in `verify`.
         Ok(Vec::new())
+    }
+
+    fn space(&mut self) -> Result<Space, Error> {
+        let rows = self.query(SPACE, &[])?;
+        Ok(Space {
+            database: rows.first().map_or(Ok(0), |row| row.unsigned(0))?,
+            log: 0,
+            free: None,
+        })
+    }
+
+    fn compact(&mut self, _loose: u64, _most: u64) -> Result<Compaction, Error> {
+        // The tables are shared by all projects and may belong to somebody else; autovacuum makes room.
+        Ok(Compaction::ByServer)
     }
 
     fn columns(&mut self) -> Result<Vec<(String, String)>, Error> {

@@ -11,7 +11,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql};
 
 use super::queue::{Queue, Turn};
-use super::{Driver, Durability, SCHEMA_VERSION};
+use super::{Compaction, Driver, Durability, SCHEMA_VERSION, Space};
 use crate::error::Error;
 use crate::steps::Steps;
 use crate::value::{Row, Value};
@@ -23,6 +23,10 @@ pub(crate) const QUEUE: &str = "queue.lock";
 
 /// How large the log may be when a command ends.
 const LOG_BOUND: u64 = 512 * 1024;
+
+/// Less free space than this, or than this part of the file, is not worth rewriting the file for.
+const WORTH: u64 = 1024 * 1024;
+const WORTH_PART: u64 = 4;
 
 /// The pages of a new store.
 const PAGE_SIZE: i64 = 8192;
@@ -53,6 +57,7 @@ pub(crate) struct Options {
 /// One connection to a SQLite store.
 pub(crate) struct Sqlite {
     connection: Connection,
+    file: PathBuf,
     log: PathBuf,
     queue: Queue,
     turn: Option<Turn>,
@@ -107,6 +112,7 @@ pub(crate) fn open(
         .map_err(|error| classify("cannot open the store", &error))?;
     let mut driver = Sqlite {
         connection,
+        file: real,
         log: folder.join(format!("{FILE}-wal")),
         queue: Queue::new(folder.join(QUEUE), &options.purpose),
         turn: None,
@@ -234,6 +240,24 @@ impl Sqlite {
                 .connection
                 .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         }
+    }
+
+    fn pragma(&mut self, sql: &'static str) -> Result<u64, Error> {
+        match self.query(sql, &[])?.first() {
+            Some(row) => row.unsigned(0),
+            None => Ok(0),
+        }
+    }
+
+    /// Writes the file anew without its free pages. SQLite does it in one transaction: whoever reads goes
+    /// on, and should we die the file is as it was.
+    fn rewrite(&mut self) -> Result<(), Error> {
+        self.batch("cannot give free space back", "VACUUM")?;
+        self.steps.step();
+        // The new file is in the log until it is folded in. Readers may keep it from that for a while.
+        self.query("PRAGMA wal_checkpoint(TRUNCATE)", &[])?;
+        self.steps.step();
+        Ok(())
     }
 
     fn batch(&mut self, act: &'static str, sql: &str) -> Result<(), Error> {
@@ -370,6 +394,47 @@ impl Driver for Sqlite {
         let rows = self.query("PRAGMA integrity_check(20)", &[])?;
         let said: Result<Vec<String>, Error> = rows.iter().map(|row| row.text(0)).collect();
         Ok(said?.into_iter().filter(|line| line != "ok").collect())
+    }
+
+    fn space(&mut self) -> Result<Space, Error> {
+        let page = self.pragma("PRAGMA page_size")?;
+        let size = |path: &Path| fs::symlink_metadata(path).map_or(0, |seen| seen.len());
+        Ok(Space {
+            database: size(&self.file),
+            log: size(&self.log),
+            free: Some(self.pragma("PRAGMA freelist_count")? * page),
+        })
+    }
+
+    fn compact(&mut self, loose: u64, most: u64) -> Result<Compaction, Error> {
+        let total = self.pragma("PRAGMA page_count")? * self.pragma("PRAGMA page_size")?;
+        let before = self.space()?;
+        let free = (before.free.unwrap_or(0) + loose).min(total);
+        if free < WORTH || free < total / WORTH_PART {
+            return Ok(Compaction::NotWorthIt);
+        }
+        if total - free > most {
+            return Ok(Compaction::Later("it is large"));
+        }
+        if self.broken || !self.connection.is_autocommit() {
+            return Err(Error::Broken);
+        }
+        let Ok(_turn) = self.queue.wait(Duration::ZERO) else {
+            return Ok(Compaction::Later("somebody is writing"));
+        };
+        let said = |error: rusqlite::Error| classify("cannot give free space back", &error);
+        self.connection.busy_timeout(Duration::ZERO).map_err(said)?;
+        let rewritten = self.rewrite();
+        self.connection.busy_timeout(UNQUEUED_WAIT).map_err(said)?;
+        match rewritten {
+            Err(Error::Busy(_)) => return Ok(Compaction::Later("somebody is writing")),
+            rewritten => rewritten?,
+        }
+        let after = self.space()?;
+        Ok(match before.database.saturating_sub(after.database) {
+            0 => Compaction::Later("somebody is reading the old pages"),
+            bytes => Compaction::Returned(bytes),
+        })
     }
 
     fn columns(&mut self) -> Result<Vec<(String, String)>, Error> {

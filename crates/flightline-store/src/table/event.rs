@@ -287,7 +287,13 @@ fn read_state(rows: &[Row], rev: u64) -> Result<Vec<StoredEvent>, Error> {
                     sha: row.opt_text(5)?.unwrap_or_default(),
                 });
             }
-            Change::Thinned => return Err(Error::Thinned { subject: id, rev }),
+            Change::Thinned => {
+                return Err(Error::Thinned {
+                    subject: id,
+                    rev,
+                    nearest: Vec::new(),
+                });
+            }
             Change::Gone | Change::None => {}
         }
     }
@@ -315,7 +321,7 @@ fn from_row(row: &Row) -> Result<Event, Error> {
     })
 }
 
-fn kind(word: &str) -> Result<Kind, Error> {
+pub(crate) fn kind(word: &str) -> Result<Kind, Error> {
     word.parse()
         .map_err(|error: flightline_core::subject::UnknownKind| Error::Corrupt(error.to_string()))
 }

@@ -37,6 +37,11 @@ pub(crate) fn get(
     }
 }
 
+/// Forgets outcomes whose time is over.
+pub(crate) fn forget(driver: &mut dyn Driver, project: &str, now: Time) -> Result<u64, Error> {
+    driver.execute(FORGET, params![project, now.minus(REMEMBERED).as_millis()])
+}
+
 pub(crate) fn insert(
     driver: &mut dyn Driver,
     project: &str,
@@ -45,7 +50,7 @@ pub(crate) fn insert(
     remembered: &Remembered,
     now: Time,
 ) -> Result<(), Error> {
-    driver.execute(FORGET, params![project, now.minus(REMEMBERED).as_millis()])?;
+    forget(driver, project, now)?;
     driver
         .execute(
             INSERT,

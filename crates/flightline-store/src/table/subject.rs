@@ -43,6 +43,10 @@ statements! {
            AND (mission = ?2 OR (mission IS NULL AND kind IN ('agent', 'step', 'lock'))) \
            AND kind IN ('mission', 'sortie', 'subtask', 'file', 'error', 'review', 'agent', 'step', 'lock', 'message', 'delivery', 'note', 'effect') \
            ORDER BY kind, id";
+    CUT_BEFORE = "SELECT id FROM subject WHERE project = ?1 AND kind = 'checkpoint' AND gone IS NULL \
+           AND (CAST(?2 AS TEXT) IS NULL OR mission = ?2) AND born <= ?3 ORDER BY born DESC, id LIMIT 1";
+    CUT_AFTER = "SELECT id FROM subject WHERE project = ?1 AND kind = 'checkpoint' AND gone IS NULL \
+           AND (CAST(?2 AS TEXT) IS NULL OR mission = ?2) AND born > ?3 ORDER BY born, id LIMIT 1";
     DOC_ALL = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = ?2 AND gone IS NULL ORDER BY born, id";
     DOC_BY_MISSION = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL ORDER BY born, id";
     NEWEST = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject \
@@ -369,6 +373,28 @@ pub(crate) fn lines(
             })
         })
         .collect()
+}
+
+/// The checkpoints just before and just after a revision. The record of a checkpoint comes right after the
+/// revision it names.
+pub(crate) fn nearest(
+    driver: &mut dyn Driver,
+    project: &str,
+    rev: u64,
+    mission: Option<MissionId>,
+) -> Result<Vec<String>, Error> {
+    let mission = mission.map(|id| id.to_string());
+    let mut found = Vec::new();
+    for sql in [CUT_BEFORE, CUT_AFTER] {
+        let rows = driver.query(
+            sql,
+            params![project, mission.as_deref(), rev.saturating_add(1)],
+        )?;
+        for row in &rows {
+            found.push(row.text(0)?);
+        }
+    }
+    Ok(found)
 }
 
 fn document(row: &Row) -> Result<Document, Error> {

@@ -254,9 +254,16 @@ fn shares(fleet: &mut Fleet, document: &CheckpointDocument) -> Result<bool> {
         return Ok(false);
     }
     let others = written(fleet, document.mission_id)?;
+    // Either way round: one of long ago, such as a rebuild writes anew, is of no other's seconds.
+    let apart = |at: Time| {
+        document
+            .timestamp
+            .since(at)
+            .max(at.since(document.timestamp))
+    };
     Ok(others
         .iter()
-        .any(|(id, _, at)| *id != document.id && document.timestamp.since(*at) < SHARED_WITHIN_MS))
+        .any(|(id, _, at)| *id != document.id && apart(*at) < SHARED_WITHIN_MS))
 }
 
 fn is_newest(fleet: &mut Fleet, document: &CheckpointDocument) -> Result<bool> {
@@ -271,7 +278,10 @@ fn is_newest(fleet: &mut Fleet, document: &CheckpointDocument) -> Result<bool> {
 
 /// The checkpoints of a mission that have a file: each with the revision of its record, and when the file
 /// was written. Reads no documents.
-fn written(fleet: &mut Fleet, mission: MissionId) -> Result<Vec<(CheckpointId, u64, Time)>> {
+pub(super) fn written(
+    fleet: &mut Fleet,
+    mission: MissionId,
+) -> Result<Vec<(CheckpointId, u64, Time)>> {
     fleet.store().read(|tx| {
         let backups: BTreeMap<CheckpointId, Backup> = tx.backups_of(mission)?.into_iter().collect();
         let mut written = Vec::new();
@@ -347,7 +357,7 @@ fn write(
 }
 
 /// Swaps `latest.json` in one step. It is for people: we ourselves read by verified id.
-pub(super) fn point_latest(home: &Path, id: CheckpointId, steps: &Steps) -> io::Result<()> {
+pub(crate) fn point_latest(home: &Path, id: CheckpointId, steps: &Steps) -> io::Result<()> {
     let aside = home.join(format!(".latest.{}", std::process::id()));
     let _ = fs::remove_file(&aside);
     symlink(format!("{id}.json"), &aside)?;

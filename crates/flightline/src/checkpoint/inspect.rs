@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, Trigger};
+use flightline_core::mission::Mission;
+use flightline_core::retention::Guard;
 use flightline_core::text::Note;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Time};
 use flightline_store::{Find, StoredEvent};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::prune::expired;
 use super::{CheckpointDocument, document, find, load, readable};
 use crate::desk::Desk;
 use crate::error::Result;
@@ -177,9 +180,12 @@ impl Operation for ListCheckpoints {
             .counts(Kind::Checkpoint, Find::Mission(mission.id))?;
         let backups: BTreeMap<CheckpointId, Backup> =
             desk.tx.backups_of(mission.id)?.into_iter().collect();
+        let expired = expired(desk, &mission)?;
         let checkpoints = newest.into_iter().map(|checkpoint| {
             let backup = backups.get(&checkpoint.id).unwrap_or(&Backup::Pending);
-            summary(checkpoint, backup)
+            let mut summary = summary(checkpoint, backup);
+            expire(&mut summary.status, expired.get(&summary.id));
+            summary
         });
         Ok(CheckpointList {
             mission_id: mission.id,
@@ -200,7 +206,9 @@ impl Operation for ShowCheckpoint {
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<CheckpointDocument> {
         let checkpoint = find(desk, &self.checkpoint)?;
-        document(desk, &checkpoint)
+        let mut document = document(desk, &checkpoint)?;
+        expire(&mut document.status, guard_of(desk, &checkpoint)?.as_ref());
+        Ok(document)
     }
 }
 
@@ -270,7 +278,30 @@ impl Operation for MarkCheckpoint {
             }
         }
         let backup = desk.tx.backup_of(checkpoint.id)?;
-        Ok(summary(checkpoint, &backup))
+        let guard = guard_of(desk, &checkpoint)?;
+        let mut summary = summary(checkpoint, &backup);
+        expire(&mut summary.status, guard.as_ref());
+        Ok(summary)
+    }
+}
+
+/// What forbids deleting a checkpoint whose time is over.
+fn guard_of(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<Option<Guard>> {
+    match desk
+        .tx
+        .get::<Mission>(&checkpoint.cut.mission_id.to_string())
+    {
+        Ok(Some(mission)) => Ok(expired(desk, &mission)?.remove(&checkpoint.id)),
+        Ok(None) | Err(flightline_store::Error::Corrupt(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A sound checkpoint that stays only because something forbids deleting it is expired. That depends on
+/// the time and on the other checkpoints, so it is said and not stored.
+fn expire(status: &mut CheckpointStatus, guard: Option<&Guard>) {
+    if guard.is_some() && *status == CheckpointStatus::Valid {
+        *status = CheckpointStatus::Expired;
     }
 }
 

@@ -1,9 +1,9 @@
 //! Healing: of several copies of a value one is enough. What fails its hash in the store is taken from its
 //! other copy there, or from a file, and put right; what no copy can mend is as damaged as it was.
 
-use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
+use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, Line, sections};
 use flightline_core::event::{Change, sha256_hex};
-use flightline_core::{CheckpointId, Kind, MissionId, Time};
+use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Time};
 use flightline_store::{Actor, EventFilter, Find, Mended, StoredEvent, Told};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -90,6 +90,8 @@ pub struct ExaminedCheckpoint {
     pub lacks: Vec<u64>,
     /// Whether the store can mend something of it by itself.
     pub mendable: bool,
+    /// Whether it was put out of use before.
+    pub quarantined: bool,
     /// What became of its copy in a file.
     pub backup: Backup,
 }
@@ -189,6 +191,7 @@ pub(crate) fn examine(
                 problem: None,
                 lacks: Vec::new(),
                 mendable: checkpoint.status == CheckpointStatus::Corrupted,
+                quarantined: checkpoint.status == CheckpointStatus::Corrupted,
                 backup: desk.tx.backup_of(id)?,
             };
             match load(desk, &checkpoint) {
@@ -219,6 +222,7 @@ pub(crate) fn examine(
                 problem: Some(unreadable(&key)),
                 lacks: Vec::new(),
                 mendable: false,
+                quarantined: false,
                 backup: desk.tx.backup_of(id)?,
             }
         }
@@ -240,6 +244,9 @@ pub struct MendCheckpoint {
     pub values: Vec<StateValue>,
     /// What is known of its file: its size and hash.
     pub file: Option<(u64, String)>,
+    /// Put it out of use when nothing can mend it: it is kept, and neither offered nor counted.
+    #[serde(default)]
+    pub quarantine: bool,
 }
 
 /// What came of mending a checkpoint.
@@ -259,6 +266,25 @@ impl Operation for MendCheckpoint {
     type Outcome = MendedCheckpoint;
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MendedCheckpoint> {
+        // A record that the store lost is believed as it is offered: not everybody may offer one.
+        if !desk.is_in_charge() {
+            return Err(Refusal::new(
+                Code::NotYours,
+                format!(
+                    "only a person or dispatch can mend {}",
+                    short(self.checkpoint)
+                ),
+            )
+            .hint("ask for it with `fleet doctor --fix`")
+            .into());
+        }
+        self.carry_out(desk)
+    }
+}
+
+impl MendCheckpoint {
+    /// Does it for whoever reads a checkpoint.
+    pub(crate) fn carry_out(&self, desk: &mut Desk<'_, '_>) -> Result<MendedCheckpoint> {
         // Housekeeping, not somebody's activity.
         let who = desk.tx.actor().clone();
         desk.tx.act_as(Actor::flightline());
@@ -266,9 +292,7 @@ impl Operation for MendCheckpoint {
         desk.tx.act_as(who);
         done
     }
-}
 
-impl MendCheckpoint {
     fn mend(&self, desk: &mut Desk<'_, '_>) -> Result<MendedCheckpoint> {
         let id = short(self.checkpoint);
         let told = desk
@@ -309,6 +333,12 @@ impl MendCheckpoint {
             record.status = CheckpointStatus::Valid;
             let data = json!({ "checkpoint_id": record.id });
             desk.tx.set("checkpoint_recovered", &record, &data)?;
+        } else if !sound && self.quarantine && record.status != CheckpointStatus::Corrupted {
+            let why = problem(desk, &record)?.unwrap_or_default();
+            record.status = CheckpointStatus::Corrupted;
+            let data = json!({ "checkpoint_id": record.id, "problem": why });
+            desk.tx.set("checkpoint_corrupted", &record, &data)?;
+            said.push(format!("{why}; no copy can mend it: quarantined"));
         }
         Ok(self.outcome(sound, said))
     }
@@ -425,6 +455,14 @@ impl MendCheckpoint {
             said.extend(heal(desk)?);
             return Ok(true);
         }
+        // Only what makes up exactly what the checkpoint names can stand for events that are lost.
+        let lines = self.values.iter().map(|value| Line {
+            kind: value.kind,
+            id: value.id.clone(),
+            rev: value.rev,
+            sha: value.sha.clone(),
+        });
+        let complete = sections(lines.collect()) == record.cut.sections;
         let mut healed = 0;
         for value in &self.values {
             let copy = StoredEvent {
@@ -434,9 +472,9 @@ impl MendCheckpoint {
                 text: value.text.clone(),
                 sha: value.sha.clone(),
             };
-            if desk.tx.mend_value(&copy, "file")? == Mended::Healed {
-                healed += 1;
-            }
+            let mended = desk.tx.mend_value(&copy, "file")? == Mended::Healed
+                || (complete && desk.tx.bring_back(&copy, "file")? == Mended::Healed);
+            healed += u64::from(mended);
         }
         let mut sound = is_sound(desk, record)?;
         if !sound {
@@ -462,9 +500,14 @@ impl MendCheckpoint {
 }
 
 fn is_sound(desk: &mut Desk<'_, '_>, record: &Checkpoint) -> Result<bool> {
+    Ok(problem(desk, record)?.is_none())
+}
+
+/// What is wrong with what a checkpoint names.
+fn problem(desk: &mut Desk<'_, '_>, record: &Checkpoint) -> Result<Option<String>> {
     match load(desk, record) {
-        Ok(_) => Ok(true),
-        Err(error) if error.is_damage() => Ok(false),
+        Ok(_) => Ok(None),
+        Err(error) if error.is_damage() => Ok(Some(error.into_refusal().message)),
         Err(error) => Err(error),
     }
 }

@@ -5,15 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
 use flightline_core::mission::{Mission, MissionStatus};
-use flightline_core::retention::{Candidate, MissionState, Retention, plan};
+use flightline_core::retention::{Candidate, Guard, MissionState, Plan, Retention, plan};
 use flightline_core::setting::LastPrune;
 use flightline_core::time::Millis;
 use flightline_core::{CheckpointId, MissionId, Time};
-use flightline_store::Find;
+use flightline_store::{Compaction, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{load, readable};
+use super::thin::{PlanThinning, Thinned, thin};
+use super::{load, newest_first, readable};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Caller, Fleet, Operation};
@@ -43,12 +44,80 @@ pub struct ApplyPrune {
 pub struct Pruned {
     /// How many go.
     pub deleted: u64,
-    /// How many bytes their files have.
+    /// How many bytes are free now: of files, and of the store, given back or to be used again.
     pub freed_bytes: u64,
+    /// How many of them their files have.
+    #[serde(default)]
+    pub file_bytes: u64,
     /// Which.
     pub details: Vec<PrunedCheckpoint>,
+    /// Those that stay though their time is over, and why.
+    #[serde(default)]
+    pub kept: Vec<KeptCheckpoint>,
+    /// The old values that leave the journal, when it was asked.
+    #[serde(default)]
+    pub journal: Thinned,
+    /// What became of the space that they took in the store.
+    #[serde(default)]
+    pub space: Space,
     /// The policy it was decided by.
     pub policy: Retention,
+}
+
+/// What became of the space that old values took in the store.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "state")]
+pub enum Space {
+    /// The store uses it again.
+    #[default]
+    Reusable,
+    /// The file system has it back.
+    Returned {
+        /// So many bytes, with what was free before.
+        bytes: u64,
+    },
+    /// The store uses it again; giving it back would be worth it, but not now.
+    Later {
+        /// Why not.
+        why: String,
+    },
+    /// The database server uses it again after it has cleaned up.
+    Server,
+}
+
+impl Space {
+    /// Gives free space of a store back, when it is worth it; `loose` bytes are known to be free.
+    #[must_use]
+    pub fn give_back(fleet: &mut Fleet, loose: u64, most: u64) -> Self {
+        match fleet.store().compact(loose, most) {
+            Ok(Compaction::NotWorthIt) => Self::Reusable,
+            Ok(Compaction::Returned(bytes)) => Self::Returned { bytes },
+            Ok(Compaction::Later(why)) => Self::Later {
+                why: why.to_owned(),
+            },
+            Ok(Compaction::ByServer) => Self::Server,
+            // It is free all the same: what was to be done is done.
+            Err(error) => Self::Later {
+                why: error.to_string(),
+            },
+        }
+    }
+}
+
+impl Pruned {
+    /// The same with what leaves the journal.
+    #[must_use]
+    fn with(mut self, journal: Thinned) -> Self {
+        self.freed_bytes += journal.bytes;
+        self.journal = journal;
+        self
+    }
+
+    /// Whether nothing goes at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.deleted == 0 && self.journal.values == 0
+    }
 }
 
 /// A checkpoint that goes.
@@ -64,14 +133,23 @@ pub struct PrunedCheckpoint {
     pub trigger: String,
 }
 
+/// A checkpoint that stays though its time is over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct KeptCheckpoint {
+    /// Its id.
+    pub id: CheckpointId,
+    /// What forbids deleting it.
+    pub guard: Guard,
+}
+
 impl Operation for PlanPrune {
     const NAME: &'static str = "plan_prune";
     const ACCESS: Access = Access::Read;
     type Outcome = Pruned;
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Pruned> {
-        let (policy, delete) = self.candidates(desk)?;
-        Ok(report(policy, &delete))
+        let (policy, plan) = self.candidates(desk)?;
+        Ok(report(policy, plan))
     }
 }
 
@@ -82,9 +160,10 @@ impl Operation for ApplyPrune {
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Pruned> {
         // Planned again here: what was pinned or became the last one meanwhile stays.
-        let (policy, mut delete) = self.plan.candidates(desk)?;
-        delete.retain(|candidate| self.delete.contains(&candidate.id));
-        for candidate in &delete {
+        let (policy, mut plan) = self.plan.candidates(desk)?;
+        plan.delete
+            .retain(|candidate| self.delete.contains(&candidate.id));
+        for candidate in &plan.delete {
             if let Some(checkpoint) = desk.tx.get::<Checkpoint>(&candidate.id.to_string())? {
                 desk.tx.remove(
                     "checkpoint_pruned",
@@ -94,18 +173,22 @@ impl Operation for ApplyPrune {
                 desk.tx.forget_backup(checkpoint.id)?;
             }
         }
-        let applied = LastPrune { at: desk.now() };
+        let last = desk.tx.get::<LastPrune>(LastPrune::KEY)?;
+        let applied = LastPrune {
+            at: desk.now(),
+            thinned_to: last.map_or(0, |last| last.thinned_to),
+        };
         desk.tx.set(
             "retention_applied",
             &applied,
-            &json!({ "deleted": delete.len() }),
+            &json!({ "deleted": plan.delete.len() }),
         )?;
-        Ok(report(policy, &delete))
+        Ok(report(policy, plan))
     }
 }
 
 impl PlanPrune {
-    fn candidates(&self, desk: &mut Desk<'_, '_>) -> Result<(Retention, Vec<Candidate>)> {
+    fn candidates(&self, desk: &mut Desk<'_, '_>) -> Result<(Retention, Plan)> {
         let mut policy = desk.policy.retention;
         policy.older_than_ms = self.older_than_ms.unwrap_or(policy.older_than_ms);
         policy.keep = self.keep.unwrap_or(policy.keep);
@@ -115,16 +198,8 @@ impl PlanPrune {
         };
         let (missions, _) = readable::<Mission>(desk.tx, Find::All)?;
         let missions: BTreeMap<MissionId, MissionState> = missions
-            .into_iter()
-            .map(|mission| {
-                let ended = matches!(mission.status, MissionStatus::Completed);
-                (
-                    mission.id,
-                    MissionState {
-                        completed_at: mission.completed_at.filter(|_| ended),
-                    },
-                )
-            })
+            .iter()
+            .map(|mission| (mission.id, state_of(mission)))
             .collect();
         let (mut checkpoints, _) = readable::<Checkpoint>(desk.tx, Find::All)?;
         checkpoints.retain(|checkpoint| {
@@ -134,27 +209,54 @@ impl PlanPrune {
         let damaged = damaged(desk, &checkpoints, policy.keep.max(1));
         let backups: BTreeMap<CheckpointId, Backup> = desk.tx.backups()?.into_iter().collect();
         let candidates: Vec<Candidate> = checkpoints
-            .into_iter()
-            .map(|checkpoint| Candidate {
-                id: checkpoint.id,
-                mission: checkpoint.cut.mission_id,
-                rev: checkpoint.cut.rev,
-                at: checkpoint.cut.timestamp,
-                trigger: checkpoint.cut.trigger,
-                pinned: checkpoint.pinned_at.is_some(),
-                verified: checkpoint.status != CheckpointStatus::Corrupted
-                    && !damaged.contains(&checkpoint.id),
-                bytes: match backups.get(&checkpoint.id) {
-                    Some(Backup::Written { bytes, .. }) => *bytes,
-                    _ => 0,
-                },
+            .iter()
+            .map(|checkpoint| {
+                let mut candidate = candidate_of(checkpoint);
+                candidate.verified &= !damaged.contains(&checkpoint.id);
+                if let Some(Backup::Written { bytes, .. }) = backups.get(&checkpoint.id) {
+                    candidate.bytes = *bytes;
+                }
+                candidate
             })
             .collect();
-        Ok((
-            policy,
-            plan(&candidates, &missions, &policy, desk.now()).delete,
-        ))
+        let plan = plan(&candidates, &missions, &policy, desk.now());
+        Ok((policy, plan))
     }
+}
+
+fn state_of(mission: &Mission) -> MissionState {
+    let ended = matches!(mission.status, MissionStatus::Completed);
+    MissionState {
+        completed_at: mission.completed_at.filter(|_| ended),
+    }
+}
+
+fn candidate_of(checkpoint: &Checkpoint) -> Candidate {
+    Candidate {
+        id: checkpoint.id,
+        mission: checkpoint.cut.mission_id,
+        rev: checkpoint.cut.rev,
+        at: checkpoint.cut.timestamp,
+        trigger: checkpoint.cut.trigger,
+        pinned: checkpoint.pinned_at.is_some(),
+        verified: checkpoint.status != CheckpointStatus::Corrupted,
+        bytes: 0,
+    }
+}
+
+/// Which of a mission's checkpoints stay only because something forbids deleting them, and what. Takes
+/// those for sound that nobody has found damaged: a list does not read every value of every checkpoint.
+pub(crate) fn expired(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+) -> Result<BTreeMap<CheckpointId, Guard>> {
+    let candidates: Vec<Candidate> = newest_first(desk, mission)?
+        .iter()
+        .map(candidate_of)
+        .collect();
+    let missions = BTreeMap::from([(mission.id, state_of(mission))]);
+    let plan = plan(&candidates, &missions, &desk.policy.retention, desk.now());
+    Ok(plan.guarded.into_iter().collect())
 }
 
 /// Those that fail their checks, as far as it matters: of each mission the newest are looked at until
@@ -182,10 +284,13 @@ fn damaged(
     damaged
 }
 
-fn report(policy: Retention, delete: &[Candidate]) -> Pruned {
+fn report(policy: Retention, plan: Plan) -> Pruned {
+    let delete = &plan.delete;
+    let file_bytes = delete.iter().map(|candidate| candidate.bytes).sum();
     Pruned {
         deleted: delete.len() as u64,
-        freed_bytes: delete.iter().map(|candidate| candidate.bytes).sum(),
+        freed_bytes: file_bytes,
+        file_bytes,
         details: delete
             .iter()
             .map(|candidate| PrunedCheckpoint {
@@ -195,12 +300,91 @@ fn report(policy: Retention, delete: &[Candidate]) -> Pruned {
                 trigger: candidate.trigger.as_str().to_owned(),
             })
             .collect(),
+        kept: plan
+            .guarded
+            .into_iter()
+            .map(|(id, guard)| KeptCheckpoint { id, guard })
+            .collect(),
+        journal: Thinned::default(),
+        space: Space::default(),
         policy,
     }
 }
 
+/// Plans which checkpoints go, and which values leave the journal with them. Changes nothing.
+///
+/// # Errors
+/// When the mission is not known, or the store fails.
+pub fn plan_all(fleet: &mut Fleet, caller: &Caller, request: &PlanPrune) -> Result<Pruned> {
+    let plan = fleet.run(request, caller)?;
+    let thinning = PlanThinning {
+        without: ids(&plan),
+        ..request.thinning()
+    };
+    let journal = fleet.run(&thinning, caller)?.journal;
+    Ok(plan.with(journal))
+}
+
+/// Deletes what a plan names, if it may still go, thins the journal, and gives the space back when that
+/// is worth it: the caller removes the files.
+///
+/// # Errors
+/// When the store fails. What was deleted until then is gone.
+pub fn apply_all(
+    fleet: &mut Fleet,
+    caller: &Caller,
+    request: &PlanPrune,
+    plan: &Pruned,
+) -> Result<Pruned> {
+    let apply = ApplyPrune {
+        plan: request.clone(),
+        delete: ids(plan),
+    };
+    let done = match apply.delete.is_empty() {
+        // Whoever comes again after dying on the way finds the rest of it.
+        true => plan.clone(),
+        false => fleet.run(&apply, caller)?,
+    };
+    // The same key would be used for several requests.
+    let caller = Caller {
+        idempotency_key: None,
+        ..caller.clone()
+    };
+    let journal = thin(fleet, &caller, &request.thinning())?;
+    let mut done = done.with(journal);
+    done.space = Space::give_back(fleet, journal.bytes, REWRITTEN_AT_ONCE);
+    if let Space::Returned { bytes } = done.space {
+        done.freed_bytes = done.file_bytes + bytes;
+    }
+    Ok(done)
+}
+
+/// Rewriting a store of this size keeps others waiting for about a second.
+pub const REWRITTEN_AT_ONCE: u64 = 64 * 1024 * 1024;
+
+impl PlanPrune {
+    fn thinning(&self) -> PlanThinning {
+        PlanThinning {
+            mission: self.mission.clone(),
+            older_than_ms: self.older_than_ms,
+            ..PlanThinning::default()
+        }
+    }
+}
+
+fn ids(plan: &Pruned) -> Vec<CheckpointId> {
+    plan.details
+        .iter()
+        .map(|checkpoint| checkpoint.id)
+        .collect()
+}
+
 /// A day.
 const DAILY: Millis = 86_400_000;
+/// Somebody waits for the command to end: so many revisions are looked at, so many values go, and the
+/// rest is for the days after.
+const DAILY_REVISIONS: u64 = 50_000;
+const DAILY_VALUES: u64 = 10_000;
 
 /// Applies retention when it was not applied for a day, and says what went: the caller removes their
 /// files. Does nothing, and costs one look, on every other day.
@@ -209,9 +393,10 @@ const DAILY: Millis = 86_400_000;
 /// When the store fails.
 pub fn daily(fleet: &mut Fleet, caller: &Caller) -> Result<Vec<PrunedCheckpoint>> {
     let now = fleet.now()?;
-    let last = fleet.store().read(|tx| {
+    let (last, thinned_to) = fleet.store().read(|tx| {
         let last = tx.get::<LastPrune>(LastPrune::KEY)?;
-        Ok::<_, crate::Error>(last.map_or_else(|| tx.project_created_at(), |last| last.at))
+        let created = tx.project_created_at();
+        Ok::<_, crate::Error>(last.map_or((created, 0), |last| (last.at, last.thinned_to)))
     })?;
     if now.since(last) < DAILY {
         return Ok(Vec::new());
@@ -222,17 +407,17 @@ pub fn daily(fleet: &mut Fleet, caller: &Caller) -> Result<Vec<PrunedCheckpoint>
         ..caller.clone()
     };
     let plan = fleet.run(&PlanPrune::default(), &caller)?;
-    let delete = plan
-        .details
-        .iter()
-        .map(|checkpoint| checkpoint.id)
-        .collect();
-    let done = fleet.run(
-        &ApplyPrune {
-            plan: PlanPrune::default(),
-            delete,
-        },
-        &caller,
-    )?;
+    let apply = ApplyPrune {
+        plan: PlanPrune::default(),
+        delete: ids(&plan),
+    };
+    let done = fleet.run(&apply, &caller)?;
+    let some = PlanThinning {
+        from: thinned_to,
+        revisions: Some(DAILY_REVISIONS),
+        most: Some(DAILY_VALUES),
+        ..PlanThinning::default()
+    };
+    thin(fleet, &caller, &some)?;
     Ok(done.details)
 }

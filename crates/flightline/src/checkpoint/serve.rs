@@ -129,7 +129,7 @@ pub fn rehearse<O: ReadsCheckpoints>(
     let rehearsed = fleet.rehearse_acts(caller, |desk| {
         let mut said = Vec::new();
         for mend in &plan.mends {
-            said.extend(mend.decide(desk)?.said);
+            said.extend(mend.carry_out(desk)?.said);
         }
         Ok((said, operation.decide(desk)?))
     });
@@ -234,31 +234,32 @@ fn gather(fleet: &mut Fleet, folder: &Path, caller: &Caller, wanted: &Wanted) ->
         wanted: wanted.clone(),
     };
     let examined = fleet.run(&request, caller)?;
-    let mut plan = Plan {
-        mends: Vec::new(),
-        warnings: Vec::new(),
-        unused: 0,
-    };
-    for checkpoint in &examined.checkpoints {
+    let sound = examined.checkpoints.iter();
+    let sound = sound.filter(|checkpoint| checkpoint.problem.is_none());
+    Ok(Plan {
+        mends: offers(folder, &examined),
+        warnings: sound
+            .filter_map(|checkpoint| file_trouble(folder, checkpoint))
+            .collect(),
+        unused: strangers(folder, &examined).len(),
+    })
+}
+
+/// What files have for the checkpoints with which something is wrong in the store.
+pub(crate) fn offers(folder: &Path, examined: &Examined) -> Vec<MendCheckpoint> {
+    let known = examined.checkpoints.iter().filter_map(|checkpoint| {
         match (&checkpoint.problem, checkpoint.mendable) {
-            (Some(_), _) => plan.mends.push(offer(folder, checkpoint)),
-            (None, true) => plan.mends.push(nothing(checkpoint.id)),
-            (None, false) => {}
+            (Some(_), _) => Some(offer(folder, checkpoint)),
+            (None, true) => Some(nothing(checkpoint.id)),
+            (None, false) => None,
         }
-        if checkpoint.problem.is_none() {
-            plan.warnings.extend(file_trouble(folder, checkpoint));
-        }
-    }
-    for path in strangers(folder, &examined) {
-        plan.unused += 1;
-        if let Ok(document) = files::read(&path)
-            && files::id_of(&path) == Some(document.id)
-            && document.state.as_ref().map(|state| &state.history) == Some(&examined.history)
-        {
-            plan.mends.push(whole(folder, document));
-        }
-    }
-    Ok(plan)
+    });
+    let unknown = strangers(folder, examined).into_iter().filter_map(|path| {
+        let document = files::read(&path).ok()?;
+        let ours = document.state.as_ref()?.history == examined.history;
+        (ours && files::id_of(&path) == Some(document.id)).then(|| whole(folder, document))
+    });
+    known.chain(unknown).collect()
 }
 
 /// What is wrong with the file of a checkpoint that is sound in the store, as far as a look from outside
@@ -285,11 +286,12 @@ fn nothing(checkpoint: CheckpointId) -> MendCheckpoint {
         record: None,
         values: Vec::new(),
         file: None,
+        quarantine: false,
     }
 }
 
 /// What files have of a checkpoint that is damaged in the store.
-pub(crate) fn offer(folder: &Path, checkpoint: &ExaminedCheckpoint) -> MendCheckpoint {
+fn offer(folder: &Path, checkpoint: &ExaminedCheckpoint) -> MendCheckpoint {
     let path = path_of(folder, checkpoint.mission_id, checkpoint.id);
     match files::read(&path) {
         Ok(document) if document.id == checkpoint.id => whole(folder, document),
@@ -313,6 +315,7 @@ fn whole(folder: &Path, document: CheckpointDocument) -> MendCheckpoint {
         record,
         values,
         file: text.map(|text| (text.len() as u64, sha256_hex(&text))),
+        quarantine: false,
     }
 }
 

@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::{
-    Backup, Checkpoint, CheckpointStatus, Cut, Milestone, Reason, Trigger, VERSION, sections,
+    Backup, Checkpoint, CheckpointStatus, Cut, Reason, Trigger, VERSION, sections,
 };
 use flightline_core::event::Event;
 use flightline_core::message::DeliveryState;
 use flightline_core::mission::Mission;
-use flightline_core::note::Note as MissionNote;
 use flightline_core::recovery::{RecoveryContext, Situation, recovery_context};
 use flightline_core::sortie::{Sortie, SortieError, SortieFile, SortieStatus};
 use flightline_core::text::Note;
@@ -270,7 +269,7 @@ pub(crate) fn context(
         progress: desk.progress(mission.id)?,
         files: &desk.tx.find::<SortieFile>(Find::Mission(mission.id))?,
         errors: &desk.tx.find::<SortieError>(Find::Mission(mission.id))?,
-        notes: &desk.tx.find::<MissionNote>(Find::Mission(mission.id))?,
+        notes: &crate::note::of_mission(desk, mission.id)?,
         agents: &agents,
         last_event: last_event.as_ref(),
         last_pulse,
@@ -376,51 +375,6 @@ pub(crate) fn first_of(
     Ok(None)
 }
 
-/// Takes a checkpoint when progress has first reached 25, 50 or 75 % on this timeline; one, when it
-/// crossed several at once.
-pub(crate) fn milestones(
-    desk: &mut Desk<'_, '_>,
-    mission: &Mission,
-) -> Result<Option<CheckpointId>> {
-    if !desk.policy.triggers.has(Reason::Milestone) {
-        return Ok(None);
-    }
-    let progress = desk.progress(mission.id)?;
-    let mut crossed = Vec::new();
-    for percent in desk.policy.milestones {
-        let reached = Milestone {
-            mission_id: mission.id,
-            timeline: mission.timeline,
-            percent,
-            at: desk.now(),
-        };
-        let key = flightline_core::Subject::key(&reached);
-        if progress.reached(u64::from(percent)) && desk.tx.get::<Milestone>(&key)?.is_none() {
-            desk.tx.set(
-                "milestone_reached",
-                &reached,
-                &json!({ "percent": percent }),
-            )?;
-            crossed.push(format!("{percent}%"));
-        }
-    }
-    if crossed.is_empty() {
-        return Ok(None);
-    }
-    let noun = if crossed.len() == 1 {
-        "milestone"
-    } else {
-        "milestones"
-    };
-    trigger(
-        desk,
-        mission,
-        Reason::Milestone,
-        format!("Reached {} {noun}", crossed.join(", ")),
-        Vec::new(),
-    )
-}
-
 /// Takes a checkpoint of an error that was reported, at most one per cause and minute.
 pub(crate) fn error(
     desk: &mut Desk<'_, '_>,
@@ -485,7 +439,7 @@ impl Operation for RecordFailure {
 }
 
 /// The mission of the work that the acting agent holds.
-fn own_mission(desk: &mut Desk<'_, '_>) -> Result<Option<Mission>> {
+pub(crate) fn own_mission(desk: &mut Desk<'_, '_>) -> Result<Option<Mission>> {
     match desk.agent_id() {
         Some(me) => mission_of(desk, me),
         None => Ok(None),

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use flightline_core::CheckpointId;
-use flightline_core::checkpoint::{Backup, Checkpoint};
-use flightline_core::event::sha256_hex;
+use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
+use flightline_core::event::{Change, sha256_hex};
 use flightline_store::Find;
 
 use super::{Care, Check, check};
@@ -28,7 +28,17 @@ pub fn examine_backups(fleet: &mut Fleet, folder: &Path, care: Care) -> Result<V
         Ok::<_, crate::Error>((readable::<Checkpoint>(tx, Find::All)?, backups))
     })?;
     let (mut copies, mut repaired) = (Vec::new(), Vec::new());
-    let mut cuts: Vec<String> = damaged.iter().map(|row| unreadable(&row.id)).collect();
+    let mut cuts: Vec<String> = Vec::new();
+    for row in &damaged {
+        let mission = row.mission.as_deref().unwrap_or_default().parse()?;
+        let path = path_of(folder, mission, row.id.parse()?);
+        let other = if files::read(&path).is_ok() {
+            "; its file is sound"
+        } else {
+            "; it has no sound file"
+        };
+        cuts.push(format!("{}{other}", unreadable(&row.id)));
+    }
     for checkpoint in &checkpoints {
         let caller = Caller::default();
         let verdict = fleet.run(
@@ -42,7 +52,8 @@ pub fn examine_backups(fleet: &mut Fleet, folder: &Path, care: Care) -> Result<V
         if let Some(problem) = &verdict.problem {
             let other = match (backup, &in_file) {
                 (Some(Backup::Written { .. }), None) => "; its file is sound",
-                _ => "",
+                _ if checkpoint.status == CheckpointStatus::Corrupted => "; it is quarantined",
+                _ => "; it has no sound file",
             };
             cuts.push(format!("{problem}{other}"));
         }
@@ -61,14 +72,11 @@ pub fn examine_backups(fleet: &mut Fleet, folder: &Path, care: Care) -> Result<V
             _ => copies.push(format!("{}: {trouble}", checkpoint.id)),
         }
     }
-    // A sound file that the store does not know is a spare copy, as after a rebuild: said, not held against anybody.
     let ids = checkpoints
         .iter()
         .map(|checkpoint| checkpoint.id.to_string());
     let known: Vec<String> = ids.chain(damaged.into_iter().map(|row| row.id)).collect();
-    let (sound, strange) = orphans(folder, &known);
-    let mut orphans = check("no file without a checkpoint", strange);
-    orphans.findings.extend(sound);
+    let orphans = orphans(fleet, folder, &known, care)?;
     let mut files = check("checkpoint files match the store", copies);
     files.findings.extend(repaired);
     Ok(vec![
@@ -79,8 +87,10 @@ pub fn examine_backups(fleet: &mut Fleet, folder: &Path, care: Care) -> Result<V
 }
 
 fn file_trouble(folder: &Path, checkpoint: &Checkpoint, backup: Option<&Backup>) -> Option<String> {
-    let Some(Backup::Written { sha256, .. }) = backup else {
-        return None;
+    let sha256 = match backup {
+        Some(Backup::Written { sha256, .. }) => sha256,
+        Some(Backup::Pending | Backup::Failed { .. } | Backup::Shared) => return None,
+        None => return Some("nothing is known of its file".to_owned()),
     };
     let path = path_of(folder, checkpoint.cut.mission_id, checkpoint.id);
     match files::text_of(&path) {
@@ -93,38 +103,48 @@ fn file_trouble(folder: &Path, checkpoint: &Checkpoint, backup: Option<&Backup>)
     }
 }
 
-/// Files that belong to no checkpoint of the store: sound checkpoints, and everything else.
-fn orphans(folder: &Path, known: &[String]) -> (Vec<String>, Vec<String>) {
+/// Files that belong to no checkpoint of the store. A sound one is a spare copy, as after a restore: said,
+/// and not held against anybody; so is what is left of a checkpoint that was deleted.
+fn orphans(fleet: &mut Fleet, folder: &Path, known: &[String], care: Care) -> Result<Check> {
     let (mut sound, mut strange) = (Vec::new(), Vec::new());
-    for mission in fs::read_dir(folder.join("checkpoints"))
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
-        for file in fs::read_dir(mission.path()).into_iter().flatten().flatten() {
-            let name = file.file_name().to_string_lossy().into_owned();
+    for mission in files::names_in(&folder.join("checkpoints")) {
+        for path in files::names_in(&mission) {
+            let name = path
+                .file_name()
+                .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
             let id = name.strip_suffix(".json").unwrap_or_default();
-            if name == "latest.json" || known.iter().any(|known| known == id) {
+            // What has a hidden name is half written, and told elsewhere.
+            if name == "latest.json"
+                || name.starts_with('.')
+                || known.iter().any(|known| known == id)
+            {
                 continue;
             }
-            if is_unfinished(&file.path()) {
+            if is_unfinished(&path) {
                 sound.push(format!(
                     "{name} is what a process that died was writing; it goes with the next checkpoint"
                 ));
                 continue;
             }
-            match files::read(&file.path()) {
-                Ok(_) => sound.push(format!(
-                    "{name} is a sound checkpoint that the store does not know"
-                )),
-                Err(_) => strange.push(format!(
-                    "{} is not a sound checkpoint",
-                    file.path().display()
-                )),
+            if files::read(&path).is_err() {
+                strange.push(format!("{} is not a sound checkpoint", path.display()));
+                continue;
             }
+            let told = fleet
+                .store()
+                .read(|tx| tx.told(flightline_core::Kind::Checkpoint, id))?;
+            let deleted = told.last().is_some_and(|last| last.change == Change::Gone);
+            sound.push(match (deleted, care) {
+                (false, _) => format!("{name} is a sound checkpoint that the store does not know"),
+                (true, Care::Look) => format!("{name} is left of a checkpoint that was deleted"),
+                (true, Care::Repair) => match fs::remove_file(&path) {
+                    Ok(()) => format!("{name} was left of a checkpoint that was deleted; removed"),
+                    Err(error) => format!("{name} cannot be removed: {error}"),
+                },
+            });
         }
     }
-    sound.sort();
-    strange.sort();
-    (sound, strange)
+    let mut orphans = check("no file without a checkpoint", strange);
+    orphans.findings.extend(sound);
+    Ok(orphans)
 }

@@ -92,7 +92,9 @@ fn tell(desk: &mut Desk<'_, '_>, mission: MissionId, event: &Event) -> Result<()
         return Ok(());
     };
     let dispatch = desk.dispatch_of(&mission)?;
-    if event.actor == dispatch.name.as_str() {
+    // Neither what it did itself, nor what happened to it.
+    let about = event.data["agent"].as_str();
+    if event.actor == dispatch.name.as_str() || about == Some(dispatch.name.as_str()) {
         return Ok(());
     }
     let key = Delivery::digest_key(&event.kind, mission.id);

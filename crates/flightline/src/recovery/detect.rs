@@ -5,7 +5,7 @@ use flightline_core::mission::{Mission, MissionStatus};
 use flightline_core::sortie::SortieStatus;
 use flightline_core::time::{Millis, human_span};
 use flightline_core::{CheckpointId, Kind, MissionId, Subject, Time};
-use flightline_store::{Error as StoreError, EventFilter, Find, SubjectRow};
+use flightline_store::{Error as StoreError, Find, SubjectRow};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -231,13 +231,11 @@ fn candidate(
 
 /// One event per silence, and one per death: while others go on working, the dead stay dead.
 fn already_told(desk: &mut Desk<'_, '_>, mission: &Mission, candidate: &Candidate) -> Result<bool> {
-    let filter = EventFilter {
-        subject: Some(mission.id.to_string()),
-        kind: Some("context_compacted".to_owned()),
-        limit: 1,
-        ..EventFilter::default()
-    };
-    let last = desk.tx.newest_events(&filter)?.into_iter().next();
+    // What an agent's client said of its context is neither a silence nor a death.
+    let of_mission = desk.tx.events_of(Kind::Mission, &mission.key(), 200)?;
+    let last = of_mission
+        .into_iter()
+        .find(|event| event.kind == "context_compacted" && event.data.get("agent").is_none());
     Ok(last.is_some_and(|event| {
         event.timestamp >= candidate.last_activity_at
             || (candidate.evidence == PROCESS_GONE

@@ -73,6 +73,9 @@ pub(super) fn regrant(
             .iter()
             .find(|fate| fate.agent.id == old.held_by && !fate.is_gone())
         else {
+            if kind == RecoveryKind::Rewind {
+                blockers.extend(without_holder(desk, &old, &held)?);
+            }
             continue;
         };
         // Work that was finished since needs its lock no more. A lock that was not for one sortie is for
@@ -92,11 +95,7 @@ pub(super) fn regrant(
         let in_the_way =
             |(file, by): &&(RepoPath, AgentId)| *by != old.held_by && file.overlaps(&old.file);
         if let Some((_, other)) = held.iter().find(in_the_way) {
-            let holder = desk.agent_name(*other)?;
-            blockers.push(format!(
-                "{} is locked by {holder}, {} held it before",
-                old.file, fate.agent.name
-            ));
+            blockers.push(held_by_another(desk, &old, *other)?);
             continue;
         }
         let lock = Lock {
@@ -121,6 +120,37 @@ pub(super) fn regrant(
         count += 1;
     }
     Ok((count, blockers))
+}
+
+fn held_by_another(desk: &mut Desk<'_, '_>, old: &Lock, now: AgentId) -> Result<String> {
+    let (now, before) = (desk.agent_name(now)?, desk.agent_name(old.held_by)?);
+    Ok(format!(
+        "{} is locked by {now}, {before} held it before",
+        old.file
+    ))
+}
+
+/// A lock of the checkpoint whose holder is gone is granted to nobody: whoever takes up the work has to
+/// have it. Work that is completed needs it no more.
+fn without_holder(
+    desk: &mut Desk<'_, '_>,
+    old: &Lock,
+    held: &[(RepoPath, AgentId)],
+) -> Result<Option<String>> {
+    if let Some(id) = old.sortie_id {
+        let sortie = desk.tx.get::<Sortie>(&id.to_string())?;
+        if sortie.is_none_or(|sortie| sortie.status == SortieStatus::Completed) {
+            return Ok(None);
+        }
+    }
+    if let Some((_, other)) = held.iter().find(|(file, _)| file.overlaps(&old.file)) {
+        return held_by_another(desk, old, *other).map(Some);
+    }
+    let before = desk.agent_name(old.held_by)?;
+    Ok(Some(format!(
+        "{} was locked by {before}, who is gone: nobody holds it now",
+        old.file
+    )))
 }
 
 /// What is locked, and by whom. Reads no documents: that another mission's lock is damaged is no reason

@@ -267,6 +267,7 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
         mission_id: mission.id,
         kind,
         checkpoint_id: checkpoint.id,
+        cut_rev: checkpoint.cut.rev,
         before,
         by: desk.actor(),
         at: desk.now(),

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{SortieSummary, summaries};
+use crate::checkpoint::milestone::catch_up;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};
@@ -91,6 +92,7 @@ impl Operation for AddSorties {
             .into());
         }
         let added = add_all(desk, &mission, &self.sorties)?;
+        catch_up(desk, mission.id)?;
         let mut all = summaries(desk, mission.id)?;
         all.retain(|sortie| added.contains(&sortie.id));
         Ok(all)

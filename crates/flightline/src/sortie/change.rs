@@ -14,7 +14,8 @@ use super::claim::refuse_waiting;
 use super::recovered::{Locking, taken_up};
 use super::report::post_progress;
 use super::{SortieView, view};
-use crate::checkpoint::take::{error as trigger_error, first_of, milestones};
+use crate::checkpoint::milestone::{catch_up, milestones};
+use crate::checkpoint::take::{error as trigger_error, first_of};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};
@@ -91,7 +92,8 @@ impl Operation for ChangeSortie {
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SortieView> {
         let sortie = desk.sortie(&self.sortie)?;
-        match &self.action {
+        let mission = sortie.mission_id;
+        let view = match &self.action {
             SortieAction::Assign { to } => give(desk, sortie, to, None, Giving::Free),
             SortieAction::Reassign { to, reason } => {
                 give(desk, sortie, to, reason.as_ref(), Giving::Taken)
@@ -107,7 +109,9 @@ impl Operation for ChangeSortie {
                 judge(desk, sortie, Verdict::Approved, reason.as_ref())
             }
             SortieAction::Reject { reason } => judge(desk, sortie, Verdict::Rejected, Some(reason)),
-        }
+        }?;
+        catch_up(desk, mission)?;
+        Ok(view)
     }
 }
 
@@ -287,7 +291,11 @@ fn block(desk: &mut Desk<'_, '_>, mut sortie: Sortie, reason: &Note) -> Result<S
     check_move(&sortie, SortieStatus::Blocked, "block")?;
     sortie.status = SortieStatus::Blocked;
     sortie.blocked_reason = Some(reason.clone());
-    save(desk, sortie, "sortie_blocked", &json!({ "reason": reason }))
+    let sortie = keep(desk, sortie, "sortie_blocked", &json!({ "reason": reason }))?;
+    let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
+    let details = format!("\"{}\" is blocked: {reason}", sortie.title);
+    trigger_error(desk, &mission, Reason::Blocker, details)?;
+    view(desk, sortie)
 }
 
 fn unblock(desk: &mut Desk<'_, '_>, mut sortie: Sortie) -> Result<SortieView> {

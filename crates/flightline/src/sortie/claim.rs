@@ -10,6 +10,7 @@ use serde_json::json;
 use super::SortieView;
 use super::change::{check_move, refuse_open_errors};
 use super::recovered::{Locking, taken_up};
+use crate::checkpoint::milestone::catch_up;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};
@@ -170,7 +171,10 @@ fn take(desk: &mut Desk<'_, '_>, mut sortie: Sortie, lock: bool) -> Result<Sorti
         let (files, purpose) = (sortie.files.clone(), Some(sortie.title.clone()));
         grant_all(desk, &files, purpose, None, Some(&sortie), &[])?;
     }
-    taken_up(desk, sortie, Locking::Again)
+    let mission = sortie.mission_id;
+    let view = taken_up(desk, sortie, Locking::Again)?;
+    catch_up(desk, mission)?;
+    Ok(view)
 }
 
 /// Refuses to begin a sortie that depends on one that is not completed.

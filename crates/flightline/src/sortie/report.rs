@@ -16,6 +16,7 @@ use serde_json::json;
 
 use super::change::{check_move, check_owner};
 use super::{SortieView, subtask_progress, view};
+use crate::checkpoint::milestone::catch_up;
 use crate::checkpoint::take::{error as trigger_error, first_of};
 use crate::desk::Desk;
 use crate::error::Result;
@@ -181,6 +182,7 @@ impl Operation for UpdateSortie {
             &json!({ "note": self.note, "percent": progress.percent }),
         )?;
         post_progress(desk, &sortie)?;
+        catch_up(desk, sortie.mission_id)?;
         let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
         let reasons = self.reasons(&sortie, desk.policy.significant_lines);
         let checkpoint = first_of(desk, &mission, reasons)?;
@@ -274,6 +276,7 @@ impl Operation for ReportError {
         } else if self.blocking {
             trigger_error(desk, &mission, Reason::Blocker, details)?;
         }
+        catch_up(desk, mission.id)?;
         view(desk, sortie)
     }
 }
@@ -326,6 +329,7 @@ impl Operation for AddReview {
         };
         let data = json!({ "reviewer": review.reviewer, "score": review.score });
         desk.tx.set("sortie_reviewed", &review, &data)?;
+        catch_up(desk, sortie.mission_id)?;
         if let Some(score) = review.score {
             let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
             let details = format!("{} gave \"{}\" {score}", review.reviewer, sortie.title);

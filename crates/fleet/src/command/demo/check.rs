@@ -12,7 +12,7 @@ use flightline::core::event::Event;
 use flightline::core::message::DeliveryState;
 use flightline::core::mission::MissionStatus;
 use flightline::core::sortie::SortieStatus;
-use flightline::doctor::{Care, examine, examine_backups};
+use flightline::doctor::{Care, attend};
 use flightline::mail::MessageView;
 use serde::Serialize;
 
@@ -399,11 +399,6 @@ fn doctor(app: &mut App) -> Verdict {
 
 fn examine_all(app: &mut App) -> Result<Vec<flightline::doctor::Check>, Refusal> {
     let state = app.home()?.state.clone();
-    let fleet = app.fleet()?;
-    let mut checks = examine(fleet)
-        .map_err(flightline::Error::into_refusal)?
-        .checks;
-    let files = examine_backups(fleet, &state, Care::Look);
-    checks.extend(files.map_err(flightline::Error::into_refusal)?);
-    Ok(checks)
+    let diagnosis = attend(app.fleet()?, &state, Care::Look, "");
+    Ok(diagnosis.map_err(flightline::Error::into_refusal)?.checks)
 }

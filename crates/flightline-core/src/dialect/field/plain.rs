@@ -168,6 +168,15 @@ impl Stamp {
         }
     }
 
+    /// A point in time as short as it can be written without losing anything.
+    #[must_use]
+    pub fn exact(time: Time) -> Self {
+        match time.as_millis().rem_euclid(1000) {
+            0 => Self::seconds(time),
+            _ => Self::millis(time),
+        }
+    }
+
     /// The point in time.
     #[must_use]
     pub const fn time(&self) -> Time {

@@ -1,0 +1,223 @@
+//! `fleet checkpoints prune`
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use clap::Args;
+use flightline::checkpoint::prune::{
+    PlanPrune, Pruned, REWRITTEN_AT_ONCE, Space, apply_all, plan_all,
+};
+use flightline::checkpoint::thin::Thinned;
+use flightline::core::retention::Guard;
+use flightline::core::time::{human_span, parse_span};
+use flightline::core::{Kind, Refusal};
+
+use super::Done;
+use crate::app::{App, Short};
+use crate::ui::{Asking, Page};
+
+#[derive(Debug, Args)]
+pub struct PruneArgs {
+    /// Delete checkpoints older than this: days, or a span such as `12h` (default: 7 days)
+    #[arg(long, value_name = "DAYS")]
+    older_than: Option<String>,
+    /// Keep at least this many of the newest per mission (default: 3)
+    #[arg(long, value_name = "N")]
+    keep: Option<u64>,
+    /// Show what would be deleted
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+}
+
+pub fn run(args: &PruneArgs, app: &mut App) -> Done {
+    let older_than_ms = match &args.older_than {
+        Some(text) => Some(parse_span(text, "d").map_err(Refusal::invalid)?),
+        None => None,
+    };
+    let mission = app.caller()?.mission;
+    let request = PlanPrune {
+        mission,
+        older_than_ms,
+        keep: args.keep,
+    };
+    let caller = app.caller()?;
+    let mut plan =
+        plan_all(app.fleet()?, &caller, &request).map_err(flightline::Error::into_refusal)?;
+    let short = app.short(&[Kind::Checkpoint, Kind::Mission])?;
+    if args.dry_run {
+        app.ui
+            .answer(&plan, |page| say(page, &plan, &short, Act::Planned))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if plan.is_empty() {
+        // Whoever died while pruning may have left files behind, and the daily one leaves space free.
+        app.clear_files()?;
+        plan.space = Space::give_back(app.fleet()?, 0, REWRITTEN_AT_ONCE);
+        app.ui
+            .answer(&plan, |page| say(page, &plan, &short, Act::Done))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !args.yes {
+        let mut page = Page::talk();
+        say(&mut page, &plan, &short, Act::Planned);
+        app.ui.talk(page.text());
+        let asking = if app.globals.no_input {
+            Asking::Forbidden
+        } else {
+            Asking::Allowed
+        };
+        let mut acts = Vec::new();
+        if plan.deleted > 0 {
+            acts.push(format!("delete {}", checkpoints(plan.deleted)));
+        }
+        if plan.journal.values > 0 {
+            acts.push(format!("thin the journal by {}", old_values(&plan.journal)));
+        }
+        let act = acts.join(" and ");
+        app.ui.confirm(&act, &args.with_yes(app), asking)?;
+    }
+    let done = apply_all(app.fleet()?, &caller, &request, &plan)
+        .map_err(flightline::Error::into_refusal)?;
+    app.ui.written = true;
+    app.clear_files()?;
+    app.ui
+        .answer(&done, |page| say(page, &done, &short, Act::Done))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether it is to be done, or was.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Act {
+    Planned,
+    Done,
+}
+
+impl PruneArgs {
+    /// The same command with a yes.
+    fn with_yes(&self, app: &App) -> String {
+        let mut command = "fleet checkpoints prune".to_owned();
+        for (flag, value) in [
+            ("--mission", app.globals.mission.clone()),
+            ("--older-than", self.older_than.clone()),
+            ("--keep", self.keep.map(|keep| keep.to_string())),
+        ] {
+            if let Some(value) = value {
+                command.push_str(&format!(" {flag} {value}"));
+            }
+        }
+        command + " -y"
+    }
+}
+
+fn say(page: &mut Page, plan: &Pruned, short: &Short, act: Act) {
+    let days = plan.policy.older_than_ms / 86_400_000;
+    let age = match plan.policy.older_than_ms % 86_400_000 {
+        0 => format!("{days} {}", if days == 1 { "day" } else { "days" }),
+        _ => human_span(plan.policy.older_than_ms),
+    };
+    page.line(format_args!(
+        "Pruning checkpoints older than {age} (keeping {} per mission)...",
+        plan.policy.keep
+    ));
+    page.line("");
+    if plan.is_empty() {
+        page.line("Nothing to delete.");
+    } else if plan.details.is_empty() {
+        page.line("No checkpoint to delete.");
+    } else {
+        page.line(match act {
+            Act::Planned => "Would delete:",
+            Act::Done => "Deleted:",
+        });
+        say_checkpoints(page, plan, short);
+    }
+    let values = (plan.journal.values > 0).then(|| old_values(&plan.journal));
+    let space = space(plan).filter(|_| act == Act::Done);
+    let journal: Vec<String> = values.into_iter().chain(space).collect();
+    if !journal.is_empty() {
+        page.line(format_args!("Journal: {}", journal.join("; ")));
+    }
+    if !plan.kept.is_empty() {
+        let mut counts: BTreeMap<Guard, usize> = BTreeMap::new();
+        for kept in &plan.kept {
+            *counts.entry(kept.guard).or_default() += 1;
+        }
+        let reasons: Vec<String> = counts
+            .iter()
+            .map(|(guard, count)| format!("{count} {}", guard.as_str()))
+            .collect();
+        page.line(format_args!(
+            "Kept though their time is over: {}",
+            reasons.join(", ")
+        ));
+    }
+}
+
+/// What became of the space in the store, after the fact.
+fn space(done: &Pruned) -> Option<String> {
+    match &done.space {
+        Space::Reusable if done.journal.values == 0 => None,
+        Space::Reusable => Some("the store uses that space again".to_owned()),
+        Space::Returned { bytes } => Some(format!(
+            "the store gave {} back to the file system",
+            size(*bytes)
+        )),
+        Space::Later { why } => Some(format!(
+            "the store uses that space again, and will give it back another time, because {why}"
+        )),
+        Space::Server if done.journal.values == 0 => None,
+        Space::Server => Some("PostgreSQL uses that space again after its next vacuum".to_owned()),
+    }
+}
+
+fn say_checkpoints(page: &mut Page, plan: &Pruned, short: &Short) {
+    for checkpoint in &plan.details {
+        let day = checkpoint.timestamp.to_string();
+        page.line(format_args!(
+            "  {}  {}  {}  {}",
+            short.id(checkpoint.id),
+            short.id(checkpoint.mission_id),
+            day.get(..10).unwrap_or(&day),
+            checkpoint.trigger
+        ));
+    }
+    page.line("");
+    page.line(format_args!(
+        "Total: {} ({})",
+        checkpoints(plan.deleted),
+        size(plan.file_bytes)
+    ));
+}
+
+fn checkpoints(count: u64) -> String {
+    format!(
+        "{count} {}",
+        if count == 1 {
+            "checkpoint"
+        } else {
+            "checkpoints"
+        }
+    )
+}
+
+fn old_values(journal: &Thinned) -> String {
+    let noun = if journal.values == 1 {
+        "old value"
+    } else {
+        "old values"
+    };
+    format!("{} {noun} ({})", journal.values, size(journal.bytes))
+}
+
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes >= 1_000_000 => {
+            format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000)
+        }
+        bytes if bytes >= 1_000 => format!("{}.{} kB", bytes / 1_000, bytes % 1_000 / 100),
+        bytes => format!("{bytes} bytes"),
+    }
+}

@@ -1,0 +1,269 @@
+//! What becomes of old checkpoints and old values: what is shown before, what is said after, and that it is so.
+
+use std::fs;
+
+use expect_test::expect;
+
+use crate::world::World;
+
+const DAY: u64 = 86_400;
+
+/// A mission whose sortie went to and fro, with five checkpoints, ten days ago.
+fn aged() -> World {
+    let world = World::with_sorties(&["Model"]);
+    let sortie = world.sortie("Model");
+    world.agent_ok("ada", &format!("sorties claim {sortie}"));
+    for number in 1..=5 {
+        for line in [
+            format!("sorties update {sortie} --note rain"),
+            format!("sorties update {sortie} --note sun"),
+            format!("checkpoint --note \"number {number}\""),
+        ] {
+            world.agent_ok("ada", &line);
+        }
+    }
+    world.pass(10 * DAY);
+    world
+}
+
+fn files(world: &World) -> usize {
+    let folder = world.state().join("checkpoints");
+    let missions = fs::read_dir(folder).unwrap();
+    missions
+        .map(|mission| fs::read_dir(mission.unwrap().path()).unwrap().count())
+        .sum::<usize>()
+        - 1
+}
+
+#[test]
+fn pruning_shows_first_asks_and_then_does_what_it_showed() {
+    let world = aged();
+    assert_eq!(files(&world), 5);
+    let shown = world.fleet("checkpoints prune --dry-run");
+    let rev = world.rev();
+    let asked = world.fleet("checkpoints prune");
+    assert!(
+        asked
+            .stderr
+            .contains("this would delete 2 checkpoints and thin the journal by 22 old values"),
+        "{asked:?}"
+    );
+    assert_eq!((asked.code, world.rev(), files(&world)), (2, rev, 5));
+    let asked = world.fleet("checkpoints prune --older-than 3 --keep 1");
+    assert!(
+        asked
+            .stderr
+            .ends_with("run `fleet checkpoints prune --older-than 3 --keep 1 -y`\n"),
+        "{asked:?}"
+    );
+    let done = world.ok("checkpoints prune -y");
+    let shown = shown.stdout.replace("Would delete:", "Deleted:");
+    assert_eq!(
+        done.stdout.replace("; the store uses that space again", ""),
+        shown
+    );
+    assert_eq!(files(&world), 3);
+    expect![[r#"
+        Pruning checkpoints older than 7 days (keeping 3 per mission)...
+
+        Deleted:
+          chk-3ce8  msn-1166  2026-01-04  manual
+          chk-5702  msn-1166  2026-01-04  manual
+
+        Total: 2 checkpoints (22.2 kB)
+        Journal: 22 old values (14.4 kB); the store uses that space again
+        Kept though their time is over: 1 the last of an unfinished mission, 2 among the newest that stay
+    "#]]
+    .assert_eq(&done.stdout);
+    world.ok("checkpoints verify");
+    world.ok("doctor");
+    expect![[r#"
+        Pruning checkpoints older than 7 days (keeping 3 per mission)...
+
+        Nothing to delete.
+        Kept though their time is over: 1 the last of an unfinished mission, 2 among the newest that stay
+    "#]]
+    .assert_eq(&world.ok("checkpoints prune").stdout);
+}
+
+#[test]
+fn how_long_things_are_kept_can_be_set() {
+    let world = aged();
+    world.ok("config set retention.older_than 20");
+    assert_eq!(world.ok("config get retention.history").stdout, "20d\n");
+    assert_eq!(world.json("checkpoints prune --dry-run")["deleted"], 0);
+    world.ok("config set retention.older_than 9d");
+    world.ok("config set retention.keep 1");
+    let plan = world.json("checkpoints prune --dry-run");
+    assert_eq!(plan["deleted"], 4);
+    assert!(plan["journal"]["values"].as_u64() > Some(7));
+    world.ok("config set retention.history 20d");
+    let plan = world.json("checkpoints prune --dry-run");
+    assert_eq!(
+        (&plan["deleted"], &plan["journal"]["values"]),
+        (&4.into(), &0.into())
+    );
+    for wrong in [
+        "retention.keep many",
+        "retention.keep -1",
+        "retention.keep 0",
+        "retention.older_than soon",
+        "retention.most 0",
+    ] {
+        world.fleet(&format!("config set {wrong}")).refused(2);
+    }
+    world.ok("config set retention.keep 5");
+    assert!(
+        world
+            .fleet("config set retention.most 4")
+            .refused(2)
+            .contains("`retention.keep` must not be above `retention.most`")
+    );
+    let file = world.state().join("config.toml");
+    let own = fs::read_to_string(&file).unwrap();
+    fs::write(&file, own.replace("keep = 5", "keep = 2")).unwrap();
+    assert_eq!(world.ok("config get retention.keep").stdout, "2\n");
+    fs::write(&file, own.replace("keep = 5", "keep = true")).unwrap();
+    assert!(
+        world
+            .fleet("status")
+            .refused(2)
+            .contains("write it as a whole number")
+    );
+}
+
+#[test]
+fn the_first_command_after_a_day_prunes_after_it_has_answered() {
+    let world = aged();
+    let said = world.ok("note lesson \"Sleep\"");
+    assert_eq!((said.stderr.as_str(), files(&world)), ("", 3));
+    let events = world.json("events list --limit 50");
+    let kinds: Vec<&str> = events["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|event| event["type"].as_str())
+        .collect();
+    assert!(
+        kinds.contains(&"retention_applied") && kinds.contains(&"journal_thinned"),
+        "{kinds:?}"
+    );
+    world.ok("doctor");
+}
+
+#[test]
+fn what_stays_though_its_time_is_over_is_expired_and_pruning_says_why() {
+    let world = aged();
+    world.ok("config set retention.most 3");
+    let listed = world.json("checkpoints list --limit 2");
+    assert_eq!(listed[0]["status"], "expired");
+    let shown = world.ok("checkpoints list").stdout;
+    assert_eq!(shown.matches("  expired\n").count(), 3, "{shown}");
+    let shown = world.ok("checkpoints show @latest").stdout;
+    assert!(shown.contains("\nStatus: expired (its time is over;"));
+    let kept = &world.json("checkpoints prune --dry-run")["kept"];
+    assert_eq!(
+        (&kept[0]["guard"], &kept[1]["guard"]),
+        (&"last".into(), &"minimum".into())
+    );
+}
+
+/// Makes room in the store: pages that nothing is on any more.
+fn make_room(world: &World) {
+    world.sql("CREATE TABLE junk (x BLOB); INSERT INTO junk VALUES (randomblob(4000000)); DROP TABLE junk; PRAGMA wal_checkpoint(TRUNCATE);");
+}
+
+fn size(world: &World) -> u64 {
+    fs::metadata(world.database()).unwrap().len()
+}
+
+#[test]
+fn much_free_space_goes_back_to_the_file_system() {
+    let world = aged();
+    make_room(&world);
+    let before = size(&world);
+    let done = world.json("checkpoints prune -y");
+    let returned = done["space"]["bytes"].as_u64().unwrap();
+    assert_eq!(done["space"]["state"], "returned");
+    assert_eq!(before - size(&world), returned);
+    assert_eq!(
+        done["freed_bytes"].as_u64().unwrap(),
+        returned + done["file_bytes"].as_u64().unwrap()
+    );
+    make_room(&world);
+    let again = world.ok("checkpoints prune").stdout;
+    assert!(
+        again.contains(
+            "Nothing to delete.\nJournal: the store gave 4.0 MB back to the file system\n"
+        ),
+        "{again}"
+    );
+    make_room(&world);
+    let before = size(&world);
+    assert!(world.ok("doctor").stdout.ends_with("Everything is well.\n"));
+    assert_eq!(size(&world), before, "looking gives nothing back");
+    let fixed = world.ok("doctor --fix").stdout;
+    assert!(
+        fixed.contains("ok   free space\n       gave 4.0 MB back to the file system\n"),
+        "{fixed}"
+    );
+    assert!(size(&world) < before / 4);
+    world.ok("checkpoints verify");
+}
+
+#[test]
+fn a_prune_that_dies_anywhere_leaves_everything_sound_and_can_be_run_again() {
+    let world = aged();
+    make_room(&world);
+    let snapshot = world.snapshot();
+    let whole = {
+        let world = snapshot.world();
+        world.ok("checkpoints prune -y");
+        world.sql("SELECT count(*) FROM event WHERE change = 'thinned'")
+    };
+    let mut died = 0;
+    for step in 1.. {
+        let world = snapshot.world();
+        let prune = world.line("checkpoints prune -y");
+        let ran = prune.env("FLEET_CRASH_AT", step.to_string()).run();
+        if ran.code == 0 {
+            break;
+        }
+        died += 1;
+        world.ok("doctor --fix");
+        world.ok("checkpoints verify");
+        world.ok("checkpoints prune -y");
+        world.ok("doctor");
+        assert_eq!(
+            world.sql("SELECT count(*) FROM event WHERE change = 'thinned'"),
+            whole,
+            "after step {step}"
+        );
+        assert_eq!(files(&world), 3, "after step {step}");
+        assert!(size(&world) < 1_000_000, "after step {step}");
+    }
+    assert!(died > 20, "{died}");
+}
+
+#[test]
+fn the_file_of_a_deleted_checkpoint_goes_and_latest_points_to_what_is_left() {
+    let world = aged();
+    world.ok("config set retention.older_than 20d");
+    let mission = fs::read_dir(world.state().join("checkpoints")).unwrap();
+    let home = mission.last().unwrap().unwrap().path();
+    let latest = || fs::read_link(home.join("latest.json")).ok();
+    let newest = world.json("checkpoints show @latest~1")["id"].clone();
+    world.ok("checkpoints delete @latest -y");
+    assert_eq!(files(&world), 4);
+    assert_eq!(
+        latest().unwrap().to_str().unwrap(),
+        format!("{}.json", newest.as_str().unwrap())
+    );
+    // Somebody's spare copy of a checkpoint that this store never knew is none of our business.
+    let strange = home.join("chk-00000000-0000-4000-8000-00000000cafe.json");
+    fs::write(&strange, "{}").unwrap();
+    for _ in 0..4 {
+        world.ok("checkpoints delete @latest -y");
+    }
+    assert_eq!((latest(), strange.exists()), (None, true));
+}

@@ -1,0 +1,144 @@
+//! The recovery context: what a session that resumes is given, in no more than 2,000 tokens.
+
+use super::{Checkpoint, Maybe};
+use crate::briefing::{check_nonce, clean, estimate_tokens};
+use crate::error::{Code, Refusal};
+
+/// A recovery context has at most so many tokens.
+pub const CONTEXT_TOKENS: usize = 2_000;
+/// What a session in recovery mode loads.
+pub const LOAD_NOW: [&str; 5] = [
+    "context-strategy.md",
+    "token-monitoring.md",
+    "projectConfig.md:STACK_ID",
+    "activeContext.md",
+    "Current task from checkpoints/latest.json",
+];
+/// What it loads later, and when.
+pub const LOAD_LATER: [(&str, &str); 4] = [
+    ("Stack profiles", "load when coding resumes"),
+    ("techContext.md", "load if needed"),
+    ("systemPatterns.md", "load if needed"),
+    ("deliverables.md", "skip unless release task"),
+];
+
+/// No single text takes more than this, so that one cannot crowd out the others.
+const LONGEST: usize = 400;
+
+/// What a session that resumes is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecoveryContext {
+    /// The text.
+    pub text: String,
+    /// Its tokens, estimated on the safe side.
+    pub tokens: usize,
+    /// How many lines of the checkpoint there was no room for.
+    pub left_out: usize,
+}
+
+/// Writes the recovery context of a checkpoint. `task` is what is known of the current task; what the
+/// checkpoint says stands between `<NONCE checkpoint>` and `</NONCE>`, as in a briefing.
+///
+/// # Errors
+/// When the nonce is malformed, or not even our own words fit into `max_tokens`.
+pub fn recovery_context(
+    checkpoint: &Checkpoint,
+    task: Option<&str>,
+    nonce: &str,
+    max_tokens: usize,
+) -> Result<RecoveryContext, Refusal> {
+    check_nonce(nonce)?;
+    let lists = lists(checkpoint, task);
+    let most: usize = lists.iter().map(|(_, entries)| entries.len()).sum();
+    let mut head = "## Recovery mode\n\nLoad now:\n".to_owned();
+    for name in LOAD_NOW {
+        head += &format!("- {name}\n");
+    }
+    head += "\nLoad later:\n";
+    for (name, when) in LOAD_LATER {
+        head += &format!("- {name} ({when})\n");
+    }
+    head += &format!("\nThe checkpoint says:\n<{nonce} checkpoint>\n");
+    let tail = |left_out: usize| match left_out {
+        0 => format!("</{nonce}>\n"),
+        count => format!(
+            "</{nonce}>\n\nLeft out for want of room: {count}, to be read in `checkpoints/latest.json`.\n"
+        ),
+    };
+    // Estimates add up, but for rounding; one token for each of the three parts.
+    let frame = estimate_tokens(&head) + estimate_tokens(&tail(most)) + 3;
+    let Some(room) = max_tokens.checked_sub(frame) else {
+        return Err(Refusal::new(
+            Code::TooLong,
+            format!("a recovery context takes about {frame} tokens, and {max_tokens} are allowed"),
+        )
+        .hint("allow the recovery context more room"));
+    };
+    let mut body = String::new();
+    let mut left_out = 0;
+    for (label, entries) in lists {
+        let mut rest = entries.len();
+        for entry in &entries {
+            let line = format!("{label}: {}\n", shorten(&clean(entry, nonce, LONGEST)));
+            if estimate_tokens(&body) + estimate_tokens(&line) > room {
+                break;
+            }
+            body += &line;
+            rest -= 1;
+        }
+        left_out += rest;
+    }
+    let text = format!("{head}{body}{}", tail(left_out));
+    Ok(RecoveryContext {
+        tokens: estimate_tokens(&text),
+        text,
+        left_out,
+    })
+}
+
+/// What the checkpoint says, the most important first, each with its label.
+fn lists(checkpoint: &Checkpoint, task: Option<&str>) -> Vec<(&'static str, Vec<String>)> {
+    let state = checkpoint.state.get();
+    let context = checkpoint.context.get();
+    let text = |field: Option<&Maybe<String>>| -> Vec<String> {
+        field.and_then(Maybe::get).cloned().into_iter().collect()
+    };
+    let texts = |field: Option<&Maybe<Vec<String>>>| -> Vec<String> {
+        field.and_then(Maybe::get).cloned().unwrap_or_default()
+    };
+    let deltas = checkpoint.delta_changes.get().into_iter().flatten();
+    let backlog = state.and_then(|state| state.backlog_snapshot.get());
+    let backlog = backlog.into_iter().flatten();
+    let phase = state.and_then(|state| state.current_phase.get());
+    vec![
+        ("Task", checkpoint.in_progress().to_vec()),
+        (
+            "Task details",
+            task.map(str::to_owned).into_iter().collect(),
+        ),
+        ("STACK_ID", text(context.map(|it| &it.stack_id))),
+        ("Objective", text(context.map(|it| &it.active_objective))),
+        ("Instructions", text(Some(&checkpoint.resume_instructions))),
+        ("Next step", texts(Some(&checkpoint.next_steps))),
+        (
+            "Phase",
+            phase.map(|it| it.as_str().to_owned()).into_iter().collect(),
+        ),
+        ("Sprint", text(context.map(|it| &it.current_sprint))),
+        ("Delta", deltas.map(|delta| delta.0.stringify()).collect()),
+        (
+            "Backlog",
+            backlog
+                .map(|item| format!("{} {}", item.id(), item.title().unwrap_or_default()))
+                .collect(),
+        ),
+        ("Done", texts(state.map(|it| &it.completed_tasks))),
+    ]
+}
+
+fn shorten(text: &str) -> String {
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,125 @@
+//! Names of files, and which of them go.
+
+use crate::dialect::field::stamped;
+use crate::time::{Millis, Time};
+
+/// Where the checkpoints are, from the repository's root.
+pub const FOLDER: &str = "checkpoints";
+/// The one a session looks at.
+pub const LATEST_FILE: &str = "latest.json";
+
+const BACKUP: &str = "checkpoint-";
+const EMERGENCY: &str = "emergency-";
+
+/// The file of a backup: `checkpoint-2025-10-30T15-30-00.000Z.json`. No `:`, which not every file system
+/// takes; sorted by name is sorted by time.
+#[must_use]
+pub fn backup_name(time: Time) -> String {
+    format!("{BACKUP}{}.json", file_time(time))
+}
+
+/// The file of an emergency checkpoint.
+#[must_use]
+pub fn emergency_name(time: Time) -> String {
+    format!("{EMERGENCY}{}.json", file_time(time))
+}
+
+fn file_time(time: Time) -> String {
+    let millis = time.as_millis().rem_euclid(1000);
+    format!("{}.{millis:03}Z", stamped(time, "%Y-%m-%dT%H-%M-%S"))
+}
+
+/// What a file is, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// The one a session looks at.
+    Latest,
+    /// A backup.
+    Backup,
+    /// An emergency checkpoint.
+    Emergency,
+    /// Not ours.
+    Other,
+}
+
+impl FileKind {
+    /// What a file is, by its name.
+    #[must_use]
+    pub fn of(file: &str) -> Self {
+        let Some(stem) = file.strip_suffix(".json") else {
+            return Self::Other;
+        };
+        match stem {
+            "latest" => Self::Latest,
+            stem if stem.starts_with(BACKUP) => Self::Backup,
+            stem if stem.starts_with(EMERGENCY) => Self::Emergency,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// A file that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundFile {
+    /// Its name.
+    pub name: String,
+    /// When it was written.
+    pub modified: Time,
+}
+
+/// The numbers clean-up decides by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CleanUp {
+    /// Older ones go.
+    pub max_age: Millis,
+    /// So many backups stay, besides the latest.
+    pub backups: usize,
+}
+
+impl Default for CleanUp {
+    fn default() -> Self {
+        Self {
+            max_age: 7 * 86_400_000,
+            backups: 5,
+        }
+    }
+}
+
+/// What clean-up does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Backups that go, oldest first.
+    pub delete: Vec<String>,
+    /// Emergency checkpoints that are put apart, oldest first. They are never deleted.
+    pub archive: Vec<String>,
+}
+
+impl CleanUp {
+    /// Plans clean-up. The latest checkpoint, and files that are not ours, are not touched.
+    #[must_use]
+    pub fn plan(&self, files: &[FoundFile], now: Time) -> Plan {
+        let old = |file: &FoundFile| now.since(file.modified) > self.max_age;
+        let of = |kind: FileKind| {
+            let mut found: Vec<&FoundFile> = files
+                .iter()
+                .filter(|file| FileKind::of(&file.name) == kind)
+                .collect();
+            found.sort_by_key(|file| (file.modified, &file.name));
+            found
+        };
+        let backups = of(FileKind::Backup);
+        let spare = backups.len().saturating_sub(self.backups);
+        let backups = backups.into_iter().enumerate();
+        let emergencies = of(FileKind::Emergency).into_iter();
+        Plan {
+            delete: backups
+                .filter(|(index, file)| *index < spare || old(file))
+                .map(|(_, file)| file.name.clone())
+                .collect(),
+            archive: emergencies
+                .filter(|file| old(file))
+                .map(|file| file.name.clone())
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The start of a session: is there a checkpoint, is it good, and what happens when it is not.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::{BacklogItem, Checkpoint, Timestamp};
+use crate::checkpoint::Reason;
+use crate::dialect::field::one_line;
+use crate::time::{Millis, Time, human_span};
+
+/// A checkpoint of this age is too old.
+pub const MAX_AGE: Millis = 24 * 3_600_000;
+
+/// What the seed's front matter can switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Whether any checkpoint is taken.
+    pub enabled: bool,
+    /// Whether a session resumes by itself.
+    pub auto_resume: bool,
+    /// At 75 %.
+    pub token_warning: bool,
+    /// At 90 %.
+    pub token_critical: bool,
+    /// When a session ends.
+    pub session_end: bool,
+    /// When a task is completed.
+    pub task_completion: bool,
+    /// When somebody asks.
+    pub manual: bool,
+    /// Where the warning is, in percent.
+    pub warning_percent: u8,
+    /// Where it is critical, in percent.
+    pub critical_percent: u8,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            auto_resume: true,
+            token_warning: true,
+            token_critical: true,
+            session_end: true,
+            task_completion: false,
+            manual: true,
+            warning_percent: 75,
+            critical_percent: 90,
+        }
+    }
+}
+
+impl Config {
+    /// Whether this leads to a checkpoint. What the seed does not know is not its to forbid.
+    #[must_use]
+    pub fn allows(&self, reason: Reason) -> bool {
+        self.enabled
+            && match reason {
+                Reason::TokenWarning => self.token_warning,
+                Reason::TokenCritical => self.token_critical,
+                Reason::SessionEnd => self.session_end,
+                Reason::TaskComplete => self.task_completion,
+                Reason::Manual => self.manual,
+                _ => true,
+            }
+    }
+}
+
+/// Why a context that is so full needs a checkpoint, if it does.
+#[must_use]
+pub fn token_reason(percent: u8, config: &Config) -> Option<Reason> {
+    [
+        (config.critical_percent, Reason::TokenCritical),
+        (config.warning_percent, Reason::TokenWarning),
+    ]
+    .into_iter()
+    .find(|(threshold, reason)| percent >= *threshold && config.allows(*reason))
+    .map(|(_, reason)| reason)
+}
+
+/// What a checkpoint must fit to be resumed from.
+pub struct Expected<'a> {
+    /// The project's stack; whatever the checkpoint's is will do when the project has none.
+    pub stack_id: Option<&'a str>,
+    /// Whether there is such a task.
+    pub task_exists: &'a dyn Fn(&str) -> bool,
+    /// It must be younger than this.
+    pub max_age: Millis,
+    /// Now.
+    pub now: Time,
+}
+
+impl fmt::Debug for Expected<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Expected")
+            .field("stack_id", &self.stack_id)
+            .field("max_age", &self.max_age)
+            .field("now", &self.now)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How a session starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// Normally: there is no checkpoint.
+    Normal,
+    /// From the checkpoint.
+    Resume,
+    /// Normally, though there is a checkpoint: it cannot be used, and is kept.
+    Fallback {
+        /// Why it cannot be used.
+        why: Vec<Invalid>,
+    },
+}
+
+/// Why a checkpoint cannot be resumed from.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Invalid {
+    /// Its time has passed.
+    #[error("it is {} old, and one of {} or more is not resumed", human_span(*.age), human_span(*.max_age))]
+    TooOld {
+        /// How old it is.
+        age: Millis,
+        /// How old is too old.
+        max_age: Millis,
+    },
+    /// It belongs to another stack.
+    #[error("its STACK_ID is {}, and the project's is `{}`", quoted(.theirs.as_deref()), one_line(.ours))]
+    OtherStack {
+        /// The checkpoint's.
+        theirs: Option<String>,
+        /// The project's.
+        ours: String,
+    },
+    /// Tasks it names are gone.
+    #[error("it names tasks that do not exist any more: {}", .0.join(", "))]
+    TasksGone(Vec<String>),
+}
+
+fn quoted(stack: Option<&str>) -> String {
+    stack.map_or_else(
+        || "missing".to_owned(),
+        |stack| format!("`{}`", one_line(stack)),
+    )
+}
+
+/// Decides how a session starts when `latest.json` holds this.
+#[must_use]
+pub fn start(checkpoint: &Checkpoint, expected: &Expected<'_>) -> Start {
+    let taken = match &checkpoint.timestamp {
+        Timestamp::Empty | Timestamp::Null => return Start::Normal,
+        Timestamp::At(stamp) => stamp.time(),
+    };
+    let mut why = Vec::new();
+    let age = expected.now.since(taken);
+    if age >= expected.max_age {
+        why.push(Invalid::TooOld {
+            age,
+            max_age: expected.max_age,
+        });
+    }
+    let context = checkpoint.context.get();
+    let theirs = context.and_then(|context| context.stack_id.get());
+    if let Some(ours) = expected.stack_id
+        && theirs.is_none_or(|theirs| theirs != ours)
+    {
+        why.push(Invalid::OtherStack {
+            theirs: theirs.cloned(),
+            ours: ours.to_owned(),
+        });
+    }
+    let mut seen = BTreeSet::new();
+    let gone: Vec<String> = tasks(checkpoint)
+        .filter(|task| seen.insert(*task) && !(expected.task_exists)(task))
+        .map(one_line)
+        .collect();
+    if !gone.is_empty() {
+        why.push(Invalid::TasksGone(gone));
+    }
+    match why.is_empty() {
+        true => Start::Resume,
+        false => Start::Fallback { why },
+    }
+}
+
+/// Every task a checkpoint names.
+fn tasks(checkpoint: &Checkpoint) -> impl Iterator<Item = &str> {
+    let state = checkpoint.state.get();
+    let done = state.and_then(|state| state.completed_tasks.get());
+    let next = state.and_then(|state| state.backlog_snapshot.get());
+    let in_progress = checkpoint.in_progress().iter();
+    in_progress
+        .chain(done.into_iter().flatten())
+        .map(String::as_str)
+        .chain(next.into_iter().flatten().map(BacklogItem::id))
+}
+
+impl Start {
+    /// What is logged when a checkpoint cannot be used.
+    #[must_use]
+    pub fn log(&self) -> Option<String> {
+        match self {
+            Self::Fallback { why } => {
+                let why: Vec<String> = why.iter().map(ToString::to_string).collect();
+                Some(format!("Checkpoint resume failed: {}", why.join("; ")))
+            }
+            Self::Normal | Self::Resume => None,
+        }
+    }
+
+    /// What the person is told then.
+    #[must_use]
+    pub fn tell(&self) -> Option<String> {
+        let log = self.log()?;
+        Some(format!(
+            "{log}. This session starts normally; the checkpoint is kept in `checkpoints/latest.json`."
+        ))
+    }
+}

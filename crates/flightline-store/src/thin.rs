@@ -1,0 +1,113 @@
+//! Thinning: what becomes of values that later ones have replaced. Only their text goes; the event and its
+//! hash stay, and the last value of a subject always does.
+
+use flightline_core::retention::Superseded;
+use flightline_core::{MissionId, Time};
+
+use crate::engine::Space;
+use crate::error::Error;
+use crate::table::event::kind;
+use crate::table::statements;
+use crate::tx::Tx;
+use crate::value::{Row, Value, params};
+
+statements! {
+    SUPERSEDED = "SELECT e.rev, n.rev, e.subject_kind, s.mission, \
+        CAST(octet_length(e.after) + (CASE WHEN n.change = 'gone' AND s.gone = n.rev THEN coalesce(octet_length(s.doc), 0) ELSE 0 END) AS BIGINT) \
+        FROM event e JOIN event n ON n.project = e.project AND n.rev = (SELECT min(x.rev) FROM event x \
+        WHERE x.project = e.project AND x.subject_kind = e.subject_kind AND x.subject = e.subject AND x.rev > e.rev AND x.change <> 'none') \
+        JOIN subject s ON s.project = e.project AND s.kind = e.subject_kind AND s.id = e.subject \
+        WHERE e.project = ?1 AND e.rev >= ?2 AND e.rev <= ?3 AND e.change = 'set' AND e.at < ?4 AND n.at < ?4 \
+        AND (CAST(?5 AS TEXT) IS NULL OR s.mission = ?5) ORDER BY e.rev LIMIT 2000";
+    FORGET_DOCUMENTS = "UPDATE subject SET doc = '' WHERE project = ?1 AND gone IS NOT NULL AND doc <> '' AND (kind, id) IN \
+        (SELECT e.subject_kind, e.subject FROM event e WHERE e.project = ?1 AND e.change = 'set' AND e.rev IN (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39, ?40, ?41, ?42, ?43, ?44, ?45, ?46, ?47, ?48, ?49, ?50, ?51) \
+        AND NOT EXISTS (SELECT 1 FROM event x WHERE x.project = e.project AND x.subject_kind = e.subject_kind AND x.subject = e.subject \
+        AND x.rev > e.rev AND x.change IN ('set', 'thinned')))";
+    THIN = "UPDATE event SET change = 'thinned', after = NULL WHERE project = ?1 AND change = 'set' AND rev IN (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39, ?40, ?41, ?42, ?43, ?44, ?45, ?46, ?47, ?48, ?49, ?50, ?51) \
+        AND EXISTS (SELECT 1 FROM event x WHERE x.project = event.project AND x.subject_kind = event.subject_kind \
+        AND x.subject = event.subject AND x.rev > event.rev AND x.change <> 'none')";
+    COUNT_THINNED = "SELECT CAST(count(*) AS BIGINT) FROM event WHERE project = ?1 AND change = 'thinned'";
+}
+
+/// How many revisions one statement names.
+const NAMED: usize = 50;
+
+impl Tx<'_> {
+    /// Values of the revisions `from` to `to` that were replaced before `before`, oldest first; 2,000 at
+    /// most. Reads no documents.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn superseded(
+        &mut self,
+        from: u64,
+        to: u64,
+        before: Time,
+        mission: Option<MissionId>,
+    ) -> Result<Vec<Superseded>, Error> {
+        let mission = mission.map(|id| id.to_string());
+        let rows = self.driver.query(
+            SUPERSEDED,
+            params![
+                self.project.id.as_str(),
+                from,
+                to,
+                before.as_millis(),
+                mission
+            ],
+        )?;
+        rows.iter().map(superseded).collect()
+    }
+
+    /// Takes the text of the values at these revisions, and of the subjects that ended with them. A value
+    /// that no later one has replaced stays. Says how many went.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn thin(&mut self, revs: &[u64]) -> Result<u64, Error> {
+        let mut thinned = 0;
+        for some in revs.chunks(NAMED) {
+            let mut names = vec![Value::from(self.project.id.as_str())];
+            // A statement names so many; the last one fills the rest.
+            let last = some.last().copied().unwrap_or_default();
+            let all = some.iter().copied().chain(std::iter::repeat(last));
+            names.extend(all.take(NAMED).map(Value::from));
+            self.driver.execute(FORGET_DOCUMENTS, &names)?;
+            thinned += self.driver.execute(THIN, &names)?;
+        }
+        Ok(thinned)
+    }
+
+    /// How much room the store takes.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn space(&mut self) -> Result<Space, Error> {
+        self.driver.space()
+    }
+
+    /// How many values were thinned away.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn thinned_count(&mut self) -> Result<u64, Error> {
+        let rows = self
+            .driver
+            .query(COUNT_THINNED, params![self.project.id.as_str()])?;
+        rows.first().map_or(Ok(0), |row| row.unsigned(0))
+    }
+}
+
+fn superseded(row: &Row) -> Result<Superseded, Error> {
+    let mission = row.opt_text(3)?;
+    Ok(Superseded {
+        rev: row.unsigned(0)?,
+        next: row.unsigned(1)?,
+        kind: kind(&row.text(2)?)?,
+        mission: mission
+            .map(|id| id.parse())
+            .transpose()
+            .map_err(|_| Error::Corrupt("a subject names a mission that is no id".to_owned()))?,
+        bytes: row.opt_unsigned(4)?.unwrap_or(0),
+    })
+}

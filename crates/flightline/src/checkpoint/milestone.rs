@@ -1,0 +1,121 @@
+//! Checkpoints at a quarter, half and three quarters of the way: once each per timeline. One that could not
+//! be taken is owed, and taken with the mission's next change.
+
+use flightline_core::checkpoint::{Milestone, Reason};
+use flightline_core::mission::Mission;
+use flightline_core::{CheckpointId, Kind, MissionId, Subject};
+use flightline_store::Find;
+use serde_json::json;
+
+use super::take::{Taking, take, trigger};
+use crate::desk::Desk;
+use crate::error::Result;
+
+/// Takes a checkpoint when progress has first reached 25, 50 or 75 % on this timeline; one, when it
+/// crossed several at once.
+pub(crate) fn milestones(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+) -> Result<Option<CheckpointId>> {
+    if !desk.policy.triggers.has(Reason::Milestone) {
+        return Ok(None);
+    }
+    let progress = desk.progress(mission.id)?;
+    let mut crossed = Vec::new();
+    for percent in desk.policy.milestones {
+        let reached = Milestone {
+            mission_id: mission.id,
+            timeline: mission.timeline,
+            percent,
+            at: desk.now(),
+            owed: false,
+        };
+        let known = desk.tx.get::<Milestone>(&reached.key())?;
+        if progress.reached(u64::from(percent)) && known.is_none() {
+            let data = json!({ "percent": percent });
+            desk.tx.set("milestone_reached", &reached, &data)?;
+            crossed.push(reached);
+        }
+    }
+    if crossed.is_empty() {
+        return Ok(None);
+    }
+    let mut named = owed(desk, mission)?;
+    named.extend(crossed.iter().cloned());
+    let taken = trigger(
+        desk,
+        mission,
+        Reason::Milestone,
+        details(&named),
+        Vec::new(),
+    )?;
+    let (changed, is_owed) = match taken {
+        Some(_) => (named, false),
+        None => (crossed, true),
+    };
+    for milestone in changed.into_iter().filter(|it| it.owed != is_owed) {
+        mark(desk, milestone, is_owed)?;
+    }
+    Ok(taken)
+}
+
+/// Takes the checkpoint of milestones whose own could not be taken. Costs one look when none is owed; what
+/// goes on failing is no news.
+pub(crate) fn catch_up(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<()> {
+    let parent = mission.to_string();
+    let counts = desk.tx.counts(Kind::Milestone, Find::Parent(&parent))?;
+    if !counts.iter().any(|(status, _)| status == Milestone::OWED) {
+        return Ok(());
+    }
+    let mission = desk.mission(Some(&parent))?;
+    let owed = owed(desk, &mission)?;
+    if owed.is_empty() {
+        return Ok(());
+    }
+    let taking = Taking {
+        mission: &mission,
+        reason: Reason::Milestone,
+        details: Some(details(&owed)),
+        note: None,
+        blockers: Vec::new(),
+    };
+    if desk.attempt(|desk| take(desk, &taking))?.is_ok() {
+        for milestone in owed {
+            mark(desk, milestone, false)?;
+        }
+    }
+    Ok(())
+}
+
+/// Those of the mission's timeline whose checkpoint could not be taken yet.
+fn owed(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<Milestone>> {
+    let mut found = desk.tx.find::<Milestone>(Find::Parent(&mission.key()))?;
+    found.retain(|it| it.owed && it.timeline == mission.timeline);
+    found.sort_by_key(|it| it.percent);
+    Ok(found)
+}
+
+fn mark(desk: &mut Desk<'_, '_>, milestone: Milestone, owed: bool) -> Result<()> {
+    let milestone = Milestone { owed, ..milestone };
+    let data = json!({ "percent": milestone.percent });
+    let event = if owed {
+        "milestone_owed"
+    } else {
+        "milestone_settled"
+    };
+    desk.tx.set(event, &milestone, &data)?;
+    Ok(())
+}
+
+fn details(milestones: &[Milestone]) -> String {
+    let percents: Vec<String> = milestones
+        .iter()
+        .map(|it| format!("{}%", it.percent))
+        .collect();
+    let noun = if percents.len() == 1 {
+        "milestone"
+    } else {
+        "milestones"
+    };
+    format!("Reached {} {noun}", percents.join(", "))
+}

@@ -1,0 +1,252 @@
+//! Thinning the journal: values go that later ones have replaced and no checkpoint needs. What is gone is
+//! found in a read; each batch is decided again and taken away in a short transaction of its own, so that
+//! nobody waits for it.
+
+use std::collections::BTreeSet;
+
+use flightline_core::retention::{KeptCuts, Superseded};
+use flightline_core::setting::LastPrune;
+use flightline_core::time::Millis;
+use flightline_core::{CheckpointId, Kind, MissionId, Time};
+use flightline_store::{Find, Tx};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Caller, Fleet, Operation};
+
+/// So many values go in one transaction.
+const BATCH: usize = 500;
+/// A transaction looks at so many revisions at most.
+const SPAN: u64 = 5_000;
+
+/// Plans which old values of the journal go. Changes nothing.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlanThinning {
+    /// Of this mission only.
+    pub mission: Option<String>,
+    /// What was replaced longer ago goes; the policy's when none is given.
+    pub older_than_ms: Option<Millis>,
+    /// Checkpoints that need nothing any more, because they are about to go.
+    #[serde(default)]
+    pub without: Vec<CheckpointId>,
+    /// From this revision on.
+    #[serde(default)]
+    pub from: u64,
+    /// Looks at so many revisions; at all when none is given.
+    #[serde(default)]
+    pub revisions: Option<u64>,
+    /// Names so many values; all when none is given.
+    #[serde(default)]
+    pub most: Option<u64>,
+}
+
+/// Which old values go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThinningPlan {
+    /// How many, and how large they are.
+    pub journal: Thinned,
+    /// In which revisions they are, for one transaction each.
+    pub batches: Vec<(u64, u64)>,
+    /// Where the next one may go on; zero when all was looked at.
+    pub next: u64,
+}
+
+/// Old values of the journal.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+pub struct Thinned {
+    /// How many.
+    pub values: u64,
+    /// How large their texts are.
+    pub bytes: u64,
+}
+
+/// Takes away the old values among these revisions that may go: 500 at most.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ThinJournal {
+    /// Of this mission only.
+    pub mission: Option<String>,
+    /// What was replaced longer ago goes; the policy's when none is given.
+    pub older_than_ms: Option<Millis>,
+    /// The first revision.
+    pub from: u64,
+    /// The last revision.
+    pub to: u64,
+}
+
+/// Notes what a thinning did, and forgets requests whose time is over.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecordThinning {
+    /// What went.
+    pub journal: Thinned,
+    /// Where the next one goes on.
+    pub next: u64,
+}
+
+impl Operation for PlanThinning {
+    const NAME: &'static str = "plan_thinning";
+    const ACCESS: Access = Access::Read;
+    type Outcome = ThinningPlan;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<ThinningPlan> {
+        let looking = Looking::new(desk, self.mission.as_deref(), self.older_than_ms)?;
+        let without: BTreeSet<CheckpointId> = self.without.iter().copied().collect();
+        let kept = kept_cuts(desk.tx, &without)?;
+        let end = desk.tx.rev();
+        let to = self
+            .revisions
+            .map_or(end, |revisions| self.from.saturating_add(revisions));
+        let mut plan = ThinningPlan {
+            journal: Thinned::default(),
+            batches: Vec::new(),
+            next: if to < end { to } else { 0 },
+        };
+        let (mut from, mut size) = (self.from, 0);
+        loop {
+            let page = looking.superseded(desk.tx, from, to)?;
+            let Some(last) = page.last() else { break };
+            from = last.rev + 1;
+            for value in page.iter().filter(|value| !kept.need(value)) {
+                if self.most.is_some_and(|most| plan.journal.values >= most) {
+                    plan.next = value.rev;
+                    return Ok(plan);
+                }
+                plan.journal.values += 1;
+                plan.journal.bytes += value.bytes;
+                match plan.batches.last_mut() {
+                    Some((first, end)) if size < BATCH && value.rev - *first < SPAN => {
+                        *end = value.rev;
+                        size += 1;
+                    }
+                    _ => {
+                        plan.batches.push((value.rev, value.rev));
+                        size = 1;
+                    }
+                }
+            }
+        }
+        Ok(plan)
+    }
+}
+
+impl Operation for ThinJournal {
+    const NAME: &'static str = "thin_journal";
+    const ACCESS: Access = Access::Write;
+    type Outcome = Thinned;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Thinned> {
+        let looking = Looking::new(desk, self.mission.as_deref(), self.older_than_ms)?;
+        // Decided again here: a checkpoint may have come back since that needs them.
+        let kept = kept_cuts(desk.tx, &BTreeSet::new())?;
+        let to = self.to.min(self.from.saturating_add(SPAN));
+        let (mut from, mut going) = (self.from, Vec::new());
+        while going.len() < BATCH {
+            let page = looking.superseded(desk.tx, from, to)?;
+            let Some(last) = page.last() else { break };
+            from = last.rev + 1;
+            going.extend(page.into_iter().filter(|value| !kept.need(value)));
+        }
+        going.truncate(BATCH);
+        let revs: Vec<u64> = going.iter().map(|value| value.rev).collect();
+        Ok(Thinned {
+            values: desk.tx.thin(&revs)?,
+            bytes: going.iter().map(|value| value.bytes).sum(),
+        })
+    }
+}
+
+impl Operation for RecordThinning {
+    const NAME: &'static str = "record_thinning";
+    const ACCESS: Access = Access::Write;
+    type Outcome = ();
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<()> {
+        desk.tx.forget_requests()?;
+        let last = desk.tx.get::<LastPrune>(LastPrune::KEY)?;
+        let last = last.unwrap_or_else(|| LastPrune {
+            at: desk.tx.project_created_at(),
+            thinned_to: 0,
+        });
+        if self.journal.values > 0 || last.thinned_to != self.next {
+            let data = json!({ "values": self.journal.values, "bytes": self.journal.bytes });
+            let noted = LastPrune {
+                thinned_to: self.next,
+                ..last
+            };
+            desk.tx.set("journal_thinned", &noted, &data)?;
+        }
+        Ok(())
+    }
+}
+
+/// Takes away the old values that a plan names, a batch at a time.
+///
+/// # Errors
+/// When the store fails; what went until then is gone, and the rest goes another time.
+pub fn thin(fleet: &mut Fleet, caller: &Caller, request: &PlanThinning) -> Result<Thinned> {
+    let plan = fleet.run(request, caller)?;
+    let mut done = Thinned::default();
+    for (from, to) in plan.batches {
+        let batch = ThinJournal {
+            mission: request.mission.clone(),
+            older_than_ms: request.older_than_ms,
+            from,
+            to,
+        };
+        let gone = fleet.run(&batch, caller)?;
+        done.values += gone.values;
+        done.bytes += gone.bytes;
+    }
+    let record = RecordThinning {
+        journal: done,
+        next: plan.next,
+    };
+    fleet.run(&record, caller)?;
+    Ok(done)
+}
+
+/// What a thinning looks at.
+struct Looking {
+    before: Time,
+    mission: Option<MissionId>,
+}
+
+impl Looking {
+    fn new(
+        desk: &mut Desk<'_, '_>,
+        mission: Option<&str>,
+        older_than_ms: Option<Millis>,
+    ) -> Result<Self> {
+        let span = older_than_ms.unwrap_or_else(|| desk.policy.retention.history());
+        Ok(Self {
+            before: desk.now().minus(span),
+            mission: match mission {
+                Some(reference) => Some(desk.mission(Some(reference))?.id),
+                None => None,
+            },
+        })
+    }
+
+    fn superseded(&self, tx: &mut Tx<'_>, from: u64, to: u64) -> Result<Vec<Superseded>> {
+        Ok(tx.superseded(from, to, self.before, self.mission)?)
+    }
+}
+
+/// What the checkpoints name that stay, damaged and archived ones too. The record of a checkpoint comes
+/// right after the revision it names, so that nobody has to read it.
+fn kept_cuts(tx: &mut Tx<'_>, without: &BTreeSet<CheckpointId>) -> Result<KeptCuts> {
+    let mut kept = KeptCuts::default();
+    for row in tx.rows(Kind::Checkpoint, Find::All)? {
+        let id: CheckpointId = row.id.parse()?;
+        if let Some(mission) = row.mission.filter(|_| !without.contains(&id)) {
+            kept.add(mission.parse()?, row.born - 1);
+        }
+    }
+    Ok(kept)
+}

@@ -1,0 +1,123 @@
+//! Which briefings were offered to an agent, and which of them arrived.
+
+use flightline_core::agent::Agent;
+use flightline_core::mission::Mission;
+use flightline_core::setting::{Briefing, Receipt};
+use flightline_core::{MissionId, Time};
+use flightline_store::Find;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::checkpoint::readable;
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::recovery::compaction::missions_of;
+
+/// Whether an agent got its briefing, in its present session and since its last compaction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct BriefingView {
+    /// `pending`, `offered`, `acknowledged` or `expired`.
+    pub status: String,
+    /// When it came to that; none while it is pending.
+    pub at: Option<Time>,
+    /// How often it was given in full without being asked for.
+    pub deliveries: u32,
+    /// The mission it is about.
+    pub mission_id: Option<MissionId>,
+}
+
+/// What an agent was given in its present session and since its last compaction, oldest first.
+pub(super) fn given(
+    desk: &mut Desk<'_, '_>,
+    agent: &Agent,
+    mission: &Mission,
+) -> Result<Vec<Briefing>> {
+    let mut given = present(desk, agent)?;
+    given.retain(|briefing| briefing.mission_id == mission.id);
+    Ok(given)
+}
+
+fn present(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Vec<Briefing>> {
+    let (mut given, _) = readable::<Briefing>(desk.tx, Find::Agent(agent.id))?;
+    given.retain(|it| (it.epoch, it.context) == (agent.epoch, agent.context));
+    Ok(given)
+}
+
+/// Records that a briefing was offered; `deliveries` are how often without being asked for.
+pub(super) fn offer(
+    desk: &mut Desk<'_, '_>,
+    agent: &Agent,
+    mission: &Mission,
+    nonce: &str,
+    deliveries: u32,
+) -> Result<Receipt> {
+    let known = desk.tx.find::<Briefing>(Find::Agent(agent.id))?;
+    let data = json!({ "agent": agent.name });
+    if let Some(same) = known.iter().find(|briefing| briefing.nonce == nonce) {
+        if deliveries > 0 {
+            let again = Briefing {
+                deliveries: same.deliveries + deliveries,
+                ..same.clone()
+            };
+            desk.tx.set("briefing_repeated", &again, &data)?;
+        }
+        return Ok(same.receipt);
+    }
+    // An older briefing that was never acknowledged will not be any more.
+    let older = known.into_iter().filter(|it| it.mission_id == mission.id);
+    expire(desk, agent, older.collect())?;
+    let receipt = Receipt::Offered { at: desk.now() };
+    let briefing = Briefing {
+        agent_id: agent.id,
+        mission_id: mission.id,
+        context: agent.context,
+        epoch: agent.epoch,
+        nonce: nonce.to_owned(),
+        receipt,
+        deliveries,
+    };
+    desk.tx.set("briefing_offered", &briefing, &data)?;
+    Ok(receipt)
+}
+
+fn expire(desk: &mut Desk<'_, '_>, agent: &Agent, briefings: Vec<Briefing>) -> Result<()> {
+    for mut old in briefings {
+        if matches!(old.receipt, Receipt::Offered { .. } | Receipt::Pending) {
+            old.receipt = Receipt::Expired { at: desk.now() };
+            let data = json!({ "agent": agent.name });
+            desk.tx.set("briefing_expired", &old, &data)?;
+        }
+    }
+    Ok(())
+}
+
+/// Ends what an agent was offered and never acknowledged: the context it was offered to is gone.
+pub(crate) fn expire_all(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<()> {
+    let (open, _) = readable::<Briefing>(desk.tx, Find::Agent(agent.id))?;
+    expire(desk, agent, open)
+}
+
+/// Whether an agent got its briefing; none when it needs none: it works in its first context or on nothing,
+/// and asked for none.
+pub(crate) fn standing(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Option<BriefingView>> {
+    let given = present(desk, agent)?;
+    let deliveries = given.iter().map(|briefing| briefing.deliveries).sum();
+    if let Some(last) = given.last() {
+        return Ok(Some(BriefingView {
+            status: last.receipt.as_str().to_owned(),
+            at: last.receipt.at(),
+            deliveries,
+            mission_id: Some(last.mission_id),
+        }));
+    }
+    let lost = agent.epoch > 1 || agent.context > 0;
+    if !lost || agent.retired_at.is_some() || missions_of(desk, agent)?.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(BriefingView {
+        status: Receipt::Pending.as_str().to_owned(),
+        at: None,
+        deliveries: 0,
+        mission_id: None,
+    }))
+}

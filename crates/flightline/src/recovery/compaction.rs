@@ -1,0 +1,166 @@
+//! An agent whose context is known to be lost: its client said so, or another session took its name.
+
+use std::collections::BTreeSet;
+
+use flightline_core::agent::Agent;
+use flightline_core::mission::{Mission, MissionStatus};
+use flightline_core::{Code, Kind, MissionId, Name, Refusal};
+use flightline_store::{Actor, Error as StoreError, Find};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::newest_sound;
+use crate::agent::{held_sorties, named_or_acting};
+use crate::checkpoint::take::last_act;
+use crate::context::receipt::expire_all;
+use crate::desk::Desk;
+use crate::error::{Error, Result};
+use crate::fleet::{Access, Operation};
+
+/// How it is known that an agent lost its context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CompactionEvidence {
+    /// Its client said so.
+    Hook,
+    /// A new session took its name while it had work.
+    NewEpoch,
+}
+
+impl CompactionEvidence {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Hook => "hook",
+            Self::NewEpoch => "new_epoch",
+        }
+    }
+}
+
+/// Says that an agent's context was compacted: what it knew is gone, its session goes on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReportCompaction {
+    /// Whose; the acting agent's when none is named.
+    pub agent: Option<String>,
+    /// How it is known.
+    pub evidence: CompactionEvidence,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Compacted {
+    /// The agent.
+    pub agent: Name,
+    /// Which of its contexts begins.
+    pub context: u64,
+    /// The missions it works in, which were told.
+    pub missions: Vec<MissionId>,
+}
+
+impl Operation for ReportCompaction {
+    const NAME: &'static str = "report_compaction";
+    const ACCESS: Access = Access::Write;
+    type Outcome = Compacted;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Compacted> {
+        let mut agent = named_or_acting(desk, self.agent.as_deref())?;
+        if desk.agent_id() != Some(agent.id) && !desk.is_in_charge() {
+            return Err(Refusal::new(
+                Code::NotYours,
+                format!(
+                    "only {} or dispatch may say that {} lost its context",
+                    agent.name, agent.name
+                ),
+            )
+            .into());
+        }
+        agent.context += 1;
+        agent.updated_at = desk.now();
+        let data = json!({ "context": agent.context, "evidence": self.evidence });
+        desk.tx.set("agent_compacted", &agent, &data)?;
+        let missions = lose_context(desk, &agent, self.evidence)?;
+        Ok(Compacted {
+            agent: agent.name,
+            context: agent.context,
+            missions,
+        })
+    }
+}
+
+/// Records that an agent lost its context, for each mission it works in. What it was offered before was
+/// offered to a context that is gone.
+pub(crate) fn lose_context(
+    desk: &mut Desk<'_, '_>,
+    agent: &Agent,
+    evidence: CompactionEvidence,
+) -> Result<Vec<MissionId>> {
+    let who = desk.tx.actor().clone();
+    desk.tx.act_as(Actor::flightline());
+    expire_all(desk, agent)?;
+    let mut told = Vec::new();
+    for id in missions_of(desk, agent)? {
+        // One mission's damage keeps nobody from coming back.
+        match tell(desk, &id, agent, evidence) {
+            Ok(mission) => told.extend(mission),
+            Err(Error::Store(StoreError::Corrupt(_))) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    desk.tx.act_as(who);
+    Ok(told)
+}
+
+/// The missions in which an agent holds work, and those under way that it coordinates.
+pub(crate) fn missions_of(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<BTreeSet<String>> {
+    let held = held_sorties(desk, agent.id)?;
+    let rows = desk.tx.rows(Kind::Sortie, Find::Agent(agent.id))?;
+    let working = rows
+        .into_iter()
+        .filter(|row| held.contains(&row.id))
+        .filter_map(|row| row.mission);
+    let mut missions: BTreeSet<String> = working.collect();
+    let under_way = MissionStatus::InProgress.as_str();
+    for row in desk.tx.rows(Kind::Mission, Find::Status(under_way))? {
+        if missions.contains(&row.id) {
+            continue;
+        }
+        match desk.tx.get::<Mission>(&row.id) {
+            Ok(Some(mission)) if mission.dispatch == Some(agent.id) => {
+                missions.insert(row.id);
+            }
+            Ok(_) | Err(StoreError::Corrupt(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(missions)
+}
+
+fn tell(
+    desk: &mut Desk<'_, '_>,
+    id: &str,
+    agent: &Agent,
+    evidence: CompactionEvidence,
+) -> Result<Option<MissionId>> {
+    let Some(mission) = desk.tx.get::<Mission>(id)? else {
+        return Ok(None);
+    };
+    if mission.status != MissionStatus::InProgress {
+        return Ok(None);
+    }
+    let last = last_act(desk, &mission)?.map_or(mission.created_at, |event| event.timestamp);
+    let (checkpoint, _) = newest_sound(desk, &mission)?;
+    let checkpoint = checkpoint.filter(|checkpoint| checkpoint.cut.progress_percent < 100);
+    let data = json!({
+        "mission_id": mission.id,
+        "last_activity_at": last,
+        "inactivity_duration_ms": desk.now().since(last),
+        "checkpoint_available": checkpoint.is_some(),
+        "checkpoint_id": checkpoint.map(|checkpoint| checkpoint.id),
+        "evidence": evidence,
+        "agent": agent.name,
+    });
+    desk.tx.note("context_compacted", &mission, &data)?;
+    Ok(Some(mission.id))
+}
