@@ -3,7 +3,6 @@
 mod backups;
 mod folder;
 mod repair;
-mod rows;
 
 use std::path::{Path, PathBuf};
 
@@ -135,7 +134,6 @@ pub fn examine(fleet: &mut Fleet) -> Result<Diagnosis> {
     if checks.iter().all(|check| check.ok) {
         let rules = fleet.store().read(|tx| {
             Ok::<_, Error>(vec![
-                check("rows say what their documents say", rows::astray(tx)?),
                 check("locks exclude one another", locks(tx)?),
                 check("work has an owner that exists", owners(tx)?),
                 check("mail has a message and a recipient", mail(tx)?),

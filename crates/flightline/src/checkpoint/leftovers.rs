@@ -70,7 +70,7 @@ pub(super) fn sweep(home: &Path, written: &Path) {
 }
 
 /// Whether a file has a name that only files being written have.
-pub(crate) fn is_unfinished(file: &Path) -> bool {
+fn is_unfinished(file: &Path) -> bool {
     let name = name(file).strip_prefix('.').unwrap_or_default();
     name.starts_with(CheckpointId::PREFIX) || name.starts_with("latest.")
 }

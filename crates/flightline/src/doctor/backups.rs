@@ -12,7 +12,6 @@ use flightline_store::Find;
 use super::{Care, Check, check};
 use crate::checkpoint::files::{self, path_of, rewrite};
 use crate::checkpoint::inspect::{VerifyCheckpoint, unreadable};
-use crate::checkpoint::leftovers::is_unfinished;
 use crate::checkpoint::readable;
 use crate::error::Result;
 use crate::fleet::{Caller, Fleet};
@@ -118,12 +117,6 @@ fn orphans(fleet: &mut Fleet, folder: &Path, known: &[String], care: Care) -> Re
                 || name.starts_with('.')
                 || known.iter().any(|known| known == id)
             {
-                continue;
-            }
-            if is_unfinished(&path) {
-                sound.push(format!(
-                    "{name} is what a process that died was writing; it goes with the next checkpoint"
-                ));
                 continue;
             }
             if files::read(&path).is_err() {

@@ -122,8 +122,8 @@ pub(crate) fn missions_of(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<BTre
         .filter_map(|row| row.mission);
     let mut missions: BTreeSet<String> = working.collect();
     let under_way = MissionStatus::InProgress.as_str();
-    for row in desk.tx.rows(Kind::Mission, Find::Status(under_way))? {
-        if missions.contains(&row.id) {
+    for row in desk.tx.rows(Kind::Mission, Find::All)? {
+        if row.status != under_way || missions.contains(&row.id) {
             continue;
         }
         match desk.tx.get::<Mission>(&row.id) {
