@@ -4,6 +4,7 @@
 use std::thread;
 
 use flightline::Caller;
+use flightline::agent::{Heartbeat, RegisterAgent};
 use flightline::core::agent::Role;
 use flightline::core::checkpoint::CheckpointStatus;
 use flightline::core::message::{Delivery, DeliveryState};
@@ -21,7 +22,9 @@ use flightline::sortie::change::SortieAction;
 use flightline::sortie::report::UpdateSortie;
 use flightline::store::StoredEvent;
 use flightline_testkit::story::recovery::roll_forward;
-use flightline_testkit::story::{Story, create_mission, note, path, sortie};
+use flightline_testkit::story::{
+    Story, create_mission, note, path, process, registration, sortie, title,
+};
 use flightline_testkit::{World, both_engines, caller, damage};
 use serde_json::json;
 
@@ -140,6 +143,39 @@ both_engines! {
         assert_eq!(story.run_as(&asleep, &report).unwrap_err().code, Code::Fenced);
         let awake = Caller { epoch: Some(1), ..caller("bob") };
         assert!(story.run_as(&awake, &UpdateSortie { sortie: story.sortie_id("Docs"), ..UpdateSortie::default() }).is_ok());
+    }
+
+    fn one_of_the_dead_that_wakes_with_nothing_but_its_session_is_fenced_too(world: &World) {
+        let story = working(world);
+        let register = |session: &str| RegisterAgent { session: Some(title(session)), process: Some(process(7)), ..registration("ada") };
+        story.run("", &register("s-1")).unwrap();
+        story.checkpoint();
+        story.resume("", story.seen(false, &["ada"])).unwrap();
+        let asleep = Caller { session: Some("s-1".to_owned()), ..caller("ada") };
+        let report = UpdateSortie { sortie: story.sortie_id("Endpoint"), ..UpdateSortie::default() };
+        let refused = story.run_as(&asleep, &report).unwrap_err();
+        assert_eq!((refused.code, refused.message.as_str()), (Code::Fenced, "the session of ada was ended, and no other has begun"));
+        story.run("", &register("s-2")).unwrap();
+        assert_eq!(story.run_as(&asleep, &report).unwrap_err().code, Code::Fenced);
+        assert!(story.run_as(&Caller { session: Some("s-2".to_owned()), ..caller("ada") }, &Heartbeat::default()).is_ok());
+    }
+
+    fn damage_in_another_mission_of_one_of_the_dead_stops_nothing(world: &World) {
+        let story = working(world);
+        let login = story.sortie("Endpoint").sortie.mission_id;
+        story.checkpoint();
+        story.mission("Another", &["Elsewhere"]);
+        story.claim("ada", "Elsewhere").unwrap();
+        let lock = story.lock("ada", &["other.rs"]).unwrap()[0].lock.id.to_string();
+        for (kind, id) in [(Kind::Sortie, story.sortie_id("Elsewhere")), (Kind::Lock, lock)] {
+            damage::live(world, kind, &id);
+            damage::journal(world, kind, &id, 0);
+        }
+        let dead = story.seen(false, &["ada"]);
+        let request = Resume { mission: Some(login.to_string()), ..roll_forward(dead) };
+        let done = story.run("", &request).unwrap();
+        assert_eq!(done.requeued_sorties, [story.sortie_id("Endpoint")]);
+        assert_eq!(done.released_locks, ["src/api.rs"], "what cannot be read stays where it is");
     }
 
     fn silence_is_death_only_after_half_an_hour(world: &World) {

@@ -153,7 +153,7 @@ enum Doctor {
     MayNotCare,
 }
 
-/// How closely a mission that nothing happened to is looked at: writing to it takes long.
+/// How closely a mission is looked at: to ask everything of each takes long.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Look {
     Quick,
@@ -209,7 +209,7 @@ fn answer(of: &Answer) -> Option<Value> {
 }
 
 /// Asks a damaged world for everything about a mission: what it answers is true.
-fn is_true_or_refused(world: &World, damage: &Damage, mission: &Mission) {
+fn is_true_or_refused(world: &World, damage: &Damage, mission: &Mission, look: Look) {
     let (damage, lists_are_true) = (&*damage.name, damage.reach != Reach::Listing);
     let ask = |words: &[&str]| {
         bears(
@@ -223,11 +223,13 @@ fn is_true_or_refused(world: &World, damage: &Damage, mission: &Mission) {
             assert_eq!(sorties(&list), mission.sorties, "{damage}: {what}");
         }
     };
-    ask(&["status"]);
-    ask(&["checkpoints", "list"]);
-    ask(&["checkpoints", "verify"]);
+    if look == Look::Closely {
+        ask(&["status"]);
+        ask(&["checkpoints", "list"]);
+        ask(&["checkpoints", "verify"]);
+    }
     is_as_it_was("at first");
-    for checkpoint in &mission.checkpoints {
+    for checkpoint in &mission.checkpoints[1..] {
         if let Some(shown) = answer(&bears(
             world,
             damage,
@@ -333,8 +335,8 @@ fn survives(damage: &Damage, act: impl FnOnce(&World), look: Look) {
     }
     match damage.reach {
         Reach::Mission | Reach::Listing => is_untouched(&world, name, &sound().search, look),
-        Reach::Fleet => is_true_or_refused(&world, damage, &sound().search),
+        Reach::Fleet => is_true_or_refused(&world, damage, &sound().search, look),
     }
-    is_true_or_refused(&world, damage, &sound().login);
+    is_true_or_refused(&world, damage, &sound().login, look);
     bears(&world, name, &["doctor", "--fix"]);
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
 use flightline_core::{CheckpointId, MissionId, Time};
-use flightline_store::Find;
+use flightline_store::{Find, Steps};
 
 use super::{Care, Check, check};
 use crate::checkpoint::files::{self, path_of, point_latest};
@@ -25,16 +25,23 @@ const LEFT_AFTER_MS: u64 = 3_600_000;
 /// When the store fails.
 pub fn examine_folder(fleet: &mut Fleet, folder: &Path, care: Care) -> Result<Vec<Check>> {
     let newest = newest_files(fleet, folder)?;
-    let now = fleet.now()?;
+    let (now, steps) = (fleet.now()?, fleet.store().steps());
     Ok(vec![
         private(folder, care),
-        latest(folder, &newest, care),
+        latest(folder, &newest, care, &steps),
         left_behind(folder, now, care),
     ])
 }
 
-/// The newest sound checkpoint of each mission that has a file.
-fn newest_files(fleet: &mut Fleet, folder: &Path) -> Result<BTreeMap<MissionId, CheckpointId>> {
+/// What `latest.json` may name.
+struct Newest {
+    /// The newest sound checkpoint of a mission that has a file.
+    settled: CheckpointId,
+    /// Newer ones whose files are being written, or were when a process died.
+    unsettled: Vec<CheckpointId>,
+}
+
+fn newest_files(fleet: &mut Fleet, folder: &Path) -> Result<BTreeMap<MissionId, Newest>> {
     let found = fleet.store().read(|tx| {
         let (checkpoints, _) = readable::<Checkpoint>(tx, Find::All)?;
         let backups: BTreeMap<CheckpointId, Backup> = tx.backups()?.into_iter().collect();
@@ -43,14 +50,27 @@ fn newest_files(fleet: &mut Fleet, folder: &Path) -> Result<BTreeMap<MissionId, 
     let (mut checkpoints, backups) = found?;
     checkpoints.retain(|checkpoint| {
         checkpoint.status != CheckpointStatus::Corrupted
-            && matches!(backups.get(&checkpoint.id), Some(Backup::Written { .. }))
             && path_of(folder, checkpoint.cut.mission_id, checkpoint.id).is_file()
     });
     checkpoints.sort_by_key(|checkpoint| checkpoint.cut.rev);
-    let newest = checkpoints
-        .into_iter()
-        .map(|checkpoint| (checkpoint.cut.mission_id, checkpoint.id));
-    Ok(newest.collect())
+    let mut newest: BTreeMap<MissionId, Newest> = BTreeMap::new();
+    for checkpoint in checkpoints {
+        let mission = checkpoint.cut.mission_id;
+        match (backups.get(&checkpoint.id), newest.get_mut(&mission)) {
+            (Some(Backup::Written { .. }), _) => {
+                let only = Newest {
+                    settled: checkpoint.id,
+                    unsettled: Vec::new(),
+                };
+                newest.insert(mission, only);
+            }
+            (Some(Backup::Pending | Backup::Failed { .. }), Some(newest)) => {
+                newest.unsettled.push(checkpoint.id);
+            }
+            (Some(Backup::Pending | Backup::Failed { .. } | Backup::Shared) | None, _) => {}
+        }
+    }
+    Ok(newest)
 }
 
 /// Files are 0600 and folders 0700, or stricter.
@@ -96,16 +116,23 @@ fn private(folder: &Path, care: Care) -> Check {
 }
 
 /// `latest.json` is for people, and should not mislead them.
-fn latest(folder: &Path, newest: &BTreeMap<MissionId, CheckpointId>, care: Care) -> Check {
+fn latest(folder: &Path, newest: &BTreeMap<MissionId, Newest>, care: Care, steps: &Steps) -> Check {
     let (mut wrong, mut repaired) = (Vec::new(), Vec::new());
-    for (mission, id) in newest {
+    for (
+        mission,
+        Newest {
+            settled: id,
+            unsettled,
+        },
+    ) in newest
+    {
         let home = folder.join("checkpoints").join(mission.to_string());
         let link = home.join("latest.json");
         let target = PathBuf::from(format!("{id}.json"));
         let trouble = match fs::read_link(&link) {
             Ok(found) if found == target => continue,
-            // Written, and its record not settled: somebody died in between.
-            Ok(found) if is_newer(&home.join(&found), &home.join(&target)) => continue,
+            // The next command settles it.
+            Ok(found) if files::id_of(&found).is_some_and(|id| unsettled.contains(&id)) => continue,
             Ok(found) => format!("names {}", found.display()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => "is missing".to_owned(),
             // As a copy of the folder may have it.
@@ -123,7 +150,7 @@ fn latest(folder: &Path, newest: &BTreeMap<MissionId, CheckpointId>, care: Care)
         );
         match care {
             Care::Look => wrong.push(said),
-            Care::Repair => match point_latest(&home, *id, &flightline_store::Steps::default()) {
+            Care::Repair => match point_latest(&home, *id, steps) {
                 Ok(()) => repaired.push(format!("{said}; put right")),
                 Err(error) => wrong.push(format!("{said}, and cannot be changed: {error}")),
             },
@@ -132,11 +159,6 @@ fn latest(folder: &Path, newest: &BTreeMap<MissionId, CheckpointId>, care: Care)
     let mut latest = check("`latest.json` names the newest file", wrong);
     latest.findings.extend(repaired);
     latest
-}
-
-fn is_newer(one: &Path, other: &Path) -> bool {
-    let rev = |path: &Path| files::read(path).ok().map(|document| document.rev);
-    one.parent() == other.parent() && rev(one).is_some_and(|one| rev(other) < Some(one))
 }
 
 fn same_text(one: &Path, other: &Path) -> bool {

@@ -29,16 +29,15 @@ fn flip(column: &str, eighths: usize) -> String {
 }
 
 fn text_damages(column: &str) -> Vec<String> {
-    let mut all: Vec<String> = [0, 1, 3, 6, 8]
-        .map(|eighths| flip(column, eighths))
-        .to_vec();
-    all.extend(
-        (1..3).map(|quarters| format!("substr({column}, 1, length({column}) * {quarters} / 4)")),
-    );
-    all.push(format!("{column} || ' '"));
-    all.push("'null'".to_owned());
-    all.push("CAST(zeroblob(40) AS TEXT)".to_owned());
-    all
+    vec![
+        flip(column, 0),
+        flip(column, 3),
+        flip(column, 8),
+        format!("substr({column}, 1, length({column}) / 2)"),
+        format!("{column} || ' '"),
+        "'null'".to_owned(),
+        "CAST(zeroblob(40) AS TEXT)".to_owned(),
+    ]
 }
 
 #[test]
