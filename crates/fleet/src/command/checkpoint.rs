@@ -1,24 +1,25 @@
 //! `fleet checkpoint` and `fleet checkpoints`
 
+mod prune;
+mod show;
+
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use flightline::checkpoint::CheckpointDocument;
 use flightline::checkpoint::files::path_of;
 use flightline::checkpoint::inspect::{
-    CheckpointSummary, DiffCheckpoints, ListCheckpoints, Mark, MarkCheckpoint, ShowCheckpoint,
-    VerifyCheckpoints,
+    CheckpointSummary, DiffCheckpoints, Mark, MarkCheckpoint, ShowCheckpoint, VerifyCheckpoints,
 };
-use flightline::checkpoint::prune::{ApplyPrune, PlanPrune, Pruned};
 use flightline::checkpoint::take::TakeCheckpoint;
 use flightline::core::checkpoint::Reason;
-use flightline::core::time::{human_span, parse_span};
-use flightline::core::{Code, Kind, Refusal, Time};
+use flightline::core::{Code, Kind, Refusal};
 
+use self::prune::PruneArgs;
 use super::{ATTENTION, Done, typed};
-use crate::app::{App, Short};
+use crate::app::App;
 use crate::complete;
-use crate::ui::{Asking, Cell, Page, state};
+use crate::ui::{Cell, state};
 
 #[derive(Debug, Args)]
 pub struct CheckpointArgs {
@@ -110,22 +111,6 @@ pub enum CheckpointsCommand {
     },
 }
 
-#[derive(Debug, Args)]
-pub struct PruneArgs {
-    /// Delete checkpoints older than this: days, or a span such as `12h` (default: 7 days)
-    #[arg(long, value_name = "DAYS")]
-    older_than: Option<String>,
-    /// Keep at least this many of the newest per mission (default: 3)
-    #[arg(long, value_name = "N")]
-    keep: Option<u64>,
-    /// Show what would be deleted
-    #[arg(long)]
-    dry_run: bool,
-    /// Do not ask
-    #[arg(short, long)]
-    yes: bool,
-}
-
 pub fn take(args: &CheckpointArgs, app: &mut App) -> Done {
     let reason = match (&args.before, &args.reason) {
         (Some(_), _) => Some(Reason::BeforeDestructive),
@@ -194,12 +179,9 @@ fn sorties_line(document: &CheckpointDocument) -> String {
 
 pub fn run(command: CheckpointsCommand, app: &mut App) -> Done {
     match command {
-        CheckpointsCommand::List { limit, archived } => list(limit, archived, app),
-        CheckpointsCommand::Show { id } => {
-            let document = app.run(&ShowCheckpoint { checkpoint: id })?;
-            show(&document, app)
-        }
-        CheckpointsCommand::Prune(args) => prune(&args, app),
+        CheckpointsCommand::List { limit, archived } => show::list(limit, archived, app),
+        CheckpointsCommand::Show { id } => show::show(id, app),
+        CheckpointsCommand::Prune(args) => prune::run(&args, app),
         CheckpointsCommand::Diff { a, b, exit_code } => diff(a, b, exit_code, app),
         CheckpointsCommand::Verify { id } => verify(id, app),
         CheckpointsCommand::Pin { id } => mark(id, Mark::Pin, "Pinned", app),
@@ -215,264 +197,15 @@ pub fn run(command: CheckpointsCommand, app: &mut App) -> Done {
         CheckpointsCommand::Archive { id } => mark(id, Mark::Archive, "Archived", app),
         CheckpointsCommand::Delete { id, yes } => {
             if !yes {
-                let asking = if app.globals.no_input {
-                    Asking::Forbidden
-                } else {
-                    Asking::Allowed
-                };
+                let command = format!("fleet checkpoints delete {id} -y");
                 app.ui.confirm(
                     &format!("delete the checkpoint {id}"),
-                    &format!("fleet checkpoints delete {id} -y"),
-                    asking,
+                    &command,
+                    app.asking(),
                 )?;
             }
             mark(id, Mark::Delete, "Deleted", app)
         }
-    }
-}
-
-fn list(limit: u64, archived: bool, app: &mut App) -> Done {
-    let list = app.run(&ListCheckpoints {
-        mission: None,
-        archived,
-        limit,
-    })?;
-    let short = app.short(&[Kind::Checkpoint, Kind::Mission])?;
-    app.ui.answer(&list.checkpoints, |page| {
-        page.line(format_args!(
-            "Checkpoints for mission: {}",
-            short.id(list.mission_id)
-        ));
-        page.line("");
-        page.line(format_args!(
-            "{:<16}{:<26}{:<11}PROGRESS",
-            "ID", "TIMESTAMP", "TRIGGER"
-        ));
-        for checkpoint in &list.checkpoints {
-            page.line(format_args!(
-                "{:<16}{:<25}{:<11}{}%",
-                short.id(checkpoint.id),
-                checkpoint.timestamp.to_seconds(),
-                checkpoint.trigger.as_str(),
-                checkpoint.progress_percent
-            ));
-        }
-        page.line("");
-        page.line(format_args!(
-            "Total: {} {}",
-            list.total,
-            if list.total == 1 {
-                "checkpoint"
-            } else {
-                "checkpoints"
-            }
-        ));
-    })?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn show(document: &CheckpointDocument, app: &mut App) -> Done {
-    let (short, now) = (
-        app.short(&[Kind::Checkpoint, Kind::Mission, Kind::Sortie])?,
-        app.now()?,
-    );
-    app.ui
-        .answer(document, |page| details(page, document, &short, now))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn details(page: &mut Page, document: &CheckpointDocument, short: &Short, now: Time) {
-    let why = document
-        .trigger_details
-        .as_ref()
-        .map_or_else(String::new, |details| format!(" ({details})"));
-    page.line(format_args!("Checkpoint: {}", short.id(document.id)));
-    page.line(format_args!("Mission: {}", short.id(document.mission_id)));
-    page.line(format_args!("Created: {}", document.timestamp.to_seconds()));
-    page.line(format_args!("Trigger: {}{why}", document.trigger));
-    page.line(format_args!("Progress: {}%", document.progress_percent));
-    if let Some(note) = &document.note {
-        page.line(format_args!("Note: {note}"));
-    }
-    if document.pinned {
-        page.line("Pinned: yes");
-    }
-    page.line("");
-    page.line(format_args!("Sorties ({}):", document.sorties.len()));
-    let rows: Vec<Vec<Cell>> = document
-        .sorties
-        .iter()
-        .map(|sortie| {
-            let files = if sortie.files.is_empty() {
-                sortie.title.clone()
-            } else {
-                sortie.files.join(", ")
-            };
-            vec![
-                Cell::new(short.id(&sortie.id)).indent(2),
-                Cell::new(format_args!("{:<11}", sortie.status.as_str())),
-                Cell::new(sortie.assigned_to.as_deref().unwrap_or("-")),
-                Cell::new(files),
-            ]
-        })
-        .collect();
-    page.table(&[], &rows);
-    page.line("");
-    page.line(format_args!(
-        "Active Locks ({}):",
-        document.active_locks.len()
-    ));
-    let rows: Vec<Vec<Cell>> = document
-        .active_locks
-        .iter()
-        .map(|lock| {
-            vec![
-                Cell::new(&lock.file).indent(2),
-                Cell::new(&lock.held_by),
-                Cell::new(format_args!(
-                    "acquired {} ago",
-                    human_span(now.since(lock.acquired_at))
-                )),
-            ]
-        })
-        .collect();
-    page.table(&[], &rows);
-    page.line("");
-    page.line(format_args!(
-        "Pending Messages ({}):",
-        document.pending_messages.len()
-    ));
-    for message in &document.pending_messages {
-        page.line(format_args!(
-            "  From: {}  To: {}  Subject: \"{}\"",
-            message.from,
-            message.to.join(", "),
-            message.subject
-        ));
-    }
-    page.line("");
-    let context = &document.recovery_context;
-    let or_none = |items: &[String]| {
-        if items.is_empty() {
-            "None".to_owned()
-        } else {
-            items.join(", ")
-        }
-    };
-    page.line("Recovery Context:");
-    page.line(format_args!("  Last Action: {}", context.last_action));
-    page.line("  Next Steps:");
-    for step in &context.next_steps {
-        page.line(format_args!("    - {step}"));
-    }
-    page.line(format_args!("  Blockers: {}", or_none(&context.blockers)));
-    page.line(format_args!(
-        "  Files Modified: {}",
-        or_none(&context.files_modified)
-    ));
-}
-
-fn prune(args: &PruneArgs, app: &mut App) -> Done {
-    let older_than_ms = match &args.older_than {
-        Some(text) => Some(parse_span(text, "d").map_err(Refusal::invalid)?),
-        None => None,
-    };
-    let mission = app.caller()?.mission;
-    let request = PlanPrune {
-        mission,
-        older_than_ms,
-        keep: args.keep,
-    };
-    let plan = app.run(&request)?;
-    let short = app.short(&[Kind::Checkpoint, Kind::Mission])?;
-    if args.dry_run || plan.deleted == 0 {
-        app.ui
-            .answer(&plan, |page| say_plan(page, &plan, &short, "Would delete:"))?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    if !args.yes {
-        let mut page = Page::talk();
-        say_plan(&mut page, &plan, &short, "Would delete:");
-        app.ui.talk(page.text());
-        let asking = if app.globals.no_input {
-            Asking::Forbidden
-        } else {
-            Asking::Allowed
-        };
-        let act = format!(
-            "delete {} {}",
-            plan.deleted,
-            if plan.deleted == 1 {
-                "checkpoint"
-            } else {
-                "checkpoints"
-            }
-        );
-        app.ui.confirm(&act, "fleet checkpoints prune -y", asking)?;
-    }
-    let delete = plan
-        .details
-        .iter()
-        .map(|checkpoint| checkpoint.id)
-        .collect();
-    let done = app.run(&ApplyPrune {
-        plan: request,
-        delete,
-    })?;
-    for checkpoint in &done.details {
-        app.remove_backup(checkpoint.mission_id, checkpoint.id)?;
-    }
-    app.ui
-        .answer(&done, |page| say_plan(page, &done, &short, "Deleted:"))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn say_plan(page: &mut Page, plan: &Pruned, short: &Short, headline: &str) {
-    let days = plan.policy.older_than_ms / 86_400_000;
-    let age = match plan.policy.older_than_ms % 86_400_000 {
-        0 => format!("{days} {}", if days == 1 { "day" } else { "days" }),
-        _ => human_span(plan.policy.older_than_ms),
-    };
-    page.line(format_args!(
-        "Pruning checkpoints older than {age} (keeping {} per mission)...",
-        plan.policy.keep
-    ));
-    page.line("");
-    if plan.details.is_empty() {
-        page.line("Nothing to delete.");
-        return;
-    }
-    page.line(headline);
-    for checkpoint in &plan.details {
-        let day = checkpoint.timestamp.to_string();
-        page.line(format_args!(
-            "  {}  {}  {}  {}",
-            short.id(checkpoint.id),
-            short.id(checkpoint.mission_id),
-            day.get(..10).unwrap_or(&day),
-            checkpoint.trigger
-        ));
-    }
-    page.line("");
-    let noun = if plan.deleted == 1 {
-        "checkpoint"
-    } else {
-        "checkpoints"
-    };
-    page.line(format_args!(
-        "Total: {} {noun} ({})",
-        plan.deleted,
-        size(plan.freed_bytes)
-    ));
-}
-
-fn size(bytes: u64) -> String {
-    match bytes {
-        bytes if bytes >= 1_000_000 => {
-            format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000)
-        }
-        bytes if bytes >= 1_000 => format!("{}.{} kB", bytes / 1_000, bytes % 1_000 / 100),
-        bytes => format!("{bytes} bytes"),
     }
 }
 
