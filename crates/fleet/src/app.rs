@@ -22,7 +22,7 @@ use flightline::{Access, Caller, Fleet, Operation};
 
 use crate::cli::Globals;
 use crate::config::{Config, Environment, parse_location};
-use crate::ui::Ui;
+use crate::ui::{Asking, Ui};
 
 /// What a command works with.
 pub struct App {
@@ -195,6 +195,15 @@ impl App {
                 .or_else(|| self.env.mission.clone()),
             idempotency_key: self.globals.idempotency_key.clone(),
         })
+    }
+
+    /// Whether a question may be asked.
+    pub fn asking(&self) -> Asking {
+        if self.globals.no_input {
+            Asking::Forbidden
+        } else {
+            Asking::Allowed
+        }
     }
 
     /// Runs an operation.

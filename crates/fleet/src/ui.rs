@@ -171,20 +171,40 @@ impl Ui {
     /// # Errors
     /// When there is no terminal to ask on, or the answer is no; `command` is what to run instead.
     pub fn confirm(&self, act: &str, command: &str, ask: Asking) -> Result<(), Refusal> {
-        let terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
-        if matches!(ask, Asking::Allowed) && terminal && !self.json {
-            let _ = write!(anstream::stderr(), "This will {act}. Go on? [y/N] ");
-            let mut line = String::new();
-            let read = io::stdin().read_line(&mut line);
-            if read.is_ok() && matches!(line.trim(), "y" | "Y" | "yes") {
-                return Ok(());
-            }
+        self.agree(&format!("This will {act}. Go on?"), act, command, ask)
+    }
+
+    /// The same in the words of whoever has shown already what will happen.
+    ///
+    /// # Errors
+    /// As [`Ui::confirm`].
+    pub fn agree(
+        &self,
+        question: &str,
+        act: &str,
+        command: &str,
+        ask: Asking,
+    ) -> Result<(), Refusal> {
+        if self.ask(question, ask) == Some(true) {
+            return Ok(());
         }
         Err(Refusal::new(
             Code::ConfirmationNeeded,
             format!("this would {act}, and needs a yes"),
         )
         .hint(format!("nothing was changed; run `{command}`")))
+    }
+
+    /// Asks a question, and says whether the answer is yes; nothing when there is no terminal to ask on.
+    pub fn ask(&self, question: &str, ask: Asking) -> Option<bool> {
+        let terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
+        if !matches!(ask, Asking::Allowed) || !terminal || self.json {
+            return None;
+        }
+        let _ = write!(anstream::stderr(), "{question} [y/N] ");
+        let mut line = String::new();
+        let read = io::stdin().read_line(&mut line);
+        Some(read.is_ok() && matches!(line.trim(), "y" | "Y" | "yes"))
     }
 }
 
@@ -256,6 +276,11 @@ impl Page {
             all.push(header.iter().map(|text| Cell::dim(*text)).collect());
         }
         all.extend(rows.iter().cloned());
+        self.columns(&[], &all);
+    }
+
+    /// Rows in columns with so many blanks after each; two where nothing else is said.
+    pub fn columns(&mut self, gaps: &[usize], all: &[Vec<Cell>]) {
         let columns = all.iter().map(Vec::len).max().unwrap_or(0);
         let width = |at: usize| {
             all.iter()
@@ -265,12 +290,12 @@ impl Page {
                 .unwrap_or(0)
         };
         let widths: Vec<usize> = (0..columns).map(width).collect();
-        for row in &all {
+        for row in all {
             let mut line = String::new();
             for (at, cell) in row.iter().enumerate() {
                 let _ = write!(line, "{cell}");
                 if at + 1 < row.len() {
-                    let pad = widths[at] - cell.width() + 2;
+                    let pad = widths[at] - cell.width() + gaps.get(at).unwrap_or(&2);
                     line.extend(std::iter::repeat_n(' ', pad));
                 }
             }

@@ -94,6 +94,20 @@ fn without_ids(mut done: Resumed) -> serde_json::Value {
 }
 
 both_engines! {
+    fn an_offer_to_recover_is_taken_by_recovering(world: &World) {
+        let story = working(world);
+        story.register("control", Role::Dispatch);
+        story.checkpoint();
+        story.send("bob", &["ada"], "Review").unwrap();
+        story.send("", &["ada"], "recovery_available: says somebody").unwrap();
+        story.pass_minutes(6);
+        story.detect("", vec![]);
+        assert_eq!(deliveries(&story, "control"), ["pending"]);
+        let done = story.resume("", vec![]).unwrap();
+        assert_eq!(deliveries(&story, "control"), ["acknowledged"], "nobody has to answer it any more");
+        assert_eq!((deliveries(&story, "ada"), done.restored.messages), (vec!["pending", "pending"], 3), "the rest is still to be read");
+    }
+
     fn nothing_that_was_acknowledged_is_lost(world: &World) {
         let story = working(world);
         let mail = story.send("bob", &["ada"], "Review").unwrap().message.id.to_string();

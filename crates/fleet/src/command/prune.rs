@@ -14,7 +14,7 @@ use flightline::core::{Kind, Refusal};
 
 use super::Done;
 use crate::app::{App, Short};
-use crate::ui::{Asking, Page};
+use crate::ui::Page;
 
 #[derive(Debug, Args)]
 pub struct PruneArgs {
@@ -64,11 +64,6 @@ pub fn run(args: &PruneArgs, app: &mut App) -> Done {
         let mut page = Page::talk();
         say(&mut page, &plan, &short, Act::Planned);
         app.ui.talk(page.text());
-        let asking = if app.globals.no_input {
-            Asking::Forbidden
-        } else {
-            Asking::Allowed
-        };
         let mut acts = Vec::new();
         if plan.deleted > 0 {
             acts.push(format!("delete {}", checkpoints(plan.deleted)));
@@ -77,7 +72,8 @@ pub fn run(args: &PruneArgs, app: &mut App) -> Done {
             acts.push(format!("thin the journal by {}", old_values(&plan.journal)));
         }
         let act = acts.join(" and ");
-        app.ui.confirm(&act, &args.with_yes(app), asking)?;
+        let (again, asking) = (args.with_yes(app), app.asking());
+        app.ui.agree("\nProceed?", &act, &again, asking)?;
     }
     let done = apply_all(app.fleet()?, &caller, &request, &plan)
         .map_err(flightline::Error::into_refusal)?;
@@ -219,5 +215,19 @@ pub fn size(bytes: u64) -> String {
         }
         bytes if bytes >= 1_000 => format!("{}.{} kB", bytes / 1_000, bytes % 1_000 / 100),
         bytes => format!("{bytes} bytes"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size;
+
+    #[test]
+    fn a_size_is_told_as_seed_a_tells_it() {
+        assert_eq!(size(2_457_600), "2.4 MB");
+        assert_eq!(
+            (size(999), size(1_000)),
+            ("999 bytes".to_owned(), "1.0 kB".to_owned())
+        );
     }
 }

@@ -15,7 +15,7 @@ use flightline::recovery::undo::Undo;
 use super::{ATTENTION, Done, typed};
 use crate::app::{App, Short};
 use crate::complete;
-use crate::ui::{Asking, Cell, Page};
+use crate::ui::{Cell, Page};
 
 #[derive(Debug, Args)]
 pub struct DetectArgs {
@@ -57,47 +57,55 @@ pub fn detect(args: &DetectArgs, app: &mut App) -> Done {
         threshold_ms: args.threshold,
         sightings: sightings.clone(),
     })?;
+    let (can, cannot): (Vec<&Candidate>, Vec<&Candidate>) = found
+        .iter()
+        .partition(|candidate| candidate.checkpoint_available);
+    let attention = |open: bool| match open {
+        true => ExitCode::from(ATTENTION),
+        false => ExitCode::SUCCESS,
+    };
     if args.auto_resume {
-        let mut resumed = Vec::new();
-        for candidate in found
-            .iter()
-            .filter(|candidate| candidate.checkpoint_available)
-        {
-            let request = Resume {
-                mission: Some(candidate.mission_id.to_string()),
-                checkpoint: None,
-                force: false,
-                sightings: sightings.clone(),
-            };
-            let done = app.serve(&request)?;
-            warn(app, &done);
-            resumed.push(done);
-        }
+        let resumed = resume_all(&can, &sightings, app)?;
         let short = app.short(&[Kind::Checkpoint, Kind::Mission, Kind::Sortie])?;
         app.ui.answer(&resumed, |page| {
             for done in &resumed {
                 say(page, done, &short, Tense::Done);
             }
-            if resumed.is_empty() {
+            for candidate in &cannot {
+                say_candidate(page, candidate, &short, found.len());
+            }
+            if found.is_empty() {
                 page.line("Nothing needs recovery.");
             }
         })?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(attention(!cannot.is_empty()));
     }
     let short = app.short(&[Kind::Checkpoint, Kind::Mission, Kind::Sortie])?;
     app.ui.answer(&found, |page| {
         for candidate in &found {
-            say_candidate(page, candidate, &short);
+            say_candidate(page, candidate, &short, found.len());
         }
         if found.is_empty() {
             page.line("Nothing needs recovery.");
         }
     })?;
-    Ok(if found.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(ATTENTION)
-    })
+    // Offered, and done at once when somebody is there to say yes.
+    let mut wanted = Vec::new();
+    for candidate in &can {
+        let question = format!("Resume \"{}\"?", candidate.title);
+        if app.ui.ask(&question, app.asking()) == Some(true) {
+            wanted.push(*candidate);
+        }
+    }
+    let resumed = resume_all(&wanted, &sightings, app)?;
+    if !resumed.is_empty() {
+        app.ui.answer(&resumed, |page| {
+            for done in &resumed {
+                say(page, done, &short, Tense::Done);
+            }
+        })?;
+    }
+    Ok(attention(resumed.len() < found.len()))
 }
 
 /// Looks in the files of those that have no sound checkpoint in the store, so that they can be offered.
@@ -126,7 +134,26 @@ fn warn(app: &App, done: &Resumed) {
     }
 }
 
-fn say_candidate(page: &mut Page, candidate: &Candidate, short: &Short) {
+fn resume_all(
+    candidates: &[&Candidate],
+    sightings: &[Sighting],
+    app: &mut App,
+) -> Result<Vec<Resumed>, Refusal> {
+    let mut resumed = Vec::new();
+    for candidate in candidates {
+        let done = app.serve(&Resume {
+            mission: Some(candidate.mission_id.to_string()),
+            checkpoint: None,
+            force: false,
+            sightings: sightings.to_vec(),
+        })?;
+        warn(app, &done);
+        resumed.push(done);
+    }
+    Ok(resumed)
+}
+
+fn say_candidate(page: &mut Page, candidate: &Candidate, short: &Short, of: usize) {
     let can = if candidate.checkpoint_available {
         "can be recovered"
     } else {
@@ -174,10 +201,22 @@ fn say_candidate(page: &mut Page, candidate: &Candidate, short: &Short) {
         ]);
     }
     page.table(&[], &rows);
-    if candidate.checkpoint_available {
-        page.line("Resume with: fleet resume          look first: fleet resume --dry-run");
-    } else {
-        page.line("Look at it with: fleet status");
+    // One of several has to be named.
+    let mission = match of {
+        1 => String::new(),
+        _ => format!(" --mission {}", short.id(candidate.mission_id)),
+    };
+    match candidate.checkpoint_at {
+        Some(at) => {
+            page.line(format_args!(
+                "Found checkpoint from {}. Resume?",
+                at.to_seconds()
+            ));
+            page.line(format_args!(
+                "Resume with: fleet resume{mission}          look first: fleet resume{mission} --dry-run"
+            ));
+        }
+        None => page.line(format_args!("Look at it with: fleet status{mission}")),
     }
 }
 
@@ -198,11 +237,7 @@ pub fn resume(args: &ResumeArgs, app: &mut App) -> Done {
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(id) = args.checkpoint.as_ref().filter(|_| !args.yes) {
-        let asking = if app.globals.no_input {
-            Asking::Forbidden
-        } else {
-            Asking::Allowed
-        };
+        let asking = app.asking();
         let force = if args.force { " --force" } else { "" };
         app.ui.confirm(
             &format!("go back to {id}"),

@@ -148,9 +148,9 @@ fn take_up(page: &mut Page, view: &SortieView, context: &RecoveryContext) {
         }
     };
     let by = view.sortie.interrupted.as_ref();
-    let by = by.map_or_else(String::new, |before| format!(" of {}", before.owner));
+    let by = by.map_or_else(String::new, |before| format!(" ({} had it)", before.owner));
     page.line(format_args!(
-        "  Resuming what is left{by}, attempt {}",
+        "  Resuming sortie, attempt {}{by}",
         view.sortie.attempts
     ));
     page.block(2, format_args!("Last action: {}", context.last_action));

@@ -9,7 +9,7 @@ use crate::world::World;
 const ESCAPE: char = '\u{1b}';
 
 /// Runs a command on a terminal of its own, made by `script` from util-linux. Both streams come as one.
-fn on_a_terminal(world: &World, typed: &str, environment: &[(&str, &str)], keys: &str) -> Ran {
+pub fn on_a_terminal(world: &World, typed: &str, environment: &[(&str, &str)], keys: &str) -> Ran {
     let mut script = Command::new("script");
     script
         .args(["--quiet", "--return", "--command"])
@@ -142,7 +142,7 @@ fn a_terminal_gets_times_as_people_tell_them() {
 }
 
 #[test]
-fn on_a_terminal_a_restore_asks_first() {
+pub fn on_a_terminal_a_restore_asks_first() {
     let world = stage::world();
     world.ok("sorties add Later");
     let before = world.rev();

@@ -15,6 +15,7 @@ mod locks;
 mod programs;
 mod running;
 mod secrets;
+mod seed_a;
 mod stage;
 mod storage;
 mod store;

@@ -19,6 +19,14 @@ use crate::mail::deadline::notice_overdue;
 use crate::mail::notice;
 use crate::mission::short;
 
+/// What the message begins with that offers a recovery.
+const OFFER: &str = "recovery_available: ";
+
+/// Whether a message of Flightline with this subject offers a recovery.
+pub(super) fn is_offer(subject: &str) -> bool {
+    subject.starts_with(OFFER)
+}
+
 /// The evidence that is proof.
 const PROCESS_GONE: &str = "process_gone";
 
@@ -57,6 +65,8 @@ pub struct Candidate {
     pub checkpoint_available: bool,
     /// That checkpoint.
     pub checkpoint_id: Option<CheckpointId>,
+    /// When it was taken.
+    pub checkpoint_at: Option<Time>,
     /// Events since that checkpoint.
     pub events_since: u64,
     /// Its agents, and how alive each is.
@@ -157,6 +167,7 @@ fn damaged(desk: &Desk<'_, '_>, row: &SubjectRow) -> Result<Candidate> {
         inactivity_duration_ms: desk.now().since(row.at),
         checkpoint_available: false,
         checkpoint_id: None,
+        checkpoint_at: None,
         events_since: 0,
         agents: Vec::new(),
     })
@@ -223,7 +234,8 @@ fn candidate(
         last_activity_at,
         inactivity_duration_ms: silence,
         checkpoint_available: checkpoint.is_some(),
-        checkpoint_id: checkpoint.map(|checkpoint| checkpoint.id),
+        checkpoint_id: checkpoint.as_ref().map(|checkpoint| checkpoint.id),
+        checkpoint_at: checkpoint.map(|checkpoint| checkpoint.cut.timestamp),
         events_since,
         agents,
     }))
@@ -270,7 +282,7 @@ fn tell(desk: &mut Desk<'_, '_>, mission: &Mission, candidate: &Candidate) -> Re
     }
     desk.tx.note("context_compacted", mission, &data)?;
     let dispatch = desk.dispatch_of(mission)?;
-    let subject = format!("recovery_available: {}", mission.title);
+    let subject = format!("{OFFER}{}", mission.title);
     let quiet = human_span(candidate.inactivity_duration_ms);
     let body = match candidate.checkpoint_id {
         Some(id) => format!(

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use flightline_core::agent::{Agent, Role};
 use flightline_core::checkpoint::{Checkpoint, CheckpointStatus};
 use flightline_core::lock::Lock;
-use flightline_core::message::{Delivery, DeliveryState};
+use flightline_core::message::{Delivery, DeliveryState, MessageKind};
 use flightline_core::mission::{Mission, MissionStatus};
 use flightline_core::recovery::RecoveryContext;
 use flightline_core::setting::{Recovery, RecoveryKind};
@@ -15,6 +15,7 @@ use flightline_store::{Actor, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::detect::is_offer;
 use super::locks::{locked_for, regrant, release_locks};
 use super::rewind::rewind;
 use super::{Fate, PassedOver, newest_sound, settled_fates};
@@ -345,10 +346,27 @@ fn requeue_sorties(
 }
 
 /// Mail that was read and not acknowledged comes again, for everybody who may have lost it. What was
-/// acknowledged is never queued again.
+/// acknowledged is never queued again, and an offer to recover is taken by recovering.
 fn requeue_mail(desk: &mut Desk<'_, '_>, mission: &Mission, fates: &[Fate]) -> Result<u64> {
+    let find = Find::Mission(mission.id);
+    let messages = desk.tx.rows(Kind::Message, find)?;
+    let offers: BTreeSet<String> = messages
+        .into_iter()
+        .filter(|row| row.status == MessageKind::Notice.as_str())
+        .filter(|row| row.name.as_deref().is_some_and(is_offer))
+        .map(|row| row.id)
+        .collect();
     let mut count = 0;
-    for mut delivery in desk.tx.find::<Delivery>(Find::Mission(mission.id))? {
+    for mut delivery in desk.tx.find::<Delivery>(find)? {
+        if matches!(delivery.state, DeliveryState::Acknowledged { .. }) {
+            continue;
+        }
+        if offers.contains(&delivery.message_id.to_string()) {
+            delivery.state = DeliveryState::Acknowledged { at: desk.now() };
+            let data = json!({ "reason": "recovered" });
+            desk.tx.set("message_settled", &delivery, &data)?;
+            continue;
+        }
         match delivery.state {
             DeliveryState::Pending => count += 1,
             DeliveryState::Delivered { .. } => {

@@ -1,0 +1,177 @@
+//! `fleet checkpoints list` and `show`, in seed A's layout
+
+use std::process::ExitCode;
+
+use flightline::checkpoint::CheckpointDocument;
+use flightline::checkpoint::inspect::{ListCheckpoints, ShowCheckpoint};
+use flightline::core::checkpoint::CheckpointStatus;
+use flightline::core::time::human_span;
+use flightline::core::{Kind, Time};
+
+use crate::app::{App, Short};
+use crate::command::Done;
+use crate::ui::{Cell, Page};
+
+pub fn list(limit: u64, archived: bool, app: &mut App) -> Done {
+    let list = app.run(&ListCheckpoints {
+        mission: None,
+        archived,
+        limit,
+    })?;
+    let short = app.short(&[Kind::Checkpoint, Kind::Mission])?;
+    app.ui.answer(&list.checkpoints, |page| {
+        page.line(format_args!(
+            "Checkpoints for mission: {}",
+            short.id(list.mission_id)
+        ));
+        page.line("");
+        page.line(format_args!(
+            "{:<16}{:<26}{:<11}PROGRESS",
+            "ID", "TIMESTAMP", "TRIGGER"
+        ));
+        for checkpoint in &list.checkpoints {
+            // Seed A's columns; what is not as usual is said behind them.
+            let unusual = match checkpoint.status {
+                CheckpointStatus::Creating | CheckpointStatus::Valid => String::new(),
+                CheckpointStatus::Corrupted
+                | CheckpointStatus::Expired
+                | CheckpointStatus::Archived => format!("  {}", checkpoint.status.as_str()),
+            };
+            page.line(format_args!(
+                "{:<15} {:<25}{:<11}{}%{unusual}",
+                short.id(checkpoint.id),
+                checkpoint.timestamp.to_seconds(),
+                checkpoint.trigger.as_str(),
+                checkpoint.progress_percent
+            ));
+        }
+        page.line("");
+        page.line(format_args!(
+            "Total: {} {}",
+            list.total,
+            if list.total == 1 {
+                "checkpoint"
+            } else {
+                "checkpoints"
+            }
+        ));
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub fn show(checkpoint: String, app: &mut App) -> Done {
+    let document = app.serve(&ShowCheckpoint { checkpoint })?;
+    let (short, now) = (
+        app.short(&[Kind::Checkpoint, Kind::Mission, Kind::Sortie])?,
+        app.now()?,
+    );
+    app.ui
+        .answer(&document, |page| details(page, &document, &short, now))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn details(page: &mut Page, document: &CheckpointDocument, short: &Short, now: Time) {
+    let why = document
+        .trigger_details
+        .as_ref()
+        .map_or_else(String::new, |details| format!(" ({details})"));
+    page.line(format_args!("Checkpoint: {}", short.id(document.id)));
+    page.line(format_args!("Mission: {}", short.id(document.mission_id)));
+    page.line(format_args!("Created: {}", document.timestamp.to_seconds()));
+    page.line(format_args!("Trigger: {}{why}", document.trigger));
+    page.line(format_args!("Progress: {}%", document.progress_percent));
+    // Somebody's note is why it was taken, unless something else was.
+    if let Some(note) = &document.note
+        && document.trigger_details.as_deref() != Some(note.as_str())
+    {
+        page.line(format_args!("Note: {note}"));
+    }
+    if document.pinned {
+        page.line("Pinned: yes");
+    }
+    match document.status {
+        CheckpointStatus::Creating | CheckpointStatus::Valid => {}
+        CheckpointStatus::Expired => page.line(
+            "Status: expired (its time is over; `fleet checkpoints prune --dry-run` says why it stays)",
+        ),
+        CheckpointStatus::Corrupted | CheckpointStatus::Archived => {
+            page.line(format_args!("Status: {}", document.status.as_str()));
+        }
+    }
+    for warning in &document.warnings {
+        page.line(format_args!("Warning: {warning}"));
+    }
+    page.line("");
+    page.line(format_args!("Sorties ({}):", document.sorties.len()));
+    let rows: Vec<Vec<Cell>> = document
+        .sorties
+        .iter()
+        .map(|sortie| {
+            let files = if sortie.files.is_empty() {
+                sortie.title.clone()
+            } else {
+                sortie.files.join(", ")
+            };
+            vec![
+                Cell::new(short.id(&sortie.id)).indent(2),
+                Cell::new(format_args!("{:<11}", sortie.status.as_str())),
+                Cell::new(sortie.assigned_to.as_deref().unwrap_or("-")),
+                Cell::new(files),
+            ]
+        })
+        .collect();
+    page.columns(&[2, 1], &rows);
+    page.line("");
+    page.line(format_args!(
+        "Active Locks ({}):",
+        document.active_locks.len()
+    ));
+    let rows: Vec<Vec<Cell>> = document
+        .active_locks
+        .iter()
+        .map(|lock| {
+            vec![
+                Cell::new(&lock.file).indent(2),
+                Cell::new(&lock.held_by),
+                Cell::new(format_args!(
+                    "acquired {} ago",
+                    human_span(now.since(lock.acquired_at))
+                )),
+            ]
+        })
+        .collect();
+    page.columns(&[1], &rows);
+    page.line("");
+    page.line(format_args!(
+        "Pending Messages ({}):",
+        document.pending_messages.len()
+    ));
+    for message in &document.pending_messages {
+        page.line(format_args!(
+            "  From: {}  To: {}  Subject: \"{}\"",
+            message.from,
+            message.to.join(", "),
+            message.subject
+        ));
+    }
+    page.line("");
+    let context = &document.recovery_context;
+    let or_none = |items: &[String]| {
+        if items.is_empty() {
+            "None".to_owned()
+        } else {
+            items.join(", ")
+        }
+    };
+    page.line("Recovery Context:");
+    page.line(format_args!("  Last Action: {}", context.last_action));
+    page.line("  Next Steps:");
+    for step in &context.next_steps {
+        page.line(format_args!("    - {step}"));
+    }
+    page.line(format_args!("  Blockers: {}", or_none(&context.blockers)));
+    page.line(format_args!(
+        "  Files Modified: {}",
+        or_none(&context.files_modified)
+    ));
+}
