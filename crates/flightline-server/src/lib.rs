@@ -71,6 +71,7 @@ const OPERATIONS: &[(&str, Handler)] = &[
     entry::<checkpoint::thin::ThinJournal>(),
     entry::<checkpoint::thin::RecordThinning>(),
     entry::<checkpoint::sweep::GoneCheckpoints>(),
+    entry::<checkpoint::import::ImportCheckpoint>(),
     entry::<checkpoint::files::UnsettledBackups>(),
     entry::<checkpoint::files::RecordBackup>(),
     entry::<checkpoint::files::WholeCheckpoint>(),

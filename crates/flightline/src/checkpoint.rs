@@ -1,6 +1,8 @@
 //! Operations on checkpoints.
 
+pub mod export;
 pub mod files;
+pub mod import;
 pub mod inspect;
 pub mod prune;
 pub mod sweep;
@@ -157,6 +159,9 @@ impl Contents {
 
 /// Reads what a checkpoint names and checks every hash on the way.
 pub(crate) fn load(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<Contents> {
+    if checkpoint.imported.is_some() {
+        return import::load(desk, checkpoint);
+    }
     let damaged = |what: &str| {
         crate::Error::from(
             Refusal::new(

@@ -213,7 +213,8 @@ fn set(tx: &mut Tx<'_>, value: &StateValue) -> Result<()> {
         | Kind::Checkpoint
         | Kind::Milestone
         | Kind::Recovery
-        | Kind::Briefing => Ok(()),
+        | Kind::Briefing
+        | Kind::Import => Ok(()),
     }
 }
 

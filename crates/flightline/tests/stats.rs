@@ -11,7 +11,7 @@ use flightline::core::Kind;
 use flightline::core::checkpoint::Reason;
 use flightline::stats::{ShowStats, Storage};
 use flightline_testkit::story::Story;
-use flightline_testkit::{Engine, World, both_engines, caller, damage};
+use flightline_testkit::{Engine, both_engines, caller, damage};
 
 fn storage(story: &Story<'_>) -> Storage {
     story.run("", &ShowStats {}).unwrap().storage

@@ -14,7 +14,7 @@ use flightline::core::checkpoint::{CheckpointStatus, Reason};
 use flightline::core::time::human_span;
 use flightline::core::{Code, Kind, Refusal, Time};
 
-use super::{ATTENTION, Done, prune, typed};
+use super::{ATTENTION, Done, prune, transfer, typed};
 use crate::app::{App, Short};
 use crate::complete;
 use crate::ui::{Asking, Cell, Page, state};
@@ -98,6 +98,10 @@ pub enum CheckpointsCommand {
         #[arg(add = complete::checkpoints())]
         id: String,
     },
+    /// Write a whole checkpoint to a file
+    Export(transfer::ExportArgs),
+    /// Bring a checkpoint in from a file: one that is gone, or one of another store
+    Import(transfer::ImportArgs),
     /// Delete a checkpoint and its file
     Delete {
         /// Which; `@latest` for the newest
@@ -196,6 +200,8 @@ pub fn run(command: CheckpointsCommand, app: &mut App) -> Done {
             app,
         ),
         CheckpointsCommand::Archive { id } => mark(id, Mark::Archive, "Archived", app),
+        CheckpointsCommand::Export(args) => transfer::export(&args, app),
+        CheckpointsCommand::Import(args) => transfer::import(&args, app),
         CheckpointsCommand::Delete { id, yes } => {
             if !yes {
                 let asking = if app.globals.no_input {
