@@ -21,6 +21,7 @@ pub mod reference;
 pub mod sortie;
 pub mod stats;
 pub mod status;
+pub mod transfer;
 mod typed;
 
 use std::process::ExitCode;

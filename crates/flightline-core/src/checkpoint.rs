@@ -79,6 +79,63 @@ pub struct Checkpoint {
     pub pinned_at: Option<Time>,
     /// What somebody wrote to it.
     pub note: Option<Note>,
+    /// Where it came from, when its values are not in this journal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<Imported>,
+}
+
+/// Where a checkpoint came from whose values are not in this journal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Imported {
+    /// The unbroken journal it was taken in.
+    pub history: String,
+    /// The revision it names there.
+    pub rev: u64,
+    /// The SHA-256 of its cut there.
+    pub sha256: String,
+    /// When it was brought in.
+    pub at: Time,
+}
+
+/// The values of a checkpoint that came from elsewhere, beside the journal to which they do not belong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct ImportedValues {
+    /// The checkpoint.
+    pub checkpoint_id: CheckpointId,
+    /// What it names.
+    pub values: Vec<ImportedValue>,
+}
+
+/// A value of such a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct ImportedValue {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its id.
+    pub id: String,
+    /// The revision that gave it, in its own journal.
+    pub rev: u64,
+    /// The SHA-256 of its text.
+    pub sha: String,
+    /// Its exact text.
+    pub text: String,
+}
+
+impl Subject for ImportedValues {
+    const KIND: Kind = Kind::Import;
+
+    fn key(&self) -> String {
+        self.checkpoint_id.to_string()
+    }
+
+    fn keys(&self) -> Keys {
+        // Of no mission on purpose: that somebody brought it in is no work on the mission.
+        Keys {
+            parent: Some(self.checkpoint_id.to_string()),
+            status: "kept",
+            ..Keys::default()
+        }
+    }
 }
 
 /// The part of a checkpoint that never changes.
@@ -151,9 +208,12 @@ pub const fn section_of(kind: Kind) -> Option<&'static str> {
         Kind::Agent | Kind::Step => Some("agents"),
         Kind::Note => Some("notes"),
         Kind::Effect => Some("effects"),
-        Kind::Setting | Kind::Checkpoint | Kind::Milestone | Kind::Recovery | Kind::Briefing => {
-            None
-        }
+        Kind::Setting
+        | Kind::Checkpoint
+        | Kind::Milestone
+        | Kind::Recovery
+        | Kind::Briefing
+        | Kind::Import => None,
     }
 }
 
@@ -378,6 +438,16 @@ impl Backup {
 }
 
 impl Checkpoint {
+    /// The revision it names in the journal it was taken in, and the hash of its cut there: what makes it
+    /// the same checkpoint wherever it is.
+    #[must_use]
+    pub fn origin(&self) -> (u64, &str) {
+        match &self.imported {
+            Some(imported) => (imported.rev, &imported.sha256),
+            None => (self.cut.rev, &self.sha256),
+        }
+    }
+
     /// Where it stands, for people: it is being created until its copy in a file is settled.
     #[must_use]
     pub fn shown_status(&self, backup: &Backup) -> CheckpointStatus {

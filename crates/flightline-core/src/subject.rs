@@ -61,11 +61,13 @@ pub enum Kind {
     Recovery,
     /// A briefing that was offered to an agent.
     Briefing,
+    /// The values of a checkpoint that came from elsewhere.
+    Import,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Mission,
         Self::Sortie,
         Self::Subtask,
@@ -84,6 +86,7 @@ impl Kind {
         Self::Milestone,
         Self::Recovery,
         Self::Briefing,
+        Self::Import,
     ];
 
     /// The word for it in SQL, JSON and text.
@@ -108,6 +111,7 @@ impl Kind {
             Self::Milestone => "milestone",
             Self::Recovery => "recovery",
             Self::Briefing => "briefing",
+            Self::Import => "import",
         }
     }
 
@@ -118,6 +122,7 @@ impl Kind {
         match self {
             Self::Message => 160 * 1024,
             Self::Checkpoint => 8 * 1024 * 1024,
+            Self::Import => 64 * 1024 * 1024,
             _ => 32 * 1024,
         }
     }
@@ -203,6 +208,7 @@ pub fn keys_of(kind: Kind, text: &str) -> Result<Keys, serde_json::Error> {
         Kind::Note => read::<crate::note::Note>(text),
         Kind::Effect => read::<crate::effect::Effect>(text),
         Kind::Checkpoint => read::<crate::checkpoint::Checkpoint>(text),
+        Kind::Import => read::<crate::checkpoint::ImportedValues>(text),
         Kind::Milestone => read::<crate::checkpoint::Milestone>(text),
         Kind::Recovery => read::<crate::setting::Recovery>(text),
         Kind::Briefing => read::<crate::setting::Briefing>(text),

@@ -72,6 +72,7 @@ const OPERATIONS: &[(&str, Handler)] = &[
     entry::<checkpoint::thin::PlanThinning>(),
     entry::<checkpoint::thin::ThinJournal>(),
     entry::<checkpoint::thin::RecordThinning>(),
+    entry::<checkpoint::import::ImportCheckpoint>(),
     entry::<checkpoint::files::UnsettledBackups>(),
     entry::<checkpoint::files::RecordBackup>(),
     entry::<checkpoint::files::WholeCheckpoint>(),

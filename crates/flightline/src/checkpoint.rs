@@ -1,7 +1,9 @@
 //! Operations on checkpoints.
 
 pub mod due;
+pub mod export;
 pub mod files;
+pub mod import;
 pub mod inspect;
 pub mod leftovers;
 pub mod mend;
@@ -163,6 +165,9 @@ impl Contents {
 
 /// Reads what a checkpoint names and checks every hash on the way.
 pub(crate) fn load(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<Contents> {
+    if checkpoint.imported.is_some() {
+        return import::load(desk, checkpoint);
+    }
     let damaged = |what: &str| {
         crate::Error::from(
             Refusal::new(

@@ -15,8 +15,7 @@ use flightline::core::checkpoint::Reason;
 use flightline::core::event::sha256_hex;
 use flightline::core::{Code, Kind, Refusal};
 
-use super::prune;
-use super::{ATTENTION, Done, typed};
+use super::{ATTENTION, Done, prune, transfer, typed};
 use crate::app::App;
 use crate::complete;
 use crate::ui::{Cell, state};
@@ -100,6 +99,10 @@ pub enum CheckpointsCommand {
         #[arg(add = complete::checkpoints())]
         id: String,
     },
+    /// Write a whole checkpoint to a file
+    Export(transfer::ExportArgs),
+    /// Bring a checkpoint in from a file: one that is gone, or one of another store
+    Import(transfer::ImportArgs),
     /// Delete a checkpoint and its file
     Delete {
         /// Which; `@latest` for the newest
@@ -195,6 +198,8 @@ pub fn run(command: CheckpointsCommand, app: &mut App) -> Done {
             app,
         ),
         CheckpointsCommand::Archive { id } => mark(id, Mark::Archive, "Archived", app),
+        CheckpointsCommand::Export(args) => transfer::export(&args, app),
+        CheckpointsCommand::Import(args) => transfer::import(&args, app),
         CheckpointsCommand::Delete { id, yes } => {
             if !yes {
                 let command = format!("fleet checkpoints delete {id} -y");

@@ -35,7 +35,7 @@ const fn case(
 }
 
 #[rustfmt::skip]
-const CASES: [Case; 92] = [
+const CASES: [Case; 94] = [
     case("init", "init", "init --name \"\"", 2, "invalid_input"),
     case("status", "status", "status --mission msn-ffff", 3, "not_found"),
     case("checkpoint", "checkpoint", "checkpoint --reason nonsense", 2, "invalid_input"),
@@ -48,6 +48,8 @@ const CASES: [Case; 92] = [
     case("checkpoints unpin", "checkpoints unpin @latest --mission {Quick}", "checkpoints unpin chk-ffff", 3, "not_found"),
     case("checkpoints note", "checkpoints note @latest kept --mission {Quick}", "checkpoints note @latest \"\" --mission {Quick}", 2, "invalid_input"),
     case("checkpoints archive", "checkpoints archive @latest --mission {Quick}", "checkpoints archive chk-ffff", 3, "not_found"),
+    case("checkpoints export", "checkpoints export @latest new.json --mission {Quick}", "checkpoints export @latest chk.json --mission {Quick}", 4, "already_exists"),
+    case("checkpoints import", "checkpoints import chk.json", "checkpoints import README.md", 6, "integrity"),
     case("checkpoints delete", "checkpoints delete @latest -y --mission {Quick}", "checkpoints delete @latest --mission {Quick}", 2, "confirmation_needed"),
     case("detect", "detect", "detect --threshold soon", 2, "invalid_input"),
     case("resume", "resume --mission {Quick}", "resume --mission {Later}", 3, "not_found"),

@@ -86,6 +86,8 @@ impl Stage {
         world.ok(&format!(
             "resume --checkpoint @latest --mission {quick} --force -y"
         ));
+        let file = format!("checkpoints/{quick}/latest.json");
+        std::fs::copy(world.state().join(file), world.repo().join("chk.json")).unwrap();
         Self {
             snapshot: world.snapshot(),
             names,

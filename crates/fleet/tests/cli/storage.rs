@@ -320,3 +320,108 @@ fn figures_say_what_takes_room() {
         "the file as it is"
     );
 }
+
+#[test]
+fn a_checkpoint_goes_out_to_a_file_and_comes_back() {
+    let world = aged();
+    world.ok("config set retention.older_than 20d");
+    let exported = world.ok("checkpoints export @latest~4 old.json").stdout;
+    expect![[r#"
+        Exported chk-3ce8 to old.json (5.6 kB)
+    "#]]
+    .assert_eq(&exported);
+    let old = world.json("checkpoints show @latest~4")["id"].clone();
+    let old = old.as_str().unwrap();
+    let again = world.fleet("checkpoints export @latest~4 old.json");
+    assert!(again.refused(4).contains("old.json exists already"));
+    world.ok("checkpoints export @latest~4 old.json --force");
+    world.ok("checkpoints export @latest~4");
+    assert!(world.repo().join(format!("{old}.json")).is_file());
+    let printed = world.ok("checkpoints export @latest~4 -").stdout;
+    assert_eq!(
+        printed,
+        format!(
+            "{}\n",
+            fs::read_to_string(world.repo().join("old.json")).unwrap()
+        )
+    );
+    expect![[r#"
+        chk-3ce8 is here already, and sound
+    "#]]
+    .assert_eq(&world.ok("checkpoints import old.json").stdout);
+    world.ok(&format!("checkpoints delete {old} -y"));
+    world.ok("checkpoints prune --older-than 1 --keep 1 -y");
+    expect![[r#"
+        Imported chk-3ce8 (3 values)
+        It is pinned, so that retention leaves it alone: fleet checkpoints unpin chk-3ce8
+    "#]]
+    .assert_eq(&world.ok("checkpoints import old.json").stdout);
+    world.ok("doctor");
+    let shown = world.json(&format!("checkpoints show {old}"));
+    assert_eq!(
+        (&shown["note"], &shown["pinned"]),
+        (&"number 1".into(), &true.into())
+    );
+    world.ok(&format!("resume --checkpoint {old} --force -y"));
+    world.ok("undo --force");
+    world.ok("doctor");
+    // From one program to the other, and through the link that people see.
+    let piped = world.line("checkpoints import -").stdin(printed).run();
+    assert_eq!(piped.code, 0, "{piped:?}");
+    let home = fs::read_dir(world.state().join("checkpoints")).unwrap();
+    let home = home.last().unwrap().unwrap().file_name();
+    let link = format!(
+        "checkpoints import .flightline/checkpoints/{}/latest.json",
+        home.to_str().unwrap()
+    );
+    assert!(
+        world
+            .ok(&link)
+            .stdout
+            .ends_with("is here already, and sound\n")
+    );
+}
+
+#[test]
+fn one_of_another_store_is_archived_and_a_strange_one_refused() {
+    let world = aged();
+    world.ok("backup copy.db");
+    let theirs = World::new();
+    fs::copy(world.repo().join("copy.db"), theirs.repo().join("copy.db")).unwrap();
+    theirs.pass(10 * DAY);
+    world.ok("checkpoint --note \"only there\"");
+    world.ok("checkpoints export @latest ours.json");
+    fs::copy(
+        world.repo().join("ours.json"),
+        theirs.repo().join("ours.json"),
+    )
+    .unwrap();
+    theirs
+        .fleet("checkpoints import ours.json")
+        .expect(expect![[r#"
+            [stderr]
+            error: chk-b6b93891 belongs to msn-1166f932, which this store does not know
+
+            hint: put the file into `.flightline/checkpoints/` below its mission's folder and build a store from all files there: `fleet doctor --rebuild`
+            [exit 3]
+        "#]]);
+    theirs.ok("restore copy.db -y");
+    let said = theirs.ok("checkpoints import ours.json").stdout;
+    expect![[r#"
+        Imported chk-b6b9 of another journal (3 values)
+        It is archived: fleet checkpoints list --archived
+        To go back to it: fleet resume --checkpoint chk-b6b9 --dry-run
+    "#]]
+    .assert_eq(&said);
+    assert!(
+        theirs
+            .ok("checkpoints list --archived")
+            .stdout
+            .contains("  archived\n")
+    );
+    theirs.ok("doctor --fix");
+    theirs.ok("doctor");
+    theirs.fleet("checkpoints import missing.json").refused(3);
+    theirs.write("broken.json", "{}");
+    theirs.fleet("checkpoints import broken.json").refused(6);
+}

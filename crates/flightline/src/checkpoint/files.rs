@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-use flightline_core::checkpoint::{Backup, Checkpoint, size_warning};
+use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, size_warning};
 use flightline_core::event::sha256_hex;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Time};
 use flightline_store::{Find, Steps};
@@ -27,7 +27,7 @@ const SHARED_WITHIN_MS: u64 = 10_000;
 /// So many backups are written by one command.
 const AT_ONCE: usize = 20;
 /// The largest file we read back.
-const MAX_FILE: u64 = 64 * 1024 * 1024;
+pub(super) const MAX_FILE: u64 = 64 * 1024 * 1024;
 
 /// Held by whoever writes a file in this process.
 static WRITING: Mutex<()> = Mutex::new(());
@@ -291,6 +291,9 @@ fn shares(fleet: &mut Fleet, document: &CheckpointDocument) -> Result<bool> {
 }
 
 fn is_newest(fleet: &mut Fleet, document: &CheckpointDocument) -> Result<bool> {
+    if document.status == CheckpointStatus::Archived {
+        return Ok(false);
+    }
     // The record of a checkpoint comes right after the revision it names.
     let newest = written(fleet, document.mission_id)?
         .into_iter()
@@ -446,28 +449,64 @@ pub fn read(path: &Path) -> std::result::Result<CheckpointDocument, Refusal> {
         ),
         _ => damaged(error.to_string()),
     })?;
-    if !is_sealed(&text) {
+    parse(&text).map_err(|refusal| match refusal.code {
+        Code::Integrity => damaged(refusal.message),
+        _ => refusal,
+    })
+}
+
+/// Reads the text of a checkpoint's file and checks everything in it.
+///
+/// # Errors
+/// When it was not written by us, not by a version we know, or fails its checks.
+pub fn parse(text: &str) -> std::result::Result<CheckpointDocument, Refusal> {
+    let damaged = |why: String| Refusal::new(Code::Integrity, why);
+    if !is_sealed(text) {
         return Err(damaged("it does not match its own checksum".to_owned()));
     }
+    let whole: serde_json::Value =
+        serde_json::from_str(text).map_err(|error| damaged(error.to_string()))?;
+    // Before all else: what a newer version writes may have another shape.
+    refuse_newer(whole["version"].as_str().unwrap_or_default())?;
     let document: CheckpointDocument =
-        serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
+        serde_json::from_value(whole).map_err(|error| damaged(error.to_string()))?;
+    check(&document).map_err(damaged)?;
+    Ok(document)
+}
+
+/// Refuses a document of a version that we do not know.
+pub(crate) fn refuse_newer(version: &str) -> std::result::Result<(), Refusal> {
+    if version.split('.').next() == Some("1") {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        Code::NewerStore,
+        format!("the checkpoint has version {version}, and this `fleet` reads versions 1.x"),
+    )
+    .hint("upgrade `fleet` on this machine"))
+}
+
+/// Checks a whole document against every hash in it.
+pub(crate) fn check(document: &CheckpointDocument) -> std::result::Result<(), String> {
     let Some(state) = &document.state else {
-        return Err(damaged("it holds no state".to_owned()));
+        return Err("it holds no state".to_owned());
     };
-    if state.checkpoint.cut.sha256() != state.checkpoint.sha256
-        || state.checkpoint.id != document.id
+    let checkpoint = &state.checkpoint;
+    if checkpoint.cut.sha256() != checkpoint.sha256
+        || checkpoint.id != document.id
+        || checkpoint.cut.mission_id != document.mission_id
     {
-        return Err(damaged("its header does not match its checksum".to_owned()));
+        return Err("its header does not match its checksum".to_owned());
     }
     if let Some(value) = state
         .values
         .iter()
         .find(|value| sha256_hex(&value.text) != value.sha)
     {
-        return Err(damaged(format!(
+        return Err(format!(
             "{} {} does not match its checksum",
             value.kind, value.id
-        )));
+        ));
     }
     let lines = state
         .values
@@ -478,14 +517,14 @@ pub fn read(path: &Path) -> std::result::Result<CheckpointDocument, Refusal> {
             rev: value.rev,
             sha: value.sha.clone(),
         });
-    if flightline_core::checkpoint::sections(lines.collect()) != state.checkpoint.cut.sections {
-        return Err(damaged("its values do not match its checksum".to_owned()));
+    if flightline_core::checkpoint::sections(lines.collect()) != checkpoint.cut.sections {
+        return Err("its values do not match its checksum".to_owned());
     }
-    Ok(document)
+    Ok(())
 }
 
 /// The text of a file, with the checksum of all the rest of it at its end.
-fn sealed(document: &CheckpointDocument) -> io::Result<String> {
+pub(super) fn sealed(document: &CheckpointDocument) -> io::Result<String> {
     let mut document = document.clone();
     document.warnings.clear();
     document.file_sha256 = Some(UNSEALED.to_owned());

@@ -11,6 +11,7 @@ use flightline_store::{Find, StoredEvent};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::import;
 use super::prune::expired;
 use super::{CheckpointDocument, document, find, load, readable};
 use crate::desk::Desk;
@@ -275,6 +276,7 @@ impl Operation for MarkCheckpoint {
                 refuse_pinned(&checkpoint, "delete")?;
                 desk.tx.remove("checkpoint_deleted", &checkpoint, &data)?;
                 desk.tx.forget_backup(checkpoint.id)?;
+                import::forget(desk, &checkpoint)?;
             }
         }
         let backup = desk.tx.backup_of(checkpoint.id)?;

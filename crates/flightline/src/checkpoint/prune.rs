@@ -13,6 +13,7 @@ use flightline_store::{Compaction, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::import;
 use super::thin::{PlanThinning, Thinned, thin};
 use super::{load, newest_first, readable};
 use crate::desk::Desk;
@@ -171,6 +172,7 @@ impl Operation for ApplyPrune {
                     &json!({ "checkpoint_id": checkpoint.id }),
                 )?;
                 desk.tx.forget_backup(checkpoint.id)?;
+                import::forget(desk, &checkpoint)?;
             }
         }
         let last = desk.tx.get::<LastPrune>(LastPrune::KEY)?;

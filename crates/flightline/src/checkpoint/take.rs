@@ -135,6 +135,7 @@ pub(crate) fn take(desk: &mut Desk<'_, '_>, taking: &Taking<'_>) -> Result<Check
         status: CheckpointStatus::Valid,
         pinned_at: None,
         note: taking.note.clone(),
+        imported: None,
         cut,
     };
     let cut = &checkpoint.cut;

@@ -273,8 +273,11 @@ fn act(tx: &mut Tx<'_>, kind: Kind, act: &Act<'_>) -> Result<()> {
         Kind::Note => to::<MissionNote>(tx, act),
         Kind::Effect => to::<Effect>(tx, act),
         // They are in no cut.
-        Kind::Setting | Kind::Checkpoint | Kind::Milestone | Kind::Recovery | Kind::Briefing => {
-            Ok(())
-        }
+        Kind::Setting
+        | Kind::Checkpoint
+        | Kind::Milestone
+        | Kind::Recovery
+        | Kind::Briefing
+        | Kind::Import => Ok(()),
     }
 }

@@ -1,0 +1,113 @@
+//! `fleet checkpoints export` and `import`
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, ValueHint};
+use flightline::checkpoint::export::{self, Replacing};
+use flightline::checkpoint::files::WholeCheckpoint;
+use flightline::checkpoint::import::{Arrival, ImportCheckpoint};
+use flightline::checkpoint::inspect::ShowCheckpoint;
+use flightline::core::Kind;
+
+use super::prune::size;
+use super::{Done, typed};
+use crate::app::App;
+use crate::complete;
+
+/// The largest checkpoint that is read from stdin.
+const MAX_STDIN: usize = 32 * 1024 * 1024;
+
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// Which; `@latest` for the newest
+    #[arg(add = complete::checkpoints())]
+    id: String,
+    /// The file to write (default: its id with `.json`, here); `-` prints it
+    #[arg(value_hint = ValueHint::FilePath)]
+    file: Option<PathBuf>,
+    /// Replace the file if it exists
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// A file that `fleet checkpoints export` wrote, or a checkpoint's own; `-` reads stdin
+    #[arg(value_hint = ValueHint::FilePath)]
+    file: PathBuf,
+}
+
+pub fn export(args: &ExportArgs, app: &mut App) -> Done {
+    let found = app.run(&ShowCheckpoint {
+        checkpoint: args.id.clone(),
+    })?;
+    let document = app.run(&WholeCheckpoint {
+        checkpoint: found.id,
+    })?;
+    if args.file.as_deref() == Some(Path::new("-")) {
+        app.ui.print(&export::text(&document)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let file = args
+        .file
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(format!("{}.json", document.id)));
+    let replacing = if args.force {
+        Replacing::Yes
+    } else {
+        Replacing::No
+    };
+    let done = export::write(&document, &app.here.join(&file), replacing)?;
+    let short = app.short(&[Kind::Checkpoint])?;
+    app.ui.answer(&done, |page| {
+        page.line(format_args!(
+            "Exported {} to {} ({})",
+            short.id(done.id),
+            file.display(),
+            size(done.bytes)
+        ));
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub fn import(args: &ImportArgs, app: &mut App) -> Done {
+    app.home()?;
+    let document = if args.file == Path::new("-") {
+        export::from_text(&typed::stdin("checkpoint", MAX_STDIN)?, "stdin")?
+    } else {
+        export::read(&app.here.join(&args.file))?
+    };
+    let done = app.run(&ImportCheckpoint { document })?;
+    app.settle_backups()?;
+    let short = app.short(&[Kind::Checkpoint])?;
+    let id = short.id(done.checkpoint.id);
+    app.ui.answer(&done, |page| {
+        match done.arrival {
+            Arrival::There => page.line(format_args!("{id} is here already, and sound")),
+            Arrival::Returned | Arrival::Copied => {
+                page.line(format_args!("Imported {id} ({} values)", done.values));
+                page.line(format_args!(
+                    "It is pinned, so that retention leaves it alone: fleet checkpoints unpin {id}"
+                ));
+            }
+            Arrival::Foreign => {
+                page.line(format_args!(
+                    "Imported {id} of another journal ({} values)",
+                    done.values
+                ));
+                page.line("It is archived: fleet checkpoints list --archived");
+                page.line(format_args!(
+                    "To go back to it: fleet resume --checkpoint {id} --dry-run"
+                ));
+            }
+        }
+        if !done.agents.is_empty() {
+            page.line(format_args!(
+                "Agents that came along, retired: {}",
+                done.agents.join(", ")
+            ));
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,159 @@
+//! A checkpoint's whole document, sealed, in a file of somebody's choice, and back from there.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use flightline_core::event::sha256_hex;
+use flightline_core::{CheckpointId, Code, Refusal};
+use serde::{Deserialize, Serialize};
+
+use super::CheckpointDocument;
+use super::files::{MAX_FILE, parse, sealed};
+
+/// A file that holds a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Exported {
+    /// The checkpoint.
+    pub id: CheckpointId,
+    /// The file.
+    pub file: String,
+    /// Its size.
+    pub bytes: u64,
+    /// The SHA-256 of its bytes.
+    pub sha256: String,
+}
+
+/// Whether something may be in a file's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replacing {
+    /// It is replaced.
+    Yes,
+    /// It is left, and nothing is written.
+    No,
+}
+
+/// The text of a file that holds a whole checkpoint.
+///
+/// # Errors
+/// When it cannot be written down.
+pub fn text(document: &CheckpointDocument) -> Result<String, Refusal> {
+    sealed(document).map_err(|error| {
+        Refusal::new(
+            Code::Failed,
+            format!("cannot write {}: {error}", document.id),
+        )
+    })
+}
+
+/// Writes a whole checkpoint to a file: private, old or new and never half, read back.
+///
+/// # Errors
+/// When something is in its place and may not be replaced, or it cannot be written.
+pub fn write(
+    document: &CheckpointDocument,
+    file: &Path,
+    replacing: Replacing,
+) -> Result<Exported, Refusal> {
+    let text = text(document)?;
+    put(file, &text, replacing).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => Refusal::new(
+            Code::AlreadyExists,
+            format!("{} exists already", file.display()),
+        )
+        .hint("choose another name, or replace it with `--force`"),
+        _ => Refusal::new(
+            Code::Failed,
+            format!("cannot write {}: {error}", file.display()),
+        ),
+    })?;
+    Ok(Exported {
+        id: document.id,
+        file: file.display().to_string(),
+        bytes: text.len() as u64,
+        sha256: sha256_hex(&text),
+    })
+}
+
+fn put(file: &Path, text: &str, replacing: Replacing) -> io::Result<()> {
+    if replacing == Replacing::No && fs::symlink_metadata(file).is_ok() {
+        return Err(ErrorKind::AlreadyExists.into());
+    }
+    let name = file
+        .file_name()
+        .ok_or_else(|| io::Error::other("it names no file"))?;
+    let folder = match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let aside = folder.join(format!(
+        ".{}.{}",
+        name.to_string_lossy(),
+        std::process::id()
+    ));
+    let _ = fs::remove_file(&aside);
+    let mut opened = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&aside)?;
+    let written = opened
+        .write_all(text.as_bytes())
+        .and_then(|()| opened.sync_all())
+        .and_then(|()| match replacing {
+            Replacing::Yes => fs::rename(&aside, file),
+            // A hard link fails where the name is taken, so nothing that appeared meanwhile is lost.
+            Replacing::No => fs::hard_link(&aside, file),
+        });
+    let _ = fs::remove_file(&aside);
+    written?;
+    File::open(folder)?.sync_all()?;
+    match fs::read_to_string(file)? == text {
+        true => Ok(()),
+        false => Err(io::Error::other("it does not read back as written")),
+    }
+}
+
+/// Reads a whole checkpoint from a file that somebody names, and checks everything in it.
+///
+/// # Errors
+/// When it cannot be read, or is not a sound checkpoint of a version that we know.
+pub fn read(file: &Path) -> Result<CheckpointDocument, Refusal> {
+    let cannot = |code: Code, why: String| {
+        Refusal::new(code, format!("{} cannot be read: {why}", file.display()))
+    };
+    let seen = fs::metadata(file).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => cannot(Code::NotFound, "there is no such file".to_owned()),
+        _ => cannot(Code::Failed, error.to_string()),
+    })?;
+    if !seen.is_file() || seen.len() > MAX_FILE {
+        let why = "it is not a plain file of a sensible size".to_owned();
+        return Err(cannot(Code::InvalidInput, why));
+    }
+    let bytes = fs::read(file).map_err(|error| cannot(Code::Failed, error.to_string()))?;
+    from_text(
+        &String::from_utf8_lossy(&bytes),
+        &file.display().to_string(),
+    )
+}
+
+/// Reads a whole checkpoint from text that came from `place`, and checks everything in it.
+///
+/// # Errors
+/// When it is not a sound checkpoint of a version that we know.
+pub fn from_text(text: &str, place: &str) -> Result<CheckpointDocument, Refusal> {
+    // What was printed ends with a line break.
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    parse(text).map_err(|refusal| match refusal.code {
+        Code::Integrity => Refusal::new(
+            Code::Integrity,
+            format!("{place} is not a sound checkpoint: {}", refusal.message),
+        )
+        .hint("export it again: `fleet checkpoints export ID FILE`"),
+        _ => Refusal {
+            message: format!("{place}: {}", refusal.message),
+            ..refusal
+        },
+    })
+}
