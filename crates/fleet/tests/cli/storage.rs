@@ -327,7 +327,7 @@ fn a_checkpoint_goes_out_to_a_file_and_comes_back() {
     world.ok("config set retention.older_than 20d");
     let exported = world.ok("checkpoints export @latest~4 old.json").stdout;
     expect![[r#"
-        Exported chk-3ce8 to old.json (5.6 kB)
+        Exported chk-3ce8 to old.json (9.7 kB)
     "#]]
     .assert_eq(&exported);
     let old = world.json("checkpoints show @latest~4")["id"].clone();
@@ -352,7 +352,7 @@ fn a_checkpoint_goes_out_to_a_file_and_comes_back() {
     world.ok(&format!("checkpoints delete {old} -y"));
     world.ok("checkpoints prune --older-than 1 --keep 1 -y");
     expect![[r#"
-        Imported chk-3ce8 (3 values)
+        Imported chk-3ce8 (8 values)
         It is pinned, so that retention leaves it alone: fleet checkpoints unpin chk-3ce8
     "#]]
     .assert_eq(&world.ok("checkpoints import old.json").stdout);
@@ -408,7 +408,7 @@ fn one_of_another_store_is_archived_and_a_strange_one_refused() {
     theirs.ok("restore copy.db -y");
     let said = theirs.ok("checkpoints import ours.json").stdout;
     expect![[r#"
-        Imported chk-b6b9 of another journal (3 values)
+        Imported chk-b6b9 of another journal (24 values)
         It is archived: fleet checkpoints list --archived
         To go back to it: fleet resume --checkpoint chk-b6b9 --dry-run
     "#]]

@@ -61,6 +61,8 @@ fn fleet_checkpoints_prune() {
           chk-166f  msn-fc55  2026-01-04  error
 
         Total: 3 checkpoints (SIZE)
+        Journal: 44 old values (21.4 kB)
+        Kept though their time is over: 2 the last of an unfinished mission, 4 among the newest that stay
     "#]]
     .assert_eq(&sized(&plan.text()));
     let asked = world.fleet("checkpoints prune --older-than 3 --keep 1");
@@ -78,7 +80,9 @@ fn fleet_checkpoints_prune() {
           chk-27d6  msn-fc55  2026-01-04  manual
 
         Total: 7 checkpoints (SIZE)
-        error: this would delete 7 checkpoints, and needs a yes
+        Journal: 44 old values (21.4 kB)
+        Kept though their time is over: 2 the last of an unfinished mission
+        error: this would delete 7 checkpoints and thin the journal by 44 old values (21.4 kB), and needs a yes
 
         hint: nothing was changed; run `fleet checkpoints prune --older-than 3 --keep 1 -y`
     "#]]
@@ -102,6 +106,8 @@ fn fleet_checkpoints_prune() {
           chk-166f  msn-fc55  2026-01-04  error
 
         Total: 3 checkpoints (SIZE)
+        Journal: 44 old values (21.4 kB); the store uses that space again
+        Kept though their time is over: 2 the last of an unfinished mission, 4 among the newest that stay
     "#]]
     .assert_eq(&sized(&done.text()));
     world
@@ -110,6 +116,7 @@ fn fleet_checkpoints_prune() {
             Pruning checkpoints older than 7 days (keeping 3 per mission)...
 
             Nothing to delete.
+            Kept though their time is over: 2 the last of an unfinished mission, 4 among the newest that stay
         "#]]);
 }
 
