@@ -378,11 +378,11 @@ both_engines! {
     fn a_checkpoint_that_is_damaged_here_is_made_whole_by_its_file(world: &World) {
         let (story, taken) = working(world);
         let document = whole(&story, taken.id);
-        damage::journal(world, Kind::Sortie, &story.sortie_id("Endpoint"), 0);
+        damage::everywhere(world, Kind::Sortie, &story.sortie_id("Endpoint"), 0);
         assert!(!is_sound(&story, taken.id));
         assert_eq!(import(&story, &document).unwrap().arrival, Arrival::Copied);
         assert!(is_sound(&story, taken.id));
-        damage::live(world, Kind::Import, &taken.id.to_string());
+        damage::everywhere(world, Kind::Import, &taken.id.to_string(), 0);
         let verdict = story.run("", &VerifyCheckpoint { checkpoint: taken.id }).unwrap();
         assert!(verdict.problem.unwrap().contains("is damaged"));
         assert_eq!(import(&story, &document).unwrap().arrival, Arrival::Copied, "and again");
