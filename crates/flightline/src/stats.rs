@@ -203,7 +203,7 @@ fn count(
 ) -> Result<CheckpointStats> {
     let mut guarded = BTreeMap::new();
     for mission in missions {
-        guarded.append(&mut expired(desk, mission)?);
+        guarded.append(&mut expired(desk, mission, checkpoints));
     }
     let (mut by_trigger, mut by_status) = (BTreeMap::new(), BTreeMap::new());
     for checkpoint in checkpoints {

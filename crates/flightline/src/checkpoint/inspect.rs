@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::import;
 use super::prune::expired;
-use super::{CheckpointDocument, document, find, load, readable};
+use super::{CheckpointDocument, document, find, load, newest_first, readable};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};
@@ -181,7 +181,7 @@ impl Operation for ListCheckpoints {
             .counts(Kind::Checkpoint, Find::Mission(mission.id))?;
         let backups: BTreeMap<CheckpointId, Backup> =
             desk.tx.backups_of(mission.id)?.into_iter().collect();
-        let expired = expired(desk, &mission)?;
+        let expired = expired(desk, &mission, &newest);
         let checkpoints = newest.into_iter().map(|checkpoint| {
             let backup = backups.get(&checkpoint.id).unwrap_or(&Backup::Pending);
             let mut summary = summary(checkpoint, backup);
@@ -293,7 +293,10 @@ fn guard_of(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<Option<G
         .tx
         .get::<Mission>(&checkpoint.cut.mission_id.to_string())
     {
-        Ok(Some(mission)) => Ok(expired(desk, &mission)?.remove(&checkpoint.id)),
+        Ok(Some(mission)) => {
+            let all = newest_first(desk, &mission)?;
+            Ok(expired(desk, &mission, &all).remove(&checkpoint.id))
+        }
         Ok(None) | Err(flightline_store::Error::Corrupt(_)) => Ok(None),
         Err(error) => Err(error.into()),
     }

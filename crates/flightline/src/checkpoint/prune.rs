@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::import;
 use super::thin::{PlanThinning, Thinned, thin};
-use super::{load, newest_first, readable};
+use super::{load, readable};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Caller, Fleet, Operation};
@@ -246,19 +246,25 @@ fn candidate_of(checkpoint: &Checkpoint) -> Candidate {
     }
 }
 
-/// Which of a mission's checkpoints stay only because something forbids deleting them, and what. Takes
-/// those for sound that nobody has found damaged: a list does not read every value of every checkpoint.
+/// Which of these checkpoints of a mission stay only because something forbids deleting them, and what. What
+/// becomes of one depends on newer ones alone, so the newest are enough for a list. Takes those for sound
+/// that nobody has found damaged: a list does not read every value of every checkpoint.
 pub(crate) fn expired(
-    desk: &mut Desk<'_, '_>,
+    desk: &Desk<'_, '_>,
     mission: &Mission,
-) -> Result<BTreeMap<CheckpointId, Guard>> {
-    let candidates: Vec<Candidate> = newest_first(desk, mission)?
+    newest: &[Checkpoint],
+) -> BTreeMap<CheckpointId, Guard> {
+    let candidates: Vec<Candidate> = newest
         .iter()
+        .filter(|checkpoint| {
+            checkpoint.status != CheckpointStatus::Archived
+                && checkpoint.cut.mission_id == mission.id
+        })
         .map(candidate_of)
         .collect();
     let missions = BTreeMap::from([(mission.id, state_of(mission))]);
     let plan = plan(&candidates, &missions, &desk.policy.retention, desk.now());
-    Ok(plan.guarded.into_iter().collect())
+    plan.guarded.into_iter().collect()
 }
 
 /// Those that fail their checks, as far as it matters: of each mission the newest are looked at until
