@@ -6,6 +6,31 @@ use crate::id::{AgentId, CheckpointId, MissionId, RecoveryId};
 use crate::subject::{Keys, Kind, Subject};
 use crate::time::Time;
 
+/// A setting of which there is one: found by its id.
+macro_rules! only_one {
+    ($type:ident, $key:literal) => {
+        impl $type {
+            /// The id of the one there is.
+            pub const KEY: &'static str = $key;
+        }
+
+        impl Subject for $type {
+            const KIND: Kind = Kind::Setting;
+
+            fn key(&self) -> String {
+                Self::KEY.to_owned()
+            }
+
+            fn keys(&self) -> Keys {
+                Keys {
+                    status: "set",
+                    ..Keys::default()
+                }
+            }
+        }
+    };
+}
+
 /// The mission somebody chose with `fleet missions use`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CurrentMission {
@@ -41,20 +66,7 @@ pub struct Restoration {
     pub events: u64,
 }
 
-impl Subject for Restoration {
-    const KIND: Kind = Kind::Setting;
-
-    fn key(&self) -> String {
-        "restoration".to_owned()
-    }
-
-    fn keys(&self) -> Keys {
-        Keys {
-            status: "set",
-            ..Keys::default()
-        }
-    }
-}
+only_one!(Restoration, "restoration");
 
 /// What is known of epochs that nobody remembers, after a store was lost or an agent's record in it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -63,25 +75,7 @@ pub struct EpochFloor {
     pub epoch: u64,
 }
 
-impl EpochFloor {
-    /// The id of the one there is.
-    pub const KEY: &str = "epoch-floor";
-}
-
-impl Subject for EpochFloor {
-    const KIND: Kind = Kind::Setting;
-
-    fn key(&self) -> String {
-        Self::KEY.to_owned()
-    }
-
-    fn keys(&self) -> Keys {
-        Keys {
-            status: "set",
-            ..Keys::default()
-        }
-    }
-}
+only_one!(EpochFloor, "epoch-floor");
 
 /// A recovery that was done, so that it can be looked up and a rewind taken back.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -257,25 +251,7 @@ pub struct Secret {
     pub value: String,
 }
 
-impl Secret {
-    /// The id of the one there is.
-    pub const KEY: &'static str = "secret";
-}
-
-impl Subject for Secret {
-    const KIND: Kind = Kind::Setting;
-
-    fn key(&self) -> String {
-        Self::KEY.to_owned()
-    }
-
-    fn keys(&self) -> Keys {
-        Keys {
-            status: "set",
-            ..Keys::default()
-        }
-    }
-}
+only_one!(Secret, "secret");
 
 /// When retention was last applied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -287,25 +263,7 @@ pub struct LastPrune {
     pub thinned_to: u64,
 }
 
-impl LastPrune {
-    /// The id of the one there is.
-    pub const KEY: &'static str = "last-prune";
-}
-
-impl Subject for LastPrune {
-    const KIND: Kind = Kind::Setting;
-
-    fn key(&self) -> String {
-        Self::KEY.to_owned()
-    }
-
-    fn keys(&self) -> Keys {
-        Keys {
-            status: "set",
-            ..Keys::default()
-        }
-    }
-}
+only_one!(LastPrune, "last-prune");
 
 /// When to look again for messages that were not acknowledged in time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -314,25 +272,7 @@ pub struct Deadlines {
     pub next: Option<Time>,
 }
 
-impl Deadlines {
-    /// The id of the one there is.
-    pub const KEY: &'static str = "deadlines";
-}
-
-impl Subject for Deadlines {
-    const KIND: Kind = Kind::Setting;
-
-    fn key(&self) -> String {
-        Self::KEY.to_owned()
-    }
-
-    fn keys(&self) -> Keys {
-        Keys {
-            status: "set",
-            ..Keys::default()
-        }
-    }
-}
+only_one!(Deadlines, "deadlines");
 
 /// How far the journal has been told to the mailboxes of those who coordinate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -341,25 +281,7 @@ pub struct Told {
     pub rev: u64,
 }
 
-impl Told {
-    /// The id of the one there is.
-    pub const KEY: &'static str = "told";
-}
-
-impl Subject for Told {
-    const KIND: Kind = Kind::Setting;
-
-    fn key(&self) -> String {
-        Self::KEY.to_owned()
-    }
-
-    fn keys(&self) -> Keys {
-        Keys {
-            status: "set",
-            ..Keys::default()
-        }
-    }
-}
+only_one!(Told, "told");
 
 #[cfg(test)]
 mod tests {

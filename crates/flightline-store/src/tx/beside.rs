@@ -1,0 +1,144 @@
+//! What is kept beside the journal: where files are, signs of life, requests that were answered.
+
+use flightline_core::checkpoint::Backup;
+use flightline_core::event::sha256_hex;
+use flightline_core::{AgentId, CheckpointId, MissionId, Time};
+use serde_json::Value as Json;
+
+use super::{Past, Tx};
+use crate::error::Error;
+use crate::table::pulse::Pulse;
+use crate::table::request::Remembered;
+use crate::table::{backup, pulse, request};
+
+impl Tx<'_> {
+    /// Says what became of a checkpoint's copy in a file.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn set_backup(&mut self, checkpoint: CheckpointId, backup: &Backup) -> Result<(), Error> {
+        backup::set(self.driver, &self.project.id, checkpoint, backup, self.now)
+    }
+
+    /// What became of a checkpoint's copy in a file. One that nobody has said anything of is to be written.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn backup_of(&mut self, checkpoint: CheckpointId) -> Result<Backup, Error> {
+        let found = backup::of(self.driver, &self.project.id, checkpoint)?;
+        Ok(found.unwrap_or(Backup::Pending))
+    }
+
+    /// What became of every checkpoint's copy in a file.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn backups(&mut self) -> Result<Vec<(CheckpointId, Backup)>, Error> {
+        backup::all(self.driver, &self.project.id)
+    }
+
+    /// What became of the copies in files of a mission's checkpoints.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn backups_of(&mut self, mission: MissionId) -> Result<Vec<(CheckpointId, Backup)>, Error> {
+        backup::of_mission(self.driver, &self.project.id, mission)
+    }
+
+    /// Checkpoints whose copy in a file is yet to be written.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn unsettled_backups(&mut self) -> Result<Vec<CheckpointId>, Error> {
+        backup::unsettled(self.driver, &self.project.id)
+    }
+
+    /// Forgets the copy of a checkpoint that is gone.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn forget_backup(&mut self, checkpoint: CheckpointId) -> Result<(), Error> {
+        backup::forget(self.driver, &self.project.id, checkpoint)
+    }
+
+    /// Notes a sign of life.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn beat(&mut self, agent: AgentId, epoch: u64, data: &Json) -> Result<(), Error> {
+        pulse::beat(self.driver, &self.project.id, agent, epoch, self.now, data)
+    }
+
+    /// The last sign of life of every agent.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn pulses(&mut self) -> Result<Vec<Pulse>, Error> {
+        pulse::all(self.driver, &self.project.id)
+    }
+
+    /// The last sign of life of one agent.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn pulse(&mut self, agent: AgentId) -> Result<Option<Pulse>, Error> {
+        pulse::of(self.driver, &self.project.id, agent)
+    }
+
+    /// Makes sure, until the end of this transaction, that an agent gave no sign of life after `since`.
+    /// False when it did: it is alive after all.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn hold_pulse(&mut self, agent: AgentId, since: Time) -> Result<bool, Error> {
+        pulse::take(self.driver, &self.project.id, agent, since)
+    }
+
+    /// What an earlier request of this actor with this key left behind.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn past(&mut self, actor: &str, key: &str, request: &str) -> Result<Past, Error> {
+        let found = request::get(self.driver, &self.project.id, actor, &sha256_hex(key))?;
+        Ok(match found {
+            None => Past::Unknown,
+            Some(remembered) if remembered.hash == sha256_hex(request) => {
+                Past::Same(remembered.outcome)
+            }
+            Some(_) => Past::Other,
+        })
+    }
+
+    /// Forgets requests that are remembered no longer.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn forget_requests(&mut self) -> Result<u64, Error> {
+        request::forget(self.driver, &self.project.id, self.now)
+    }
+
+    /// Remembers a request and its outcome under a key.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn remember(
+        &mut self,
+        actor: &str,
+        key: &str,
+        request: &str,
+        outcome: String,
+    ) -> Result<(), Error> {
+        let remembered = Remembered {
+            hash: sha256_hex(request),
+            outcome,
+        };
+        request::insert(
+            self.driver,
+            &self.project.id,
+            actor,
+            &sha256_hex(key),
+            &remembered,
+            self.now,
+        )
+    }
+}
