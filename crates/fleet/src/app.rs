@@ -15,6 +15,7 @@ use flightline::core::redact::contains_secret;
 use flightline::core::{Code, Kind, Refusal, RepoPath, Time};
 use flightline::ids::{Ids, ListIds};
 use flightline::mail::relay::relay;
+use flightline::mirror::{Mirrors, Said};
 use flightline::store::clock::{Clock, Ids as IdSource};
 use flightline::store::{Damage, Location, OpenOptions, Steps, Store};
 use flightline::workspace::{Home, discover, repo_path};
@@ -164,6 +165,10 @@ impl App {
                 self.ui.warn(repaired);
             }
             self.fleet = Some(Fleet::new(store, config.policy));
+            // What others wrote is taken in before anything is decided; it can wait if it must.
+            if let Err(refusal) = self.take_in_mirrors() {
+                self.ui.warn(refusal.message);
+            }
         }
         self.fleet
             .as_mut()
@@ -282,6 +287,48 @@ impl App {
             .map_err(flightline::Error::into_refusal)?;
         for (id, warning) in told {
             self.ui.warn(format_args!("{id}: {warning}"));
+        }
+        Ok(())
+    }
+
+    /// The mirrors that are kept beside the work; none when there are none.
+    fn mirrors(&self) -> Result<Option<Mirrors>, Refusal> {
+        let (home, config) = (self.home()?, self.config()?);
+        let dialects = config.policy.mirrors.dialects();
+        Ok((!dialects.is_empty()).then(|| Mirrors {
+            root: config
+                .mirror_root
+                .map_or_else(|| home.root.clone(), |root| home.root.join(root.as_str())),
+            state: home.state.join("mirrors"),
+            dialects,
+        }))
+    }
+
+    /// Takes in what others wrote into the mirrors, before anything is decided.
+    fn take_in_mirrors(&mut self) -> Result<(), Refusal> {
+        self.with_mirrors(flightline::mirror::take_in)
+    }
+
+    /// Brings the mirrors up to date.
+    pub fn write_mirrors(&mut self) -> Result<(), Refusal> {
+        self.with_mirrors(flightline::mirror::write_out)
+    }
+
+    fn with_mirrors(
+        &mut self,
+        pass: fn(&mut Fleet, &Mirrors, &Caller) -> flightline::Result<Vec<Said>>,
+    ) -> Result<(), Refusal> {
+        let Some(mirrors) = self.mirrors()? else {
+            return Ok(());
+        };
+        let caller = self.caller()?;
+        let said = pass(self.fleet()?, &mirrors, &caller);
+        for line in said.map_err(flightline::Error::into_refusal)? {
+            match line {
+                Said::Done(line) => self.ui.talk(line),
+                Said::Trouble(line) => self.ui.warn(line),
+            }
+            self.ui.written = true;
         }
         Ok(())
     }

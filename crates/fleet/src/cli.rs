@@ -132,6 +132,10 @@ pub enum Command {
     Backup(command::backup::BackupArgs),
     /// Replace the store's content by a backup's; what was there is kept in a file
     Restore(command::backup::RestoreArgs),
+    /// Take in the files of another system: task, agent, workflow or token checkpoints
+    Import(command::dialect::ImportArgs),
+    /// Write what the store knows as the files of another system
+    Export(command::dialect::ExportArgs),
     /// Settings, and where each comes from
     #[command(subcommand)]
     Config(command::config::ConfigCommand),

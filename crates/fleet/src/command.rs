@@ -7,6 +7,7 @@ pub mod checkpoint;
 pub mod config;
 pub mod context;
 pub mod demo;
+pub mod dialect;
 pub mod doctor;
 pub mod effect;
 pub mod event;
@@ -49,6 +50,7 @@ pub fn run(command: Option<Command>, app: &mut App) -> Done {
         let upkeep = [
             App::take_due,
             App::settle_backups,
+            App::write_mirrors,
             App::prune_daily,
             App::relay_events,
         ];
@@ -83,6 +85,8 @@ fn dispatch(command: Command, app: &mut App) -> Done {
         Command::Doctor(args) => doctor::run(&args, app),
         Command::Backup(args) => backup::back_up(&args, app),
         Command::Restore(args) => backup::restore(&args, app),
+        Command::Import(args) => dialect::import(&args, app),
+        Command::Export(args) => dialect::export(&args, app),
         Command::Config(command) => config::run(command, app),
         Command::Call(args) => call::run(&args, app),
         Command::Demo(args) => demo::run(&args, app),
@@ -119,6 +123,8 @@ fn name(command: &Command) -> &'static str {
         Command::Doctor(_) => "doctor",
         Command::Backup(_) => "backup",
         Command::Restore(_) => "restore",
+        Command::Import(_) => "import",
+        Command::Export(_) => "export",
         Command::Config(_) => "config",
         Command::Call(_) => "call",
         Command::Demo(_) => "demo",

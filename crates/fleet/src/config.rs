@@ -11,13 +11,16 @@ use std::path::{Path, PathBuf};
 
 use flightline::core::policy::{Knob, Policy, Preset, Shape, knobs};
 use flightline::core::redact::redact;
-use flightline::core::{Code, Refusal};
+use flightline::core::{Code, Refusal, RepoPath};
 use flightline::store::Location;
 use serde::Serialize;
 use toml_edit::{DocumentMut, Item, value};
 
 /// The name of the project's file, in the state folder.
 pub const FILE: &str = "config.toml";
+
+/// The folder that holds the mirrors: the only setting of a project that is a path.
+const MIRROR_ROOT: &str = "mirrors.root";
 
 /// The setting that is read before all others.
 const PRESET: &str = "preset";
@@ -109,6 +112,8 @@ pub struct Config {
     pub policy: Policy,
     /// Where the user keeps stores, unless it is the state folder.
     pub location: Option<Location>,
+    /// The folder that holds the mirrors, when it is not the repository's root.
+    pub mirror_root: Option<RepoPath>,
     sources: Vec<(&'static str, &'static str)>,
 }
 
@@ -132,6 +137,7 @@ impl Config {
             project: None,
             policy: Policy::default(),
             location: None,
+            mirror_root: None,
             sources: Vec::new(),
         };
         // A preset is where the numbers start; the project's word goes before the user's.
@@ -151,6 +157,10 @@ impl Config {
         if let Some(File { path, document }) = &files.project {
             config.take_policy(document, path, "project")?;
             config.project = text(document, path, "project")?;
+            config.mirror_root = find(document, MIRROR_ROOT)
+                .map(|item| mirror_root(item.as_str().unwrap_or_default()))
+                .transpose()
+                .map_err(|refusal| wrong(path, MIRROR_ROOT, &refusal.message))?;
             for forbidden in ["location", "server", "token"] {
                 if document.contains_key(forbidden) {
                     let way_out = if forbidden == "location" {
@@ -245,6 +255,21 @@ impl Config {
             .to_owned(),
             meaning: "where the store is (user level only)".to_owned(),
         });
+        settings.push(Setting {
+            name: MIRROR_ROOT.to_owned(),
+            value: self
+                .mirror_root
+                .as_ref()
+                .map_or_else(|| ".".to_owned(), ToString::to_string),
+            source: if self.mirror_root.is_some() {
+                "project"
+            } else {
+                "default"
+            }
+            .to_owned(),
+            meaning: "the folder in the repository that holds the mirrors (project level only)"
+                .to_owned(),
+        });
         settings.extend(knobs().iter().map(|knob| Setting {
             name: knob.name.to_owned(),
             value: (knob.get)(&self.policy, knob.reason),
@@ -309,6 +334,10 @@ pub fn set(change: &Change<'_>, state: Option<&Path>, env: &Environment) -> Resu
                     .hint("keep it for yourself with `fleet config set location … --user`"),
             );
         }
+        (MIRROR_ROOT, Level::Project) => {
+            mirror_root(change.value)?;
+            insert(document, path, MIRROR_ROOT, value(change.value))?;
+        }
         _ => set_knob(document, path, change)?,
     }
     let (path, document) = (path.clone(), document.clone());
@@ -354,6 +383,16 @@ fn set_knob(document: &mut DocumentMut, path: &Path, change: &Change<'_>) -> Res
                 .collect::<toml_edit::Array>(),
         ),
     };
+    insert(document, path, name, written)
+}
+
+/// Puts a setting with a dotted name into its table.
+fn insert(
+    document: &mut DocumentMut,
+    path: &Path,
+    name: &str,
+    written: Item,
+) -> Result<(), Refusal> {
     let Some((table, key)) = name.split_once('.') else {
         document[name] = written;
         return Ok(());
@@ -371,6 +410,10 @@ fn set_knob(document: &mut DocumentMut, path: &Path, change: &Change<'_>) -> Res
     };
     settings.insert(key, written);
     Ok(())
+}
+
+fn mirror_root(text: &str) -> Result<RepoPath, Refusal> {
+    RepoPath::parse(text).map_err(|refusal| refusal.hint("give a folder in the repository"))
 }
 
 /// What a dotted name stands for in a file.

@@ -213,7 +213,8 @@ pub const fn section_of(kind: Kind) -> Option<&'static str> {
         | Kind::Milestone
         | Kind::Recovery
         | Kind::Briefing
-        | Kind::Import => None,
+        | Kind::Import
+        | Kind::Original => None,
     }
 }
 

@@ -17,7 +17,9 @@ mod convert;
 pub mod epic;
 pub mod field;
 pub mod json;
+mod merge;
 pub mod orchestrator;
+mod original;
 mod record;
 pub mod recovery;
 pub mod sitebuilder;
@@ -25,6 +27,8 @@ mod unreadable;
 
 pub use self::convert::{Converted, Document, Given};
 pub use self::json::Json;
+pub use self::merge::merge;
+pub use self::original::Original;
 pub use self::record::{Dialect, Fact, Record, Standing};
 pub use self::unreadable::{Fault, MAX_BYTES, MAX_DEPTH, Path, Place, Unreadable};
 

@@ -10,6 +10,7 @@ pub use knob::{Knob, Shape, knobs};
 pub use preset::Preset;
 
 use crate::checkpoint::{Reason, Trigger};
+use crate::dialect::Dialect;
 use crate::retention::Retention;
 use crate::time::Millis;
 
@@ -47,6 +48,9 @@ pub struct Policy {
     pub valid_ms: Millis,
     /// Whether a mission that needs recovery is resumed without asking, where nobody can be asked.
     pub auto_resume: bool,
+    /// Which other systems' files are kept up to date.
+    #[serde(default)]
+    pub mirrors: Mirrored,
     /// Which checkpoints go, and when.
     pub retention: Retention,
 }
@@ -103,6 +107,60 @@ impl From<Triggers> for Vec<Reason> {
     fn from(triggers: Triggers) -> Self {
         let all = Reason::ALL.iter().copied();
         all.filter(|reason| triggers.has(*reason)).collect()
+    }
+}
+
+/// A set of dialects whose files are kept up to date beside the work.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(into = "Vec<Dialect>", from = "Vec<Dialect>")]
+#[schemars(with = "Vec<Dialect>")]
+pub struct Mirrored(u8);
+
+impl Mirrored {
+    /// These dialects.
+    #[must_use]
+    pub fn of(dialects: &[Dialect]) -> Self {
+        let mut set = Self::default();
+        for dialect in dialects {
+            set.switch(*dialect, true);
+        }
+        set
+    }
+
+    /// The dialects in it.
+    #[must_use]
+    pub fn dialects(self) -> Vec<Dialect> {
+        let all = Dialect::ALL.into_iter();
+        all.filter(|dialect| self.has(*dialect)).collect()
+    }
+
+    /// Whether a dialect's files are kept.
+    #[must_use]
+    pub const fn has(self, dialect: Dialect) -> bool {
+        self.0 & (1 << dialect as u8) != 0
+    }
+
+    /// Switches one on or off.
+    pub const fn switch(&mut self, dialect: Dialect, on: bool) {
+        if on {
+            self.0 |= 1 << dialect as u8;
+        } else {
+            self.0 &= !(1 << dialect as u8);
+        }
+    }
+}
+
+impl From<Vec<Dialect>> for Mirrored {
+    fn from(dialects: Vec<Dialect>) -> Self {
+        Self::of(&dialects)
+    }
+}
+
+impl From<Mirrored> for Vec<Dialect> {
+    fn from(mirrored: Mirrored) -> Self {
+        mirrored.dialects()
     }
 }
 

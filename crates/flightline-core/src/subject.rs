@@ -63,11 +63,13 @@ pub enum Kind {
     Briefing,
     /// The values of a checkpoint that came from elsewhere.
     Import,
+    /// Another system's file, as it last came in.
+    Original,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Mission,
         Self::Sortie,
         Self::Subtask,
@@ -87,6 +89,7 @@ impl Kind {
         Self::Recovery,
         Self::Briefing,
         Self::Import,
+        Self::Original,
     ];
 
     /// The word for it in SQL, JSON and text.
@@ -112,6 +115,7 @@ impl Kind {
             Self::Recovery => "recovery",
             Self::Briefing => "briefing",
             Self::Import => "import",
+            Self::Original => "original",
         }
     }
 
@@ -122,7 +126,8 @@ impl Kind {
         match self {
             Self::Message => 160 * 1024,
             Self::Checkpoint => 8 * 1024 * 1024,
-            Self::Import => 64 * 1024 * 1024,
+            // Two texts of up to 8 MiB, which JSON may write with escapes.
+            Self::Import | Self::Original => 64 * 1024 * 1024,
             _ => 32 * 1024,
         }
     }
@@ -209,6 +214,7 @@ pub fn keys_of(kind: Kind, text: &str) -> Result<Keys, serde_json::Error> {
         Kind::Effect => read::<crate::effect::Effect>(text),
         Kind::Checkpoint => read::<crate::checkpoint::Checkpoint>(text),
         Kind::Import => read::<crate::checkpoint::ImportedValues>(text),
+        Kind::Original => read::<crate::dialect::Original>(text),
         Kind::Milestone => read::<crate::checkpoint::Milestone>(text),
         Kind::Recovery => read::<crate::setting::Recovery>(text),
         Kind::Briefing => read::<crate::setting::Briefing>(text),

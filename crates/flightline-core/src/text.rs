@@ -196,6 +196,20 @@ impl Data {
     }
 }
 
+/// Text without control characters and secrets, whatever its length.
+pub(crate) fn clean_text(raw: &str) -> String {
+    let kept: String = raw.chars().filter(|c| !is_control(*c)).collect();
+    redact(&kept).into_owned()
+}
+
+/// The text of a field: `"password": "hunter2"` is a secret only together with its key.
+pub(crate) fn clean_field(key: &str, raw: &str) -> String {
+    if contains_secret(&format!("{key}={raw}")) {
+        return "[redacted:password]".to_owned();
+    }
+    clean_text(raw)
+}
+
 fn clean_data(raw: serde_json::Value, depth: usize) -> Result<serde_json::Value, Refusal> {
     use serde_json::Value;
     let Some(depth) = depth.checked_sub(1) else {
@@ -203,10 +217,6 @@ fn clean_data(raw: serde_json::Value, depth: usize) -> Result<serde_json::Value,
             "the data is nested deeper than {} levels",
             Data::MAX_DEPTH
         )));
-    };
-    let clean_text = |text: &str| {
-        let kept: String = text.chars().filter(|c| !is_control(*c)).collect();
-        redact(&kept).into_owned()
     };
     Ok(match raw {
         Value::Null | Value::Bool(_) | Value::Number(_) => raw,
@@ -219,11 +229,8 @@ fn clean_data(raw: serde_json::Value, depth: usize) -> Result<serde_json::Value,
         ),
         Value::Object(fields) => {
             let clean = |(key, value): (String, Value)| {
-                // `"password": "hunter2"` is a secret only together with its key.
                 let value = match value {
-                    Value::String(text) if contains_secret(&format!("{key}={text}")) => {
-                        Value::String("[redacted:password]".to_owned())
-                    }
+                    Value::String(text) => Value::String(clean_field(&key, &text)),
                     value => clean_data(value, depth)?,
                 };
                 Ok::<_, Refusal>((clean_text(&key), value))

@@ -4,8 +4,8 @@
 use flightline::core::{Code, Refusal};
 use flightline::{Caller, Fleet, Operation};
 use flightline::{
-    agent, checkpoint, context, effect, event, ids, lock, mail, mission, note, recovery, sortie,
-    stats, status,
+    agent, checkpoint, context, dialect, effect, event, ids, lock, mail, mission, note, recovery,
+    sortie, stats, status,
 };
 use serde_json::Value;
 
@@ -87,6 +87,8 @@ const OPERATIONS: &[(&str, Handler)] = &[
     entry::<context::BriefAgent>(),
     entry::<context::DeliverBriefing>(),
     entry::<context::AcknowledgeBriefing>(),
+    entry::<dialect::ImportDocuments>(),
+    entry::<dialect::ExportDocuments>(),
 ];
 
 /// The names of all operations.

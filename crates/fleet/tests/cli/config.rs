@@ -14,6 +14,7 @@ fn settings_are_listed_with_their_source() {
         NAME                           VALUE                                     SOURCE   MEANING
         project                        prj-08b37c99-3af4-4208-8000-0000000003e8  project  the id of this repository's fleet
         location                       .flightline                               default  where the store is (user level only)
+        mirrors.root                   .                                         default  the folder in the repository that holds the mirrors (project level only)
         preset                         fleet                                     default  whose numbers these are: fleet, sitebuilder, epic, orchestrator or recovery
         liveness.quiet                 5m                                        default  silence after which an agent is quiet, and a mission may need recovery
         liveness.warning               10m                                       default  silence after which an agent needs a warning
@@ -33,6 +34,10 @@ fn settings_are_listed_with_their_source() {
         tokens.warning                 75                                        default  a context this full, in percent, is saved
         tokens.critical                90                                        default  a context this full, in percent, is saved at once, and its agent told to stop
         recovery.auto_resume           false                                     default  resume without asking, where nobody can be asked
+        mirrors.sitebuilder            false                                     default  keep `progress/checkpoints/` and `progress/STATUS.md` up to date
+        mirrors.epic                   false                                     default  keep `agent_checkpoints/` up to date
+        mirrors.orchestrator           false                                     default  keep `.flightline/orchestrator/` up to date
+        mirrors.recovery               false                                     default  keep `checkpoints/` up to date
         triggers.milestone             true                                      default  a checkpoint when a mission first reaches a milestone
         triggers.state_transition      false                                     default  a checkpoint when the workflow moves to another state
         triggers.agent_complete        false                                     default  a checkpoint when an agent finishes its work
@@ -145,14 +150,14 @@ fn a_setting_that_does_not_exist_is_refused() {
         [stderr]
         error: there is no setting `nonsense`
 
-        hint: settings: project, location, preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, retention.completed, retention.history, tokens.warning, tokens.critical, recovery.auto_resume, and a switch for each trigger (`fleet config list`)
+        hint: settings: project, location, mirrors.root, preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, retention.completed, retention.history, tokens.warning, tokens.critical, recovery.auto_resume, mirrors.sitebuilder, mirrors.epic, mirrors.orchestrator, mirrors.recovery, and a switch for each trigger (`fleet config list`)
         [exit 3]
     "#]]);
     world.fleet("config set nonsense 1").expect(expect![[r#"
         [stderr]
         error: there is no setting `nonsense` at project level
 
-        hint: settings: preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, retention.completed, retention.history, tokens.warning, tokens.critical, recovery.auto_resume, and a switch for each trigger (`fleet config list`)
+        hint: settings: preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, retention.completed, retention.history, tokens.warning, tokens.critical, recovery.auto_resume, mirrors.sitebuilder, mirrors.epic, mirrors.orchestrator, mirrors.recovery, and a switch for each trigger (`fleet config list`)
         [exit 3]
     "#]]);
     for name in ["project", "locks", "locks.ttl.x", "", "ttl", "liveness"] {

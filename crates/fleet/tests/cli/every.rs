@@ -35,7 +35,9 @@ const fn case(
 }
 
 #[rustfmt::skip]
-const CASES: [Case; 94] = [
+const CASES: &[Case] = &[
+    case("import", "import epic secondary.json", "import epic README.md", 2, "invalid_input"),
+    case("export", "export epic", "export nonsense", 2, "invalid_input"),
     case("init", "init", "init --name \"\"", 2, "invalid_input"),
     case("status", "status", "status --mission msn-ffff", 3, "not_found"),
     case("checkpoint", "checkpoint", "checkpoint --reason nonsense", 2, "invalid_input"),

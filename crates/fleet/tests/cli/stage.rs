@@ -32,6 +32,10 @@ impl Stage {
     fn set() -> Self {
         let world = World::new();
         world.write("README.md", "# Read me\n");
+        world.write(
+            "secondary.json",
+            include_str!("../../../flightline-core/tests/dialects/data/epic_first.json"),
+        );
         let mut names = BTreeMap::new();
         for line in [
             "agents register lead --role dispatch",

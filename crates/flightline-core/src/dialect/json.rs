@@ -12,6 +12,7 @@ use std::fmt;
 
 pub use self::write::js_number;
 use super::unreadable::Unreadable;
+use crate::text::{clean_field, clean_text};
 
 /// A JSON value. Two are equal when they mean the same: the order of keys does not count.
 #[derive(Clone, Debug)]
@@ -75,6 +76,28 @@ impl Json {
         };
         let found = fields.iter().find(|(name, _)| name == key);
         found.map(|(_, value)| value)
+    }
+
+    /// The same with every text in it cleaned and without secrets, keys included, as [`crate::text`] does it.
+    #[must_use]
+    pub fn cleaned(self) -> Self {
+        match self {
+            Self::Text(text) => Self::Text(clean_text(&text)),
+            Self::List(items) => Self::List(items.into_iter().map(Self::cleaned).collect()),
+            Self::Object(fields) => Self::Object(
+                fields
+                    .into_iter()
+                    .map(|(key, value)| {
+                        let value = match value {
+                            Self::Text(text) => Self::Text(clean_field(&key, &text)),
+                            value => value.cleaned(),
+                        };
+                        (clean_text(&key), value)
+                    })
+                    .collect(),
+            ),
+            plain @ (Self::Null | Self::Bool(_) | Self::Number(_)) => plain,
+        }
     }
 
     /// Whether it says nothing: `null`, or empty.

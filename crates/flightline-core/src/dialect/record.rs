@@ -2,11 +2,26 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::checkpoint::Reason;
 use crate::time::Time;
 
 /// Whose files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum Dialect {
     /// Seed B.
     Sitebuilder,

@@ -2,6 +2,7 @@
 
 use super::{Policy, Preset, is_switchable};
 use crate::checkpoint::Reason;
+use crate::dialect::Dialect;
 use crate::time::{Millis, human_span, parse_span};
 
 /// How a setting is written.
@@ -93,6 +94,14 @@ macro_rules! percents {
     }),*] };
 }
 
+macro_rules! mirrors {
+    ($($name:literal $meaning:literal $dialect:ident;)*) => { [$(Knob {
+        name: $name, meaning: $meaning, shape: Shape::Switch, reason: None,
+        get: |policy, _| policy.mirrors.has(Dialect::$dialect).to_string(),
+        set: |policy, _, text| { policy.mirrors.switch(Dialect::$dialect, switch(text)?); Ok(()) },
+    }),*] };
+}
+
 /// Durations.
 const SPANS: [Knob; 9] = spans! {
     "liveness.quiet" "silence after which an agent is quiet, and a mission may need recovery" "s" quiet_ms;
@@ -133,6 +142,14 @@ const COUNTS: [Knob; 3] = counts! {
 const TOKENS: [Knob; 2] = percents! {
     "tokens.warning" "a context this full, in percent, is saved" token_warning;
     "tokens.critical" "a context this full, in percent, is saved at once, and its agent told to stop" token_critical;
+};
+
+/// Other systems' files.
+const MIRRORS: [Knob; 4] = mirrors! {
+    "mirrors.sitebuilder" "keep `progress/checkpoints/` and `progress/STATUS.md` up to date" Sitebuilder;
+    "mirrors.epic" "keep `agent_checkpoints/` up to date" Epic;
+    "mirrors.orchestrator" "keep `.flightline/orchestrator/` up to date" Orchestrator;
+    "mirrors.recovery" "keep `checkpoints/` up to date" Recovery;
 };
 
 const PRESET: Knob = Knob {
@@ -199,6 +216,7 @@ pub fn knobs() -> Vec<Knob> {
     all.push(HISTORY);
     all.extend(TOKENS);
     all.push(AUTO_RESUME);
+    all.extend(MIRRORS);
     all.extend(
         Reason::ALL
             .iter()

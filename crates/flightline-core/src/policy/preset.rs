@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Policy, Triggers};
+use super::{Mirrored, Policy, Triggers};
 use crate::checkpoint::Reason;
+use crate::dialect::Dialect;
 use crate::retention::Retention;
 use crate::time::Millis;
 
@@ -95,6 +96,7 @@ impl Preset {
             token_critical: 90,
             valid_ms: DAY,
             auto_resume: false,
+            mirrors: Mirrored::of(self.mirror().as_slice()),
             retention: Retention::default(),
         };
         match self {
@@ -132,6 +134,18 @@ impl Preset {
                 },
                 ..fleet
             },
+        }
+    }
+
+    /// The dialect whose files it keeps up to date.
+    #[must_use]
+    pub const fn mirror(self) -> Option<Dialect> {
+        match self {
+            Self::Fleet => None,
+            Self::Sitebuilder => Some(Dialect::Sitebuilder),
+            Self::Epic => Some(Dialect::Epic),
+            Self::Orchestrator => Some(Dialect::Orchestrator),
+            Self::Recovery => Some(Dialect::Recovery),
         }
     }
 

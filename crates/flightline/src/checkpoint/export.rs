@@ -1,8 +1,7 @@
 //! A checkpoint's whole document, sealed, in a file of somebody's choice, and back from there.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use flightline_core::event::sha256_hex;
@@ -11,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::CheckpointDocument;
 use super::files::{MAX_FILE, parse, sealed};
+pub use crate::file::Replacing;
+use crate::file::put;
 
 /// A file that holds a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -23,15 +24,6 @@ pub struct Exported {
     pub bytes: u64,
     /// The SHA-256 of its bytes.
     pub sha256: String,
-}
-
-/// Whether something may be in a file's place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Replacing {
-    /// It is replaced.
-    Yes,
-    /// It is left, and nothing is written.
-    No,
 }
 
 /// The text of a file that holds a whole checkpoint.
@@ -57,7 +49,7 @@ pub fn write(
     replacing: Replacing,
 ) -> Result<Exported, Refusal> {
     let text = text(document)?;
-    put(file, &text, replacing).map_err(|error| match error.kind() {
+    put(file, &text, replacing, 0o600).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => Refusal::new(
             Code::AlreadyExists,
             format!("{} exists already", file.display()),
@@ -74,45 +66,6 @@ pub fn write(
         bytes: text.len() as u64,
         sha256: sha256_hex(&text),
     })
-}
-
-fn put(file: &Path, text: &str, replacing: Replacing) -> io::Result<()> {
-    if replacing == Replacing::No && fs::symlink_metadata(file).is_ok() {
-        return Err(ErrorKind::AlreadyExists.into());
-    }
-    let name = file
-        .file_name()
-        .ok_or_else(|| io::Error::other("it names no file"))?;
-    let folder = match file.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let aside = folder.join(format!(
-        ".{}.{}",
-        name.to_string_lossy(),
-        std::process::id()
-    ));
-    let _ = fs::remove_file(&aside);
-    let mut opened = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&aside)?;
-    let written = opened
-        .write_all(text.as_bytes())
-        .and_then(|()| opened.sync_all())
-        .and_then(|()| match replacing {
-            Replacing::Yes => fs::rename(&aside, file),
-            // A hard link fails where the name is taken, so nothing that appeared meanwhile is lost.
-            Replacing::No => fs::hard_link(&aside, file),
-        });
-    let _ = fs::remove_file(&aside);
-    written?;
-    File::open(folder)?.sync_all()?;
-    match fs::read_to_string(file)? == text {
-        true => Ok(()),
-        false => Err(io::Error::other("it does not read back as written")),
-    }
 }
 
 /// Reads a whole checkpoint from a file that somebody names, and checks everything in it.

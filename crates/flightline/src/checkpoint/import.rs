@@ -344,7 +344,8 @@ fn check_value(value: &StateValue, mission: MissionId) -> std::result::Result<()
         | Kind::Milestone
         | Kind::Recovery
         | Kind::Briefing
-        | Kind::Import => Err(format!("a {} is in no checkpoint", value.kind)),
+        | Kind::Import
+        | Kind::Original => Err(format!("a {} is in no checkpoint", value.kind)),
     }?;
     let projects = matches!(value.kind, Kind::Agent | Kind::Step | Kind::Lock);
     if found != Some(mission) && !(projects && found.is_none()) {

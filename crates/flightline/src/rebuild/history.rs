@@ -278,6 +278,7 @@ fn act(tx: &mut Tx<'_>, kind: Kind, act: &Act<'_>) -> Result<()> {
         | Kind::Milestone
         | Kind::Recovery
         | Kind::Briefing
-        | Kind::Import => Ok(()),
+        | Kind::Import
+        | Kind::Original => Ok(()),
     }
 }

@@ -1,0 +1,201 @@
+//! `fleet import` and `fleet export`: the files of the other systems
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, ValueHint};
+use flightline::core::dialect::{Dialect, MAX_BYTES, text_of};
+use flightline::core::{Code, Refusal};
+use flightline::dialect::{ExportDocuments, ImportDocuments, Incoming};
+use flightline::file::{Replacing, plain, put};
+
+use super::{Done, typed};
+use crate::app::App;
+
+/// So many files are taken in at once.
+const MOST_FILES: usize = 1_000;
+
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// Whose files: sitebuilder, epic, orchestrator or recovery
+    #[arg(value_parser = ["sitebuilder", "epic", "orchestrator", "recovery"])]
+    dialect: String,
+    /// A file, or a folder with such files; `-` reads stdin
+    #[arg(value_hint = ValueHint::AnyPath)]
+    path: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// Whose format: sitebuilder, epic, orchestrator or recovery
+    #[arg(value_parser = ["sitebuilder", "epic", "orchestrator", "recovery"])]
+    dialect: String,
+    /// The folder to write to (default: print)
+    #[arg(value_hint = ValueHint::DirPath)]
+    folder: Option<PathBuf>,
+    /// Replace files that exist
+    #[arg(long)]
+    force: bool,
+}
+
+pub fn import(args: &ImportArgs, app: &mut App) -> Done {
+    app.home()?;
+    let documents = if args.path == Path::new("-") {
+        let text = typed::stdin("document", MAX_BYTES)?;
+        vec![incoming("stdin", text)]
+    } else {
+        read(&app.here.join(&args.path), &args.path)?
+    };
+    let taken = app.run(&ImportDocuments {
+        dialect: dialect(&args.dialect)?,
+        documents,
+        mission: app.globals.mission.clone(),
+    })?;
+    app.ui.answer(&taken, |page| {
+        for one in &taken {
+            let how = if one.changed { "Imported" } else { "Known" };
+            page.line(format_args!("{how}: {} from {}", one.name, one.file));
+        }
+    })?;
+    for one in &taken {
+        for warning in &one.warnings {
+            app.ui.warn(format_args!("{}: {warning}", one.file));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub fn export(args: &ExportArgs, app: &mut App) -> Done {
+    let given = app.run(&ExportDocuments {
+        dialect: dialect(&args.dialect)?,
+        mission: app.globals.mission.clone(),
+        since: None,
+    })?;
+    if let Some(folder) = &args.folder {
+        let place = app.here.join(folder);
+        fs::create_dir_all(&place).map_err(|error| unwritten(folder, &error))?;
+        let replacing = if args.force {
+            Replacing::Yes
+        } else {
+            Replacing::No
+        };
+        for document in &given.documents {
+            let file = place.join(&document.file);
+            let same = plain(&file, MAX_BYTES).ok().flatten();
+            if same.as_deref() == Some(document.text.as_bytes()) {
+                continue;
+            }
+            put(&file, &document.text, replacing, 0o644)
+                .map_err(|error| unwritten(&folder.join(&document.file), &error))?;
+        }
+    }
+    app.ui.answer(&given, |page| match &args.folder {
+        Some(folder) => {
+            for document in &given.documents {
+                page.line(format_args!(
+                    "Exported {}",
+                    folder.join(&document.file).display()
+                ));
+            }
+            if given.documents.is_empty() {
+                page.line("There is nothing to export");
+            }
+        }
+        None => {
+            for document in &given.documents {
+                page.line(format_args!("==> {} <==", document.file));
+                page.block(0, document.text.trim_end());
+            }
+        }
+    })?;
+    for lost in &given.lost {
+        app.ui.warn(format_args!(
+            "`{}` cannot say everything that {} says: {}",
+            args.dialect,
+            lost.file,
+            lost.what.join(", ")
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn dialect(word: &str) -> Result<Dialect, Refusal> {
+    Dialect::from_word(word)
+        .ok_or_else(|| Refusal::invalid(format!("there is no dialect `{word}`")))
+}
+
+/// The documents in a file, or in the files of a folder.
+fn read(path: &Path, shown: &Path) -> Result<Vec<Incoming>, Refusal> {
+    if !path.is_dir() {
+        return Ok(vec![read_file(path, shown)?]);
+    }
+    let unread = |error: &dyn std::fmt::Display| {
+        Refusal::new(
+            Code::Failed,
+            format!("cannot read {}: {error}", shown.display()),
+        )
+    };
+    let mut names: Vec<String> = Vec::new();
+    for entry in fs::read_dir(path).map_err(|error| unread(&error))? {
+        let name = entry.map_err(|error| unread(&error))?.file_name();
+        let Ok(name) = name.into_string() else {
+            continue;
+        };
+        if name.ends_with(".json") && !name.starts_with('.') {
+            names.push(name);
+        }
+    }
+    names.sort();
+    if names.is_empty() {
+        return Err(Refusal::new(
+            Code::NotFound,
+            format!("there are no `.json` files in {}", shown.display()),
+        ));
+    }
+    if names.len() > MOST_FILES {
+        return Err(Refusal::new(
+            Code::TooLong,
+            format!(
+                "{} holds {} files, and at most {MOST_FILES} are taken in at once",
+                shown.display(),
+                names.len()
+            ),
+        ));
+    }
+    let files = names.iter();
+    files
+        .map(|name| read_file(&path.join(name), &shown.join(name)))
+        .collect()
+}
+
+fn read_file(path: &Path, shown: &Path) -> Result<Incoming, Refusal> {
+    let file = shown.display().to_string();
+    let bytes = plain(path, MAX_BYTES)
+        .map_err(|error| Refusal::invalid(format!("cannot read `{file}`: {error}")))?
+        .ok_or_else(|| Refusal::new(Code::NotFound, format!("there is no file `{file}`")))?;
+    let text = text_of(&bytes).map_err(|why| why.refusal(&file))?;
+    Ok(incoming(&file, text.to_owned()))
+}
+
+fn incoming(file: &str, text: String) -> Incoming {
+    Incoming {
+        file: file.to_owned(),
+        text,
+        before: None,
+    }
+}
+
+fn unwritten(file: &Path, error: &std::io::Error) -> Refusal {
+    if error.kind() == std::io::ErrorKind::AlreadyExists {
+        return Refusal::new(
+            Code::AlreadyExists,
+            format!("{} exists already, and says something else", file.display()),
+        )
+        .hint("choose another folder, or replace it with `--force`");
+    }
+    Refusal::new(
+        Code::Failed,
+        format!("cannot write {}: {error}", file.display()),
+    )
+}

@@ -1,0 +1,292 @@
+//! The files of the other systems: taken in, and given out.
+//!
+//! Each dialect has a module that says which things of the store have a document, what is in it, and what a
+//! document means for the store. Everything else is the same for all and stands here: what a document says
+//! beyond our own words is kept as an [`Original`], and goes out again with it.
+
+mod epic;
+
+use flightline_core::dialect::json::Json;
+use flightline_core::dialect::{Dialect, Document, Original, merge};
+use flightline_core::redact::shown;
+use flightline_core::{Code, Refusal};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+
+/// Takes documents of another system in: all of them, or none.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImportDocuments {
+    /// Whose format.
+    pub dialect: Dialect,
+    /// The documents.
+    pub documents: Vec<Incoming>,
+    /// The mission that tasks nobody knows yet are added to; the current one when none is named.
+    pub mission: Option<String>,
+}
+
+/// A document that comes in.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Incoming {
+    /// The name of its file.
+    pub file: String,
+    /// Its text.
+    pub text: String,
+    /// What its writer had before it: only what differs from that is news. Without it, all of it is.
+    pub before: Option<String>,
+}
+
+/// What became of a document.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct TakenIn {
+    /// The name of its file.
+    pub file: String,
+    /// What it is about: the id of an agent, a sortie or a checkpoint.
+    pub of: String,
+    /// The same for people.
+    pub name: String,
+    /// Whether it changed something here.
+    pub changed: bool,
+    /// What could not be taken in as it stands, and is only kept.
+    pub warnings: Vec<String>,
+}
+
+/// Gives documents in the format of another system.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExportDocuments {
+    /// Whose format.
+    pub dialect: Dialect,
+    /// Only of this mission.
+    pub mission: Option<String>,
+    /// Only what may have changed since this revision.
+    pub since: Option<u64>,
+}
+
+/// Documents in the format of another system.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct GivenOut {
+    /// The revision they are of.
+    pub rev: u64,
+    /// The journal they come from.
+    pub history: String,
+    /// The documents.
+    pub documents: Vec<Outgoing>,
+    /// What cannot be said in this format, by file.
+    pub lost: Vec<Lost>,
+}
+
+/// A document that goes out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Outgoing {
+    /// The name of its file.
+    pub file: String,
+    /// What it is about: the id of an agent, a sortie or a checkpoint.
+    pub of: String,
+    /// Its text.
+    pub text: String,
+    /// A file that this one replaces, once it is written.
+    pub replaces: Option<String>,
+}
+
+/// What a document of another dialect said, and this one cannot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Lost {
+    /// The file it came from.
+    pub file: String,
+    /// What cannot be said.
+    pub what: Vec<String>,
+}
+
+/// A thing that has a document, as the store knows it.
+struct Thing {
+    of: String,
+    file: String,
+    document: Document,
+    replaces: Option<String>,
+}
+
+/// What a document meant for the store.
+struct Stored {
+    of: String,
+    name: String,
+    warnings: Vec<String>,
+}
+
+impl Operation for ImportDocuments {
+    const NAME: &'static str = "import_documents";
+    const ACCESS: Access = Access::Write;
+    type Outcome = Vec<TakenIn>;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<TakenIn>> {
+        let taken = self.documents.iter().map(|incoming| {
+            self.take_in(desk, incoming).map_err(|error| match error {
+                crate::Error::Refused(refusal) => named(*refusal, &incoming.file).into(),
+                error => error,
+            })
+        });
+        taken.collect()
+    }
+}
+
+impl ImportDocuments {
+    fn take_in(&self, desk: &mut Desk<'_, '_>, incoming: &Incoming) -> Result<TakenIn> {
+        let dialect = self.dialect;
+        let read =
+            |text: &str| Document::read(dialect, text).map_err(|why| why.refusal(&incoming.file));
+        let first_rev = desk.tx.next_rev();
+        let mut document = read(&incoming.text)?;
+        let known = find(desk, &document)?;
+        if let (Some(thing), Some(before)) = (&known, &incoming.before) {
+            let before = parsed(before)?;
+            let now = parsed(&outgoing(desk, thing)?)?;
+            let merged = merge(&before, &parsed(&incoming.text)?, &now);
+            document = read(&merged.pretty(&[]))?;
+        }
+        let stored = match &document {
+            Document::Epic(checkpoint) => epic::store(desk, checkpoint)?,
+            Document::Sitebuilder(_) | Document::Orchestrator(_) | Document::Recovery(_) => {
+                return Err(Refusal::new(
+                    Code::InvalidInput,
+                    format!("`{}` is not taken in yet", dialect.as_str()),
+                )
+                .into());
+            }
+        };
+        let text = parsed(&document.write())?.cleaned().pretty(&[]);
+        let ours = thing(desk, dialect, &stored.of)?
+            .map_or_else(|| text.clone(), |thing| thing.document.write());
+        let before = desk
+            .tx
+            .get::<Original>(&Original::id(dialect, &stored.of))?;
+        let original = Original {
+            dialect,
+            of: stored.of.clone(),
+            file: shown(&incoming.file),
+            text,
+            ours,
+            at: desk.now(),
+        };
+        let is_news = before.is_none_or(|before| {
+            parsed(&before.text).ok() != parsed(&original.text).ok() || before.ours != original.ours
+        });
+        if is_news {
+            let data = json!({ "dialect": dialect, "file": original.file, "of": original.of });
+            desk.tx.set("document_imported", &original, &data)?;
+        }
+        Ok(TakenIn {
+            file: incoming.file.clone(),
+            of: stored.of,
+            name: stored.name,
+            changed: desk.tx.next_rev() != first_rev,
+            warnings: stored.warnings,
+        })
+    }
+}
+
+impl Operation for ExportDocuments {
+    const NAME: &'static str = "export_documents";
+    const ACCESS: Access = Access::Read;
+    type Outcome = GivenOut;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<GivenOut> {
+        let mut documents = Vec::new();
+        for thing in things(desk, self)? {
+            documents.push(Outgoing {
+                text: outgoing(desk, &thing)?,
+                file: thing.file,
+                of: thing.of,
+                replaces: thing.replaces,
+            });
+        }
+        let lost = lost(desk, self.dialect, &documents)?;
+        Ok(GivenOut {
+            rev: desk.tx.rev(),
+            history: desk.tx.history().to_owned(),
+            documents,
+            lost,
+        })
+    }
+}
+
+/// Every thing that has a document in a dialect.
+fn things(desk: &mut Desk<'_, '_>, wanted: &ExportDocuments) -> Result<Vec<Thing>> {
+    match wanted.dialect {
+        Dialect::Epic => epic::things(desk),
+        Dialect::Sitebuilder | Dialect::Orchestrator | Dialect::Recovery => Ok(Vec::new()),
+    }
+}
+
+/// The thing a document is about, when the store knows it.
+fn find(desk: &mut Desk<'_, '_>, document: &Document) -> Result<Option<Thing>> {
+    match document {
+        Document::Epic(checkpoint) => epic::find(desk, checkpoint),
+        Document::Sitebuilder(_) | Document::Orchestrator(_) | Document::Recovery(_) => Ok(None),
+    }
+}
+
+/// The thing with this id.
+fn thing(desk: &mut Desk<'_, '_>, dialect: Dialect, of: &str) -> Result<Option<Thing>> {
+    match dialect {
+        Dialect::Epic => epic::thing(desk, of),
+        Dialect::Sitebuilder | Dialect::Orchestrator | Dialect::Recovery => Ok(None),
+    }
+}
+
+/// The text of a thing's document: as it came in, with what has changed here since.
+fn outgoing(desk: &mut Desk<'_, '_>, thing: &Thing) -> Result<String> {
+    let dialect = thing.document.dialect();
+    let fresh = thing.document.write();
+    let Some(original) = desk.tx.get::<Original>(&Original::id(dialect, &thing.of))? else {
+        return Ok(fresh);
+    };
+    let merged = merge(
+        &parsed(&original.ours)?,
+        &parsed(&fresh)?,
+        &parsed(&original.text)?,
+    );
+    // What it cannot be read as would be refused by everybody: then ours alone goes out.
+    Ok(Document::read(dialect, &merged.pretty(&[])).map_or(fresh, |document| document.write()))
+}
+
+/// What documents of other dialects about the same things said, and this one cannot.
+fn lost(desk: &mut Desk<'_, '_>, dialect: Dialect, documents: &[Outgoing]) -> Result<Vec<Lost>> {
+    let mut all = Vec::new();
+    for document in documents {
+        for other in Dialect::ALL.into_iter().filter(|other| *other != dialect) {
+            let id = Original::id(other, &document.of);
+            let Some(original) = desk.tx.get::<Original>(&id)? else {
+                continue;
+            };
+            let Ok(read) = Document::read(other, &original.text) else {
+                continue;
+            };
+            let what = read.lost_in(dialect);
+            if !what.is_empty() {
+                all.push(Lost {
+                    file: original.file,
+                    what,
+                });
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn parsed(text: &str) -> Result<Json> {
+    Ok(Json::parse(text).map_err(|why| why.refusal("document"))?)
+}
+
+/// A refusal that says which file it is about.
+fn named(mut refusal: Refusal, file: &str) -> Refusal {
+    let file = shown(file);
+    if !refusal.message.contains(&file) {
+        refusal.message = format!("`{file}`: {}", refusal.message);
+    }
+    refusal
+}

@@ -1,0 +1,274 @@
+//! Seed C's documents: one for each agent.
+
+use flightline_core::agent::{Agent, AgentStatus, Coordination, Role, Step};
+use flightline_core::dialect::Document;
+use flightline_core::dialect::epic::{self, AgentType, Checkpoint};
+use flightline_core::dialect::field::{Maybe, Stamp};
+use flightline_core::text::Note;
+use flightline_core::{Kind, Name, RepoPath, Subject, Time, Title};
+use flightline_store::Find;
+use serde_json::json;
+
+use super::{Stored, Thing};
+use crate::agent::unread;
+use crate::desk::{Desk, agent_named, first_epoch, new_agent};
+use crate::error::Result;
+use crate::recovery::compaction::{CompactionEvidence, lose_context};
+
+/// Agents that have a document: those that work, and not mere mailboxes.
+pub(super) fn things(desk: &mut Desk<'_, '_>) -> Result<Vec<Thing>> {
+    let mut things: Vec<Thing> = Vec::new();
+    for agent in desk.tx.find::<Agent>(Find::All)? {
+        if agent.retired_at.is_none() && agent.epoch > 0 {
+            things.push(of_agent(desk, &agent)?);
+        }
+    }
+    Ok(things)
+}
+
+pub(super) fn find(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<Option<Thing>> {
+    let agent = agent_named(desk.tx, &checkpoint.agent_id)?;
+    agent.map(|agent| of_agent(desk, &agent)).transpose()
+}
+
+pub(super) fn thing(desk: &mut Desk<'_, '_>, of: &str) -> Result<Option<Thing>> {
+    let agent = desk.tx.get::<Agent>(of)?;
+    agent.map(|agent| of_agent(desk, &agent)).transpose()
+}
+
+fn of_agent(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Thing> {
+    let steps = desk.tx.find::<Step>(Find::Parent(&agent.key()))?;
+    let unread = unread(desk, agent.id)?;
+    Ok(Thing {
+        of: agent.key(),
+        file: epic::file_name(agent.name.as_str())?,
+        document: Document::Epic(Box::new(document(agent, &steps, unread))),
+        replaces: None,
+    })
+}
+
+/// An agent's document, from what the store knows of it.
+fn document(agent: &Agent, steps: &[Step], unread: u64) -> Checkpoint {
+    let text = |title: &Option<Title>| Maybe::from(title.as_ref().map(ToString::to_string));
+    let texts = |titles: &[Title]| Maybe::Is(titles.iter().map(ToString::to_string).collect());
+    let stamp = |time: Option<Time>| Maybe::from(time.map(Stamp::seconds));
+    let last = agent.last_checkpoint.or(agent.session_started_at);
+    let kind = agent.kind.as_ref().map_or(
+        match agent.role {
+            Role::Dispatch => AgentType::Primary,
+            Role::Specialist => AgentType::Secondary,
+        },
+        |kind| AgentType::from_word(kind.as_str()),
+    );
+    Checkpoint {
+        agent_type: Maybe::Is(kind),
+        session_id: text(&agent.session_id),
+        feature: text(&agent.feature),
+        stage: text(&agent.stage),
+        phase: text(&agent.phase),
+        next_checkpoint_expected: stamp(agent.next_checkpoint_expected),
+        status: Maybe::Is(status_word(agent.status)),
+        can_resume: Maybe::Is(agent.can_resume),
+        blockers: texts(&agent.blockers),
+        files_modified: Maybe::Is(
+            agent
+                .files_modified
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
+        ),
+        recovery_instructions: Maybe::from(
+            agent
+                .recovery_instructions
+                .as_ref()
+                .map(ToString::to_string),
+        ),
+        current_step: text(&agent.current_step),
+        completed_steps: Maybe::Is(steps.iter().map(|step| step.text.to_string()).collect()),
+        next_steps: texts(&agent.next_steps),
+        coordination_state: Maybe::Is(epic::Coordination {
+            last_inbox_check: stamp(agent.coordination.last_inbox_check),
+            unread_messages: Maybe::Is(unread),
+            last_epic_readme_update: stamp(agent.coordination.last_epic_readme_update),
+            last_status_update: stamp(agent.coordination.last_status_update),
+            ..epic::Coordination::default()
+        }),
+        ..Checkpoint::new(
+            agent.name.to_string(),
+            Stamp::seconds(last.unwrap_or(agent.created_at)),
+        )
+    }
+}
+
+const fn status_word(status: AgentStatus) -> epic::AgentStatus {
+    match status {
+        AgentStatus::InProgress => epic::AgentStatus::InProgress,
+        AgentStatus::Idle | AgentStatus::Waiting => epic::AgentStatus::Waiting,
+        AgentStatus::Blocked => epic::AgentStatus::Blocked,
+        AgentStatus::Complete => epic::AgentStatus::Complete,
+    }
+}
+
+/// What the document says becomes what the store knows of the agent.
+pub(super) fn store(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Stored> {
+    let mut warnings = Vec::new();
+    let before = agent_named(desk.tx, &document.agent_id)?;
+    let mut agent = match before.clone() {
+        Some(agent) => agent,
+        None => unknown(desk, document)?,
+    };
+    let is_new = before.is_none();
+    let written = document.last_checkpoint.time();
+    let session = title(&document.session_id, "session_id")?;
+    let resumed =
+        !is_new && session.is_some() && agent.session_id.is_some() && session != agent.session_id;
+    if resumed {
+        // The same agent in a new session: what the old one still does is fenced.
+        agent.epoch += 1;
+        agent.session_started_at = Some(written);
+        agent.session_ended_at = None;
+        agent.process = None;
+    }
+    if session.is_some() {
+        agent.session_id = session;
+    }
+    if let Maybe::Is(kind) = &document.agent_type {
+        agent.kind = Some(Name::parse("agent_type", kind.as_str())?);
+    }
+    agent.feature = title(&document.feature, "feature")?;
+    agent.stage = title(&document.stage, "stage")?;
+    agent.phase = title(&document.phase, "phase")?;
+    agent.status = match document.status.get() {
+        Some(epic::AgentStatus::InProgress) => AgentStatus::InProgress,
+        Some(epic::AgentStatus::Waiting) if agent.status == AgentStatus::Idle => AgentStatus::Idle,
+        Some(epic::AgentStatus::Waiting) => AgentStatus::Waiting,
+        Some(epic::AgentStatus::Blocked) => AgentStatus::Blocked,
+        Some(epic::AgentStatus::Complete) => AgentStatus::Complete,
+        Some(epic::AgentStatus::Other(word)) => {
+            warnings.push(format!(
+                "the status `{word}` is kept, and means nothing here"
+            ));
+            agent.status
+        }
+        None => agent.status,
+    };
+    agent.can_resume = document
+        .can_resume
+        .get()
+        .copied()
+        .unwrap_or(agent.can_resume);
+    agent.blockers = titles(&document.blockers, "blockers")?;
+    agent.next_steps = titles(&document.next_steps, "next_steps")?;
+    agent.current_step = title(&document.current_step, "current_step")?;
+    agent.files_modified.clear();
+    for file in document.files_modified.get().into_iter().flatten() {
+        match RepoPath::parse(file) {
+            Ok(path) => agent.files_modified.push(path),
+            Err(refusal) => warnings.push(format!("{}; it is only kept", refusal.message)),
+        }
+    }
+    agent.recovery_instructions = match document.recovery_instructions.get() {
+        Some(text) if !text.trim().is_empty() => Some(Note::parse("recovery_instructions", text)?),
+        _ => None,
+    };
+    agent.last_checkpoint = Some(written);
+    agent.next_checkpoint_expected = time(&document.next_checkpoint_expected);
+    if let Maybe::Is(coordination) = &document.coordination_state {
+        agent.coordination = Coordination {
+            last_inbox_check: time(&coordination.last_inbox_check),
+            last_epic_readme_update: time(&coordination.last_epic_readme_update),
+            last_status_update: time(&coordination.last_status_update),
+        };
+    }
+    agent.retired_at = None;
+    if before.as_ref() != Some(&agent) {
+        agent.updated_at = desk.now();
+        let event = match (is_new, resumed) {
+            (true, _) => "agent_registered",
+            (false, true) => "agent_session_started",
+            (false, false) => "agent_updated",
+        };
+        let data = json!({
+            "dialect": "epic", "epoch": agent.epoch,
+            "status": agent.status.as_str(), "step": agent.current_step,
+        });
+        desk.tx.set(event, &agent, &data)?;
+    }
+    steps(desk, &agent, document)?;
+    if resumed {
+        lose_context(desk, &agent, CompactionEvidence::NewEpoch)?;
+    }
+    let last = before.and_then(|agent| agent.last_checkpoint);
+    if last.is_none_or(|last| last < written) && desk.now().since(written) < desk.policy.quiet_ms {
+        // It wrote this itself, and only now.
+        desk.tx.beat(agent.id, agent.epoch, &json!({}))?;
+    }
+    Ok(Stored {
+        of: agent.key(),
+        name: agent.name.to_string(),
+        warnings,
+    })
+}
+
+/// An agent nobody has heard of.
+fn unknown(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Agent> {
+    let role = match document.agent_type.get() {
+        Some(AgentType::Primary) => Role::Dispatch,
+        _ => Role::Specialist,
+    };
+    let name = Name::parse("agent_id", &document.agent_id)?;
+    crate::desk::check_new_name(&name)?;
+    let mut agent = new_agent(desk.tx, name, role);
+    agent.epoch = first_epoch(desk.tx)?;
+    agent.session_started_at = Some(document.last_checkpoint.time());
+    Ok(agent)
+}
+
+/// The agent's completed steps become those of the document.
+fn steps(desk: &mut Desk<'_, '_>, agent: &Agent, document: &Checkpoint) -> Result<()> {
+    let known = desk.tx.find::<Step>(Find::Parent(&agent.key()))?;
+    let texts = titles(&document.completed_steps, "completed_steps")?;
+    for (index, text) in texts.iter().enumerate() {
+        if known.get(index).is_some_and(|step| step.text == *text) {
+            continue;
+        }
+        let step = Step {
+            agent_id: agent.id,
+            number: known
+                .get(index)
+                .map_or(index as u64 + 1, |step| step.number),
+            text: text.clone(),
+            at: document.last_checkpoint.time(),
+        };
+        desk.tx
+            .set("agent_step_completed", &step, &json!({ "step": step.text }))?;
+    }
+    for step in known.iter().skip(texts.len()) {
+        desk.tx
+            .remove("agent_step_removed", step, &json!({ "step": step.text }))?;
+    }
+    debug_assert_eq!(
+        desk.tx.rows(Kind::Step, Find::Parent(&agent.key()))?.len(),
+        texts.len()
+    );
+    Ok(())
+}
+
+fn title(field: &Maybe<String>, what: &str) -> Result<Option<Title>> {
+    Ok(match field.get() {
+        Some(text) if !text.trim().is_empty() => Some(Title::parse(what, text)?),
+        _ => None,
+    })
+}
+
+fn titles(field: &Maybe<Vec<String>>, what: &str) -> Result<Vec<Title>> {
+    let texts = field.get().into_iter().flatten();
+    let filled = texts.filter(|text| !text.trim().is_empty());
+    Ok(filled
+        .map(|text| Title::parse(what, text))
+        .collect::<std::result::Result<_, _>>()?)
+}
+
+fn time(field: &Maybe<Stamp>) -> Option<Time> {
+    field.get().map(Stamp::time)
+}

@@ -1,0 +1,374 @@
+//! One dialect's folder, and what we remember of it.
+
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use flightline_core::Time;
+use flightline_core::dialect::{Dialect, MAX_BYTES, epic, sitebuilder, text_of};
+use flightline_store::Steps;
+
+use super::{Mirrors, Said};
+use crate::checkpoint::files::names_in;
+use crate::dialect::{ExportDocuments, GivenOut, ImportDocuments, Incoming, Outgoing};
+use crate::error::{Error, Result};
+use crate::file::{Replacing, plain, put};
+use crate::fleet::{Caller, Fleet};
+
+/// Files of a mirror are for everybody who works in the repository.
+const SHARED: u32 = 0o644;
+const PRIVATE: u32 = 0o600;
+
+/// One dialect's folder. While there is one, no other process has it.
+pub(super) struct Folder {
+    dialect: Dialect,
+    /// Where its files are.
+    place: PathBuf,
+    /// The same, as people know it.
+    name: &'static str,
+    /// Where their shadows are.
+    shadows: PathBuf,
+    _turn: File,
+}
+
+impl Folder {
+    pub(super) fn open(mirrors: &Mirrors, dialect: Dialect) -> io::Result<Self> {
+        let name = match dialect {
+            Dialect::Sitebuilder => sitebuilder::FOLDER,
+            Dialect::Epic => epic::FOLDER,
+            Dialect::Orchestrator => "orchestrator_checkpoints",
+            Dialect::Recovery => flightline_core::dialect::recovery::FOLDER,
+        };
+        let shadows = mirrors.state.join(dialect.as_str());
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&shadows)?;
+        let turn = File::create(shadows.join(".turn"))?;
+        turn.lock()?;
+        Ok(Self {
+            dialect,
+            place: mirrors.root.join(name),
+            name,
+            shadows,
+            _turn: turn,
+        })
+    }
+
+    /// Takes in every file that is not as we last saw it.
+    pub(super) fn take_in(
+        &self,
+        fleet: &mut Fleet,
+        caller: &Caller,
+        said: &mut Vec<Said>,
+    ) -> Result<()> {
+        for path in names_in(&self.place) {
+            let Some(file) = path.file_name().and_then(|name| name.to_str()) else {
+                continue;
+            };
+            if !file.ends_with(".json") || file.starts_with('.') {
+                continue;
+            }
+            match self.look(file) {
+                Ok(Seen::Ours | Seen::Missing) => {}
+                Ok(Seen::Foreign { bytes, before }) => {
+                    self.take_in_one(fleet, caller, file, &bytes, before, said)?;
+                }
+                Err(error) => said.push(Said::Trouble(format!(
+                    "{}/{file} is left alone: {error}",
+                    self.name
+                ))),
+            }
+        }
+        Ok(())
+    }
+
+    fn take_in_one(
+        &self,
+        fleet: &mut Fleet,
+        caller: &Caller,
+        file: &str,
+        bytes: &[u8],
+        before: Option<String>,
+        said: &mut Vec<Said>,
+    ) -> Result<()> {
+        let text = match text_of(bytes) {
+            Ok(text) => text,
+            Err(why) => {
+                let why = why.refusal(file).message;
+                return self.set_aside(fleet, caller, file, &why, said);
+            }
+        };
+        match self.import(fleet, caller, file, text, before) {
+            Ok(warnings) => {
+                said.push(Said::Done(format!(
+                    "took in {}/{file}, which somebody else wrote",
+                    self.name
+                )));
+                said.extend(warnings.into_iter().map(Said::Trouble));
+                if let Err(error) = self.remember(file, text) {
+                    said.push(Said::Trouble(format!("{}/{file}: {error}", self.name)));
+                }
+                Ok(())
+            }
+            Err(Error::Refused(refusal)) => {
+                self.set_aside(fleet, caller, file, &refusal.message, said)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn import(
+        &self,
+        fleet: &mut Fleet,
+        caller: &Caller,
+        file: &str,
+        text: &str,
+        before: Option<String>,
+    ) -> Result<Vec<String>> {
+        let request = ImportDocuments {
+            dialect: self.dialect,
+            documents: vec![Incoming {
+                file: format!("{}/{file}", self.name),
+                text: text.to_owned(),
+                before,
+            }],
+            mission: None,
+        };
+        // Whoever runs this command did not write that file, and its key is for what it asked for.
+        let caller = Caller {
+            agent: None,
+            epoch: None,
+            session: None,
+            idempotency_key: None,
+            ..caller.clone()
+        };
+        let taken = fleet.run(&request, &caller)?;
+        Ok(taken.into_iter().flat_map(|one| one.warnings).collect())
+    }
+
+    /// A file that cannot be taken in is kept beside, and what is in its place is made anew: from the store,
+    /// or from its newest backup when the store does not know it.
+    fn set_aside(
+        &self,
+        fleet: &mut Fleet,
+        caller: &Caller,
+        file: &str,
+        why: &str,
+        said: &mut Vec<Said>,
+    ) -> Result<()> {
+        let kept = match self.keep_beside(file) {
+            Ok(kept) => kept,
+            Err(error) => {
+                said.push(Said::Trouble(format!(
+                    "{}/{file} is left alone: {error}",
+                    self.name
+                )));
+                return Ok(());
+            }
+        };
+        said.push(Said::Trouble(format!(
+            "{why}; it is kept as {}/{kept}",
+            self.name
+        )));
+        let _ = fs::remove_file(self.shadows.join(file));
+        if self.dialect != Dialect::Epic {
+            return Ok(());
+        }
+        let request = ExportDocuments {
+            dialect: self.dialect,
+            mission: None,
+            since: None,
+        };
+        let known = fleet.run(&request, caller)?.documents;
+        if known.iter().any(|document| document.file == file) {
+            return Ok(());
+        }
+        let folder = self.place.join("backups");
+        let backups = names_in(&folder);
+        let names = backups
+            .iter()
+            .filter_map(|path| path.file_name().and_then(|name| name.to_str()));
+        let stem = file.trim_end_matches(".json");
+        let Ok(Some(backup)) = epic::latest_backup(stem, names) else {
+            return Ok(());
+        };
+        let found = plain(&folder.join(backup), MAX_BYTES).ok().flatten();
+        let Some(text) = found.and_then(|bytes| String::from_utf8(bytes).ok()) else {
+            return Ok(());
+        };
+        match self.import(fleet, caller, file, &text, None) {
+            Ok(_) => said.push(Said::Done(format!(
+                "{}/{file} is restored from {}/backups/{backup}",
+                self.name, self.name
+            ))),
+            Err(Error::Refused(_)) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Moves a file out of the way, under a name that nothing has.
+    fn keep_beside(&self, file: &str) -> io::Result<String> {
+        let from = self.place.join(file);
+        for number in 1..1000 {
+            let kept = match number {
+                1 => format!("{file}.conflict"),
+                number => format!("{file}.conflict.{number}"),
+            };
+            // A hard link fails where the name is taken.
+            match fs::hard_link(&from, self.place.join(&kept)) {
+                Ok(()) => {
+                    fs::remove_file(&from)?;
+                    return Ok(kept);
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::Error::other("too many conflicts are kept beside it"))
+    }
+
+    /// Writes every document that is not in its place yet.
+    pub(super) fn write_out(
+        &self,
+        given: &GivenOut,
+        now: Time,
+        steps: &Steps,
+        said: &mut Vec<Said>,
+    ) {
+        let mut taken = BTreeSet::new();
+        for document in &given.documents {
+            if !taken.insert(&document.file) {
+                said.push(Said::Trouble(format!(
+                    "{} has no file of its own: {}/{} is another's",
+                    document.of, self.name, document.file
+                )));
+                continue;
+            }
+            if let Err(error) = self.write_one(document, now, steps) {
+                said.push(Said::Trouble(format!(
+                    "{}/{} is not up to date: {error}",
+                    self.name, document.file
+                )));
+            }
+        }
+    }
+
+    fn write_one(&self, document: &Outgoing, now: Time, steps: &Steps) -> io::Result<()> {
+        let file = document.file.as_str();
+        let path = self.place.join(file);
+        let seen = plain(&path, MAX_BYTES)?;
+        let is_there = seen.as_deref() == Some(document.text.as_bytes());
+        if is_there && self.shadow(file).as_deref() == Some(document.text.as_str()) {
+            return Ok(());
+        }
+        if matches!(self.look(file)?, Seen::Foreign { .. }) && !is_there {
+            // Somebody wrote since we looked: the next command takes it in first.
+            return Ok(());
+        }
+        fs::create_dir_all(&self.place)?;
+        if self.dialect == Dialect::Epic
+            && let Some(before) = &seen
+        {
+            self.back_up(file, before, now)?;
+        }
+        // Between the two writes the file is as its old shadow or as the next one: ours either way.
+        put(&self.next(file), &document.text, Replacing::Yes, PRIVATE)?;
+        steps.step();
+        put(&path, &document.text, Replacing::Yes, SHARED)?;
+        steps.step();
+        fs::rename(self.next(file), self.shadows.join(file))?;
+        steps.step();
+        if let Some(replaced) = &document.replaces {
+            self.retire(replaced)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a file away that another has replaced, unless somebody else wrote it since.
+    fn retire(&self, file: &str) -> io::Result<()> {
+        if matches!(self.look(file)?, Seen::Ours) {
+            fs::remove_file(self.place.join(file))?;
+            let _ = fs::remove_file(self.shadows.join(file));
+        }
+        Ok(())
+    }
+
+    /// Keeps what was there before an update, and the last ten of those.
+    fn back_up(&self, file: &str, before: &[u8], now: Time) -> io::Result<()> {
+        let Ok(text) = std::str::from_utf8(before) else {
+            return Ok(());
+        };
+        let folder = self.place.join("backups");
+        fs::create_dir_all(&folder)?;
+        let stem = file.trim_end_matches(".json");
+        let refused = |refusal: flightline_core::Refusal| io::Error::other(refusal.message);
+        let name = epic::backup_name(stem, now).map_err(refused)?;
+        match put(&folder.join(name), text, Replacing::No, SHARED) {
+            // Two updates in one second: the first backup is the older state, and stays.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            other => other?,
+        }
+        let backups = names_in(&folder);
+        let names = backups
+            .iter()
+            .filter_map(|path| path.file_name().and_then(|name| name.to_str()));
+        for surplus in epic::surplus_backups(stem, names).map_err(refused)? {
+            fs::remove_file(folder.join(surplus))?;
+        }
+        Ok(())
+    }
+
+    /// What is in a file's place.
+    fn look(&self, file: &str) -> io::Result<Seen> {
+        let Some(bytes) = plain(&self.place.join(file), MAX_BYTES)? else {
+            return Ok(Seen::Missing);
+        };
+        let before = self.shadow(file);
+        if before.as_deref().map(str::as_bytes) == Some(&bytes) {
+            return Ok(Seen::Ours);
+        }
+        let next = plain(&self.next(file), MAX_BYTES)?;
+        if next.as_deref() == Some(&bytes) {
+            // We died right after writing it.
+            fs::rename(self.next(file), self.shadows.join(file))?;
+            return Ok(Seen::Ours);
+        }
+        Ok(Seen::Foreign { bytes, before })
+    }
+
+    fn shadow(&self, file: &str) -> Option<String> {
+        let bytes = plain(&self.shadows.join(file), MAX_BYTES).ok().flatten()?;
+        String::from_utf8(bytes).ok()
+    }
+
+    fn next(&self, file: &str) -> PathBuf {
+        self.shadows.join(format!(".next.{file}"))
+    }
+
+    fn remember(&self, file: &str, text: &str) -> io::Result<()> {
+        put(
+            Path::new(&self.shadows.join(file)),
+            text,
+            Replacing::Yes,
+            PRIVATE,
+        )
+    }
+}
+
+/// What is in a file's place.
+enum Seen {
+    /// Nothing.
+    Missing,
+    /// What we last saw there.
+    Ours,
+    /// What somebody else wrote.
+    Foreign {
+        bytes: Vec<u8>,
+        /// What was there before, as we last saw it.
+        before: Option<String>,
+    },
+}
