@@ -263,12 +263,7 @@ fn recovery(folder: &Path) {
         ground.change();
         ground.checkpoint();
     }
-    let forwards = Resume {
-        mission: None,
-        checkpoint: None,
-        force: false,
-        sightings: Vec::new(),
-    };
+    let forwards = Resume::default();
     let rolled = time(30, || {
         ground.change();
         ground.fleet.run(&forwards, &caller()).unwrap();

@@ -375,6 +375,14 @@ fn set_knob(document: &mut DocumentMut, path: &Path, change: &Change<'_>) -> Res
         Shape::Span | Shape::Word => value(change.value),
         Shape::Count => value(change.value.parse::<i64>().unwrap_or(i64::MAX)),
         Shape::Switch => value(matches!(change.value, "true" | "on")),
+        Shape::Names => value(
+            change
+                .value
+                .split(',')
+                .map(str::trim)
+                .filter(|name| !name.is_empty())
+                .collect::<toml_edit::Array>(),
+        ),
         Shape::Percents => value(
             change
                 .value
@@ -430,6 +438,7 @@ fn plain(item: &Item, knob: &Knob, path: &Path) -> Result<String, Refusal> {
         Shape::Switch => "write `true` or `false`",
         Shape::Percents => "write it as a list, such as [25, 50, 75]",
         Shape::Word => "write it as text",
+        Shape::Names => "write it as a list, such as [\"git_push\", \"deploy\"]",
     };
     let number = |item: &toml_edit::Value| item.as_integer().map(|number| number.to_string());
     let found = match knob.shape {
@@ -438,6 +447,10 @@ fn plain(item: &Item, knob: &Knob, path: &Path) -> Result<String, Refusal> {
         Shape::Switch => item.as_bool().map(|on| on.to_string()),
         Shape::Percents => item.as_array().and_then(|list| {
             let parts: Option<Vec<String>> = list.iter().map(number).collect();
+            parts.map(|parts| parts.join(","))
+        }),
+        Shape::Names => item.as_array().and_then(|list| {
+            let parts: Option<Vec<&str>> = list.iter().map(toml_edit::Value::as_str).collect();
             parts.map(|parts| parts.join(","))
         }),
     };

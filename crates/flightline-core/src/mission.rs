@@ -98,6 +98,51 @@ impl Workflow {
     }
 }
 
+impl Workflow {
+    /// Whether the workflow may be set back to `to`: a declared state, or one of those it `was_in` where
+    /// none is declared. What may follow what does not count: it is a decision, not a move.
+    ///
+    /// # Errors
+    /// When it is neither; says which there are.
+    pub fn check_reset(&self, to: &Name, was_in: &[String]) -> Result<(), Refusal> {
+        let (mut known, what) = match self.states.is_empty() {
+            true => (was_in.to_vec(), "a state that the workflow was in"),
+            false => (
+                self.states.keys().map(ToString::to_string).collect(),
+                "a declared state",
+            ),
+        };
+        known.sort();
+        known.dedup();
+        if known.iter().any(|state| state == to.as_str()) {
+            return Ok(());
+        }
+        if known.is_empty() {
+            return Err(Refusal::new(
+                Code::IllegalTransition,
+                format!("the workflow cannot be set back to `{to}`: the mission has none"),
+            )
+            .hint("resume without `--reset-to`"));
+        }
+        let which = if self.states.is_empty() {
+            "states so far"
+        } else {
+            "declared states"
+        };
+        Err(
+            Refusal::new(Code::IllegalTransition, format!("`{to}` is not {what}"))
+                .hint(format!("{which}: {}", known.join(", "))),
+        )
+    }
+
+    /// Moves the workflow to `to`.
+    pub fn enter(&mut self, to: Name, now: Time) {
+        self.pending.retain(|state| *state != to);
+        self.previous = self.current.replace(to);
+        self.entered_at = Some(now);
+    }
+}
+
 /// Where a mission stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]

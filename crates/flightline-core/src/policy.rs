@@ -12,10 +12,11 @@ pub use preset::Preset;
 use crate::checkpoint::{Reason, Trigger};
 use crate::dialect::Dialect;
 use crate::retention::Retention;
+use crate::text::Name;
 use crate::time::Millis;
 
 /// The numbers Flightline decides by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Policy {
     /// Whose numbers these are, where nobody set others.
     pub preset: Preset,
@@ -46,6 +47,12 @@ pub struct Policy {
     pub token_critical: u8,
     /// A checkpoint older than this is not resumed from by itself.
     pub valid_ms: Millis,
+    /// What is destructive: a checkpoint is taken before it is done.
+    pub destructive: Vec<Name>,
+    /// A sortie that failed after so many attempts is in the way of a resume, until somebody decides.
+    pub retry_limit: u64,
+    /// Whether a resume is refused while something is in the way that somebody has to decide about.
+    pub strict: bool,
     /// Whether a mission that needs recovery is resumed without asking, where nobody can be asked.
     pub auto_resume: bool,
     /// Which other systems' files are kept up to date.
@@ -196,6 +203,25 @@ impl Policy {
         Ok(())
     }
 
+    /// Why no checkpoint is taken before an operation, if none is.
+    #[must_use]
+    pub fn unguarded(&self, operation: &Name) -> Option<String> {
+        if !self.triggers.has(Reason::BeforeDestructive) {
+            return Some("`triggers.before_destructive` is off".to_owned());
+        }
+        if self.destructive.contains(operation) {
+            return None;
+        }
+        let known: Vec<&str> = self.destructive.iter().map(Name::as_str).collect();
+        Some(format!(
+            "`{operation}` is not among the destructive operations ({})",
+            match known.is_empty() {
+                true => "there is none".to_owned(),
+                false => known.join(", "),
+            }
+        ))
+    }
+
     /// Whether an error of some kind takes a checkpoint.
     #[must_use]
     pub fn takes_errors(&self) -> bool {
@@ -208,6 +234,39 @@ impl Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dialect::orchestrator;
+    use crate::retention::Surplus;
+
+    #[test]
+    fn what_is_destructive_is_said_and_can_be_changed() {
+        let name = |text: &str| Name::parse("operation", text).unwrap();
+        let mut policy = Policy::default();
+        assert_eq!(policy.unguarded(&name("git_push")), None);
+        assert_eq!(
+            policy.unguarded(&name("git_pull")).unwrap(),
+            "`git_pull` is not among the destructive operations (git_push, git_force_push, file_delete, database_migrate, deploy, publish)"
+        );
+        let all = knobs();
+        let knob = all
+            .iter()
+            .find(|knob| knob.name == "checkpoints.destructive")
+            .unwrap();
+        (knob.set)(&mut policy, None, "git_pull, drop_table").unwrap();
+        assert_eq!((knob.get)(&policy, None), "git_pull,drop_table");
+        assert!(policy.unguarded(&name("git_pull")).is_none());
+        assert!(policy.unguarded(&name("git_push")).is_some());
+        assert!((knob.set)(&mut policy, None, "git push").is_err());
+        (knob.set)(&mut policy, None, "").unwrap();
+        assert_eq!(
+            policy.unguarded(&name("deploy")).unwrap(),
+            "`deploy` is not among the destructive operations (there is none)"
+        );
+        policy.triggers.switch(Reason::BeforeDestructive, false);
+        assert_eq!(
+            policy.unguarded(&name("deploy")).unwrap(),
+            "`triggers.before_destructive` is off"
+        );
+    }
 
     #[test]
     fn every_preset_makes_sense_and_has_its_own_word() {
@@ -276,6 +335,11 @@ mod tests {
             (5, 50)
         );
         assert!(orchestrator.triggers.has(Reason::Interval));
+        assert_eq!(orchestrator.retention.surplus, Surplus::Archive);
+        assert!(orchestrator.strict && !of(Preset::Fleet).strict);
+        assert_eq!(orchestrator.retry_limit, orchestrator::RETRY_LIMIT);
+        let destructive: Vec<&str> = orchestrator.destructive.iter().map(Name::as_str).collect();
+        assert_eq!(destructive, orchestrator::DESTRUCTIVE_OPERATIONS);
         let recovery = of(Preset::Recovery);
         assert_eq!((recovery.token_warning, recovery.token_critical), (75, 90));
         assert!(
@@ -283,7 +347,7 @@ mod tests {
                 && !recovery.triggers.has(Reason::TaskComplete)
         );
         let sitebuilder = of(Preset::Sitebuilder);
-        assert_eq!(silence(sitebuilder), (10, 10, 30));
+        assert_eq!(silence(sitebuilder.clone()), (10, 10, 30));
         assert!(
             sitebuilder.triggers.has(Reason::SubtaskDone)
                 && sitebuilder.triggers.has(Reason::Heartbeat)

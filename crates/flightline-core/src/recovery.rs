@@ -1,5 +1,6 @@
 //! What was happening, and what comes next: computed from the state and its events, never invented.
 
+pub mod analysis;
 mod own;
 
 use std::collections::BTreeSet;
@@ -14,6 +15,7 @@ use crate::note::{Note, NoteKind};
 use crate::sortie::{FileChange, Sortie, SortieError, SortieFile, SortieStatus};
 use crate::time::{Millis, Time};
 
+pub use self::analysis::{Analysis, Analyzed, When};
 pub use self::own::{OwnContext, OwnWork, own_context};
 
 /// How many ready sorties are named as next steps.
@@ -45,8 +47,8 @@ pub struct Situation<'a> {
     pub mission: &'a Mission,
     /// Its sorties that matter: held, failed, and the first that wait, in order.
     pub sorties: &'a [Sortie],
-    /// Those completed, which others may wait for.
-    pub completed: &'a BTreeSet<SortieId>,
+    /// Those completed or left out: nothing waits for them any more.
+    pub settled: &'a BTreeSet<SortieId>,
     /// How far it is.
     pub progress: Progress,
     /// Files its sorties changed.
@@ -198,7 +200,7 @@ fn next_steps(situation: &Situation<'_>) -> Vec<String> {
             && sortie
                 .depends_on
                 .iter()
-                .all(|id| situation.completed.contains(id))
+                .all(|id| situation.settled.contains(id))
     });
     steps.extend(
         ready
@@ -210,8 +212,14 @@ fn next_steps(situation: &Situation<'_>) -> Vec<String> {
         .iter()
         .filter(|sortie| sortie.status == SortieStatus::Failed);
     steps.extend(failed.map(|sortie| format!("Decide about \"{}\", which failed", sortie.title)));
-    if steps.is_empty() && situation.progress.percent() == 100 {
+    let progress = situation.progress;
+    if steps.is_empty() && progress.percent() == 100 {
         steps.push("Complete the mission: every sortie is completed".to_owned());
+    } else if steps.is_empty()
+        && progress.total > 0
+        && situation.settled.len() as u64 == progress.total
+    {
+        steps.push("Complete the mission: every sortie is completed or left out".to_owned());
     }
     steps
 }

@@ -26,6 +26,41 @@ pub struct Retention {
     /// checkpoints are kept when it is not said.
     #[serde(default)]
     pub history_ms: Option<Millis>,
+    /// What becomes of those above `most`, and of all but the final one of a completed mission.
+    #[serde(default)]
+    pub surplus: Surplus,
+}
+
+/// What becomes of a checkpoint that is one too many, though its time is not over.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Surplus {
+    /// It goes.
+    #[default]
+    Delete,
+    /// It is archived, and goes when its time is over.
+    Archive,
+}
+
+impl Surplus {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Delete => "delete",
+            Self::Archive => "archive",
+        }
+    }
+
+    /// What this word means.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Delete, Self::Archive]
+            .into_iter()
+            .find(|surplus| surplus.as_str() == word)
+    }
 }
 
 impl Retention {
@@ -44,6 +79,7 @@ impl Default for Retention {
             most: 100,
             completed_ms: 30 * DAY,
             history_ms: None,
+            surplus: Surplus::default(),
         }
     }
 }
@@ -65,6 +101,8 @@ pub struct Candidate {
     pub pinned: bool,
     /// Whether it passed its verification.
     pub verified: bool,
+    /// Whether it is archived: it counts for nothing, and goes when its time is over.
+    pub archived: bool,
     /// How large it is.
     pub bytes: u64,
 }
@@ -76,11 +114,13 @@ pub struct MissionState {
     pub completed_at: Option<Time>,
 }
 
-/// What will be deleted, oldest first, and what stays only because a guard forbids deleting it.
+/// What will be deleted and archived, oldest first, and what stays only because a guard forbids it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Go.
     pub delete: Vec<Candidate>,
+    /// Are archived: one too many, and their time is not over.
+    pub archive: Vec<Candidate>,
     /// Stay, though their time is over.
     pub guarded: Vec<(CheckpointId, Guard)>,
 }
@@ -142,6 +182,7 @@ pub fn plan(
         plan_mission(&all, completed, policy, now, &mut plan);
     }
     plan.delete.sort_by_key(|candidate| candidate.rev);
+    plan.archive.sort_by_key(|candidate| candidate.rev);
     plan
 }
 
@@ -162,13 +203,21 @@ fn plan_mission(
         (false, _) => policy.keep.max(1),
     };
     let (mut verified_kept, mut kept) = (0, 0);
+    let (archived, all): (Vec<&Candidate>, Vec<&Candidate>) =
+        all.iter().partition(|candidate| candidate.archived);
     for candidate in all {
         let old = now.since(candidate.at) > policy.older_than_ms;
         let spare = finished && kept >= minimum;
         let wanted = kept >= policy.most || old || spare || over;
         let guarded = candidate.pinned || (candidate.verified && verified_kept < minimum);
         if wanted && !guarded && (candidate.verified || verified_kept >= minimum || over) {
-            plan.delete.push((*candidate).clone());
+            // A damaged one is not worth keeping aside: the mark that says so would be lost.
+            let aside = policy.surplus == Surplus::Archive && candidate.verified && !old && !over;
+            let list = match aside {
+                true => &mut plan.archive,
+                false => &mut plan.delete,
+            };
+            list.push((*candidate).clone());
             continue;
         }
         if wanted {
@@ -183,6 +232,15 @@ fn plan_mission(
         }
         kept += 1;
         verified_kept += u64::from(candidate.verified);
+    }
+    // Archived ones go when their time is over, but for those that are all there is.
+    for candidate in archived {
+        let old = now.since(candidate.at) > policy.older_than_ms;
+        let needed = candidate.verified && verified_kept < minimum;
+        verified_kept += u64::from(needed);
+        if old && !needed && !candidate.pinned {
+            plan.delete.push(candidate.clone());
+        }
     }
 }
 
@@ -249,6 +307,7 @@ mod tests {
             trigger: Trigger::Progress,
             pinned: false,
             verified: true,
+            archived: false,
             bytes: 100,
         }
     }
@@ -289,6 +348,66 @@ mod tests {
         let now = Time::from_millis(0).plus(1000 * DAY);
         let all: Vec<Candidate> = (1..=130).map(|n| candidate(n, 0, now)).collect();
         assert_eq!(deleted(&all, None, now), (1..=30).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_is_one_too_many_is_archived_where_the_policy_says_so_and_goes_in_its_time() {
+        let now = Time::from_millis(0).plus(1000 * DAY);
+        let policy = Retention {
+            older_than_ms: 30 * DAY,
+            most: 50,
+            surplus: Surplus::Archive,
+            ..Retention::default()
+        };
+        let planned = |all: &[Candidate], completed: Option<Time>| {
+            let missions = BTreeMap::from([(
+                mission(1),
+                MissionState {
+                    completed_at: completed,
+                },
+            )]);
+            let plan = plan(all, &missions, &policy, now);
+            let revs = |list: &[Candidate]| list.iter().map(|it| it.rev).collect::<Vec<_>>();
+            (revs(&plan.archive), revs(&plan.delete))
+        };
+        let mut all: Vec<Candidate> = (1..=55).map(|n| candidate(n, 2, now)).collect();
+        assert_eq!(planned(&all, None), (vec![1, 2, 3, 4, 5], vec![]));
+        all[1].pinned = true;
+        all[2].verified = false;
+        assert_eq!(
+            planned(&all, None),
+            (vec![1, 4, 5], vec![3]),
+            "guarded, and damaged"
+        );
+        all[1].pinned = false;
+        all[2].verified = true;
+        for one in &mut all[..5] {
+            one.archived = true;
+        }
+        assert_eq!(
+            planned(&all, None),
+            (vec![], vec![]),
+            "archived ones do not count"
+        );
+        all[0].at = now.minus(31 * DAY);
+        all[1].at = now.minus(31 * DAY);
+        all[1].pinned = true;
+        assert_eq!(
+            planned(&all, None),
+            (vec![], vec![1]),
+            "pinned ones stay all the same"
+        );
+        let done = Some(now.minus(DAY));
+        let (archived, deleted) = planned(&all, done);
+        assert_eq!(
+            (archived.len(), deleted),
+            (49, vec![1]),
+            "only the final one stays in lists"
+        );
+        // What somebody archived is all there is: the minimum of it stays.
+        let mut old: Vec<Candidate> = (1..=5).map(|n| candidate(n, 40, now)).collect();
+        old.iter_mut().for_each(|one| one.archived = true);
+        assert_eq!(planned(&old, None), (vec![], vec![1, 2]));
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{AgentId, CheckpointId, MissionId, RecoveryId};
+use crate::id::{AgentId, CheckpointId, MissionId, RecoveryId, SortieId};
 use crate::subject::{Keys, Kind, Subject};
+use crate::text::Name;
 use crate::time::Time;
 
 /// A setting of which there is one: found by its id.
@@ -99,6 +100,12 @@ pub struct Recovery {
     pub at: Time,
     /// When it was taken back.
     pub undone_at: Option<Time>,
+    /// What had failed and was left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<SortieId>,
+    /// The state the workflow was set back to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reset_to: Option<Name>,
 }
 
 /// How a mission was brought back.

@@ -135,17 +135,20 @@ pub enum SortieStatus {
     Completed,
     /// Not done, and nobody is at it.
     Failed,
+    /// It failed, and the mission goes on without it.
+    Skipped,
 }
 
 impl SortieStatus {
     /// Every status, in the order of a sortie's life.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Pending,
         Self::Assigned,
         Self::InProgress,
         Self::Blocked,
         Self::Completed,
         Self::Failed,
+        Self::Skipped,
     ];
 
     /// The word for it.
@@ -158,6 +161,7 @@ impl SortieStatus {
             Self::Blocked => "blocked",
             Self::Completed => "completed",
             Self::Failed => "failed",
+            Self::Skipped => "skipped",
         }
     }
 
@@ -170,7 +174,7 @@ impl SortieStatus {
     /// What may follow.
     #[must_use]
     pub const fn next(self) -> &'static [Self] {
-        use SortieStatus::{Assigned, Blocked, Completed, Failed, InProgress, Pending};
+        use SortieStatus::{Assigned, Blocked, Completed, Failed, InProgress, Pending, Skipped};
         match self {
             Self::Pending => &[Assigned, InProgress, Failed],
             Self::Assigned => &[Pending, Assigned, InProgress, Blocked, Failed],
@@ -178,7 +182,9 @@ impl SortieStatus {
             Self::Blocked => &[Pending, Assigned, InProgress, Failed],
             // A rejected review sends it back.
             Self::Completed => &[InProgress],
-            Self::Failed => &[Pending, Assigned, InProgress],
+            Self::Failed => &[Pending, Assigned, InProgress, Skipped],
+            // Somebody does it after all.
+            Self::Skipped => &[Pending, Assigned, InProgress],
         }
     }
 
@@ -186,6 +192,12 @@ impl SortieStatus {
     #[must_use]
     pub const fn is_held(self) -> bool {
         matches!(self, Self::Assigned | Self::InProgress | Self::Blocked)
+    }
+
+    /// Whether nothing waits for it any more: it is done, or the mission goes on without it.
+    #[must_use]
+    pub const fn is_settled(self) -> bool {
+        matches!(self, Self::Completed | Self::Skipped)
     }
 }
 
@@ -570,7 +582,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_walk_stays_legal_and_can_always_go_on(steps in prop::collection::vec(0usize..6, 0..40)) {
+        fn every_walk_stays_legal_and_can_always_go_on(steps in prop::collection::vec(0usize..7, 0..40)) {
             let mut status = SortieStatus::Pending;
             for step in steps {
                 let next = status.next();

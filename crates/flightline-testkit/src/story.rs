@@ -54,6 +54,15 @@ impl<'w> Story<'w> {
         }
     }
 
+    /// A story in `world` under another policy.
+    #[must_use]
+    pub fn under(world: &'w World, policy: Policy) -> Self {
+        Self {
+            world,
+            fleet: RefCell::new(Fleet::new(world.store(), policy)),
+        }
+    }
+
     /// Runs an operation as `agent`, or as a person when it is empty.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! Operations on checkpoints.
 
+pub mod destructive;
 pub mod due;
 pub mod export;
 pub mod files;
@@ -20,7 +21,7 @@ use flightline_core::checkpoint::{
 use flightline_core::lock::Lock;
 use flightline_core::message::{Delivery, DeliveryState, Message};
 use flightline_core::mission::Mission;
-use flightline_core::recovery::RecoveryContext;
+use flightline_core::recovery::{Analysis, RecoveryContext};
 use flightline_core::sortie::{Sortie, SortieStatus};
 use flightline_core::text::Note;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Time};
@@ -30,6 +31,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::desk::Desk;
 use crate::error::Result;
+use crate::recovery::points::analysis;
 
 /// A checkpoint as seed A writes it: what it names, in full.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -73,6 +75,9 @@ pub struct CheckpointDocument {
     /// What is wrong with it, though it is sound: such as that it is very large.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// Whether work can go on from it, from where, and what is in the way: where it is shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery_analysis: Option<Analysis>,
     /// Every value it names: in files, which must be enough to build the store anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<files::State>,
@@ -214,16 +219,20 @@ pub(crate) fn load(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<C
     Ok(Contents { values })
 }
 
-/// The whole document of a checkpoint, as seed A writes it.
+/// The document of a checkpoint for whoever looks at it.
 pub(crate) fn document(
     desk: &mut Desk<'_, '_>,
     checkpoint: &Checkpoint,
 ) -> Result<CheckpointDocument> {
     let contents = load(desk, checkpoint)?;
-    document_of(desk, checkpoint, &contents)
+    let analysis = analysis(desk, checkpoint, &contents)?;
+    Ok(CheckpointDocument {
+        recovery_analysis: analysis,
+        ..document_of(desk, checkpoint, &contents)?
+    })
 }
 
-/// The same, of what was read already.
+/// The document of a checkpoint as seed A writes it, of what was read already.
 pub(crate) fn document_of(
     desk: &mut Desk<'_, '_>,
     checkpoint: &Checkpoint,
@@ -325,6 +334,7 @@ pub(crate) fn document_of(
             .into_iter()
             .collect(),
         backup,
+        recovery_analysis: None,
         state: None,
         file_sha256: None,
     })

@@ -5,6 +5,7 @@
 //! beyond our own words is kept as an [`Original`], and goes out again with it.
 
 mod epic;
+pub mod orchestrator;
 
 use flightline_core::dialect::json::Json;
 use flightline_core::dialect::{Dialect, Document, Original, merge};

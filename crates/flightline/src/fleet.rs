@@ -83,7 +83,7 @@ impl Fleet {
     /// # Errors
     /// When it will not be done, the caller is fenced, or the store fails.
     pub fn run<O: Operation>(&mut self, operation: &O, caller: &Caller) -> Result<O::Outcome> {
-        let policy = self.policy;
+        let policy = self.policy.clone();
         match O::ACCESS {
             Access::Read => self.store.read(|tx| {
                 let agent = desk::find_acting(tx, caller)?;
@@ -143,7 +143,7 @@ impl Fleet {
         if key.is_empty() || key.len() > 255 {
             return Err(Refusal::invalid("an idempotency key has 1 to 255 bytes").into());
         }
-        let policy = self.policy;
+        let policy = self.policy.clone();
         let request = format!("{} {}", O::NAME, to_json(operation)?);
         let actor = match &caller.agent {
             Some(agent) => Name::parse("agent name", agent)?.to_string(),
@@ -175,7 +175,7 @@ impl Fleet {
     /// # Errors
     /// When it would not be done, or the store fails.
     pub fn rehearse<O: Operation>(&mut self, operation: &O, caller: &Caller) -> Result<O::Outcome> {
-        let policy = self.policy;
+        let policy = self.policy.clone();
         self.store
             .rehearse(|tx| decide_write(operation, tx, caller, &policy))
     }
@@ -186,7 +186,7 @@ impl Fleet {
         caller: &Caller,
         acts: impl Fn(&mut Desk<'_, '_>) -> Result<T>,
     ) -> Result<T> {
-        let policy = self.policy;
+        let policy = self.policy.clone();
         self.store.rehearse(|tx| {
             let agent = desk::acting(tx, caller)?;
             acts(&mut Desk {

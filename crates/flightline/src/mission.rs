@@ -302,14 +302,8 @@ impl Operation for TransitionMission {
                 &json!({ "to": self.to, "trigger": trigger }),
             )?;
         } else {
-            let from = mission.workflow.current.replace(self.to.clone());
-            mission.workflow.previous.clone_from(&from);
-            mission.workflow.entered_at = Some(now);
-            mission.workflow.pending.retain(|state| *state != self.to);
-            let data = json!({ "from": from, "to": self.to, "trigger": trigger });
-            desk.tx.set("mission_transitioned", &mission, &data)?;
-            let details = format!("Moved to {}", self.to);
-            first_of(desk, &mission, vec![(Reason::StateTransition, details)])?;
+            enter(desk, &mut mission, self.to.clone(), &trigger)?;
+            save_transition(desk, &mission)?;
         }
         catch_up(desk, mission.id)?;
         view(desk, mission)
@@ -412,7 +406,7 @@ fn refuse_unfinished(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<()> {
     let rows = desk.tx.rows(Kind::Sortie, Find::Mission(mission.id))?;
     let open: Vec<_> = rows
         .into_iter()
-        .filter(|row| row.status != SortieStatus::Completed.as_str())
+        .filter(|row| !SortieStatus::from_word(&row.status).is_some_and(SortieStatus::is_settled))
         .collect();
     let Some(first) = open.first() else {
         return Ok(());
@@ -450,17 +444,46 @@ fn view(desk: &mut Desk<'_, '_>, mission: Mission) -> Result<MissionView> {
     })
 }
 
-fn workflow_history(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<PastState>> {
-    if mission.workflow.current.is_none() {
-        return Ok(Vec::new());
+/// Moves the workflow of a mission, and tells it.
+pub(crate) fn enter(
+    desk: &mut Desk<'_, '_>,
+    mission: &mut Mission,
+    to: Name,
+    trigger: &str,
+) -> Result<()> {
+    mission.updated_at = desk.now();
+    mission.workflow.enter(to, desk.now());
+    let workflow = &mission.workflow;
+    let data = json!({ "from": workflow.previous, "to": workflow.current, "trigger": trigger });
+    desk.tx.set("mission_transitioned", mission, &data)?;
+    Ok(())
+}
+
+/// Takes the checkpoint of a workflow that has moved.
+pub(crate) fn save_transition(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<()> {
+    let to = mission.workflow.current.as_ref();
+    let details = format!("Moved to {}", to.map_or("", Name::as_str));
+    first_of(desk, mission, vec![(Reason::StateTransition, details)]).map(drop)
+}
+
+/// The states a workflow went through, oldest first: where it was moved, and where going back to a
+/// checkpoint put it.
+pub(crate) fn workflow_history(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+) -> Result<Vec<PastState>> {
+    let mut events = Vec::new();
+    for kind in ["mission_transitioned", "mission_restored"] {
+        let filter = EventFilter {
+            subject: Some(mission.key()),
+            kind: Some(kind.to_owned()),
+            limit: 1_000,
+            ..EventFilter::default()
+        };
+        events.extend(desk.tx.events_after(0, &filter)?);
     }
-    let filter = EventFilter {
-        subject: Some(mission.key()),
-        kind: Some("mission_transitioned".to_owned()),
-        limit: 1_000,
-        ..EventFilter::default()
-    };
-    let events = desk.tx.events_after(0, &filter)?;
+    events.sort_by_key(|event| event.rev);
+    events.retain(|event| event.data["to"].is_string());
     let text =
         |event: &Event, field: &str| event.data[field].as_str().unwrap_or_default().to_owned();
     let mut states: Vec<PastState> = Vec::new();

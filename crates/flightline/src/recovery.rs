@@ -3,6 +3,8 @@
 pub mod compaction;
 pub mod detect;
 mod locks;
+mod options;
+pub mod points;
 pub mod resume;
 mod rewind;
 pub mod undo;

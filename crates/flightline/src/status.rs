@@ -256,11 +256,15 @@ fn attention(mission: Option<&MissionStatusView>, agents: &[AgentView]) -> Vec<A
     }
     if let Some(view) = mission
         && view.progress.total > 0
-        && view.progress.completed == view.progress.total
+        && view.sorties.iter().all(|sortie| sortie.status.is_settled())
         && view.mission.status.is_open()
     {
+        let what = match view.progress.completed == view.progress.total {
+            true => "every sortie is completed",
+            false => "every sortie is completed or left out",
+        };
         found.push(Attention {
-            what: "every sortie is completed".to_owned(),
+            what: what.to_owned(),
             command: format!("fleet mission complete {}", short(view.mission.id)),
         });
     }

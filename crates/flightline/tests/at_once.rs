@@ -162,7 +162,7 @@ both_engines! {
             story.beat("ada").unwrap();
             let before = (story.as_text(), story.rev());
             let plan = story.with_fleet(|fleet| run(fleet, &everything_old())).unwrap();
-            let prune = ApplyPrune { plan: everything_old(), delete: plan.details.iter().map(|one| one.id).collect() };
+            let prune = ApplyPrune { plan: everything_old(), delete: plan.details.iter().map(|one| one.id).collect(), archive: Vec::new() };
             let apply = |fleet: &mut Fleet| run(fleet, &prune).unwrap().details.into_iter().map(|one| one.id).collect::<Vec<_>>();
             let (back, pruned) = at_once(world, |fleet| run(fleet, &back_to(old.id, Force::Yes)), apply);
             assert!(pruned.contains(&old.id) || back.is_ok(), "round {round}");
@@ -242,6 +242,7 @@ fn prune(fleet: &mut Fleet) -> Vec<CheckpointId> {
     let prune = ApplyPrune {
         plan: everything_old(),
         delete: planned.details.iter().map(|one| one.id).collect(),
+        archive: Vec::new(),
     };
     let done = run(fleet, &prune).unwrap();
     done.details.iter().map(|one| one.id).collect()

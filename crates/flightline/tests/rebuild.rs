@@ -166,7 +166,7 @@ both_engines! {
         rebuilt(world).unwrap();
         let story = Story::new(world);
         let mission = story.all::<flightline::core::mission::Mission>()[0].id.to_string();
-        let request = flightline::recovery::resume::Resume { mission: Some(mission), checkpoint: None, force: false, sightings: vec![] };
+        let request = flightline::recovery::resume::Resume { mission: Some(mission), ..Default::default() };
         assert!(story.run("", &request).is_ok(), "each mission has a checkpoint again");
         story.change("ada", "Endpoint", SortieAction::Complete { output: None }).unwrap();
         story.settle();

@@ -64,6 +64,7 @@ fn apply(story: &Story<'_>, plan: &Pruned) -> Pruned {
     let request = ApplyPrune {
         plan: PlanPrune::default(),
         delete: ids(plan),
+        archive: plan.archived.iter().map(|one| one.id).collect(),
     };
     story.run("", &request).unwrap()
 }
@@ -233,7 +234,7 @@ both_engines! {
 
     fn what_no_plan_would_name_is_not_deleted(world: &World) {
         let (story, taken) = aged(world, 4, 20);
-        let everything = ApplyPrune { plan: PlanPrune::default(), delete: taken.clone() };
+        let everything = ApplyPrune { plan: PlanPrune::default(), delete: taken.clone(), archive: Vec::new() };
         assert_eq!(ids(&story.run("", &everything).unwrap()), taken[..1]);
     }
 
@@ -257,7 +258,7 @@ both_engines! {
                 let mut fleet = world.fleet();
                 for _ in 0..6 {
                     let delete = ids(&fleet.run(&PlanPrune::default(), &caller("")).unwrap());
-                    fleet.run(&ApplyPrune { plan: PlanPrune::default(), delete }, &caller("")).unwrap();
+                    fleet.run(&ApplyPrune { plan: PlanPrune::default(), delete, archive: Vec::new() }, &caller("")).unwrap();
                 }
             });
             assert!(resuming.join().unwrap().iter().all(|used| *used == taken[5]));

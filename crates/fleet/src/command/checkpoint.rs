@@ -1,11 +1,13 @@
 //! `fleet checkpoint` and `fleet checkpoints`
 
+mod points;
 mod show;
 
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use flightline::checkpoint::CheckpointDocument;
+use flightline::checkpoint::destructive::BeforeDestructive;
 use flightline::checkpoint::files::{path_of, text_of};
 use flightline::checkpoint::inspect::{
     CheckpointSummary, DiffCheckpoints, Mark, MarkCheckpoint, ShowCheckpoint, VerifyCheckpoints,
@@ -13,12 +15,13 @@ use flightline::checkpoint::inspect::{
 use flightline::checkpoint::take::TakeCheckpoint;
 use flightline::core::checkpoint::Reason;
 use flightline::core::event::sha256_hex;
-use flightline::core::{Code, Kind, Refusal};
+use flightline::core::text::Note;
+use flightline::core::{CheckpointId, Code, Kind, Name, Refusal};
 
 use super::{ATTENTION, Done, prune, transfer, typed};
-use crate::app::App;
+use crate::app::{App, Short};
 use crate::complete;
-use crate::ui::{Cell, state};
+use crate::ui::{Cell, Page, state};
 
 #[derive(Debug, Args)]
 pub struct CheckpointArgs {
@@ -52,6 +55,12 @@ pub enum CheckpointsCommand {
         /// Which; `@latest` for the newest, `@latest~2` for the one two before
         #[arg(value_name = "CHECKPOINT_ID", add = complete::checkpoints())]
         id: String,
+    },
+    /// List the checkpoints one can go back to, and whether work can go on from each
+    RecoveryPoints {
+        /// At most so many
+        #[arg(long, default_value_t = 10)]
+        limit: u64,
     },
     /// Delete old checkpoints
     Prune(prune::PruneArgs),
@@ -115,39 +124,65 @@ pub enum CheckpointsCommand {
 }
 
 pub fn take(args: &CheckpointArgs, app: &mut App) -> Done {
-    let reason = match (&args.before, &args.reason) {
-        (Some(_), _) => Some(Reason::BeforeDestructive),
-        (None, Some(word)) => Some(read_reason(word)?),
-        (None, None) => None,
-    };
-    let details = args.before.as_ref().map(|operation| match &args.target {
-        Some(target) => format!("Before {operation} {target}"),
-        None => format!("Before {operation}"),
-    });
+    let note = typed::maybe(args.note.as_ref(), |text| typed::note("note", text))?;
+    if let Some(operation) = &args.before {
+        return before(args, operation, note, app);
+    }
     let request = TakeCheckpoint {
         mission: None,
-        reason,
-        details: typed::maybe(details.as_ref(), |text| typed::note("operation", text))?,
-        note: typed::maybe(args.note.as_ref(), |text| typed::note("note", text))?,
+        reason: args.reason.as_deref().map(read_reason).transpose()?,
+        details: None,
+        note,
     };
     let taken = app.run(&request)?;
-    app.settle_backups()?;
-    let taken = app.run(&ShowCheckpoint {
-        checkpoint: taken.id.to_string(),
-    })?;
+    let taken = settled(taken.id, app)?;
     let short = app.short(&[Kind::Checkpoint, Kind::Mission])?;
-    app.ui.answer(&taken, |page| {
-        page.line(format_args!("Checkpoint created: {}", short.id(taken.id)));
-        page.line(format_args!("Mission: {}", short.id(taken.mission_id)));
-        page.line(format_args!("Progress: {}%", taken.progress_percent));
-        page.line(format_args!("Sorties: {}", sorties_line(&taken)));
-        page.line(format_args!("Locks: {} active", taken.active_locks.len()));
-        page.line(format_args!(
-            "Messages: {} pending",
-            taken.pending_messages.len()
-        ));
+    app.ui
+        .answer(&taken, |page| created(page, &taken, &short))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Something destructive is about to be done: whether or not that needs a checkpoint, it may be done.
+fn before(args: &CheckpointArgs, operation: &str, note: Option<Note>, app: &mut App) -> Done {
+    let mut prepared = app.run(&BeforeDestructive {
+        mission: None,
+        operation: Name::parse("the name of an operation", operation)?,
+        target: typed::maybe(args.target.as_ref(), |text| typed::title("target", text))?,
+        note,
+    })?;
+    if let Some(taken) = &prepared.checkpoint {
+        prepared.checkpoint = Some(settled(taken.id, app)?);
+    }
+    let short = app.short(&[Kind::Checkpoint, Kind::Mission])?;
+    app.ui.answer(&prepared, |page| {
+        if let Some(taken) = &prepared.checkpoint {
+            created(page, taken, &short);
+        }
+        if let Some(why) = &prepared.why {
+            page.line(format_args!("No checkpoint: {why}"));
+        }
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A checkpoint that was just taken, with what became of its file.
+fn settled(id: CheckpointId, app: &mut App) -> Result<CheckpointDocument, Refusal> {
+    app.settle_backups()?;
+    app.run(&ShowCheckpoint {
+        checkpoint: id.to_string(),
+    })
+}
+
+fn created(page: &mut Page, taken: &CheckpointDocument, short: &Short) {
+    page.line(format_args!("Checkpoint created: {}", short.id(taken.id)));
+    page.line(format_args!("Mission: {}", short.id(taken.mission_id)));
+    page.line(format_args!("Progress: {}%", taken.progress_percent));
+    page.line(format_args!("Sorties: {}", sorties_line(taken)));
+    page.line(format_args!("Locks: {} active", taken.active_locks.len()));
+    page.line(format_args!(
+        "Messages: {} pending",
+        taken.pending_messages.len()
+    ));
 }
 
 fn read_reason(word: &str) -> Result<Reason, Refusal> {
@@ -160,7 +195,7 @@ fn read_reason(word: &str) -> Result<Reason, Refusal> {
 
 fn sorties_line(document: &CheckpointDocument) -> String {
     use flightline::core::sortie::SortieStatus::{
-        Assigned, Blocked, Completed, Failed, InProgress, Pending,
+        Assigned, Blocked, Completed, Failed, InProgress, Pending, Skipped,
     };
     let count = |wanted| {
         document
@@ -169,7 +204,10 @@ fn sorties_line(document: &CheckpointDocument) -> String {
             .filter(|sortie| sortie.status == wanted)
             .count()
     };
-    let parts: Vec<String> = [Completed, InProgress, Assigned, Blocked, Pending, Failed]
+    let all = [
+        Completed, InProgress, Assigned, Blocked, Pending, Failed, Skipped,
+    ];
+    let parts: Vec<String> = all
         .into_iter()
         .filter(|status| count(*status) > 0)
         .map(|status| format!("{} {}", count(status), status.as_str()))
@@ -184,6 +222,7 @@ pub fn run(command: CheckpointsCommand, app: &mut App) -> Done {
     match command {
         CheckpointsCommand::List { limit, archived } => show::list(limit, archived, app),
         CheckpointsCommand::Show { id } => show::show(id, app),
+        CheckpointsCommand::RecoveryPoints { limit } => points::list(limit, app),
         CheckpointsCommand::Prune(args) => prune::run(&args, app),
         CheckpointsCommand::Diff { a, b, exit_code } => diff(a, b, exit_code, app),
         CheckpointsCommand::Verify { id } => verify(id, app),

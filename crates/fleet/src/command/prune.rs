@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flightline::checkpoint::prune::{
-    PlanPrune, Pruned, REWRITTEN_AT_ONCE, Space, apply_all, plan_all,
+    PlanPrune, Pruned, PrunedCheckpoint, REWRITTEN_AT_ONCE, Space, apply_all, plan_all,
 };
 use flightline::checkpoint::thin::Thinned;
 use flightline::core::retention::Guard;
@@ -68,6 +68,12 @@ pub fn run(args: &PruneArgs, app: &mut App) -> Done {
         if plan.deleted > 0 {
             acts.push(format!("delete {}", checkpoints(plan.deleted)));
         }
+        if !plan.archived.is_empty() {
+            acts.push(format!(
+                "archive {}",
+                checkpoints(plan.archived.len() as u64)
+            ));
+        }
         if plan.journal.values > 0 {
             acts.push(format!("thin the journal by {}", old_values(&plan.journal)));
         }
@@ -128,7 +134,24 @@ fn say(page: &mut Page, plan: &Pruned, short: &Short, act: Act) {
             Act::Planned => "Would delete:",
             Act::Done => "Deleted:",
         });
-        say_checkpoints(page, plan, short);
+        say_checkpoints(page, &plan.details, short);
+        page.line(format_args!(
+            "Total: {} ({})",
+            checkpoints(plan.deleted),
+            size(plan.file_bytes)
+        ));
+    }
+    if !plan.archived.is_empty() {
+        page.line("");
+        page.line(match act {
+            Act::Planned => "Would archive, because there are more than stay:",
+            Act::Done => "Archived, because there are more than stay:",
+        });
+        say_checkpoints(page, &plan.archived, short);
+        page.line(format_args!(
+            "Total: {} (see them with `fleet checkpoints list --archived`)",
+            checkpoints(plan.archived.len() as u64)
+        ));
     }
     let values = (plan.journal.values > 0).then(|| old_values(&plan.journal));
     let space = space(plan).filter(|_| act == Act::Done);
@@ -169,8 +192,8 @@ fn space(done: &Pruned) -> Option<String> {
     }
 }
 
-fn say_checkpoints(page: &mut Page, plan: &Pruned, short: &Short) {
-    for checkpoint in &plan.details {
+fn say_checkpoints(page: &mut Page, these: &[PrunedCheckpoint], short: &Short) {
+    for checkpoint in these {
         let day = checkpoint.timestamp.to_string();
         page.line(format_args!(
             "  {}  {}  {}  {}",
@@ -181,11 +204,6 @@ fn say_checkpoints(page: &mut Page, plan: &Pruned, short: &Short) {
         ));
     }
     page.line("");
-    page.line(format_args!(
-        "Total: {} ({})",
-        checkpoints(plan.deleted),
-        size(plan.file_bytes)
-    ));
 }
 
 fn checkpoints(count: u64) -> String {

@@ -6,11 +6,13 @@ use clap::Args;
 use flightline::agent::Sighting;
 use flightline::checkpoint::mend::Wanted;
 use flightline::core::liveness::Life;
+use flightline::core::recovery::Analysis;
 use flightline::core::time::human_span;
-use flightline::core::{Kind, Refusal};
+use flightline::core::{Code, Kind, Name, Refusal};
 use flightline::recovery::detect::{Candidate, Detect, PeekCandidates};
 use flightline::recovery::resume::{Resume, Resumed};
 use flightline::recovery::undo::Undo;
+use serde_json::{Value, json};
 
 use super::{ATTENTION, Done, typed};
 use crate::app::{App, Short};
@@ -35,6 +37,12 @@ pub struct ResumeArgs {
     /// Show what would be restored without applying it
     #[arg(long)]
     dry_run: bool,
+    /// Go on without what failed
+    #[arg(long)]
+    skip_failed: bool,
+    /// Set the workflow back to this state; its history stays
+    #[arg(long, value_name = "STATE")]
+    reset_to: Option<String>,
     /// Un-finish work of agents that are alive, too
     #[arg(long)]
     force: bool,
@@ -65,7 +73,11 @@ pub fn detect(args: &DetectArgs, app: &mut App) -> Done {
         false => ExitCode::SUCCESS,
     };
     if args.auto_resume {
-        let resumed = resume_all(&can, &sightings, app)?;
+        let (resumed, refused) = resume_all(&can, &sightings, app);
+        if let (Some(refusal), [], true) = (refused.first(), &*resumed, found.len() == 1) {
+            return Err(refusal.clone());
+        }
+        say_refused(app, &refused);
         let short = app.short(&[Kind::Checkpoint, Kind::Mission, Kind::Sortie])?;
         app.ui.answer(&resumed, |page| {
             for done in &resumed {
@@ -78,7 +90,7 @@ pub fn detect(args: &DetectArgs, app: &mut App) -> Done {
                 page.line("Nothing needs recovery.");
             }
         })?;
-        return Ok(attention(!cannot.is_empty()));
+        return Ok(attention(resumed.len() < found.len()));
     }
     let short = app.short(&[Kind::Checkpoint, Kind::Mission, Kind::Sortie])?;
     app.ui.answer(&found, |page| {
@@ -97,7 +109,8 @@ pub fn detect(args: &DetectArgs, app: &mut App) -> Done {
             wanted.push(*candidate);
         }
     }
-    let resumed = resume_all(&wanted, &sightings, app)?;
+    let (resumed, refused) = resume_all(&wanted, &sightings, app);
+    say_refused(app, &refused);
     if !resumed.is_empty() {
         app.ui.answer(&resumed, |page| {
             for done in &resumed {
@@ -138,19 +151,33 @@ fn resume_all(
     candidates: &[&Candidate],
     sightings: &[Sighting],
     app: &mut App,
-) -> Result<Vec<Resumed>, Refusal> {
-    let mut resumed = Vec::new();
+) -> (Vec<Resumed>, Vec<Refusal>) {
+    let (mut resumed, mut refused) = (Vec::new(), Vec::new());
     for candidate in candidates {
         let done = app.serve(&Resume {
             mission: Some(candidate.mission_id.to_string()),
-            checkpoint: None,
-            force: false,
             sightings: sightings.to_vec(),
-        })?;
-        warn(app, &done);
-        resumed.push(done);
+            ..Resume::default()
+        });
+        match done {
+            Ok(done) => {
+                warn(app, &done);
+                resumed.push(done);
+            }
+            Err(refusal) => refused.push(refusal),
+        }
     }
-    Ok(resumed)
+    (resumed, refused)
+}
+
+/// One mission that cannot be resumed is in no other's way.
+fn say_refused(app: &App, refused: &[Refusal]) {
+    for refusal in refused {
+        app.ui.warn(&refusal.message);
+        if let Some(hint) = &refusal.hint {
+            app.ui.talk(hint);
+        }
+    }
 }
 
 fn say_candidate(page: &mut Page, candidate: &Candidate, short: &Short, of: usize) {
@@ -226,6 +253,11 @@ pub fn resume(args: &ResumeArgs, app: &mut App) -> Done {
         mission: None,
         checkpoint: args.checkpoint.clone(),
         force: args.force,
+        skip_failed: args.skip_failed,
+        reset_to: match &args.reset_to {
+            Some(word) => Some(Name::parse("a state", word)?),
+            None => None,
+        },
         sightings,
     };
     if args.dry_run {
@@ -238,24 +270,50 @@ pub fn resume(args: &ResumeArgs, app: &mut App) -> Done {
     }
     if let Some(id) = args.checkpoint.as_ref().filter(|_| !args.yes) {
         let asking = app.asking();
-        let force = if args.force { " --force" } else { "" };
-        app.ui.confirm(
-            &format!("go back to {id}"),
-            &format!("fleet resume --checkpoint {id}{force} -y"),
-            asking,
-        )?;
+        app.ui
+            .confirm(&format!("go back to {id}"), &args.with_yes(id), asking)?;
     }
     let done = app.serve(&request)?;
     app.settle_backups()?;
     let short = app.short(&[Kind::Checkpoint, Kind::Mission, Kind::Sortie])?;
     warn(app, &done);
     if app.ui.json {
-        app.ui.answer(&done.recovery_context, |_| {})?;
+        app.ui.answer(&envelope(args, &done)?, |_| {})?;
     } else {
         app.ui
             .answer(&done, |page| say(page, &done, &short, Tense::Done))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+impl ResumeArgs {
+    /// The same command with a yes.
+    fn with_yes(&self, id: &str) -> String {
+        let mut command = format!("fleet resume --checkpoint {id}");
+        if self.skip_failed {
+            command.push_str(" --skip-failed");
+        }
+        if let Some(state) = &self.reset_to {
+            command.push_str(&format!(" --reset-to {state}"));
+        }
+        if self.force {
+            command.push_str(" --force");
+        }
+        command + " -y"
+    }
+}
+
+/// Seed A's answer is the recovery context; who asks in seed D's words gets its answer beside it.
+fn envelope(args: &ResumeArgs, done: &Resumed) -> Result<Value, Refusal> {
+    let cannot = |error| Refusal::new(Code::Failed, format!("cannot write the answer: {error}"));
+    let mut answer = serde_json::to_value(&done.recovery_context).map_err(cannot)?;
+    if args.skip_failed || args.reset_to.is_some() {
+        answer["warnings"] = json!(done.warnings);
+        answer["errors"] = json!(done.errors);
+        answer["skipped_agents"] = json!(done.skipped_agents);
+        answer["restored_state"] = json!(done.restored_state);
+    }
+    Ok(answer)
 }
 
 pub fn undo(args: &UndoArgs, app: &mut App) -> Done {
@@ -330,6 +388,28 @@ fn say(page: &mut Page, done: &Resumed, short: &Short, tense: Tense) {
     if done.rewound {
         list(page, "Lost by going back:", &done.lost);
     }
+    if !done.skipped_agents.is_empty() {
+        let skipped = done.skipped_sorties.iter().zip(&done.skipped_agents);
+        let skipped: Vec<String> = skipped
+            .map(|(id, agent)| format!("{} ({agent})", short.id(id)))
+            .collect();
+        list(page, "Left out, because it failed:", &skipped);
+    }
+    if let Some(state) = &done.restored_state {
+        let analysis = done.analysis.as_ref();
+        let was = analysis.and_then(|analysis| analysis.resume_from_state.as_ref());
+        page.line("");
+        match was.filter(|was| *was != state) {
+            Some(was) => page.line(format_args!("Workflow: {state} (set back from {was})")),
+            None => page.line(format_args!("Workflow: {state}")),
+        }
+    }
+    if !done.errors.is_empty() {
+        list(page, "Still in the way:", &done.errors);
+    }
+    if tense == Tense::Would {
+        say_analysis(page, done.analysis.as_ref());
+    }
     page.line("");
     page.line(match tense {
         Tense::Done => "Restoring state...",
@@ -365,6 +445,37 @@ fn say(page: &mut Page, done: &Resumed, short: &Short, tense: Tense) {
     match tense {
         Tense::Done => page.line("Recovery complete. Mission resumed."),
         Tense::Would => page.line("Nothing was changed."),
+    }
+}
+
+/// What seed D finds, where there is something to say: seed A's layout knows nothing of it.
+pub fn say_analysis(page: &mut Page, analysis: Option<&Analysis>) {
+    let unusual = |it: &&Analysis| !it.can_resume || it.resume_from_state.is_some();
+    let Some(analysis) = analysis.filter(unusual) else {
+        return;
+    };
+    page.line("");
+    page.line("Recovery Analysis:");
+    let can = if analysis.can_resume { "yes" } else { "no" };
+    page.line(format_args!("  Can Resume: {can}"));
+    let facts = [
+        ("From State", &analysis.resume_from_state),
+        ("From Agent", &analysis.resume_from_agent),
+    ];
+    for (what, found) in facts {
+        if let Some(found) = found {
+            page.line(format_args!("  {what}: {found}"));
+        }
+    }
+    let lists = [
+        ("In the Way", &analysis.blockers),
+        ("Suggestions", &analysis.suggestions),
+    ];
+    for (what, items) in lists.iter().filter(|(_, items)| !items.is_empty()) {
+        page.line(format_args!("  {what}:"));
+        for item in *items {
+            page.line(format_args!("    - {item}"));
+        }
     }
 }
 

@@ -105,7 +105,7 @@ pub fn man(args: &ManArgs, app: &mut App) -> Done {
 type MakeSchema = fn() -> Value;
 
 /// What has a published schema: its name, and the schema.
-const SCHEMAS: [(&str, MakeSchema); 23] = [
+const SCHEMAS: [(&str, MakeSchema); 26] = [
     (
         "checkpoint",
         schema_of::<flightline::checkpoint::CheckpointDocument>,
@@ -127,6 +127,15 @@ const SCHEMAS: [(&str, MakeSchema); 23] = [
         "resumed",
         schema_of::<flightline::recovery::resume::Resumed>,
     ),
+    (
+        "recovery-points",
+        schema_of::<flightline::recovery::points::RecoveryPoints>,
+    ),
+    (
+        "prepared",
+        schema_of::<flightline::checkpoint::destructive::Prepared>,
+    ),
+    ("pruned", schema_of::<flightline::checkpoint::prune::Pruned>),
     ("policy", schema_of::<flightline::core::policy::Policy>),
     ("mission", schema_of::<flightline::core::mission::Mission>),
     ("sortie", schema_of::<flightline::core::sortie::Sortie>),

@@ -11,57 +11,61 @@ fn settings_are_listed_with_their_source() {
     let world = World::new();
     let listed = world.ok("config list").stdout;
     expect![[r#"
-        NAME                           VALUE                                     SOURCE   MEANING
-        project                        prj-08b37c99-3af4-4208-8000-0000000003e8  project  the id of this repository's fleet
-        location                       .flightline                               default  where the store is (user level only)
-        mirrors.root                   .                                         default  the folder in the repository that holds the mirrors (project level only)
-        preset                         fleet                                     default  whose numbers these are: fleet, sitebuilder, epic, orchestrator or recovery
-        liveness.quiet                 5m                                        default  silence after which an agent is quiet, and a mission may need recovery
-        liveness.warning               10m                                       default  silence after which an agent needs a warning
-        liveness.stalled               30m                                       default  silence after which an agent is stalled
-        liveness.heartbeat             5m                                        default  how often an agent is expected to give a sign of life
-        liveness.downtime              10m                                       default  a pause of all writing after which silence proves nothing
-        locks.ttl                      30m                                       default  how long after its holder's last sign of life a lock lapses
-        checkpoints.interval           5m                                        default  with `triggers.interval`: how often a mission that changes gets one
-        checkpoints.valid              1d                                        default  older ones are not resumed from by themselves
-        retention.older_than           7d                                        default  checkpoints older than this go
-        checkpoints.milestones         25,50,75                                  default  percentages at which a mission gets a checkpoint
-        retention.keep                 3                                         default  so many of the newest checkpoints of a mission stay
-        retention.most                 100                                       default  at most so many of a mission stay
-        checkpoints.significant_lines  50                                        default  a file changed by more lines than this has changed significantly
-        retention.completed            30d                                       default  how long a completed mission keeps its final checkpoint
-        retention.history              7d                                        default  how long the journal keeps every value (default: as `retention.older_than`)
-        tokens.warning                 75                                        default  a context this full, in percent, is saved
-        tokens.critical                90                                        default  a context this full, in percent, is saved at once, and its agent told to stop
-        recovery.auto_resume           false                                     default  resume without asking, where nobody can be asked
-        mirrors.sitebuilder            false                                     default  keep `progress/checkpoints/` and `progress/STATUS.md` up to date
-        mirrors.epic                   false                                     default  keep `agent_checkpoints/` up to date
-        mirrors.orchestrator           false                                     default  keep `.flightline/orchestrator/` up to date
-        mirrors.recovery               false                                     default  keep `checkpoints/` up to date
-        triggers.milestone             true                                      default  a checkpoint when a mission first reaches a milestone
-        triggers.state_transition      false                                     default  a checkpoint when the workflow moves to another state
-        triggers.agent_complete        false                                     default  a checkpoint when an agent finishes its work
-        triggers.user_approval         false                                     default  a checkpoint when somebody approves or rejects
-        triggers.interval              false                                     default  a checkpoint when time has passed since the last one
-        triggers.heartbeat             false                                     default  a checkpoint when a heartbeat comes, and time has passed
-        triggers.phase_complete        false                                     default  a checkpoint when an agent completes a phase
-        triggers.sync_point            false                                     default  a checkpoint when an agent reaches or leaves a sync point
-        triggers.subtask_done          false                                     default  a checkpoint when a subtask is done
-        triggers.file_created          false                                     default  a checkpoint when a file is created
-        triggers.file_modified         false                                     default  a checkpoint when a file changes significantly
-        triggers.review_done           false                                     default  a checkpoint when a review is given
-        triggers.task_complete         false                                     default  a checkpoint when a sortie is completed
-        triggers.sortie_failed         true                                      default  a checkpoint when a sortie fails
-        triggers.api_error             true                                      default  a checkpoint when an API answers with an error
-        triggers.lock_timeout          true                                      default  a checkpoint when a lock cannot be had in time
-        triggers.delivery_failed       true                                      default  a checkpoint when a message cannot be delivered
-        triggers.blocker               true                                      default  a checkpoint when something gets in the way
-        triggers.before_destructive    true                                      default  a checkpoint when something destructive is about to be done
-        triggers.shutdown              true                                      default  a checkpoint when a server is about to stop
-        triggers.pre_compact           true                                      default  a checkpoint when a context is about to be compacted
-        triggers.token_warning         true                                      default  a checkpoint when a context is 75 % full
-        triggers.token_critical        true                                      default  a checkpoint when a context is 90 % full
-        triggers.session_end           true                                      default  a checkpoint when a session ends
+        NAME                           VALUE                                                                SOURCE   MEANING
+        project                        prj-08b37c99-3af4-4208-8000-0000000003e8                             project  the id of this repository's fleet
+        location                       .flightline                                                          default  where the store is (user level only)
+        mirrors.root                   .                                                                    default  the folder in the repository that holds the mirrors (project level only)
+        preset                         fleet                                                                default  whose numbers these are: fleet, sitebuilder, epic, orchestrator or recovery
+        liveness.quiet                 5m                                                                   default  silence after which an agent is quiet, and a mission may need recovery
+        liveness.warning               10m                                                                  default  silence after which an agent needs a warning
+        liveness.stalled               30m                                                                  default  silence after which an agent is stalled
+        liveness.heartbeat             5m                                                                   default  how often an agent is expected to give a sign of life
+        liveness.downtime              10m                                                                  default  a pause of all writing after which silence proves nothing
+        locks.ttl                      30m                                                                  default  how long after its holder's last sign of life a lock lapses
+        checkpoints.interval           5m                                                                   default  with `triggers.interval`: how often a mission that changes gets one
+        checkpoints.valid              1d                                                                   default  older ones are not resumed from by themselves
+        retention.older_than           7d                                                                   default  checkpoints older than this go
+        checkpoints.milestones         25,50,75                                                             default  percentages at which a mission gets a checkpoint
+        retention.keep                 3                                                                    default  so many of the newest checkpoints of a mission stay
+        retention.most                 100                                                                  default  at most so many of a mission stay
+        checkpoints.significant_lines  50                                                                   default  a file changed by more lines than this has changed significantly
+        recovery.retry_limit           3                                                                    default  a sortie that failed after so many attempts is in the way of a resume
+        retention.completed            30d                                                                  default  how long a completed mission keeps its final checkpoint
+        retention.history              7d                                                                   default  how long the journal keeps every value (default: as `retention.older_than`)
+        retention.surplus              delete                                                               default  what becomes of checkpoints above `retention.most`: delete or archive
+        checkpoints.destructive        git_push,git_force_push,file_delete,database_migrate,deploy,publish  default  with `triggers.before_destructive`: what is destructive
+        tokens.warning                 75                                                                   default  a context this full, in percent, is saved
+        tokens.critical                90                                                                   default  a context this full, in percent, is saved at once, and its agent told to stop
+        recovery.auto_resume           false                                                                default  resume without asking, where nobody can be asked
+        mirrors.sitebuilder            false                                                                default  keep `progress/checkpoints/` and `progress/STATUS.md` up to date
+        mirrors.epic                   false                                                                default  keep `agent_checkpoints/` up to date
+        mirrors.orchestrator           false                                                                default  keep `.flightline/orchestrator/` up to date
+        mirrors.recovery               false                                                                default  keep `checkpoints/` up to date
+        recovery.strict                false                                                                default  refuse to resume while something is in the way that somebody has to decide about
+        triggers.milestone             true                                                                 default  a checkpoint when a mission first reaches a milestone
+        triggers.state_transition      false                                                                default  a checkpoint when the workflow moves to another state
+        triggers.agent_complete        false                                                                default  a checkpoint when an agent finishes its work
+        triggers.user_approval         false                                                                default  a checkpoint when somebody approves or rejects
+        triggers.interval              false                                                                default  a checkpoint when time has passed since the last one
+        triggers.heartbeat             false                                                                default  a checkpoint when a heartbeat comes, and time has passed
+        triggers.phase_complete        false                                                                default  a checkpoint when an agent completes a phase
+        triggers.sync_point            false                                                                default  a checkpoint when an agent reaches or leaves a sync point
+        triggers.subtask_done          false                                                                default  a checkpoint when a subtask is done
+        triggers.file_created          false                                                                default  a checkpoint when a file is created
+        triggers.file_modified         false                                                                default  a checkpoint when a file changes significantly
+        triggers.review_done           false                                                                default  a checkpoint when a review is given
+        triggers.task_complete         false                                                                default  a checkpoint when a sortie is completed
+        triggers.sortie_failed         true                                                                 default  a checkpoint when a sortie fails
+        triggers.api_error             true                                                                 default  a checkpoint when an API answers with an error
+        triggers.lock_timeout          true                                                                 default  a checkpoint when a lock cannot be had in time
+        triggers.delivery_failed       true                                                                 default  a checkpoint when a message cannot be delivered
+        triggers.blocker               true                                                                 default  a checkpoint when something gets in the way
+        triggers.before_destructive    true                                                                 default  a checkpoint when something destructive is about to be done
+        triggers.shutdown              true                                                                 default  a checkpoint when a server is about to stop
+        triggers.pre_compact           true                                                                 default  a checkpoint when a context is about to be compacted
+        triggers.token_warning         true                                                                 default  a checkpoint when a context is 75 % full
+        triggers.token_critical        true                                                                 default  a checkpoint when a context is 90 % full
+        triggers.session_end           true                                                                 default  a checkpoint when a session ends
     "#]].assert_eq(&listed);
     world.ok("config set locks.ttl 45m");
     world.ok("config set liveness.stalled 1h --user");
@@ -150,14 +154,14 @@ fn a_setting_that_does_not_exist_is_refused() {
         [stderr]
         error: there is no setting `nonsense`
 
-        hint: settings: project, location, mirrors.root, preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, retention.completed, retention.history, tokens.warning, tokens.critical, recovery.auto_resume, mirrors.sitebuilder, mirrors.epic, mirrors.orchestrator, mirrors.recovery, and a switch for each trigger (`fleet config list`)
+        hint: settings: project, location, mirrors.root, preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, recovery.retry_limit, retention.completed, retention.history, retention.surplus, checkpoints.destructive, tokens.warning, tokens.critical, recovery.auto_resume, mirrors.sitebuilder, mirrors.epic, mirrors.orchestrator, mirrors.recovery, recovery.strict, and a switch for each trigger (`fleet config list`)
         [exit 3]
     "#]]);
     world.fleet("config set nonsense 1").expect(expect![[r#"
         [stderr]
         error: there is no setting `nonsense` at project level
 
-        hint: settings: preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, retention.completed, retention.history, tokens.warning, tokens.critical, recovery.auto_resume, mirrors.sitebuilder, mirrors.epic, mirrors.orchestrator, mirrors.recovery, and a switch for each trigger (`fleet config list`)
+        hint: settings: preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, recovery.retry_limit, retention.completed, retention.history, retention.surplus, checkpoints.destructive, tokens.warning, tokens.critical, recovery.auto_resume, mirrors.sitebuilder, mirrors.epic, mirrors.orchestrator, mirrors.recovery, recovery.strict, and a switch for each trigger (`fleet config list`)
         [exit 3]
     "#]]);
     for name in ["project", "locks", "locks.ttl.x", "", "ttl", "liveness"] {

@@ -43,6 +43,7 @@ const CASES: &[Case] = &[
     case("checkpoint", "checkpoint", "checkpoint --reason nonsense", 2, "invalid_input"),
     case("checkpoints list", "checkpoints list", "checkpoints list --limit many", 2, "invalid_input"),
     case("checkpoints show", "checkpoints show @latest --mission {Quick}", "checkpoints show chk-ffff", 3, "not_found"),
+    case("checkpoints recovery-points", "checkpoints recovery-points --mission {Quick}", "checkpoints recovery-points --limit many", 2, "invalid_input"),
     case("checkpoints prune", "checkpoints prune --dry-run", "checkpoints prune --older-than soon", 2, "invalid_input"),
     case("checkpoints diff", "checkpoints diff @latest --mission {Quick}", "checkpoints diff chk-ffff", 3, "not_found"),
     case("checkpoints verify", "checkpoints verify --mission {Quick}", "checkpoints verify chk-ffff", 3, "not_found"),

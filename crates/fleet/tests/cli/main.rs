@@ -16,6 +16,7 @@ mod programs;
 mod running;
 mod secrets;
 mod seed_a;
+mod seed_d;
 mod stage;
 mod storage;
 mod store;

@@ -3,6 +3,8 @@
 use super::{Policy, Preset, is_switchable};
 use crate::checkpoint::Reason;
 use crate::dialect::Dialect;
+use crate::retention::Surplus;
+use crate::text::Name;
 use crate::time::{Millis, human_span, parse_span};
 
 /// How a setting is written.
@@ -18,6 +20,8 @@ pub enum Shape {
     Percents,
     /// A word.
     Word,
+    /// Names, any number of them.
+    Names,
 }
 
 /// A setting of the policy.
@@ -132,10 +136,11 @@ const HISTORY: Knob = Knob {
 };
 
 /// Numbers.
-const COUNTS: [Knob; 3] = counts! {
+const COUNTS: [Knob; 4] = counts! {
     "retention.keep" "so many of the newest checkpoints of a mission stay" retention.keep;
     "retention.most" "at most so many of a mission stay" retention.most;
     "checkpoints.significant_lines" "a file changed by more lines than this has changed significantly" significant_lines;
+    "recovery.retry_limit" "a sortie that failed after so many attempts is in the way of a resume" retry_limit;
 };
 
 /// Percentages of a context.
@@ -193,6 +198,52 @@ const MILESTONES: Knob = Knob {
     },
 };
 
+const SURPLUS: Knob = Knob {
+    name: "retention.surplus",
+    meaning: "what becomes of checkpoints above `retention.most`: delete or archive",
+    shape: Shape::Word,
+    reason: None,
+    get: |policy, _| policy.retention.surplus.as_str().to_owned(),
+    set: |policy, _, text| {
+        policy.retention.surplus = Surplus::from_word(text)
+            .ok_or_else(|| format!("`{text}` is neither `delete` nor `archive`"))?;
+        Ok(())
+    },
+};
+
+const DESTRUCTIVE: Knob = Knob {
+    name: "checkpoints.destructive",
+    meaning: "with `triggers.before_destructive`: what is destructive",
+    shape: Shape::Names,
+    reason: None,
+    get: |policy, _| {
+        let names: Vec<&str> = policy.destructive.iter().map(Name::as_str).collect();
+        names.join(",")
+    },
+    set: |policy, _, text| {
+        let names = text
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty());
+        policy.destructive = names
+            .map(|name| Name::parse("the name of an operation", name).map_err(|it| it.message))
+            .collect::<Result<_, _>>()?;
+        Ok(())
+    },
+};
+
+const STRICT: Knob = Knob {
+    name: "recovery.strict",
+    meaning: "refuse to resume while something is in the way that somebody has to decide about",
+    shape: Shape::Switch,
+    reason: None,
+    get: |policy, _| policy.strict.to_string(),
+    set: |policy, _, text| {
+        policy.strict = switch(text)?;
+        Ok(())
+    },
+};
+
 const AUTO_RESUME: Knob = Knob {
     name: "recovery.auto_resume",
     meaning: "resume without asking, where nobody can be asked",
@@ -214,9 +265,12 @@ pub fn knobs() -> Vec<Knob> {
     all.extend(COUNTS);
     all.extend(MORE_SPANS);
     all.push(HISTORY);
+    all.push(SURPLUS);
+    all.push(DESTRUCTIVE);
     all.extend(TOKENS);
     all.push(AUTO_RESUME);
     all.extend(MIRRORS);
+    all.push(STRICT);
     all.extend(
         Reason::ALL
             .iter()

@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::{Mirrored, Policy, Triggers};
 use crate::checkpoint::Reason;
 use crate::dialect::Dialect;
-use crate::retention::Retention;
+use crate::dialect::orchestrator::{DESTRUCTIVE_OPERATIONS, RETRY_LIMIT};
+use crate::retention::{Retention, Surplus};
+use crate::text::Name;
 use crate::time::Millis;
 
 const MINUTE: Millis = 60_000;
@@ -95,6 +97,12 @@ impl Preset {
             token_warning: 75,
             token_critical: 90,
             valid_ms: DAY,
+            destructive: DESTRUCTIVE_OPERATIONS
+                .iter()
+                .filter_map(|word| Name::parse("operation", word).ok())
+                .collect(),
+            retry_limit: RETRY_LIMIT,
+            strict: false,
             auto_resume: false,
             mirrors: Mirrored::of(self.mirror().as_slice()),
             retention: Retention::default(),
@@ -119,9 +127,11 @@ impl Preset {
                 ..fleet
             },
             Self::Orchestrator => Policy {
+                strict: true,
                 retention: Retention {
                     older_than_ms: 30 * DAY,
                     most: 50,
+                    surplus: Surplus::Archive,
                     ..fleet.retention
                 },
                 ..fleet

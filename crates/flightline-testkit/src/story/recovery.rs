@@ -219,9 +219,7 @@ pub fn back_to(checkpoint: CheckpointId, force: Force) -> Resume {
 #[must_use]
 pub fn roll_forward(sightings: Vec<Sighting>) -> Resume {
     Resume {
-        mission: None,
-        checkpoint: None,
-        force: false,
         sightings,
+        ..Resume::default()
     }
 }

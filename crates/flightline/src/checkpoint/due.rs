@@ -85,7 +85,7 @@ fn is_due(desk: &mut Desk<'_, '_>, mission: &Mission, every: u64) -> Result<bool
 /// # Errors
 /// When the store fails.
 pub fn take_due(fleet: &mut Fleet, caller: &Caller, heartbeat: bool) -> Result<Vec<CheckpointId>> {
-    let policy = *fleet.policy();
+    let policy = fleet.policy();
     let (reason, every) = if heartbeat {
         (Reason::Heartbeat, policy.heartbeat_ms)
     } else {

@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
 use flightline_core::mission::{Mission, MissionStatus};
-use flightline_core::retention::{Candidate, Guard, MissionState, Plan, Retention, plan};
+use flightline_core::retention::{Candidate, Guard, MissionState, Plan, Retention, Surplus, plan};
 use flightline_core::setting::LastPrune;
 use flightline_core::time::Millis;
-use flightline_core::{CheckpointId, MissionId, Time};
+use flightline_core::{CheckpointId, Kind, MissionId, Time};
 use flightline_store::{Compaction, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::import;
 use super::thin::{PlanThinning, Thinned, thin};
-use super::{load, readable};
+use super::{load, readable, refuse_newer, unarchived};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Caller, Fleet, Operation};
@@ -31,13 +31,16 @@ pub struct PlanPrune {
     pub keep: Option<u64>,
 }
 
-/// Deletes the checkpoints that a plan names, if they may still go.
+/// Deletes and archives the checkpoints that a plan names, if they may still go.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ApplyPrune {
     /// The same policy as the plan's.
     pub plan: PlanPrune,
     /// What the plan named.
     pub delete: Vec<CheckpointId>,
+    /// What the plan named to be archived.
+    #[serde(default)]
+    pub archive: Vec<CheckpointId>,
 }
 
 /// A plan, or what was done.
@@ -52,6 +55,9 @@ pub struct Pruned {
     pub file_bytes: u64,
     /// Which.
     pub details: Vec<PrunedCheckpoint>,
+    /// Those that are archived instead, because there are too many of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub archived: Vec<PrunedCheckpoint>,
     /// Those that stay though their time is over, and why.
     #[serde(default)]
     pub kept: Vec<KeptCheckpoint>,
@@ -117,7 +123,7 @@ impl Pruned {
     /// Whether nothing goes at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.deleted == 0 && self.journal.values == 0
+        self.deleted == 0 && self.archived.is_empty() && self.journal.values == 0
     }
 }
 
@@ -164,6 +170,9 @@ impl Operation for ApplyPrune {
         let (policy, mut plan) = self.plan.candidates(desk)?;
         plan.delete
             .retain(|candidate| self.delete.contains(&candidate.id));
+        plan.archive
+            .retain(|candidate| self.archive.contains(&candidate.id));
+        archive(desk, &plan.archive)?;
         for candidate in &plan.delete {
             if let Some(checkpoint) = desk.tx.get::<Checkpoint>(&candidate.id.to_string())? {
                 desk.tx.remove(
@@ -183,7 +192,7 @@ impl Operation for ApplyPrune {
         desk.tx.set(
             "retention_applied",
             &applied,
-            &json!({ "deleted": plan.delete.len() }),
+            &json!({ "deleted": plan.delete.len(), "archived": plan.archive.len() }),
         )?;
         Ok(report(policy, plan))
     }
@@ -205,7 +214,7 @@ impl PlanPrune {
             .collect();
         let (mut checkpoints, _) = readable::<Checkpoint>(desk.tx, Find::All)?;
         checkpoints.retain(|checkpoint| {
-            checkpoint.status != CheckpointStatus::Archived
+            (checkpoint.status != CheckpointStatus::Archived || ages(checkpoint, &policy))
                 && only.is_none_or(|only| checkpoint.cut.mission_id == only)
         });
         let damaged = damaged(desk, &checkpoints, policy.keep.max(1));
@@ -221,7 +230,12 @@ impl PlanPrune {
                 candidate
             })
             .collect();
-        let plan = plan(&candidates, &missions, &policy, desk.now());
+        let mut plan = plan(&candidates, &missions, &policy, desk.now());
+        let newer = |id: CheckpointId| {
+            let known = checkpoints.iter().find(|checkpoint| checkpoint.id == id);
+            known.is_some_and(|checkpoint| refuse_newer(checkpoint).is_err())
+        };
+        plan.archive.retain(|candidate| !newer(candidate.id));
         Ok((policy, plan))
     }
 }
@@ -233,6 +247,49 @@ fn state_of(mission: &Mission) -> MissionState {
     }
 }
 
+/// Whether an archived checkpoint goes when its time is over: where being archived is what comes before
+/// that. What was brought in from elsewhere is nobody's surplus.
+fn ages(checkpoint: &Checkpoint, policy: &Retention) -> bool {
+    policy.surplus == Surplus::Archive && checkpoint.imported.is_none()
+}
+
+/// Archives these checkpoints: out of lists, counts and limits, and still there.
+fn archive(desk: &mut Desk<'_, '_>, candidates: &[Candidate]) -> Result<()> {
+    for candidate in candidates {
+        if let Some(mut checkpoint) = desk.tx.get::<Checkpoint>(&candidate.id.to_string())? {
+            checkpoint.status = CheckpointStatus::Archived;
+            let data = json!({ "checkpoint_id": checkpoint.id, "reason": "surplus" });
+            desk.tx.set("checkpoint_archived", &checkpoint, &data)?;
+        }
+    }
+    Ok(())
+}
+
+/// Archives what a mission has too many of, where the policy says so: its maximum then holds at any time,
+/// and not only once a day.
+pub(crate) fn archive_surplus(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<()> {
+    let policy = desk.policy.retention;
+    if policy.surplus != Surplus::Archive {
+        return Ok(());
+    }
+    let counts = desk
+        .tx
+        .counts(Kind::Checkpoint, Find::Mission(mission.id))?;
+    let archived = CheckpointStatus::Archived.as_str();
+    let listed = counts.iter().filter(|(status, _)| status != archived);
+    if listed.map(|(_, count)| count).sum::<u64>() <= policy.most {
+        return Ok(());
+    }
+    let candidates: Vec<Candidate> = unarchived(desk, mission)?
+        .iter()
+        .filter(|checkpoint| refuse_newer(checkpoint).is_ok())
+        .map(candidate_of)
+        .collect();
+    let missions = BTreeMap::from([(mission.id, state_of(mission))]);
+    let plan = plan(&candidates, &missions, &policy, desk.now());
+    archive(desk, &plan.archive)
+}
+
 fn candidate_of(checkpoint: &Checkpoint) -> Candidate {
     Candidate {
         id: checkpoint.id,
@@ -242,6 +299,7 @@ fn candidate_of(checkpoint: &Checkpoint) -> Candidate {
         trigger: checkpoint.cut.trigger,
         pinned: checkpoint.pinned_at.is_some(),
         verified: checkpoint.status != CheckpointStatus::Corrupted,
+        archived: checkpoint.status == CheckpointStatus::Archived,
         bytes: 0,
     }
 }
@@ -275,7 +333,10 @@ fn damaged(
     enough: u64,
 ) -> BTreeSet<CheckpointId> {
     let mut newest: Vec<&Checkpoint> = checkpoints.iter().collect();
-    newest.sort_by_key(|checkpoint| Reverse(checkpoint.cut.rev));
+    newest.sort_by_key(|checkpoint| {
+        let archived = checkpoint.status == CheckpointStatus::Archived;
+        (archived, Reverse(checkpoint.cut.rev))
+    });
     let mut sound: BTreeMap<MissionId, u64> = BTreeMap::new();
     let mut damaged = BTreeSet::new();
     for checkpoint in newest {
@@ -299,15 +360,8 @@ fn report(policy: Retention, plan: Plan) -> Pruned {
         deleted: delete.len() as u64,
         freed_bytes: file_bytes,
         file_bytes,
-        details: delete
-            .iter()
-            .map(|candidate| PrunedCheckpoint {
-                id: candidate.id,
-                mission_id: candidate.mission,
-                timestamp: candidate.at,
-                trigger: candidate.trigger.as_str().to_owned(),
-            })
-            .collect(),
+        details: delete.iter().map(told).collect(),
+        archived: plan.archive.iter().map(told).collect(),
         kept: plan
             .guarded
             .into_iter()
@@ -319,6 +373,15 @@ fn report(policy: Retention, plan: Plan) -> Pruned {
     }
 }
 
+fn told(candidate: &Candidate) -> PrunedCheckpoint {
+    PrunedCheckpoint {
+        id: candidate.id,
+        mission_id: candidate.mission,
+        timestamp: candidate.at,
+        trigger: candidate.trigger.as_str().to_owned(),
+    }
+}
+
 /// Plans which checkpoints go, and which values leave the journal with them. Changes nothing.
 ///
 /// # Errors
@@ -326,7 +389,7 @@ fn report(policy: Retention, plan: Plan) -> Pruned {
 pub fn plan_all(fleet: &mut Fleet, caller: &Caller, request: &PlanPrune) -> Result<Pruned> {
     let plan = fleet.run(request, caller)?;
     let thinning = PlanThinning {
-        without: ids(&plan),
+        without: ids(&plan.details),
         ..request.thinning()
     };
     let journal = fleet.run(&thinning, caller)?.journal;
@@ -346,9 +409,10 @@ pub fn apply_all(
 ) -> Result<Pruned> {
     let apply = ApplyPrune {
         plan: request.clone(),
-        delete: ids(plan),
+        delete: ids(&plan.details),
+        archive: ids(&plan.archived),
     };
-    let done = match apply.delete.is_empty() {
+    let done = match apply.delete.is_empty() && apply.archive.is_empty() {
         // Whoever comes again after dying on the way finds the rest of it.
         true => plan.clone(),
         false => fleet.run(&apply, caller)?,
@@ -380,11 +444,8 @@ impl PlanPrune {
     }
 }
 
-fn ids(plan: &Pruned) -> Vec<CheckpointId> {
-    plan.details
-        .iter()
-        .map(|checkpoint| checkpoint.id)
-        .collect()
+fn ids(checkpoints: &[PrunedCheckpoint]) -> Vec<CheckpointId> {
+    checkpoints.iter().map(|checkpoint| checkpoint.id).collect()
 }
 
 /// A day.
@@ -417,7 +478,8 @@ pub fn daily(fleet: &mut Fleet, caller: &Caller) -> Result<Vec<PrunedCheckpoint>
     let plan = fleet.run(&PlanPrune::default(), &caller)?;
     let apply = ApplyPrune {
         plan: PlanPrune::default(),
-        delete: ids(&plan),
+        delete: ids(&plan.details),
+        archive: ids(&plan.archived),
     };
     let done = fleet.run(&apply, &caller)?;
     let some = PlanThinning {

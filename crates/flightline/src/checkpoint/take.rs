@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::CheckpointDocument;
+use super::prune::archive_surplus;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Caller, Fleet, Operation};
@@ -95,8 +96,9 @@ pub(crate) fn take(desk: &mut Desk<'_, '_>, taking: &Taking<'_>) -> Result<Check
                 && same.cut.timeline == mission.timeline
                 && same.status != CheckpointStatus::Corrupted
                 && taking.note.is_none()
-                // Two failures are two causes, even when nothing changed between them.
-                && (taking.reason.trigger() != Trigger::Error
+                // Two failures are two causes, even when nothing changed between them; and who is
+                // about to deploy is told nothing by what was saved before a push.
+                && (!is_particular(taking.reason)
                     || same.cut.trigger_details == taking.details)
                 && changed.is_none_or(|changed| changed <= same.cut.rev)
                 && same_work(&same.cut.sections, &sections)
@@ -151,7 +153,13 @@ pub(crate) fn take(desk: &mut Desk<'_, '_>, taking: &Taking<'_>) -> Result<Check
     });
     desk.tx.set("fleet_checkpointed", &checkpoint, &data)?;
     desk.tx.set_backup(checkpoint.id, &Backup::Pending)?;
+    archive_surplus(desk, mission)?;
     Ok(checkpoint)
+}
+
+/// Whether a reason is one of many: what it is about counts.
+fn is_particular(reason: Reason) -> bool {
+    reason.trigger() == Trigger::Error || reason == Reason::BeforeDestructive
 }
 
 /// The checkpoints taken since the last change of a mission: the only ones that can hold the same.
@@ -222,12 +230,12 @@ pub(crate) fn context(
     blockers: Vec<String>,
 ) -> Result<RecoveryContext> {
     let rows = desk.tx.rows(Kind::Sortie, Find::Mission(mission.id))?;
-    let mut completed: BTreeSet<SortieId> = BTreeSet::new();
+    let mut settled: BTreeSet<SortieId> = BTreeSet::new();
     let (mut sorties, mut waiting) = (Vec::new(), 0);
     for row in &rows {
         match SortieStatus::from_word(&row.status) {
-            Some(SortieStatus::Completed) => {
-                completed.insert(row.typed_id()?);
+            Some(status) if status.is_settled() => {
+                settled.insert(row.typed_id()?);
             }
             Some(SortieStatus::Pending) if waiting >= PENDING_LOOKED_AT => {}
             Some(status) => {
@@ -266,7 +274,7 @@ pub(crate) fn context(
     let situation = Situation {
         mission,
         sorties: &sorties,
-        completed: &completed,
+        settled: &settled,
         progress: desk.progress(mission.id)?,
         files: &desk.tx.find::<SortieFile>(Find::Mission(mission.id))?,
         errors: &desk.tx.find::<SortieError>(Find::Mission(mission.id))?,
@@ -342,22 +350,29 @@ pub(crate) fn trigger(
     if !desk.policy.triggers.has(reason) {
         return Ok(None);
     }
-    let taken = desk.attempt(|desk| {
-        let taking = Taking {
-            mission,
-            reason,
-            details: Some(details),
-            note: None,
-            blockers,
-        };
-        take(desk, &taking)
-    })?;
+    let taking = Taking {
+        mission,
+        reason,
+        details: Some(details),
+        note: None,
+        blockers,
+    };
+    Ok(try_take(desk, &taking)?.ok().map(|taken| taken.id))
+}
+
+/// Takes a checkpoint if that can be done. If not, that alone is undone and noted, and said why.
+pub(crate) fn try_take(
+    desk: &mut Desk<'_, '_>,
+    taking: &Taking<'_>,
+) -> Result<std::result::Result<Checkpoint, String>> {
+    let taken = desk.attempt(|desk| take(desk, taking))?;
     match taken {
-        Ok(checkpoint) => Ok(Some(checkpoint.id)),
+        Ok(checkpoint) => Ok(Ok(checkpoint)),
         Err(error) => {
-            let data = json!({ "reason": reason, "error": error.to_string() });
-            desk.tx.note("checkpoint_failed", mission, &data)?;
-            Ok(None)
+            let why = error.to_string();
+            let data = json!({ "reason": taking.reason, "error": why });
+            desk.tx.note("checkpoint_failed", taking.mission, &data)?;
+            Ok(Err(why))
         }
     }
 }

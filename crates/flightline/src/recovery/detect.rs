@@ -2,6 +2,7 @@
 
 use flightline_core::liveness::Life;
 use flightline_core::mission::{Mission, MissionStatus};
+use flightline_core::recovery::analysis::COMPLETE;
 use flightline_core::sortie::SortieStatus;
 use flightline_core::time::{Millis, human_span};
 use flightline_core::{CheckpointId, Kind, MissionId, Subject, Time};
@@ -205,6 +206,12 @@ fn candidate(
             sorties,
             dispatches: mission.dispatch == Some(fate.agent.id),
         });
+    }
+    // A workflow that is complete, and nobody at work: there is nothing to recover.
+    let held = agents.iter().any(|agent| !agent.sorties.is_empty());
+    let state = mission.workflow.current.as_ref();
+    if !held && state.is_some_and(|state| state.as_str() == COMPLETE) {
+        return Ok(None);
     }
     let last_activity_at = signs
         .into_iter()

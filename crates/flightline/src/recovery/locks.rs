@@ -139,7 +139,7 @@ fn without_holder(
 ) -> Result<Option<String>> {
     if let Some(id) = old.sortie_id {
         let sortie = desk.tx.get::<Sortie>(&id.to_string())?;
-        if sortie.is_none_or(|sortie| sortie.status == SortieStatus::Completed) {
+        if sortie.is_none_or(|sortie| sortie.status.is_settled()) {
             return Ok(None);
         }
     }

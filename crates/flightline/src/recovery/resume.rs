@@ -7,16 +7,19 @@ use flightline_core::checkpoint::{Checkpoint, CheckpointStatus};
 use flightline_core::lock::Lock;
 use flightline_core::message::{Delivery, DeliveryState, MessageKind};
 use flightline_core::mission::{Mission, MissionStatus};
-use flightline_core::recovery::RecoveryContext;
+use flightline_core::recovery::{Analysis, RecoveryContext, When};
 use flightline_core::setting::{Recovery, RecoveryKind};
 use flightline_core::sortie::{Interruption, Sortie, SortieStatus};
-use flightline_core::{AgentId, CheckpointId, Code, Kind, MissionId, RecoveryId, Refusal, Subject};
+use flightline_core::{
+    AgentId, CheckpointId, Code, Kind, MissionId, Name, RecoveryId, Refusal, SortieId, Subject,
+};
 use flightline_store::{Actor, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::detect::is_offer;
 use super::locks::{locked_for, regrant, release_locks};
+use super::options::Choices;
 use super::rewind::rewind;
 use super::{Fate, PassedOver, newest_sound, settled_fates};
 use crate::agent::Sighting;
@@ -28,10 +31,10 @@ use crate::error::Result;
 use crate::fleet::{Access, Operation};
 use crate::mail::deadline::notice_overdue;
 use crate::mail::{hand_over, notice};
-use crate::mission::short;
+use crate::mission::{save_transition, short};
 
 /// Brings a mission back.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Resume {
     /// Which; the current one when none is named.
     pub mission: Option<String>,
@@ -39,6 +42,12 @@ pub struct Resume {
     pub checkpoint: Option<String>,
     /// Un-finish work of agents that are alive, too.
     pub force: bool,
+    /// Go on without what failed.
+    #[serde(default)]
+    pub skip_failed: bool,
+    /// Set the workflow back to this state.
+    #[serde(default)]
+    pub reset_to: Option<Name>,
     /// What is known of agents' processes.
     pub sightings: Vec<Sighting>,
 }
@@ -74,6 +83,21 @@ pub struct Resumed {
     pub lost: Vec<String>,
     /// What else is worth knowing, such as a damaged checkpoint that was passed over.
     pub warnings: Vec<String>,
+    /// What is still in the way, and wants somebody's decision.
+    #[serde(default)]
+    pub errors: Vec<String>,
+    /// Agents whose work failed and was left out, as seed D names them.
+    #[serde(default)]
+    pub skipped_agents: Vec<String>,
+    /// The sorties that were left out.
+    #[serde(default)]
+    pub skipped_sorties: Vec<SortieId>,
+    /// The state the workflow is in now; none when the mission has no workflow.
+    #[serde(default)]
+    pub restored_state: Option<String>,
+    /// Whether it could be resumed as it was found, from where, and what was in the way.
+    #[serde(default)]
+    pub analysis: Option<Analysis>,
     /// The checkpoint of the state before, for `fleet undo`.
     pub before: Option<CheckpointId>,
 }
@@ -112,7 +136,18 @@ impl Operation for Resume {
         } else {
             (mission, None, Vec::new())
         };
-        settle(
+        let choices = Choices {
+            skip_failed: self.skip_failed,
+            reset_to: self.reset_to.clone(),
+        };
+        let (at, of) = (short(checkpoint.id), short(mission.id));
+        let when = match (rewinding, &self.mission) {
+            (true, _) => When::At(&at),
+            (false, Some(_)) => When::NowOf(&of),
+            (false, None) => When::Now,
+        };
+        let analysis = choices.weigh(desk, &mission, when)?;
+        let resumed = settle(
             desk,
             Settling {
                 mission,
@@ -123,8 +158,13 @@ impl Operation for Resume {
                 lost,
                 warnings,
                 found,
+                choices,
             },
-        )
+        )?;
+        Ok(Resumed {
+            analysis: Some(analysis),
+            ..resumed
+        })
     }
 }
 
@@ -208,6 +248,8 @@ pub(super) struct Settling {
     pub(super) warnings: Vec<String>,
     /// What was happening before anything was changed.
     pub(super) found: RecoveryContext,
+    /// What whoever asks has decided.
+    pub(super) choices: Choices,
 }
 
 /// Frees what dead agents held, gives the others their locks and mail back, and records it all.
@@ -221,7 +263,10 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
         lost,
         mut warnings,
         found,
+        choices,
     } = settling;
+    let chosen = choices.apply(desk, &mut mission)?;
+    warnings.extend(chosen.warnings);
     // What follows is housekeeping, not somebody's activity.
     let who = desk.tx.actor().clone();
     desk.tx.act_as(Actor::flightline());
@@ -258,6 +303,10 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
     context.last_action = found.last_action;
     context.last_activity_at = found.last_activity_at;
     desk.tx.act_as(who);
+    if chosen.moved {
+        save_transition(desk, &mission)?;
+    }
+    let restored_state = mission.workflow.current.as_ref().map(ToString::to_string);
     let restored = RestoredCounts {
         sorties: progress.total,
         locks,
@@ -273,8 +322,10 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
         by: desk.actor(),
         at: desk.now(),
         undone_at: None,
+        skipped: chosen.sorties.clone(),
+        reset_to: choices.reset_to,
     };
-    let data = json!({
+    let mut data = json!({
         "checkpoint_id": checkpoint.id,
         "mission_id": mission.id,
         "recovered_sorties": restored.sorties,
@@ -282,6 +333,12 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
         "requeued_messages": restored.messages,
         "recovery_duration_ms": desk.tx.elapsed_ms(),
     });
+    if !chosen.agents.is_empty() {
+        data["skipped_agents"] = json!(chosen.agents);
+    }
+    if recovery.reset_to.is_some() {
+        data["restored_state"] = json!(restored_state);
+    }
     desk.tx.set("fleet_recovered", &recovery, &data)?;
     warnings.extend(heal(desk)?);
     Ok(Resumed {
@@ -299,6 +356,11 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
         released_locks,
         lost,
         warnings,
+        errors: chosen.still_in_the_way,
+        skipped_agents: chosen.agents,
+        skipped_sorties: chosen.sorties,
+        restored_state,
+        analysis: None,
         before,
     })
 }

@@ -110,17 +110,22 @@ pub(super) fn rewind(
             format!("{} does not hold its mission", short(checkpoint.id)),
         )
     })?;
+    let was_in = mission.workflow.clone();
     let mission = Mission {
         timeline: mission.timeline + 1,
         dispatch: mission.dispatch,
         updated_at: desk.now(),
         ..old
     };
-    desk.tx.set(
-        "mission_restored",
-        &mission,
-        &json!({ "checkpoint_id": checkpoint.id, "timeline": mission.timeline }),
-    )?;
+    let mut data = json!({ "checkpoint_id": checkpoint.id, "timeline": mission.timeline });
+    let is_in = &mission.workflow;
+    if (&was_in.current, was_in.entered_at) != (&is_in.current, is_in.entered_at) {
+        // The way back is part of the workflow's history.
+        data["from"] = json!(was_in.current);
+        data["to"] = json!(is_in.current);
+        data["trigger"] = json!("recovery");
+    }
+    desk.tx.set("mission_restored", &mission, &data)?;
     keep_milestones(desk, &mission, checkpoint)?;
     desk.tx.act_as(who);
     Ok(Rewound {

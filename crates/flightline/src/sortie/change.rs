@@ -139,7 +139,10 @@ pub(crate) fn check_move(sortie: &Sortie, to: SortieStatus, verb: &str) -> Resul
         }
         SortieStatus::Assigned => format!("begin it first with `fleet sortie start {id}`"),
         SortieStatus::Blocked => format!("unblock it first with `fleet sortie unblock {id}`"),
-        SortieStatus::InProgress | SortieStatus::Completed | SortieStatus::Failed => {
+        SortieStatus::InProgress
+        | SortieStatus::Completed
+        | SortieStatus::Failed
+        | SortieStatus::Skipped => {
             format!("from {status} it may become: {}", legal.join(", "))
         }
     };
@@ -415,8 +418,16 @@ fn fail(desk: &mut Desk<'_, '_>, mut sortie: Sortie, reason: &Note) -> Result<So
     let sortie = keep(desk, sortie, "sortie_failed", &json!({ "reason": reason }))?;
     let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
     let details = format!("\"{}\" failed: {reason}", sortie.title);
-    trigger_error(desk, &mission, Reason::SortieFailed, details)?;
-    view(desk, sortie)
+    if desk.policy.triggers.has(Reason::SortieFailed) {
+        trigger_error(desk, &mission, Reason::SortieFailed, details)?;
+        return view(desk, sortie);
+    }
+    // An agent that failed has finished, too.
+    let checkpoint = first_of(desk, &mission, vec![(Reason::AgentComplete, details)])?;
+    Ok(SortieView {
+        checkpoint,
+        ..view(desk, sortie)?
+    })
 }
 
 fn release(

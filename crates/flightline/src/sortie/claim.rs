@@ -86,9 +86,9 @@ impl Operation for ClaimNext {
             .collect();
         // One query for all of them: a round trip for each would make a large mission wait.
         let sorties = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
-        let completed: std::collections::HashSet<SortieId> = sorties
+        let settled: std::collections::HashSet<SortieId> = sorties
             .iter()
-            .filter(|sortie| sortie.status == SortieStatus::Completed)
+            .filter(|sortie| sortie.status.is_settled())
             .map(|sortie| sortie.id)
             .collect();
         // Work given to this agent goes before work that is free.
@@ -102,7 +102,7 @@ impl Operation for ClaimNext {
             if !sortie
                 .depends_on
                 .iter()
-                .all(|needed| completed.contains(needed))
+                .all(|needed| settled.contains(needed))
             {
                 waiting += 1;
                 continue;
@@ -177,13 +177,13 @@ fn take(desk: &mut Desk<'_, '_>, mut sortie: Sortie, lock: bool) -> Result<Sorti
     Ok(view)
 }
 
-/// Refuses to begin a sortie that depends on one that is not completed.
+/// Refuses to begin a sortie that depends on one that is neither completed nor left out.
 pub(crate) fn refuse_waiting(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<()> {
     for needed in &sortie.depends_on {
         let Some(needed) = desk.tx.get::<Sortie>(&needed.to_string())? else {
             continue;
         };
-        if needed.status != SortieStatus::Completed {
+        if !needed.status.is_settled() {
             return Err(Refusal::new(
                 Code::IllegalTransition,
                 format!(

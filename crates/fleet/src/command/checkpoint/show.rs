@@ -10,6 +10,7 @@ use flightline::core::{Kind, Time};
 
 use crate::app::{App, Short};
 use crate::command::Done;
+use crate::command::recovery::say_analysis;
 use crate::ui::{Cell, Page};
 
 pub fn list(limit: u64, archived: bool, app: &mut App) -> Done {
@@ -174,4 +175,5 @@ fn details(page: &mut Page, document: &CheckpointDocument, short: &Short, now: T
         "  Files Modified: {}",
         or_none(&context.files_modified)
     ));
+    say_analysis(page, document.recovery_analysis.as_ref());
 }

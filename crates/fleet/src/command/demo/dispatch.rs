@@ -167,9 +167,8 @@ fn resume(hand: &mut Hand<'_>, mission: &str) -> Result<(), Refusal> {
     let sightings = hand.app.sightings()?;
     let resumed = hand.run(&Resume {
         mission: Some(mission.to_owned()),
-        checkpoint: None,
-        force: false,
         sightings,
+        ..Resume::default()
     })?;
     let after = hand.run(&ShowMission {
         mission: Some(mission.to_owned()),

@@ -3,36 +3,37 @@
 use super::{Agent, AgentStatus, Checkpoint, Id, RETRY_LIMIT, Recovery, Trigger, Workflow};
 use crate::dialect::field::{Extra, Stamp};
 use crate::dialect::json::Number;
-
-/// The state of a workflow that is done.
-const COMPLETE: &str = "COMPLETE";
-const DEAD_ENDS: [&str; 2] = ["ERROR", "ABORTED"];
+use crate::recovery::analysis::{COMPLETE, Unit, UnitStanding, in_the_way};
 
 /// Whether work can go on from these snapshots, and what is in the way.
 #[must_use]
 pub fn analyze(workflow: &Workflow, agents: &[Agent]) -> Recovery {
+    let units = agents.iter().map(|agent| Unit {
+        name: &agent.agent_id,
+        standing: match agent.status {
+            AgentStatus::Running => UnitStanding::Running,
+            AgentStatus::Failed => UnitStanding::Failed,
+            AgentStatus::Pending | AgentStatus::Completed | AgentStatus::Skipped => {
+                UnitStanding::Settled
+            }
+        },
+        attempts: agent.attempts,
+    });
+    let found = in_the_way(Some(&workflow.current_state), units, RETRY_LIMIT);
     let mut blockers = Vec::new();
-    let mut can_resume = true;
-    let running = agents
-        .iter()
-        .find(|agent| agent.status == AgentStatus::Running);
-    if let Some(agent) = running {
-        blockers.push(format!("Agent {} was in progress", agent.agent_id));
+    if let Some(agent) = found.running {
+        blockers.push(format!("Agent {agent} was in progress"));
     }
-    let exhausted =
-        |agent: &&Agent| agent.status == AgentStatus::Failed && agent.attempts >= RETRY_LIMIT;
-    let exhausted = agents.iter().filter(exhausted).count();
-    if exhausted > 0 {
-        blockers.push(format!("{exhausted} agent(s) exceeded retry limit"));
-        can_resume = false;
+    if !found.exhausted.is_empty() {
+        let count = found.exhausted.len();
+        blockers.push(format!("{count} agent(s) exceeded retry limit"));
     }
-    if DEAD_ENDS.contains(&workflow.current_state.as_str()) {
-        blockers.push(format!("Workflow in {} state", workflow.current_state));
-        can_resume = false;
+    if let Some(state) = found.dead_end {
+        blockers.push(format!("Workflow in {state} state"));
     }
     Recovery {
-        can_resume,
-        resume_from_agent: running.map(|agent| agent.agent_id.clone()),
+        can_resume: found.can_resume(),
+        resume_from_agent: found.running.map(str::to_owned),
         resume_from_state: Some(workflow.current_state.clone()),
         blockers,
         extra: Extra::default(),

@@ -1,0 +1,271 @@
+//! Whether work can go on, from where, what is in the way, and what to do about it. The rule is seed D's;
+//! its own words for it are in [`crate::dialect::orchestrator`].
+
+use serde::{Deserialize, Serialize};
+
+use crate::agent::Agent;
+use crate::mission::{Mission, MissionStatus};
+use crate::sortie::{Sortie, SortieStatus};
+
+/// The state of a workflow that is done.
+pub const COMPLETE: &str = "COMPLETE";
+/// States of a workflow from which nothing goes on by itself.
+const DEAD_ENDS: [&str; 2] = ["ERROR", "ABORTED"];
+
+/// A unit of work, as far as the rule looks at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unit<'a> {
+    /// What it is called.
+    pub name: &'a str,
+    /// Where it stands.
+    pub standing: UnitStanding,
+    /// How often it was tried.
+    pub attempts: u64,
+}
+
+/// Where a unit of work stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnitStanding {
+    /// Somebody is at it.
+    Running,
+    /// It was not done.
+    Failed,
+    /// It waits, it is done, or it is left out.
+    Settled,
+}
+
+/// What is in the way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InTheWay<'a> {
+    /// The first unit that somebody was at: it is where work goes on, and stops nothing.
+    pub running: Option<&'a str>,
+    /// Units that failed too often to be tried again.
+    pub exhausted: Vec<&'a str>,
+    /// The state of the workflow, if nothing goes on from it.
+    pub dead_end: Option<&'a str>,
+}
+
+impl InTheWay<'_> {
+    /// Whether work can go on without anybody's decision.
+    #[must_use]
+    pub fn can_resume(&self) -> bool {
+        self.exhausted.is_empty() && self.dead_end.is_none()
+    }
+}
+
+/// Finds what is in the way of work in this state, with these units.
+#[must_use]
+pub fn in_the_way<'a>(
+    state: Option<&'a str>,
+    units: impl IntoIterator<Item = Unit<'a>>,
+    retry_limit: u64,
+) -> InTheWay<'a> {
+    let mut found = InTheWay {
+        dead_end: state.filter(|state| DEAD_ENDS.contains(state)),
+        ..InTheWay::default()
+    };
+    for unit in units {
+        match unit.standing {
+            UnitStanding::Running => found.running = found.running.or(Some(unit.name)),
+            UnitStanding::Failed if unit.attempts >= retry_limit => {
+                found.exhausted.push(unit.name);
+            }
+            UnitStanding::Failed | UnitStanding::Settled => {}
+        }
+    }
+    found
+}
+
+/// Whether a mission can be resumed: from where, what is in the way, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Analysis {
+    /// Whether work can go on without anybody's decision.
+    pub can_resume: bool,
+    /// The agent whose work was under way.
+    pub resume_from_agent: Option<String>,
+    /// The state its workflow is in.
+    pub resume_from_state: Option<String>,
+    /// What is in the way.
+    pub blockers: Vec<String>,
+    /// What to do about it.
+    pub suggestions: Vec<String>,
+}
+
+/// What an analysis looks at.
+#[derive(Clone, Copy, Debug)]
+pub struct Analyzed<'a> {
+    /// The mission.
+    pub mission: &'a Mission,
+    /// Its sorties, in order.
+    pub sorties: &'a [Sortie],
+    /// The agents of the project.
+    pub agents: &'a [Agent],
+    /// When it is, or was, so.
+    pub when: When<'a>,
+    /// A sortie that failed after so many attempts is not tried again.
+    pub retry_limit: u64,
+}
+
+/// When a mission is as it is analysed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When<'a> {
+    /// Now, and it is the current mission.
+    Now,
+    /// Now, and it has to be named, like this.
+    NowOf(&'a str),
+    /// At the checkpoint that people name like this.
+    At(&'a str),
+}
+
+impl When<'_> {
+    /// The command that resumes from there.
+    fn command(self) -> String {
+        match self {
+            Self::Now => "fleet resume".to_owned(),
+            Self::NowOf(mission) => format!("fleet resume --mission {mission}"),
+            Self::At(checkpoint) => format!("fleet resume --checkpoint {checkpoint}"),
+        }
+    }
+}
+
+/// Analyses whether a mission can be resumed.
+#[must_use]
+pub fn analyze(at: &Analyzed<'_>) -> Analysis {
+    let workflow = &at.mission.workflow;
+    let state = workflow.current.as_ref().map(|state| state.as_str());
+    let ids: Vec<String> = at.sorties.iter().map(|it| it.id.to_string()).collect();
+    let units = at.sorties.iter().zip(&ids).map(|(sortie, id)| Unit {
+        name: id,
+        standing: standing(sortie.status),
+        attempts: sortie.attempts.into(),
+    });
+    let found = in_the_way(state, units, at.retry_limit);
+    let of = |id: &str| {
+        let place = ids.iter().position(|known| known == id);
+        place.and_then(|place| at.sorties.get(place))
+    };
+    let running = found.running.and_then(of);
+    let exhausted: Vec<&Sortie> = found.exhausted.iter().filter_map(|id| of(id)).collect();
+    let ended = matches!(
+        at.mission.status,
+        MissionStatus::Completed | MissionStatus::Archived
+    );
+    let mut blockers = Vec::new();
+    if ended {
+        blockers.push(format!("the mission is {}", at.mission.status.as_str()));
+    }
+    if let Some(sortie) = running {
+        let owner = owner(sortie, at.agents).map_or_else(String::new, |it| format!(" by {it}"));
+        blockers.push(format!("{} was worked on{owner}", told(sortie)));
+    }
+    blockers.extend(exhausted.iter().map(|it| gave_up(it)));
+    blockers.extend(found.dead_end.map(stuck));
+    Analysis {
+        can_resume: found.can_resume() && !ended,
+        resume_from_agent: running.and_then(|sortie| owner(sortie, at.agents)),
+        resume_from_state: state.map(str::to_owned),
+        suggestions: match ended {
+            true => Vec::new(),
+            false => suggestions(at, &found, &exhausted),
+        },
+        blockers,
+    }
+}
+
+impl Analyzed<'_> {
+    /// What still stops the work, in words: nothing when it can go on.
+    #[must_use]
+    pub fn stops(&self) -> Vec<String> {
+        let limit = self.retry_limit;
+        let exhausted = self.sorties.iter().filter(|sortie| {
+            sortie.status == SortieStatus::Failed && u64::from(sortie.attempts) >= limit
+        });
+        let state = self.mission.workflow.current.as_ref();
+        let found = in_the_way(state.map(|state| state.as_str()), [], limit);
+        exhausted
+            .map(gave_up)
+            .chain(found.dead_end.map(stuck))
+            .collect()
+    }
+}
+
+fn gave_up(sortie: &Sortie) -> String {
+    let times = match sortie.attempts {
+        1 => "1 attempt".to_owned(),
+        times => format!("{times} attempts"),
+    };
+    format!("{} failed after {times}", told(sortie))
+}
+
+fn stuck(state: &str) -> String {
+    format!("the workflow is in `{state}`, and nothing goes on from there")
+}
+
+fn suggestions(at: &Analyzed<'_>, found: &InTheWay<'_>, exhausted: &[&Sortie]) -> Vec<String> {
+    let resume = at.when.command();
+    let mut suggestions = Vec::new();
+    if let Some(first) = exhausted.first() {
+        suggestions.push(format!("leave out what failed: `{resume} --skip-failed`"));
+        if !matches!(at.when, When::At(_)) {
+            let id = first.id.to_string();
+            let id = id.get(..12).unwrap_or(&id);
+            suggestions.push(format!(
+                "let it be tried again: `fleet sorties release {id}`"
+            ));
+        }
+    }
+    if found.dead_end.is_some() {
+        let workflow = &at.mission.workflow;
+        let goes_on = |state: &&str| !DEAD_ENDS.contains(state);
+        let before = workflow.previous.iter().map(|state| state.as_str());
+        let declared = workflow.states.keys().map(|state| state.as_str());
+        let state = before.chain(declared).find(goes_on).unwrap_or("STATE");
+        suggestions.push(format!(
+            "set the workflow back to where it can go on: `{resume} --reset-to {state}`"
+        ));
+    }
+    suggestions
+}
+
+/// Where a sortie stands, as far as the rule looks at it.
+const fn standing(status: SortieStatus) -> UnitStanding {
+    match status {
+        SortieStatus::InProgress => UnitStanding::Running,
+        SortieStatus::Failed => UnitStanding::Failed,
+        SortieStatus::Pending
+        | SortieStatus::Assigned
+        | SortieStatus::Blocked
+        | SortieStatus::Completed
+        | SortieStatus::Skipped => UnitStanding::Settled,
+    }
+}
+
+fn told(sortie: &Sortie) -> String {
+    let id = sortie.id.to_string();
+    format!("{} (\"{}\")", id.get(..12).unwrap_or(&id), sortie.title)
+}
+
+fn owner(sortie: &Sortie, agents: &[Agent]) -> Option<String> {
+    let owner = agents.iter().find(|it| Some(it.id) == sortie.assigned_to);
+    owner.map(|owner| owner.name.to_string())
+}
+
+/// What seed D would call the agent of each sortie: the id that other tools know it by, else its owner
+/// where that has no other, else its own id. No two are the same.
+#[must_use]
+pub fn agents_of(sorties: &[Sortie], agents: &[Agent]) -> Vec<String> {
+    let by_name = |sortie: &Sortie| {
+        let task = sortie.task_id.as_ref().map(ToString::to_string);
+        task.or_else(|| owner(sortie, agents))
+    };
+    let names: Vec<Option<String>> = sorties.iter().map(by_name).collect();
+    let is_only = |name: &&String| names.iter().flatten().filter(|it| it == name).count() == 1;
+    names
+        .iter()
+        .zip(sorties)
+        .map(|(name, sortie)| match name.as_ref().filter(is_only) {
+            Some(name) => name.clone(),
+            None => sortie.id.to_string(),
+        })
+        .collect()
+}

@@ -1,0 +1,85 @@
+//! A checkpoint before something that cannot be undone.
+
+use flightline_core::checkpoint::Reason;
+use flightline_core::dialect::orchestrator::Happening;
+use flightline_core::text::Note;
+use flightline_core::{Name, Title};
+use serde::{Deserialize, Serialize};
+
+use super::CheckpointDocument;
+use super::take::{Taking, try_take};
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+use crate::mail::deadline::notice_overdue;
+
+/// Takes a checkpoint before an operation, if the operation is destructive. Whoever is about to do it can
+/// go on in any case.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BeforeDestructive {
+    /// Of which mission; the current one when none is named.
+    pub mission: Option<String>,
+    /// What is about to be done, such as `git_push`.
+    pub operation: Name,
+    /// What it will be done to.
+    pub target: Option<Title>,
+    /// What to remember about the checkpoint.
+    pub note: Option<Note>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Prepared {
+    /// What is about to be done.
+    pub operation: Name,
+    /// What it will be done to.
+    pub target: Option<Title>,
+    /// Whether there is a checkpoint to come back to.
+    pub taken: bool,
+    /// Why there is none.
+    pub why: Option<String>,
+    /// The checkpoint.
+    pub checkpoint: Option<CheckpointDocument>,
+}
+
+impl Operation for BeforeDestructive {
+    const NAME: &'static str = "before_destructive";
+    const ACCESS: Access = Access::Write;
+    type Outcome = Prepared;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Prepared> {
+        notice_overdue(desk)?;
+        let mission = desk.mission(self.mission.as_deref())?;
+        let mut prepared = Prepared {
+            operation: self.operation.clone(),
+            target: self.target.clone(),
+            taken: false,
+            why: desk.policy.unguarded(&self.operation),
+            checkpoint: None,
+        };
+        if prepared.why.is_some() {
+            return Ok(prepared);
+        }
+        let operation = self.operation.as_str();
+        let details = match &self.target {
+            Some(target) => Happening::Destructive { operation, target }.reason(),
+            None => format!("Before {operation}"),
+        };
+        let taking = Taking {
+            mission: &mission,
+            reason: Reason::BeforeDestructive,
+            details: Some(details),
+            note: self.note.clone(),
+            blockers: Vec::new(),
+        };
+        match try_take(desk, &taking)? {
+            Ok(checkpoint) => {
+                prepared.taken = true;
+                prepared.checkpoint = Some(super::document(desk, &checkpoint)?);
+            }
+            Err(why) => prepared.why = Some(format!("no checkpoint could be taken: {why}")),
+        }
+        Ok(prepared)
+    }
+}

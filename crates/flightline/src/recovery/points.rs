@@ -1,0 +1,167 @@
+//! The checkpoints one can go back to, and whether work can go on from each.
+
+use flightline_core::agent::Agent;
+use flightline_core::checkpoint::{Checkpoint, CheckpointStatus};
+use flightline_core::mission::Mission;
+use flightline_core::recovery::analysis::analyze;
+use flightline_core::recovery::{Analysis, Analyzed, When};
+use flightline_core::sortie::Sortie;
+use flightline_core::{CheckpointId, Kind, MissionId, Time};
+use flightline_store::{Error as StoreError, Find, SubjectRow};
+use serde::{Deserialize, Serialize};
+
+use crate::checkpoint::inspect::unreadable;
+use crate::checkpoint::{Contents, load};
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+use crate::mission::short;
+
+/// Lists the checkpoints of a mission that one can go back to, newest first.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListRecoveryPoints {
+    /// Of which mission; the current one when none is named.
+    pub mission: Option<String>,
+    /// At most so many.
+    pub limit: u64,
+}
+
+/// The checkpoints that one can go back to.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct RecoveryPoints {
+    /// The mission.
+    pub mission_id: MissionId,
+    /// The checkpoints, newest first.
+    pub points: Vec<RecoveryPoint>,
+    /// How many there are in all.
+    pub total: u64,
+}
+
+/// A checkpoint to go back to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct RecoveryPoint {
+    /// Its id.
+    pub id: CheckpointId,
+    /// When it was taken.
+    pub timestamp: Time,
+    /// Why, in one of four words.
+    pub trigger: String,
+    /// Why, exactly; none when its record cannot be read.
+    pub reason: Option<String>,
+    /// More about why.
+    pub trigger_details: Option<String>,
+    /// The state the workflow was in.
+    pub state: Option<String>,
+    /// How far the mission was; none when its record cannot be read.
+    pub progress_percent: Option<u8>,
+    /// Whether every hash matches.
+    pub sound: bool,
+    /// Whether work can go on from it without anybody's decision.
+    pub can_resume: bool,
+    /// The agent whose work was under way.
+    pub resume_from_agent: Option<String>,
+    /// What is in the way.
+    pub blockers: Vec<String>,
+    /// What to do about it.
+    pub suggestions: Vec<String>,
+}
+
+impl Operation for ListRecoveryPoints {
+    const NAME: &'static str = "list_recovery_points";
+    const ACCESS: Access = Access::Read;
+    type Outcome = RecoveryPoints;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<RecoveryPoints> {
+        let mission = desk.mission(self.mission.as_deref())?;
+        let mut rows = desk.tx.rows(Kind::Checkpoint, Find::Mission(mission.id))?;
+        rows.retain(|row| row.status != CheckpointStatus::Archived.as_str());
+        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        let newest = rows.iter().rev().take(limit);
+        Ok(RecoveryPoints {
+            mission_id: mission.id,
+            points: newest.map(|row| point(desk, row)).collect::<Result<_>>()?,
+            total: rows.len() as u64,
+        })
+    }
+}
+
+fn point(desk: &mut Desk<'_, '_>, row: &SubjectRow) -> Result<RecoveryPoint> {
+    let id: CheckpointId = row.typed_id()?;
+    let damaged = |why: String| Analysis {
+        can_resume: false,
+        resume_from_agent: None,
+        resume_from_state: None,
+        blockers: vec![why],
+        suggestions: vec![
+            format!("look closer: `fleet checkpoints verify {}`", short(id)),
+            "repair it from its copy: `fleet doctor --fix`".to_owned(),
+        ],
+    };
+    // One that is damaged hides no other.
+    let checkpoint = match desk.tx.get::<Checkpoint>(&row.id) {
+        Ok(checkpoint) => checkpoint,
+        Err(StoreError::Corrupt(_)) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let (sound, analysis) = match &checkpoint {
+        None => (false, damaged(unreadable(&row.id))),
+        Some(checkpoint) => match analysis_of(desk, checkpoint) {
+            Ok(analysis) => (true, analysis),
+            Err(error) if error.is_damage() => (false, damaged(error.into_refusal().message)),
+            Err(error) => return Err(error),
+        },
+    };
+    let cut = checkpoint.map(|checkpoint| checkpoint.cut);
+    Ok(RecoveryPoint {
+        id,
+        timestamp: cut.as_ref().map_or(row.at, |cut| cut.timestamp),
+        trigger: row.name.clone().unwrap_or_default(),
+        reason: cut.as_ref().map(|cut| cut.reason.as_str().to_owned()),
+        progress_percent: cut.as_ref().map(|cut| cut.progress_percent),
+        trigger_details: cut.and_then(|cut| cut.trigger_details),
+        state: analysis.resume_from_state,
+        sound,
+        can_resume: analysis.can_resume,
+        resume_from_agent: analysis.resume_from_agent,
+        blockers: analysis.blockers,
+        suggestions: analysis.suggestions,
+    })
+}
+
+/// Whether work can go on from a checkpoint.
+fn analysis_of(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<Analysis> {
+    let contents = load(desk, checkpoint)?;
+    Ok(analysis(desk, checkpoint, &contents)?.unwrap_or(Analysis {
+        can_resume: false,
+        resume_from_agent: None,
+        resume_from_state: None,
+        blockers: vec![format!(
+            "{} does not hold its mission",
+            short(checkpoint.id)
+        )],
+        suggestions: Vec::new(),
+    }))
+}
+
+/// The same of what was read already; none when the mission itself is not in it.
+pub(crate) fn analysis(
+    desk: &Desk<'_, '_>,
+    checkpoint: &Checkpoint,
+    contents: &Contents,
+) -> Result<Option<Analysis>> {
+    let mut sorties: Vec<Sortie> = contents.of(Kind::Sortie)?;
+    sorties.sort_by_key(|sortie| sortie.position);
+    let agents: Vec<Agent> = contents.of(Kind::Agent)?;
+    let mission: Vec<Mission> = contents.of(Kind::Mission)?;
+    let id = short(checkpoint.id);
+    Ok(mission.first().map(|mission| {
+        analyze(&Analyzed {
+            mission,
+            sorties: &sorties,
+            agents: &agents,
+            when: When::At(&id),
+            retry_limit: desk.policy.retry_limit,
+        })
+    }))
+}
