@@ -21,6 +21,7 @@ use flightline::core::{MissionId, Title};
 use flightline::event::ListEvents;
 use flightline::mission::{CreateMission, ListMissions};
 use flightline::recovery::resume::Resume;
+use flightline::replay::{Place, Replay};
 use flightline::sortie::add::NewSortie;
 use flightline::store::{Actor, Find, Location, OpenOptions, Store};
 use flightline::{Caller, Fleet};
@@ -346,6 +347,23 @@ fn recovery(folder: &Path) {
         &events,
         "target: under 50 ms",
     );
+    for place in [Place::First, Place::Last] {
+        let name = format!("a page of a replay ({place:?}), the same store").to_lowercase();
+        let replay = Replay {
+            place,
+            limit: 200,
+            ..Replay::default()
+        };
+        let page = time(30, || {
+            let found = ground.fleet.run(&replay, &caller()).unwrap();
+            assert!(!found.steps.is_empty());
+        });
+        report(
+            &name,
+            &page,
+            "1,000 events in its first step; target: under 50 ms",
+        );
+    }
     println!(
         "\nslowest of seed A's queries (p95): {}",
         ms(p(&shown, 95)

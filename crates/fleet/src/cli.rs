@@ -92,6 +92,8 @@ pub enum Command {
     Detect(command::recovery::DetectArgs),
     /// Bring a mission back: forwards by default, or exactly to a checkpoint
     Resume(command::recovery::ResumeArgs),
+    /// Step through a mission's history, forwards and back; changes nothing
+    Replay(command::replay::ReplayArgs),
     /// Take the last rewind back
     Undo(command::recovery::UndoArgs),
     /// The briefing of the acting agent: who you are, what is done, what comes next

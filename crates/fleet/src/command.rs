@@ -16,9 +16,11 @@ pub mod lock;
 pub mod mail;
 pub mod mission;
 pub mod note;
+mod plain;
 pub mod prune;
 pub mod recovery;
 pub mod reference;
+pub mod replay;
 pub mod sortie;
 pub mod stats;
 pub mod status;
@@ -67,6 +69,7 @@ fn dispatch(command: Command, app: &mut App) -> Done {
         Command::Checkpoints(command) => checkpoint::run(command, app),
         Command::Detect(args) => recovery::detect(&args, app),
         Command::Resume(args) => recovery::resume(&args, app),
+        Command::Replay(args) => replay::run(&args, app),
         Command::Undo(args) => recovery::undo(&args, app),
         Command::Context(args) => context::run(&args, app),
         Command::Init(args) => init::run(&args, app),
@@ -105,6 +108,7 @@ fn name(command: &Command) -> &'static str {
         Command::Checkpoints(_) => "checkpoints",
         Command::Detect(_) => "detect",
         Command::Resume(_) => "resume",
+        Command::Replay(_) => "replay",
         Command::Undo(_) => "undo",
         Command::Context(_) => "context",
         Command::Init(_) => "init",

@@ -87,6 +87,18 @@ impl Ui {
         }
     }
 
+    /// Whether somebody sits there whose keys can be read, and who sees what they do.
+    pub fn is_interactive(&self) -> bool {
+        self.terminal && io::stdin().is_terminal() && !self.json && !self.quiet
+    }
+
+    /// Shows a line that does not end, in place of the one before, and stays on it.
+    pub fn replace_line(&self, before: &str, line: &str) {
+        let mut out = io::stdout().lock();
+        let blank = " ".repeat(before.width());
+        let _ = write!(out, "\r{blank}\r{line}").and_then(|()| out.flush());
+    }
+
     /// Prints a text and ends the line.
     ///
     /// # Errors
@@ -336,6 +348,11 @@ impl Cell {
             style,
             ..Self::new(text)
         }
+    }
+
+    /// Text that matters most.
+    pub fn bold(text: impl Display) -> Self {
+        Self::styled(text, BOLD)
     }
 
     /// Text that matters less.

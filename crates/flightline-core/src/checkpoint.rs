@@ -391,6 +391,16 @@ pub enum CheckpointStatus {
 }
 
 impl CheckpointStatus {
+    /// The status to show: it is being created until its copy in a file is settled.
+    #[must_use]
+    pub fn shown(self, backup: &Backup) -> Self {
+        match self {
+            Self::Creating | Self::Valid if backup.is_unsettled() => Self::Creating,
+            Self::Creating => Self::Valid,
+            status => status,
+        }
+    }
+
     /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -452,13 +462,7 @@ impl Checkpoint {
     /// Where it stands, for people: it is being created until its copy in a file is settled.
     #[must_use]
     pub fn shown_status(&self, backup: &Backup) -> CheckpointStatus {
-        match self.status {
-            CheckpointStatus::Creating | CheckpointStatus::Valid if backup.is_unsettled() => {
-                CheckpointStatus::Creating
-            }
-            CheckpointStatus::Creating => CheckpointStatus::Valid,
-            status => status,
-        }
+        self.status.shown(backup)
     }
 }
 

@@ -5,7 +5,7 @@ use flightline::core::{Code, Refusal};
 use flightline::{Caller, Fleet, Operation};
 use flightline::{
     agent, checkpoint, context, dialect, effect, event, ids, lock, mail, mission, note, recovery,
-    sortie, stats, status,
+    replay, sortie, stats, status,
 };
 use serde_json::Value;
 
@@ -86,6 +86,7 @@ const OPERATIONS: &[(&str, Handler)] = &[
     entry::<recovery::resume::Resume>(),
     entry::<recovery::undo::Undo>(),
     entry::<recovery::compaction::ReportCompaction>(),
+    entry::<replay::Replay>(),
     entry::<context::BriefAgent>(),
     entry::<context::DeliverBriefing>(),
     entry::<context::AcknowledgeBriefing>(),

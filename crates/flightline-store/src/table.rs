@@ -29,6 +29,7 @@ pub(crate) fn all_statements() -> Vec<&'static str> {
         crate::ailment::STATEMENTS,
         crate::copy::STATEMENTS,
         crate::mend::STATEMENTS,
+        crate::replay::STATEMENTS,
         crate::stats::STATEMENTS,
         crate::thin::STATEMENTS,
         crate::verify::STATEMENTS,

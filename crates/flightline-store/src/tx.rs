@@ -7,6 +7,7 @@ use std::time::Instant;
 use flightline_core::checkpoint::Line;
 use flightline_core::event::{Change, Event, sha256_hex};
 use flightline_core::{Kind, MissionId, Subject, Time};
+use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use uuid::Uuid;
 
@@ -144,7 +145,9 @@ impl Tx<'_> {
     /// When the store fails or both copies are damaged.
     pub fn get<S: Subject>(&mut self, id: &str) -> Result<Option<S>, Error> {
         let found = subject::get(self.driver, &self.project.id, S::KIND, id)?;
-        found.map(|found| self.read_document(found)).transpose()
+        found
+            .map(|found| self.read_document(S::KIND, found))
+            .transpose()
     }
 
     /// The subjects that fit, oldest first; what is damaged is read from the journal, and noticed.
@@ -154,7 +157,7 @@ impl Tx<'_> {
     pub fn find<S: Subject>(&mut self, find: Find<'_>) -> Result<Vec<S>, Error> {
         subject::documents(self.driver, &self.project.id, S::KIND, find)?
             .into_iter()
-            .map(|found| self.read_document(found))
+            .map(|found| self.read_document(S::KIND, found))
             .collect()
     }
 
@@ -169,11 +172,25 @@ impl Tx<'_> {
         without: Option<&str>,
         limit: u64,
     ) -> Result<Vec<S>, Error> {
+        self.newest_as(S::KIND, mission, without, limit)
+    }
+
+    /// The same, read as something that leaves out what is not needed of each.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn newest_as<T: DeserializeOwned>(
+        &mut self,
+        kind: Kind,
+        mission: MissionId,
+        without: Option<&str>,
+        limit: u64,
+    ) -> Result<Vec<T>, Error> {
         let (driver, project) = (&mut *self.driver, &self.project.id);
-        let found = subject::newest(driver, project, S::KIND, mission, without, limit)?;
+        let found = subject::newest(driver, project, kind, mission, without, limit)?;
         let mut sound = Vec::with_capacity(found.len());
         for document in found {
-            match self.read_document(document) {
+            match self.read_document(kind, document) {
                 Ok(subject) => sound.push(subject),
                 Err(Error::Corrupt(_)) => {}
                 Err(error) => return Err(error),
@@ -182,11 +199,15 @@ impl Tx<'_> {
         Ok(sound)
     }
 
-    fn read_document<S: Subject>(&mut self, document: Document) -> Result<S, Error> {
+    fn read_document<T: DeserializeOwned>(
+        &mut self,
+        kind: Kind,
+        document: Document,
+    ) -> Result<T, Error> {
         let id = document.id.clone();
-        let text = self.sound_text(S::KIND, &id, document)?;
+        let text = self.sound_text(kind, &id, document)?;
         serde_json::from_str(&text)
-            .map_err(|error| Error::Corrupt(format!("{} {id} cannot be read: {error}", S::KIND)))
+            .map_err(|error| Error::Corrupt(format!("{kind} {id} cannot be read: {error}")))
     }
 
     /// The rows that fit, without their documents, oldest first.

@@ -15,6 +15,7 @@ pub mod take;
 pub mod thin;
 
 use flightline_core::Subject;
+use flightline_core::agent::Agent;
 use flightline_core::checkpoint::{
     Backup, Checkpoint, CheckpointStatus, Standing, size_warning, standing,
 };
@@ -22,9 +23,9 @@ use flightline_core::lock::Lock;
 use flightline_core::message::{Delivery, DeliveryState, Message};
 use flightline_core::mission::Mission;
 use flightline_core::recovery::{Analysis, RecoveryContext};
-use flightline_core::sortie::{Sortie, SortieStatus};
+use flightline_core::sortie::{Sortie, SortieFile, SortieStatus};
 use flightline_core::text::Note;
-use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Time};
+use flightline_core::{AgentId, CheckpointId, Code, Kind, MissionId, Refusal, Time};
 use flightline_store::{Find, StoredEvent, SubjectRow, Tx};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -142,6 +143,14 @@ pub struct MessageSnapshot {
     pub delivered: bool,
 }
 
+/// Seed A's view of what a cut names.
+pub(crate) struct Views {
+    pub(crate) sorties: Vec<SortieSnapshot>,
+    pub(crate) active_locks: Vec<LockSnapshot>,
+    pub(crate) pending_messages: Vec<MessageSnapshot>,
+    pub(crate) agents: Vec<Agent>,
+}
+
 /// The values a cut names, read back and checked against its hashes.
 pub(crate) struct Contents {
     pub(crate) values: Vec<StoredEvent>,
@@ -165,6 +174,88 @@ impl Contents {
                 })
             })
             .collect()
+    }
+
+    /// Seed A's view of them, and the agents.
+    pub(crate) fn views(&self) -> Result<Views> {
+        let agents: Vec<Agent> = self.of(Kind::Agent)?;
+        let name = |id: AgentId| {
+            agents
+                .iter()
+                .find(|agent| agent.id == id)
+                .map_or_else(|| id.to_string(), |agent| agent.name.to_string())
+        };
+        let mut sorties: Vec<Sortie> = self.of(Kind::Sortie)?;
+        sorties.sort_by_key(|sortie| sortie.position);
+        let files: Vec<SortieFile> = self.of(Kind::File)?;
+        let deliveries: Vec<Delivery> = self.of(Kind::Delivery)?;
+        let mut messages: Vec<Message> = self.of(Kind::Message)?;
+        messages.sort_by_key(|message| (message.sent_at, message.id));
+        let mut locks: Vec<Lock> = self.of(Kind::Lock)?;
+        locks.sort_by_key(|lock| lock.fence);
+        Ok(Views {
+            sorties: sorties
+                .iter()
+                .map(|sortie| {
+                    let mut touched: Vec<String> =
+                        sortie.files.iter().map(ToString::to_string).collect();
+                    touched.extend(
+                        files
+                            .iter()
+                            .filter(|file| file.sortie_id == sortie.id)
+                            .map(|file| file.path.to_string()),
+                    );
+                    touched.sort();
+                    touched.dedup();
+                    SortieSnapshot {
+                        id: sortie.id.to_string(),
+                        status: sortie.status,
+                        assigned_to: sortie.assigned_to.map(name),
+                        files: touched,
+                        started_at: sortie.started_at,
+                        progress_notes: sortie.progress_notes.as_ref().map(ToString::to_string),
+                        title: sortie.title.to_string(),
+                    }
+                })
+                .collect(),
+            active_locks: locks
+                .iter()
+                .map(|lock| LockSnapshot {
+                    id: lock.id.to_string(),
+                    file: lock.file.to_string(),
+                    held_by: name(lock.held_by),
+                    acquired_at: lock.acquired_at,
+                    purpose: lock
+                        .purpose
+                        .as_ref()
+                        .map_or_else(String::new, ToString::to_string),
+                    timeout_ms: lock.timeout_ms,
+                })
+                .collect(),
+            pending_messages: messages
+                .iter()
+                .filter_map(|message| {
+                    let open: Vec<&Delivery> = deliveries
+                        .iter()
+                        .filter(|delivery| {
+                            delivery.message_id == message.id
+                                && !matches!(delivery.state, DeliveryState::Acknowledged { .. })
+                        })
+                        .collect();
+                    (!open.is_empty()).then(|| MessageSnapshot {
+                        id: message.id.to_string(),
+                        from: message.from.clone(),
+                        to: open.iter().map(|delivery| name(delivery.to)).collect(),
+                        subject: message.subject.to_string(),
+                        sent_at: message.sent_at,
+                        delivered: open
+                            .iter()
+                            .any(|delivery| delivery.state != DeliveryState::Pending),
+                    })
+                })
+                .collect(),
+            agents,
+        })
     }
 }
 
@@ -240,21 +331,7 @@ pub(crate) fn document_of(
 ) -> Result<CheckpointDocument> {
     let cut = &checkpoint.cut;
     let backup = desk.tx.backup_of(checkpoint.id)?;
-    let agents: Vec<flightline_core::agent::Agent> = contents.of(Kind::Agent)?;
-    let name = |id: flightline_core::AgentId| {
-        agents
-            .iter()
-            .find(|agent| agent.id == id)
-            .map_or_else(|| id.to_string(), |agent| agent.name.to_string())
-    };
-    let mut sorties: Vec<Sortie> = contents.of(Kind::Sortie)?;
-    sorties.sort_by_key(|sortie| sortie.position);
-    let files: Vec<flightline_core::sortie::SortieFile> = contents.of(Kind::File)?;
-    let deliveries: Vec<Delivery> = contents.of(Kind::Delivery)?;
-    let mut messages: Vec<Message> = contents.of(Kind::Message)?;
-    messages.sort_by_key(|message| (message.sent_at, message.id));
-    let mut locks: Vec<Lock> = contents.of(Kind::Lock)?;
-    locks.sort_by_key(|lock| lock.fence);
+    let views = contents.views()?;
     Ok(CheckpointDocument {
         id: checkpoint.id,
         mission_id: cut.mission_id,
@@ -262,66 +339,9 @@ pub(crate) fn document_of(
         trigger: cut.trigger.as_str().to_owned(),
         trigger_details: cut.trigger_details.clone(),
         progress_percent: cut.progress_percent,
-        sorties: sorties
-            .iter()
-            .map(|sortie| {
-                let mut touched: Vec<String> =
-                    sortie.files.iter().map(ToString::to_string).collect();
-                touched.extend(
-                    files
-                        .iter()
-                        .filter(|file| file.sortie_id == sortie.id)
-                        .map(|file| file.path.to_string()),
-                );
-                touched.sort();
-                touched.dedup();
-                SortieSnapshot {
-                    id: sortie.id.to_string(),
-                    status: sortie.status,
-                    assigned_to: sortie.assigned_to.map(name),
-                    files: touched,
-                    started_at: sortie.started_at,
-                    progress_notes: sortie.progress_notes.as_ref().map(ToString::to_string),
-                    title: sortie.title.to_string(),
-                }
-            })
-            .collect(),
-        active_locks: locks
-            .iter()
-            .map(|lock| LockSnapshot {
-                id: lock.id.to_string(),
-                file: lock.file.to_string(),
-                held_by: name(lock.held_by),
-                acquired_at: lock.acquired_at,
-                purpose: lock
-                    .purpose
-                    .as_ref()
-                    .map_or_else(String::new, ToString::to_string),
-                timeout_ms: lock.timeout_ms,
-            })
-            .collect(),
-        pending_messages: messages
-            .iter()
-            .filter_map(|message| {
-                let open: Vec<&Delivery> = deliveries
-                    .iter()
-                    .filter(|delivery| {
-                        delivery.message_id == message.id
-                            && !matches!(delivery.state, DeliveryState::Acknowledged { .. })
-                    })
-                    .collect();
-                (!open.is_empty()).then(|| MessageSnapshot {
-                    id: message.id.to_string(),
-                    from: message.from.clone(),
-                    to: open.iter().map(|delivery| name(delivery.to)).collect(),
-                    subject: message.subject.to_string(),
-                    sent_at: message.sent_at,
-                    delivered: open
-                        .iter()
-                        .any(|delivery| delivery.state != DeliveryState::Pending),
-                })
-            })
-            .collect(),
+        sorties: views.sorties,
+        active_locks: views.active_locks,
+        pending_messages: views.pending_messages,
         recovery_context: cut.recovery_context.clone(),
         created_by: cut.created_by.clone(),
         version: cut.version.clone(),

@@ -25,6 +25,7 @@ pub mod mission;
 pub mod note;
 pub mod rebuild;
 pub mod recovery;
+pub mod replay;
 pub mod sortie;
 pub mod stats;
 pub mod status;

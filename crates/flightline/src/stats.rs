@@ -8,7 +8,7 @@ use flightline_core::{CheckpointId, Kind, MissionId, Time};
 use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoint::prune::expired;
+use crate::checkpoint::prune::{candidate_of, expired};
 use crate::checkpoint::readable;
 use crate::desk::Desk;
 use crate::error::Result;
@@ -203,7 +203,8 @@ fn count(
 ) -> Result<CheckpointStats> {
     let mut guarded = BTreeMap::new();
     for mission in missions {
-        guarded.append(&mut expired(desk, mission, checkpoints));
+        let candidates = checkpoints.iter().map(candidate_of);
+        guarded.append(&mut expired(desk, mission, candidates));
     }
     let (mut by_trigger, mut by_status) = (BTreeMap::new(), BTreeMap::new());
     for checkpoint in checkpoints {

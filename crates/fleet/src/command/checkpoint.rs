@@ -1,8 +1,9 @@
 //! `fleet checkpoint` and `fleet checkpoints`
 
 mod points;
-mod show;
+pub mod show;
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
@@ -18,6 +19,7 @@ use flightline::core::event::sha256_hex;
 use flightline::core::text::Note;
 use flightline::core::{CheckpointId, Code, Kind, Name, Refusal};
 
+use super::plain::Words;
 use super::{ATTENTION, Done, prune, transfer, typed};
 use crate::app::{App, Short};
 use crate::complete;
@@ -262,22 +264,20 @@ fn diff(a: String, b: Option<String>, exit_code: bool, app: &mut App) -> Done {
         Kind::Message,
         Kind::Lock,
     ])?;
+    let words = Words {
+        short: &short,
+        names: &BTreeMap::new(),
+    };
     app.ui.answer(&differences, |page| {
         for difference in &differences {
-            let id = match difference.id.split_once('/') {
-                Some((id, part)) => format!("{} {part}", short.id(id)),
-                None => short.id(&difference.id),
-            };
             page.line(format_args!(
-                "{} {} {id}",
-                difference.change, difference.kind
+                "{} {} {}",
+                difference.change,
+                difference.kind,
+                words.thing(&difference.id)
             ));
-            for (field, (was, is)) in difference
-                .fields
-                .iter()
-                .filter(|_| difference.change == "changed")
-            {
-                page.line(format_args!("  {field}: {was} → {is}"));
+            if difference.change == "changed" {
+                words.fields(page, 2, difference);
             }
         }
         if differences.is_empty() {

@@ -105,7 +105,7 @@ pub fn log(args: &ListArgs, app: &mut App) -> Done {
                 vec![
                     Cell::dim(page.time(event.timestamp)),
                     Cell::new(&event.actor),
-                    Cell::new(story(event, &short)),
+                    Cell::new(story(event, &short, None)),
                 ]
             })
             .collect();
@@ -203,8 +203,8 @@ fn row(page: &Page, event: &Event) -> Vec<Cell> {
     ]
 }
 
-/// An event as a sentence's end: what its actor did.
-fn story(event: &Event, short: &Short) -> String {
+/// An event as a sentence's end: what its actor did, and what the thing is called when that is known.
+pub fn story(event: &Event, short: &Short, called: Option<&String>) -> String {
     let what = event.kind.replace('_', " ");
     let subject = match event.subject.split_once('/') {
         Some((id, part)) if part.starts_with("agt-") => {
@@ -226,5 +226,9 @@ fn story(event: &Event, short: &Short) -> String {
         Value::String(text) => Some(format!(": {}", text.chars().take(80).collect::<String>())),
         _ => None,
     });
-    format!("{what}  {subject}{}", data.unwrap_or_default())
+    let data = data.unwrap_or_default();
+    // What the event says itself need not be said twice.
+    let called = called.filter(|name| !data.ends_with(name.as_str()));
+    let called = called.map_or_else(String::new, |name| format!(" \"{name}\""));
+    format!("{what}  {subject}{called}{data}")
 }

@@ -14,7 +14,7 @@ use flightline::recovery::resume::{Resume, Resumed};
 use flightline::recovery::undo::Undo;
 use serde_json::{Value, json};
 
-use super::{ATTENTION, Done, typed};
+use super::{ATTENTION, Done, replay, typed};
 use crate::app::{App, Short};
 use crate::complete;
 use crate::ui::{Cell, Page};
@@ -46,6 +46,9 @@ pub struct ResumeArgs {
     /// Un-finish work of agents that are alive, too
     #[arg(long)]
     force: bool,
+    /// Then step through the history, from that checkpoint on
+    #[arg(long, conflicts_with = "dry_run")]
+    replay: bool,
     /// Do not ask
     #[arg(short, long)]
     yes: bool,
@@ -269,6 +272,16 @@ pub fn resume(args: &ResumeArgs, app: &mut App) -> Done {
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(id) = args.checkpoint.as_ref().filter(|_| !args.yes) {
+        // Who names what is not there is told so, and not asked first.
+        let names_nothing = |refusal: &Refusal| {
+            matches!(
+                refusal.code,
+                Code::NotFound | Code::AmbiguousId | Code::InvalidInput
+            )
+        };
+        if let Some(refusal) = app.rehearse(&request).err().filter(names_nothing) {
+            return Err(refusal);
+        }
         let asking = app.asking();
         app.ui
             .confirm(&format!("go back to {id}"), &args.with_yes(id), asking)?;
@@ -282,6 +295,9 @@ pub fn resume(args: &ResumeArgs, app: &mut App) -> Done {
     } else {
         app.ui
             .answer(&done, |page| say(page, &done, &short, Tense::Done))?;
+    }
+    if args.replay {
+        return replay::open_at(done.mission_id, done.checkpoint_id, app);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -298,6 +314,9 @@ impl ResumeArgs {
         }
         if self.force {
             command.push_str(" --force");
+        }
+        if self.replay {
+            command.push_str(" --replay");
         }
         command + " -y"
     }

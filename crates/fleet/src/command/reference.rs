@@ -105,7 +105,7 @@ pub fn man(args: &ManArgs, app: &mut App) -> Done {
 type MakeSchema = fn() -> Value;
 
 /// What has a published schema: its name, and the schema.
-const SCHEMAS: [(&str, MakeSchema); 26] = [
+const SCHEMAS: [(&str, MakeSchema); 29] = [
     (
         "checkpoint",
         schema_of::<flightline::checkpoint::CheckpointDocument>,
@@ -136,6 +136,9 @@ const SCHEMAS: [(&str, MakeSchema); 26] = [
         schema_of::<flightline::checkpoint::destructive::Prepared>,
     ),
     ("pruned", schema_of::<flightline::checkpoint::prune::Pruned>),
+    ("replay", schema_of::<super::replay::Header>),
+    ("replay-end", schema_of::<super::replay::End>),
+    ("replay-step", schema_of::<flightline::replay::ReplayStep>),
     ("policy", schema_of::<flightline::core::policy::Policy>),
     ("mission", schema_of::<flightline::core::mission::Mission>),
     ("sortie", schema_of::<flightline::core::sortie::Sortie>),

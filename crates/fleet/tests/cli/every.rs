@@ -56,6 +56,7 @@ const CASES: &[Case] = &[
     case("checkpoints delete", "checkpoints delete @latest -y --mission {Quick}", "checkpoints delete @latest --mission {Quick}", 2, "confirmation_needed"),
     case("detect", "detect", "detect --threshold soon", 2, "invalid_input"),
     case("resume", "resume --mission {Quick}", "resume --mission {Later}", 3, "not_found"),
+    case("replay", "replay --step @latest --mission {Quick}", "replay --step chk-ffff", 3, "not_found"),
     case("undo", "undo --mission {Quick}", "undo --mission {Later}", 3, "not_found"),
     case("context", "context --agent ada", "context --ack nonsense --agent ada", 3, "not_found"),
     case("demo", "demo --in show", "demo --in .", 2, "invalid_input"),
@@ -410,7 +411,7 @@ fn checkpoints() {
 
 #[test]
 fn recovery() {
-    for noun in ["detect", "resume", "undo", "context"] {
+    for noun in ["detect", "resume", "replay", "undo", "context"] {
         check(noun);
     }
 }

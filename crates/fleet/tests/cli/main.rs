@@ -13,6 +13,7 @@ mod ids;
 mod json;
 mod locks;
 mod programs;
+mod replay;
 mod running;
 mod secrets;
 mod seed_a;

@@ -18,6 +18,10 @@ statements! {
     OF_MISSION = "SELECT b.checkpoint, b.state, b.at, b.bytes, b.sha, b.why FROM subject s \
            JOIN backup b ON b.project = s.project AND b.checkpoint = s.id \
            WHERE s.project = ?1 AND s.kind = 'checkpoint' AND s.mission = ?2 AND s.gone IS NULL ORDER BY s.born";
+    OF_NEWEST = "SELECT b.checkpoint, b.state, b.at, b.bytes, b.sha, b.why FROM subject s \
+           JOIN backup b ON b.project = s.project AND b.checkpoint = s.id \
+           WHERE s.project = ?1 AND s.kind = 'checkpoint' AND s.mission = ?2 AND s.gone IS NULL \
+           AND (CAST(?3 AS TEXT) IS NULL OR s.status <> ?3) ORDER BY s.born DESC LIMIT CAST(?4 AS BIGINT)";
     UNSETTLED = "SELECT checkpoint FROM backup WHERE project = ?1 AND state IN ('pending', 'failed') ORDER BY checkpoint";
     FORGET = "DELETE FROM backup WHERE project = ?1 AND checkpoint = ?2";
 }
@@ -82,6 +86,21 @@ pub(crate) fn of_mission(
 ) -> Result<Vec<(CheckpointId, Backup)>, Error> {
     driver
         .query(OF_MISSION, params![project, mission.to_string()])?
+        .iter()
+        .map(from_row)
+        .collect()
+}
+
+pub(crate) fn of_newest(
+    driver: &mut dyn Driver,
+    project: &str,
+    mission: MissionId,
+    without: Option<&str>,
+    limit: u64,
+) -> Result<Vec<(CheckpointId, Backup)>, Error> {
+    let mission = mission.to_string();
+    driver
+        .query(OF_NEWEST, params![project, mission, without, limit])?
         .iter()
         .map(from_row)
         .collect()

@@ -199,15 +199,23 @@ pub(crate) fn of_step(
     }
 }
 
+/// The first revision of the request that a revision belongs to.
+pub(crate) fn step_of(
+    driver: &mut dyn Driver,
+    project: &str,
+    rev: u64,
+) -> Result<Option<u64>, Error> {
+    match driver.query(STEP_OF, params![project, rev])?.first() {
+        Some(row) => row.unsigned(0).map(Some),
+        None => Ok(None),
+    }
+}
+
 /// The last revision at or before `rev` at which a request was complete.
 pub(crate) fn whole_step(driver: &mut dyn Driver, project: &str, rev: u64) -> Result<u64, Error> {
-    let next = rev.saturating_add(1);
-    match driver.query(STEP_OF, params![project, next])?.first() {
-        Some(row) => Ok(match row.unsigned(0)? {
-            step if step <= rev => step - 1,
-            _ => rev,
-        }),
-        None => Ok(rev),
+    match step_of(driver, project, rev.saturating_add(1))? {
+        Some(step) if step <= rev => Ok(step - 1),
+        _ => Ok(rev),
     }
 }
 
@@ -300,7 +308,7 @@ fn read_state(rows: &[Row], rev: u64) -> Result<Vec<StoredEvent>, Error> {
     Ok(state)
 }
 
-fn from_row(row: &Row) -> Result<Event, Error> {
+pub(crate) fn from_row(row: &Row) -> Result<Event, Error> {
     let mission = row.opt_text(4)?;
     Ok(Event {
         rev: row.unsigned(0)?,

@@ -45,6 +45,19 @@ impl Tx<'_> {
         backup::of_mission(self.driver, &self.project.id, mission)
     }
 
+    /// The same of its newest checkpoints, without those of one status.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn backups_of_newest(
+        &mut self,
+        mission: MissionId,
+        without: Option<&str>,
+        limit: u64,
+    ) -> Result<Vec<(CheckpointId, Backup)>, Error> {
+        backup::of_newest(self.driver, &self.project.id, mission, without, limit)
+    }
+
     /// Checkpoints whose copy in a file is yet to be written.
     ///
     /// # Errors

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, Trigger};
+use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, Reason, Trigger};
 use flightline_core::mission::Mission;
-use flightline_core::retention::Guard;
+use flightline_core::retention::{Candidate, Guard};
 use flightline_core::text::Note;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Time};
 use flightline_store::{Find, StoredEvent};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::import;
-use super::prune::expired;
+use super::prune::{candidate_of, expired};
 use super::{CheckpointDocument, document, find, load, newest_first, readable};
 use crate::desk::Desk;
 use crate::error::Result;
@@ -173,15 +173,17 @@ impl Operation for ListCheckpoints {
         let mission = desk.mission(self.mission.as_deref())?;
         let archived = CheckpointStatus::Archived.as_str();
         let without = (!self.archived).then_some(archived);
-        let newest = desk
-            .tx
-            .newest::<Checkpoint>(mission.id, without, self.limit)?;
+        let newest: Vec<Listed> =
+            desk.tx
+                .newest_as(Kind::Checkpoint, mission.id, without, self.limit)?;
         let counts = desk
             .tx
             .counts(Kind::Checkpoint, Find::Mission(mission.id))?;
         let backups: BTreeMap<CheckpointId, Backup> =
-            desk.tx.backups_of(mission.id)?.into_iter().collect();
-        let expired = expired(desk, &mission, &newest);
+            (desk.tx.backups_of_newest(mission.id, without, self.limit)?)
+                .into_iter()
+                .collect();
+        let expired = expired(desk, &mission, newest.iter().map(Listed::candidate));
         let checkpoints = newest.into_iter().map(|checkpoint| {
             let backup = backups.get(&checkpoint.id).unwrap_or(&Backup::Pending);
             let mut summary = summary(checkpoint, backup);
@@ -295,7 +297,7 @@ fn guard_of(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<Option<G
     {
         Ok(Some(mission)) => {
             let all = newest_first(desk, &mission)?;
-            Ok(expired(desk, &mission, &all).remove(&checkpoint.id))
+            Ok(expired(desk, &mission, all.iter().map(candidate_of)).remove(&checkpoint.id))
         }
         Ok(None) | Err(flightline_store::Error::Corrupt(_)) => Ok(None),
         Err(error) => Err(error.into()),
@@ -338,15 +340,77 @@ impl Operation for DiffCheckpoints {
     }
 }
 
-pub(crate) fn summary(checkpoint: Checkpoint, backup: &Backup) -> CheckpointSummary {
+/// A checkpoint as a list shows it. Most of a record is its recovery context and the hashes of its sections,
+/// which a list need not read.
+#[derive(Deserialize)]
+pub(crate) struct Listed {
+    id: CheckpointId,
+    cut: ListedCut,
+    status: CheckpointStatus,
+    pinned_at: Option<Time>,
+    note: Option<Note>,
+}
+
+#[derive(Deserialize)]
+struct ListedCut {
+    mission_id: MissionId,
+    rev: u64,
+    timestamp: Time,
+    trigger: Trigger,
+    reason: Reason,
+    trigger_details: Option<String>,
+    progress_percent: u8,
+    sorties: BTreeMap<String, u64>,
+}
+
+impl From<Checkpoint> for Listed {
+    fn from(checkpoint: Checkpoint) -> Self {
+        let cut = checkpoint.cut;
+        Self {
+            id: checkpoint.id,
+            cut: ListedCut {
+                mission_id: cut.mission_id,
+                rev: cut.rev,
+                timestamp: cut.timestamp,
+                trigger: cut.trigger,
+                reason: cut.reason,
+                trigger_details: cut.trigger_details,
+                progress_percent: cut.progress_percent,
+                sorties: cut.sorties,
+            },
+            status: checkpoint.status,
+            pinned_at: checkpoint.pinned_at,
+            note: checkpoint.note,
+        }
+    }
+}
+
+impl Listed {
+    fn candidate(&self) -> Candidate {
+        Candidate {
+            id: self.id,
+            mission: self.cut.mission_id,
+            rev: self.cut.rev,
+            at: self.cut.timestamp,
+            trigger: self.cut.trigger,
+            pinned: self.pinned_at.is_some(),
+            verified: self.status != CheckpointStatus::Corrupted,
+            archived: self.status == CheckpointStatus::Archived,
+            bytes: 0,
+        }
+    }
+}
+
+pub(crate) fn summary(checkpoint: impl Into<Listed>, backup: &Backup) -> CheckpointSummary {
+    let checkpoint = checkpoint.into();
     CheckpointSummary {
-        status: checkpoint.shown_status(backup),
+        status: checkpoint.status.shown(backup),
         id: checkpoint.id,
         mission_id: checkpoint.cut.mission_id,
         timestamp: checkpoint.cut.timestamp,
         trigger: checkpoint.cut.trigger,
         reason: checkpoint.cut.reason.as_str().to_owned(),
-        sortie_count: checkpoint.cut.sortie_count(),
+        sortie_count: checkpoint.cut.sorties.values().sum(),
         trigger_details: checkpoint.cut.trigger_details,
         progress_percent: checkpoint.cut.progress_percent,
         pinned: checkpoint.pinned_at.is_some(),

@@ -290,7 +290,8 @@ pub(crate) fn archive_surplus(desk: &mut Desk<'_, '_>, mission: &Mission) -> Res
     archive(desk, &plan.archive)
 }
 
-fn candidate_of(checkpoint: &Checkpoint) -> Candidate {
+/// What retention needs to know of a checkpoint that nobody has found damaged.
+pub(crate) fn candidate_of(checkpoint: &Checkpoint) -> Candidate {
     Candidate {
         id: checkpoint.id,
         mission: checkpoint.cut.mission_id,
@@ -304,21 +305,16 @@ fn candidate_of(checkpoint: &Checkpoint) -> Candidate {
     }
 }
 
-/// Which of these checkpoints of a mission stay only because something forbids deleting them, and what. What
+/// Which of these checkpoints stay only because something forbids deleting them, and what. What
 /// becomes of one depends on newer ones alone, so the newest are enough for a list. Takes those for sound
 /// that nobody has found damaged: a list does not read every value of every checkpoint.
 pub(crate) fn expired(
     desk: &Desk<'_, '_>,
     mission: &Mission,
-    newest: &[Checkpoint],
+    newest: impl Iterator<Item = Candidate>,
 ) -> BTreeMap<CheckpointId, Guard> {
     let candidates: Vec<Candidate> = newest
-        .iter()
-        .filter(|checkpoint| {
-            checkpoint.status != CheckpointStatus::Archived
-                && checkpoint.cut.mission_id == mission.id
-        })
-        .map(candidate_of)
+        .filter(|candidate| !candidate.archived && candidate.mission == mission.id)
         .collect();
     let missions = BTreeMap::from([(mission.id, state_of(mission))]);
     let plan = plan(&candidates, &missions, &desk.policy.retention, desk.now());

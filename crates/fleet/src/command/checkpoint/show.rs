@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use flightline::checkpoint::CheckpointDocument;
 use flightline::checkpoint::inspect::{ListCheckpoints, ShowCheckpoint};
+use flightline::checkpoint::{CheckpointDocument, LockSnapshot, MessageSnapshot, SortieSnapshot};
 use flightline::core::checkpoint::CheckpointStatus;
 use flightline::core::time::human_span;
 use flightline::core::{Kind, Time};
@@ -103,58 +103,14 @@ fn details(page: &mut Page, document: &CheckpointDocument, short: &Short, now: T
         page.line(format_args!("Warning: {warning}"));
     }
     page.line("");
-    page.line(format_args!("Sorties ({}):", document.sorties.len()));
-    let rows: Vec<Vec<Cell>> = document
-        .sorties
-        .iter()
-        .map(|sortie| {
-            let files = if sortie.files.is_empty() {
-                sortie.title.clone()
-            } else {
-                sortie.files.join(", ")
-            };
-            vec![
-                Cell::new(short.id(&sortie.id)).indent(2),
-                Cell::new(format_args!("{:<11}", sortie.status.as_str())),
-                Cell::new(sortie.assigned_to.as_deref().unwrap_or("-")),
-                Cell::new(files),
-            ]
-        })
-        .collect();
-    page.columns(&[2, 1], &rows);
-    page.line("");
-    page.line(format_args!(
-        "Active Locks ({}):",
-        document.active_locks.len()
-    ));
-    let rows: Vec<Vec<Cell>> = document
-        .active_locks
-        .iter()
-        .map(|lock| {
-            vec![
-                Cell::new(&lock.file).indent(2),
-                Cell::new(&lock.held_by),
-                Cell::new(format_args!(
-                    "acquired {} ago",
-                    human_span(now.since(lock.acquired_at))
-                )),
-            ]
-        })
-        .collect();
-    page.columns(&[1], &rows);
-    page.line("");
-    page.line(format_args!(
-        "Pending Messages ({}):",
-        document.pending_messages.len()
-    ));
-    for message in &document.pending_messages {
-        page.line(format_args!(
-            "  From: {}  To: {}  Subject: \"{}\"",
-            message.from,
-            message.to.join(", "),
-            message.subject
-        ));
-    }
+    let reading = Reading { short, now };
+    contents(
+        page,
+        &document.sorties,
+        &document.active_locks,
+        &document.pending_messages,
+        &reading,
+    );
     page.line("");
     let context = &document.recovery_context;
     let or_none = |items: &[String]| {
@@ -176,4 +132,64 @@ fn details(page: &mut Page, document: &CheckpointDocument, short: &Short, now: T
         or_none(&context.files_modified)
     ));
     say_analysis(page, document.recovery_analysis.as_ref());
+}
+
+/// How ids and times are read.
+pub struct Reading<'a> {
+    pub short: &'a Short,
+    pub now: Time,
+}
+
+/// What a mission holds: sorties, locks and messages.
+pub fn contents(
+    page: &mut Page,
+    sorties: &[SortieSnapshot],
+    locks: &[LockSnapshot],
+    messages: &[MessageSnapshot],
+    reading: &Reading<'_>,
+) {
+    page.line(format_args!("Sorties ({}):", sorties.len()));
+    let rows: Vec<Vec<Cell>> = sorties
+        .iter()
+        .map(|sortie| {
+            let files = if sortie.files.is_empty() {
+                sortie.title.clone()
+            } else {
+                sortie.files.join(", ")
+            };
+            vec![
+                Cell::new(reading.short.id(&sortie.id)).indent(2),
+                Cell::new(format_args!("{:<11}", sortie.status.as_str())),
+                Cell::new(sortie.assigned_to.as_deref().unwrap_or("-")),
+                Cell::new(files),
+            ]
+        })
+        .collect();
+    page.columns(&[2, 1], &rows);
+    page.line("");
+    page.line(format_args!("Active Locks ({}):", locks.len()));
+    let rows: Vec<Vec<Cell>> = locks
+        .iter()
+        .map(|lock| {
+            vec![
+                Cell::new(&lock.file).indent(2),
+                Cell::new(&lock.held_by),
+                Cell::new(format_args!(
+                    "acquired {} ago",
+                    human_span(reading.now.since(lock.acquired_at))
+                )),
+            ]
+        })
+        .collect();
+    page.columns(&[1], &rows);
+    page.line("");
+    page.line(format_args!("Pending Messages ({}):", messages.len()));
+    for message in messages {
+        page.line(format_args!(
+            "  From: {}  To: {}  Subject: \"{}\"",
+            message.from,
+            message.to.join(", "),
+            message.subject
+        ));
+    }
 }

@@ -1,0 +1,509 @@
+//! `fleet replay`
+
+mod browse;
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use clap::Args;
+use flightline::core::setting::RecoveryKind;
+use flightline::core::{CheckpointId, Code, Kind, MissionId, Refusal};
+use flightline::replay::{Place, Replay, ReplayPage, ReplayStep, StateAt};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Done;
+use super::checkpoint::show;
+use super::event::story;
+use super::plain::Words;
+use crate::app::{App, Short};
+use crate::complete;
+use crate::terminal::Keys;
+use crate::ui::{Cell, Page};
+use browse::{Browser, Said};
+pub use browse::{Decoder, Key};
+
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// Begin here: a checkpoint, or a revision (default: the mission's first step)
+    #[arg(long, value_name = "CHK|REV", add = complete::checkpoints())]
+    from: Option<String>,
+    /// End here (default: the newest step)
+    #[arg(long, value_name = "CHK|REV", add = complete::checkpoints())]
+    to: Option<String>,
+    /// Show this step alone, and the state after it
+    #[arg(long, value_name = "CHK|REV", conflicts_with_all = ["from", "to"], add = complete::checkpoints())]
+    step: Option<String>,
+}
+
+/// How many events to read at once. Far more than a screen holds, far less than a history.
+const PAGE: u64 = 200;
+
+/// The most events of one step that are told one by one.
+const TOLD: usize = 40;
+
+/// One line of a replay as JSON.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Line {
+    /// What follows: the first line.
+    Replay(Header),
+    /// One step.
+    Step(Box<ReplayStep>),
+    /// How things stood at the end: the last line.
+    End(Box<End>),
+}
+
+/// What a replay is of.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Header {
+    /// The mission.
+    pub mission_id: MissionId,
+    /// What it is called.
+    pub title: String,
+    /// The unbroken journal this comes from.
+    pub history: String,
+    /// The first revision that was asked for.
+    pub from: u64,
+    /// The last one.
+    pub to: u64,
+}
+
+/// How a replay ends.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct End {
+    /// How many steps there were.
+    pub steps: u64,
+    /// How things stood after the last one.
+    pub state: Option<StateAt>,
+    /// Why that is not known any more.
+    pub no_state: Option<Refusal>,
+}
+
+pub fn run(args: &ReplayArgs, app: &mut App) -> Done {
+    if let Some(step) = &args.step {
+        return alone(step, app);
+    }
+    let request = Replay {
+        from: args.from.clone(),
+        to: args.to.clone(),
+        limit: PAGE,
+        ..Replay::default()
+    };
+    open(request, app)
+}
+
+/// Opens the replay of a mission where it was resumed from.
+pub fn open_at(mission: MissionId, checkpoint: CheckpointId, app: &mut App) -> Done {
+    let request = Replay {
+        mission: Some(mission.to_string()),
+        from: Some(checkpoint.to_string()),
+        limit: PAGE,
+        ..Replay::default()
+    };
+    open(request, app)
+}
+
+/// On a terminal with keys, else as text or as JSON lines.
+fn open(request: Replay, app: &mut App) -> Done {
+    if app.ui.is_interactive() && !app.globals.no_input {
+        browse(request, app)
+    } else {
+        stream(request, app)
+    }
+}
+
+fn header(page: &ReplayPage) -> Header {
+    Header {
+        mission_id: page.mission_id,
+        title: page.title.clone(),
+        history: page.history.clone(),
+        from: page.from,
+        to: page.to,
+    }
+}
+
+/// One step, and the state after it.
+fn alone(step: &str, app: &mut App) -> Done {
+    let mut page = app.run(&at(None, step.to_owned()))?;
+    let short = shortener(app)?;
+    let Some(step) = page.steps.pop() else {
+        return Err(Refusal::new(Code::NotFound, "there is no such step"));
+    };
+    app.ui.answer(&step, |out| {
+        say_step(out, &step, &words(&short, &page.names));
+        out.line("");
+        say_state(out, &step, &short);
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn at(mission: Option<String>, of: String) -> Replay {
+    Replay {
+        mission,
+        place: Place::At { of },
+        limit: PAGE,
+        states: true,
+        ..Replay::default()
+    }
+}
+
+/// Step after step, as text or as JSON lines.
+fn stream(request: Replay, app: &mut App) -> Done {
+    let short = shortener(app)?;
+    let mut page = app.run(&request)?;
+    let head = header(&page);
+    let mut request = Replay {
+        history: Some(head.history.clone()),
+        ..request
+    };
+    // Fields are those of steps.
+    let framed = app.ui.fields.is_empty();
+    if framed {
+        let line = format!(
+            "Replay of {} \"{}\", revisions {} to {}",
+            short.id(head.mission_id),
+            head.title,
+            head.from,
+            head.to
+        );
+        app.ui.element(&Line::Replay(head.clone()), line)?;
+    }
+    let (mut steps, mut last) = (0, None);
+    while let Some(rev) = page.steps.last().map(|step| step.rev) {
+        for step in page.steps {
+            let mut out = Page::talk();
+            out.line("");
+            say_step(&mut out, &step, &words(&short, &page.names));
+            app.ui
+                .element(&Line::Step(Box::new(step)), format_args!("{}", out.text()))?;
+            steps += 1;
+        }
+        last = Some(rev);
+        // What is written meanwhile is not waited for.
+        if rev >= head.to {
+            break;
+        }
+        request.place = Place::After { rev };
+        page = app.run(&request)?;
+    }
+    let state = match last {
+        Some(rev) => {
+            let mission = Some(head.mission_id.to_string());
+            app.run(&at(mission, rev.to_string()))?.steps.pop()
+        }
+        None => None,
+    };
+    if framed {
+        let mut out = Page::talk();
+        out.line("");
+        say_end(&mut out, steps, state.as_ref());
+        let (state, no_state) = state.map_or((None, None), |step| (step.state, step.no_state));
+        let end = End {
+            steps,
+            state,
+            no_state,
+        };
+        app.ui
+            .element(&Line::End(Box::new(end)), format_args!("{}", out.text()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Forwards and back, key by key.
+fn browse(request: Replay, app: &mut App) -> Done {
+    let short = shortener(app)?;
+    // From where it opens one can go back as well.
+    let opening = match &request.from {
+        Some(of) => Place::At { of: of.clone() },
+        None => Place::First,
+    };
+    let mut names = BTreeMap::new();
+    let mut request = Replay {
+        from: None,
+        ..request
+    };
+    let first = app.run(&Replay {
+        place: opening.clone(),
+        ..request.clone()
+    });
+    // A revision at which nothing happened is no place to stand: what follows it is.
+    let page = match (first, &opening) {
+        (Err(refusal), Place::At { of }) if refusal.code == Code::NotFound => app.run(&Replay {
+            from: Some(of.clone()),
+            ..request.clone()
+        })?,
+        (page, _) => page?,
+    };
+    let head = header(&page);
+    request.mission = Some(head.mission_id.to_string());
+    request.history = Some(head.history.clone());
+    app.ui.answer(&head, |out| {
+        out.line(format_args!(
+            "Replay of {} \"{}\"",
+            short.id(head.mission_id),
+            head.title
+        ));
+    })?;
+    names.extend(page.names);
+    let mut browser = Browser::new(page.steps);
+    let mut keys = Keys::open().map_err(|error| {
+        Refusal::new(
+            Code::Failed,
+            format!("cannot read keys from the terminal: {error}"),
+        )
+        .hint("for text without keys: `fleet replay --no-input`")
+    })?;
+    let mut said = Said::Step;
+    loop {
+        match said {
+            Said::Quit => return Ok(ExitCode::SUCCESS),
+            Said::Step | Said::State => {
+                if let Some(step) = browser.step() {
+                    show_one(app, step, &said, &head, &words(&short, &names))?;
+                }
+            }
+            Said::FirstAlready => app.ui.talk("This is the first step."),
+            Said::LastAlready => app.ui.talk("This is the last step."),
+            Said::Help => app.ui.talk(HELP),
+        }
+        let prompt = browser.step().map_or_else(
+            || "nothing happened there; q to quit ".to_owned(),
+            |step| {
+                format!(
+                    "step {}: n next, p previous, s state, ? keys, q quit ",
+                    step.step
+                )
+            },
+        );
+        app.ui.replace_line("", &prompt);
+        let key = keys.next_key().map_err(|error| {
+            Refusal::new(Code::Failed, format!("cannot read the terminal: {error}"))
+        })?;
+        app.ui.replace_line(&prompt, "");
+        said = browser.press(key.unwrap_or(Key::Quit), |place| {
+            let page = app.run(&Replay {
+                place,
+                ..request.clone()
+            })?;
+            names.extend(page.names);
+            Ok(page.steps)
+        })?;
+    }
+}
+
+const HELP: &str = "\
+n, right, space, enter   next step
+p, left, backspace       previous step
+g, home                  first step
+G, end                   last step
+s                        the state after this step
+q                        quit";
+
+fn show_one(
+    app: &mut App,
+    step: &ReplayStep,
+    said: &Said,
+    head: &Header,
+    words: &Words<'_>,
+) -> Result<(), Refusal> {
+    if *said != Said::State {
+        return app.ui.answer(step, |out| {
+            say_step(out, step, words);
+        });
+    }
+    let mission = Some(head.mission_id.to_string());
+    let page = app.run(&at(mission, step.rev.to_string()))?;
+    match page.steps.first() {
+        Some(step) => app.ui.answer(step, |out| say_state(out, step, words.short)),
+        None => Ok(()),
+    }
+}
+
+fn shortener(app: &mut App) -> Result<Short, Refusal> {
+    app.short(&[
+        Kind::Mission,
+        Kind::Sortie,
+        Kind::Agent,
+        Kind::Lock,
+        Kind::Message,
+        Kind::Checkpoint,
+    ])
+}
+
+fn words<'a>(short: &'a Short, names: &'a BTreeMap<String, String>) -> Words<'a> {
+    Words { short, names }
+}
+
+/// What a step did: who, when, what, and before → after.
+fn say_step(page: &mut Page, step: &ReplayStep, words: &Words<'_>) {
+    let timeline = match step.timeline {
+        Some(timeline) if timeline > 0 => format!("   timeline {timeline}"),
+        _ => String::new(),
+    };
+    page.line(format_args!(
+        "{}   {}   {}{timeline}",
+        Cell::bold(format_args!("Step {}", step.step)),
+        step.timestamp.to_seconds(),
+        step.actor
+    ));
+    if let Some(recovery) = &step.recovery {
+        let id = words.short.id(recovery.checkpoint_id);
+        let begins = match step.timeline {
+            Some(timeline) => format!("; timeline {timeline} begins"),
+            None => String::new(),
+        };
+        page.line(match (recovery.kind, recovery.undo) {
+            (RecoveryKind::RollForward, _) => format!("  Resumed from {id}"),
+            (RecoveryKind::Rewind, false) => format!("  Went back to {id}{begins}"),
+            (RecoveryKind::Rewind, true) => {
+                format!("  Took a rewind back: as it was at {id}{begins}")
+            }
+        });
+    }
+    let mut told: Vec<(Kind, &str)> = Vec::new();
+    for event in step.events.iter().take(TOLD) {
+        let subject = (event.subject_kind, event.subject.as_str());
+        page.line(format_args!(
+            "  {}",
+            story(event, words.short, words.names.get(&event.subject))
+        ));
+        let change = step
+            .changes
+            .iter()
+            .find(|change| (change.kind, change.id.as_str()) == subject);
+        // Of several events about one thing the first tells what came of all of them.
+        if let Some(change) = change.filter(|_| !told.contains(&subject)) {
+            told.push(subject);
+            if change.change == "changed" {
+                words.fields(page, 4, &without_the_time(change, step));
+            }
+        }
+    }
+    if step.events.len() > TOLD {
+        page.line(format_args!(
+            "  … and {} more events; all of them: `fleet replay --step {} --json`",
+            step.events.len() - TOLD,
+            step.step
+        ));
+    }
+    if let Some(missing) = &step.missing {
+        let things: Vec<String> = missing
+            .values
+            .iter()
+            .take(5)
+            .map(|value| words.thing(&value.id))
+            .collect();
+        let more = missing.values.len().saturating_sub(things.len());
+        let more = match more {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let why = match missing.code {
+            Code::Integrity => "the store has no sound copy (`fleet doctor`)",
+            _ => "retention has taken them",
+        };
+        page.line(format_args!(
+            "  The values of {}{more} are not known any more: {why}.",
+            things.join(", ")
+        ));
+        let commands: Vec<String> = missing
+            .checkpoints
+            .iter()
+            .map(|id| format!("`fleet checkpoints show {}`", words.short.id(id)))
+            .collect();
+        if !commands.is_empty() {
+            page.line(format_args!(
+                "  What is near and was kept: {}",
+                commands.join(", ")
+            ));
+        }
+    }
+}
+
+/// The same without fields that only say when: the step does.
+fn without_the_time(
+    change: &flightline::checkpoint::inspect::Difference,
+    step: &ReplayStep,
+) -> flightline::checkpoint::inspect::Difference {
+    let mut change = change.clone();
+    let now = serde_json::Value::String(step.timestamp.to_string());
+    change.fields.retain(|_, (_, is)| *is != now);
+    change
+}
+
+/// How things stood after a step.
+fn say_state(page: &mut Page, step: &ReplayStep, short: &Short) {
+    if let Some(refusal) = &step.no_state {
+        page.line(format_args!("The state is not known: {}", refusal.message));
+        if let Some(hint) = &refusal.hint {
+            page.line(hint);
+        }
+    }
+    let Some(state) = &step.state else { return };
+    page.line(format_args!(
+        "State after step {} (revision {})",
+        step.step, state.rev
+    ));
+    page.line(format_args!(
+        "Mission: {} \"{}\", {}",
+        short.id(state.mission.id),
+        state.mission.title,
+        state.mission.status.as_str().replace('_', " ")
+    ));
+    if let Some(current) = &state.mission.workflow.current {
+        page.line(format_args!("Workflow: {current}"));
+    }
+    page.line(format_args!("Progress: {}%", state.progress_percent));
+    page.line(format_args!("Timeline: {}", state.mission.timeline));
+    page.line("");
+    show::contents(
+        page,
+        &state.sorties,
+        &state.active_locks,
+        &state.pending_messages,
+        &show::Reading {
+            short,
+            now: step.timestamp,
+        },
+    );
+    page.line("");
+    page.line(format_args!("Agents ({}):", state.agents.len()));
+    let rows: Vec<Vec<Cell>> = state
+        .agents
+        .iter()
+        .map(|agent| {
+            vec![
+                Cell::new(&agent.name).indent(2),
+                Cell::new(agent.status.as_str().replace('_', " ")),
+                Cell::new(agent.current_step.as_deref().unwrap_or("")),
+            ]
+        })
+        .collect();
+    page.columns(&[], &rows);
+}
+
+fn say_end(page: &mut Page, steps: u64, last: Option<&ReplayStep>) {
+    let noun = if steps == 1 { "step" } else { "steps" };
+    let Some(last) = last else {
+        page.line("Nothing happened there.");
+        return;
+    };
+    let state = match &last.state {
+        Some(state) => format!(
+            "; at the end {} {}, {} % complete",
+            state.sorties.len(),
+            match state.sorties.len() {
+                1 => "sortie",
+                _ => "sorties",
+            },
+            state.progress_percent
+        ),
+        None => String::new(),
+    };
+    page.line(format_args!("{steps} {noun}{state}"));
+    page.line(format_args!(
+        "The state at a step: fleet replay --step {}",
+        last.step
+    ));
+}

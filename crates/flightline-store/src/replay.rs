@@ -1,0 +1,176 @@
+//! Reading the journal of a mission in pages, forwards and back, with the values that events gave. What
+//! belongs to it is what a checkpoint of it names: its own subjects, all agents, and locks of no mission.
+
+use flightline_core::checkpoint::section_of;
+use flightline_core::event::{Change, Event};
+use flightline_core::{Kind, MissionId};
+
+use crate::StoredEvent;
+use crate::error::Error;
+use crate::table::event::{change, from_row};
+use crate::table::subject;
+use crate::table::{event, statements};
+use crate::tx::Tx;
+use crate::value::{Row, params};
+
+// Two statements and a merge instead of one with OR: each runs along its index and stops at its limit.
+statements! {
+    OWN_AFTER = "SELECT rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha FROM event \
+                 WHERE project = ?1 AND mission = ?2 AND rev > ?3 ORDER BY rev LIMIT ?4";
+    OWN_BEFORE = "SELECT rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha FROM event \
+                  WHERE project = ?1 AND mission = ?2 AND rev < ?3 ORDER BY rev DESC LIMIT ?4";
+    FREE_AFTER = "SELECT rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha FROM event \
+                  WHERE project = ?1 AND mission IS NULL AND rev > ?2 AND subject_kind IN ('agent', 'step', 'lock') \
+                  ORDER BY rev LIMIT ?3";
+    FREE_BEFORE = "SELECT rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha FROM event \
+                   WHERE project = ?1 AND mission IS NULL AND rev < ?2 AND subject_kind IN ('agent', 'step', 'lock') \
+                   ORDER BY rev DESC LIMIT ?3";
+    LAST_CHANGE = "SELECT rev, change, after, sha FROM event WHERE project = ?1 AND subject_kind = ?2 AND subject = ?3 \
+                   AND rev < ?4 AND change <> 'none' ORDER BY rev DESC LIMIT 1";
+}
+
+/// Which way to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// What comes after a revision, oldest first.
+    After(u64),
+    /// What comes before a revision, newest first.
+    Before(u64),
+}
+
+/// An event and what it left of its subject.
+#[derive(Clone, Debug)]
+pub struct Happening {
+    /// The event.
+    pub event: Event,
+    /// What the subject was after it; nothing when the event changed nothing that a checkpoint names.
+    pub after: Option<Was>,
+}
+
+/// What a subject was at some time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Was {
+    /// It had this value, which was checked against its hash.
+    There(StoredEvent),
+    /// It was not there: not yet, or not any more.
+    NotThere,
+    /// Retention has taken that value.
+    Thinned,
+    /// No copy of that value is sound.
+    Damaged,
+}
+
+impl Tx<'_> {
+    /// Events of a mission, at most so many, from one place in the journal onwards.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn happenings(
+        &mut self,
+        mission: MissionId,
+        way: Way,
+        limit: u64,
+    ) -> Result<Vec<Happening>, Error> {
+        let (project, id) = (self.project.id.as_str(), mission.to_string());
+        let (own, free, rev) = match way {
+            Way::After(rev) => (OWN_AFTER, FREE_AFTER, rev),
+            Way::Before(rev) => (OWN_BEFORE, FREE_BEFORE, rev),
+        };
+        let mut rows = self.driver.query(own, params![project, id, rev, limit])?;
+        rows.extend(self.driver.query(free, params![project, rev, limit])?);
+        let mut read = rows
+            .iter()
+            .map(|row| Ok((from_row(row)?, row)))
+            .collect::<Result<Vec<(Event, &Row)>, Error>>()?;
+        read.sort_by_key(|(event, _)| event.rev);
+        if let Way::Before(_) = way {
+            read.reverse();
+        }
+        read.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        read.into_iter()
+            .map(|(event, row)| {
+                let value = |row: &Row| text_and_sha(row, 11, 12);
+                let (kind, id, rev) = (event.subject_kind, event.subject.clone(), event.rev);
+                let after = match event.change {
+                    Change::None => None,
+                    _ if section_of(kind).is_none() => None,
+                    change => Some(self.was(kind, &id, rev, change, value(row)?)?),
+                };
+                Ok(Happening { event, after })
+            })
+            .collect()
+    }
+
+    /// What a subject was just before a revision.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn was_before(&mut self, kind: Kind, id: &str, rev: u64) -> Result<Was, Error> {
+        let project = self.project.id.as_str();
+        let rows = self
+            .driver
+            .query(LAST_CHANGE, params![project, kind.as_str(), id, rev])?;
+        match rows.first() {
+            None => Ok(Was::NotThere),
+            Some(row) => {
+                let change = change(&row.text(1)?)?;
+                self.was(kind, id, row.unsigned(0)?, change, text_and_sha(row, 2, 3)?)
+            }
+        }
+    }
+
+    fn was(
+        &mut self,
+        kind: Kind,
+        id: &str,
+        rev: u64,
+        change: Change,
+        (text, sha): (String, String),
+    ) -> Result<Was, Error> {
+        match change {
+            Change::Gone | Change::None => Ok(Was::NotThere),
+            Change::Thinned => Ok(Was::Thinned),
+            Change::Set => {
+                let id = id.to_owned();
+                match self.sound_value(StoredEvent {
+                    kind,
+                    id,
+                    rev,
+                    text,
+                    sha,
+                }) {
+                    Ok(value) => Ok(Was::There(value)),
+                    Err(Error::Corrupt(_)) => Ok(Was::Damaged),
+                    Err(error) => Err(error),
+                }
+            }
+        }
+    }
+
+    /// The first revision of the request that a revision belongs to; nothing when there is no such revision.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn step_of(&mut self, rev: u64) -> Result<Option<u64>, Error> {
+        event::step_of(self.driver, &self.project.id, rev)
+    }
+
+    /// The checkpoints of a mission just before and just after a revision, whose values are kept.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn nearest_checkpoints(
+        &mut self,
+        rev: u64,
+        mission: MissionId,
+    ) -> Result<Vec<String>, Error> {
+        subject::nearest(self.driver, &self.project.id, rev, Some(mission))
+    }
+}
+
+fn text_and_sha(row: &Row, text: usize, sha: usize) -> Result<(String, String), Error> {
+    Ok((
+        row.opt_text(text)?.unwrap_or_default(),
+        row.opt_text(sha)?.unwrap_or_default(),
+    ))
+}

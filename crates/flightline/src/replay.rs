@@ -1,0 +1,367 @@
+//! Stepping through a mission's history, forwards and back, one request at a time. Looks, and writes nothing.
+
+mod step;
+
+use std::collections::BTreeMap;
+
+use flightline_core::mission::Mission;
+use flightline_core::{Code, Kind, MissionId, Refusal};
+use flightline_store::{Find, Happening, Way};
+use serde::{Deserialize, Serialize};
+
+pub use step::{AgentAt, Missing, MissingValue, ReplayStep, StateAt, StepRecovery};
+
+use crate::checkpoint;
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+use crate::mission::short;
+
+/// Reads a page of a mission's history. Steps are whole: what one request did is one step.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Replay {
+    /// Of which mission; that of the checkpoints named, else the current one.
+    pub mission: Option<String>,
+    /// From this step on: a revision, or a checkpoint for the step that took it; the mission's first when
+    /// none is named.
+    pub from: Option<String>,
+    /// Up to and with this step; the newest when none is named.
+    pub to: Option<String>,
+    /// Where the page is.
+    #[serde(default)]
+    pub place: Place,
+    /// At most so many events, and one whole step at least.
+    pub limit: u64,
+    /// With the state after each step.
+    #[serde(default)]
+    pub states: bool,
+    /// The journal that earlier pages came from, so that a restore in between is noticed.
+    #[serde(default)]
+    pub history: Option<String>,
+}
+
+/// Where a page of history is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// The first steps.
+    #[default]
+    First,
+    /// The last ones.
+    Last,
+    /// Those that follow a step.
+    After {
+        /// Its last revision.
+        rev: u64,
+    },
+    /// Those that lead to a step.
+    Before {
+        /// Its first revision.
+        step: u64,
+    },
+    /// This one alone, wherever it is.
+    At {
+        /// A revision of it, or a checkpoint that it took.
+        of: String,
+    },
+}
+
+/// A page of a mission's history.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct ReplayPage {
+    /// The mission.
+    pub mission_id: MissionId,
+    /// What it is called.
+    pub title: String,
+    /// The unbroken journal this comes from.
+    pub history: String,
+    /// The first revision that was asked for.
+    pub from: u64,
+    /// The last one.
+    pub to: u64,
+    /// The steps, oldest first; none when there are no more that way.
+    pub steps: Vec<ReplayStep>,
+    /// What agents and sorties are called, by their ids.
+    pub names: BTreeMap<String, String>,
+}
+
+/// The most events of one page.
+const MOST: u64 = 2_000;
+
+impl Operation for Replay {
+    const NAME: &'static str = "replay";
+    const ACCESS: Access = Access::Read;
+    type Outcome = ReplayPage;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<ReplayPage> {
+        let history = desk.tx.history().to_owned();
+        if self.history.as_ref().is_some_and(|seen| *seen != history) {
+            return Err(Refusal::new(
+                Code::HistoryChanged,
+                "the journal was replaced since the replay began",
+            )
+            .hint("start again with `fleet replay`")
+            .into());
+        }
+        let at = match &self.place {
+            Place::At { of } => Some(of.as_str()),
+            Place::First | Place::Last | Place::After { .. } | Place::Before { .. } => None,
+        };
+        let [from, to, at] = [self.from.as_deref(), self.to.as_deref(), at].map(|reference| {
+            reference
+                .map(|reference| point(desk, reference))
+                .transpose()
+        });
+        let (from, to, at) = (from?, to?, at?);
+        let mission = self.mission_of(desk, [&from, &to, &at])?;
+        let mut pages = Pages::of(desk, mission.id, self.limit)?;
+        if let Some(from) = &from {
+            pages.first = pages.first.max(from.step);
+        }
+        if let Some(to) = &to {
+            pages.last = pages.last.min(to.rev);
+        }
+        if pages.first > pages.last {
+            return Err(Refusal::invalid(format!(
+                "the replay would begin at revision {}, and end before it, at {}",
+                pages.first, pages.last
+            ))
+            .hint("give `--from` an earlier step, or leave `--to` out")
+            .into());
+        }
+        let end = match &to {
+            Some(to) => pages.end_of(desk, to.step)?,
+            None => pages.last.saturating_add(1),
+        };
+        let happenings = match (&self.place, &at) {
+            (_, Some(at)) => pages.alone(desk, &mission, at)?,
+            (Place::After { rev }, _) => {
+                let rev = (*rev).max(pages.first.saturating_sub(1));
+                pages.forwards(desk, rev, end)?
+            }
+            (Place::Before { step }, _) => pages.backwards(desk, (*step).min(end))?,
+            (Place::Last, _) => pages.backwards(desk, end)?,
+            (Place::First | Place::At { .. }, _) => {
+                pages.forwards(desk, pages.first.saturating_sub(1), end)?
+            }
+        };
+        Ok(ReplayPage {
+            mission_id: mission.id,
+            title: mission.title.to_string(),
+            history,
+            from: pages.first,
+            to: pages.last,
+            steps: step::read(desk, mission.id, &happenings, self.states)?,
+            names: names(desk, mission.id)?,
+        })
+    }
+}
+
+impl Replay {
+    /// The mission to replay: whoever names a checkpoint means its mission.
+    fn mission_of(&self, desk: &mut Desk<'_, '_>, points: [&Option<Point>; 3]) -> Result<Mission> {
+        let mut named = points
+            .into_iter()
+            .flatten()
+            .filter_map(|point| point.mission);
+        let Some(first) = named.next() else {
+            return desk.mission(self.mission.as_deref());
+        };
+        let asked = self.mission.is_some() || desk.caller.mission.is_some();
+        let other = match asked {
+            true => Some(desk.mission(self.mission.as_deref())?.id),
+            false => None,
+        };
+        if named.chain(other).any(|mission| mission != first) {
+            return Err(Refusal::invalid(format!(
+                "the checkpoint is of another mission, {}",
+                short(first)
+            ))
+            .hint("the checkpoints of a mission: `fleet checkpoints list --mission ID`")
+            .into());
+        }
+        desk.mission(Some(&first.to_string()))
+    }
+}
+
+/// A place in the journal that somebody named.
+struct Point {
+    rev: u64,
+    /// The first revision of the request it belongs to.
+    step: u64,
+    /// The mission of the checkpoint, when it is one.
+    mission: Option<MissionId>,
+}
+
+/// Reads a revision, which is all digits, or a checkpoint.
+fn point(desk: &mut Desk<'_, '_>, reference: &str) -> Result<Point> {
+    let digits = !reference.is_empty() && reference.bytes().all(|byte| byte.is_ascii_digit());
+    let (rev, mission) = if digits {
+        let newest = desk.tx.rev();
+        match reference.parse::<u64>() {
+            Ok(rev) if rev <= newest => (rev, None),
+            _ => {
+                return Err(Refusal::new(
+                    Code::NotFound,
+                    format!("there is no revision {reference}: the newest is {newest}"),
+                )
+                .hint("list them with `fleet events list`, or name a checkpoint")
+                .into());
+            }
+        }
+    } else {
+        let checkpoint = checkpoint::find(desk, reference)?;
+        // Its record comes right after the revision it names.
+        let record = checkpoint.cut.rev.saturating_add(1);
+        (record, Some(checkpoint.cut.mission_id))
+    };
+    // A restore leaves revisions out: what is not there begins with itself.
+    let step = desk.tx.step_of(rev)?.unwrap_or(rev);
+    Ok(Point { rev, step, mission })
+}
+
+/// Reads the journal of a mission page by page.
+struct Pages {
+    mission: MissionId,
+    limit: u64,
+    /// The first revision.
+    first: u64,
+    /// The last one.
+    last: u64,
+}
+
+impl Pages {
+    fn of(desk: &mut Desk<'_, '_>, mission: MissionId, limit: u64) -> Result<Self> {
+        let row = desk.tx.rows(Kind::Mission, Find::Mission(mission))?;
+        let born = row.first().map_or(0, |row| row.born);
+        Ok(Self {
+            mission,
+            limit: limit.clamp(1, MOST),
+            // What made the mission is part of its story, with what the same request did before.
+            first: desk.tx.step_of(born)?.unwrap_or(born),
+            last: desk.tx.rev(),
+        })
+    }
+
+    /// Whole steps after `rev`, before `end`.
+    fn forwards(&self, desk: &mut Desk<'_, '_>, rev: u64, end: u64) -> Result<Vec<Happening>> {
+        self.whole(desk, Way::After(rev), |rev| rev < end)
+    }
+
+    /// Whole steps before `end`, oldest first.
+    fn backwards(&self, desk: &mut Desk<'_, '_>, end: u64) -> Result<Vec<Happening>> {
+        let mut found = self.whole(desk, Way::Before(end), |rev| rev >= self.first)?;
+        found.reverse();
+        Ok(found)
+    }
+
+    /// As many whole steps as fit into a page, one at least, in the order of reading.
+    fn whole(
+        &self,
+        desk: &mut Desk<'_, '_>,
+        way: Way,
+        within: impl Fn(u64) -> bool,
+    ) -> Result<Vec<Happening>> {
+        let (mut found, mut more) = self.some(desk, way, &within)?;
+        let step_of = |one: Option<&Happening>| one.map(|one| one.event.step);
+        let (first, last) = (step_of(found.first()), step_of(found.last()));
+        if more && first != last {
+            // The next page begins with it.
+            found.retain(|one| Some(one.event.step) != last);
+            return Ok(found);
+        }
+        while more {
+            let way = match (way, found.last()) {
+                (Way::After(_), Some(one)) => Way::After(one.event.rev),
+                (Way::Before(_), Some(one)) => Way::Before(one.event.rev),
+                (_, None) => break,
+            };
+            let (mut rest, further) = self.some(desk, way, &within)?;
+            let read = rest.len();
+            rest.retain(|one| Some(one.event.step) == last);
+            more = further && rest.len() == read;
+            found.append(&mut rest);
+        }
+        Ok(found)
+    }
+
+    /// A page of events, and whether there may be more that way.
+    fn some(
+        &self,
+        desk: &mut Desk<'_, '_>,
+        way: Way,
+        within: &impl Fn(u64) -> bool,
+    ) -> Result<(Vec<Happening>, bool)> {
+        let mut found = desk.tx.happenings(self.mission, way, self.limit)?;
+        let full = found.len() as u64 == self.limit;
+        let read = found.len();
+        found.retain(|one| within(one.event.rev));
+        let more = full && found.len() == read;
+        Ok((found, more))
+    }
+
+    /// The first revision of the mission behind a step.
+    fn end_of(&self, desk: &mut Desk<'_, '_>, step: u64) -> Result<u64> {
+        let mut rev = step.saturating_sub(1);
+        loop {
+            let found = desk
+                .tx
+                .happenings(self.mission, Way::After(rev), self.limit)?;
+            if let Some(next) = found.iter().find(|one| one.event.step > step) {
+                return Ok(next.event.rev);
+            }
+            match found.last() {
+                Some(last) if found.len() as u64 == self.limit => rev = last.event.rev,
+                _ => return Ok(desk.tx.rev().saturating_add(1)),
+            }
+        }
+    }
+
+    /// One step.
+    fn alone(
+        &self,
+        desk: &mut Desk<'_, '_>,
+        mission: &Mission,
+        at: &Point,
+    ) -> Result<Vec<Happening>> {
+        if at.step >= self.first {
+            let end = self.end_of(desk, at.step)?;
+            let found = self.forwards(desk, at.step.saturating_sub(1), end)?;
+            if !found.is_empty() {
+                return Ok(found);
+            }
+        }
+        let mut near = Vec::new();
+        for way in [Way::Before(at.rev), Way::After(at.rev)] {
+            let page = desk.tx.happenings(self.mission, way, 1)?;
+            near.extend(page.first().map(|one| one.event.step));
+        }
+        near.retain(|step| *step >= self.first);
+        let commands: Vec<String> = near
+            .iter()
+            .map(|step| format!("`fleet replay --step {step}`"))
+            .collect();
+        let refusal = Refusal::new(
+            Code::NotFound,
+            format!(
+                "nothing happened in {} (\"{}\") at revision {}",
+                short(mission.id),
+                mission.title,
+                at.rev
+            ),
+        );
+        Err(match commands.is_empty() {
+            true => refusal,
+            false => refusal.hint(format!("the steps next to it: {}", commands.join(" and "))),
+        }
+        .into())
+    }
+}
+
+fn names(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<BTreeMap<String, String>> {
+    let mut rows = desk.tx.rows(Kind::Agent, Find::All)?;
+    rows.extend(desk.tx.rows(Kind::Sortie, Find::Mission(mission))?);
+    let named = rows.into_iter().filter_map(|row| Some((row.id, row.name?)));
+    Ok(named.collect())
+}

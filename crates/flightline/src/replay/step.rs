@@ -1,0 +1,312 @@
+//! One step: what a request did, and how things stood after it.
+
+use std::collections::BTreeMap;
+
+use flightline_core::agent::{Agent, AgentStatus, Role};
+use flightline_core::event::Event;
+use flightline_core::mission::{Mission, Progress};
+use flightline_core::setting::RecoveryKind;
+use flightline_core::sortie::SortieStatus;
+use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Time};
+use flightline_store::{Error as StoreError, Happening, StoredEvent, Was};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::checkpoint::inspect::{Difference, differences};
+use crate::checkpoint::{Contents, LockSnapshot, MessageSnapshot, SortieSnapshot};
+use crate::desk::Desk;
+use crate::error::Result;
+
+/// What one request did to a mission.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct ReplayStep {
+    /// Its first revision, by which it is named.
+    pub step: u64,
+    /// Its last revision that concerns the mission.
+    pub rev: u64,
+    /// When.
+    pub timestamp: Time,
+    /// Who.
+    pub actor: String,
+    /// The mission's timeline after it; one more at each rewind. Nothing when retention has taken it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<u32>,
+    /// The recovery that it was, when it was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<StepRecovery>,
+    /// What happened, in order.
+    pub events: Vec<Event>,
+    /// What differs between before and after.
+    pub changes: Vec<Difference>,
+    /// What cannot be compared, because it is not there any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<Missing>,
+    /// How things stood after it, when it was asked and is still known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<StateAt>,
+    /// Why that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_state: Option<Refusal>,
+}
+
+/// A recovery in a mission's history.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct StepRecovery {
+    /// Forwards, or back to what the checkpoint names.
+    pub kind: RecoveryKind,
+    /// From which checkpoint.
+    pub checkpoint_id: CheckpointId,
+    /// Whether it took an earlier rewind back.
+    pub undo: bool,
+}
+
+/// Values that are not there any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Missing {
+    /// `history_thinned`, or `integrity` when one of them is damaged.
+    pub code: Code,
+    /// Whose.
+    pub values: Vec<MissingValue>,
+    /// The checkpoints just before and just after, whose values are kept.
+    pub checkpoints: Vec<String>,
+}
+
+/// A thing whose value before or after a step is not there any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct MissingValue {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its id.
+    pub id: String,
+    /// `history_thinned` when retention took it, `integrity` when no copy is sound.
+    pub code: Code,
+}
+
+/// How a mission stood after a step: what a checkpoint taken there names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct StateAt {
+    /// At which revision.
+    pub rev: u64,
+    /// The mission.
+    pub mission: Mission,
+    /// How far it was.
+    pub progress_percent: u8,
+    /// The sorties.
+    pub sorties: Vec<SortieSnapshot>,
+    /// The locks that were held.
+    pub active_locks: Vec<LockSnapshot>,
+    /// The messages that were not acknowledged.
+    pub pending_messages: Vec<MessageSnapshot>,
+    /// The agents, but for those that had retired.
+    pub agents: Vec<AgentAt>,
+}
+
+/// An agent at some time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct AgentAt {
+    /// Its name.
+    pub name: String,
+    /// Whether it coordinated or worked.
+    pub role: Role,
+    /// What it said of itself.
+    pub status: AgentStatus,
+    /// Its incarnation.
+    pub epoch: u64,
+    /// What it was doing.
+    pub current_step: Option<String>,
+}
+
+type Subject = (Kind, String);
+
+/// Puts events together to steps, and finds what each changed.
+pub(super) fn read(
+    desk: &mut Desk<'_, '_>,
+    mission: MissionId,
+    happenings: &[Happening],
+    states: bool,
+) -> Result<Vec<ReplayStep>> {
+    // What earlier steps of the page left behind need not be looked up.
+    let mut known: BTreeMap<Subject, Was> = BTreeMap::new();
+    let mut steps = Vec::new();
+    for step in happenings.chunk_by(|a, b| a.event.step == b.event.step) {
+        let (Some(first), Some(last)) = (step.first(), step.last()) else {
+            continue;
+        };
+        let (at, rev) = (first.event.step, last.event.rev);
+        let (changes, missing) = changes(desk, step, &mut known)?;
+        let missing = match missing.is_empty() {
+            true => None,
+            false => Some(Missing {
+                code: code_of(&missing),
+                values: missing,
+                checkpoints: desk.tx.nearest_checkpoints(rev, mission)?,
+            }),
+        };
+        let (state, no_state) = match states {
+            false => (None, None),
+            true => match state_at(desk, mission, rev)? {
+                Ok(state) => (Some(state), None),
+                Err(refusal) => (None, Some(refusal)),
+            },
+        };
+        let by_somebody = step.iter().find(|one| one.event.actor != "flightline");
+        steps.push(ReplayStep {
+            step: at,
+            rev,
+            timestamp: first.event.timestamp,
+            actor: by_somebody.unwrap_or(first).event.actor.clone(),
+            timeline: timeline(desk, mission, rev, &mut known)?,
+            recovery: recovery(step),
+            events: step.iter().map(|one| one.event.clone()).collect(),
+            changes,
+            missing,
+            state,
+            no_state,
+        });
+    }
+    Ok(steps)
+}
+
+/// What differs between before and after a step, and what cannot be compared.
+fn changes(
+    desk: &mut Desk<'_, '_>,
+    step: &[Happening],
+    known: &mut BTreeMap<Subject, Was>,
+) -> Result<(Vec<Difference>, Vec<MissingValue>)> {
+    let mut ends: BTreeMap<Subject, (Was, Was)> = BTreeMap::new();
+    for Happening { event, after } in step {
+        let Some(after) = after else { continue };
+        let subject = (event.subject_kind, event.subject.clone());
+        match ends.get_mut(&subject) {
+            Some((_, is)) => *is = after.clone(),
+            None => {
+                let was = match known.remove(&subject) {
+                    Some(was) => was,
+                    None => desk.tx.was_before(subject.0, &subject.1, event.step)?,
+                };
+                ends.insert(subject, (was, after.clone()));
+            }
+        }
+    }
+    let (mut before, mut after, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+    for ((kind, id), (was, is)) in &ends {
+        let lost = |code| MissingValue {
+            kind: *kind,
+            id: id.clone(),
+            code,
+        };
+        match (was, is) {
+            (Was::Damaged, _) | (_, Was::Damaged) => missing.push(lost(Code::Integrity)),
+            (Was::Thinned, _) | (_, Was::Thinned) => missing.push(lost(Code::HistoryThinned)),
+            (was, is) => {
+                before.extend(value(was));
+                after.extend(value(is));
+            }
+        }
+    }
+    known.extend(ends.into_iter().map(|(subject, (_, is))| (subject, is)));
+    Ok((differences(&before, &after), missing))
+}
+
+fn value(was: &Was) -> Option<StoredEvent> {
+    match was {
+        Was::There(value) => Some(value.clone()),
+        Was::NotThere | Was::Thinned | Was::Damaged => None,
+    }
+}
+
+fn code_of(missing: &[MissingValue]) -> Code {
+    match missing.iter().any(|value| value.code == Code::Integrity) {
+        true => Code::Integrity,
+        false => Code::HistoryThinned,
+    }
+}
+
+/// The mission's timeline after a step, as far as it is known.
+fn timeline(
+    desk: &mut Desk<'_, '_>,
+    mission: MissionId,
+    rev: u64,
+    known: &mut BTreeMap<Subject, Was>,
+) -> Result<Option<u32>> {
+    let subject = (Kind::Mission, mission.to_string());
+    if !known.contains_key(&subject) {
+        let was = desk
+            .tx
+            .was_before(subject.0, &subject.1, rev.saturating_add(1))?;
+        known.insert(subject.clone(), was);
+    }
+    let text = known.get(&subject).and_then(value).map(|value| value.text);
+    let mission = text.and_then(|text| serde_json::from_str::<Mission>(&text).ok());
+    Ok(mission.map(|mission| mission.timeline))
+}
+
+fn recovery(step: &[Happening]) -> Option<StepRecovery> {
+    let of_kind = |kind: &str| step.iter().find(|one| one.event.kind == kind);
+    let told = of_kind("fleet_recovered")?;
+    let id = told.event.data.get("checkpoint_id").and_then(Value::as_str);
+    Some(StepRecovery {
+        kind: match of_kind("mission_restored") {
+            Some(_) => RecoveryKind::Rewind,
+            None => RecoveryKind::RollForward,
+        },
+        checkpoint_id: id?.parse().ok()?,
+        undo: of_kind("recovery_undone").is_some(),
+    })
+}
+
+/// How things stood at a revision, or why that is not known any more.
+fn state_at(
+    desk: &mut Desk<'_, '_>,
+    mission: MissionId,
+    rev: u64,
+) -> Result<std::result::Result<StateAt, Refusal>> {
+    let values = match desk.tx.values_at(rev, mission) {
+        Err(StoreError::Thinned { subject, rev, .. }) => {
+            let nearest = desk.tx.nearest_checkpoints(rev, mission)?;
+            let thinned = StoreError::Thinned {
+                subject,
+                rev,
+                nearest,
+            };
+            return Ok(Err(thinned.into()));
+        }
+        Err(error @ StoreError::Corrupt(_)) => return Ok(Err(error.into())),
+        values => values?,
+    };
+    let contents = Contents { values };
+    let views = contents.views()?;
+    let Some(mission) = contents.of::<Mission>(Kind::Mission)?.into_iter().next() else {
+        let lost = StoreError::Corrupt(format!("the mission is not there at revision {rev}"));
+        return Ok(Err(lost.into()));
+    };
+    let completed = views.sorties.iter();
+    let completed = completed.filter(|sortie| sortie.status == SortieStatus::Completed);
+    let progress = Progress {
+        completed: completed.count() as u64,
+        total: views.sorties.len() as u64,
+    };
+    let agents = views.agents.into_iter();
+    Ok(Ok(StateAt {
+        rev,
+        mission,
+        progress_percent: progress.percent(),
+        sorties: views.sorties,
+        active_locks: views.active_locks,
+        pending_messages: views.pending_messages,
+        agents: agents
+            .filter(|agent| agent.retired_at.is_none())
+            .map(agent_at)
+            .collect(),
+    }))
+}
+
+fn agent_at(agent: Agent) -> AgentAt {
+    AgentAt {
+        name: agent.name.to_string(),
+        role: agent.role,
+        status: agent.status,
+        epoch: agent.epoch,
+        current_step: agent.current_step.map(|step| step.to_string()),
+    }
+}
