@@ -425,7 +425,7 @@ pub fn state(word: &str) -> Cell {
         "assigned" | "quiet" | "waiting" => ("◐", BLUE),
         "blocked" | "warning" | "paused" | "intent" => ("▲", YELLOW),
         "failed" | "stalled" | "dead" | "rejected" => ("✗", RED),
-        "archived" | "retired" => ("▪", DIM),
+        "archived" | "retired" | "skipped" => ("▪", DIM),
         _ => ("○", DIM),
     };
     Cell::styled(format!("{glyph} {}", word.replace('_', " ")), style)

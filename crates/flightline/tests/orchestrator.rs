@@ -169,6 +169,35 @@ both_engines! {
         assert!(world.problems().is_empty());
     }
 
+    fn what_is_suggested_names_the_mission_that_was_named(world: &World) {
+        let story = orchestrated(world);
+        fail(&story, "coder", "Code", 3);
+        let id = mission(&story).id;
+        story.mission("Another", &["Elsewhere"]);
+        let refused = story.run("", &Resume { mission: Some(id.to_string()), ..Resume::default() }).unwrap_err();
+        let ways = refused.hint.unwrap();
+        assert!(ways.starts_with(&format!("leave out what failed: `fleet resume --mission {} --skip-failed`", short(id))), "{ways}");
+    }
+
+    fn a_sortie_that_cannot_be_read_stops_nothing(world: &World) {
+        let story = orchestrated(world);
+        story.checkpoint();
+        story.finish("planner", &["Plan"]);
+        fail(&story, "coder", "Code", 3);
+        damage::everywhere(world, Kind::Sortie, &story.sortie_id("Plan"), 0);
+        let refused = story.run("", &skipping());
+        assert_eq!(refused.unwrap_err().code, Code::Integrity, "no checkpoint is sound");
+        let story = Story::under(world, Preset::Orchestrator.policy());
+        story.mission("Another", &["One", "Two", "Three"]);
+        let cut = story.checkpoint().id;
+        let rev = story.rev();
+        story.finish("planner", &["One"]);
+        fail(&story, "coder", "Two", 3);
+        damage::everywhere(world, Kind::Sortie, &story.sortie_id("One"), rev);
+        let done = story.run("", &skipping()).unwrap();
+        assert_eq!((done.checkpoint_id, done.skipped_agents), (cut, vec!["coder".to_owned()]));
+    }
+
     fn a_mission_goes_on_without_what_was_left_out(world: &World) {
         let story = orchestrated(world);
         fail(&story, "coder", "Code", 3);
@@ -278,6 +307,8 @@ both_engines! {
         let back = |request: Resume| Resume { checkpoint: Some(cut.to_string()), force: true, ..request };
         let refused = story.run("", &back(Resume::default())).unwrap_err();
         assert_eq!(refused.code, Code::Unfinished, "what the checkpoint holds cannot go on");
+        let ways = refused.hint.unwrap();
+        assert!(ways.contains(&format!("`fleet resume --checkpoint {} --skip-failed`", short(cut))) && !ways.contains("release"), "{ways}");
         story.pass_minutes(1);
         let done = predicted(&story, &back(Resume { skip_failed: true, ..resetting("CODING") }));
         assert!(done.rewound && done.before.is_some());

@@ -275,6 +275,7 @@ both_engines! {
         assert_eq!(listed(&story, true).1, 55, "and are still there");
         let told = story.events_of("checkpoint_archived");
         assert_eq!((told.len(), &told[0].data["reason"]), (5, &json!("surplus")));
+        assert_eq!(told[0].actor, "flightline", "nobody asked for it");
         story.run("", &ShowCheckpoint { checkpoint: taken[0].to_string() }).unwrap();
         // Without the setting the maximum is held once a day, by deleting.
         let deleting = Story::under(world, Policy { retention: flightline::core::retention::Retention { most: 50, ..Policy::default().retention }, ..orchestrator() });

@@ -7,6 +7,7 @@ use flightline::Caller;
 use flightline::agent::{
     Heartbeat, ListAgents, RegisterAgent, RetireAgent, ShowAgent, UpdateAgent,
 };
+use flightline::checkpoint::destructive::BeforeDestructive;
 use flightline::core::Code;
 use flightline::core::agent::Role;
 use flightline::effect::{BeginEffect, FinishEffect, ListEffects};
@@ -171,6 +172,9 @@ fn probe_mail_notes_and_effects(prober: &Prober<'_>) {
         "ada",
         || json!({ "messages": [prober.message()], "all": false }),
     );
+    prober.probe::<BeforeDestructive>("ada", || {
+        json!({ "mission": prober.mission, "operation": "deploy", "target": TEXT, "note": TEXT })
+    });
     prober.probe::<AddNote>("ada", || {
         json!({
             "mission": prober.mission, "kind": "artifact", "text": TEXT, "rationale": TEXT, "sortie": null,

@@ -153,7 +153,7 @@ fn what_failed_is_left_out_and_the_workflow_set_back() {
     world.fleet("status").expect(expect![[r#"
         Ship it   msn-1a1a   ● in progress   33 %   ▓▓▓▓▓▒▒▒▒▒▒▒▒▒▒▒  1 of 3
           ✓ completed  srt-22cd  Plan  planner  2026-01-04T12:00:11.000Z
-          ○ skipped    srt-2b81  Code  coder    2026-01-04T12:03:22.000Z
+          ▪ skipped    srt-2b81  Code  coder    2026-01-04T12:03:22.000Z
           ○ pending    srt-4e4f  Test
         Checkpoint  chk-bf6c, 2026-01-04T12:03:22.000Z, Moved to CODING, in the store and in its file
         Agents      planner active (3m)   coder active (6s)
@@ -166,7 +166,7 @@ fn what_failed_is_left_out_and_the_workflow_set_back() {
     world.fleet("sorties list").expect(expect![[r#"
         ID        STATUS         OWNER    CHANGED                   TITLE
         srt-22cd  ✓ completed    planner  2026-01-04T12:00:11.000Z  Plan
-        srt-2b81  ○ skipped      coder    2026-01-04T12:03:22.000Z  Code
+        srt-2b81  ▪ skipped      coder    2026-01-04T12:03:22.000Z  Code
         srt-4e4f  ● in progress  tester   2026-01-04T12:03:26.000Z  Test
     "#]]);
 }

@@ -269,3 +269,47 @@ pub fn agents_of(sorties: &[Sortie], agents: &[Agent]) -> Vec<String> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unit(name: &str, standing: UnitStanding, attempts: u64) -> Unit<'_> {
+        Unit {
+            name,
+            standing,
+            attempts,
+        }
+    }
+
+    #[test]
+    fn work_stops_at_what_failed_too_often_and_at_dead_ends() {
+        use UnitStanding::{Failed, Running, Settled};
+        let units = [
+            unit("planner", Settled, 9),
+            unit("coder", Running, 1),
+            unit("writer", Running, 1),
+            unit("tester", Failed, 2),
+            unit("deployer", Failed, 3),
+        ];
+        let found = in_the_way(Some("CODING"), units, 3);
+        assert_eq!(
+            (found.running, &*found.exhausted, found.dead_end),
+            (Some("coder"), &["deployer"][..], None)
+        );
+        assert!(!found.can_resume());
+        assert!(
+            in_the_way(Some("CODING"), units, 4).can_resume(),
+            "the limit counts"
+        );
+        for (state, goes_on) in [
+            (None, true),
+            (Some("COMPLETE"), true),
+            (Some("ERROR"), false),
+            (Some("ABORTED"), false),
+            (Some("error"), true),
+        ] {
+            assert_eq!(in_the_way(state, [], 3).can_resume(), goes_on, "{state:?}");
+        }
+    }
+}

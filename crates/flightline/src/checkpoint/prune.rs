@@ -9,7 +9,7 @@ use flightline_core::retention::{Candidate, Guard, MissionState, Plan, Retention
 use flightline_core::setting::LastPrune;
 use flightline_core::time::Millis;
 use flightline_core::{CheckpointId, Kind, MissionId, Time};
-use flightline_store::{Compaction, Find};
+use flightline_store::{Actor, Compaction, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -287,7 +287,12 @@ pub(crate) fn archive_surplus(desk: &mut Desk<'_, '_>, mission: &Mission) -> Res
         .collect();
     let missions = BTreeMap::from([(mission.id, state_of(mission))]);
     let plan = plan(&candidates, &missions, &policy, desk.now());
-    archive(desk, &plan.archive)
+    // Whoever takes one does not archive the others: that is housekeeping.
+    let who = desk.tx.actor().clone();
+    desk.tx.act_as(Actor::flightline());
+    archive(desk, &plan.archive)?;
+    desk.tx.act_as(who);
+    Ok(())
 }
 
 /// What retention needs to know of a checkpoint that nobody has found damaged.

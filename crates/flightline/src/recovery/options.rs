@@ -9,12 +9,13 @@ use flightline_core::{Code, Name, Refusal, SortieId};
 use flightline_store::Find;
 use serde_json::json;
 
+use crate::checkpoint::readable;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::mission::{enter, short, workflow_history};
 
 /// What was decided.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Choices {
     /// Go on without what failed.
     pub(super) skip_failed: bool,
@@ -23,12 +24,17 @@ pub(super) struct Choices {
 }
 
 /// What came of it.
+#[derive(Debug, Default)]
 pub(super) struct Chosen {
+    /// What was found, before anything was decided; none where nobody was asked.
+    pub(super) analysis: Option<Analysis>,
     /// Whose work was left out, in seed D's words.
     pub(super) agents: Vec<String>,
     /// What was left out.
     pub(super) sorties: Vec<SortieId>,
-    /// Whether the workflow was moved.
+    /// The state that the workflow was to be set back to.
+    pub(super) reset_to: Option<Name>,
+    /// Whether it was in another one.
     pub(super) moved: bool,
     /// What is worth knowing.
     pub(super) warnings: Vec<String>,
@@ -37,14 +43,18 @@ pub(super) struct Chosen {
 }
 
 impl Choices {
-    /// Analyses what was found. Under a strict policy, what nobody has decided about stops a resume.
-    pub(super) fn weigh(
-        &self,
+    /// Analyses a mission as it was found, and does what was decided, as whoever decided it. Under a strict
+    /// policy, what nobody has decided about stops a resume.
+    pub(super) fn apply(
+        self,
         desk: &mut Desk<'_, '_>,
-        mission: &Mission,
+        mission: &mut Mission,
         when: When<'_>,
-    ) -> Result<Analysis> {
-        let (sorties, agents) = work_of(desk, mission)?;
+    ) -> Result<Chosen> {
+        // A sortie that cannot be read is somebody else's trouble, and no reason to stop.
+        let (mut sorties, _) = readable::<Sortie>(desk.tx, Find::Mission(mission.id))?;
+        sorties.sort_by_key(|sortie| sortie.position);
+        let agents = desk.tx.find::<Agent>(Find::All)?;
         let found = Analyzed {
             mission,
             sorties: &sorties,
@@ -52,88 +62,85 @@ impl Choices {
             when,
             retry_limit: desk.policy.retry_limit,
         };
-        let analysis = analyze(&found);
-        let decided = self.skip_failed || self.reset_to.is_some();
-        if analysis.can_resume || decided || !desk.policy.strict {
-            return Ok(analysis);
-        }
-        Err(Refusal::new(
-            Code::Unfinished,
-            format!(
-                "cannot resume {} (\"{}\"): {}",
-                short(mission.id),
-                mission.title,
-                found.stops().join("; ")
-            ),
-        )
-        .hint(analysis.suggestions.join("\n"))
-        .details(json!({
-            "errors": found.stops(),
-            "blockers": analysis.blockers,
-            "suggestions": analysis.suggestions,
-        }))
-        .into())
-    }
-
-    /// Does what was decided, as whoever decided it.
-    pub(super) fn apply(&self, desk: &mut Desk<'_, '_>, mission: &mut Mission) -> Result<Chosen> {
-        let (mut sorties, agents) = work_of(desk, mission)?;
-        let names = agents_of(&sorties, &agents);
         let mut chosen = Chosen {
-            agents: Vec::new(),
-            sorties: Vec::new(),
-            moved: false,
-            warnings: Vec::new(),
-            still_in_the_way: Vec::new(),
+            analysis: Some(self.weigh(desk, &found)?),
+            ..Chosen::default()
         };
-        for (sortie, name) in sorties.iter_mut().zip(names) {
-            if !self.skip_failed || sortie.status != SortieStatus::Failed {
-                continue;
-            }
-            sortie.status = SortieStatus::Skipped;
-            sortie.updated_at = desk.now();
-            let data =
-                json!({ "agent": name, "reason": sortie.failure, "attempts": sortie.attempts });
-            desk.tx.set("sortie_skipped", sortie, &data)?;
-            chosen.warnings.push(format!(
-                "{} (\"{}\") failed and is left out",
-                short(sortie.id),
-                sortie.title
-            ));
-            chosen.sorties.push(sortie.id);
-            chosen.agents.push(name);
+        if self.skip_failed {
+            skip(desk, &mut sorties, &agents, &mut chosen)?;
         }
         if let Some(to) = &self.reset_to {
-            chosen.moved = self.reset(desk, mission, to)?;
+            chosen.moved = reset(desk, mission, to)?;
         }
+        chosen.reset_to = self.reset_to;
         chosen.still_in_the_way = Analyzed {
             mission,
             sorties: &sorties,
             agents: &agents,
-            when: When::Now,
+            when,
             retry_limit: desk.policy.retry_limit,
         }
         .stops();
         Ok(chosen)
     }
 
-    fn reset(&self, desk: &mut Desk<'_, '_>, mission: &mut Mission, to: &Name) -> Result<bool> {
-        let history = workflow_history(desk, mission)?;
-        let was_in: Vec<String> = history.into_iter().map(|past| past.state).collect();
-        mission.workflow.check_reset(to, &was_in)?;
-        if mission.workflow.current.as_ref() == Some(to) {
-            return Ok(false);
+    fn weigh(&self, desk: &Desk<'_, '_>, found: &Analyzed<'_>) -> Result<Analysis> {
+        let analysis = analyze(found);
+        let decided = self.skip_failed || self.reset_to.is_some();
+        if analysis.can_resume || decided || !desk.policy.strict {
+            return Ok(analysis);
         }
-        // What was asked for in the state that is left waits for nothing any more.
-        mission.workflow.pending.clear();
-        enter(desk, mission, to.clone(), "recovery")?;
-        Ok(true)
+        let (mission, errors) = (found.mission, found.stops());
+        let (id, title, why) = (short(mission.id), &mission.title, errors.join("; "));
+        Err(Refusal::new(
+            Code::Unfinished,
+            format!("cannot resume {id} (\"{title}\"): {why}"),
+        )
+        .hint(analysis.suggestions.join("\n"))
+        .details(json!({
+            "errors": errors,
+            "blockers": analysis.blockers,
+            "suggestions": analysis.suggestions,
+        }))
+        .into())
     }
 }
 
-/// The sorties of a mission, in order, and the agents of the project.
-fn work_of(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<(Vec<Sortie>, Vec<Agent>)> {
-    let mut sorties = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
-    sorties.sort_by_key(|sortie| sortie.position);
-    Ok((sorties, desk.tx.find::<Agent>(Find::All)?))
+fn skip(
+    desk: &mut Desk<'_, '_>,
+    sorties: &mut [Sortie],
+    agents: &[Agent],
+    chosen: &mut Chosen,
+) -> Result<()> {
+    let names = agents_of(sorties, agents);
+    for (sortie, name) in sorties.iter_mut().zip(names) {
+        if sortie.status != SortieStatus::Failed {
+            continue;
+        }
+        sortie.status = SortieStatus::Skipped;
+        sortie.updated_at = desk.now();
+        let data = json!({ "agent": name, "reason": sortie.failure, "attempts": sortie.attempts });
+        desk.tx.set("sortie_skipped", sortie, &data)?;
+        let (id, title) = (short(sortie.id), &sortie.title);
+        chosen
+            .warnings
+            .push(format!("{id} (\"{title}\") failed and is left out"));
+        chosen.sorties.push(sortie.id);
+        chosen.agents.push(name);
+    }
+    Ok(())
+}
+
+/// Sets the workflow back. Says whether it was in another state.
+fn reset(desk: &mut Desk<'_, '_>, mission: &mut Mission, to: &Name) -> Result<bool> {
+    let history = workflow_history(desk, mission)?;
+    let was_in: Vec<String> = history.into_iter().map(|past| past.state).collect();
+    mission.workflow.check_reset(to, &was_in)?;
+    if mission.workflow.current.as_ref() == Some(to) {
+        return Ok(false);
+    }
+    // What was asked for in the state that is left waits for nothing any more.
+    mission.workflow.pending.clear();
+    enter(desk, mission, to.clone(), "recovery")?;
+    Ok(true)
 }

@@ -19,7 +19,7 @@ use serde_json::json;
 
 use super::detect::is_offer;
 use super::locks::{locked_for, regrant, release_locks};
-use super::options::Choices;
+use super::options::{Choices, Chosen};
 use super::rewind::rewind;
 use super::{Fate, PassedOver, newest_sound, settled_fates};
 use crate::agent::Sighting;
@@ -129,7 +129,7 @@ impl Operation for Resume {
         let fates = settled_fates(desk, &self.sightings)?;
         let found = context(desk, &mission, Vec::new())?;
         let rewinding = self.checkpoint.is_some();
-        let (mission, before, lost) = if rewinding {
+        let (mut mission, before, lost) = if rewinding {
             let rewound = rewind(desk, &mission, &checkpoint, &contents, &fates, self.force)?;
             warnings.extend(rewound.warnings);
             (rewound.mission, Some(rewound.before), rewound.lost)
@@ -146,8 +146,8 @@ impl Operation for Resume {
             (false, Some(_)) => When::NowOf(&of),
             (false, None) => When::Now,
         };
-        let analysis = choices.weigh(desk, &mission, when)?;
-        let resumed = settle(
+        let chosen = choices.apply(desk, &mut mission, when)?;
+        settle(
             desk,
             Settling {
                 mission,
@@ -158,13 +158,9 @@ impl Operation for Resume {
                 lost,
                 warnings,
                 found,
-                choices,
+                chosen,
             },
-        )?;
-        Ok(Resumed {
-            analysis: Some(analysis),
-            ..resumed
-        })
+        )
     }
 }
 
@@ -248,8 +244,8 @@ pub(super) struct Settling {
     pub(super) warnings: Vec<String>,
     /// What was happening before anything was changed.
     pub(super) found: RecoveryContext,
-    /// What whoever asks has decided.
-    pub(super) choices: Choices,
+    /// What came of the decisions of whoever asks.
+    pub(super) chosen: Chosen,
 }
 
 /// Frees what dead agents held, gives the others their locks and mail back, and records it all.
@@ -263,9 +259,8 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
         lost,
         mut warnings,
         found,
-        choices,
+        chosen,
     } = settling;
-    let chosen = choices.apply(desk, &mut mission)?;
     warnings.extend(chosen.warnings);
     // What follows is housekeeping, not somebody's activity.
     let who = desk.tx.actor().clone();
@@ -323,7 +318,7 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
         at: desk.now(),
         undone_at: None,
         skipped: chosen.sorties.clone(),
-        reset_to: choices.reset_to,
+        reset_to: chosen.reset_to,
     };
     let mut data = json!({
         "checkpoint_id": checkpoint.id,
@@ -360,7 +355,7 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
         skipped_agents: chosen.agents,
         skipped_sorties: chosen.sorties,
         restored_state,
-        analysis: None,
+        analysis: chosen.analysis,
         before,
     })
 }

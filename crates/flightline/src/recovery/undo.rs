@@ -5,7 +5,7 @@ use flightline_core::{Code, Refusal};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::options::Choices;
+use super::options::Chosen;
 use super::resume::{Resumed, Settling, settle};
 use super::rewind::rewind;
 use super::{before_last_rewind, settled_fates};
@@ -79,7 +79,7 @@ impl Operation for Undo {
                 lost: rewound.lost,
                 warnings,
                 found,
-                choices: Choices::default(),
+                chosen: Chosen::default(),
             },
         )
     }
