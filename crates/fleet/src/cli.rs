@@ -128,6 +128,8 @@ pub enum Command {
     Log(command::event::ListArgs),
     /// Show figures: how much there is of everything, and how much room it takes
     Stats(command::stats::StatsArgs),
+    /// Show what a mission's sorties took, against their estimates; or the table of `STATUS.md`
+    Report(command::report::ReportArgs),
     /// Check the store: files, journal, checksums, rules
     Doctor(command::doctor::DoctorArgs),
     /// Copy the whole store, as of one moment, to a new file

@@ -21,6 +21,7 @@ pub mod prune;
 pub mod recovery;
 pub mod reference;
 pub mod replay;
+pub mod report;
 pub mod sortie;
 pub mod stats;
 pub mod status;
@@ -85,6 +86,7 @@ fn dispatch(command: Command, app: &mut App) -> Done {
         Command::Events(command) => event::run(command, app),
         Command::Log(args) => event::log(&args, app),
         Command::Stats(args) => stats::run(&args, app),
+        Command::Report(args) => report::run(&args, app),
         Command::Doctor(args) => doctor::run(&args, app),
         Command::Backup(args) => backup::back_up(&args, app),
         Command::Restore(args) => backup::restore(&args, app),
@@ -124,6 +126,7 @@ fn name(command: &Command) -> &'static str {
         Command::Events(_) => "events",
         Command::Log(_) => "log",
         Command::Stats(_) => "stats",
+        Command::Report(_) => "report",
         Command::Doctor(_) => "doctor",
         Command::Backup(_) => "backup",
         Command::Restore(_) => "restore",

@@ -77,6 +77,45 @@ pub struct Liveness {
     pub evidence: String,
 }
 
+/// An agent's last sign of life, in seed B's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Heartbeat {
+    /// When it was given.
+    pub last_beat: Time,
+    /// How often one is expected.
+    pub interval_seconds: u64,
+    /// What its age means.
+    pub status: Beat,
+}
+
+/// What the age of a sign of life means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Beat {
+    /// All is well.
+    Alive,
+    /// Somebody should ask.
+    Warning,
+    /// Its work may need recovery.
+    Stalled,
+}
+
+impl Heartbeat {
+    /// The last sign of an agent that was judged so; none of one that never gave any.
+    #[must_use]
+    pub fn of(last_sign: Option<Time>, life: Life, policy: &Policy) -> Option<Self> {
+        Some(Self {
+            last_beat: last_sign?,
+            interval_seconds: policy.heartbeat_ms / 1000,
+            status: match life {
+                Life::Active | Life::Quiet => Beat::Alive,
+                Life::Warning => Beat::Warning,
+                Life::Stalled | Life::Dead => Beat::Stalled,
+            },
+        })
+    }
+}
+
 /// Judges an agent's life at `now`.
 #[must_use]
 pub fn judge(evidence: &Evidence, policy: &Policy, now: Time) -> Liveness {

@@ -4,13 +4,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::event::Event;
-use crate::id::{AgentId, MessageId, MissionId};
+use crate::id::{AgentId, MessageId, MissionId, SortieId};
 use crate::subject::{Keys, Kind, Subject};
 use crate::text::{Body, Title};
 use crate::time::Time;
 
-/// A message. It never changes once sent, but for one that tells of events: that one grows until it is
-/// read.
+/// A message. It never changes once sent, but for one that tells of events or of a sortie's progress:
+/// that one is brought up to date until it is read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Message {
     /// Its id.
@@ -181,6 +181,9 @@ pub struct Delivery {
     /// What it tells of, as [`Delivery::digest_key`] has it, when it tells of events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+    /// The sortie whose progress it tells, when it tells that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress_of: Option<SortieId>,
 }
 
 impl Delivery {
@@ -265,10 +268,11 @@ impl Subject for Delivery {
             mission: self.mission_id,
             parent: Some(self.message_id.to_string()),
             agent: Some(self.to),
-            // Those with a deadline are found without reading every one.
+            // Those with a deadline, or about one thing, are found without reading every one.
             name: self
                 .digest
                 .clone()
+                .or_else(|| self.progress_of.map(|sortie| sortie.to_string()))
                 .or_else(|| self.due().map(|by| by.to_string())),
             // Nobody is waited for because of them: they do not count as unread.
             status: match &self.digest {
@@ -339,6 +343,7 @@ mod tests {
             acknowledge_by: Some(at),
             overdue_at: None,
             digest: None,
+            progress_of: None,
         };
         assert_eq!(delivery.due(), Some(at));
         let met = Delivery {

@@ -41,6 +41,13 @@ pub struct Policy {
     pub interval_ms: Millis,
     /// A file changed by more lines than this has changed significantly.
     pub significant_lines: u64,
+    /// Whether an error that is reported takes a checkpoint even when work can go on.
+    pub every_error: bool,
+    /// Whether progress of a sortie is posted to the mailbox of its mission's dispatch.
+    pub progress_mail: bool,
+    /// Whether tasks that need somebody are found beside missions: a lost session, errors in the way,
+    /// criteria that are not met.
+    pub find_tasks: bool,
     /// A context this full, in percent, is to be saved.
     pub token_warning: u8,
     /// A context this full, in percent, is about to be lost.
@@ -352,5 +359,10 @@ mod tests {
             sitebuilder.triggers.has(Reason::SubtaskDone)
                 && sitebuilder.triggers.has(Reason::Heartbeat)
         );
+        let of_tasks =
+            |policy: &Policy| (policy.every_error, policy.progress_mail, policy.find_tasks);
+        assert_eq!(of_tasks(&sitebuilder), (true, true, true));
+        assert_eq!(of_tasks(&of(Preset::Fleet)), (false, true, false));
+        assert_eq!(of_tasks(&epic), (false, false, false));
     }
 }

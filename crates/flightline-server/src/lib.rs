@@ -5,7 +5,7 @@ use flightline::core::{Code, Refusal};
 use flightline::{Caller, Fleet, Operation};
 use flightline::{
     agent, checkpoint, context, dialect, effect, event, ids, lock, mail, mission, note, recovery,
-    replay, sortie, stats, status,
+    replay, report, sortie, stats, status, task,
 };
 use serde_json::Value;
 
@@ -59,6 +59,9 @@ const OPERATIONS: &[(&str, Handler)] = &[
     entry::<ids::ListIds>(),
     entry::<status::ShowStatus>(),
     entry::<stats::ShowStats>(),
+    entry::<report::ShowReport>(),
+    entry::<task::ShowTask>(),
+    entry::<task::ShowTaskTable>(),
     entry::<checkpoint::take::TakeCheckpoint>(),
     entry::<checkpoint::take::RecordFailure>(),
     entry::<checkpoint::destructive::BeforeDestructive>(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use flightline_core::agent::{Agent, AgentStatus, Process, Role, Step};
 use flightline_core::checkpoint::Reason;
-use flightline_core::liveness::{Evidence, Liveness, ProcessSight, judge};
+use flightline_core::liveness::{self, Evidence, Liveness, ProcessSight, judge};
 use flightline_core::lock::Lock;
 use flightline_core::redact::shown;
 use flightline_core::sortie::SortieStatus;
@@ -143,6 +143,9 @@ pub struct AgentView {
     pub liveness: Liveness,
     /// Its last sign of life.
     pub last_sign: Option<Time>,
+    /// The same in seed B's words, and what its age means; none of one that never gave any, or is retired.
+    #[serde(default)]
+    pub heartbeat: Option<liveness::Heartbeat>,
     /// What it said of itself with its last heartbeat.
     pub pulse: Value,
     /// The sorties it holds.
@@ -581,10 +584,14 @@ fn view(
 ) -> Result<AgentView> {
     let id = agent.id.to_string();
     let pulse = pulses.iter().find(|pulse| pulse.agent == id);
+    let liveness = liveness(desk, &agent, pulse, sightings);
+    let last_sign = last_sign(desk, &agent, pulse);
+    let beat = last_sign.filter(|_| agent.retired_at.is_none());
     Ok(AgentView {
         briefing: standing(desk, &agent)?,
-        liveness: liveness(desk, &agent, pulse, sightings),
-        last_sign: last_sign(desk, &agent, pulse),
+        heartbeat: liveness::Heartbeat::of(beat, liveness.life, desk.policy),
+        liveness,
+        last_sign,
         pulse: pulse.map_or(Value::Null, |pulse| pulse.data.clone()),
         sorties: held_sorties(desk, agent.id)?,
         locks: desk

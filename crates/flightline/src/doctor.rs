@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::fleet::Fleet;
+use crate::recovery::tasks::TaskTrouble;
 
 /// What the doctor found.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
@@ -32,6 +33,9 @@ pub struct Diagnosis {
     /// Where the store is kept as it was before.
     #[serde(default)]
     pub backup: Option<PathBuf>,
+    /// Tasks that need somebody, where the policy wants them found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<TaskTrouble>,
 }
 
 /// One check.
@@ -146,6 +150,7 @@ pub fn examine(fleet: &mut Fleet) -> Result<Diagnosis> {
         checks,
         repaired: Vec::new(),
         backup: None,
+        tasks: Vec::new(),
     })
 }
 

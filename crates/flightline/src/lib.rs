@@ -26,9 +26,11 @@ pub mod note;
 pub mod rebuild;
 pub mod recovery;
 pub mod replay;
+pub mod report;
 pub mod sortie;
 pub mod stats;
 pub mod status;
+pub mod task;
 
 pub use desk::Desk;
 pub use error::{Error, Result};

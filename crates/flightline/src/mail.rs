@@ -3,6 +3,7 @@
 
 pub(crate) mod deadline;
 pub(crate) mod post;
+pub(crate) mod progress;
 pub mod relay;
 
 use flightline_core::agent::Agent;
@@ -171,6 +172,7 @@ impl Operation for SendMail {
             mission: mission.map(|mission| mission.id),
             reply_to: None,
             acknowledge_by,
+            progress_of: None,
         };
         let message = post(desk, &letter)?;
         view(desk, message)
@@ -229,6 +231,7 @@ impl Operation for ReplyMail {
             mission: question.mission_id,
             reply_to: Some(&question),
             acknowledge_by: None,
+            progress_of: None,
         };
         let message = post(desk, &letter)?;
         view(desk, message)

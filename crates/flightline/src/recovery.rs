@@ -7,6 +7,7 @@ mod options;
 pub mod points;
 pub mod resume;
 mod rewind;
+pub mod tasks;
 pub mod undo;
 
 use flightline_core::agent::Agent;

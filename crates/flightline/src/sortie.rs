@@ -12,8 +12,9 @@ use flightline_core::sortie::{
     Declared, Review, Sortie, SortieError, SortieFile, SortieStatus, Subtask, SubtaskProgress,
     SubtaskStatus,
 };
+use flightline_core::text::Note;
 use flightline_core::time::Millis;
-use flightline_core::{CheckpointId, Kind, MissionId, SortieId, Subject, Time};
+use flightline_core::{CheckpointId, Kind, MissionId, Name, SortieId, Subject, Time, Title};
 use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 
@@ -85,9 +86,31 @@ pub struct SortieView {
     /// What somebody left who began it before: for whoever takes it up.
     #[serde(default)]
     pub recovery_context: Option<RecoveryContext>,
+    /// Where to go on, for whoever resumes it.
+    #[serde(default)]
+    pub resume: Option<ResumePoint>,
     /// Locks that were taken again for whoever takes it up.
     #[serde(default)]
     pub locks: Vec<LockView>,
+}
+
+/// Where to go on with a sortie that was interrupted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct ResumePoint {
+    /// What was done last.
+    pub last_processed: Option<Title>,
+    /// Where to start.
+    pub next_to_process: Option<Title>,
+    /// What else is worth knowing.
+    pub notes: Option<Note>,
+    /// How to go on.
+    pub instructions: Option<Note>,
+    /// Subtasks that are done, and are skipped, of those listed.
+    pub skipped: Vec<Name>,
+    /// Subtasks that are left, of those listed.
+    pub left: Vec<Subtask>,
+    /// How many more are left that are not listed.
+    pub unlisted: u64,
 }
 
 impl Operation for ListSorties {
@@ -197,7 +220,27 @@ pub(crate) fn view(desk: &mut Desk<'_, '_>, sortie: Sortie) -> Result<SortieView
         errors: desk.tx.find(Find::Parent(&key))?,
         reviews: desk.tx.find(Find::Parent(&key))?,
         recovery_context: None,
+        resume: None,
         locks: Vec::new(),
         sortie,
     })
+}
+
+impl ResumePoint {
+    /// Where to go on with a sortie.
+    fn of(view: &SortieView) -> Self {
+        let is_done = |part: &&Subtask| part.status == SubtaskStatus::Complete;
+        let (done, left): (Vec<&Subtask>, Vec<&Subtask>) = view.subtasks.iter().partition(is_done);
+        let all_left = view.progress.total - view.progress.completed;
+        let cursor = &view.sortie.cursor;
+        Self {
+            last_processed: cursor.last_processed.clone(),
+            next_to_process: cursor.next_to_process.clone(),
+            notes: cursor.notes.clone(),
+            instructions: view.sortie.resume_instructions.clone(),
+            unlisted: all_left.saturating_sub(left.len() as u64),
+            skipped: done.into_iter().map(|part| part.name.clone()).collect(),
+            left: left.into_iter().cloned().collect(),
+        }
+    }
 }

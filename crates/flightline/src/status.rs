@@ -137,7 +137,7 @@ impl Operation for ShowStatus {
         };
         let recovery = peek.decide(desk)?;
         let mut attention = attention(mission.as_ref(), &agents);
-        attention.extend(recovery.iter().map(need));
+        attention.extend(recovery.iter().flat_map(needs));
         attention.extend(
             newest
                 .as_ref()
@@ -269,6 +269,16 @@ fn attention(mission: Option<&MissionStatusView>, agents: &[AgentView]) -> Vec<A
         });
     }
     found
+}
+
+/// What a candidate needs, and its tasks.
+fn needs(candidate: &Candidate) -> Vec<Attention> {
+    let mission = candidate.needs_recovery().then(|| need(candidate));
+    let tasks = candidate.tasks.iter().map(|task| Attention {
+        what: task.line(),
+        command: task.next.first().cloned().unwrap_or_default(),
+    });
+    mission.into_iter().chain(tasks).collect()
 }
 
 fn need(candidate: &Candidate) -> Attention {

@@ -351,7 +351,7 @@ both_engines! {
         let taken = story.checkpoint();
         story.change("bob", "Endpoint", SortieAction::Complete { output: None }).unwrap();
         let rows = outside::query(world, "SELECT id, mission_id, timestamp, trigger, trigger_details, CAST(progress_percent AS TEXT), sorties_json, locks_json, \
-            messages_json, recovery_context_json, created_by, version FROM checkpoints WHERE project = {project} AND trigger IN ('manual', 'progress') ORDER BY timestamp DESC, trigger");
+            messages_json, recovery_context_json, created_by, version FROM checkpoints WHERE project = {project} AND trigger IN ('manual', 'progress') ORDER BY timestamp DESC, trigger, progress_percent");
         let text = |row: usize, at: usize| rows[row][at].clone().unwrap_or_default();
         assert_eq!((text(0, 0), text(1, 0)), (taken.id.to_string(), first.id.to_string()));
         assert_eq!((text(0, 1), text(0, 2), text(0, 3), rows[0][4].clone()), (taken.mission_id.to_string(), "2026-01-04T12:00:00.000Z".to_owned(), "manual".to_owned(), None));

@@ -8,7 +8,9 @@ use flightline::core::checkpoint::{Checkpoint, Reason};
 use flightline::core::policy::{Policy, Preset, Triggers};
 use flightline::core::sortie::{FileChange, SubtaskStatus};
 use flightline::sortie::change::{ChangeSortie, SortieAction};
-use flightline::sortie::report::{AddReview, FileReport, SubtaskReport, UpdateSortie};
+use flightline::sortie::report::{
+    AddReview, ClearErrors, FileReport, ReportError, SubtaskReport, UpdateSortie,
+};
 use flightline_testkit::story::{Story, name, note, path, title};
 use flightline_testkit::{World, both_engines, caller};
 
@@ -136,6 +138,47 @@ both_engines! {
         assert_eq!(under(Preset::Orchestrator, &moved(done.clone())), [Reason::AgentComplete]);
         assert_eq!(under(Preset::Orchestrator, &moved(SortieAction::Reject { reason: note("again") })), [Reason::UserApproval]);
         assert_eq!(under(Preset::Sitebuilder, &moved(done)), [Reason::TaskComplete]);
+    }
+
+    fn every_action_of_seed_bs_table_takes_one(world: &World) {
+        let story = Story::under(world, Preset::Sitebuilder.policy());
+        story.mission("Build the site", &["Model", "Tests"]);
+        story.claim("ada", "Model").unwrap();
+        let update = |change: UpdateSortie| {
+            let change = UpdateSortie { sortie: story.sortie_id("Model"), ..change };
+            story.run("ada", &change).unwrap();
+        };
+        let file = |named: &str, change: FileChange| vec![FileReport { path: path(named), change }];
+        let error = |kind: &str, blocking: bool| {
+            let error = ReportError { sortie: story.sortie_id("Model"), kind: name(kind), status: None, message: note("it broke"), blocking };
+            story.run("ada", &error).unwrap();
+        };
+        update(UpdateSortie { files: file("src/a.ts", FileChange::Created), ..UpdateSortie::default() });
+        update(UpdateSortie { files: file("src/a.ts", FileChange::Modified), changed_lines: [(path("src/a.ts"), 51)].into(), ..UpdateSortie::default() });
+        let part = SubtaskReport { name: name("hero"), title: None, status: SubtaskStatus::Complete, output: None };
+        update(UpdateSortie { subtasks: vec![part], ..UpdateSortie::default() });
+        error("lint", false);
+        error("dependency_missing", true);
+        story.run("ada", &ClearErrors { sortie: story.sortie_id("Model") }).unwrap();
+        story.change("ada", "Model", SortieAction::Resume).unwrap();
+        story.pass_minutes(5);
+        assert_eq!(due(world, Preset::Sitebuilder, "ada", true), 1);
+        let reviewed = AddReview { sortie: story.sortie_id("Model"), reviewer: Some(name("agent_4")), score: Some(85), note: None };
+        story.run("", &reviewed).unwrap();
+        story.change("ada", "Model", SortieAction::Complete { output: None }).unwrap();
+        assert_eq!(reasons(&story), [
+            Reason::FileCreated, Reason::FileModified, Reason::SubtaskDone, Reason::Blocker, Reason::Blocker, Reason::Heartbeat,
+            Reason::ReviewDone, Reason::TaskComplete,
+        ]);
+        // What changes little is no reason, and neither is a review that is only asked for.
+        let before = reasons(&story).len();
+        story.claim("ada", "Tests").unwrap();
+        let little = UpdateSortie {
+            sortie: story.sortie_id("Tests"), files: file("src/b.ts", FileChange::Modified), changed_lines: [(path("src/b.ts"), 50)].into(), ..UpdateSortie::default()
+        };
+        story.run("ada", &little).unwrap();
+        story.run("", &AddReview { score: None, ..reviewed }).unwrap();
+        assert_eq!(reasons(&story).len(), before);
     }
 
     fn a_trigger_that_is_off_takes_none(world: &World) {

@@ -112,8 +112,7 @@ both_engines! {
                 ],
                 vec![
                     "sortie_completed",
-                    "message_sent",
-                    "message_queued",
+                    "message_updated",
                     "milestone_reached",
                     "milestone_reached",
                     "fleet_checkpointed"

@@ -5,6 +5,7 @@ use expect_test::expect;
 use flightline::core::Body;
 use flightline::core::agent::Role;
 use flightline::core::message::MessageKind;
+use flightline::core::policy::Preset;
 use flightline::core::sortie::{Declared, SubtaskStatus};
 use flightline::mail::{OpenInbox, PeekInbox};
 use flightline::sortie::add::NewSortie;
@@ -74,7 +75,86 @@ fn peek(story: &Story<'_>, agent: &str) -> Vec<(String, String, Option<Body>)> {
         .collect()
 }
 
+fn percent(story: &Story<'_>, who: &str, done: usize) {
+    let report = UpdateSortie {
+        subtasks: files_done(done, 10),
+        ..update(story)
+    };
+    story.run(who, &report).unwrap();
+}
+
+/// What is open in a mailbox: subjects, in order.
+fn open(story: &Story<'_>, agent: &str) -> Vec<String> {
+    let peek = PeekInbox {
+        agent: agent.to_owned(),
+        all: false,
+        limit: 100,
+    };
+    let seen = story.run("", &peek).unwrap().into_iter();
+    seen.map(|view| view.message.subject.to_string()).collect()
+}
+
+fn line(percent: u8) -> String {
+    format!("@orchestrator: Task T060 progress: {percent}%")
+}
+
 both_engines! {
+    fn one_message_per_sortie_is_brought_up_to_date_until_it_is_read(world: &World) {
+        let story = begun(world);
+        for done in 0..8 {
+            story.pass_minutes(1);
+            percent(&story, "ada", done);
+        }
+        assert_eq!(open(&story, "dispatch"), [line(70)]);
+        let message = story.all::<flightline::core::message::Message>();
+        assert_eq!((message.len(), message[0].sent_at), (1, world.clock.now()), "however much was reported");
+        story.register("lead", Role::Dispatch);
+        percent(&story, "ada", 8);
+        assert_eq!((open(&story, "dispatch"), open(&story, "lead")), (vec![line(70)], vec![line(80)]));
+        let read = story.run("lead", &OpenInbox { all: false, limit: 10 }).unwrap();
+        assert_eq!(read.len(), 1);
+        percent(&story, "ada", 9);
+        assert_eq!(open(&story, "lead"), [line(90)], "what was read is settled by the next");
+        let both = peek(&story, "lead").into_iter().map(|(_, subject, _)| subject).collect::<Vec<_>>();
+        assert_eq!(both, [line(80), line(90)], "and stays what it was");
+        let log = flightline::event::ListEvents { limit: 999, story: true, ..Default::default() };
+        let told = story.run("", &log).unwrap().events;
+        assert_eq!(told.iter().filter(|event| event.kind == "message_updated").count(), 0, "the reports are the story");
+        assert!(story.ailments().is_empty());
+    }
+
+    fn a_report_does_not_overtake_what_its_sender_wrote_before(world: &World) {
+        let story = begun(world);
+        percent(&story, "ada", 1);
+        story.send("bob", &["dispatch"], "Hello").unwrap();
+        percent(&story, "ada", 2);
+        assert_eq!(open(&story, "dispatch"), [line(20), "Hello".to_owned()], "another's mail has an order of its own");
+        story.send("ada", &["dispatch"], "The source of file 3 is missing").unwrap();
+        percent(&story, "ada", 3);
+        assert_eq!(open(&story, "dispatch"), ["Hello".to_owned(), "The source of file 3 is missing".to_owned(), line(30)]);
+        percent(&story, "", 4);
+        assert_eq!(open(&story, "dispatch").last(), Some(&line(40)));
+        assert_eq!(peek(&story, "dispatch").last().unwrap().0, "user:tester", "and says who reported");
+        assert_eq!(open(&story, "dispatch").len(), 3);
+    }
+
+    fn progress_is_posted_where_the_policy_wants_it(world: &World) {
+        for (preset, posted) in [
+            (Preset::Fleet, 1),
+            (Preset::Sitebuilder, 1),
+            (Preset::Epic, 0),
+            (Preset::Orchestrator, 0),
+            (Preset::Recovery, 0),
+        ] {
+            let story = Story::under(world, preset.policy());
+            story.mission(preset.as_str(), &["Write 29 files"]);
+            story.claim("ada", "Write 29 files").unwrap();
+            let before = story.all::<flightline::core::message::Message>().len();
+            percent(&story, "ada", 5);
+            assert_eq!(story.all::<flightline::core::message::Message>().len() - before, posted, "{preset:?}");
+        }
+    }
+
     fn nineteen_of_twenty_nine_is_sixty_five_percent(world: &World) {
         let story = begun(world);
         let report = UpdateSortie {

@@ -122,7 +122,10 @@ both_engines! {
         );
         assert_eq!(
             refusal.hint.unwrap(),
-            "only a sortie that is in progress or blocked can be resumed"
+            format!(
+                "only a sortie that is in progress or blocked can be resumed; claim it with `fleet sortie claim {} --agent NAME`, which hands over what was left",
+                &story.sortie_id("Waiting")[..12]
+            )
         );
     }
 

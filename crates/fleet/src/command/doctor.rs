@@ -7,6 +7,8 @@ use flightline::checkpoint::prune::Space;
 use flightline::core::{Code, Refusal};
 use flightline::doctor::{Care, Check, attend};
 use flightline::rebuild::Rebuild;
+use flightline::recovery::detect::PeekCandidates;
+use flightline::recovery::tasks::TaskTrouble;
 
 use super::prune::size;
 use super::{ATTENTION, Done};
@@ -39,6 +41,12 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
         // Never a store that is damaged: rewriting it would spoil what is left.
         diagnosis.checks.extend(free_space(app)?);
     }
+    let sound = diagnosis.healthy;
+    if sound {
+        // Of a damaged store nothing can be said about the work.
+        diagnosis.tasks = tasks(app)?;
+        diagnosis.healthy = diagnosis.tasks.is_empty();
+    }
     app.ui.answer(&diagnosis, |page| {
         for check in &diagnosis.checks {
             let mark = if check.ok {
@@ -60,8 +68,15 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
                 backup.display()
             ));
         }
+        for task in &diagnosis.tasks {
+            let mark = Cell::styled("! task", RED);
+            page.line(format_args!("{mark} {}", task.line()));
+            page.line(format_args!("       run: {}", task.next.join("; then ")));
+        }
         if diagnosis.healthy {
             page.line("Everything is well.");
+        } else if sound {
+            page.line("The store is well; the work needs somebody.");
         } else {
             page.line(if args.fix {
                 "What is left has no sound copy. Go back to a sound state with: fleet restore FILE, or fleet doctor --rebuild"
@@ -75,6 +90,16 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
     } else {
         ExitCode::from(ATTENTION)
     })
+}
+
+/// Tasks that need somebody, where the policy wants them found.
+fn tasks(app: &mut App) -> Result<Vec<TaskTrouble>, Refusal> {
+    let sightings = app.sightings()?;
+    let found = app.run(&PeekCandidates {
+        threshold_ms: None,
+        sightings,
+    })?;
+    Ok(found.into_iter().flat_map(|found| found.tasks).collect())
 }
 
 /// Gives free space back, and says so when there was something to say.

@@ -68,16 +68,21 @@ pub fn detect(args: &DetectArgs, app: &mut App) -> Done {
         threshold_ms: args.threshold,
         sightings: sightings.clone(),
     })?;
-    let (can, cannot): (Vec<&Candidate>, Vec<&Candidate>) = found
+    let missions: Vec<&Candidate> = found
+        .iter()
+        .filter(|candidate| candidate.needs_recovery())
+        .collect();
+    let (can, cannot): (Vec<&Candidate>, Vec<&Candidate>) = missions
         .iter()
         .partition(|candidate| candidate.checkpoint_available);
+    let any_task = found.iter().any(|candidate| !candidate.tasks.is_empty());
     let attention = |open: bool| match open {
         true => ExitCode::from(ATTENTION),
         false => ExitCode::SUCCESS,
     };
     if args.auto_resume {
         let (resumed, refused) = resume_all(&can, &sightings, app);
-        if let (Some(refusal), [], true) = (refused.first(), &*resumed, found.len() == 1) {
+        if let (Some(refusal), [], true) = (refused.first(), &*resumed, missions.len() == 1) {
             return Err(refusal.clone());
         }
         say_refused(app, &refused);
@@ -87,19 +92,21 @@ pub fn detect(args: &DetectArgs, app: &mut App) -> Done {
                 say(page, done, &short, Tense::Done);
             }
             for candidate in &cannot {
-                say_candidate(page, candidate, &short, found.len());
+                say_candidate(page, candidate, &short, missions.len());
             }
+            say_tasks(page, &found);
             if found.is_empty() {
                 page.line("Nothing needs recovery.");
             }
         })?;
-        return Ok(attention(resumed.len() < found.len()));
+        return Ok(attention(resumed.len() < missions.len() || any_task));
     }
     let short = app.short(&[Kind::Checkpoint, Kind::Mission, Kind::Sortie])?;
     app.ui.answer(&found, |page| {
-        for candidate in &found {
-            say_candidate(page, candidate, &short, found.len());
+        for candidate in &missions {
+            say_candidate(page, candidate, &short, missions.len());
         }
+        say_tasks(page, &found);
         if found.is_empty() {
             page.line("Nothing needs recovery.");
         }
@@ -121,7 +128,7 @@ pub fn detect(args: &DetectArgs, app: &mut App) -> Done {
             }
         })?;
     }
-    Ok(attention(resumed.len() < found.len()))
+    Ok(attention(resumed.len() < missions.len() || any_task))
 }
 
 /// Looks in the files of those that have no sound checkpoint in the store, so that they can be offered.
@@ -135,7 +142,7 @@ fn mend_candidates(
         sightings: sightings.to_vec(),
     };
     for candidate in app.run(&peek)? {
-        if !candidate.checkpoint_available {
+        if candidate.needs_recovery() && !candidate.checkpoint_available {
             app.mend(&Wanted::Newest {
                 mission: Some(candidate.mission_id.to_string()),
             })?;
@@ -179,6 +186,17 @@ fn say_refused(app: &App, refused: &[Refusal]) {
         app.ui.warn(&refusal.message);
         if let Some(hint) = &refusal.hint {
             app.ui.talk(hint);
+        }
+    }
+}
+
+/// Tasks that need somebody, and what to run next for each.
+fn say_tasks(page: &mut Page, found: &[Candidate]) {
+    for task in found.iter().flat_map(|candidate| &candidate.tasks) {
+        page.line(task.line());
+        for (at, command) in task.next.iter().enumerate() {
+            let label = if at == 0 { "Next:" } else { "then:" };
+            page.line(format_args!("  {label} {command}"));
         }
     }
 }

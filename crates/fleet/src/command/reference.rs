@@ -105,7 +105,7 @@ pub fn man(args: &ManArgs, app: &mut App) -> Done {
 type MakeSchema = fn() -> Value;
 
 /// What has a published schema: its name, and the schema.
-const SCHEMAS: [(&str, MakeSchema); 29] = [
+const SCHEMAS: &[(&str, MakeSchema)] = &[
     (
         "checkpoint",
         schema_of::<flightline::checkpoint::CheckpointDocument>,
@@ -151,6 +151,8 @@ const SCHEMAS: [(&str, MakeSchema); 29] = [
     ("error", schema_of::<Refusal>),
     ("status", schema_of::<flightline::status::Status>),
     ("stats", schema_of::<flightline::stats::Stats>),
+    ("report", schema_of::<flightline::report::Report>),
+    ("task-table", schema_of::<flightline::task::TaskTable>),
     (
         "mission-view",
         schema_of::<flightline::mission::MissionView>,

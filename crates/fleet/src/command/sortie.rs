@@ -5,14 +5,14 @@ mod arguments;
 use std::process::ExitCode;
 
 use flightline::core::recovery::RecoveryContext;
-use flightline::core::sortie::{SortieStatus, SubtaskStatus};
+use flightline::core::sortie::SortieStatus;
 use flightline::core::time::human_span;
 use flightline::core::{Data, Kind, Refusal};
 use flightline::sortie::add::{AddSorties, NewSortie};
 use flightline::sortie::change::{ChangeSortie, SortieAction};
 use flightline::sortie::claim::{ClaimNext, ClaimSortie};
 use flightline::sortie::report::{AddReview, ClearErrors, ReportError};
-use flightline::sortie::{ListSorties, ShowSortie, SortieSummary, SortieView};
+use flightline::sortie::{ListSorties, ResumePoint, ShowSortie, SortieSummary, SortieView};
 
 pub use self::arguments::SortieCommand;
 use self::arguments::{AddArgs, ErrorArgs, ListArgs};
@@ -294,40 +294,64 @@ fn resume(id: String, subtasks: bool, app: &mut App) -> Done {
         action: SortieAction::Resume,
     })?;
     say(app, &view, |page, id, view| {
-        let sortie = &view.sortie;
         page.line(format_args!(
             "{id}  {}   {} %",
-            sortie.title, view.progress.percent
+            view.sortie.title, view.progress.percent
         ));
-        let cursor = &sortie.cursor;
-        for (name, value) in [
-            ("Last", &cursor.last_processed),
-            ("Next", &cursor.next_to_process),
-        ] {
-            if let Some(value) = value {
-                page.line(format_args!("{name}: {value}"));
-            }
-        }
-        if let Some(instructions) = &sortie.resume_instructions {
-            page.block(0, format_args!("Resume: {instructions}"));
-        }
-        let open = view
-            .subtasks
-            .iter()
-            .filter(|subtask| subtask.status != SubtaskStatus::Complete);
-        let open: Vec<&str> = open.map(|subtask| subtask.name.as_str()).collect();
-        let skipped = view.subtasks.len() - open.len();
-        if subtasks || !open.is_empty() {
-            page.line(format_args!(
-                "Subtasks left: {} ({skipped} done, skip them)",
-                if open.is_empty() {
-                    "none".to_owned()
-                } else {
-                    open.join(", ")
-                }
-            ));
+        if let Some(point) = &view.resume {
+            go_on(page, view, point, subtasks);
         }
     })
+}
+
+/// Where to go on with a sortie: what was done last, what comes next, and what is left of its subtasks.
+fn go_on(page: &mut Page, view: &SortieView, point: &ResumePoint, subtasks: bool) {
+    for (name, value) in [
+        ("Last", &point.last_processed),
+        ("Next", &point.next_to_process),
+    ] {
+        if let Some(value) = value {
+            page.line(format_args!("{name}: {value}"));
+        }
+    }
+    if let Some(notes) = &point.notes {
+        page.block(0, format_args!("Notes: {notes}"));
+    }
+    if let Some(instructions) = &point.instructions {
+        page.block(0, format_args!("Resume: {instructions}"));
+    }
+    let mut left: Vec<String> = point
+        .left
+        .iter()
+        .map(|part| part.name.to_string())
+        .collect();
+    if point.unlisted > 0 {
+        left.push(format!("{} that are not listed", point.unlisted));
+    }
+    if subtasks || !left.is_empty() {
+        let done = view.progress.completed;
+        let named = if left.is_empty() {
+            "none".to_owned()
+        } else {
+            left.join(", ")
+        };
+        page.line(format_args!(
+            "Subtasks left: {named} ({done} done, skip them)"
+        ));
+    }
+    if subtasks {
+        for part in &point.left {
+            let title = part
+                .title
+                .as_ref()
+                .map_or_else(String::new, |title| format!("  {title}"));
+            page.line(format_args!(
+                "  {}  {}{title}",
+                state(part.status.as_str()),
+                part.name
+            ));
+        }
+    }
 }
 
 fn change(id: String, action: SortieAction, app: &mut App) -> Done {

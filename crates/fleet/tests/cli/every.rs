@@ -122,6 +122,7 @@ const CASES: &[Case] = &[
     case("events tail", "events tail --after 0 --limit 1", "events tail --after 999999", 4, "history_changed"),
     case("log", "log", "log --mission msn-ffff", 3, "not_found"),
     case("stats", "stats storage", "stats nonsense", 2, "invalid_input"),
+    case("report", "report", "report --mission msn-ffff", 3, "not_found"),
     case("doctor", "doctor", "doctor --location nowhere", 3, "no_project"),
     case("backup", "backup new.db", "backup copy.db", 2, "invalid_input"),
     case("restore", "restore copy.db -y", "restore copy.db", 2, "confirmation_needed"),

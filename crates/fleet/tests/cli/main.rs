@@ -17,6 +17,7 @@ mod replay;
 mod running;
 mod secrets;
 mod seed_a;
+mod seed_b;
 mod seed_d;
 mod stage;
 mod storage;

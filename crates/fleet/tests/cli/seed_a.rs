@@ -196,8 +196,8 @@ fn fleet_checkpoints_list() {
 
         ID              TIMESTAMP                 TRIGGER    PROGRESS
         chk-d987        2026-01-04T12:02:25Z     manual     50%
-        chk-296f        2026-01-04T12:00:16Z     progress   50%
-        chk-06a1        2026-01-04T12:00:12Z     progress   25%
+        chk-8b37        2026-01-04T12:00:16Z     progress   50%
+        chk-6869        2026-01-04T12:00:12Z     progress   25%
 
         Total: 3 checkpoints
     "#]]);
@@ -260,7 +260,7 @@ fn fleet_checkpoints_show() {
     world
         .fleet("checkpoints show @latest~1")
         .expect(expect![[r#"
-            Checkpoint: chk-296f
+            Checkpoint: chk-8b37
             Mission: msn-1a1a
             Created: 2026-01-04T12:00:16Z
             Trigger: progress (Reached 50% milestone)
@@ -274,10 +274,8 @@ fn fleet_checkpoints_show() {
 
             Active Locks (0):
 
-            Pending Messages (4):
-              From: Specialist-1  To: Dispatch  Subject: "@orchestrator: Task srt-22cdf264-ebd2-4820-8000-000000000fa0 progress: 0%"
+            Pending Messages (2):
               From: Specialist-1  To: Dispatch  Subject: "@orchestrator: Task srt-22cdf264-ebd2-4820-8000-000000000fa0 progress: 100%"
-              From: Specialist-2  To: Dispatch  Subject: "@orchestrator: Task srt-2b816efe-26c7-4a28-8000-000000001388 progress: 0%"
               From: Specialist-2  To: Dispatch  Subject: "@orchestrator: Task srt-2b816efe-26c7-4a28-8000-000000001388 progress: 100%"
 
             Recovery Context:

@@ -110,7 +110,7 @@ fn what_failed_is_left_out_and_the_workflow_set_back() {
         Would restore:
         - Restore 3 sorties
         - Re-acquire 0 locks
-        - Requeue 1 message
+        - Requeue 0 messages
 
         Nothing was changed.
         [stderr]
@@ -143,7 +143,7 @@ fn what_failed_is_left_out_and_the_workflow_set_back() {
             Restoring state...
             - Restored 3 sorties
             - Re-acquired 0 locks
-            - Requeued 1 message
+            - Requeued 0 messages
 
             Recovery complete. Mission resumed.
             [stderr]
@@ -158,7 +158,7 @@ fn what_failed_is_left_out_and_the_workflow_set_back() {
         Checkpoint  chk-bf6c, 2026-01-04T12:03:22.000Z, Moved to CODING, in the store and in its file
         Agents      planner active (3m)   coder active (6s)
         Locks       none
-        Mail        1 for dispatch
+        Mail        none
         Needs you   nothing
     "#]]);
     let test = world.sortie("Test");
@@ -361,7 +361,7 @@ fn before_something_destructive() {
             Progress: 33%
             Sorties: 3 (1 completed, 1 pending, 1 failed)
             Locks: 0 active
-            Messages: 1 pending
+            Messages: 0 pending
         "#]]);
     world
         .fleet("checkpoint --before git_pull")

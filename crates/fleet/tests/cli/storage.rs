@@ -45,7 +45,7 @@ fn pruning_shows_first_asks_and_then_does_what_it_showed() {
     assert!(
         asked
             .stderr
-            .contains("this would delete 2 checkpoints and thin the journal by 22 old values"),
+            .contains("this would delete 2 checkpoints and thin the journal by 29 old values"),
         "{asked:?}"
     );
     assert_eq!((asked.code, world.rev(), files(&world)), (2, rev, 5));
@@ -70,8 +70,8 @@ fn pruning_shows_first_asks_and_then_does_what_it_showed() {
           chk-3ce8  msn-1166  2026-01-04  manual
           chk-5702  msn-1166  2026-01-04  manual
 
-        Total: 2 checkpoints (22.2 kB)
-        Journal: 22 old values (14.4 kB); the store uses that space again
+        Total: 2 checkpoints (16.3 kB)
+        Journal: 29 old values (17.7 kB); the store uses that space again
         Kept though their time is over: 1 the last of an unfinished mission, 2 among the newest that stay
     "#]]
     .assert_eq(&done.stdout);
@@ -327,7 +327,7 @@ fn a_checkpoint_goes_out_to_a_file_and_comes_back() {
     world.ok("config set retention.older_than 20d");
     let exported = world.ok("checkpoints export @latest~4 old.json").stdout;
     expect![[r#"
-        Exported chk-3ce8 to old.json (9.7 kB)
+        Exported chk-3ce8 to old.json (8.3 kB)
     "#]]
     .assert_eq(&exported);
     let old = world.json("checkpoints show @latest~4")["id"].clone();
@@ -352,7 +352,7 @@ fn a_checkpoint_goes_out_to_a_file_and_comes_back() {
     world.ok(&format!("checkpoints delete {old} -y"));
     world.ok("checkpoints prune --older-than 1 --keep 1 -y");
     expect![[r#"
-        Imported chk-3ce8 (8 values)
+        Imported chk-3ce8 (6 values)
         It is pinned, so that retention leaves it alone: fleet checkpoints unpin chk-3ce8
     "#]]
     .assert_eq(&world.ok("checkpoints import old.json").stdout);
@@ -408,7 +408,7 @@ fn one_of_another_store_is_archived_and_a_strange_one_refused() {
     theirs.ok("restore copy.db -y");
     let said = theirs.ok("checkpoints import ours.json").stdout;
     expect![[r#"
-        Imported chk-b6b9 of another journal (24 values)
+        Imported chk-b6b9 of another journal (6 values)
         It is archived: fleet checkpoints list --archived
         To go back to it: fleet resume --checkpoint chk-b6b9 --dry-run
     "#]]

@@ -166,6 +166,12 @@ impl Number {
         finite.then(|| Self(Repr::Written(text.into())))
     }
 
+    /// A whole number.
+    #[must_use]
+    pub const fn whole(value: i64) -> Self {
+        Self(Repr::Whole(value))
+    }
+
     /// Its value as a double, which is what JavaScript makes of it.
     #[must_use]
     pub fn as_f64(&self) -> f64 {

@@ -13,7 +13,7 @@ use crate::error::Refusal;
 use crate::text::Name;
 use crate::time::Time;
 
-pub use self::rules::{Resume, SESSION_TIMEOUT, Scenario, WhyNot};
+pub use self::rules::{Resume, SESSION_TIMEOUT, Scenario, WhyNot, progress_line};
 pub use self::status::{BEGIN, END, Row, place_in_status, status_block};
 
 /// Where the checkpoints are, from the repository's root.
@@ -211,6 +211,10 @@ words! {
     pub enum BeatStatus or Other {
         /// All is well.
         Alive "alive",
+        /// There was none for so long that somebody should ask.
+        Warning "warning",
+        /// There was none for so long that the task may need recovery.
+        Stalled "stalled",
     }
 }
 

@@ -232,28 +232,21 @@ const DESTRUCTIVE: Knob = Knob {
     },
 };
 
-const STRICT: Knob = Knob {
-    name: "recovery.strict",
-    meaning: "refuse to resume while something is in the way that somebody has to decide about",
-    shape: Shape::Switch,
-    reason: None,
-    get: |policy, _| policy.strict.to_string(),
-    set: |policy, _, text| {
-        policy.strict = switch(text)?;
-        Ok(())
-    },
-};
+macro_rules! switches {
+    ($($name:literal $meaning:literal $field:ident;)*) => { [$(Knob {
+        name: $name, meaning: $meaning, shape: Shape::Switch, reason: None,
+        get: |policy, _| policy.$field.to_string(),
+        set: |policy, _, text| { policy.$field = switch(text)?; Ok(()) },
+    }),*] };
+}
 
-const AUTO_RESUME: Knob = Knob {
-    name: "recovery.auto_resume",
-    meaning: "resume without asking, where nobody can be asked",
-    shape: Shape::Switch,
-    reason: None,
-    get: |policy, _| policy.auto_resume.to_string(),
-    set: |policy, _, text| {
-        policy.auto_resume = switch(text)?;
-        Ok(())
-    },
+/// What is done or not, but for triggers.
+const SWITCHES: [Knob; 5] = switches! {
+    "recovery.auto_resume" "resume without asking, where nobody can be asked" auto_resume;
+    "recovery.strict" "refuse to resume while something is in the way that somebody has to decide about" strict;
+    "recovery.tasks" "`detect` and `doctor` name tasks that lost their session, have errors or unmet criteria" find_tasks;
+    "mail.progress" "progress of a sortie is posted to the mailbox of dispatch" progress_mail;
+    "checkpoints.every_error" "with `triggers.blocker`: an error takes one even when work can go on" every_error;
 };
 
 /// Every setting of the policy, the preset first.
@@ -268,9 +261,8 @@ pub fn knobs() -> Vec<Knob> {
     all.push(SURPLUS);
     all.push(DESTRUCTIVE);
     all.extend(TOKENS);
-    all.push(AUTO_RESUME);
+    all.extend(SWITCHES);
     all.extend(MIRRORS);
-    all.push(STRICT);
     all.extend(
         Reason::ALL
             .iter()

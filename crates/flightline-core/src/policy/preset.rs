@@ -94,6 +94,10 @@ impl Preset {
             triggers: self.triggers(),
             interval_ms: 5 * MINUTE,
             significant_lines: 50,
+            every_error: false,
+            // Who coordinates a fleet or a site hears of progress; the other seeds have ways of their own.
+            progress_mail: matches!(self, Self::Fleet | Self::Sitebuilder),
+            find_tasks: false,
             token_warning: 75,
             token_critical: 90,
             valid_ms: DAY,
@@ -112,6 +116,8 @@ impl Preset {
             // Quiet for more than ten minutes: the session has timed out.
             Self::Sitebuilder => Policy {
                 quiet_ms: 10 * MINUTE,
+                every_error: true,
+                find_tasks: true,
                 ..fleet
             },
             Self::Epic => Policy {

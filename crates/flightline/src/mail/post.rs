@@ -2,7 +2,7 @@
 
 use flightline_core::agent::Agent;
 use flightline_core::message::{Delivery, DeliveryState, Message, MessageKind};
-use flightline_core::{AgentId, Body, MessageId, MissionId, Subject, Time, Title};
+use flightline_core::{AgentId, Body, MessageId, MissionId, SortieId, Subject, Time, Title};
 use flightline_store::Find;
 use serde_json::json;
 
@@ -19,6 +19,8 @@ pub(crate) struct Letter<'a> {
     pub(crate) mission: Option<MissionId>,
     pub(crate) reply_to: Option<&'a Message>,
     pub(crate) acknowledge_by: Option<Time>,
+    /// The sortie whose progress it tells.
+    pub(crate) progress_of: Option<SortieId>,
 }
 
 /// Sends a letter, and puts it into each recipient's mailbox.
@@ -63,6 +65,7 @@ pub(crate) fn post(desk: &mut Desk<'_, '_>, letter: &Letter<'_>) -> Result<Messa
             acknowledge_by: letter.acknowledge_by,
             overdue_at: None,
             digest: None,
+            progress_of: letter.progress_of,
         };
         desk.tx
             .set("message_queued", &delivery, &json!({ "to": agent.name }))?;
@@ -89,6 +92,7 @@ pub(crate) fn notice(
         mission,
         reply_to: None,
         acknowledge_by: None,
+        progress_of: None,
     };
     post(desk, &letter).map(drop)
 }

@@ -144,6 +144,7 @@ fn tell(desk: &mut Desk<'_, '_>, mission: MissionId, event: &Event) -> Result<()
         acknowledge_by: None,
         overdue_at: None,
         digest: Some(key),
+        progress_of: None,
     };
     let data = json!({ "to": dispatch.name, "tells_of": event.kind });
     desk.tx.set("message_queued", &delivery, &data)?;

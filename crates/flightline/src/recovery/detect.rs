@@ -10,6 +10,7 @@ use flightline_store::{Error as StoreError, Find, SubjectRow};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::tasks::{TaskTrouble, troubled};
 use super::{Fate, fates, newest_sound};
 use crate::agent::Sighting;
 use crate::checkpoint::take::last_act;
@@ -30,6 +31,8 @@ pub(super) fn is_offer(subject: &str) -> bool {
 
 /// The evidence that is proof.
 const PROCESS_GONE: &str = "process_gone";
+/// The mission itself goes on; some of its tasks need somebody.
+const TASKS: &str = "tasks";
 
 /// Looks for missions that need recovery, and tells their dispatch once per silence.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -56,7 +59,8 @@ pub struct Candidate {
     pub mission_id: MissionId,
     /// What it is called.
     pub title: String,
-    /// Why we think so: `process_gone`, `inactivity`, or `damaged` when its records cannot be read.
+    /// Why we think so: `process_gone`, `inactivity`, `damaged` when its records cannot be read, or `tasks`
+    /// when the mission goes on and only some of its tasks need somebody.
     pub evidence: String,
     /// The last sign of activity.
     pub last_activity_at: Time,
@@ -72,6 +76,17 @@ pub struct Candidate {
     pub events_since: u64,
     /// Its agents, and how alive each is.
     pub agents: Vec<CandidateAgent>,
+    /// Its tasks that need somebody, where the policy wants them found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<TaskTrouble>,
+}
+
+impl Candidate {
+    /// Whether the mission itself is to be recovered, and not only some of its tasks.
+    #[must_use]
+    pub fn needs_recovery(&self) -> bool {
+        self.evidence != TASKS
+    }
 }
 
 /// An agent of a candidate.
@@ -113,6 +128,7 @@ impl Operation for Detect {
         let mut told = Vec::new();
         for (mission, candidate) in found {
             if let Some(mission) = mission
+                && candidate.needs_recovery()
                 && !already_told(desk, &mission, &candidate)?
             {
                 tell(desk, &mission, &candidate)?;
@@ -171,6 +187,7 @@ fn damaged(desk: &Desk<'_, '_>, row: &SubjectRow) -> Result<Candidate> {
         checkpoint_at: None,
         events_since: 0,
         agents: Vec::new(),
+        tasks: Vec::new(),
     })
 }
 
@@ -224,9 +241,14 @@ fn candidate(
     let gone = agents
         .iter()
         .any(|agent| agent.life == Life::Dead && (!agent.sorties.is_empty() || agent.dispatches));
+    let tasks = match desk.policy.find_tasks {
+        true => troubled(desk, mission, threshold, fates)?,
+        false => Vec::new(),
+    };
     let evidence = match (gone, silence > threshold && !running) {
         (true, _) => PROCESS_GONE,
         (false, true) => "inactivity",
+        (false, false) if !tasks.is_empty() => TASKS,
         (false, false) => return Ok(None),
     };
     let (checkpoint, _) = newest_sound(desk, mission)?;
@@ -245,6 +267,7 @@ fn candidate(
         checkpoint_at: checkpoint.map(|checkpoint| checkpoint.cut.timestamp),
         events_since,
         agents,
+        tasks,
     }))
 }
 

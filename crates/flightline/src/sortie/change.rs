@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 
 use super::claim::refuse_waiting;
 use super::recovered::{Locking, taken_up};
-use super::report::post_progress;
-use super::{SortieView, view};
+use super::{ResumePoint, SortieView, view};
 use crate::checkpoint::milestone::{catch_up, milestones};
 use crate::checkpoint::take::{error as trigger_error, first_of};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};
+use crate::mail::progress::post_progress;
 use crate::mission::{begin_if_pending, short};
 
 /// Moves a sortie.
@@ -323,33 +323,7 @@ fn unblock(desk: &mut Desk<'_, '_>, mut sortie: Sortie) -> Result<SortieView> {
 
 fn resume(desk: &mut Desk<'_, '_>, mut sortie: Sortie) -> Result<SortieView> {
     check_owner(desk, &sortie, "resume")?;
-    let id = short(sortie.id);
-    if !sortie.resumable {
-        return Err(Refusal::new(
-            Code::IllegalTransition,
-            format!(
-                "cannot resume {id} (\"{}\"): it is marked as not resumable",
-                sortie.title
-            ),
-        )
-        .hint(format!("start over with `fleet sortie release {id}`"))
-        .into());
-    }
-    if !matches!(
-        sortie.status,
-        SortieStatus::InProgress | SortieStatus::Blocked
-    ) {
-        return Err(Refusal::new(
-            Code::IllegalTransition,
-            format!(
-                "cannot resume {id} (\"{}\"): it is {}",
-                sortie.title,
-                sortie.status.as_str()
-            ),
-        )
-        .hint("only a sortie that is in progress or blocked can be resumed")
-        .into());
-    }
+    refuse_unresumable(&sortie)?;
     refuse_open_errors(desk, &sortie)?;
     if let Some(agent) = &desk.agent
         && sortie.assigned_to == Some(agent.id)
@@ -358,7 +332,49 @@ fn resume(desk: &mut Desk<'_, '_>, mut sortie: Sortie) -> Result<SortieView> {
     }
     sortie.status = SortieStatus::InProgress;
     sortie.blocked_reason = None;
-    save(desk, sortie, "sortie_resumed", &json!({}))
+    let view = save(desk, sortie, "sortie_resumed", &json!({}))?;
+    Ok(SortieView {
+        resume: Some(ResumePoint::of(&view)),
+        ..view
+    })
+}
+
+/// Seed B's rule: it must be marked as resumable, and be in progress or blocked.
+fn refuse_unresumable(sortie: &Sortie) -> Result<()> {
+    let (id, status) = (short(sortie.id), sortie.status.as_str());
+    let instead = match sortie.status {
+        SortieStatus::InProgress | SortieStatus::Blocked if sortie.resumable => return Ok(()),
+        SortieStatus::InProgress | SortieStatus::Blocked => format!(
+            "start over with `fleet sortie release {id}`, or mark it with `fleet sortie update {id} --resumable true`"
+        ),
+        SortieStatus::Pending | SortieStatus::Failed | SortieStatus::Skipped => {
+            format!(
+                "claim it with `fleet sortie claim {id} --agent NAME`, which hands over what was left"
+            )
+        }
+        SortieStatus::Assigned => format!("begin it with `fleet sortie start {id}`"),
+        SortieStatus::Completed => {
+            format!("send it back first with `fleet sortie reject {id} --reason \"…\"`")
+        }
+    };
+    let (why, hint) = match sortie.status {
+        SortieStatus::InProgress | SortieStatus::Blocked => ("marked as not resumable", instead),
+        SortieStatus::Pending
+        | SortieStatus::Assigned
+        | SortieStatus::Completed
+        | SortieStatus::Failed
+        | SortieStatus::Skipped => (
+            status,
+            format!("only a sortie that is in progress or blocked can be resumed; {instead}"),
+        ),
+    };
+    Err(Refusal::new(
+        Code::IllegalTransition,
+        format!("cannot resume {id} (\"{}\"): it is {why}", sortie.title),
+    )
+    .hint(hint)
+    .details(json!({ "status": status, "resumable": sortie.resumable }))
+    .into())
 }
 
 fn complete(

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use flightline_core::checkpoint::Reason;
-use flightline_core::message::MessageKind;
 use flightline_core::sortie::{
     Declared, FileChange, Review, Sortie, SortieError, SortieFile, SortieStatus, Subtask,
     SubtaskStatus,
@@ -21,7 +20,7 @@ use crate::checkpoint::take::{error as trigger_error, first_of};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};
-use crate::mail::{Letter, post};
+use crate::mail::progress::post_progress;
 use crate::mission::short;
 
 /// Reports progress of a sortie. What is left out stays as it is.
@@ -273,7 +272,7 @@ impl Operation for ReportError {
         let details = format!("{}{status}: {}", self.kind, self.message);
         if api {
             trigger_error(desk, &mission, Reason::ApiError, details)?;
-        } else if self.blocking {
+        } else if self.blocking || desk.policy.every_error {
             trigger_error(desk, &mission, Reason::Blocker, details)?;
         }
         catch_up(desk, mission.id)?;
@@ -337,42 +336,6 @@ impl Operation for AddReview {
         }
         view(desk, sortie)
     }
-}
-
-/// Tells the mission's dispatch how far a sortie is, in seed B's words.
-pub(crate) fn post_progress(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<()> {
-    let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
-    let dispatch = desk.dispatch_of(&mission)?;
-    if desk.agent_id() == Some(dispatch.id) {
-        return Ok(());
-    }
-    let percent = subtask_progress(desk, sortie)?.percent;
-    let task = sortie
-        .task_id
-        .as_ref()
-        .map_or_else(|| sortie.id.to_string(), ToString::to_string);
-    let subject = Title::parse(
-        "subject",
-        &format!("@orchestrator: Task {task} progress: {percent}%"),
-    )?;
-    let body = sortie
-        .progress_notes
-        .as_deref()
-        .map(|note| flightline_core::Body::parse("body", note))
-        .transpose()?;
-    post(
-        desk,
-        &Letter {
-            to: &[dispatch],
-            subject,
-            body,
-            kind: MessageKind::Progress,
-            mission: Some(mission.id),
-            reply_to: None,
-            acknowledge_by: None,
-        },
-    )?;
-    Ok(())
 }
 
 fn refuse_ended(sortie: &Sortie, verb: &str) -> Result<()> {

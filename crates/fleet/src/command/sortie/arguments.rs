@@ -84,7 +84,7 @@ pub enum SortieCommand {
         /// Which sortie
         #[arg(add = complete::sorties())]
         id: String,
-        /// List the subtasks that are left, even when there are none
+        /// List the subtasks that are left one by one, and say so when there are none
         #[arg(long)]
         subtasks: bool,
     },

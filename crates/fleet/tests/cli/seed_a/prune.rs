@@ -56,12 +56,12 @@ fn fleet_checkpoints_prune() {
         Pruning checkpoints older than 7 days (keeping 3 per mission)...
 
         Would delete:
-          chk-06a1  msn-1a1a  2026-01-04  progress
-          chk-296f  msn-1a1a  2026-01-04  progress
+          chk-6869  msn-1a1a  2026-01-04  progress
+          chk-8b37  msn-1a1a  2026-01-04  progress
           chk-166f  msn-fc55  2026-01-04  error
 
         Total: 3 checkpoints (SIZE)
-        Journal: 44 old values (21.4 kB)
+        Journal: 42 old values (21.8 kB)
         Kept though their time is over: 2 the last of an unfinished mission, 4 among the newest that stay
     "#]]
     .assert_eq(&sized(&plan.text()));
@@ -71,8 +71,8 @@ fn fleet_checkpoints_prune() {
         Pruning checkpoints older than 3 days (keeping 1 per mission)...
 
         Would delete:
-          chk-06a1  msn-1a1a  2026-01-04  progress
-          chk-296f  msn-1a1a  2026-01-04  progress
+          chk-6869  msn-1a1a  2026-01-04  progress
+          chk-8b37  msn-1a1a  2026-01-04  progress
           chk-e23a  msn-1a1a  2026-01-04  manual
           chk-eaee  msn-1a1a  2026-01-04  manual
           chk-166f  msn-fc55  2026-01-04  error
@@ -80,9 +80,9 @@ fn fleet_checkpoints_prune() {
           chk-27d6  msn-fc55  2026-01-04  manual
 
         Total: 7 checkpoints (SIZE)
-        Journal: 44 old values (21.4 kB)
+        Journal: 42 old values (21.8 kB)
         Kept though their time is over: 2 the last of an unfinished mission
-        error: this would delete 7 checkpoints and thin the journal by 44 old values (21.4 kB), and needs a yes
+        error: this would delete 7 checkpoints and thin the journal by 42 old values (21.8 kB), and needs a yes
 
         hint: nothing was changed; run `fleet checkpoints prune --older-than 3 --keep 1 -y`
     "#]]
@@ -101,12 +101,12 @@ fn fleet_checkpoints_prune() {
         Pruning checkpoints older than 7 days (keeping 3 per mission)...
 
         Deleted:
-          chk-06a1  msn-1a1a  2026-01-04  progress
-          chk-296f  msn-1a1a  2026-01-04  progress
+          chk-6869  msn-1a1a  2026-01-04  progress
+          chk-8b37  msn-1a1a  2026-01-04  progress
           chk-166f  msn-fc55  2026-01-04  error
 
         Total: 3 checkpoints (SIZE)
-        Journal: 44 old values (21.4 kB); the store uses that space again
+        Journal: 42 old values (21.8 kB); the store uses that space again
         Kept though their time is over: 2 the last of an unfinished mission, 4 among the newest that stay
     "#]]
     .assert_eq(&sized(&done.text()));

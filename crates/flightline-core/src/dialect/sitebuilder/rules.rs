@@ -5,7 +5,7 @@ use super::{
     TaskStatus,
 };
 use crate::dialect::field::{Extra, one_line};
-use crate::liveness::Life;
+use crate::liveness::{self, Life};
 use crate::policy::Policy;
 use crate::sortie::{Declared, SortieStatus, SubtaskProgress};
 use crate::time::{Millis, Time, human_span};
@@ -60,6 +60,16 @@ pub enum Scenario {
 }
 
 impl Scenario {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::SessionTimeout { .. } => "session_timeout",
+            Self::ErrorDuringProcessing { .. } => "error",
+            Self::PartialCompletion { .. } => "partial_completion",
+        }
+    }
+
     /// What happened, in a sentence.
     #[must_use]
     pub fn describe(&self) -> String {
@@ -73,6 +83,15 @@ impl Scenario {
             }
         }
     }
+}
+
+/// What is posted to the orchestrator after each update of a task.
+#[must_use]
+pub fn progress_line(task: &str, percent: u8) -> String {
+    format!(
+        "@orchestrator: Task {} progress: {percent}%",
+        one_line(task)
+    )
 }
 
 impl Checkpoint {
@@ -121,11 +140,7 @@ impl Checkpoint {
     /// What is posted to the orchestrator after each update.
     #[must_use]
     pub fn progress_line(&self) -> String {
-        format!(
-            "@orchestrator: Task {} progress: {}%",
-            one_line(&self.task_id),
-            self.percent()
-        )
+        progress_line(&self.task_id, self.percent())
     }
 
     /// When the agent last wrote.
@@ -221,6 +236,21 @@ impl Heartbeat {
             last_beat: Stamp::seconds(now),
             interval_seconds: Maybe::Is(HEARTBEAT_SECONDS),
             status: Maybe::Is(BeatStatus::Alive),
+            extra: Extra::default(),
+        }
+    }
+
+    /// The agent's last sign of life, and what is known of it now.
+    #[must_use]
+    pub fn of(pulse: &liveness::Heartbeat) -> Self {
+        Self {
+            last_beat: Stamp::seconds(pulse.last_beat),
+            interval_seconds: Maybe::Is(pulse.interval_seconds),
+            status: Maybe::Is(match pulse.status {
+                liveness::Beat::Alive => BeatStatus::Alive,
+                liveness::Beat::Warning => BeatStatus::Warning,
+                liveness::Beat::Stalled => BeatStatus::Stalled,
+            }),
             extra: Extra::default(),
         }
     }

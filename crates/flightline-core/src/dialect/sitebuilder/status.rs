@@ -30,6 +30,9 @@ pub struct Row {
 }
 
 impl Row {
+    /// How a task stands that has no checkpoint yet.
+    pub const NOT_STARTED: &str = "not started";
+
     /// A task that has a checkpoint.
     #[must_use]
     pub fn of(checkpoint: &Checkpoint) -> Self {
@@ -50,7 +53,7 @@ impl Row {
             task,
             percent: 0,
             last_update: None,
-            status: "not started".to_owned(),
+            status: Self::NOT_STARTED.to_owned(),
         }
     }
 }

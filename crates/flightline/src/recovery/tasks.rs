@@ -1,0 +1,196 @@
+//! Tasks that need somebody, in seed B's three scenarios: the session ended, an error is in the way, or it
+//! was completed before all of its criteria were met.
+
+use flightline_core::dialect::field::{Maybe, Stamp};
+use flightline_core::dialect::sitebuilder::Scenario;
+use flightline_core::liveness::Life;
+use flightline_core::mission::Mission;
+use flightline_core::sortie::{Sortie, SortieStatus, Verdict};
+use flightline_core::time::{Millis, human_span};
+use flightline_core::{Kind, MissionId, Name, SortieId, Subject, Time};
+use flightline_store::Find;
+use serde::{Deserialize, Serialize};
+
+use super::Fate;
+use crate::checkpoint::take::is_somebodys;
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::mission::short;
+use crate::task::load;
+
+/// A task that needs somebody.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct TaskTrouble {
+    /// What happened to it: `session_timeout`, `error` or `partial_completion`.
+    pub scenario: String,
+    /// Its mission.
+    pub mission_id: MissionId,
+    /// The sortie.
+    pub sortie_id: SortieId,
+    /// The id other tools know it by.
+    pub task_id: Option<Name>,
+    /// What is to be done.
+    pub title: String,
+    /// Whose it is.
+    pub agent: Option<String>,
+    /// Where it stands.
+    pub status: SortieStatus,
+    /// Why we think so.
+    pub evidence: String,
+    /// How long nobody has been at it, after a lost session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quiet_ms: Option<Millis>,
+    /// What is in the way, when errors are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<String>,
+    /// Criteria that are not met, when it was completed without them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unmet_criteria: Vec<String>,
+    /// The commands to run next, in order.
+    pub next: Vec<String>,
+}
+
+impl TaskTrouble {
+    /// It in one line: the task, what happened, and the evidence.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let id = short(self.sortie_id);
+        let task = match &self.task_id {
+            Some(task) => format!("{task} ({id}, \"{}\")", self.title),
+            None => format!("{id} (\"{}\")", self.title),
+        };
+        format!(
+            "{task}: {}: {}",
+            self.scenario.replace('_', " "),
+            self.evidence
+        )
+    }
+}
+
+/// The tasks of a mission that need somebody, in its order. Silence counts when it is longer than `timeout`.
+pub(super) fn troubled(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    timeout: Millis,
+    fates: &[Fate],
+) -> Result<Vec<TaskTrouble>> {
+    let mut found = Vec::new();
+    for sortie in desk.tx.find::<Sortie>(Find::Mission(mission.id))? {
+        let looked_at = match sortie.status {
+            SortieStatus::InProgress | SortieStatus::Blocked => true,
+            SortieStatus::Completed => !is_accepted(&sortie),
+            SortieStatus::Pending
+            | SortieStatus::Assigned
+            | SortieStatus::Failed
+            | SortieStatus::Skipped => false,
+        };
+        if looked_at {
+            found.extend(judge(desk, sortie, timeout, fates)?);
+        }
+    }
+    Ok(found)
+}
+
+/// Whether there is nothing to ask of a completed sortie: all is met, or somebody said that it is good so.
+fn is_accepted(sortie: &Sortie) -> bool {
+    let approved = sortie
+        .approval
+        .as_ref()
+        .is_some_and(|approval| approval.verdict == Verdict::Approved);
+    approved || sortie.acceptance_criteria.values().all(|met| *met)
+}
+
+fn judge(
+    desk: &mut Desk<'_, '_>,
+    sortie: Sortie,
+    timeout: Millis,
+    fates: &[Fate],
+) -> Result<Option<TaskTrouble>> {
+    let fate = fates
+        .iter()
+        .find(|fate| Some(fate.agent.id) == sortie.assigned_to);
+    let last = last_activity(desk, &sortie, fate)?;
+    let task = load(desk, sortie)?;
+    let Some(mut document) = task.document()? else {
+        return Ok(None);
+    };
+    document.checkpoint.updated_at = Maybe::Is(Stamp::exact(last));
+    // A process that is gone is proof at once, and one that is seen running is at it, however quiet.
+    let gone = fate.is_some_and(|fate| fate.liveness.life == Life::Dead);
+    let timeout = match fate {
+        Some(fate) if fate.running => Millis::MAX,
+        Some(_) if gone => 0,
+        Some(_) | None => timeout,
+    };
+    let now = desk.now();
+    // One that is gone may have spoken in this very millisecond.
+    let judged_at = now.max(last.plus(u64::from(gone)));
+    let Some(scenario) = document.checkpoint.scenario(timeout, judged_at) else {
+        return Ok(None);
+    };
+    let sortie = &task.view.sortie;
+    let (id, owner) = (short(sortie.id), task.view.owner.clone());
+    let as_owner = owner
+        .as_ref()
+        .map_or_else(String::new, |name| format!(" --agent {name}"));
+    let resume = format!("fleet sorties resume {id}{as_owner}");
+    let mut trouble = TaskTrouble {
+        scenario: scenario.as_str().to_owned(),
+        mission_id: sortie.mission_id,
+        sortie_id: sortie.id,
+        task_id: sortie.task_id.clone(),
+        title: sortie.title.to_string(),
+        agent: owner,
+        status: sortie.status,
+        evidence: scenario.describe(),
+        quiet_ms: None,
+        errors: Vec::new(),
+        unmet_criteria: Vec::new(),
+        next: Vec::new(),
+    };
+    match scenario {
+        Scenario::SessionTimeout { .. } => {
+            let quiet = now.since(last);
+            trouble.quiet_ms = Some(quiet);
+            if let Some(fate) = fate.filter(|_| gone) {
+                let why = &fate.liveness.evidence;
+                trouble.evidence = format!("in progress, {why}, silent for {}", human_span(quiet));
+            }
+            trouble.next = match sortie.resumable {
+                true => vec![resume],
+                false => vec![format!(
+                    "fleet sorties release {id} --reason \"not resumable\""
+                )],
+            };
+        }
+        Scenario::ErrorDuringProcessing { errors } => {
+            trouble.errors = errors;
+            let show = format!("fleet sorties show {id}");
+            let clear = format!("fleet sorties error {id} --clear");
+            trouble.next = vec![show, clear, resume];
+        }
+        Scenario::PartialCompletion { unmet } => {
+            let reason = format!("not met: {}", unmet.join(", "));
+            let reject = format!("fleet sorties reject {id} --reason \"{reason}\"");
+            trouble.unmet_criteria = unmet;
+            trouble.next = vec![reject, resume];
+        }
+    }
+    Ok(Some(trouble))
+}
+
+/// When somebody last did something to a sortie, or its owner gave a sign of life. Whoever asks is there,
+/// and may be the very one that came back without its context.
+fn last_activity(desk: &mut Desk<'_, '_>, sortie: &Sortie, fate: Option<&Fate>) -> Result<Time> {
+    let events = desk.tx.events_of(Kind::Sortie, &sortie.key(), 50)?;
+    let act = events.iter().find(|event| is_somebodys(event));
+    let act = act.map(|event| event.timestamp);
+    let sign = match fate.filter(|fate| desk.agent_id() != Some(fate.agent.id)) {
+        Some(fate) => {
+            let pulse = desk.tx.pulse(fate.agent.id)?;
+            crate::agent::last_sign(desk, &fate.agent, pulse.as_ref())
+        }
+        None => None,
+    };
+    Ok(act.max(sign).unwrap_or(sortie.created_at))
+}

@@ -1,0 +1,239 @@
+//! What a mission's work took, against what it was expected to take.
+
+use std::collections::BTreeMap;
+
+use flightline_core::agent::Agent;
+use flightline_core::mission::{Mission, MissionStatus};
+use flightline_core::sortie::{Review, Sortie, SortieStatus, TokenUsage};
+use flightline_core::time::Millis;
+use flightline_core::{MissionId, Name, SortieId, Time};
+use flightline_store::Find;
+use serde::{Deserialize, Serialize};
+
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+
+/// Asks what a mission's work took. Only looks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShowReport {
+    /// Of which mission; the current one when none is named.
+    pub mission: Option<String>,
+}
+
+/// What a mission's work took. What nobody reported is left out, not guessed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Report {
+    /// The mission.
+    pub mission_id: MissionId,
+    /// What it is called.
+    pub title: String,
+    /// Where it stands.
+    pub status: MissionStatus,
+    /// Its sorties, in its order.
+    pub sorties: Vec<ReportLine>,
+    /// All of them together.
+    pub totals: Totals,
+}
+
+/// What a sortie took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct ReportLine {
+    /// The sortie.
+    pub sortie_id: SortieId,
+    /// The id other tools know it by.
+    pub task_id: Option<Name>,
+    /// What was to be done.
+    pub title: String,
+    /// Where it stands.
+    pub status: SortieStatus,
+    /// Its owner's name.
+    pub owner: Option<String>,
+    /// How long it was expected to take.
+    pub estimate_ms: Option<Millis>,
+    /// From when work on it first began until it was completed, or until now while somebody is at it: on
+    /// the clock, waiting included. None when it has not begun, and when nobody knows when it ended.
+    pub actual_ms: Option<Millis>,
+    /// Whether `actual_ms` is final.
+    pub finished: bool,
+    /// `actual_ms` as a multiple of `estimate_ms`, once it is final.
+    pub ratio: Option<f64>,
+    /// How often work on it has begun.
+    pub attempts: u32,
+    /// Tokens spent on it; none when nobody reported any.
+    pub tokens: Option<TokenUsage>,
+    /// What reviewers gave; no score while a review is asked for.
+    pub reviews: Vec<ReviewLine>,
+    /// Criteria that are not met.
+    pub unmet_criteria: Vec<Name>,
+}
+
+/// What a reviewer gave.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct ReviewLine {
+    /// Who.
+    pub reviewer: Name,
+    /// The score; none while the review is asked for.
+    pub score: Option<i64>,
+}
+
+/// All sorties together, and of how many each figure is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Totals {
+    /// Sorties.
+    pub sorties: u64,
+    /// Those completed.
+    pub completed: u64,
+    /// What was expected of those that have an estimate.
+    pub estimate_ms: Millis,
+    /// How many have one.
+    pub estimated: u64,
+    /// What those took of which it is final.
+    pub actual_ms: Millis,
+    /// Of how many it is.
+    pub measured: u64,
+    /// What those took that have both, as a multiple of what was expected of them.
+    pub ratio: Option<f64>,
+    /// How many have both.
+    pub compared: u64,
+    /// How often work has begun.
+    pub attempts: u64,
+    /// Tokens that were reported.
+    pub tokens: TokenUsage,
+    /// For how many sorties some were.
+    pub tokens_reported: u64,
+    /// Criteria that are not met.
+    pub unmet_criteria: u64,
+}
+
+impl Operation for ShowReport {
+    const NAME: &'static str = "show_report";
+    const ACCESS: Access = Access::Read;
+    type Outcome = Report;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Report> {
+        let mission = desk.mission(self.mission.as_deref())?;
+        let sorties = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
+        let reviews = desk.tx.find::<Review>(Find::Mission(mission.id))?;
+        let agents = desk.tx.find::<Agent>(Find::All)?;
+        Ok(report(&mission, &sorties, &reviews, &agents, desk.now()))
+    }
+}
+
+fn report(
+    mission: &Mission,
+    sorties: &[Sortie],
+    reviews: &[Review],
+    agents: &[Agent],
+    now: Time,
+) -> Report {
+    let mut given: BTreeMap<SortieId, Vec<ReviewLine>> = BTreeMap::new();
+    for review in reviews {
+        given.entry(review.sortie_id).or_default().push(ReviewLine {
+            reviewer: review.reviewer.clone(),
+            score: review.score,
+        });
+    }
+    let lines: Vec<ReportLine> = sorties
+        .iter()
+        .map(|sortie| {
+            let owner = agents
+                .iter()
+                .find(|agent| Some(agent.id) == sortie.assigned_to);
+            ReportLine {
+                owner: owner.map(|agent| agent.name.to_string()),
+                reviews: given.remove(&sortie.id).unwrap_or_default(),
+                ..line(sortie, now)
+            }
+        })
+        .collect();
+    Report {
+        mission_id: mission.id,
+        title: mission.title.to_string(),
+        status: mission.status,
+        totals: totals(&lines),
+        sorties: lines,
+    }
+}
+
+fn line(sortie: &Sortie, now: Time) -> ReportLine {
+    let finished = sortie.status == SortieStatus::Completed;
+    let actual_ms = match sortie.status {
+        SortieStatus::Completed | SortieStatus::InProgress | SortieStatus::Blocked => {
+            sortie.actual_ms(now)
+        }
+        // Nobody is at it, and nobody said when the last one stopped.
+        SortieStatus::Pending
+        | SortieStatus::Assigned
+        | SortieStatus::Failed
+        | SortieStatus::Skipped => None,
+    };
+    let tokens = sortie.token_usage;
+    ReportLine {
+        sortie_id: sortie.id,
+        task_id: sortie.task_id.clone(),
+        title: sortie.title.to_string(),
+        status: sortie.status,
+        owner: None,
+        estimate_ms: sortie.estimate_ms,
+        actual_ms,
+        finished: finished && actual_ms.is_some(),
+        ratio: actual_ms
+            .filter(|_| finished)
+            .and_then(|actual| ratio(actual, sortie.estimate_ms?)),
+        attempts: sortie.attempts,
+        tokens: (tokens != TokenUsage::default()).then_some(tokens),
+        reviews: Vec::new(),
+        unmet_criteria: sortie
+            .acceptance_criteria
+            .iter()
+            .filter(|(_, met)| !**met)
+            .map(|(name, _)| name.clone())
+            .collect(),
+    }
+}
+
+fn totals(lines: &[ReportLine]) -> Totals {
+    let mut all = Totals::default();
+    let (mut expected, mut took) = (0, 0);
+    for line in lines {
+        all.sorties += 1;
+        all.completed += u64::from(line.status == SortieStatus::Completed);
+        all.attempts += u64::from(line.attempts);
+        all.unmet_criteria += line.unmet_criteria.len() as u64;
+        if let Some(estimate) = line.estimate_ms {
+            all.estimate_ms = all.estimate_ms.saturating_add(estimate);
+            all.estimated += 1;
+        }
+        if let Some(actual) = line.actual_ms.filter(|_| line.finished) {
+            all.actual_ms = all.actual_ms.saturating_add(actual);
+            all.measured += 1;
+            if let Some(estimate) = line.estimate_ms {
+                expected += u128::from(estimate);
+                took += u128::from(actual);
+                all.compared += 1;
+            }
+        }
+        if let Some(tokens) = line.tokens {
+            all.tokens.input = all.tokens.input.saturating_add(tokens.input);
+            all.tokens.output = all.tokens.output.saturating_add(tokens.output);
+            all.tokens_reported += 1;
+        }
+    }
+    all.ratio = hundredths(took, expected);
+    all
+}
+
+fn ratio(actual: Millis, estimate: Millis) -> Option<f64> {
+    hundredths(u128::from(actual), u128::from(estimate))
+}
+
+/// `part` as a multiple of `whole`, to two places, rounded in whole numbers so that it is the same everywhere.
+fn hundredths(part: u128, whole: u128) -> Option<f64> {
+    let rounded = (part * 200 + whole).checked_div(whole * 2)?;
+    // As many as a report can show are held exactly.
+    u32::try_from(rounded)
+        .ok()
+        .map(|rounded| f64::from(rounded) / 100.0)
+}

@@ -1,0 +1,384 @@
+//! Sorties as seed B's tasks: the document of one, and the table of all. The values are loaded here; what
+//! they mean in the seed's words is a function of them.
+
+use std::collections::BTreeMap;
+
+use flightline_core::agent::Agent;
+use flightline_core::dialect::field::{Extra, Maybe, Named, Stamp};
+use flightline_core::dialect::json::Number;
+use flightline_core::dialect::sitebuilder::{
+    Checkpoint, Context, Item, ItemStatus, Percent, Row, Score, Subtasks, TaskError, TaskStatus,
+    archive_name, checkpoint_id, file_name, status_block, write,
+};
+use flightline_core::mission::Mission;
+use flightline_core::sortie::{
+    Declared, FileChange, Sortie, SortieStatus, SubtaskProgress, SubtaskStatus,
+};
+use flightline_core::{Kind, MissionId, Refusal, SortieId, Subject, Time};
+use flightline_store::Find;
+use serde::{Deserialize, Serialize};
+
+use crate::desk::{Desk, agent_named};
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+use crate::sortie::{SortieView, view};
+
+/// Asks for a sortie as seed B's document of a task.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShowTask {
+    /// Which sortie.
+    pub sortie: String,
+}
+
+/// A sortie as seed B's document.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct TaskFile {
+    /// The sortie.
+    pub sortie_id: SortieId,
+    /// What its file is called: `migration-T060.json`, or `migration-T060-complete.json`.
+    pub file: String,
+    /// The document; none while work on it has not begun.
+    pub text: String,
+}
+
+/// Asks for the table of tasks that `STATUS.md` holds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShowTaskTable {
+    /// Of which mission; of all that are open when none is named.
+    pub mission: Option<String>,
+}
+
+/// The table of tasks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct TaskTable {
+    /// Its rows: the newest first, then those that have not begun.
+    pub tasks: Vec<TaskRow>,
+    /// The table as Markdown, between its marks.
+    pub text: String,
+}
+
+/// A row of the table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct TaskRow {
+    /// The sortie.
+    pub sortie_id: SortieId,
+    /// What the agent is in its own system's words, or its name; none while nobody has it.
+    pub agent: Option<String>,
+    /// The task's id, or the sortie's.
+    pub task: String,
+    /// How far it is.
+    pub percent: u8,
+    /// When somebody last reported on it; none while it has not begun.
+    pub last_update: Option<Time>,
+    /// Where it stands, in the seed's words.
+    pub status: String,
+}
+
+/// Everything that the document of a task is made of.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// The sortie and its parts.
+    pub view: SortieView,
+    /// Who has it, or had it last.
+    pub agent: Option<Agent>,
+}
+
+impl Operation for ShowTask {
+    const NAME: &'static str = "show_task";
+    const ACCESS: Access = Access::Read;
+    type Outcome = Option<TaskFile>;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Option<TaskFile>> {
+        let sortie = desk.sortie(&self.sortie)?;
+        let task = load(desk, sortie)?;
+        Ok(task.document()?.map(|document| TaskFile {
+            sortie_id: task.view.sortie.id,
+            file: document.file,
+            text: write(&document.checkpoint),
+        }))
+    }
+}
+
+impl Operation for ShowTaskTable {
+    const NAME: &'static str = "show_task_table";
+    const ACCESS: Access = Access::Read;
+    type Outcome = TaskTable;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<TaskTable> {
+        let named = self.mission.is_some() || desk.caller.mission.is_some();
+        let missions = if named {
+            vec![desk.mission(self.mission.as_deref())?]
+        } else {
+            let mut all = desk.tx.find::<Mission>(Find::All)?;
+            all.retain(|mission| mission.status.is_open());
+            all
+        };
+        let agents = desk.tx.find::<Agent>(Find::All)?;
+        let mut tasks = Vec::new();
+        for mission in missions {
+            tasks.extend(rows(desk, mission.id, &agents)?);
+        }
+        Ok(table(tasks, desk.now()))
+    }
+}
+
+/// The table of these tasks: the newest first, those that have not begun last, in their order.
+fn table(mut tasks: Vec<TaskRow>, now: Time) -> TaskTable {
+    tasks.sort_by_key(|task| std::cmp::Reverse(task.last_update));
+    let rows: Vec<Row> = tasks
+        .iter()
+        .map(|task| Row {
+            agent: task.agent.clone().unwrap_or_else(|| "—".to_owned()),
+            task: task.task.clone(),
+            percent: task.percent,
+            last_update: task.last_update,
+            status: task.status.clone(),
+        })
+        .collect();
+    TaskTable {
+        text: status_block(&rows, now),
+        tasks,
+    }
+}
+
+/// The rows of a mission's sorties, in its order. Looks at all of them at once: one by one would take long
+/// in a large mission.
+fn rows(desk: &mut Desk<'_, '_>, mission: MissionId, agents: &[Agent]) -> Result<Vec<TaskRow>> {
+    let sorties = desk.tx.find::<Sortie>(Find::Mission(mission))?;
+    let (mut counts, mut newest) = (BTreeMap::new(), BTreeMap::new());
+    for kind in [Kind::Subtask, Kind::File, Kind::Error, Kind::Review] {
+        for part in desk.tx.rows(kind, Find::Mission(mission))? {
+            let Some(sortie) = part.parent else { continue };
+            if kind == Kind::Subtask {
+                let count: &mut Declared = counts.entry(sortie.clone()).or_default();
+                count.total += 1;
+                count.completed += u64::from(part.status == SubtaskStatus::Complete.as_str());
+                count.failed += u64::from(part.status == SubtaskStatus::Failed.as_str());
+            }
+            let last = newest.entry(sortie).or_insert(part.at);
+            *last = part.at.max(*last);
+        }
+    }
+    let mut rows = Vec::new();
+    for sortie in sorties {
+        let key = sortie.key();
+        let listed = counts.get(&key).copied().unwrap_or_default();
+        let had_by = match sortie.assigned_to {
+            Some(id) => agents.iter().find(|agent| agent.id == id).cloned(),
+            None => last_owner(desk, &sortie)?,
+        };
+        let standing = standing(&sortie);
+        rows.push(TaskRow {
+            sortie_id: sortie.id,
+            agent: had_by.map(|agent| word_of(&agent).to_owned()),
+            task: task_of(&sortie),
+            percent: SubtaskProgress::of(sortie.status, listed, sortie.declared).percent,
+            last_update: standing
+                .as_ref()
+                .map(|_| newest.get(&key).copied().max(Some(sortie.updated_at)))
+                .unwrap_or_default(),
+            status: standing.map_or_else(
+                || Row::NOT_STARTED.to_owned(),
+                |standing| standing.as_str().to_owned(),
+            ),
+        });
+    }
+    Ok(rows)
+}
+
+/// A sortie with everything that its document is made of.
+pub(crate) fn load(desk: &mut Desk<'_, '_>, sortie: Sortie) -> Result<Task> {
+    let agent = match sortie.assigned_to {
+        Some(id) => desk.tx.get::<Agent>(&id.to_string())?,
+        None => last_owner(desk, &sortie)?,
+    };
+    let view = view(desk, sortie)?;
+    Ok(Task { view, agent })
+}
+
+/// Who had a sortie that nobody has now: from whom a recovery took it, or who gave it back.
+fn last_owner(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<Option<Agent>> {
+    if sortie.started_at.is_none() {
+        return Ok(None);
+    }
+    if let Some(before) = &sortie.interrupted {
+        return agent_named(desk.tx, before.owner.as_str());
+    }
+    let events = desk.tx.events_of(Kind::Sortie, &sortie.key(), 50)?;
+    let given_back = events
+        .iter()
+        .find(|event| event.kind == "sortie_released")
+        .and_then(|event| event.data["from"].as_str());
+    match given_back {
+        Some(name) => agent_named(desk.tx, name),
+        None => Ok(None),
+    }
+}
+
+/// Where a sortie stands in the seed's words; none while work on it has not begun. What was begun and is
+/// nobody's at the moment is still in progress: that is what lets it be resumed.
+#[must_use]
+pub fn standing(sortie: &Sortie) -> Option<TaskStatus> {
+    let begun = sortie.started_at.is_some();
+    match sortie.status {
+        SortieStatus::Pending | SortieStatus::Assigned => begun.then_some(TaskStatus::InProgress),
+        SortieStatus::InProgress => Some(TaskStatus::InProgress),
+        SortieStatus::Blocked => Some(TaskStatus::Blocked),
+        SortieStatus::Completed => Some(TaskStatus::Complete),
+        SortieStatus::Failed | SortieStatus::Skipped => {
+            begun.then(|| TaskStatus::Other(sortie.status.as_str().to_owned()))
+        }
+    }
+}
+
+/// The task's id, or the sortie's.
+fn task_of(sortie: &Sortie) -> String {
+    sortie
+        .task_id
+        .as_ref()
+        .map_or_else(|| sortie.id.to_string(), ToString::to_string)
+}
+
+/// What an agent is in its own system's words, or its name.
+fn word_of(agent: &Agent) -> &str {
+    agent.kind.as_ref().unwrap_or(&agent.name).as_str()
+}
+
+/// A task's document, and what its file is called.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskDocument {
+    /// The name of the file.
+    pub file: String,
+    /// What is in it.
+    pub checkpoint: Checkpoint,
+}
+
+impl Task {
+    /// The task as the seed's document; none while work on it has not begun, or when nobody knows who did
+    /// it. The agent's heartbeat is not in it: it would change the file with every sign of life
+    /// ([`flightline_core::dialect::sitebuilder::Heartbeat::of`] is there for who wants it).
+    ///
+    /// # Errors
+    /// When agent or task cannot be part of a file's name.
+    pub fn document(&self) -> std::result::Result<Option<TaskDocument>, Refusal> {
+        let sortie = &self.view.sortie;
+        let (Some(status), Some(agent)) = (standing(sortie), &self.agent) else {
+            return Ok(None);
+        };
+        let (word, task) = (word_of(agent), task_of(sortie));
+        let complete = status == TaskStatus::Complete;
+        let file = if complete {
+            archive_name(word, &task)?
+        } else {
+            file_name(word, &task)?
+        };
+        let began = sortie.started_at.unwrap_or(sortie.created_at);
+        let id = checkpoint_id(word, &task, began)?;
+        let text = |text: &str| text.to_owned();
+        let files = |wanted: FileChange| {
+            let files = self.view.files.iter();
+            let files = files.filter(move |file| file.change == wanted);
+            Maybe::Is(files.map(|file| file.path.to_string()).collect())
+        };
+        let criteria = sortie.acceptance_criteria.iter();
+        let reviews = self.view.reviews.iter();
+        let cursor = &sortie.cursor;
+        let checkpoint = Checkpoint {
+            agent_name: Maybe::Is(text(agent.name.as_str())),
+            task_title: Maybe::Is(sortie.title.to_string()),
+            progress_percent: Percent::new(self.view.progress.percent).into(),
+            started_at: stamp(sortie.started_at),
+            updated_at: stamp(Some(self.last_update())),
+            completed_at: stamp(sortie.completed_at),
+            subtasks: Maybe::Is(self.subtasks()),
+            files_created: files(FileChange::Created),
+            files_modified: files(FileChange::Modified),
+            acceptance_criteria_met: Maybe::Is(Named(
+                criteria
+                    .map(|(name, met)| (name.to_string(), *met))
+                    .collect(),
+            )),
+            review_scores: Maybe::Is(Named(
+                reviews
+                    .map(|review| {
+                        (
+                            review.reviewer.to_string(),
+                            Score(review.score.map(Number::whole)),
+                        )
+                    })
+                    .collect(),
+            )),
+            errors: Maybe::Is(self.errors()),
+            context: Maybe::Is(Context {
+                last_processed: or_null(cursor.last_processed.as_deref().map(text)),
+                next_to_process: or_null(cursor.next_to_process.as_deref().map(text)),
+                notes: or_null(cursor.notes.as_deref().map(text)),
+                extra: Extra::default(),
+            }),
+            // What is complete has nothing left to be resumed.
+            resumable: Maybe::Is(sortie.resumable && !complete),
+            resume_instructions: or_null(sortie.resume_instructions.as_deref().map(text)),
+            ..Checkpoint::new(id, text(word), task, status)
+        };
+        Ok(Some(TaskDocument { file, checkpoint }))
+    }
+
+    /// When somebody last reported on it.
+    #[must_use]
+    pub fn last_update(&self) -> Time {
+        let view = &self.view;
+        let parts = view.subtasks.iter().map(|part| part.updated_at);
+        let parts = parts
+            .chain(view.files.iter().map(|part| part.at))
+            .chain(view.errors.iter().map(|part| part.timestamp))
+            .chain(view.errors.iter().filter_map(|part| part.cleared_at))
+            .chain(view.reviews.iter().map(|part| part.at));
+        parts.fold(view.sortie.updated_at, Time::max)
+    }
+
+    fn subtasks(&self) -> Subtasks {
+        let progress = self.view.progress;
+        let items = self.view.subtasks.iter().map(|part| Item {
+            id: part.name.to_string(),
+            status: Maybe::Is(match part.status {
+                SubtaskStatus::Pending => ItemStatus::Pending,
+                SubtaskStatus::InProgress => ItemStatus::InProgress,
+                SubtaskStatus::Complete => ItemStatus::Complete,
+                SubtaskStatus::Failed => ItemStatus::Failed,
+            }),
+            output: or_null(part.output.as_ref().map(ToString::to_string)),
+            extra: Extra::default(),
+        });
+        Subtasks {
+            total: Maybe::Is(progress.total),
+            completed: Maybe::Is(progress.completed),
+            failed: Maybe::Is(progress.failed),
+            items: Maybe::Is(items.collect()),
+            extra: Extra::default(),
+        }
+    }
+
+    /// Those that nobody has dealt with yet.
+    fn errors(&self) -> Vec<TaskError> {
+        let open = self.view.errors.iter();
+        let open = open.filter(|error| error.cleared_at.is_none());
+        open.map(|error| TaskError {
+            kind: Maybe::Is(error.kind.to_string()),
+            message: error.message.to_string(),
+            timestamp: stamp(Some(error.timestamp)),
+            blocking: Maybe::Is(error.blocking),
+            extra: Extra::default(),
+        })
+        .collect()
+    }
+}
+
+fn or_null<T>(value: Option<T>) -> Maybe<T> {
+    value.map_or(Maybe::Null, Maybe::Is)
+}
+
+fn stamp(time: Option<Time>) -> Maybe<Stamp> {
+    or_null(time.map(Stamp::seconds))
+}
