@@ -17,6 +17,7 @@ mod replay;
 mod running;
 mod secrets;
 mod seed_a;
+mod seed_c;
 mod seed_d;
 mod stage;
 mod storage;

@@ -363,6 +363,7 @@ pub(crate) fn post_progress(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<
     post(
         desk,
         &Letter {
+            from: None,
             to: &[dispatch],
             subject,
             body,
