@@ -109,6 +109,8 @@ pub enum Command {
     Agents(command::agent::AgentCommand),
     /// Give a sign of life for the acting agent
     Heartbeat(command::agent::HeartbeatArgs),
+    /// Print what whoever takes over from an agent is given
+    Handoff(command::agent::recovery::HandoffArgs),
     /// Locks on files and folders
     #[command(visible_alias = "lock", subcommand)]
     Locks(command::lock::LockCommand),

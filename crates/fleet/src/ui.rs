@@ -75,6 +75,24 @@ impl Ui {
         }
     }
 
+    /// One look of several at something that changes: on a terminal it takes the place of the one before,
+    /// elsewhere it follows it.
+    ///
+    /// # Errors
+    /// As [`Ui::answer`].
+    pub fn look<T: Serialize>(
+        &self,
+        outcome: &T,
+        say: impl FnOnce(&mut Page),
+    ) -> Result<(), Refusal> {
+        if self.terminal && !self.json && !self.quiet {
+            let mut out = anstream::stdout().lock();
+            // Home, and nothing below: whoever interrupts it finds the last look, and a usual terminal.
+            let _ = write!(out, "\x1b[H\x1b[2J");
+        }
+        self.answer(outcome, say)
+    }
+
     /// One element of a stream, such as an event in `events tail`: JSON when asked for, else `line`.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::event::Event;
 use crate::id::{AgentId, MessageId, MissionId, SortieId};
 use crate::subject::{Keys, Kind, Subject};
-use crate::text::{Body, Title};
+use crate::text::{Body, Title, counted};
 use crate::time::Time;
 
 /// A message. It never changes once sent, but for one that tells of events or of a sortie's progress:
@@ -108,11 +108,6 @@ impl EventDigest {
         };
         format!("{}: {what}{newest_of}", self.kind)
     }
-}
-
-fn counted(count: u64, noun: &str) -> String {
-    let s = if count == 1 { "" } else { "s" };
-    format!("{count} {noun}{s}")
 }
 
 /// Whether the mailbox of the mission's dispatch is told of an event. A context that is found lost is told

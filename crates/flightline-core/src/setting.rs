@@ -281,6 +281,53 @@ pub struct Deadlines {
 
 only_one!(Deadlines, "deadlines");
 
+/// What was said about an agent's silence, so that it is said once: to the agent, and to who coordinates.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Silence {
+    /// Who is silent.
+    pub agent_id: AgentId,
+    /// Its last checkpoint: once there is a later one, this silence is over.
+    pub since: Time,
+    /// When the agent was warned.
+    pub warned_at: Option<Time>,
+    /// When who coordinates was told.
+    pub escalated_at: Option<Time>,
+}
+
+impl Silence {
+    /// The id of what was said about an agent's silence.
+    #[must_use]
+    pub fn key_of(agent: AgentId) -> String {
+        format!("silence/{agent}")
+    }
+
+    /// A silence of which nothing was said yet.
+    #[must_use]
+    pub const fn new(agent_id: AgentId, since: Time) -> Self {
+        Self {
+            agent_id,
+            since,
+            warned_at: None,
+            escalated_at: None,
+        }
+    }
+}
+
+impl Subject for Silence {
+    const KIND: Kind = Kind::Setting;
+
+    fn key(&self) -> String {
+        Self::key_of(self.agent_id)
+    }
+
+    fn keys(&self) -> Keys {
+        Keys {
+            status: "set",
+            ..Keys::default()
+        }
+    }
+}
+
 /// How far the journal has been told to the mailboxes of those who coordinate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Told {

@@ -1,5 +1,7 @@
 //! Sorties: units of work with one owner, and the parts that grow with them.
 
+mod scratch;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};

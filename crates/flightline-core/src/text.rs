@@ -20,6 +20,13 @@ pub type Body = Text<65_536>;
 /// A note, a description, a step.
 pub type Note = Text<8_192>;
 
+/// A number of things, by their noun: `1 lock`, `2 locks`.
+#[must_use]
+pub fn counted(count: u64, noun: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{s}")
+}
+
 /// Free text of at most `MAX` bytes: not empty, no control characters but line breaks and tabs, and
 /// no secret.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

@@ -1,6 +1,7 @@
 //! A story: one connection to a world, short words for what happens in it, and the fleet as text, so
 //! that a test reads like an incident.
 
+pub mod epic;
 pub mod recovery;
 
 use std::cell::RefCell;

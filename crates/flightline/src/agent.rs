@@ -1,5 +1,12 @@
 //! Operations on agents.
 
+pub(crate) mod document;
+pub mod monitor;
+pub mod restart;
+pub mod resume;
+pub(crate) mod session;
+pub mod takeover;
+
 use std::collections::BTreeMap;
 
 use flightline_core::agent::{Agent, AgentStatus, Process, Role, Step};
@@ -10,13 +17,14 @@ use flightline_core::redact::shown;
 use flightline_core::sortie::SortieStatus;
 use flightline_core::text::Note;
 use flightline_core::{AgentId, Code, Kind, Name, Refusal, RepoPath, Subject, Time, Title};
-use flightline_store::{Actor, Find, Pulse};
+use flightline_store::{Find, Pulse};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use self::session::{begin_session, check_process};
 use crate::checkpoint::take::{error, first_of, mission_of};
 use crate::context::receipt::{BriefingView, standing};
-use crate::desk::{Desk, agent_named, check_new_name, first_epoch, new_agent, retired};
+use crate::desk::{Desk, agent_named, check_new_name, new_agent, retired, speak_for};
 use crate::error::Result;
 use crate::fleet::{Access, Fleet, Operation};
 use crate::mission::short;
@@ -180,10 +188,7 @@ impl Operation for RegisterAgent {
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<AgentView> {
         check_new_name(&self.name)?;
-        if let Some(process) = &self.process {
-            check_plain("boot id", &process.boot_id)?;
-            check_plain("host name", &process.host)?;
-        }
+        check_process(self.process.as_ref())?;
         let known = agent_named(desk.tx, self.name.as_str())?;
         let now = desk.now();
         let same_session = known.as_ref().is_some_and(|agent| {
@@ -193,14 +198,7 @@ impl Operation for RegisterAgent {
         let mut agent =
             known.unwrap_or_else(|| new_agent(desk.tx, self.name.clone(), Role::Specialist));
         if !same_session {
-            agent.epoch = match agent.epoch {
-                0 => first_epoch(desk.tx)?,
-                last => last + 1,
-            };
-            agent.session_started_at = Some(now);
-            agent.session_ended_at = None;
-            agent.session_id.clone_from(&self.session);
-            agent.process = None;
+            begin_session(desk.tx, &mut agent, self.session.clone())?;
         }
         agent.role = self.role.unwrap_or(agent.role);
         agent.kind = self.kind.clone().or(agent.kind);
@@ -209,10 +207,7 @@ impl Operation for RegisterAgent {
         agent.retired_at = None;
         agent.updated_at = now;
         // Whoever registers an agent speaks for it from here on.
-        desk.tx.act_as(Actor {
-            name: agent.name.to_string(),
-            epoch: Some(agent.epoch),
-        });
+        speak_for(desk.tx, &agent);
         let event = match (is_new, same_session) {
             (true, _) => "agent_registered",
             (false, true) => "agent_updated",
@@ -556,17 +551,6 @@ pub fn look_around(fleet: &mut Fleet) -> Result<Vec<Sighting>> {
             })
         });
     Ok(sightings.collect())
-}
-
-/// Refuses what would not be stored as it is: empty, too long, with control characters or a secret.
-fn check_plain(what: &str, text: &str) -> Result<()> {
-    if Title::parse(what, text)?.as_str() == text {
-        return Ok(());
-    }
-    Err(Refusal::invalid(format!(
-        "the {what} is not plain text, or looks like a secret"
-    ))
-    .into())
 }
 
 pub(crate) fn named_or_acting(desk: &mut Desk<'_, '_>, reference: Option<&str>) -> Result<Agent> {

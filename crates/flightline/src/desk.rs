@@ -273,6 +273,14 @@ impl Desk<'_, '_> {
         {
             return Ok(agent);
         }
+        self.any_dispatch()
+    }
+
+    /// An agent that coordinates, whatever the mission; its mailbox is made when nobody has registered yet.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn any_dispatch(&mut self) -> Result<Agent> {
         let mut agents = self.tx.find::<Agent>(Find::All)?;
         agents.retain(|agent| agent.role == Role::Dispatch && agent.retired_at.is_none());
         // A dispatch that has a session reads its mail; a mere mailbox waits for one.
@@ -394,21 +402,23 @@ pub(crate) fn acting(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Agent>> 
         }
         agent.session_started_at = Some(tx.now());
         agent.updated_at = tx.now();
-        tx.act_as(Actor {
-            name: agent.name.to_string(),
-            epoch: Some(agent.epoch),
-        });
+        speak_for(tx, &agent);
         tx.set("agent_registered", &agent, &json!({}))?;
         agent
     } else {
         agent
     };
+    speak_for(tx, &agent);
+    tx.beat(agent.id, agent.epoch, &json!({}))?;
+    Ok(Some(agent))
+}
+
+/// From now on, events are by this agent.
+pub(crate) fn speak_for(tx: &mut Tx<'_>, agent: &Agent) {
     tx.act_as(Actor {
         name: agent.name.to_string(),
         epoch: Some(agent.epoch),
     });
-    tx.beat(agent.id, agent.epoch, &json!({}))?;
-    Ok(Some(agent))
 }
 
 /// The epoch an agent begins with: above every one that somebody of its name may have had in a store that

@@ -469,7 +469,7 @@ fn reclaim(
             desk.tx.remove(
                 "lock_reclaimed",
                 lock,
-                &json!({ "file": lock.file, "fence": lock.fence, "reason": reason }),
+                &json!({ "file": lock.file, "fence": lock.fence, "from": holder.name, "sortie": lock.sortie_id, "reason": reason }),
             )?;
             Ok(())
         }
@@ -569,7 +569,7 @@ fn check_ttl(ttl_ms: Option<Millis>) -> Result<()> {
     }
 }
 
-fn view(desk: &mut Desk<'_, '_>, lock: Lock) -> Result<LockView> {
+pub(crate) fn view(desk: &mut Desk<'_, '_>, lock: Lock) -> Result<LockView> {
     let holder = desk.tx.get::<Agent>(&lock.held_by.to_string())?;
     let pulse = desk.tx.pulse(lock.held_by)?;
     let last_sign = holder

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use self::deadline::notice_overdue;
-pub(crate) use self::post::{Letter, hand_over, notice, post};
+pub(crate) use self::post::{Letter, hand_over, move_mail, notice, notice_for, post};
 use crate::checkpoint::take::record_failure;
 use crate::desk::Desk;
 use crate::error::Result;
@@ -165,6 +165,7 @@ impl Operation for SendMail {
         }
         let acknowledge_by = self.acknowledge_within_ms.map(|span| desk.now().plus(span));
         let letter = Letter {
+            from: None,
             to: &to,
             subject: self.subject.clone(),
             body: self.body.clone(),
@@ -209,9 +210,7 @@ impl Operation for ReplyMail {
             .hint("write a note instead: `fleet note decision \"…\"`")
             .into());
         }
-        if let Some(me) = me
-            && question.to.contains(&me)
-        {
+        if let Some(me) = me {
             settle(desk, &question, me, Mark::Acknowledged)?;
         }
         let subject = if question.subject.starts_with("Re: ") {
@@ -224,6 +223,7 @@ impl Operation for ReplyMail {
             Title::parse("subject", &subject)?
         };
         let letter = Letter {
+            from: None,
             to: &to,
             subject,
             body: Some(self.body.clone()),

@@ -2,6 +2,7 @@
 
 pub mod compaction;
 pub mod detect;
+pub(crate) mod follow;
 mod locks;
 mod options;
 pub mod points;
@@ -17,7 +18,7 @@ use flightline_core::liveness::{Life, Liveness, ProcessSight};
 use flightline_core::mission::Mission;
 use flightline_core::setting::Recovery;
 use flightline_core::{CheckpointId, Kind, Time};
-use flightline_store::{EventFilter, Find};
+use flightline_store::{EventFilter, Find, Pulse};
 
 use crate::agent::{Sighting, liveness, sight};
 use crate::checkpoint::inspect::unreadable;
@@ -44,47 +45,68 @@ impl Fate {
     }
 }
 
-/// Judges every agent; a retired one is dead. The caller's own is alive: it is calling.
+/// Judges every agent; a retired one is dead.
 pub(crate) fn fates(desk: &mut Desk<'_, '_>, sightings: &[Sighting]) -> Result<Vec<Fate>> {
     let pulses = desk.tx.pulses()?;
-    let me = desk.agent_id();
     let agents = desk.tx.find::<Agent>(Find::All)?;
     let judged = agents.into_iter().map(|agent| {
         let id = agent.id.to_string();
         let pulse = pulses.iter().find(|pulse| pulse.agent == id);
-        let liveness = if Some(agent.id) == me {
-            Liveness {
-                life: Life::Active,
-                evidence: "it is calling".to_owned(),
-            }
-        } else {
-            liveness(desk, &agent, pulse, sightings)
-        };
-        Fate {
-            running: matches!(sight(&agent, sightings), ProcessSight::Alive { .. }),
-            pulse_at: pulse.map(|pulse| pulse.at),
-            agent,
-            liveness,
-        }
+        fate(desk, agent, pulse, sightings)
     });
     Ok(judged.collect())
+}
+
+/// Judges an agent. The caller's own is alive: it is calling.
+fn fate(desk: &Desk<'_, '_>, agent: Agent, pulse: Option<&Pulse>, sightings: &[Sighting]) -> Fate {
+    let liveness = if desk.agent_id() == Some(agent.id) {
+        Liveness {
+            life: Life::Active,
+            evidence: "it is calling".to_owned(),
+        }
+    } else {
+        liveness(desk, &agent, pulse, sightings)
+    };
+    Fate {
+        running: matches!(sight(&agent, sightings), ProcessSight::Alive { .. }),
+        pulse_at: pulse.map(|pulse| pulse.at),
+        agent,
+        liveness,
+    }
 }
 
 /// The same for who takes from the dead: until the end of the transaction they stay silent, or they were
 /// alive after all.
 pub(crate) fn settled_fates(desk: &mut Desk<'_, '_>, sightings: &[Sighting]) -> Result<Vec<Fate>> {
     let mut fates = fates(desk, sightings)?;
-    for fate in fates.iter_mut().filter(|fate| fate.is_gone()) {
-        if let Some(at) = fate.pulse_at
-            && !desk.tx.hold_pulse(fate.agent.id, at)?
-        {
-            fate.liveness = Liveness {
-                life: Life::Active,
-                evidence: "it gave a sign of life just now".to_owned(),
-            };
-        }
+    for fate in &mut fates {
+        settle(desk, fate)?;
     }
     Ok(fates)
+}
+
+/// The same for one agent.
+pub(crate) fn settled_fate(
+    desk: &mut Desk<'_, '_>,
+    agent: &Agent,
+    sightings: &[Sighting],
+) -> Result<Fate> {
+    let pulse = desk.tx.pulse(agent.id)?;
+    let mut fate = fate(desk, agent.clone(), pulse.as_ref(), sightings);
+    settle(desk, &mut fate)?;
+    Ok(fate)
+}
+
+fn settle(desk: &mut Desk<'_, '_>, fate: &mut Fate) -> Result<()> {
+    if let Some(at) = fate.pulse_at.filter(|_| fate.is_gone())
+        && !desk.tx.hold_pulse(fate.agent.id, at)?
+    {
+        fate.liveness = Liveness {
+            life: Life::Active,
+            evidence: "it gave a sign of life just now".to_owned(),
+        };
+    }
+    Ok(())
 }
 
 /// The last rewind of a mission that was not taken back, and the checkpoint of the state before it.

@@ -1,5 +1,8 @@
 //! `fleet agents` and `fleet heartbeat`
 
+mod monitor;
+pub mod recovery;
+
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -7,7 +10,7 @@ use flightline::agent::{
     AgentView, Heartbeat, ListAgents, RegisterAgent, RetireAgent, ShowAgent, UpdateAgent,
 };
 use flightline::context::receipt::BriefingView;
-use flightline::core::agent::{AgentStatus, Role};
+use flightline::core::agent::{AgentStatus, Process, Role};
 use flightline::core::{Kind, Refusal};
 use flightline::workspace;
 
@@ -34,6 +37,14 @@ pub enum AgentCommand {
     },
     /// Say what an agent is doing, and how to take its work up again
     Update(Box<UpdateArgs>),
+    /// Say who is at work, who is slow and who has likely crashed; warn and escalate once per silence
+    Monitor(monitor::MonitorArgs),
+    /// Bring an agent back in a new session, with its work, its locks and its mail
+    Resume(recovery::ResumeArgs),
+    /// Give the work, the locks and the mail of an agent that crashed to another
+    Takeover(recovery::TakeoverArgs),
+    /// Begin an agent's work from scratch: nothing that it did of it is kept
+    Restart(recovery::RestartArgs),
     /// Retire an agent: it holds nothing and gets no more mail
     Retire {
         /// Which agent
@@ -178,6 +189,10 @@ pub fn run(command: AgentCommand, app: &mut App) -> Done {
             })?;
             Ok(ExitCode::SUCCESS)
         }
+        AgentCommand::Monitor(args) => monitor::run(&args, app),
+        AgentCommand::Resume(args) => recovery::resume(&args, app),
+        AgentCommand::Takeover(args) => recovery::takeover(&args, app),
+        AgentCommand::Restart(args) => recovery::restart(&args, app),
         AgentCommand::Retire { name, reason } => {
             let reason = typed::maybe(reason.as_ref(), |text| typed::note("reason", text))?;
             let view = app.run(&RetireAgent {
@@ -223,14 +238,18 @@ fn read_tokens(text: &str) -> Result<(u64, u64), Refusal> {
     }
 }
 
-fn register(args: &RegisterArgs, app: &mut App) -> Done {
-    let process = match args.pid {
-        Some(pid) => Some(workspace::describe(pid).ok_or_else(|| {
+/// The process with this number, as it is stored.
+fn process_of(pid: Option<u32>) -> Result<Option<Process>, Refusal> {
+    let describe = |pid| {
+        workspace::describe(pid).ok_or_else(|| {
             Refusal::invalid(format!("there is no process {pid} on this machine"))
                 .hint("leave `--pid` out, or give a running one")
-        })?),
-        None => None,
+        })
     };
+    pid.map(describe).transpose()
+}
+
+fn register(args: &RegisterArgs, app: &mut App) -> Done {
     let request = RegisterAgent {
         name: typed::name("agent name", &args.name)?,
         role: args.role.map(|role| match role {
@@ -239,7 +258,7 @@ fn register(args: &RegisterArgs, app: &mut App) -> Done {
         }),
         kind: typed::maybe(args.kind.as_ref(), |text| typed::name("type", text))?,
         session: typed::maybe(args.session.as_ref(), |text| typed::title("session", text))?,
-        process,
+        process: process_of(args.pid)?,
         feature: typed::maybe(args.feature.as_ref(), |text| typed::title("feature", text))?,
     };
     let view = app.run(&request)?;

@@ -139,6 +139,19 @@ const SCHEMAS: &[(&str, MakeSchema)] = &[
     ("replay", schema_of::<super::replay::Header>),
     ("replay-end", schema_of::<super::replay::End>),
     ("replay-step", schema_of::<flightline::replay::ReplayStep>),
+    (
+        "monitored",
+        schema_of::<flightline::agent::monitor::Monitored>,
+    ),
+    (
+        "resumed-agent",
+        schema_of::<flightline::agent::resume::ResumedAgent>,
+    ),
+    (
+        "taken-over",
+        schema_of::<flightline::agent::takeover::TakenOver>,
+    ),
+    ("handoff", schema_of::<flightline::agent::takeover::Handoff>),
     ("policy", schema_of::<flightline::core::policy::Policy>),
     ("mission", schema_of::<flightline::core::mission::Mission>),
     ("sortie", schema_of::<flightline::core::sortie::Sortie>),

@@ -93,6 +93,11 @@ const CASES: &[Case] = &[
     case("agents show", "agents show ada", "agents show nobody", 3, "not_found"),
     case("agents update", "agents update --step plan --agent ada", "agents update ada --step plan --agent bob", 4, "not_yours"),
     case("agents retire", "agents retire idle", "agents retire ada", 4, "unfinished"),
+    case("agents monitor", "agents monitor", "agents monitor --interval soon", 2, "invalid_input"),
+    case("agents resume", "agents resume ada", "agents resume old", 4, "illegal_transition"),
+    case("agents takeover", "agents takeover ada bob --force", "agents takeover ada ada", 2, "invalid_input"),
+    case("agents restart", "agents restart ada --force -y", "agents restart ada -y --force --agent bob", 4, "not_yours"),
+    case("handoff", "handoff ada", "handoff nobody", 3, "not_found"),
     case("heartbeat", "heartbeat --agent ada", "heartbeat --agent nobody", 3, "not_found"),
     case("locks acquire", "locks acquire src/b.rs --agent ada", "locks acquire src --agent bob", 4, "lock_held"),
     case("locks renew", "locks renew src/a.rs --agent ada", "locks renew src/a.rs --agent bob", 4, "fenced"),
@@ -362,6 +367,7 @@ fn sorties() {
 fn agents() {
     check("agents");
     check("heartbeat");
+    check("handoff");
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod running;
 mod secrets;
 mod seed_a;
 mod seed_b;
+mod seed_c;
 mod seed_d;
 mod stage;
 mod storage;

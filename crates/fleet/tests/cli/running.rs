@@ -117,6 +117,13 @@ impl Running<'_> {
         })
     }
 
+    /// Somebody presses Ctrl-C.
+    pub fn interrupt(&self) {
+        use rustix::process::{Pid, Signal, kill_process};
+        let child = self.child.as_ref().expect("a child");
+        kill_process(Pid::from_child(child), Signal::INT).expect("it is running");
+    }
+
     /// Waits for its end.
     pub fn wait(mut self) -> Ran {
         let deadline = Instant::now() + DEADLINE;

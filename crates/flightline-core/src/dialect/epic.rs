@@ -169,6 +169,14 @@ impl Checkpoint {
         }
     }
 
+    /// Whether the primary looks at this agent: at everybody but itself, and at whoever the seed's script
+    /// looks at.
+    #[must_use]
+    pub fn is_monitored(&self) -> bool {
+        self.agent_type.get() != Some(&AgentType::Primary)
+            || file_name(&self.agent_id).is_ok_and(|file| is_monitored(&file))
+    }
+
     /// The phase without what the agent added to it: of `Specification - In Progress`, `Specification`.
     #[must_use]
     pub fn phase_name(&self) -> Option<&str> {

@@ -173,6 +173,26 @@ fn the_primary_looks_at_the_secondaries() {
 }
 
 #[test]
+fn the_primary_looks_at_everybody_but_itself() {
+    let agent = |name: &str, kind: Maybe<AgentType>| {
+        let mut checkpoint = Checkpoint::new(name.to_owned(), secondary().last_checkpoint);
+        checkpoint.agent_type = kind;
+        checkpoint.is_monitored()
+    };
+    assert!(agent("Secondary-A", Maybe::Is(AgentType::Secondary)));
+    assert!(agent("ada", Maybe::Is(AgentType::Secondary)) && agent("ada", Maybe::Absent));
+    assert!(!agent("Agent-Primary", Maybe::Is(AgentType::Primary)));
+    // The seed's script goes by the file alone.
+    assert!(agent("Secondary-P", Maybe::Is(AgentType::Primary)));
+}
+
+#[test]
+fn the_presets_thresholds_are_the_seeds() {
+    let policy = flightline_core::policy::Preset::Epic.policy();
+    assert_eq!(Thresholds::from(&policy), Thresholds::default());
+}
+
+#[test]
 fn silence_is_judged_in_whole_minutes_and_strictly() {
     let judged = |clock: &str| {
         let verdict = judge(&secondary(), &Thresholds::default(), at(clock));

@@ -10,17 +10,17 @@ use flightline_store::Find;
 use serde_json::json;
 
 use super::{Stored, Thing};
-use crate::agent::unread;
+use crate::agent::document::checkpoint_of;
 use crate::desk::{Desk, agent_named, first_epoch, new_agent};
 use crate::error::Result;
 use crate::recovery::compaction::{CompactionEvidence, lose_context};
 
-/// Agents that have a document: those that work, and not mere mailboxes.
+/// Agents that have a document: those that have begun, and not mere mailboxes.
 pub(super) fn things(desk: &mut Desk<'_, '_>) -> Result<Vec<Thing>> {
     let mut things: Vec<Thing> = Vec::new();
     for agent in desk.tx.find::<Agent>(Find::All)? {
-        if agent.retired_at.is_none() && agent.epoch > 0 {
-            things.push(of_agent(desk, &agent)?);
+        if agent.retired_at.is_none() {
+            things.extend(of_agent(desk, &agent)?);
         }
     }
     Ok(things)
@@ -28,85 +28,24 @@ pub(super) fn things(desk: &mut Desk<'_, '_>) -> Result<Vec<Thing>> {
 
 pub(super) fn find(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<Option<Thing>> {
     let agent = agent_named(desk.tx, &checkpoint.agent_id)?;
-    agent.map(|agent| of_agent(desk, &agent)).transpose()
+    agent.map_or(Ok(None), |agent| of_agent(desk, &agent))
 }
 
 pub(super) fn thing(desk: &mut Desk<'_, '_>, of: &str) -> Result<Option<Thing>> {
     let agent = desk.tx.get::<Agent>(of)?;
-    agent.map(|agent| of_agent(desk, &agent)).transpose()
+    agent.map_or(Ok(None), |agent| of_agent(desk, &agent))
 }
 
-fn of_agent(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Thing> {
-    let steps = desk.tx.find::<Step>(Find::Parent(&agent.key()))?;
-    let unread = unread(desk, agent.id)?;
-    Ok(Thing {
+fn of_agent(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Option<Thing>> {
+    let Some(checkpoint) = checkpoint_of(desk, agent)? else {
+        return Ok(None);
+    };
+    Ok(Some(Thing {
         of: agent.key(),
         file: epic::file_name(agent.name.as_str())?,
-        document: Document::Epic(Box::new(document(agent, &steps, unread))),
+        document: Document::Epic(Box::new(checkpoint)),
         replaces: None,
-    })
-}
-
-/// An agent's document, from what the store knows of it.
-fn document(agent: &Agent, steps: &[Step], unread: u64) -> Checkpoint {
-    let text = |title: &Option<Title>| Maybe::from(title.as_ref().map(ToString::to_string));
-    let texts = |titles: &[Title]| Maybe::Is(titles.iter().map(ToString::to_string).collect());
-    let stamp = |time: Option<Time>| Maybe::from(time.map(Stamp::seconds));
-    let last = agent.last_checkpoint.or(agent.session_started_at);
-    let kind = agent.kind.as_ref().map_or(
-        match agent.role {
-            Role::Dispatch => AgentType::Primary,
-            Role::Specialist => AgentType::Secondary,
-        },
-        |kind| AgentType::from_word(kind.as_str()),
-    );
-    Checkpoint {
-        agent_type: Maybe::Is(kind),
-        session_id: text(&agent.session_id),
-        feature: text(&agent.feature),
-        stage: text(&agent.stage),
-        phase: text(&agent.phase),
-        next_checkpoint_expected: stamp(agent.next_checkpoint_expected),
-        status: Maybe::Is(status_word(agent.status)),
-        can_resume: Maybe::Is(agent.can_resume),
-        blockers: texts(&agent.blockers),
-        files_modified: Maybe::Is(
-            agent
-                .files_modified
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
-        ),
-        recovery_instructions: Maybe::from(
-            agent
-                .recovery_instructions
-                .as_ref()
-                .map(ToString::to_string),
-        ),
-        current_step: text(&agent.current_step),
-        completed_steps: Maybe::Is(steps.iter().map(|step| step.text.to_string()).collect()),
-        next_steps: texts(&agent.next_steps),
-        coordination_state: Maybe::Is(epic::Coordination {
-            last_inbox_check: stamp(agent.coordination.last_inbox_check),
-            unread_messages: Maybe::Is(unread),
-            last_epic_readme_update: stamp(agent.coordination.last_epic_readme_update),
-            last_status_update: stamp(agent.coordination.last_status_update),
-            ..epic::Coordination::default()
-        }),
-        ..Checkpoint::new(
-            agent.name.to_string(),
-            Stamp::seconds(last.unwrap_or(agent.created_at)),
-        )
-    }
-}
-
-const fn status_word(status: AgentStatus) -> epic::AgentStatus {
-    match status {
-        AgentStatus::InProgress => epic::AgentStatus::InProgress,
-        AgentStatus::Idle | AgentStatus::Waiting => epic::AgentStatus::Waiting,
-        AgentStatus::Blocked => epic::AgentStatus::Blocked,
-        AgentStatus::Complete => epic::AgentStatus::Complete,
-    }
+    }))
 }
 
 /// What the document says becomes what the store knows of the agent.

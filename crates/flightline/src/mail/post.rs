@@ -3,7 +3,7 @@
 use flightline_core::agent::Agent;
 use flightline_core::message::{Delivery, DeliveryState, Message, MessageKind};
 use flightline_core::{AgentId, Body, MessageId, MissionId, SortieId, Subject, Time, Title};
-use flightline_store::Find;
+use flightline_store::{Actor, Find};
 use serde_json::json;
 
 use super::deadline::watch;
@@ -12,6 +12,8 @@ use crate::error::Result;
 
 /// A message to be.
 pub(crate) struct Letter<'a> {
+    /// In whose name, when it is not the acting one's: who gets the answer.
+    pub(crate) from: Option<&'a Agent>,
     pub(crate) to: &'a [Agent],
     pub(crate) subject: Title,
     pub(crate) body: Option<Body>,
@@ -26,22 +28,20 @@ pub(crate) struct Letter<'a> {
 /// Sends a letter, and puts it into each recipient's mailbox.
 pub(crate) fn post(desk: &mut Desk<'_, '_>, letter: &Letter<'_>) -> Result<Message> {
     let id = MessageId::new(desk.tx.uuid());
-    let from_flightline = letter.kind == MessageKind::Notice;
+    let (from, from_id) = match (letter.from, letter.kind) {
+        (Some(agent), _) => (agent.name.to_string(), Some(agent.id)),
+        (None, MessageKind::Notice) => (Actor::flightline().name, None),
+        (None, MessageKind::Note | MessageKind::Progress | MessageKind::Event) => {
+            (desk.actor(), desk.agent_id())
+        }
+    };
     let message = Message {
         id,
         thread_id: letter.reply_to.map_or(id, |question| question.thread_id),
         in_reply_to: letter.reply_to.map(|question| question.id),
         mission_id: letter.mission,
-        from: if from_flightline {
-            "flightline".to_owned()
-        } else {
-            desk.actor()
-        },
-        from_id: if from_flightline {
-            None
-        } else {
-            desk.agent_id()
-        },
+        from,
+        from_id,
         to: letter.to.iter().map(|agent| agent.id).collect(),
         subject: letter.subject.clone(),
         body: letter.body.clone(),
@@ -84,7 +84,19 @@ pub(crate) fn notice(
     body: &str,
     mission: Option<MissionId>,
 ) -> Result<()> {
+    notice_for(desk, None, to, (subject, body), mission)
+}
+
+/// The same in an agent's name, so that it gets the answer.
+pub(crate) fn notice_for(
+    desk: &mut Desk<'_, '_>,
+    from: Option<&Agent>,
+    to: Agent,
+    (subject, body): (&str, &str),
+    mission: Option<MissionId>,
+) -> Result<()> {
     let letter = Letter {
+        from,
         to: &[to],
         subject: Title::parse("subject", &subject[..subject.floor_char_boundary(400)])?,
         body: Some(Body::parse("body", body)?),
@@ -107,21 +119,48 @@ pub(crate) fn hand_over(
 ) -> Result<()> {
     let from_name = desk.agent_name(from)?;
     for mut delivery in desk.tx.find::<Delivery>(Find::Mission(mission))? {
-        let handed = Delivery {
-            to: to.id,
-            state: DeliveryState::Pending,
-            ..delivery.clone()
-        };
         let open = !matches!(delivery.state, DeliveryState::Acknowledged { .. });
-        if delivery.to == from && open && desk.tx.get::<Delivery>(&handed.key())?.is_none() {
+        if delivery.to != from || !open || !forward(desk, &delivery, &from_name, to)? {
+            continue;
+        }
+        // The deadline is now the other's: nobody waits for one that is gone.
+        if delivery.due().is_some() {
             let data = json!({ "from": from_name, "to": to.name });
-            desk.tx.set("message_forwarded", &handed, &data)?;
-            // The deadline is now the other's: nobody waits for one that is gone.
-            if delivery.due().is_some() {
-                delivery.acknowledge_by = None;
-                desk.tx.set("message_deadline_moved", &delivery, &data)?;
-            }
+            delivery.acknowledge_by = None;
+            desk.tx.set("message_deadline_moved", &delivery, &data)?;
         }
     }
     Ok(())
+}
+
+/// Moves what an agent that will not come back never acknowledged into the mailbox of the one that takes over,
+/// whatever mission it is about. What only tells of events needs no answer, and stays. Returns how much.
+pub(crate) fn move_mail(desk: &mut Desk<'_, '_>, from: &Agent, to: &Agent) -> Result<u64> {
+    let mut moved = 0;
+    for delivery in desk.tx.find::<Delivery>(Find::Agent(from.id))? {
+        let open = !matches!(delivery.state, DeliveryState::Acknowledged { .. });
+        if !open || delivery.digest.is_some() {
+            continue;
+        }
+        forward(desk, &delivery, from.name.as_str(), to)?;
+        let data = json!({ "from": from.name, "to": to.name });
+        desk.tx.remove("message_moved", &delivery, &data)?;
+        moved += 1;
+    }
+    Ok(moved)
+}
+
+/// Queues a message for another agent as well; not when it has it already.
+fn forward(desk: &mut Desk<'_, '_>, delivery: &Delivery, from: &str, to: &Agent) -> Result<bool> {
+    let handed = Delivery {
+        to: to.id,
+        state: DeliveryState::Pending,
+        ..delivery.clone()
+    };
+    if desk.tx.get::<Delivery>(&handed.key())?.is_some() {
+        return Ok(false);
+    }
+    let data = json!({ "from": from, "to": to.name });
+    desk.tx.set("message_forwarded", &handed, &data)?;
+    Ok(true)
 }

@@ -50,6 +50,7 @@ pub(crate) fn post_progress(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<
     }
     settle_older(desk, sortie, &dispatch, &pending)?;
     let letter = Letter {
+        from: None,
         to: &[dispatch],
         subject,
         body,

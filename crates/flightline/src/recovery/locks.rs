@@ -38,8 +38,7 @@ pub(super) fn release_locks(
         // One that cannot be read stays, and the doctor names it.
         let (locks, _) = readable::<Lock>(desk.tx, Find::Agent(fate.agent.id))?;
         for lock in locks {
-            let data =
-                json!({ "file": lock.file, "fence": lock.fence, "reason": fate.liveness.evidence });
+            let data = json!({ "file": lock.file, "fence": lock.fence, "from": fate.agent.name, "sortie": lock.sortie_id, "reason": fate.liveness.evidence });
             desk.tx.remove("lock_released", &lock, &data)?;
             taken_from.insert(fate.agent.id);
             released.push(lock.file.to_string());
@@ -123,10 +122,19 @@ pub(super) fn regrant(
 }
 
 fn held_by_another(desk: &mut Desk<'_, '_>, old: &Lock, now: AgentId) -> Result<String> {
-    let (now, before) = (desk.agent_name(now)?, desk.agent_name(old.held_by)?);
+    let before = desk.agent_name(old.held_by)?;
+    taken_by(desk, &old.file, &before, now)
+}
+
+pub(super) fn taken_by(
+    desk: &mut Desk<'_, '_>,
+    file: &RepoPath,
+    before: &str,
+    now: AgentId,
+) -> Result<String> {
+    let now = desk.agent_name(now)?;
     Ok(format!(
-        "{} is locked by {now}, {before} held it before",
-        old.file
+        "{file} is locked by {now}, {before} held it before"
     ))
 }
 
@@ -155,7 +163,7 @@ fn without_holder(
 
 /// What is locked, and by whom. Reads no documents: that another mission's lock is damaged is no reason
 /// to leave this one where it is.
-fn held_paths(desk: &mut Desk<'_, '_>) -> Result<Vec<(RepoPath, AgentId)>> {
+pub(super) fn held_paths(desk: &mut Desk<'_, '_>) -> Result<Vec<(RepoPath, AgentId)>> {
     let unreadable = || StoreError::Corrupt("a row of a lock cannot be read".to_owned());
     let rows = desk.tx.rows(Kind::Lock, Find::All)?.into_iter();
     rows.map(|row| {

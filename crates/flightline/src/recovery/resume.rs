@@ -23,6 +23,7 @@ use super::options::{Choices, Chosen};
 use super::rewind::rewind;
 use super::{Fate, PassedOver, newest_sound, settled_fates};
 use crate::agent::Sighting;
+use crate::agent::session::end_session;
 use crate::checkpoint::mend::heal;
 use crate::checkpoint::take::context;
 use crate::checkpoint::{Contents, find, load, readable, refuse_newer};
@@ -454,10 +455,7 @@ fn fence(desk: &mut Desk<'_, '_>, fates: &[Fate], taken_from: &BTreeSet<AgentId>
         .filter(|fate| taken_from.contains(&fate.agent.id) && fate.agent.epoch > 0)
     {
         let mut agent = fate.agent.clone();
-        agent.epoch += 1;
-        agent.session_id = None;
-        agent.session_ended_at = Some(desk.now());
-        agent.updated_at = desk.now();
+        end_session(desk.tx, &mut agent);
         let data = json!({ "reason": fate.liveness.evidence, "epoch": agent.epoch });
         desk.tx.set("agent_session_ended", &agent, &data)?;
     }
@@ -494,15 +492,22 @@ fn take_dispatch(
     if let Some(before) = before {
         hand_over(desk, mission.id, before, &me)?;
     }
-    let others: Vec<Agent> = fates
-        .iter()
-        .filter(|fate| !fate.is_gone() && fate.agent.id != me.id && fate.agent.epoch > 0)
-        .map(|fate| fate.agent.clone())
-        .collect();
-    for agent in others {
+    let alive = fates.iter().filter(|fate| !fate.is_gone());
+    announce_dispatch(desk, mission, &me, alive.map(|fate| &fate.agent))?;
+    Ok(theirs.and(before))
+}
+
+/// Tells agents who coordinates a mission from now on.
+pub(crate) fn announce_dispatch<'a>(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    me: &Agent,
+    others: impl Iterator<Item = &'a Agent>,
+) -> Result<()> {
+    for agent in others.filter(|agent| agent.id != me.id && agent.epoch > 0) {
         notice(
             desk,
-            agent,
+            agent.clone(),
             &format!(
                 "dispatch_changed: {} now coordinates {}",
                 me.name, mission.title
@@ -511,5 +516,5 @@ fn take_dispatch(
             Some(mission.id),
         )?;
     }
-    Ok(theirs.and(before))
+    Ok(())
 }

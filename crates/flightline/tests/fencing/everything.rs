@@ -1,5 +1,8 @@
 //! Every kind of write, asked for once.
 
+use flightline::agent::monitor::MonitorAgents;
+use flightline::agent::restart::RestartAgent;
+use flightline::agent::takeover::TakeOver;
 use flightline::agent::{Heartbeat, RetireAgent, UpdateAgent};
 use flightline::core::mission::MissionStatus;
 use flightline::core::note::NoteKind;
@@ -17,6 +20,7 @@ use flightline::sortie::report::{
     AddReview, ClearErrors, ReportError, SubtaskReport, UpdateSortie,
 };
 use flightline::{Access, Caller, Operation};
+use flightline_testkit::story::epic::take_over;
 use flightline_testkit::story::{Story, create_mission, locks_on, name, note, path, sortie, title};
 
 /// What came of an operation by its name.
@@ -276,6 +280,24 @@ pub fn ask_for_everything(story: &Story<'_>, caller: &Caller) -> Vec<Answer> {
             AcknowledgeMail {
                 messages: vec![],
                 all: true,
+            },
+        ),
+        ask(story, caller, MonitorAgents {}),
+        ask(
+            story,
+            caller,
+            RestartAgent {
+                agent: "idle".to_owned(),
+                force: true,
+                sightings: Vec::new(),
+            },
+        ),
+        ask(
+            story,
+            caller,
+            TakeOver {
+                force: true,
+                ..take_over("eve", "idle")
             },
         ),
         ask(

@@ -2,8 +2,11 @@
 
 use std::fmt;
 
-use super::Checkpoint;
+use serde::{Deserialize, Serialize};
+
+use super::{Checkpoint, MINUTE};
 use crate::dialect::field::one_line;
+use crate::policy::Policy;
 use crate::time::Time;
 
 /// The minutes the monitor decides by.
@@ -27,6 +30,16 @@ impl Default for Thresholds {
     }
 }
 
+impl From<&Policy> for Thresholds {
+    fn from(policy: &Policy) -> Self {
+        Self {
+            expected_minutes: policy.heartbeat_ms / MINUTE,
+            warning_minutes: policy.warning_ms / MINUTE,
+            failure_minutes: policy.stalled_ms / MINUTE,
+        }
+    }
+}
+
 /// What the monitor makes of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
@@ -39,7 +52,10 @@ pub struct Verdict {
 }
 
 /// What an agent's silence means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum Standing {
     /// It wrote lately.
     Active,

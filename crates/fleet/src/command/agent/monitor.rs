@@ -1,0 +1,80 @@
+//! `fleet agents monitor`
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use flightline::agent::monitor::{MonitorAgents, Monitored, MonitoredAgent, Told};
+use flightline::core::dialect::epic::Standing;
+
+use crate::app::App;
+use crate::command::{ATTENTION, Done, typed};
+use crate::ui::Page;
+
+#[derive(Debug, Args)]
+pub struct MonitorArgs {
+    /// Look again and again, until it is interrupted; one JSON document per look with `--json`
+    #[arg(long)]
+    watch: bool,
+    /// How long to wait between two looks, such as `15m`
+    #[arg(long, value_name = "SPAN", value_parser = typed::span, default_value = "1m", requires = "watch")]
+    interval: u64,
+    /// Stop after so long, such as `8h` (default: never)
+    #[arg(long = "for", value_name = "SPAN", value_parser = typed::span, requires = "watch")]
+    during: Option<u64>,
+}
+
+pub fn run(args: &MonitorArgs, app: &mut App) -> Done {
+    let began = Instant::now();
+    loop {
+        let seen = app.run(&MonitorAgents {})?;
+        if args.watch {
+            app.ui.look(&seen, |page| report(page, &seen))?;
+        } else {
+            app.ui.answer(&seen, |page| report(page, &seen))?;
+        }
+        for agent in &seen.agents {
+            say_told(agent, app);
+        }
+        let left = match (args.watch, args.during) {
+            (false, _) => Duration::ZERO,
+            (true, None) => Duration::MAX,
+            (true, Some(span)) => Duration::from_millis(span).saturating_sub(began.elapsed()),
+        };
+        if left.is_zero() {
+            return Ok(match seen.attention {
+                true => ExitCode::from(ATTENTION),
+                false => ExitCode::SUCCESS,
+            });
+        }
+        // Interrupted here or anywhere, it leaves each message sent whole or not at all.
+        std::thread::sleep(left.min(Duration::from_millis(args.interval)));
+    }
+}
+
+/// The seed's report, and nothing else.
+fn report(page: &mut Page, seen: &Monitored) {
+    for agent in &seen.agents {
+        page.line(&agent.line);
+    }
+    if seen.agents.is_empty() {
+        page.line("No agent to look at: none has begun but those that coordinate.");
+    }
+}
+
+/// What was done about it, beside the report.
+fn say_told(agent: &MonitoredAgent, app: &App) {
+    let name = &agent.agent;
+    match &agent.told {
+        Some(Told::Warned) => app.ui.talk(format_args!("{name} was warned.")),
+        Some(Told::Escalated { to, notice }) => {
+            app.ui.warn(format_args!(
+                "{notice}. {to} was told; go on with `fleet agents resume {name}`, `fleet agents takeover {name} NEW` or `fleet agents restart {name}`"
+            ));
+        }
+        None if agent.complete && agent.standing != Standing::Active => app.ui.talk(format_args!(
+            "{name} said that it is complete: its silence is minded by nobody."
+        )),
+        None => {}
+    }
+}

@@ -1,0 +1,51 @@
+//! Beginning a sortie again as if nobody ever had.
+
+use super::{Cursor, Sortie, SortieStatus, Subtask, SubtaskStatus, TokenUsage};
+use crate::time::Time;
+
+impl Sortie {
+    /// The sortie as it was given: what is to be done stays, what was done of it does not.
+    #[must_use]
+    pub fn from_scratch(&self, now: Time) -> Self {
+        Self {
+            status: SortieStatus::Pending,
+            assigned_to: None,
+            assigned_epoch: None,
+            assigned_at: None,
+            attempts: 0,
+            progress_notes: None,
+            cursor: Cursor::default(),
+            declared: None,
+            acceptance_criteria: self
+                .acceptance_criteria
+                .keys()
+                .map(|name| (name.clone(), false))
+                .collect(),
+            resumable: true,
+            resume_instructions: None,
+            blocked_reason: None,
+            failure: None,
+            approval: None,
+            token_usage: TokenUsage::default(),
+            output: None,
+            updated_at: now,
+            started_at: None,
+            completed_at: None,
+            interrupted: None,
+            ..self.clone()
+        }
+    }
+}
+
+impl Subtask {
+    /// The same, not begun.
+    #[must_use]
+    pub fn from_scratch(&self, now: Time) -> Self {
+        Self {
+            status: SubtaskStatus::Pending,
+            output: None,
+            updated_at: now,
+            ..self.clone()
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The primary's look at the others, as seed C has it: who is at work, who is slow, who has likely crashed.
+//! Each silence is spoken of once: to the agent itself, then to who coordinates.
+
+use flightline_core::agent::{Agent, AgentStatus, Role};
+use flightline_core::dialect::epic::{
+    self, AgentType, Standing, Thresholds, escalation, judge, warning_message, warning_subject,
+};
+use flightline_core::dialect::field::Maybe;
+use flightline_core::setting::Silence;
+use flightline_core::{Kind, MissionId, Name, Time};
+use flightline_store::{Actor, Error as StoreError, Find};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::document::{checkpoint_of, last_checkpoint};
+use crate::checkpoint::take::mission_of;
+use crate::desk::Desk;
+use crate::error::{Error, Result};
+use crate::fleet::{Access, Operation};
+use crate::mail::{notice, notice_for};
+
+/// Looks at every agent that should checkpoint, and speaks of those that do not.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MonitorAgents {}
+
+/// How the agents are.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Monitored {
+    /// Each, in the order of their names.
+    pub agents: Vec<MonitoredAgent>,
+    /// After more minutes than this an agent is warned.
+    pub warning_minutes: u64,
+    /// After more minutes than this it has likely crashed.
+    pub failure_minutes: u64,
+    /// Whether somebody is silent who should not be.
+    pub attention: bool,
+}
+
+/// How an agent is.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct MonitoredAgent {
+    /// Its name.
+    pub agent: Name,
+    /// What its silence means.
+    pub standing: Standing,
+    /// Whole minutes since its last checkpoint.
+    pub minutes: i64,
+    /// Its last checkpoint: its own last act.
+    pub last_checkpoint: Time,
+    /// Whether it said that it is done: then nobody minds its silence.
+    pub complete: bool,
+    /// What was said of its silence just now.
+    pub told: Option<Told>,
+    /// The line of the report.
+    pub line: String,
+}
+
+/// What was said of a silence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Told {
+    /// The agent was warned.
+    Warned,
+    /// Who coordinates was told, by this name, in these words.
+    Escalated {
+        /// Who was told.
+        to: Name,
+        /// What.
+        notice: String,
+    },
+}
+
+impl Operation for MonitorAgents {
+    const NAME: &'static str = "monitor_agents";
+    const ACCESS: Access = Access::Write;
+    type Outcome = Monitored;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Monitored> {
+        let thresholds = Thresholds::from(desk.policy);
+        let mut looked_at = desk.tx.find::<Agent>(Find::All)?;
+        looked_at.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut agents = Vec::new();
+        for agent in looked_at {
+            if agent.retired_at.is_none() {
+                agents.extend(look(desk, &agent, &thresholds)?);
+            }
+        }
+        Ok(Monitored {
+            attention: agents
+                .iter()
+                .any(|agent| !agent.complete && agent.standing != Standing::Active),
+            agents,
+            warning_minutes: thresholds.warning_minutes,
+            failure_minutes: thresholds.failure_minutes,
+        })
+    }
+}
+
+fn look(
+    desk: &mut Desk<'_, '_>,
+    agent: &Agent,
+    thresholds: &Thresholds,
+) -> Result<Option<MonitoredAgent>> {
+    let checkpoint = checkpoint_of(desk, agent)?.filter(|it| is_looked_at(agent, it));
+    let (Some(checkpoint), Some(last)) = (checkpoint, last_checkpoint(desk, agent)?) else {
+        return Ok(None);
+    };
+    let verdict = judge(&checkpoint, thresholds, desk.now());
+    let complete = agent.status == AgentStatus::Complete;
+    let told = match complete {
+        true => None,
+        false => tell(desk, agent, &checkpoint, last, verdict.standing, thresholds)?,
+    };
+    Ok(Some(MonitoredAgent {
+        agent: agent.name.clone(),
+        standing: verdict.standing,
+        minutes: verdict.minutes,
+        last_checkpoint: last,
+        complete,
+        told,
+        line: verdict.to_string(),
+    }))
+}
+
+/// Whatever else it calls itself, who coordinates is the primary.
+fn is_looked_at(agent: &Agent, checkpoint: &epic::Checkpoint) -> bool {
+    let mut checkpoint = checkpoint.clone();
+    if matches!(checkpoint.agent_type.get(), Some(AgentType::Other(_)))
+        && agent.role == Role::Dispatch
+    {
+        checkpoint.agent_type = Maybe::Is(AgentType::Primary);
+    }
+    checkpoint.is_monitored()
+}
+
+/// Says what is to be said of an agent's silence, and was not said yet. Writers take turns, so of two
+/// monitors one speaks.
+fn tell(
+    desk: &mut Desk<'_, '_>,
+    agent: &Agent,
+    checkpoint: &epic::Checkpoint,
+    since: Time,
+    standing: Standing,
+    thresholds: &Thresholds,
+) -> Result<Option<Told>> {
+    let known = desk.tx.get::<Silence>(&Silence::key_of(agent.id))?;
+    let who = desk.tx.actor().clone();
+    desk.tx.act_as(Actor::flightline());
+    if let Some(over) = known.as_ref().filter(|_| standing == Standing::Active) {
+        let data = json!({ "agent": agent.name, "last_checkpoint": since });
+        desk.tx.remove("agent_spoke", over, &data)?;
+    }
+    let same = known.filter(|silence| silence.since == since);
+    let before = same.unwrap_or_else(|| Silence::new(agent.id, since));
+    let now = Some(desk.now());
+    let told = match standing {
+        Standing::Warning if before.warned_at.is_none() => {
+            let silence = Silence {
+                warned_at: now,
+                ..before
+            };
+            warn(desk, agent, checkpoint, &silence, thresholds)?;
+            Some(Told::Warned)
+        }
+        Standing::Stale if before.escalated_at.is_none() => {
+            let silence = Silence {
+                escalated_at: now,
+                ..before
+            };
+            Some(escalate(desk, agent, checkpoint, &silence)?)
+        }
+        Standing::Active | Standing::Warning | Standing::Stale => None,
+    };
+    desk.tx.act_as(who);
+    Ok(told)
+}
+
+fn warn(
+    desk: &mut Desk<'_, '_>,
+    agent: &Agent,
+    checkpoint: &epic::Checkpoint,
+    silence: &Silence,
+    thresholds: &Thresholds,
+) -> Result<()> {
+    let inbox = desk.tx.rows(Kind::Delivery, Find::Agent(agent.id))?.len();
+    let number = (inbox + 1).to_string();
+    let body = warning_message(checkpoint, &number, thresholds, desk.now());
+    let subject = warning_subject(thresholds);
+    // As the seed has it: the primary writes, and gets the answer.
+    let (mission, primary) = coordinated(desk, agent)?;
+    let from = Some(&primary).filter(|primary| primary.id != agent.id);
+    notice_for(desk, from, agent.clone(), (&subject, &body), mission)?;
+    let data = json!({ "agent": agent.name, "last_checkpoint": silence.since });
+    desk.tx.set("agent_warned", silence, &data)?;
+    Ok(())
+}
+
+fn escalate(
+    desk: &mut Desk<'_, '_>,
+    agent: &Agent,
+    checkpoint: &epic::Checkpoint,
+    silence: &Silence,
+) -> Result<Told> {
+    let said = escalation(checkpoint, desk.now());
+    let (mission, primary) = coordinated(desk, agent)?;
+    let name = &agent.name;
+    let body = format!(
+        "{}\n\n\
+         The same agent goes on: fleet agents resume {name}\n\
+         Another takes over: fleet agents takeover {name} NEW\n\
+         From scratch: fleet agents restart {name}",
+        said.notice
+    );
+    notice(desk, primary.clone(), &said.status, &body, mission)?;
+    let data = json!({ "agent": name, "to": primary.name, "last_checkpoint": silence.since });
+    desk.tx.set("agent_escalated", silence, &data)?;
+    Ok(Told::Escalated {
+        to: primary.name,
+        notice: said.notice,
+    })
+}
+
+/// The mission an agent works on, and who coordinates it; without one, whoever coordinates. A mission that
+/// cannot be read is no reason to keep silent.
+fn coordinated(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<(Option<MissionId>, Agent)> {
+    let mission = match mission_of(desk, agent.id) {
+        Err(Error::Store(StoreError::Corrupt(_))) => None,
+        mission => mission?,
+    };
+    let primary = match &mission {
+        Some(mission) => desk.dispatch_of(mission)?,
+        None => desk.any_dispatch()?,
+    };
+    Ok((mission.map(|mission| mission.id), primary))
+}

@@ -1,0 +1,164 @@
+//! An agent begins from scratch: seed C's third way to recover, and the last.
+
+use flightline_core::agent::{Agent, AgentStatus, Coordination, Step};
+use flightline_core::checkpoint::Reason;
+use flightline_core::dialect::epic::{ARCHIVE_FOLDER, Ended, archive_name};
+use flightline_core::lock::Lock;
+use flightline_core::mission::Mission;
+use flightline_core::sortie::{Review, Sortie, SortieError, SortieFile, Subtask};
+use flightline_core::{CheckpointId, Code, Refusal, Subject};
+use flightline_store::Find;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::session::{end_session, refuse_alive, refuse_others};
+use super::{Sighting, held_sorties};
+use crate::checkpoint::take::trigger;
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+
+/// Takes everything an agent did of its work back: its sorties wait again as they were given, its locks are
+/// free, and it has said nothing of itself but which feature it owns.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RestartAgent {
+    /// Which.
+    pub agent: String,
+    /// Also one that is not known to be gone.
+    pub force: bool,
+    /// What is known of agents' processes.
+    pub sightings: Vec<Sighting>,
+}
+
+/// An agent begins from scratch.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Restarted {
+    /// The agent: it begins when it registers again.
+    pub agent: Agent,
+    /// Why its session is thought to be over.
+    pub evidence: String,
+    /// Where its last checkpoint belongs, from the repository's root.
+    pub archive_file: Option<String>,
+    /// The ids of the sorties that wait again.
+    pub sorties: Vec<String>,
+    /// What it had locked.
+    pub locks: Vec<String>,
+    /// Checkpoints of what was there before.
+    pub checkpoints: Vec<CheckpointId>,
+}
+
+impl Operation for RestartAgent {
+    const NAME: &'static str = "restart_agent";
+    const ACCESS: Access = Access::Write;
+    type Outcome = Restarted;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Restarted> {
+        let agent = desk.find_agent(&self.agent)?;
+        let name = agent.name.clone();
+        refuse_others(desk, &[&agent], &format!("restart {name}"))?;
+        if agent.retired_at.is_some() {
+            return Err(Refusal::new(
+                Code::IllegalTransition,
+                format!("{name} was retired, and has no work to begin again"),
+            )
+            .hint(format!("bring it back with `fleet agents register {name}`"))
+            .into());
+        }
+        let command = format!("fleet agents restart {name} -y");
+        let evidence = refuse_alive(desk, &agent, &self.sightings, self.force, &command)?;
+        let mut sorties = Vec::new();
+        for id in held_sorties(desk, agent.id)? {
+            sorties.extend(desk.tx.get::<Sortie>(&id)?);
+        }
+        let checkpoints = save(desk, &agent, &sorties)?;
+        for sortie in &sorties {
+            begin_again(desk, sortie, &agent)?;
+        }
+        let locks = desk.tx.find::<Lock>(Find::Agent(agent.id))?;
+        for lock in &locks {
+            let data = json!({ "file": lock.file, "fence": lock.fence, "reason": "restarted" });
+            desk.tx.remove("lock_released", lock, &data)?;
+        }
+        for step in desk.tx.find::<Step>(Find::Parent(&agent.key()))? {
+            let data = json!({ "step": step.text, "reason": "restarted" });
+            desk.tx.remove("agent_step_removed", &step, &data)?;
+        }
+        let archive = archive_name(name.as_str(), Ended::Aborted, desk.now()).ok();
+        let agent = forget(desk, agent);
+        let data = json!({ "archive": archive, "reason": evidence, "epoch": agent.epoch });
+        desk.tx.set("agent_restarted", &agent, &data)?;
+        Ok(Restarted {
+            agent,
+            evidence,
+            archive_file: archive.map(|file| format!("{ARCHIVE_FOLDER}/{file}")),
+            sorties: sorties.iter().map(Subject::key).collect(),
+            locks: locks.iter().map(|lock| lock.file.to_string()).collect(),
+            checkpoints,
+        })
+    }
+}
+
+/// Takes a checkpoint of each mission that is about to lose something.
+fn save(desk: &mut Desk<'_, '_>, agent: &Agent, sorties: &[Sortie]) -> Result<Vec<CheckpointId>> {
+    let mut missions: Vec<_> = sorties.iter().map(|sortie| sortie.mission_id).collect();
+    missions.sort_unstable();
+    missions.dedup();
+    let mut taken = Vec::new();
+    for id in missions {
+        if let Some(mission) = desk.tx.get::<Mission>(&id.to_string())? {
+            let details = format!("Before {} begins from scratch", agent.name);
+            let reason = Reason::BeforeDestructive;
+            taken.extend(trigger(desk, &mission, reason, details, Vec::new())?);
+        }
+    }
+    Ok(taken)
+}
+
+/// A sortie as it was given, without anything its owner reported.
+fn begin_again(desk: &mut Desk<'_, '_>, sortie: &Sortie, owner: &Agent) -> Result<()> {
+    let key = sortie.key();
+    for subtask in desk.tx.find::<Subtask>(Find::Parent(&key))? {
+        let again = subtask.from_scratch(desk.now());
+        let data = json!({ "name": again.name, "reason": "restarted" });
+        desk.tx.set("subtask_restarted", &again, &data)?;
+    }
+    drop_parts::<SortieFile>(desk, &key)?;
+    drop_parts::<SortieError>(desk, &key)?;
+    drop_parts::<Review>(desk, &key)?;
+    let again = sortie.from_scratch(desk.now());
+    let data = json!({ "from": owner.name, "reason": "restarted" });
+    desk.tx.set("sortie_restarted", &again, &data)?;
+    Ok(())
+}
+
+fn drop_parts<S: Subject>(desk: &mut Desk<'_, '_>, sortie: &str) -> Result<()> {
+    for part in desk.tx.find::<S>(Find::Parent(sortie))? {
+        let data = json!({ "reason": "restarted" });
+        desk.tx
+            .remove(&format!("{}_removed", S::KIND), &part, &data)?;
+    }
+    Ok(())
+}
+
+/// The agent as it was before it began; only what it owns stays, and its mail.
+fn forget(desk: &Desk<'_, '_>, mut agent: Agent) -> Agent {
+    end_session(desk.tx, &mut agent);
+    Agent {
+        process: None,
+        status: AgentStatus::Idle,
+        stage: None,
+        phase: None,
+        can_resume: true,
+        blockers: Vec::new(),
+        files_modified: Vec::new(),
+        recovery_instructions: None,
+        current_step: None,
+        next_steps: Vec::new(),
+        coordination: Coordination::default(),
+        last_checkpoint: None,
+        next_checkpoint_expected: None,
+        session_started_at: None,
+        ..agent
+    }
+}

@@ -1,0 +1,169 @@
+//! The same agent goes on in a new session: seed C's first way to recover.
+
+use flightline_core::agent::{Agent, AgentStatus, Process};
+use flightline_core::dialect::epic;
+use flightline_core::{Code, Refusal, SortieId, Title};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::document::{checkpoint_of, current_state};
+use super::session::{begin_session, check_process};
+use super::unread;
+use crate::desk::{Desk, speak_for};
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+use crate::lock::{LockView, view as lock_view};
+use crate::recovery::compaction::{CompactionEvidence, lose_context};
+use crate::recovery::follow::follow;
+
+/// Brings an agent back in a new session, with its work, its locks and its mail.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResumeAgent {
+    /// Which.
+    pub agent: String,
+    /// The client's id of the new session; one is made when none is given. The session that is there
+    /// already begins nothing anew.
+    pub session: Option<Title>,
+    /// The process it runs in.
+    pub process: Option<Process>,
+}
+
+/// An agent is back.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct ResumedAgent {
+    /// The agent in its new session.
+    pub agent: Agent,
+    /// What it says of that, in the seed's words.
+    pub message: String,
+    /// Its last checkpoint, as the seed writes it.
+    pub checkpoint: Value,
+    /// The work it goes on with.
+    pub sorties: Vec<SortieId>,
+    /// Its locks, with their new fences.
+    pub locks: Vec<LockView>,
+    /// What became of locks that it lost meanwhile.
+    pub blockers: Vec<String>,
+    /// Messages it has not acknowledged.
+    pub unread: u64,
+}
+
+impl Operation for ResumeAgent {
+    const NAME: &'static str = "resume_agent";
+    const ACCESS: Access = Access::Write;
+    const FENCED: bool = false;
+    type Outcome = ResumedAgent;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<ResumedAgent> {
+        check_process(self.process.as_ref())?;
+        let before = desk.find_agent(&self.agent)?;
+        refuse_unresumable(&before)?;
+        let Some(last) = checkpoint_of(desk, &before)? else {
+            return Err(nothing_to_resume(&before).into());
+        };
+        let state = current_state(desk, &before)?;
+        let message = epic::resume_message(&last, &state, desk.now());
+        let same = self.session.is_some() && before.session_id == self.session;
+        let mut agent = before.clone();
+        if !same {
+            let made = || Title::parse("session", &desk.tx.uuid().to_string());
+            let session = self.session.clone().map_or_else(made, Ok)?;
+            begin_session(desk.tx, &mut agent, Some(session))?;
+        }
+        agent.process = self.process.clone().or(agent.process);
+        agent.status = AgentStatus::InProgress;
+        agent.last_checkpoint = Some(desk.now());
+        agent.next_checkpoint_expected = Some(desk.now().plus(desk.policy.heartbeat_ms));
+        agent.updated_at = desk.now();
+        // Whoever brings an agent back speaks for it from here on.
+        speak_for(desk.tx, &agent);
+        let data = json!({ "epoch": agent.epoch, "session": agent.session_id });
+        let event = if same {
+            "agent_updated"
+        } else {
+            "agent_resumed"
+        };
+        desk.tx.set(event, &agent, &data)?;
+        desk.tx.beat(agent.id, agent.epoch, &json!({}))?;
+        let mut resumed = ResumedAgent {
+            message,
+            checkpoint: json_of(&last)?,
+            sorties: Vec::new(),
+            locks: Vec::new(),
+            blockers: Vec::new(),
+            unread: unread(desk, agent.id)?,
+            agent,
+        };
+        if same {
+            return resumed.with_what_it_held(desk);
+        }
+        let since = last.last_checkpoint.time();
+        let followed = follow(desk, &before, &resumed.agent, Some(since))?;
+        lose_context(desk, &resumed.agent, CompactionEvidence::NewEpoch)?;
+        resumed.sorties = followed.sorties.iter().map(|sortie| sortie.id).collect();
+        resumed.blockers = followed.blockers;
+        for lock in followed.locks {
+            resumed.locks.push(lock_view(desk, lock)?);
+        }
+        Ok(resumed)
+    }
+}
+
+impl ResumedAgent {
+    /// Nothing began anew: what the agent holds is what it held.
+    fn with_what_it_held(mut self, desk: &mut Desk<'_, '_>) -> Result<Self> {
+        for id in super::held_sorties(desk, self.agent.id)? {
+            self.sorties.push(desk.sortie(&id)?.id);
+        }
+        let held = flightline_store::Find::Agent(self.agent.id);
+        for lock in desk.tx.find(held)? {
+            self.locks.push(lock_view(desk, lock)?);
+        }
+        Ok(self)
+    }
+}
+
+/// A checkpoint as JSON, to the letter of its file.
+pub(super) fn json_of(checkpoint: &epic::Checkpoint) -> Result<Value> {
+    serde_json::from_str(&epic::write(checkpoint)).map_err(|error| {
+        Refusal::new(
+            Code::Failed,
+            format!("cannot write a checkpoint as JSON: {error}"),
+        )
+        .into()
+    })
+}
+
+fn refuse_unresumable(agent: &Agent) -> Result<()> {
+    let name = &agent.name;
+    if agent.retired_at.is_some() {
+        return Err(Refusal::new(
+            Code::IllegalTransition,
+            format!("{name} was retired, and left nothing to go on with"),
+        )
+        .hint(format!(
+            "see what became of its work with `fleet handoff {name}`; bring it back without that with `fleet agents register {name}`"
+        ))
+        .into());
+    }
+    if !agent.can_resume {
+        return Err(Refusal::new(
+            Code::IllegalTransition,
+            format!("{name} said that its work cannot be taken up again"),
+        )
+        .hint(format!(
+            "begin anew with `fleet agents restart {name}`, or say that it can: `fleet agents update {name} --can-resume true`"
+        ))
+        .into());
+    }
+    Ok(())
+}
+
+fn nothing_to_resume(agent: &Agent) -> Refusal {
+    let name = &agent.name;
+    Refusal::new(
+        Code::NotFound,
+        format!("there is no checkpoint of {name}: it has not begun"),
+    )
+    .hint(format!("begin with `fleet agents register {name}`"))
+}

@@ -1,0 +1,346 @@
+//! Another agent takes over from one that crashed: seed C's second way to recover.
+
+use flightline_core::agent::{Agent, AgentStatus, Role, Step};
+use flightline_core::dialect::epic::{
+    self, ARCHIVE_FOLDER, Ended, FOLDER, archive_name, file_name,
+};
+use flightline_core::mission::Mission;
+use flightline_core::{Code, Kind, Name, Refusal, Subject, Time, Title};
+use flightline_store::Find;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::document::checkpoint_of;
+use super::resume::json_of;
+use super::session::{begin_session, end_session, refuse_alive, refuse_others};
+use super::{Sighting, held_sorties, unread};
+use crate::checkpoint::readable;
+use crate::desk::{Desk, agent_named, check_new_name, new_agent};
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+use crate::mail::move_mail;
+use crate::recovery::follow::{follow, given_in};
+use crate::recovery::resume::announce_dispatch;
+use crate::recovery::settled_fate;
+
+/// Gives the work, the locks and the mail of an agent that crashed to another, and retires it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TakeOver {
+    /// From whom.
+    pub from: String,
+    /// Who takes over; registered when nobody has that name yet.
+    pub to: Name,
+    /// The client's id of the session in which it does. Without one, an agent that is at work goes on in
+    /// the session it has.
+    pub session: Option<Title>,
+    /// Also from an agent that is not known to be gone.
+    pub force: bool,
+    /// What is known of agents' processes.
+    pub sightings: Vec<Sighting>,
+}
+
+/// Shows what whoever takes over from an agent is given, or was.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShowHandoff {
+    /// From whom.
+    pub agent: String,
+}
+
+/// Another agent has taken over.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct TakenOver {
+    /// Who took over.
+    pub agent: Agent,
+    /// Why the other is thought to be gone.
+    pub evidence: String,
+    /// What was handed over.
+    pub handoff: Handoff,
+    /// What became of locks that were lost meanwhile.
+    pub blockers: Vec<String>,
+}
+
+/// What whoever takes over is given.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Handoff {
+    /// From whom.
+    pub from: Name,
+    /// Who took over; none when nobody has yet.
+    pub to: Option<Name>,
+    /// When.
+    pub at: Option<Time>,
+    /// What to tell the new agent, in the seed's words.
+    pub text: String,
+    /// Where the old agent's checkpoint is, from the repository's root.
+    pub checkpoint_file: Option<String>,
+    /// The old agent's checkpoint, as the seed writes it.
+    pub checkpoint: Value,
+    /// The ids of its sorties.
+    pub sorties: Vec<String>,
+    /// What it had locked.
+    pub locks: Vec<String>,
+    /// How many messages it had not acknowledged.
+    pub messages: u64,
+}
+
+/// The event that retires an agent that crashed.
+const CRASHED: &str = "agent_crashed";
+
+impl Operation for TakeOver {
+    const NAME: &'static str = "take_over";
+    const ACCESS: Access = Access::Write;
+    type Outcome = TakenOver;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<TakenOver> {
+        let old = desk.find_agent(&self.from)?;
+        check_new_name(&self.to)?;
+        let known = agent_named(desk.tx, self.to.as_str())?;
+        let is_new = known.is_none();
+        let new = known.unwrap_or_else(|| new_agent(desk.tx, self.to.clone(), Role::Specialist));
+        refuse_others(desk, &[&new, &old], &format!("take over from {}", old.name))?;
+        refuse_same(&old, &new)?;
+        refuse_retired(desk, &old)?;
+        let command = format!("fleet agents takeover {} {}", old.name, new.name);
+        let evidence = refuse_alive(desk, &old, &self.sightings, self.force, &command)?;
+        let checkpoint = checkpoint_of(desk, &old)?;
+
+        let new = self.begin(desk, &old, new, is_new)?;
+        let since = checkpoint.as_ref().map(|it| it.last_checkpoint.time());
+        let followed = follow(desk, &old, &new, since)?;
+        let messages = move_mail(desk, &old, &new)?;
+        pass_on_missions(desk, &old, &new)?;
+        let archive = archive_name(old.name.as_str(), Ended::Crashed, desk.now()).ok();
+        let mut crashed = old.clone();
+        end_session(desk.tx, &mut crashed);
+        crashed.retired_at = Some(desk.now());
+        let package = package(&old, checkpoint.as_ref(), archive.as_deref())?;
+        // With what the agent last said, so that the same package can be given again at any time.
+        let data = json!({ "to": new.name, "archive": archive, "reason": evidence, "checkpoint": package.checkpoint });
+        desk.tx.set(CRASHED, &crashed, &data)?;
+        let handoff = Handoff {
+            to: Some(new.name.clone()),
+            at: Some(desk.now()),
+            sorties: followed.sorties.iter().map(Subject::key).collect(),
+            locks: followed
+                .locks
+                .iter()
+                .map(|lock| lock.file.to_string())
+                .collect(),
+            messages,
+            ..package
+        };
+        Ok(TakenOver {
+            agent: new,
+            evidence,
+            handoff,
+            blockers: followed.blockers,
+        })
+    }
+}
+
+impl TakeOver {
+    /// The agent that takes over, in the session in which it does. One that has nothing of its own to say
+    /// of itself says what the old one said.
+    fn begin(
+        &self,
+        desk: &mut Desk<'_, '_>,
+        old: &Agent,
+        mut new: Agent,
+        is_new: bool,
+    ) -> Result<Agent> {
+        let there = new.epoch > 0 && new.retired_at.is_none() && new.session_ended_at.is_none();
+        let at_work = there && !settled_fate(desk, &new, &self.sightings)?.is_gone();
+        let same_session = self.session.is_none() || self.session == new.session_id;
+        let begins = !at_work || !same_session;
+        if begins {
+            begin_session(desk.tx, &mut new, self.session.clone())?;
+        }
+        let blank = new.feature.is_none() && new.stage.is_none() && new.current_step.is_none();
+        if blank {
+            inherit(desk, old, &mut new)?;
+        }
+        if old.role == Role::Dispatch {
+            new.role = Role::Dispatch;
+        }
+        new.status = AgentStatus::InProgress;
+        new.updated_at = desk.now();
+        let data = json!({ "epoch": new.epoch, "role": new.role.as_str(), "from": old.name });
+        let event = match (is_new, begins) {
+            (true, _) => "agent_registered",
+            (false, true) => "agent_session_started",
+            (false, false) => "agent_updated",
+        };
+        desk.tx.set(event, &new, &data)?;
+        if begins {
+            desk.tx.beat(new.id, new.epoch, &json!({}))?;
+        }
+        Ok(new)
+    }
+}
+
+/// Same feature, same stage, and what was done of it.
+fn inherit(desk: &mut Desk<'_, '_>, old: &Agent, new: &mut Agent) -> Result<()> {
+    new.kind = new.kind.take().or_else(|| old.kind.clone());
+    new.feature.clone_from(&old.feature);
+    new.stage.clone_from(&old.stage);
+    new.phase.clone_from(&old.phase);
+    new.can_resume = old.can_resume;
+    new.blockers.clone_from(&old.blockers);
+    new.files_modified.clone_from(&old.files_modified);
+    new.recovery_instructions
+        .clone_from(&old.recovery_instructions);
+    new.current_step.clone_from(&old.current_step);
+    new.next_steps.clone_from(&old.next_steps);
+    let done = desk.tx.rows(Kind::Step, Find::Parent(&new.key()))?.len() as u64;
+    let steps = desk.tx.find::<Step>(Find::Parent(&old.key()))?;
+    for (number, step) in (done + 1..).zip(steps) {
+        let step = Step {
+            agent_id: new.id,
+            number,
+            ..step
+        };
+        let data = json!({ "step": step.text, "from": old.name });
+        desk.tx.set("agent_step_completed", &step, &data)?;
+    }
+    Ok(())
+}
+
+/// What the old agent coordinates, the new one coordinates from now on.
+fn pass_on_missions(desk: &mut Desk<'_, '_>, old: &Agent, new: &Agent) -> Result<()> {
+    let (missions, _) = readable::<Mission>(desk.tx, Find::All)?;
+    let theirs = missions
+        .into_iter()
+        .filter(|mission| mission.dispatch == Some(old.id) && mission.status.is_open());
+    for mut mission in theirs {
+        mission.dispatch = Some(new.id);
+        mission.updated_at = desk.now();
+        desk.tx
+            .set("dispatch_changed", &mission, &json!({ "to": new.name }))?;
+        let mut others = desk.tx.find::<Agent>(Find::All)?;
+        others.retain(|agent| agent.retired_at.is_none() && agent.id != old.id);
+        announce_dispatch(desk, &mission, new, others.iter())?;
+    }
+    Ok(())
+}
+
+impl Operation for ShowHandoff {
+    const NAME: &'static str = "show_handoff";
+    const ACCESS: Access = Access::Read;
+    type Outcome = Handoff;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Handoff> {
+        let old = desk.find_agent(&self.agent)?;
+        if let Some(taken) = taken_over(desk, &old)? {
+            let archive = taken.data["archive"].as_str();
+            let checkpoint = epic::read(&taken.data["checkpoint"].to_string()).ok();
+            let (sorties, locks, messages) = given_in(desk, taken.step)?;
+            return Ok(Handoff {
+                to: successor(&taken),
+                at: Some(taken.timestamp),
+                sorties,
+                locks,
+                messages,
+                ..package(&old, checkpoint.as_ref(), archive)?
+            });
+        }
+        let checkpoint = checkpoint_of(desk, &old)?;
+        let locks = desk.tx.rows(Kind::Lock, Find::Agent(old.id))?;
+        Ok(Handoff {
+            sorties: held_sorties(desk, old.id)?,
+            locks: locks.into_iter().filter_map(|row| row.name).collect(),
+            messages: unread(desk, old.id)?,
+            ..package(&old, checkpoint.as_ref(), None)?
+        })
+    }
+}
+
+/// The package of what an agent said of itself; of what it held, nothing yet.
+fn package(
+    old: &Agent,
+    checkpoint: Option<&epic::Checkpoint>,
+    archive: Option<&str>,
+) -> Result<Handoff> {
+    let name = old.name.as_str();
+    let Some(checkpoint) = checkpoint else {
+        return Err(Refusal::new(
+            Code::NotFound,
+            format!("there is nothing to hand over from {name}: it has not begun"),
+        )
+        .hint(format!("begin with `fleet agents register {name}`"))
+        .into());
+    };
+    let file = match archive {
+        Some(archive) => Some(format!("{ARCHIVE_FOLDER}/{archive}")),
+        None => file_name(name).ok().map(|file| format!("{FOLDER}/{file}")),
+    };
+    Ok(Handoff {
+        from: old.name.clone(),
+        to: None,
+        at: None,
+        text: epic::handoff(checkpoint, file.as_deref().unwrap_or("none")),
+        checkpoint_file: file,
+        checkpoint: json_of(checkpoint)?,
+        sorties: Vec::new(),
+        locks: Vec::new(),
+        messages: 0,
+    })
+}
+
+/// How an agent that is retired was taken over, when it was.
+fn taken_over(
+    desk: &mut Desk<'_, '_>,
+    old: &Agent,
+) -> Result<Option<flightline_core::event::Event>> {
+    if old.retired_at.is_none() {
+        return Ok(None);
+    }
+    let events = desk.tx.events_of(Kind::Agent, &old.key(), 50)?;
+    let last = events
+        .into_iter()
+        .find(|event| matches!(event.kind.as_str(), CRASHED | "agent_retired"));
+    Ok(last.filter(|event| event.kind == CRASHED))
+}
+
+fn successor(taken: &flightline_core::event::Event) -> Option<Name> {
+    let name = taken.data["to"].as_str()?;
+    Name::parse("agent name", name).ok()
+}
+
+fn refuse_same(old: &Agent, new: &Agent) -> Result<()> {
+    if old.id != new.id {
+        return Ok(());
+    }
+    let name = &old.name;
+    Err(
+        Refusal::invalid(format!("{name} cannot take over from itself"))
+            .hint(format!(
+                "bring it back in a new session with `fleet agents resume {name}`"
+            ))
+            .into(),
+    )
+}
+
+fn refuse_retired(desk: &mut Desk<'_, '_>, old: &Agent) -> Result<()> {
+    if old.retired_at.is_none() {
+        return Ok(());
+    }
+    let name = &old.name;
+    let taken = taken_over(desk, old)?;
+    let refusal = match taken.as_ref().and_then(successor) {
+        Some(by) => Refusal::new(
+            Code::AlreadyTaken,
+            format!("{by} has taken over from {name} already"),
+        )
+        .hint(format!(
+            "see what it was given with `fleet handoff {name}`; to take over from it: `fleet agents takeover {by} NEW`"
+        ))
+        .details(json!({ "to": by })),
+        None => Refusal::new(
+            Code::IllegalTransition,
+            format!("{name} was retired, and holds nothing to take over"),
+        )
+        .hint("see who is there with `fleet agents list`"),
+    };
+    Err(refusal.into())
+}

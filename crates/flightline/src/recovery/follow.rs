@@ -1,0 +1,228 @@
+//! Work that goes on in other hands: those of the same agent in a new session, or of one that takes over.
+
+use std::collections::BTreeSet;
+
+use flightline_core::agent::Agent;
+use flightline_core::event::Event;
+use flightline_core::lock::Lock;
+use flightline_core::sortie::{Interruption, Sortie, SortieStatus};
+use flightline_core::{LockId, RepoPath, SortieId, Time};
+use flightline_store::{EventFilter, Find};
+use serde_json::json;
+
+use super::locks::{held_paths, locked_for, taken_by};
+use crate::agent::held_sorties;
+use crate::desk::Desk;
+use crate::error::Result;
+
+/// So many lost locks are looked for.
+const LOST_LOOKED_AT: u64 = 1_000;
+
+/// What came along.
+pub(crate) struct Followed {
+    pub(crate) sorties: Vec<Sortie>,
+    pub(crate) locks: Vec<Lock>,
+    /// Locks that were lost meanwhile, and what became of them.
+    pub(crate) blockers: Vec<String>,
+}
+
+/// Puts the sorties and locks of `from` into the hands of `to`, who may be the same agent in a new session.
+/// No lock is the old one: each is granted anew, with a new fence. One that was lost since `since` is taken
+/// again where it is free, and is a blocker either way.
+pub(crate) fn follow(
+    desk: &mut Desk<'_, '_>,
+    from: &Agent,
+    to: &Agent,
+    since: Option<Time>,
+) -> Result<Followed> {
+    let held = desk.tx.find::<Lock>(Find::Agent(from.id))?;
+    let mut followed = Followed {
+        sorties: Vec::new(),
+        locks: Vec::new(),
+        blockers: Vec::new(),
+    };
+    for id in held_sorties(desk, from.id)? {
+        if let Some(sortie) = desk.tx.get::<Sortie>(&id)? {
+            followed.sorties.push(give(desk, sortie, &held, from, to)?);
+        }
+    }
+    for lock in held {
+        followed.locks.push(grant_anew(desk, lock, from, to)?);
+    }
+    take_again(desk, from, to, since, &mut followed)?;
+    Ok(followed)
+}
+
+fn give(
+    desk: &mut Desk<'_, '_>,
+    mut sortie: Sortie,
+    held: &[Lock],
+    from: &Agent,
+    to: &Agent,
+) -> Result<Sortie> {
+    sortie.assigned_to = Some(to.id);
+    sortie.assigned_epoch = Some(to.epoch);
+    sortie.updated_at = desk.now();
+    if from.id == to.id {
+        let data = json!({ "epoch": to.epoch });
+        desk.tx.set("sortie_kept", &sortie, &data)?;
+        return Ok(sortie);
+    }
+    sortie.assigned_at = Some(desk.now());
+    // Whoever takes over begins anew what was begun.
+    sortie.attempts += u32::from(sortie.status != SortieStatus::Assigned);
+    sortie.interrupted = Some(Interruption {
+        owner: from.name.clone(),
+        at: desk.now(),
+        locks: locked_for(&sortie, held),
+        blocked_reason: sortie.blocked_reason.clone(),
+    });
+    let data = json!({ "from": from.name, "to": to.name, "reason": "taken over" });
+    desk.tx.set("sortie_reassigned", &sortie, &data)?;
+    Ok(sortie)
+}
+
+/// Whoever held it under the old fence must not write any more.
+fn grant_anew(desk: &mut Desk<'_, '_>, old: Lock, from: &Agent, to: &Agent) -> Result<Lock> {
+    let mut id = old.id;
+    if from.id != to.id {
+        let data = json!({ "file": old.file, "fence": old.fence, "reason": "taken over" });
+        desk.tx.remove("lock_released", &old, &data)?;
+        id = LockId::new(desk.tx.uuid());
+    }
+    let lock = Lock {
+        id,
+        held_by: to.id,
+        epoch: to.epoch,
+        fence: desk.tx.next_rev(),
+        acquired_at: desk.now(),
+        ..old
+    };
+    record(desk, &lock)?;
+    Ok(lock)
+}
+
+fn record(desk: &mut Desk<'_, '_>, lock: &Lock) -> Result<()> {
+    let data = json!({ "file": lock.file, "fence": lock.fence, "reason": "recovered" });
+    desk.tx.set("lock_acquired", lock, &data)?;
+    Ok(())
+}
+
+/// One attempt for each lock that lapsed or was taken away while its holder was silent.
+fn take_again(
+    desk: &mut Desk<'_, '_>,
+    from: &Agent,
+    to: &Agent,
+    since: Option<Time>,
+    followed: &mut Followed,
+) -> Result<()> {
+    if followed.sorties.is_empty() {
+        return Ok(());
+    }
+    let mut held = held_paths(desk)?;
+    for (file, sortie) in lost_locks(desk, from, since)? {
+        let of = followed.sorties.iter();
+        let work = sortie.and_then(|id| of.clone().find(|sortie| sortie.id == id));
+        // What it was for is no longer in these hands.
+        if sortie.is_some() && work.is_none() {
+            continue;
+        }
+        let overlapping = || held.iter().filter(|(other, _)| other.overlaps(&file));
+        if let Some((_, other)) = overlapping().find(|(_, by)| *by != to.id) {
+            let other = *other;
+            let blocker = taken_by(desk, &file, from.name.as_str(), other)?;
+            followed.blockers.push(blocker);
+            continue;
+        }
+        if overlapping().any(|(other, _)| other.contains(&file)) {
+            continue;
+        }
+        let mission = work.or_else(|| of.clone().next());
+        let lock = Lock {
+            id: LockId::new(desk.tx.uuid()),
+            file: file.clone(),
+            held_by: to.id,
+            epoch: to.epoch,
+            fence: desk.tx.next_rev(),
+            sortie_id: work.map(|sortie| sortie.id),
+            mission_id: mission.map(|sortie| sortie.mission_id),
+            purpose: None,
+            timeout_ms: desk.policy.lock_ttl_ms,
+            acquired_at: desk.now(),
+        };
+        record(desk, &lock)?;
+        followed.blockers.push(format!(
+            "{file} had lapsed; {} holds it again with fence {}",
+            to.name, lock.fence
+        ));
+        held.push((file, to.id));
+        followed.locks.push(lock);
+    }
+    Ok(())
+}
+
+/// What was locked by an agent and taken from it since, with the sortie it was for; each path once.
+fn lost_locks(
+    desk: &mut Desk<'_, '_>,
+    from: &Agent,
+    since: Option<Time>,
+) -> Result<Vec<(RepoPath, Option<SortieId>)>> {
+    let mut events: Vec<Event> = Vec::new();
+    for kind in ["lock_reclaimed", "lock_released"] {
+        events.extend(desk.tx.newest_events(&EventFilter {
+            kind: Some(kind.to_owned()),
+            since,
+            limit: LOST_LOOKED_AT,
+            ..EventFilter::default()
+        })?);
+    }
+    events.sort_by_key(|event| event.rev);
+    let (mut seen, mut lost) = (BTreeSet::new(), Vec::new());
+    for event in events {
+        if event.data["from"].as_str() != Some(from.name.as_str()) {
+            continue;
+        }
+        let file = event.data["file"].as_str();
+        let Some(file) = file.and_then(|file| RepoPath::parse(file).ok()) else {
+            continue;
+        };
+        let sortie = event.data["sortie"].as_str();
+        if seen.insert(file.to_string()) {
+            lost.push((file, sortie.and_then(|id| id.parse().ok())));
+        }
+    }
+    Ok(lost)
+}
+
+/// What was given in an earlier request: the ids of the sorties, the files locked, and how much mail.
+pub(crate) fn given_in(
+    desk: &mut Desk<'_, '_>,
+    step: u64,
+) -> Result<(Vec<String>, Vec<String>, u64)> {
+    let (mut sorties, mut locks, mut messages) = (Vec::new(), Vec::new(), 0);
+    let mut after = step.saturating_sub(1);
+    loop {
+        let filter = EventFilter {
+            limit: LOST_LOOKED_AT,
+            ..EventFilter::default()
+        };
+        let events = desk.tx.events_after(after, &filter)?;
+        let Some(last) = events.last().map(|event| event.rev) else {
+            break;
+        };
+        let in_step = events.iter().take_while(|event| event.step == step);
+        for event in in_step {
+            match event.kind.as_str() {
+                "sortie_reassigned" => sorties.push(event.subject.clone()),
+                "lock_acquired" => locks.extend(event.data["file"].as_str().map(str::to_owned)),
+                "message_moved" => messages += 1,
+                _ => {}
+            }
+        }
+        if events.iter().any(|event| event.step != step) {
+            break;
+        }
+        after = last;
+    }
+    Ok((sorties, locks, messages))
+}
