@@ -1,12 +1,14 @@
 //! Recovery: noticing that a context was lost, and bringing the work back.
 
 pub mod compaction;
+pub mod delta;
 pub mod detect;
 mod locks;
 mod options;
 pub mod points;
 pub mod resume;
 mod rewind;
+pub mod start;
 pub mod undo;
 
 use flightline_core::agent::Agent;

@@ -37,6 +37,9 @@ fn settings_are_listed_with_their_source() {
         tokens.warning                 75                                                                   default  a context this full, in percent, is saved
         tokens.critical                90                                                                   default  a context this full, in percent, is saved at once, and its agent told to stop
         recovery.auto_resume           false                                                                default  resume without asking, where nobody can be asked
+        recovery.enabled               true                                                                 default  mind full contexts and ending sessions: checkpoints, minimal mode, validation on resume
+        recovery.mode                  minimal                                                              default  what a full context leads to: minimal (briefings are cut to what is required) or full
+        recovery.stack_id              none                                                                 default  the stack the project is built on, unless a mission says otherwise: a session resumes on the same one
         mirrors.sitebuilder            false                                                                default  keep `progress/checkpoints/` and `progress/STATUS.md` up to date
         mirrors.epic                   false                                                                default  keep `agent_checkpoints/` up to date
         mirrors.orchestrator           false                                                                default  keep `.flightline/orchestrator/` up to date
@@ -154,14 +157,14 @@ fn a_setting_that_does_not_exist_is_refused() {
         [stderr]
         error: there is no setting `nonsense`
 
-        hint: settings: project, location, mirrors.root, preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, recovery.retry_limit, retention.completed, retention.history, retention.surplus, checkpoints.destructive, tokens.warning, tokens.critical, recovery.auto_resume, mirrors.sitebuilder, mirrors.epic, mirrors.orchestrator, mirrors.recovery, recovery.strict, and a switch for each trigger (`fleet config list`)
+        hint: settings: project, location, mirrors.root, preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, recovery.retry_limit, retention.completed, retention.history, retention.surplus, checkpoints.destructive, tokens.warning, tokens.critical, recovery.auto_resume, recovery.enabled, recovery.mode, recovery.stack_id, mirrors.sitebuilder, mirrors.epic, mirrors.orchestrator, mirrors.recovery, recovery.strict, and a switch for each trigger (`fleet config list`)
         [exit 3]
     "#]]);
     world.fleet("config set nonsense 1").expect(expect![[r#"
         [stderr]
         error: there is no setting `nonsense` at project level
 
-        hint: settings: preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, recovery.retry_limit, retention.completed, retention.history, retention.surplus, checkpoints.destructive, tokens.warning, tokens.critical, recovery.auto_resume, mirrors.sitebuilder, mirrors.epic, mirrors.orchestrator, mirrors.recovery, recovery.strict, and a switch for each trigger (`fleet config list`)
+        hint: settings: preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, recovery.retry_limit, retention.completed, retention.history, retention.surplus, checkpoints.destructive, tokens.warning, tokens.critical, recovery.auto_resume, recovery.enabled, recovery.mode, recovery.stack_id, mirrors.sitebuilder, mirrors.epic, mirrors.orchestrator, mirrors.recovery, recovery.strict, and a switch for each trigger (`fleet config list`)
         [exit 3]
     "#]]);
     for name in ["project", "locks", "locks.ttl.x", "", "ttl", "liveness"] {

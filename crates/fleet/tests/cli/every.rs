@@ -93,6 +93,8 @@ const CASES: &[Case] = &[
     case("agents show", "agents show ada", "agents show nobody", 3, "not_found"),
     case("agents update", "agents update --step plan --agent ada", "agents update ada --step plan --agent bob", 4, "not_yours"),
     case("agents retire", "agents retire idle", "agents retire ada", 4, "unfinished"),
+    case("agents end", "agents end ada", "agents end ada --agent bob", 4, "not_yours"),
+    case("agents sync", "agents sync ada", "agents sync nobody", 3, "not_found"),
     case("heartbeat", "heartbeat --agent ada", "heartbeat --agent nobody", 3, "not_found"),
     case("locks acquire", "locks acquire src/b.rs --agent ada", "locks acquire src --agent bob", 4, "lock_held"),
     case("locks renew", "locks renew src/a.rs --agent ada", "locks renew src/a.rs --agent bob", 4, "fenced"),

@@ -18,6 +18,7 @@ mod running;
 mod secrets;
 mod seed_a;
 mod seed_d;
+mod seed_e;
 mod stage;
 mod storage;
 mod store;

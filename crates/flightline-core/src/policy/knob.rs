@@ -1,6 +1,6 @@
 //! Settings: each number and switch of the policy, its name in `config.toml`, and how it is written.
 
-use super::{Policy, Preset, is_switchable};
+use super::{Policy, Preset, RecoveryMode, is_switchable};
 use crate::checkpoint::Reason;
 use crate::dialect::Dialect;
 use crate::retention::Surplus;
@@ -256,6 +256,54 @@ const AUTO_RESUME: Knob = Knob {
     },
 };
 
+const RECOVERY_ENABLED: Knob = Knob {
+    name: "recovery.enabled",
+    meaning: "mind full contexts and ending sessions: checkpoints, minimal mode, validation on resume",
+    shape: Shape::Switch,
+    reason: None,
+    get: |policy, _| policy.recovery_enabled.to_string(),
+    set: |policy, _, text| {
+        policy.recovery_enabled = switch(text)?;
+        Ok(())
+    },
+};
+
+const STACK_ID: Knob = Knob {
+    name: "recovery.stack_id",
+    meaning: "the stack the project is built on, unless a mission says otherwise: a session resumes on the same one",
+    shape: Shape::Word,
+    reason: None,
+    get: |policy, _| {
+        let stack = policy.stack_id.as_ref();
+        stack.map_or_else(|| NO_STACK.to_owned(), ToString::to_string)
+    },
+    set: |policy, _, text| {
+        policy.stack_id = match text {
+            NO_STACK => None,
+            text => Some(Name::parse("stack id", text).map_err(|refusal| refusal.message)?),
+        };
+        Ok(())
+    },
+};
+
+/// What stands where a project has no stack.
+const NO_STACK: &str = "none";
+
+const RECOVERY_MODE: Knob = Knob {
+    name: "recovery.mode",
+    meaning: "what a full context leads to: minimal (briefings are cut to what is required) or full",
+    shape: Shape::Word,
+    reason: None,
+    get: |policy, _| policy.recovery_mode.as_str().to_owned(),
+    set: |policy, _, text| {
+        policy.recovery_mode = [RecoveryMode::Minimal, RecoveryMode::Full]
+            .into_iter()
+            .find(|mode| mode.as_str() == text)
+            .ok_or_else(|| format!("`{text}` is neither `minimal` nor `full`"))?;
+        Ok(())
+    },
+};
+
 /// Every setting of the policy, the preset first.
 #[must_use]
 pub fn knobs() -> Vec<Knob> {
@@ -268,7 +316,7 @@ pub fn knobs() -> Vec<Knob> {
     all.push(SURPLUS);
     all.push(DESTRUCTIVE);
     all.extend(TOKENS);
-    all.push(AUTO_RESUME);
+    all.extend([AUTO_RESUME, RECOVERY_ENABLED, RECOVERY_MODE, STACK_ID]);
     all.extend(MIRRORS);
     all.push(STRICT);
     all.extend(
