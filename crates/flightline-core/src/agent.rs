@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::context::ContextMode;
 use crate::id::AgentId;
 use crate::path::RepoPath;
 use crate::subject::{Keys, Kind, Subject};
@@ -24,6 +25,9 @@ pub struct Agent {
     pub epoch: u64,
     /// How often its context was compacted.
     pub context: u64,
+    /// How much it is given to read, until it has completed its task.
+    #[serde(default, skip_serializing_if = "ContextMode::is_normal")]
+    pub mode: ContextMode,
     /// The client's id of its current session.
     pub session_id: Option<Title>,
     /// The process it runs in, when known.

@@ -26,6 +26,7 @@ use self::list::{Section, Shown, Zone};
 pub use self::share::estimate_tokens;
 use self::share::{Ask, Size, fair};
 use crate::agent::Role;
+use crate::context::ContextMode;
 use crate::error::{Code, Refusal};
 use crate::sortie::SortieStatus;
 use crate::text::Name;
@@ -91,6 +92,18 @@ pub struct Facts {
     pub elapsed_ms: Millis,
     /// The last sign of life.
     pub last_activity_at: Option<Time>,
+    /// That the agent is given only what is required, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<ModeFacts>,
+}
+
+/// That an agent is given only what is required.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct ModeFacts {
+    /// Its mode; never the normal one.
+    pub mode: ContextMode,
+    /// Whether the project keeps the files that seed E's protocol names.
+    pub protocol_files: bool,
 }
 
 /// The sortie the agent is at.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::context::AgentContext;
 use crate::event::{Hasher, sha256_hex};
 use crate::id::{CheckpointId, MissionId};
 use crate::recovery::RecoveryContext;
@@ -82,6 +83,9 @@ pub struct Checkpoint {
     /// Where it came from, when its values are not in this journal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
+    /// When the work it was taken for was completed and everything synced: nothing resumes from it any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consumed_at: Option<Time>,
 }
 
 /// Where a checkpoint came from whose values are not in this journal.
@@ -171,6 +175,9 @@ pub struct Cut {
     pub created_by: String,
     /// The version of this document.
     pub version: String,
+    /// The agent's context that it was taken for, when it was for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_context: Option<AgentContext>,
 }
 
 impl Cut {
@@ -364,6 +371,16 @@ impl Reason {
             .find(|reason| reason.as_str() == word)
     }
 
+    /// Whether it is about a context that is full or ends, so that a session resumes from it in recovery
+    /// mode.
+    #[must_use]
+    pub const fn ends_context(self) -> bool {
+        matches!(
+            self,
+            Self::TokenWarning | Self::TokenCritical | Self::SessionEnd
+        )
+    }
+
     /// Whether it comes so often that several share one backup file.
     #[must_use]
     pub const fn is_frequent(self) -> bool {
@@ -457,6 +474,12 @@ impl Checkpoint {
             Some(imported) => (imported.rev, &imported.sha256),
             None => (self.cut.rev, &self.sha256),
         }
+    }
+
+    /// Whether a session can resume from it: it was taken for a context, and nothing has consumed it.
+    #[must_use]
+    pub const fn is_resumable_context(&self) -> bool {
+        self.cut.reason.ends_context() && self.consumed_at.is_none()
     }
 
     /// Where it stands, for people: it is being created until its copy in a file is settled.

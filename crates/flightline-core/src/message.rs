@@ -124,6 +124,8 @@ pub fn reaches_dispatch(event: &Event) -> bool {
         | "checkpoint_pinned"
         | "checkpoint_unpinned"
         | "checkpoint_corrupted" => true,
+        // Whoever resumed is told at once; who coordinates learns why a session did not start where it ended.
+        "resume_fell_back" => true,
         "context_compacted" => event.data.get("agent").is_some(),
         _ => false,
     }

@@ -11,6 +11,7 @@ pub use preset::Preset;
 
 use crate::checkpoint::{Reason, Trigger};
 use crate::dialect::Dialect;
+use crate::dialect::recovery;
 use crate::retention::Retention;
 use crate::text::Name;
 use crate::time::Millis;
@@ -65,8 +66,39 @@ pub struct Policy {
     /// Which other systems' files are kept up to date.
     #[serde(default)]
     pub mirrors: Mirrored,
+    /// Whether full contexts and ending sessions are minded at all.
+    pub recovery_enabled: bool,
+    /// What a full context leads to.
+    pub recovery_mode: RecoveryMode,
+    /// The stack that the project is built on, unless a mission says otherwise.
+    #[serde(default)]
+    pub stack_id: Option<Name>,
     /// Which checkpoints go, and when.
     pub retention: Retention,
+}
+
+/// What a full context leads to.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum RecoveryMode {
+    /// Its agent is given only what is required until its task is complete.
+    #[default]
+    Minimal,
+    /// A checkpoint, and nothing else.
+    Full,
+}
+
+impl RecoveryMode {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Minimal => "minimal",
+            Self::Full => "full",
+        }
+    }
 }
 
 impl Default for Policy {
@@ -227,6 +259,23 @@ impl Policy {
                 false => known.join(", "),
             }
         ))
+    }
+
+    /// Seed E's front matter, as this policy has it.
+    #[must_use]
+    pub fn token_protocol(&self) -> recovery::Config {
+        let has = |reason| self.triggers.has(reason);
+        recovery::Config {
+            enabled: self.recovery_enabled,
+            auto_resume: self.auto_resume,
+            token_warning: has(Reason::TokenWarning),
+            token_critical: has(Reason::TokenCritical),
+            session_end: has(Reason::SessionEnd),
+            task_completion: has(Reason::TaskComplete),
+            manual: has(Reason::Manual),
+            warning_percent: self.token_warning,
+            critical_percent: self.token_critical,
+        }
     }
 
     /// Whether an error of some kind takes a checkpoint.

@@ -106,6 +106,7 @@ fn facts(count: usize, author: impl Fn(usize) -> String, text: impl Fn(usize) ->
             .collect(),
         elapsed_ms: 11_100_000,
         last_activity_at: Some(Time::from_millis(1_767_540_600_000)),
+        mode: None,
     }
 }
 

@@ -1,6 +1,8 @@
 //! Operations on agents.
 
+pub mod context;
 pub(crate) mod document;
+mod heartbeat;
 pub mod monitor;
 pub mod restart;
 pub mod resume;
@@ -13,7 +15,6 @@ use flightline_core::agent::{Agent, AgentStatus, Process, Role, Step};
 use flightline_core::checkpoint::Reason;
 use flightline_core::liveness::{self, Evidence, Liveness, ProcessSight, judge};
 use flightline_core::lock::Lock;
-use flightline_core::redact::shown;
 use flightline_core::sortie::SortieStatus;
 use flightline_core::text::Note;
 use flightline_core::{AgentId, Code, Kind, Name, Refusal, RepoPath, Subject, Time, Title};
@@ -24,11 +25,14 @@ use serde_json::{Value, json};
 use self::session::{begin_session, check_process};
 use crate::checkpoint::take::{error, first_of, mission_of};
 use crate::context::receipt::{BriefingView, standing};
-use crate::desk::{Desk, agent_named, check_new_name, new_agent, retired, speak_for};
+use crate::desk::{Desk, agent_named, check_new_name, new_agent, speak_for};
 use crate::error::Result;
 use crate::fleet::{Access, Fleet, Operation};
 use crate::mission::short;
 use crate::recovery::compaction::{CompactionEvidence, lose_context};
+use crate::recovery::start::{SessionStart, start_by_itself};
+
+pub use self::heartbeat::{Beaten, Heartbeat};
 
 /// Registers an agent, or brings a known one back in a new session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -119,18 +123,6 @@ pub struct RetireAgent {
     pub reason: Option<Note>,
 }
 
-/// A sign of life.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Heartbeat {
-    /// What it is doing.
-    pub step: Option<Title>,
-    /// How full its context is.
-    pub context_percent: Option<u8>,
-    /// Tokens used, and how many there are.
-    pub tokens: Option<(u64, u64)>,
-}
-
 /// What a caller saw of an agent's process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sighting {
@@ -167,17 +159,9 @@ pub struct AgentView {
     /// Whether it got its briefing; none when it needs none.
     #[serde(default)]
     pub briefing: Option<BriefingView>,
-}
-
-/// A heartbeat was noted.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Beaten {
-    /// The agent.
-    pub agent: Name,
-    /// Its incarnation.
-    pub epoch: u64,
-    /// When.
-    pub at: Time,
+    /// How its new session starts, when a checkpoint of its last one was found.
+    #[serde(default)]
+    pub start: Option<SessionStart>,
 }
 
 impl Operation for RegisterAgent {
@@ -219,11 +203,16 @@ impl Operation for RegisterAgent {
             &json!({ "epoch": agent.epoch, "role": agent.role.as_str() }),
         )?;
         desk.tx.beat(agent.id, agent.epoch, &json!({}))?;
+        let mut start = None;
         if !is_new && !same_session {
             lose_context(desk, &agent, CompactionEvidence::NewEpoch)?;
+            start = start_by_itself(desk, &mut agent)?;
         }
         let pulses = desk.tx.pulses()?;
-        view(desk, agent, &pulses, &[])
+        Ok(AgentView {
+            start,
+            ..view(desk, agent, &pulses, &[])?
+        })
     }
 }
 
@@ -425,55 +414,6 @@ impl Operation for RetireAgent {
     }
 }
 
-impl Operation for Heartbeat {
-    const NAME: &'static str = "heartbeat";
-    const ACCESS: Access = Access::Pulse;
-    type Outcome = Beaten;
-
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Beaten> {
-        let agent = match (&desk.caller.agent, &desk.agent) {
-            (Some(name), None) => {
-                let name = shown(name);
-                return Err(Refusal::new(
-                    Code::NotFound,
-                    format!("there is no agent `{name}` to beat for"),
-                )
-                .hint(format!("register it with `fleet agents register {name}`"))
-                .into());
-            }
-            _ => desk.acting()?.clone(),
-        };
-        if agent.retired_at.is_some() {
-            return Err(retired(&agent));
-        }
-        if self.context_percent.is_some_and(|percent| percent > 100) {
-            return Err(Refusal::invalid("a context is at most 100 % full").into());
-        }
-        let context = self.context_percent.or_else(|| {
-            self.tokens
-                .and_then(|(used, total)| used.saturating_mul(100).checked_div(total))
-                .and_then(|percent| u8::try_from(percent).ok())
-        });
-        let mut data = serde_json::Map::new();
-        if let Some(step) = &self.step {
-            data.insert("step".to_owned(), json!(step));
-        }
-        if let Some(context) = context {
-            data.insert("context_percent".to_owned(), json!(context));
-        }
-        if let Some((used, total)) = self.tokens {
-            data.insert("tokens".to_owned(), json!({ "used": used, "total": total }));
-        }
-        // A mailbox that speaks for the first time has no epoch yet; its first write gives it one.
-        desk.tx.beat(agent.id, agent.epoch, &Value::Object(data))?;
-        Ok(Beaten {
-            agent: agent.name,
-            epoch: agent.epoch,
-            at: desk.now(),
-        })
-    }
-}
-
 /// Judges an agent's life from what the store and the caller know.
 pub(crate) fn liveness(
     desk: &Desk<'_, '_>,
@@ -576,6 +516,7 @@ fn view(
         heartbeat: liveness::Heartbeat::of(beat, liveness.life, desk.policy),
         liveness,
         last_sign,
+        start: None,
         pulse: pulse.map_or(Value::Null, |pulse| pulse.data.clone()),
         sorties: held_sorties(desk, agent.id)?,
         locks: desk

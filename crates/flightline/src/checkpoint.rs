@@ -19,6 +19,7 @@ use flightline_core::agent::Agent;
 use flightline_core::checkpoint::{
     Backup, Checkpoint, CheckpointStatus, Standing, size_warning, standing,
 };
+use flightline_core::context::AgentContext;
 use flightline_core::lock::Lock;
 use flightline_core::message::{Delivery, DeliveryState, Message};
 use flightline_core::mission::Mission;
@@ -73,6 +74,13 @@ pub struct CheckpointDocument {
     pub note: Option<Note>,
     /// What became of its copy in a file.
     pub backup: Backup,
+    /// The agent's context that it was taken for, with what was left of its task and what had changed since
+    /// the checkpoint before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_context: Option<AgentContext>,
+    /// When nothing was left to resume from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consumed_at: Option<Time>,
     /// What is wrong with it, though it is sound: such as that it is very large.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -353,6 +361,8 @@ pub(crate) fn document_of(
         warnings: size_warning(size_of(&backup, contents))
             .into_iter()
             .collect(),
+        agent_context: cut.agent_context.clone(),
+        consumed_at: checkpoint.consumed_at,
         backup,
         recovery_analysis: None,
         state: None,

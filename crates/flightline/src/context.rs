@@ -4,18 +4,20 @@ pub mod receipt;
 
 use flightline_core::agent::{Agent, Role};
 use flightline_core::briefing::{
-    AgentFacts, Budget, Facts, FileFact, FileMark, MailFact, Mode, Quote, Recall, SortieFacts,
-    recall_line, write,
+    AgentFacts, Budget, Facts, FileFact, FileMark, MailFact, Mode, ModeFacts, Quote, Recall,
+    SortieFacts, recall_line, write,
 };
+use flightline_core::context::remaining_steps;
 use flightline_core::effect::{Effect, EffectState};
 use flightline_core::event::{Event, sha256_hex};
 use flightline_core::liveness::Life;
 use flightline_core::message::{Delivery, DeliveryState, Message};
 use flightline_core::mission::Mission;
 use flightline_core::note::{Note, NoteKind};
+use flightline_core::policy::Preset;
 use flightline_core::recovery::{OwnContext, OwnWork, own_context};
 use flightline_core::setting::{Briefing, Form, Receipt, Secret};
-use flightline_core::sortie::{FileChange, Sortie, SortieError, SortieFile};
+use flightline_core::sortie::{FileChange, Sortie, SortieError, SortieFile, Subtask};
 use flightline_core::{Code, Kind, Refusal, Subject, Time};
 use flightline_store::{EventFilter, Find};
 use serde::{Deserialize, Serialize};
@@ -103,13 +105,11 @@ impl BriefAgent {
             .agent
             .as_ref()
             .map_or(("", 0), |agent| (agent.name.as_str(), agent.context));
-        // Nobody who can write into the briefing can know this beforehand.
         let nonce = format!("{}/{name}/{turn}/{}", mission.id, facts.rev);
-        let secret = secret(desk)?;
-        let nonce = sha256_hex(&format!("{secret}/{nonce}"))[..8].to_owned();
+        let nonce = self::nonce(desk, &nonce)?;
         let mut budget = Budget::default();
         budget.max_tokens = self.max_tokens.unwrap_or(budget.max_tokens);
-        let mode = if self.minimal {
+        let mode = if self.minimal || facts.mode.is_some() {
             Mode::Minimal
         } else {
             Mode::Full
@@ -200,6 +200,13 @@ impl Operation for AcknowledgeBriefing {
     }
 }
 
+/// The word that fences what others wrote in a text about `what`. Nobody who can write into the text can
+/// know it beforehand.
+pub(crate) fn nonce(desk: &mut Desk<'_, '_>, what: &str) -> Result<String> {
+    let secret = secret(desk)?;
+    Ok(sha256_hex(&format!("{secret}/{what}"))[..8].to_owned())
+}
+
 /// The store's secret, made when it is first needed.
 fn secret(desk: &mut Desk<'_, '_>) -> Result<String> {
     if let Some(known) = desk.tx.get::<Secret>(Secret::KEY)? {
@@ -270,6 +277,13 @@ fn facts(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Facts> {
     } else {
         own(desk, agent.as_ref(), &mine, &all.last_action)?
     };
+    let mut own = own;
+    let reads_less = agent.as_ref().filter(|agent| !agent.mode.is_normal());
+    if let Some(agent) = reads_less
+        && let Some(sortie) = sortie
+    {
+        own.next_steps = left(desk, agent, sortie)?;
+    }
     let files = own.files.into_iter().map(|path| FileFact {
         path,
         mark: FileMark::Claimed,
@@ -307,7 +321,25 @@ fn facts(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Facts> {
         // Both as of the last change: however late it is asked for, the text is the same.
         elapsed_ms: at.since(mission.started_at.unwrap_or(mission.created_at)),
         last_activity_at: last_act(desk, mission)?.map(|event| event.timestamp),
+        mode: reads_less.map(|agent| ModeFacts {
+            mode: agent.mode,
+            protocol_files: desk.policy.preset == Preset::Recovery,
+        }),
     })
+}
+
+/// What is left of a sortie, for an agent that reads only what is required: how to take it up, then step by
+/// step.
+fn left(desk: &mut Desk<'_, '_>, agent: &Agent, sortie: &Sortie) -> Result<Vec<Quote>> {
+    let subtasks = desk.tx.find::<Subtask>(Find::Parent(&sortie.key()))?;
+    let steps = remaining_steps(sortie, &subtasks, Some(agent));
+    let instructions = sortie.resume_instructions.iter().map(ToString::to_string);
+    let author = agent.name.to_string();
+    let quotes = instructions.chain(steps).map(|text| Quote {
+        author: author.clone(),
+        text,
+    });
+    Ok(quotes.collect())
 }
 
 /// What an agent that is at work has begun is its business; everything else may have happened.

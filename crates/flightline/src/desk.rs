@@ -1,6 +1,7 @@
 //! Where an operation decides: the transaction, who asks, and how things are found.
 
 use flightline_core::agent::{Agent, AgentStatus, Coordination, Role};
+use flightline_core::context::ContextMode;
 use flightline_core::id::Typed;
 use flightline_core::mission::{Mission, MissionStatus, Progress};
 use flightline_core::policy::Policy;
@@ -329,6 +330,7 @@ pub(crate) fn new_agent(tx: &Tx<'_>, name: Name, role: Role) -> Agent {
         kind: None,
         epoch: 0,
         context: 0,
+        mode: ContextMode::Normal,
         session_id: None,
         process: None,
         status: AgentStatus::Idle,

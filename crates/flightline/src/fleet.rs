@@ -68,6 +68,15 @@ pub trait Operation: Serialize + DeserializeOwned {
     /// # Errors
     /// When it will not be done, or the store fails.
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Self::Outcome>;
+
+    /// For what is usually a mere sign of life: notes it, without a revision and without waiting for the
+    /// disk. None when it leads to more, and must be decided as a write.
+    ///
+    /// # Errors
+    /// When it will not be done, or the store fails.
+    fn note(&self, desk: &mut Desk<'_, '_>) -> Result<Option<Self::Outcome>> {
+        self.decide(desk).map(Some)
+    }
 }
 
 impl Fleet {
@@ -94,30 +103,38 @@ impl Fleet {
                     agent,
                 })
             }),
-            Access::Pulse => self.store.pulse(|tx| {
-                let agent = desk::find_acting(tx, caller)?;
-                desk::check_fence(agent.as_ref(), caller)?;
-                operation.decide(&mut Desk {
-                    tx,
-                    caller,
-                    policy: &policy,
-                    agent,
-                })
-            }),
-            Access::Write => {
-                let outcome = match &caller.idempotency_key {
-                    None => self
-                        .store
-                        .write(|tx| decide_write(operation, tx, caller, &policy)),
-                    Some(key) => self.run_once(operation, caller, key),
-                };
-                if matches!(&outcome, Err(Error::Refused(refusal)) if refusal.code != Code::Fenced)
-                {
-                    self.note_life(caller);
+            Access::Pulse => {
+                let noted = self.store.pulse(|tx| {
+                    let agent = desk::find_acting(tx, caller)?;
+                    desk::check_fence(agent.as_ref(), caller)?;
+                    operation.note(&mut Desk {
+                        tx,
+                        caller,
+                        policy: &policy,
+                        agent,
+                    })
+                })?;
+                match noted {
+                    Some(outcome) => Ok(outcome),
+                    None => self.write(operation, caller),
                 }
-                outcome
             }
+            Access::Write => self.write(operation, caller),
         }
+    }
+
+    fn write<O: Operation>(&mut self, operation: &O, caller: &Caller) -> Result<O::Outcome> {
+        let policy = self.policy.clone();
+        let outcome = match &caller.idempotency_key {
+            None => self
+                .store
+                .write(|tx| decide_write(operation, tx, caller, &policy)),
+            Some(key) => self.run_once(operation, caller, key),
+        };
+        if matches!(&outcome, Err(Error::Refused(refusal)) if refusal.code != Code::Fenced) {
+            self.note_life(caller);
+        }
+        outcome
     }
 
     /// A refused act is a sign of life as well, of its agent and of ourselves: else the silence around

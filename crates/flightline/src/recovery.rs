@@ -1,6 +1,7 @@
 //! Recovery: noticing that a context was lost, and bringing the work back.
 
 pub mod compaction;
+pub mod delta;
 pub mod detect;
 pub(crate) mod follow;
 mod locks;
@@ -8,6 +9,7 @@ mod options;
 pub mod points;
 pub mod resume;
 mod rewind;
+pub mod start;
 pub mod tasks;
 pub mod undo;
 

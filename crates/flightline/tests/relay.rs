@@ -126,7 +126,7 @@ both_engines! {
         tell(&story);
         let mut found = kinds(&story, "control");
         found.sort();
-        assert_eq!(found, ["checkpoint_archived", "checkpoint_deleted", "checkpoint_pinned", "checkpoint_pruned", "checkpoint_unpinned", "fleet_checkpointed", "fleet_recovered"]);
+        assert_eq!(found, ["checkpoint_archived", "checkpoint_deleted", "checkpoint_pinned", "checkpoint_pruned", "checkpoint_unpinned", "fleet_checkpointed", "fleet_recovered", "resume_fell_back"]);
         let subjects: Vec<String> = told(&story, "control").iter().map(|view| view.message.subject.to_string()).collect();
         assert!(subjects.contains(&format!("checkpoint_deleted: {}, by ada", &taken[2].to_string()[..12])), "{subjects:?}");
     }

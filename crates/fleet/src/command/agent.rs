@@ -2,6 +2,7 @@
 
 mod monitor;
 pub mod recovery;
+mod session;
 
 use std::process::ExitCode;
 
@@ -12,6 +13,7 @@ use flightline::agent::{
 use flightline::context::receipt::BriefingView;
 use flightline::core::agent::{AgentStatus, Process, Role};
 use flightline::core::{Kind, Refusal};
+use flightline::recovery::start::SessionStart;
 use flightline::workspace;
 
 use super::{Done, typed};
@@ -45,6 +47,18 @@ pub enum AgentCommand {
     Takeover(recovery::TakeoverArgs),
     /// Begin an agent's work from scratch: nothing that it did of it is kept
     Restart(recovery::RestartArgs),
+    /// End an agent's session: it keeps its work, which is saved if some is in progress
+    End {
+        /// Whose (default: the acting one's)
+        #[arg(add = complete::agents())]
+        name: Option<String>,
+    },
+    /// Say that everything is synced: back to normal after a context was full
+    Sync {
+        /// Which (default: the acting one)
+        #[arg(add = complete::agents())]
+        name: Option<String>,
+    },
     /// Retire an agent: it holds nothing and gets no more mail
     Retire {
         /// Which agent
@@ -193,6 +207,8 @@ pub fn run(command: AgentCommand, app: &mut App) -> Done {
         AgentCommand::Resume(args) => recovery::resume(&args, app),
         AgentCommand::Takeover(args) => recovery::takeover(&args, app),
         AgentCommand::Restart(args) => recovery::restart(&args, app),
+        AgentCommand::End { name } => session::end(name, app),
+        AgentCommand::Sync { name } => session::sync(name, app),
         AgentCommand::Retire { name, reason } => {
             let reason = typed::maybe(reason.as_ref(), |text| typed::note("reason", text))?;
             let view = app.run(&RetireAgent {
@@ -218,13 +234,7 @@ pub fn heartbeat(args: HeartbeatArgs, app: &mut App) -> Done {
         tokens,
     };
     let beaten = app.run(&request)?;
-    app.ui.answer(&beaten, |page| {
-        page.line(format_args!(
-            "{} is alive (epoch {})",
-            beaten.agent, beaten.epoch
-        ))
-    })?;
-    Ok(ExitCode::SUCCESS)
+    session::say_beaten(&beaten, app)
 }
 
 fn read_tokens(text: &str) -> Result<(u64, u64), Refusal> {
@@ -232,8 +242,8 @@ fn read_tokens(text: &str) -> Result<(u64, u64), Refusal> {
         .split_once('/')
         .and_then(|(used, total)| Some((used.parse().ok()?, total.parse().ok()?)));
     match read {
-        Some((used, total)) if total > 0 && used <= total => Ok((used, total)),
-        _ => Err(Refusal::invalid(format!("`{text}` does not count tokens"))
+        Some(tokens) => Ok(tokens),
+        None => Err(Refusal::invalid(format!("`{text}` does not count tokens"))
             .hint("write `--tokens 120000/200000`")),
     }
 }
@@ -262,6 +272,14 @@ fn register(args: &RegisterArgs, app: &mut App) -> Done {
         feature: typed::maybe(args.feature.as_ref(), |text| typed::title("feature", text))?,
     };
     let view = app.run(&request)?;
+    let kinds: &[Kind] = match view.start {
+        Some(_) => &[Kind::Checkpoint],
+        None => &[],
+    };
+    let short = app.short(kinds)?;
+    if let Some(warning) = view.start.as_ref().and_then(SessionStart::warning) {
+        app.ui.warn(warning);
+    }
     app.ui.answer(&view, |page| {
         let agent = &view.agent;
         page.line(format_args!(
@@ -275,6 +293,13 @@ fn register(args: &RegisterArgs, app: &mut App) -> Done {
             agent.name, agent.epoch
         ));
         let pending = |briefing: &BriefingView| briefing.status == "pending";
+        if let Some(start) = view.start.as_ref().filter(|start| start.problem.is_none()) {
+            page.line(format_args!(
+                "It goes on from {} in {} mode.",
+                short.id(start.checkpoint_id),
+                start.mode.as_str()
+            ));
+        }
         if view.briefing.as_ref().is_some_and(pending) {
             page.line(format_args!(
                 "It has work from before. Its briefing: fleet context --agent {}",
@@ -408,6 +433,11 @@ fn details(page: &mut Page, view: &AgentView, sorties: &[String]) {
             view.pulse["context_percent"]
                 .as_u64()
                 .map(|percent| format!("{percent} % full")),
+        ),
+        (
+            "Mode",
+            (!agent.mode.is_normal())
+                .then(|| format!("{}, until its task is complete", agent.mode.as_str())),
         ),
         (
             "Done",

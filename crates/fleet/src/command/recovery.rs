@@ -5,12 +5,14 @@ use std::process::ExitCode;
 use clap::Args;
 use flightline::agent::Sighting;
 use flightline::checkpoint::mend::Wanted;
+use flightline::core::context::ContextMode;
 use flightline::core::liveness::Life;
 use flightline::core::recovery::Analysis;
 use flightline::core::time::human_span;
 use flightline::core::{Code, Kind, Name, Refusal};
 use flightline::recovery::detect::{Candidate, Detect, PeekCandidates};
 use flightline::recovery::resume::{Resume, Resumed};
+use flightline::recovery::start::SessionStart;
 use flightline::recovery::undo::Undo;
 use serde_json::{Value, json};
 
@@ -479,6 +481,12 @@ fn say(page: &mut Page, done: &Resumed, short: &Short, tense: Tense) {
         plural(restored.messages, "message")
     ));
     page.line("");
+    if let Some(agent) = done.started.as_ref().and_then(going_on) {
+        let goes = verb("goes", "would go");
+        page.line(format_args!(
+            "{agent} {goes} on in recovery mode. Its briefing: fleet context --agent {agent}"
+        ));
+    }
     match tense {
         Tense::Done => page.line("Recovery complete. Mission resumed."),
         Tense::Would => page.line("Nothing was changed."),
@@ -514,6 +522,12 @@ pub fn say_analysis(page: &mut Page, analysis: Option<&Analysis>) {
             page.line(format_args!("    - {item}"));
         }
     }
+}
+
+/// The agent that goes on in recovery mode.
+fn going_on(start: &SessionStart) -> Option<&Name> {
+    let agent = start.agent.as_ref();
+    agent.filter(|_| start.mode == ContextMode::Recovery)
 }
 
 fn list(page: &mut Page, headline: &str, items: &[String]) {

@@ -41,6 +41,9 @@ fn settings_are_listed_with_their_source() {
         recovery.tasks                 false                                                                default  `detect` and `doctor` name tasks that lost their session, have errors or unmet criteria
         mail.progress                  true                                                                 default  progress of a sortie is posted to the mailbox of dispatch
         checkpoints.every_error        false                                                                default  with `triggers.blocker`: an error takes one even when work can go on
+        recovery.enabled               true                                                                 default  mind full contexts and ending sessions: checkpoints, minimal mode, validation on resume
+        recovery.mode                  minimal                                                              default  what a full context leads to: minimal (briefings are cut to what is required) or full
+        recovery.stack_id              none                                                                 default  the stack the project is built on, unless a mission says otherwise: a session resumes on the same one
         mirrors.sitebuilder            false                                                                default  keep `progress/checkpoints/` and `progress/STATUS.md` up to date
         mirrors.epic                   false                                                                default  keep `agent_checkpoints/` up to date
         mirrors.orchestrator           false                                                                default  keep `.flightline/orchestrator/` up to date

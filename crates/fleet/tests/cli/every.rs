@@ -98,6 +98,8 @@ const CASES: &[Case] = &[
     case("agents takeover", "agents takeover ada bob --force", "agents takeover ada ada", 2, "invalid_input"),
     case("agents restart", "agents restart ada --force -y", "agents restart ada -y --force --agent bob", 4, "not_yours"),
     case("handoff", "handoff ada", "handoff nobody", 3, "not_found"),
+    case("agents end", "agents end ada", "agents end ada --agent bob", 4, "not_yours"),
+    case("agents sync", "agents sync ada", "agents sync nobody", 3, "not_found"),
     case("heartbeat", "heartbeat --agent ada", "heartbeat --agent nobody", 3, "not_found"),
     case("locks acquire", "locks acquire src/b.rs --agent ada", "locks acquire src --agent bob", 4, "lock_held"),
     case("locks renew", "locks renew src/a.rs --agent ada", "locks renew src/a.rs --agent bob", 4, "fenced"),

@@ -3,7 +3,9 @@
 use super::fence::{clean, label};
 use super::list::{FILES_MODIFIED, NEXT_STEPS, Section, Shown, shortened};
 use super::share::{Size, cut};
-use super::{Facts, Quote};
+use super::{Facts, ModeFacts, Quote};
+use crate::context::ContextMode;
+use crate::dialect::recovery::{LOAD_LATER, LOAD_NOW};
 use crate::text::Name;
 use crate::time::human_span;
 
@@ -184,6 +186,40 @@ fn who(draft: &mut Draft, facts: &Facts, commands: &Commands) {
     }
     draft.say("\n");
     draft.say(&shortened(cuts, &commands.facts));
+    if let Some(ModeFacts { mode, .. }) = facts.mode {
+        let mode = mode.as_str();
+        draft.say_line(&format!(
+            "**Mode**: {mode}: only what is required stands here, until the task is complete."
+        ));
+    }
+}
+
+/// What to load now and what later, for a session that goes on where a full context ended.
+fn loading(draft: &mut Draft, facts: &Facts, commands: &Commands) {
+    let Some(ModeFacts {
+        mode: ContextMode::Recovery,
+        protocol_files,
+    }) = facts.mode
+    else {
+        return;
+    };
+    draft.heading("Recovery Mode");
+    draft.say_line("Load now:");
+    if protocol_files {
+        LOAD_NOW
+            .iter()
+            .for_each(|name| draft.say_line(&format!("- {name}")));
+    } else {
+        draft.say_line(&format!("- `{}` (the current task)", commands.work));
+    }
+    draft.say_line("Load later:");
+    if protocol_files {
+        for (name, when) in LOAD_LATER {
+            draft.say_line(&format!("- {name} ({when})"));
+        }
+    }
+    draft.say_line(&format!("- `{}` (load if needed)", commands.facts));
+    draft.say_line("Then complete the task, run its tests, and say that it is complete: that brings everything back.");
 }
 
 /// A list under its heading, unless the list before stands under the same one.
@@ -220,6 +256,7 @@ fn time_context(draft: &mut Draft, facts: &Facts) {
 }
 
 fn closing(draft: &mut Draft, facts: &Facts, commands: &Commands, left_out: &[Section]) {
+    loading(draft, facts, commands);
     draft.heading("Commands");
     let rest: Vec<String> = left_out
         .iter()

@@ -37,6 +37,7 @@ fn nothing() -> Facts {
         mail: vec![],
         elapsed_ms: 0,
         last_activity_at: None,
+        mode: None,
     }
 }
 

@@ -12,8 +12,9 @@ use std::collections::BTreeMap;
 use super::json::{Json, same_fields};
 use super::unreadable::{Fault, Path, Unreadable};
 
+pub(crate) use self::plain::one_line;
+pub(super) use self::plain::stamped;
 pub use self::plain::{Named, Stamp};
-pub(super) use self::plain::{one_line, stamped};
 
 /// What is written of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

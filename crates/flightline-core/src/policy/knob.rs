@@ -1,6 +1,6 @@
 //! Settings: each number and switch of the policy, its name in `config.toml`, and how it is written.
 
-use super::{Policy, Preset, is_switchable};
+use super::{Policy, Preset, RecoveryMode, is_switchable};
 use crate::checkpoint::Reason;
 use crate::dialect::Dialect;
 use crate::retention::Surplus;
@@ -241,12 +241,49 @@ macro_rules! switches {
 }
 
 /// What is done or not, but for triggers.
-const SWITCHES: [Knob; 5] = switches! {
+const SWITCHES: [Knob; 6] = switches! {
     "recovery.auto_resume" "resume without asking, where nobody can be asked" auto_resume;
+    "recovery.enabled" "mind full contexts and ending sessions: checkpoints, minimal mode, validation on resume" recovery_enabled;
     "recovery.strict" "refuse to resume while something is in the way that somebody has to decide about" strict;
     "recovery.tasks" "`detect` and `doctor` name tasks that lost their session, have errors or unmet criteria" find_tasks;
     "mail.progress" "progress of a sortie is posted to the mailbox of dispatch" progress_mail;
     "checkpoints.every_error" "with `triggers.blocker`: an error takes one even when work can go on" every_error;
+};
+
+const STACK_ID: Knob = Knob {
+    name: "recovery.stack_id",
+    meaning: "the stack the project is built on, unless a mission says otherwise: a session resumes on the same one",
+    shape: Shape::Word,
+    reason: None,
+    get: |policy, _| {
+        let stack = policy.stack_id.as_ref();
+        stack.map_or_else(|| NO_STACK.to_owned(), ToString::to_string)
+    },
+    set: |policy, _, text| {
+        policy.stack_id = match text {
+            NO_STACK => None,
+            text => Some(Name::parse("stack id", text).map_err(|refusal| refusal.message)?),
+        };
+        Ok(())
+    },
+};
+
+/// What stands where a project has no stack.
+const NO_STACK: &str = "none";
+
+const RECOVERY_MODE: Knob = Knob {
+    name: "recovery.mode",
+    meaning: "what a full context leads to: minimal (briefings are cut to what is required) or full",
+    shape: Shape::Word,
+    reason: None,
+    get: |policy, _| policy.recovery_mode.as_str().to_owned(),
+    set: |policy, _, text| {
+        policy.recovery_mode = [RecoveryMode::Minimal, RecoveryMode::Full]
+            .into_iter()
+            .find(|mode| mode.as_str() == text)
+            .ok_or_else(|| format!("`{text}` is neither `minimal` nor `full`"))?;
+        Ok(())
+    },
 };
 
 /// Every setting of the policy, the preset first.
@@ -262,6 +299,7 @@ pub fn knobs() -> Vec<Knob> {
     all.push(DESTRUCTIVE);
     all.extend(TOKENS);
     all.extend(SWITCHES);
+    all.extend([RECOVERY_MODE, STACK_ID]);
     all.extend(MIRRORS);
     all.extend(
         Reason::ALL

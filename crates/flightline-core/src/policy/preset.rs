@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Mirrored, Policy, Triggers};
+use super::{Mirrored, Policy, RecoveryMode, Triggers};
 use crate::checkpoint::Reason;
 use crate::dialect::Dialect;
 use crate::dialect::orchestrator::{DESTRUCTIVE_OPERATIONS, RETRY_LIMIT};
@@ -108,6 +108,9 @@ impl Preset {
             retry_limit: RETRY_LIMIT,
             strict: false,
             auto_resume: false,
+            recovery_enabled: true,
+            recovery_mode: RecoveryMode::Minimal,
+            stack_id: None,
             mirrors: Mirrored::of(self.mirror().as_slice()),
             retention: Retention::default(),
         };

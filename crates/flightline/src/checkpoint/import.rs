@@ -142,7 +142,8 @@ impl<'a> Arriving<'a> {
         }
         check_texts(&json!([
             record.cut.recovery_context,
-            record.cut.trigger_details
+            record.cut.trigger_details,
+            record.cut.agent_context
         ]))
         .map_err(unsound)?;
         let (rev, sha256) = record.origin();

@@ -6,6 +6,7 @@ use flightline_core::agent::Agent;
 use flightline_core::checkpoint::{
     Backup, Checkpoint, CheckpointStatus, Cut, Reason, Trigger, VERSION, sections,
 };
+use flightline_core::context::{AgentContext, DeltaChange, changes};
 use flightline_core::event::Event;
 use flightline_core::message::DeliveryState;
 use flightline_core::mission::Mission;
@@ -20,6 +21,7 @@ use serde_json::json;
 
 use super::CheckpointDocument;
 use super::prune::archive_surplus;
+use crate::agent::context::{agent_context, last_figures};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Caller, Fleet, Operation};
@@ -58,16 +60,21 @@ impl Operation for TakeCheckpoint {
             .as_ref()
             .or(self.note.as_ref())
             .map(ToString::to_string);
-        let checkpoint = take(
-            desk,
-            &Taking {
-                mission: &mission,
-                reason,
-                details,
-                note: self.note.clone(),
-                blockers: Vec::new(),
-            },
-        )?;
+        let taking = Taking {
+            mission: &mission,
+            reason,
+            details,
+            note: self.note.clone(),
+            blockers: Vec::new(),
+        };
+        let of = match desk.agent.clone().filter(|_| reason.ends_context()) {
+            Some(agent) => {
+                let tokens = last_figures(desk, &agent)?;
+                Some(agent_context(desk, &agent, &mission, tokens)?)
+            }
+            None => None,
+        };
+        let checkpoint = take_for(desk, &taking, of)?;
         super::document(desk, &checkpoint)
     }
 }
@@ -84,6 +91,15 @@ pub(crate) struct Taking<'a> {
 /// Takes a checkpoint of the state as it is in this transaction. Nothing has changed since the last one
 /// for the same reason: that one is returned.
 pub(crate) fn take(desk: &mut Desk<'_, '_>, taking: &Taking<'_>) -> Result<Checkpoint> {
+    take_for(desk, taking, None)
+}
+
+/// The same for an agent's context that is full, or ends.
+pub(crate) fn take_for(
+    desk: &mut Desk<'_, '_>,
+    taking: &Taking<'_>,
+    of: Option<AgentContext>,
+) -> Result<Checkpoint> {
     let mission = taking.mission;
     let (rev, now) = (desk.tx.rev(), desk.now());
     let lines = desk.tx.lines(mission.id)?;
@@ -96,6 +112,12 @@ pub(crate) fn take(desk: &mut Desk<'_, '_>, taking: &Taking<'_>) -> Result<Check
                 && same.cut.timeline == mission.timeline
                 && same.status != CheckpointStatus::Corrupted
                 && taking.note.is_none()
+                // Each context has one of its own, until nothing is left to resume from it.
+                && same.consumed_at.is_none()
+                && match (&same.cut.agent_context, &of) {
+                    (Some(same), Some(of)) => same.is_same(of),
+                    (same, of) => same.is_some() == of.is_some(),
+                }
                 // Two failures are two causes, even when nothing changed between them; and who is
                 // about to deploy is told nothing by what was saved before a push.
                 && (!is_particular(taking.reason)
@@ -114,6 +136,13 @@ pub(crate) fn take(desk: &mut Desk<'_, '_>, taking: &Taking<'_>) -> Result<Check
         .into_iter()
         .collect();
     let messages = open_messages(desk, mission)?;
+    let agent_context = match of {
+        Some(of) => Some(AgentContext {
+            delta_changes: delta_changes(desk, mission)?,
+            ..of
+        }),
+        None => None,
+    };
     let cut = Cut {
         mission_id: mission.id,
         rev,
@@ -130,6 +159,7 @@ pub(crate) fn take(desk: &mut Desk<'_, '_>, taking: &Taking<'_>) -> Result<Check
         recovery_context: context,
         created_by: author(desk),
         version: VERSION.to_owned(),
+        agent_context,
     };
     let checkpoint = Checkpoint {
         id: CheckpointId::new(desk.tx.uuid()),
@@ -138,6 +168,7 @@ pub(crate) fn take(desk: &mut Desk<'_, '_>, taking: &Taking<'_>) -> Result<Check
         pinned_at: None,
         note: taking.note.clone(),
         imported: None,
+        consumed_at: None,
         cut,
     };
     let cut = &checkpoint.cut;
@@ -160,6 +191,24 @@ pub(crate) fn take(desk: &mut Desk<'_, '_>, taking: &Taking<'_>) -> Result<Check
 /// Whether a reason is one of many: what it is about counts.
 fn is_particular(reason: Reason) -> bool {
     reason.trigger() == Trigger::Error || reason == Reason::BeforeDestructive
+}
+
+/// What has changed on a mission since its last checkpoint; nothing that anybody knows of, when that one is
+/// damaged.
+fn delta_changes(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<DeltaChange>> {
+    let archived = Some(CheckpointStatus::Archived.as_str());
+    let last = desk.tx.newest::<Checkpoint>(mission.id, archived, 1)?;
+    let before = match last.first() {
+        None => Vec::new(),
+        Some(last) => match super::load(desk, last) {
+            Ok(contents) => contents.of::<Sortie>(Kind::Sortie)?,
+            Err(error) if error.is_damage() => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        },
+    };
+    let mut now = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
+    now.sort_by_key(|sortie| sortie.position);
+    Ok(changes(&before, &now))
 }
 
 /// The checkpoints taken since the last change of a mission: the only ones that can hold the same.

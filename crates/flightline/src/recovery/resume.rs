@@ -21,6 +21,7 @@ use super::detect::is_offer;
 use super::locks::{locked_for, regrant, release_locks};
 use super::options::{Choices, Chosen};
 use super::rewind::rewind;
+use super::start::{SessionStart, start_from};
 use super::{Fate, PassedOver, newest_sound, settled_fates};
 use crate::agent::Sighting;
 use crate::agent::session::end_session;
@@ -101,6 +102,9 @@ pub struct Resumed {
     pub analysis: Option<Analysis>,
     /// The checkpoint of the state before, for `fleet undo`.
     pub before: Option<CheckpointId>,
+    /// How the session starts, when the checkpoint is of a full context or of a session that ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<SessionStart>,
 }
 
 /// How much was restored.
@@ -148,7 +152,14 @@ impl Operation for Resume {
             (false, None) => When::Now,
         };
         let chosen = choices.apply(desk, &mut mission, when)?;
-        settle(
+        // Whoever goes back to a checkpoint has looked at it; a session that finds one has to.
+        let mut started = None;
+        if !rewinding {
+            let agent = going_on(desk, &checkpoint, &fates);
+            started = start_from(desk, &mission, (&checkpoint, &contents), agent)?;
+            warnings.extend(started.as_ref().and_then(SessionStart::warning));
+        }
+        let resumed = settle(
             desk,
             Settling {
                 mission,
@@ -161,8 +172,19 @@ impl Operation for Resume {
                 found,
                 chosen,
             },
-        )
+        )?;
+        Ok(Resumed { started, ..resumed })
     }
+}
+
+/// The agent that goes on from a checkpoint: the one whose context it was taken for, unless that is gone;
+/// whoever asks, where it was taken for nobody's.
+fn going_on(desk: &Desk<'_, '_>, checkpoint: &Checkpoint, fates: &[Fate]) -> Option<Agent> {
+    let Some(of) = &checkpoint.cut.agent_context else {
+        return desk.agent.clone();
+    };
+    let fate = fates.iter().find(|fate| fate.agent.id == of.agent_id)?;
+    (!fate.is_gone()).then(|| fate.agent.clone())
 }
 
 impl Resume {
@@ -358,6 +380,7 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
         restored_state,
         analysis: chosen.analysis,
         before,
+        started: None,
     })
 }
 

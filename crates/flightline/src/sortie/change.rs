@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::claim::refuse_waiting;
 use super::recovered::{Locking, taken_up};
 use super::{ResumePoint, SortieView, view};
+use crate::agent::context::synced_by;
 use crate::checkpoint::milestone::{catch_up, milestones};
 use crate::checkpoint::take::{error as trigger_error, first_of};
 use crate::desk::Desk;
@@ -408,6 +409,7 @@ fn complete(
     // Completing with something left open is the owner's word against its own list: it stands, and is said.
     let data = json!({ "unmet_criteria": unmet, "open_subtasks": open });
     let sortie = keep(desk, sortie, "sortie_completed", &data)?;
+    synced_by(desk, &sortie)?;
     post_progress(desk, &sortie)?;
     let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
     let mut checkpoint = milestones(desk, &mission)?;

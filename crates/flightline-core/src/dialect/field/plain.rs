@@ -226,7 +226,7 @@ pub(in crate::dialect) fn stamped(time: Time, format: &str) -> String {
 }
 
 /// `text` as one line: what would break it, or hide in it, becomes a space.
-pub(in crate::dialect) fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     let kept: String = text
         .chars()
         .map(|c| {

@@ -144,10 +144,11 @@ impl Board {
         if self.columns.get(to).filter(has).is_some() {
             return Applied::Already;
         }
-        let Some(column) = self.columns.get_mut(from) else {
-            return kept_in(task, from, None);
-        };
-        let Some(place) = column.iter().position(|it| it == task) else {
+        let column = self.columns.get_mut(from).and_then(|column| {
+            let place = column.iter().position(|it| it == task)?;
+            Some((column, place))
+        });
+        let Some((column, place)) = column else {
             let found = self.columns.iter().find(|(_, column)| has(column));
             return kept_in(task, from, found.map(|(name, _)| name.as_str()));
         };

@@ -1,0 +1,121 @@
+//! `fleet agents end|sync`, and what a heartbeat has to say
+
+use std::process::ExitCode;
+
+use flightline::agent::Beaten;
+use flightline::agent::context::{EndSession, FullSync};
+use flightline::core::Kind;
+
+use crate::app::{App, Short};
+use crate::command::Done;
+use crate::ui::Page;
+
+pub fn say_beaten(beaten: &Beaten, app: &mut App) -> Done {
+    // The usual heartbeat asks for no ids.
+    let led_to_more = !beaten.crossed.is_empty() || beaten.checkpoint_id.is_some();
+    let short = match led_to_more {
+        true => Some(app.short(&[Kind::Checkpoint, Kind::Sortie])?),
+        false => None,
+    };
+    warn(beaten.problem.as_ref(), app);
+    app.ui.answer(beaten, |page| {
+        page.line(format_args!(
+            "{} is alive (epoch {})",
+            beaten.agent, beaten.epoch
+        ));
+        match &short {
+            Some(short) => say_crossed(page, beaten, short),
+            None if beaten.stop => page.line(format_args!(
+                "Its context is {} % full. Stop after this operation.",
+                beaten.context_percent.unwrap_or_default()
+            )),
+            None => {}
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn warn(problem: Option<&String>, app: &App) {
+    if let Some(problem) = problem {
+        app.ui
+            .warn(format_args!("the checkpoint could not be taken: {problem}"));
+    }
+}
+
+fn say_crossed(page: &mut Page, beaten: &Beaten, short: &Short) {
+    let percent = beaten.context_percent.unwrap_or_default();
+    let saved = match (beaten.checkpoint_id, &beaten.problem) {
+        (Some(id), _) => format!("saved in {}", short.id(id)),
+        (None, Some(_)) => "not saved, which the next heartbeat tries again".to_owned(),
+        (None, None) => "there is no mission to save".to_owned(),
+    };
+    page.line(format_args!("Its context is {percent} % full: {saved}."));
+    if !beaten.mode.is_normal() {
+        page.line(format_args!(
+            "Mode: {}. Briefings hold only what is required until the task is complete.",
+            beaten.mode.as_str()
+        ));
+    }
+    if !beaten.stop {
+        page.line("Go on with the current task, and begin no other.");
+        return;
+    }
+    page.line("Stop after this operation.");
+    if let Some(sortie) = beaten.sortie_id {
+        page.line("");
+        page.line(format_args!("Left of {}:", short.id(sortie)));
+        for (number, step) in (1..).zip(&beaten.remaining) {
+            page.line(format_args!("{number}. {step}"));
+        }
+    }
+    if let Some(instructions) = &beaten.instructions {
+        page.line("");
+        page.block(0, instructions);
+    }
+}
+
+pub fn end(name: Option<String>, app: &mut App) -> Done {
+    let ended = app.run(&EndSession { agent: name })?;
+    let short = app.short(&[Kind::Checkpoint])?;
+    warn(ended.problem.as_ref(), app);
+    app.ui.answer(&ended, |page| {
+        page.line(format_args!("The session of {} has ended.", ended.agent));
+        match ended.checkpoint_id {
+            Some(id) => {
+                page.line(format_args!("Its work is saved in {}.", short.id(id)));
+                page.line("");
+                page.line("Next Steps:");
+                for (number, step) in (1..).zip(&ended.next_steps) {
+                    page.line(format_args!("{number}. {step}"));
+                }
+            }
+            None if ended.in_progress => {
+                page.line("Its work is in progress, and no checkpoint was taken of it.");
+            }
+            None => page.line("Nothing was in progress: no checkpoint is taken."),
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub fn sync(name: Option<String>, app: &mut App) -> Done {
+    let synced = app.run(&FullSync { agent: name })?;
+    let short = app.short(&[Kind::Checkpoint])?;
+    app.ui.answer(&synced, |page| {
+        match synced.from.is_normal() {
+            true => page.line(format_args!("{} is in normal mode.", synced.agent)),
+            false => page.line(format_args!(
+                "{} is back in normal mode; it was in {} mode.",
+                synced.agent,
+                synced.from.as_str()
+            )),
+        }
+        for id in &synced.consumed {
+            page.line(format_args!(
+                "Nothing resumes from {} any more.",
+                short.id(id)
+            ));
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,369 @@
+//! The end of a session, and the way back to normal after a context was full.
+
+use flightline_core::agent::Agent;
+use flightline_core::checkpoint::{Checkpoint, Reason};
+use flightline_core::context::{AgentContext, ContextMode, Figures, remaining_steps};
+use flightline_core::mission::Mission;
+use flightline_core::sortie::{Sortie, SortieStatus, Subtask};
+use flightline_core::{AgentId, CheckpointId, Code, MissionId, Name, Refusal, Subject, Time};
+use flightline_store::{Error as StoreError, Find};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::named_or_acting;
+use crate::checkpoint::readable;
+use crate::checkpoint::take::{Taking, take_for};
+use crate::desk::{Desk, retired};
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+use crate::recovery::compaction::missions_of;
+
+/// Ends an agent's session. It keeps its work, which is saved when there is some in progress.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EndSession {
+    /// Whose; the acting agent's when none is named.
+    pub agent: Option<String>,
+}
+
+/// A session has ended.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct SessionEnded {
+    /// The agent.
+    pub agent: Name,
+    /// Its incarnation.
+    pub epoch: u64,
+    /// When.
+    pub at: Time,
+    /// Whether work was in progress.
+    pub in_progress: bool,
+    /// The checkpoint of the mission it was at; none when nothing was in progress, or it is switched off.
+    pub checkpoint_id: Option<CheckpointId>,
+    /// One for each mission in which it had work.
+    pub checkpoints: Vec<CheckpointId>,
+    /// What comes next.
+    pub next_steps: Vec<String>,
+    /// Why a checkpoint could not be taken.
+    pub problem: Option<String>,
+}
+
+/// Says that everything is synced: an agent whose context was full is back to normal, and nothing resumes
+/// from its checkpoints any more. Completing its task does the same.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FullSync {
+    /// Whose; the acting agent's when none is named.
+    pub agent: Option<String>,
+}
+
+/// What a full sync did.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Synced {
+    /// The agent.
+    pub agent: Name,
+    /// The mode it was in.
+    pub from: ContextMode,
+    /// The checkpoints that nothing resumes from any more.
+    pub consumed: Vec<CheckpointId>,
+}
+
+impl Operation for EndSession {
+    const NAME: &'static str = "end_session";
+    const ACCESS: Access = Access::Write;
+    type Outcome = SessionEnded;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SessionEnded> {
+        let mut agent = own_or_in_charge(desk, self.agent.as_deref(), "end the session of")?;
+        let missions = missions_to_save(desk, &agent, false)?;
+        let protocol = desk.policy.token_protocol();
+        let mut saved = Saved::default();
+        if protocol.allows(Reason::SessionEnd) {
+            let tokens = last_figures(desk, &agent)?;
+            saved = save(
+                desk,
+                &Save {
+                    agent: &agent,
+                    missions: &missions,
+                    reason: Reason::SessionEnd,
+                    tokens,
+                    tell_failure: true,
+                },
+            )?;
+        }
+        if agent.session_ended_at.is_none() {
+            agent.session_ended_at = Some(desk.now());
+            agent.session_id = None;
+            // That its process goes is no crash: what it holds waits for it.
+            agent.process = None;
+            agent.updated_at = desk.now();
+            let data = json!({ "reason": "it said so", "epoch": agent.epoch });
+            desk.tx.set("agent_session_ended", &agent, &data)?;
+        }
+        Ok(SessionEnded {
+            agent: agent.name,
+            epoch: agent.epoch,
+            at: agent.session_ended_at.unwrap_or(desk.now()),
+            in_progress: !missions.is_empty(),
+            checkpoint_id: saved.checkpoints.first().copied(),
+            checkpoints: saved.checkpoints,
+            next_steps: saved.next_steps,
+            problem: saved.problem,
+        })
+    }
+}
+
+impl Operation for FullSync {
+    const NAME: &'static str = "full_sync";
+    const ACCESS: Access = Access::Write;
+    type Outcome = Synced;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Synced> {
+        let mut agent = own_or_in_charge(desk, self.agent.as_deref(), "sync")?;
+        let from = agent.mode;
+        set_mode(desk, &mut agent, ContextMode::Normal, "full_sync")?;
+        let (all, _) = readable::<Checkpoint>(desk.tx, Find::All)?;
+        Ok(Synced {
+            agent: agent.name.clone(),
+            from,
+            consumed: consume(desk, &agent, all)?,
+        })
+    }
+}
+
+fn own_or_in_charge(desk: &mut Desk<'_, '_>, reference: Option<&str>, verb: &str) -> Result<Agent> {
+    let agent = named_or_acting(desk, reference)?;
+    if desk.agent_id() != Some(agent.id) && !desk.is_in_charge() {
+        return Err(Refusal::new(
+            Code::NotYours,
+            format!("only {} or dispatch may {verb} {}", agent.name, agent.name),
+        )
+        .into());
+    }
+    match agent.retired_at {
+        Some(_) => Err(retired(&agent)),
+        None => Ok(agent),
+    }
+}
+
+/// Completing a task is the full sync of an agent that reads less because its context was full, and ends
+/// what a checkpoint of that task was for.
+pub(crate) fn synced_by(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<()> {
+    let Some(owner) = sortie.assigned_to else {
+        return Ok(());
+    };
+    let Some(mut agent) = desk.tx.get::<Agent>(&owner.to_string())? else {
+        return Ok(());
+    };
+    let checkpoints = if agent.mode.is_normal() {
+        // Only one that a session would resume from matters, and only when it was for this task.
+        let mut newest = desk.tx.newest::<Checkpoint>(sortie.mission_id, None, 1)?;
+        newest.retain(|checkpoint| {
+            let of = checkpoint.cut.agent_context.as_ref();
+            of.is_some_and(|of| of.sortie_id == Some(sortie.id))
+        });
+        newest
+    } else {
+        set_mode(desk, &mut agent, ContextMode::Normal, "full_sync")?;
+        readable::<Checkpoint>(desk.tx, Find::Mission(sortie.mission_id))?.0
+    };
+    consume(desk, &agent, checkpoints).map(drop)
+}
+
+/// Marks those of these checkpoints that were taken for an agent's context: nothing resumes from them any
+/// more.
+fn consume(
+    desk: &mut Desk<'_, '_>,
+    agent: &Agent,
+    checkpoints: Vec<Checkpoint>,
+) -> Result<Vec<CheckpointId>> {
+    let mut consumed = Vec::new();
+    for mut checkpoint in checkpoints {
+        let of = checkpoint.cut.agent_context.as_ref();
+        if !checkpoint.is_resumable_context()
+            || of.is_none_or(|of| of.agent_id != agent.id)
+            || crate::checkpoint::refuse_newer(&checkpoint).is_err()
+        {
+            continue;
+        }
+        checkpoint.consumed_at = Some(desk.now());
+        let data = json!({ "checkpoint_id": checkpoint.id, "agent": agent.name });
+        desk.tx.set("checkpoint_consumed", &checkpoint, &data)?;
+        consumed.push(checkpoint.id);
+    }
+    Ok(consumed)
+}
+
+/// Gives an agent another mode, if it is another.
+pub(crate) fn set_mode(
+    desk: &mut Desk<'_, '_>,
+    agent: &mut Agent,
+    mode: ContextMode,
+    reason: &str,
+) -> Result<()> {
+    if agent.mode == mode {
+        return Ok(());
+    }
+    let from = std::mem::replace(&mut agent.mode, mode);
+    agent.updated_at = desk.now();
+    let data = json!({ "from": from, "to": mode, "reason": reason });
+    desk.tx.set("agent_mode_changed", agent, &data)?;
+    if let Some(me) = desk.agent.as_mut().filter(|me| me.id == agent.id) {
+        me.clone_from(agent);
+    }
+    Ok(())
+}
+
+/// The sortie an agent is at: of those it holds, in one mission or in any, the one it last reported on.
+pub(crate) fn current_sortie(
+    desk: &mut Desk<'_, '_>,
+    agent: AgentId,
+    mission: Option<MissionId>,
+) -> Result<Option<Sortie>> {
+    let (mut held, _) = readable::<Sortie>(desk.tx, Find::Agent(agent))?;
+    held.retain(|it| it.status.is_held() && mission.is_none_or(|mission| it.mission_id == mission));
+    // What it only was given it is not at, while there is something that it has begun.
+    Ok(held.into_iter().max_by_key(|sortie| {
+        let begun = sortie.status != SortieStatus::Assigned;
+        (begun, sortie.updated_at, std::cmp::Reverse(sortie.position))
+    }))
+}
+
+/// The missions in which an agent has work, the one of its current sortie first. `or_current`: the current
+/// one, when there is none.
+pub(super) fn missions_to_save(
+    desk: &mut Desk<'_, '_>,
+    agent: &Agent,
+    or_current: bool,
+) -> Result<Vec<Mission>> {
+    let first = current_sortie(desk, agent.id, None)?.map(|sortie| sortie.mission_id);
+    let mut missions = Vec::new();
+    for id in missions_of(desk, agent)? {
+        match desk.tx.get::<Mission>(&id) {
+            Ok(found) => missions.extend(found.filter(|mission| mission.status.is_open())),
+            // One mission's damage keeps no other from being saved.
+            Err(StoreError::Corrupt(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    missions.sort_by_key(|mission: &Mission| Some(mission.id) != first);
+    if missions.is_empty() && or_current {
+        let current = match desk.caller.mission.is_some() {
+            true => Some(desk.mission(None)?),
+            false => desk.current_mission()?,
+        };
+        missions.extend(current.filter(|mission| mission.status.is_open()));
+    }
+    Ok(missions)
+}
+
+/// What an agent's context is saved as.
+pub(super) struct Save<'a> {
+    pub(super) agent: &'a Agent,
+    pub(super) missions: &'a [Mission],
+    pub(super) reason: Reason,
+    pub(super) tokens: Option<Figures>,
+    /// Whether a checkpoint that cannot be taken is noted.
+    pub(super) tell_failure: bool,
+}
+
+/// What came of it.
+#[derive(Default)]
+pub(super) struct Saved {
+    pub(super) checkpoints: Vec<CheckpointId>,
+    /// What comes next in the first of the missions.
+    pub(super) next_steps: Vec<String>,
+    /// Why one could not be taken.
+    pub(super) problem: Option<String>,
+}
+
+/// Takes a checkpoint of each mission for an agent's context. One that fails is undone alone.
+pub(super) fn save(desk: &mut Desk<'_, '_>, save: &Save<'_>) -> Result<Saved> {
+    let mut saved = Saved::default();
+    for mission in save.missions {
+        let taken = desk.attempt(|desk| {
+            let of = agent_context(desk, save.agent, mission, save.tokens)?;
+            let taking = Taking {
+                mission,
+                reason: save.reason,
+                details: Some(details(save)),
+                note: None,
+                blockers: Vec::new(),
+            };
+            take_for(desk, &taking, Some(of))
+        })?;
+        match taken {
+            Ok(checkpoint) => {
+                if saved.checkpoints.is_empty() {
+                    saved.next_steps = checkpoint.cut.recovery_context.next_steps;
+                }
+                saved.checkpoints.push(checkpoint.id);
+            }
+            Err(error) => {
+                let problem = error.to_string();
+                if save.tell_failure {
+                    let data = json!({ "reason": save.reason, "error": problem });
+                    desk.tx.note("checkpoint_failed", mission, &data)?;
+                }
+                saved.problem = Some(problem);
+            }
+        }
+    }
+    Ok(saved)
+}
+
+fn details(save: &Save<'_>) -> String {
+    let name = &save.agent.name;
+    match (save.reason, save.tokens) {
+        (Reason::SessionEnd, _) | (_, None) => format!("The session of {name} ended"),
+        (_, Some(figures)) => format!("The context of {name} is {} % full", figures.percent),
+    }
+}
+
+/// The stack that a mission is built on: its own, else the project's.
+pub(crate) fn stack_of(desk: &Desk<'_, '_>, mission: &Mission) -> Option<Name> {
+    let stack = mission.stack_id.as_ref();
+    stack.or(desk.policy.stack_id.as_ref()).cloned()
+}
+
+/// What is known of an agent's context, for a checkpoint of a mission.
+pub(crate) fn agent_context(
+    desk: &mut Desk<'_, '_>,
+    agent: &Agent,
+    mission: &Mission,
+    tokens: Option<Figures>,
+) -> Result<AgentContext> {
+    let sortie = current_sortie(desk, agent.id, Some(mission.id))?;
+    let remaining = match &sortie {
+        Some(sortie) => {
+            let subtasks = desk.tx.find::<Subtask>(Find::Parent(&sortie.key()))?;
+            remaining_steps(sortie, &subtasks, Some(agent))
+        }
+        None => Vec::new(),
+    };
+    Ok(AgentContext {
+        agent_id: agent.id,
+        agent: agent.name.clone(),
+        epoch: agent.epoch,
+        context: agent.context,
+        tokens,
+        mode: agent.mode,
+        stack_id: stack_of(desk, mission),
+        sortie_id: sortie.map(|sortie| sortie.id),
+        remaining,
+        delta_changes: Vec::new(),
+    })
+}
+
+/// How full an agent's context was when it last said so, in its present session.
+pub(crate) fn last_figures(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Option<Figures>> {
+    let pulse = desk.tx.pulse(agent.id)?;
+    let Some(pulse) = pulse.filter(|pulse| pulse.epoch == agent.epoch) else {
+        return Ok(None);
+    };
+    let percent = pulse.data["context_percent"].as_u64();
+    let tokens = &pulse.data["tokens"];
+    let tokens = tokens["used"].as_u64().zip(tokens["total"].as_u64());
+    let percent = percent.and_then(|percent| u8::try_from(percent).ok());
+    // What is stored was read once; what is not so any more says nothing.
+    Ok(Figures::read(percent, tokens).ok().flatten())
+}

@@ -1,0 +1,226 @@
+//! Signs of life, and what a context leads to that fills up.
+
+use flightline_core::agent::Agent;
+use flightline_core::checkpoint::Reason;
+use flightline_core::context::{ContextMode, Figures, Gauge, remaining_steps, task_label};
+use flightline_core::dialect::recovery::resume_instructions;
+use flightline_core::redact::shown;
+use flightline_core::sortie::Subtask;
+use flightline_core::{CheckpointId, Code, Name, Refusal, SortieId, Subject, Time, Title};
+use flightline_store::Find;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::context::{Save, current_sortie, missions_to_save, save, set_mode};
+use crate::desk::{Desk, retired};
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+use crate::mission::short;
+
+/// A sign of life. One that says that the context has become too full leads to a checkpoint, once per
+/// context and threshold.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Heartbeat {
+    /// What it is doing.
+    pub step: Option<Title>,
+    /// How full its context is.
+    pub context_percent: Option<u8>,
+    /// Tokens used, and how many there are.
+    pub tokens: Option<(u64, u64)>,
+}
+
+/// A heartbeat was noted.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Beaten {
+    /// The agent.
+    pub agent: Name,
+    /// Its incarnation.
+    pub epoch: u64,
+    /// When.
+    pub at: Time,
+    /// How full its context is, in percent, when it said so.
+    #[serde(default)]
+    pub context_percent: Option<u8>,
+    /// The thresholds that this crossed, the lower one first: `token_warning`, `token_critical`.
+    #[serde(default)]
+    pub crossed: Vec<Reason>,
+    /// How much it is given to read from now on.
+    #[serde(default)]
+    pub mode: ContextMode,
+    /// Whether it must stop after this operation: its context is about to be lost.
+    #[serde(default)]
+    pub stop: bool,
+    /// The sortie it was at when it had to stop.
+    #[serde(default)]
+    pub sortie_id: Option<SortieId>,
+    /// What is left of that sortie, step by step.
+    #[serde(default)]
+    pub remaining: Vec<String>,
+    /// How to resume, for the person.
+    #[serde(default)]
+    pub instructions: Option<String>,
+    /// The checkpoint that was taken.
+    #[serde(default)]
+    pub checkpoint_id: Option<CheckpointId>,
+    /// Why none could be taken; it is tried again with the next heartbeat.
+    #[serde(default)]
+    pub problem: Option<String>,
+}
+
+impl Operation for Heartbeat {
+    const NAME: &'static str = "heartbeat";
+    const ACCESS: Access = Access::Pulse;
+    type Outcome = Beaten;
+
+    fn note(&self, desk: &mut Desk<'_, '_>) -> Result<Option<Beaten>> {
+        let (agent, figures) = self.beat(desk)?;
+        if let Some(figures) = figures
+            && leads_to(&gauge(desk, &agent, figures)?, figures, desk).is_some()
+        {
+            return Ok(None);
+        }
+        Ok(Some(beaten(desk, &agent, figures)))
+    }
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Beaten> {
+        let (agent, figures) = self.beat(desk)?;
+        let Some(figures) = figures else {
+            return Ok(beaten(desk, &agent, None));
+        };
+        let gauge = gauge(desk, &agent, figures)?;
+        match leads_to(&gauge, figures, desk) {
+            // Another heartbeat was quicker.
+            None => Ok(beaten(desk, &agent, Some(figures))),
+            Some(reason) => cross(desk, agent, gauge, figures, reason),
+        }
+    }
+}
+
+impl Heartbeat {
+    /// Notes the sign of life, and reads the figures that came with it.
+    fn beat(&self, desk: &mut Desk<'_, '_>) -> Result<(Agent, Option<Figures>)> {
+        let agent = match (&desk.caller.agent, &desk.agent) {
+            (Some(name), None) => {
+                let name = shown(name);
+                return Err(Refusal::new(
+                    Code::NotFound,
+                    format!("there is no agent `{name}` to beat for"),
+                )
+                .hint(format!("register it with `fleet agents register {name}`"))
+                .into());
+            }
+            _ => desk.acting()?.clone(),
+        };
+        if agent.retired_at.is_some() {
+            return Err(retired(&agent));
+        }
+        let figures = Figures::read(self.context_percent, self.tokens)?;
+        let mut data = serde_json::Map::new();
+        if let Some(step) = &self.step {
+            data.insert("step".to_owned(), json!(step));
+        }
+        if let Some(figures) = figures {
+            data.insert("context_percent".to_owned(), json!(figures.percent));
+        }
+        if let Some((used, total)) = self.tokens {
+            data.insert("tokens".to_owned(), json!({ "used": used, "total": total }));
+        }
+        // A mailbox that speaks for the first time has no epoch yet; its first write gives it one.
+        desk.tx.beat(agent.id, agent.epoch, &Value::Object(data))?;
+        Ok((agent, figures))
+    }
+}
+
+fn beaten(desk: &Desk<'_, '_>, agent: &Agent, figures: Option<Figures>) -> Beaten {
+    let protocol = desk.policy.token_protocol();
+    let full = figures.is_some_and(|it| it.percent >= protocol.critical_percent);
+    Beaten {
+        agent: agent.name.clone(),
+        epoch: agent.epoch,
+        at: desk.now(),
+        context_percent: figures.map(|it| it.percent),
+        crossed: Vec::new(),
+        mode: agent.mode,
+        stop: full && protocol.allows(Reason::TokenCritical),
+        sortie_id: None,
+        remaining: Vec::new(),
+        instructions: None,
+        checkpoint_id: None,
+        problem: None,
+    }
+}
+
+/// The gauge of the agent's present context. Of one that is far from full nothing has to be looked up.
+fn gauge(desk: &mut Desk<'_, '_>, agent: &Agent, figures: Figures) -> Result<Gauge> {
+    let known = match figures.percent < desk.policy.token_warning {
+        true => None,
+        false => desk.tx.get::<Gauge>(&Gauge::key_of(agent.id))?,
+    };
+    Ok(Gauge::present(agent, known))
+}
+
+/// What a context so full gives reason for: the highest threshold it crosses, or what is still owed.
+fn leads_to(gauge: &Gauge, figures: Figures, desk: &Desk<'_, '_>) -> Option<Reason> {
+    let crossed = gauge.crosses(figures.percent, desk.policy);
+    crossed.last().copied().or(gauge.owed)
+}
+
+/// A context has become too full: its agent reads less from now on, and its work is saved. That the
+/// checkpoint fails does not keep it from being told.
+fn cross(
+    desk: &mut Desk<'_, '_>,
+    mut agent: Agent,
+    mut gauge: Gauge,
+    figures: Figures,
+    reason: Reason,
+) -> Result<Beaten> {
+    let crossed = gauge.crosses(figures.percent, desk.policy);
+    let mode = agent.mode.after(reason, desk.policy);
+    set_mode(desk, &mut agent, mode, reason.as_str())?;
+    let missions = missions_to_save(desk, &agent, true)?;
+    let saved = save(
+        desk,
+        &Save {
+            agent: &agent,
+            missions: &missions,
+            reason,
+            tokens: Some(figures),
+            // What goes on failing is no news.
+            tell_failure: !crossed.is_empty(),
+        },
+    )?;
+    let before = gauge.clone();
+    gauge.cross(&crossed, desk.now());
+    gauge.owed = saved.problem.as_ref().map(|_| reason);
+    if gauge != before {
+        let data = json!({
+            "agent": agent.name,
+            "percent": figures.percent,
+            "crossed": crossed,
+            "checkpoint_id": saved.checkpoints.first(),
+        });
+        desk.tx.set("context_filled", &gauge, &data)?;
+    }
+    let mut beaten = Beaten {
+        crossed,
+        checkpoint_id: saved.checkpoints.first().copied(),
+        problem: saved.problem,
+        ..beaten(desk, &agent, Some(figures))
+    };
+    if reason == Reason::TokenCritical {
+        let sortie = current_sortie(desk, agent.id, None)?;
+        let mut task = None;
+        if let Some(sortie) = sortie {
+            let subtasks = desk.tx.find::<Subtask>(Find::Parent(&sortie.key()))?;
+            beaten.sortie_id = Some(sortie.id);
+            beaten.remaining = remaining_steps(&sortie, &subtasks, Some(&agent));
+            task = Some(match sortie.task_id {
+                Some(_) => task_label(&sortie),
+                None => short(sortie.id),
+            });
+        }
+        beaten.instructions = Some(resume_instructions(task.as_deref()));
+    }
+    Ok(beaten)
+}

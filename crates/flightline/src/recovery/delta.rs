@@ -1,0 +1,159 @@
+//! Changes that another system wrote down and had not applied, made to our own state.
+
+use flightline_core::context::{Decision, decide};
+use flightline_core::dialect::Json;
+use flightline_core::dialect::recovery::Delta;
+use flightline_core::mission::Mission;
+use flightline_core::redact::redact;
+use flightline_core::sortie::{Sortie, SortieStatus};
+use flightline_core::text::Note;
+use flightline_core::{Refusal, SortieId};
+use flightline_store::Find;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::agent::context::synced_by;
+use crate::checkpoint::milestone::milestones;
+use crate::desk::Desk;
+use crate::error::{Error, Result};
+use crate::fleet::{Access, Operation};
+use crate::mission::begin_if_pending;
+use crate::sortie::change::check_owner;
+
+/// More changes than this are not taken at once.
+const MOST: usize = 1_000;
+
+/// Applies changes of seed E's documents to a mission. Applying them twice changes nothing the second time.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApplyDeltas {
+    /// To which mission; the current one when none is named.
+    pub mission: Option<String>,
+    /// The changes, as the seed writes them.
+    pub changes: Vec<Value>,
+}
+
+/// What became of a change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct DeltaOutcome {
+    /// Which of the changes, from 0.
+    pub index: usize,
+    /// What was done.
+    pub result: DeltaResult,
+    /// The sortie that was moved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sortie_id: Option<SortieId>,
+    /// Why nothing was done, when the change is kept as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// What was done about a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DeltaResult {
+    /// It was made.
+    Made,
+    /// It had been made before.
+    Already,
+    /// It was not made, and is whoever's it was.
+    Kept,
+}
+
+impl Operation for ApplyDeltas {
+    const NAME: &'static str = "apply_deltas";
+    const ACCESS: Access = Access::Write;
+    type Outcome = Vec<DeltaOutcome>;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<DeltaOutcome>> {
+        if self.changes.len() > MOST {
+            return Err(Refusal::invalid(format!(
+                "{} changes are too many: at most {MOST} are applied at once",
+                self.changes.len()
+            ))
+            .into());
+        }
+        let mission = desk.mission(self.mission.as_deref())?;
+        let changes = self.changes.iter().cloned();
+        let deltas: Vec<Delta> = changes.map(|change| Delta(Json::from(change))).collect();
+        apply(desk, &mission, &deltas)
+    }
+}
+
+/// Applies changes, one after the other. One that cannot be made is kept, and keeps no other from being made.
+pub(crate) fn apply(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    deltas: &[Delta],
+) -> Result<Vec<DeltaOutcome>> {
+    let mut outcomes = Vec::with_capacity(deltas.len());
+    for (index, delta) in deltas.iter().enumerate() {
+        let sorties = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
+        let (result, sortie_id, why) = match decide(delta, &sorties) {
+            Decision::Already => (DeltaResult::Already, None, None),
+            Decision::Kept { why } => (DeltaResult::Kept, None, Some(why)),
+            Decision::Move { sortie, to } => {
+                match desk.attempt(|desk| move_to(desk, sortie.clone(), to))? {
+                    Ok(()) => (DeltaResult::Made, Some(sortie.id), None),
+                    Err(error) => (DeltaResult::Kept, None, Some(error.to_string())),
+                }
+            }
+        };
+        outcomes.push(DeltaOutcome {
+            index,
+            result,
+            sortie_id,
+            why: why.map(|why| redact(&why).into_owned()),
+        });
+    }
+    if outcomes.iter().any(|it| it.result == DeltaResult::Made) {
+        milestones(desk, mission)?;
+    }
+    Ok(outcomes)
+}
+
+fn move_to(desk: &mut Desk<'_, '_>, mut sortie: Sortie, to: SortieStatus) -> Result<()> {
+    check_owner(desk, &sortie, "move")?;
+    let (now, from) = (desk.now(), sortie.status);
+    sortie.status = to;
+    sortie.updated_at = now;
+    sortie.blocked_reason = None;
+    sortie.failure = None;
+    match to {
+        SortieStatus::Pending => {
+            sortie.assigned_to = None;
+            sortie.assigned_epoch = None;
+            sortie.assigned_at = None;
+            sortie.completed_at = None;
+        }
+        SortieStatus::InProgress => {
+            begin_if_pending(desk, sortie.mission_id)?;
+            if sortie.assigned_to.is_none() {
+                let owner = desk.agent.as_ref().ok_or_else(|| {
+                    Error::from(Refusal::invalid("nobody is named who works on it"))
+                })?;
+                sortie.assigned_to = Some(owner.id);
+                sortie.assigned_epoch = Some(owner.epoch);
+                sortie.assigned_at = Some(now);
+            }
+            sortie.started_at.get_or_insert(now);
+            sortie.completed_at = None;
+            sortie.attempts += 1;
+        }
+        SortieStatus::Completed => {
+            sortie.completed_at = Some(now);
+            sortie.interrupted = None;
+        }
+        SortieStatus::Failed => {
+            sortie.failure = Some(Note::parse("reason", "moved to `failed` on the board")?);
+        }
+        // Left out; of the others no column of the board means one.
+        SortieStatus::Skipped | SortieStatus::Assigned | SortieStatus::Blocked => {}
+    }
+    let data = json!({ "from": from.as_str(), "to": to.as_str(), "reason": "delta" });
+    desk.tx.set("sortie_moved", &sortie, &data)?;
+    if to == SortieStatus::Completed {
+        synced_by(desk, &sortie)?;
+    }
+    Ok(())
+}
