@@ -24,6 +24,7 @@ mod storage;
 mod store;
 mod text;
 mod tour;
+mod tree;
 mod usage;
 mod work;
 mod world;
