@@ -56,11 +56,11 @@ fn a_checkpoint_shows_the_work_tree() {
               Commit: 9c75fe8ce40954636ae12ea24a2a9efa1bedf238
               Changes: yes
               Modified (1):
-                src/model.rs 14 bytes  sha256 7f84898ef2a0
+                src/model.rs  14 bytes  sha256 7f84898ef2a0
               Created (1):
-                src/new.rs 4 bytes  sha256 7aa7a5359173
+                src/new.rs  4 bytes  sha256 7aa7a5359173
               Named (1):
-                src/api.rs 4 bytes  sha256 d171794c5c1f
+                src/api.rs  4 bytes  sha256 d171794c5c1f
               Deleted (1):
                 old.txt
               Unstaged (2):
@@ -210,10 +210,10 @@ fn a_git_that_hangs_costs_a_moment_and_is_said() {
         &expect![[r#"
         Work Tree:
           Named (3):
-            src/api.rs   4 bytes   sha256 d171794c5c1f
-            src/model.rs 14 bytes  sha256 7f84898ef2a0
-            src/new.rs   4 bytes   sha256 7aa7a5359173
-          Truncated: there is more than this
+            src/api.rs    4 bytes   sha256 d171794c5c1f
+            src/model.rs  14 bytes  sha256 7f84898ef2a0
+            src/new.rs    4 bytes   sha256 7aa7a5359173
+          Truncated: not everything could be looked at
           Warning: git did not answer within 2000 ms
     "#]],
     );
