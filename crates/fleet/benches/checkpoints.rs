@@ -25,6 +25,7 @@ use flightline::replay::{Place, Replay};
 use flightline::sortie::add::NewSortie;
 use flightline::store::{Actor, Find, Location, OpenOptions, Store};
 use flightline::{Caller, Fleet};
+use flightline_testkit::repository::Repository;
 use measure::{ms, p, report, time};
 
 fn main() {
@@ -40,6 +41,39 @@ fn main() {
     }
     bytes(&temp.path().join("bytes"));
     recovery(&temp.path().join("recovery"));
+    work_tree(&temp.path().join("tree"));
+}
+
+/// What it costs to look at a repository of 1,000 files, ten of them changed: after the checkpoint was taken.
+fn work_tree(folder: &Path) {
+    let mut ground = Ground::new(folder, 100);
+    let files: Vec<(String, String)> = (0..1_000)
+        .map(|n| (format!("src/{}/{n}.rs", n % 20), format!("// file {n}\n")))
+        .collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(a, b)| (&**a, &**b)).collect();
+    let repository = Repository::new(folder, &files);
+    for n in 0..10 {
+        repository.write(&format!("src/{n}/{n}.rs"), "// changed\n");
+    }
+    let both = |ground: &mut Ground| {
+        time(30, || {
+            ground.change();
+            ground.checkpoint();
+            settle(&mut ground.fleet, &ground.state, &caller()).unwrap();
+        })
+    };
+    let without = both(&mut ground);
+    let mut ground = Ground {
+        fleet: ground.fleet.in_tree(repository.tree()),
+        ..ground
+    };
+    let with = both(&mut ground);
+    report("checkpoint and file, 100 sorties", &without, "no work tree");
+    report(
+        "checkpoint, work tree of 1,000 files, and file",
+        &with,
+        &format!("{} more", ms(p(&with, 50).saturating_sub(p(&without, 50)))),
+    );
 }
 
 /// A store of its own with one mission.

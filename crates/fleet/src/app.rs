@@ -10,15 +10,17 @@ use flightline::checkpoint::leftovers::clear;
 use flightline::checkpoint::mend::Wanted;
 use flightline::checkpoint::prune::daily;
 use flightline::checkpoint::serve::{self, ReadsCheckpoints, Served};
+use flightline::core::file_system::TreeNow;
 use flightline::core::id::shortest_unique;
 use flightline::core::redact::contains_secret;
 use flightline::core::{Code, Kind, Refusal, RepoPath, Time};
 use flightline::ids::{Ids, ListIds};
 use flightline::mail::relay::relay;
 use flightline::mirror::{Mirrors, Said};
+use flightline::recovery::claims::{ListClaims, look};
 use flightline::store::clock::{Clock, Ids as IdSource};
 use flightline::store::{Damage, Location, OpenOptions, Steps, Store};
-use flightline::workspace::{Home, discover, repo_path};
+use flightline::workspace::{Bounds, Home, WorkTree, discover, repo_path};
 use flightline::{Access, Caller, Fleet, Operation};
 
 use crate::cli::Globals;
@@ -164,7 +166,12 @@ impl App {
             for repaired in store.repaired() {
                 self.ui.warn(repaired);
             }
-            self.fleet = Some(Fleet::new(store, config.policy));
+            let tree = WorkTree::new(
+                &self.home()?.root,
+                self.env.surroundings.clone(),
+                Bounds::default(),
+            );
+            self.fleet = Some(Fleet::new(store, config.policy).in_tree(tree));
             // What others wrote is taken in before anything is decided; it can wait if it must.
             if let Err(refusal) = self.take_in_mirrors() {
                 self.ui.warn(refusal.message);
@@ -358,6 +365,12 @@ impl App {
     /// What is known of agents' processes on this machine.
     pub fn sightings(&mut self) -> Result<Vec<flightline::agent::Sighting>, Refusal> {
         flightline::agent::look_around(self.fleet()?).map_err(flightline::Error::into_refusal)
+    }
+
+    /// What is known of the files of which something was said.
+    pub fn look(&mut self, claims: &ListClaims) -> Result<Option<TreeNow>, Refusal> {
+        let caller = self.caller()?;
+        Ok(look(self.fleet()?, &caller, claims))
     }
 
     /// The store's time.

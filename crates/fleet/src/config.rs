@@ -13,6 +13,7 @@ use flightline::core::policy::{Knob, Policy, Preset, Shape, knobs};
 use flightline::core::redact::redact;
 use flightline::core::{Code, Refusal, RepoPath};
 use flightline::store::Location;
+use flightline::workspace::Surroundings;
 use serde::Serialize;
 use toml_edit::{DocumentMut, Item, value};
 
@@ -35,6 +36,8 @@ pub struct Environment {
     pub location: Option<String>,
     pub user: String,
     pub user_config: Option<PathBuf>,
+    /// What `git` is given of it.
+    pub surroundings: Surroundings,
     /// In test builds: the time, the first id, where to end or to stop, and how long to wait for a turn.
     pub test_now: Option<String>,
     pub test_ids: Option<String>,
@@ -79,6 +82,11 @@ impl Environment {
             location: text("FLEET_LOCATION")?,
             user: plain_user(user.as_deref().and_then(|user| user.to_str())),
             user_config: folder.map(|folder| folder.join("flightline").join(FILE)),
+            surroundings: Surroundings {
+                path: get("PATH"),
+                home: get("HOME"),
+                config_home: get("XDG_CONFIG_HOME"),
+            },
             test_now: in_tests("FLEET_TEST_NOW")?,
             test_ids: in_tests("FLEET_TEST_IDS")?,
             crash_at: in_tests("FLEET_CRASH_AT")?,

@@ -221,7 +221,8 @@ pub const fn section_of(kind: Kind) -> Option<&'static str> {
         | Kind::Recovery
         | Kind::Briefing
         | Kind::Import
-        | Kind::Original => None,
+        | Kind::Original
+        | Kind::FileSystem => None,
     }
 }
 

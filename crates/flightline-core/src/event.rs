@@ -42,7 +42,8 @@ impl Event {
     #[must_use]
     pub fn is_bookkeeping(&self) -> bool {
         self.data.get("tells_of").is_some()
-            || (self.subject_kind == Kind::Setting && self.actor == "flightline")
+            || (matches!(self.subject_kind, Kind::Setting | Kind::FileSystem)
+                && self.actor == "flightline")
     }
 }
 

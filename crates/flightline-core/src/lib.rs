@@ -12,6 +12,7 @@ pub mod dialect;
 pub mod effect;
 pub mod error;
 pub mod event;
+pub mod file_system;
 pub mod id;
 pub mod liveness;
 pub mod lock;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::Agent;
 use crate::event::Event;
+use crate::file_system::TreeCheck;
 use crate::id::{AgentId, SortieId};
 use crate::mission::{Mission, Progress};
 use crate::note::{Note, NoteKind};
@@ -38,6 +39,9 @@ pub struct RecoveryContext {
     pub elapsed_time_ms: Millis,
     /// The last sign of activity.
     pub last_activity_at: Time,
+    /// What was said of files, compared with the work tree: when work is brought back, never in a checkpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work_tree: Option<TreeCheck>,
 }
 
 /// Everything a recovery context is computed from.
@@ -88,6 +92,7 @@ pub fn recovery_context(situation: &Situation<'_>) -> RecoveryContext {
         last_activity_at: last_event
             .max(situation.last_pulse)
             .unwrap_or(mission.created_at),
+        work_tree: None,
     }
 }
 

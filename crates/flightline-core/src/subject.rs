@@ -65,11 +65,13 @@ pub enum Kind {
     Import,
     /// Another system's file, as it last came in.
     Original,
+    /// What the work tree of a checkpoint looked like.
+    FileSystem,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Mission,
         Self::Sortie,
         Self::Subtask,
@@ -90,6 +92,7 @@ impl Kind {
         Self::Briefing,
         Self::Import,
         Self::Original,
+        Self::FileSystem,
     ];
 
     /// The word for it in SQL, JSON and text.
@@ -116,6 +119,7 @@ impl Kind {
             Self::Briefing => "briefing",
             Self::Import => "import",
             Self::Original => "original",
+            Self::FileSystem => "file_system",
         }
     }
 
@@ -128,6 +132,7 @@ impl Kind {
             Self::Checkpoint => 8 * 1024 * 1024,
             // Two texts of up to 8 MiB, which JSON may write with escapes.
             Self::Import | Self::Original => 64 * 1024 * 1024,
+            Self::FileSystem => 4 * 1024 * 1024,
             _ => 32 * 1024,
         }
     }
@@ -215,6 +220,7 @@ pub fn keys_of(kind: Kind, text: &str) -> Result<Keys, serde_json::Error> {
         Kind::Checkpoint => read::<crate::checkpoint::Checkpoint>(text),
         Kind::Import => read::<crate::checkpoint::ImportedValues>(text),
         Kind::Original => read::<crate::dialect::Original>(text),
+        Kind::FileSystem => read::<crate::file_system::RecordedFiles>(text),
         Kind::Milestone => read::<crate::checkpoint::Milestone>(text),
         Kind::Recovery => read::<crate::setting::Recovery>(text),
         Kind::Briefing => read::<crate::setting::Briefing>(text),

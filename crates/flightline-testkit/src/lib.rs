@@ -3,6 +3,7 @@
 
 pub mod damage;
 pub mod outside;
+pub mod repository;
 pub mod story;
 
 mod schema;

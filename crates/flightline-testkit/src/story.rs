@@ -25,6 +25,7 @@ use flightline::sortie::change::{ChangeSortie, SortieAction};
 use flightline::sortie::claim::{ClaimNext, ClaimSortie};
 use flightline::sortie::{ShowSortie, SortieView};
 use flightline::store::{EventFilter, Find, OpenOptions, Store, Tx};
+use flightline::workspace::WorkTree;
 use flightline::{Caller, Fleet, Operation};
 
 use crate::{World, caller};
@@ -61,6 +62,15 @@ impl<'w> Story<'w> {
         Self {
             world,
             fleet: RefCell::new(Fleet::new(world.store(), policy)),
+        }
+    }
+
+    /// A story in `world` whose fleet is run in a work tree.
+    #[must_use]
+    pub fn in_tree(world: &'w World, tree: WorkTree) -> Self {
+        Self {
+            world,
+            fleet: RefCell::new(world.fleet().in_tree(tree)),
         }
     }
 

@@ -1,11 +1,16 @@
 //! The work tree around a fleet: where `.flightline/` is, what a path on the command line means
-//! inside the repository, and which processes are running. Looks; never writes.
+//! inside the repository, what git and the files in it say, and which processes are running. Looks;
+//! never writes.
 
 mod discover;
+mod git;
 mod process;
+mod tree;
 
 pub use discover::{Home, STATE_FOLDER, discover, repository_root};
+pub use git::Surroundings;
 pub use process::{describe, host_name, is_running};
+pub use tree::{Bounds, WorkTree};
 
 use std::io::Read;
 use std::path::{Component, Path};

@@ -13,6 +13,7 @@ pub mod prune;
 pub mod serve;
 pub mod take;
 pub mod thin;
+pub mod tree;
 
 use flightline_core::Subject;
 use flightline_core::agent::Agent;
@@ -20,6 +21,7 @@ use flightline_core::checkpoint::{
     Backup, Checkpoint, CheckpointStatus, Standing, size_warning, standing,
 };
 use flightline_core::context::AgentContext;
+use flightline_core::file_system::FileSystem;
 use flightline_core::lock::Lock;
 use flightline_core::message::{Delivery, DeliveryState, Message};
 use flightline_core::mission::Mission;
@@ -81,6 +83,9 @@ pub struct CheckpointDocument {
     /// When nothing was left to resume from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consumed_at: Option<Time>,
+    /// What the work tree looked like; none where there was nothing to look at, or nobody looked in time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_system: Option<FileSystem>,
     /// What is wrong with it, though it is sound: such as that it is very large.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -338,6 +343,10 @@ pub(crate) fn document_of(
     contents: &Contents,
 ) -> Result<CheckpointDocument> {
     let cut = &checkpoint.cut;
+    let (file_system, damaged) = match tree::recorded(desk, checkpoint.id)? {
+        Ok(recorded) => (recorded.map(|recorded| recorded.file_system), None),
+        Err(why) => (None, Some(why)),
+    };
     let backup = desk.tx.backup_of(checkpoint.id)?;
     let views = contents.views()?;
     Ok(CheckpointDocument {
@@ -360,11 +369,13 @@ pub(crate) fn document_of(
         note: checkpoint.note.clone(),
         warnings: size_warning(size_of(&backup, contents))
             .into_iter()
+            .chain(damaged)
             .collect(),
         agent_context: cut.agent_context.clone(),
         consumed_at: checkpoint.consumed_at,
         backup,
         recovery_analysis: None,
+        file_system,
         state: None,
         file_sha256: None,
     })

@@ -10,6 +10,7 @@ use flightline_core::briefing::{
 use flightline_core::context::remaining_steps;
 use flightline_core::effect::{Effect, EffectState};
 use flightline_core::event::{Event, sha256_hex};
+use flightline_core::file_system::TreeNow;
 use flightline_core::liveness::Life;
 use flightline_core::message::{Delivery, DeliveryState, Message};
 use flightline_core::mission::Mission;
@@ -29,8 +30,9 @@ use crate::checkpoint::newest_first;
 use crate::checkpoint::take::{context, is_somebodys, last_act};
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, Operation, to_json};
 use crate::mission::short;
+use crate::recovery::claims::compare;
 
 /// How many events are looked at for what changed meanwhile.
 const CHANGES_LOOKED_AT: u64 = 200;
@@ -44,6 +46,9 @@ pub struct BriefAgent {
     pub max_tokens: Option<usize>,
     /// Only what is required.
     pub minimal: bool,
+    /// What is known of the work tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<TreeNow>,
 }
 
 /// Gives an agent its recovery context without being asked for all of it: per session and compaction in
@@ -56,6 +61,9 @@ pub struct DeliverBriefing {
     pub max_tokens: Option<usize>,
     /// Only what is required.
     pub minimal: bool,
+    /// What is known of the work tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<TreeNow>,
 }
 
 /// Says that a briefing was read.
@@ -85,6 +93,13 @@ impl Operation for BriefAgent {
     const ACCESS: Access = Access::Write;
     type Outcome = Briefed;
 
+    fn asked(&self) -> Result<String> {
+        to_json(&Self {
+            tree: None,
+            ..self.clone()
+        })
+    }
+
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Briefed> {
         let (mission, mut briefed) = self.write(desk)?;
         let agent = desk.agent.clone();
@@ -100,7 +115,7 @@ impl BriefAgent {
     /// Writes it. Records nothing.
     fn write(&self, desk: &mut Desk<'_, '_>) -> Result<(Mission, Briefed)> {
         let mission = desk.mission(self.mission.as_deref())?;
-        let facts = facts(desk, &mission)?;
+        let facts = facts(desk, &mission, self.tree.as_ref())?;
         let (name, turn) = desk
             .agent
             .as_ref()
@@ -130,12 +145,20 @@ impl Operation for DeliverBriefing {
     const ACCESS: Access = Access::Write;
     type Outcome = Briefed;
 
+    fn asked(&self) -> Result<String> {
+        to_json(&Self {
+            tree: None,
+            ..self.clone()
+        })
+    }
+
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Briefed> {
         let agent = desk.acting()?.clone();
         let request = BriefAgent {
             mission: self.mission.clone(),
             max_tokens: self.max_tokens,
             minimal: self.minimal,
+            tree: self.tree.clone(),
         };
         let (mission, mut briefed) = request.write(desk)?;
         let given = given(desk, &agent, &mission)?;
@@ -220,7 +243,7 @@ fn secret(desk: &mut Desk<'_, '_>) -> Result<String> {
 }
 
 /// What a briefing is made from, as the acting agent sees it; as dispatch sees it when nobody acts.
-fn facts(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Facts> {
+fn facts(desk: &mut Desk<'_, '_>, mission: &Mission, tree: Option<&TreeNow>) -> Result<Facts> {
     let agent = desk.agent.clone();
     let (rev, at) = content_rev(desk, mission)?;
     let quote = |author: &str, text: &str| Quote {
@@ -284,10 +307,20 @@ fn facts(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Facts> {
     {
         own.next_steps = left(desk, agent, sortie)?;
     }
+    let checkpoint = newest_first(desk, mission)?.first().map(|newest| newest.id);
+    let (checked, _) = compare(desk, mission, checkpoint, tree)?;
     let files = own.files.into_iter().map(|path| FileFact {
+        mark: checked
+            .as_ref()
+            .and_then(|checked| checked.mark(&path))
+            .unwrap_or(FileMark::Claimed),
         path,
-        mark: FileMark::Claimed,
     });
+    let moved = checked.as_ref().and_then(|it| it.head_moved.as_ref());
+    // The name of a branch is somebody's text, like everything that git says.
+    let moved = moved.map(|moved| quote("git", &moved.told()));
+    let mut seen: Vec<Quote> = moved.into_iter().collect();
+    seen.extend(changes(desk, mission, agent.as_ref())?);
     Ok(Facts {
         mission_title: quote("mission", &mission.title),
         mission_id: short(mission.id),
@@ -302,9 +335,7 @@ fn facts(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Facts> {
             epoch: agent.epoch,
             role: agent.role,
         }),
-        checkpoint: newest_first(desk, mission)?
-            .first()
-            .map(|checkpoint| short(checkpoint.id)),
+        checkpoint: checkpoint.map(short),
         rev,
         progress_percent: desk.progress(mission.id)?.percent(),
         last_action: Some(own.last_action),
@@ -316,7 +347,7 @@ fn facts(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Facts> {
         files: files.collect(),
         decisions: decisions(&notes, &agents, of(NoteKind::Decision)),
         dead_ends: of(NoteKind::DeadEnd),
-        changes: changes(desk, mission, agent.as_ref())?,
+        changes: seen,
         mail: mail(desk, agent.as_ref())?,
         // Both as of the last change: however late it is asked for, the text is the same.
         elapsed_ms: at.since(mission.started_at.unwrap_or(mission.created_at)),

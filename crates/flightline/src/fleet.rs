@@ -3,16 +3,18 @@
 use flightline_core::policy::Policy;
 use flightline_core::{Code, Name, Refusal, Time, Title};
 use flightline_store::{Past, Store};
+use flightline_workspace::WorkTree;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::desk::{self, Desk};
 use crate::error::{Error, Result};
 
-/// A project's fleet: a store, and the policy it is run by.
+/// A project's fleet: a store, the policy it is run by, and the work tree it is run in, where there is one.
 pub struct Fleet {
     store: Store,
     policy: Policy,
+    work_tree: Option<WorkTree>,
 }
 
 /// Who asks for an operation, and how.
@@ -63,6 +65,15 @@ pub trait Operation: Serialize + DeserializeOwned {
     /// What comes of it.
     type Outcome: Serialize + DeserializeOwned;
 
+    /// What is asked for, without what the caller's machine saw: whoever asks again has seen other things,
+    /// and asks for the same.
+    ///
+    /// # Errors
+    /// When it cannot be written down.
+    fn asked(&self) -> Result<String> {
+        to_json(self)
+    }
+
     /// Decides, in one transaction. Touches nothing but the desk: it may run twice.
     ///
     /// # Errors
@@ -83,7 +94,26 @@ impl Fleet {
     /// The fleet kept in `store`.
     #[must_use]
     pub fn new(store: Store, policy: Policy) -> Self {
-        Self { store, policy }
+        Self {
+            store,
+            policy,
+            work_tree: None,
+        }
+    }
+
+    /// The same, run in a work tree: what is in it can be looked at.
+    #[must_use]
+    pub fn in_tree(self, tree: WorkTree) -> Self {
+        Self {
+            work_tree: Some(tree),
+            ..self
+        }
+    }
+
+    /// The work tree it is run in.
+    #[must_use]
+    pub fn work_tree(&self) -> Option<&WorkTree> {
+        self.work_tree.as_ref()
     }
 
     /// Runs an operation for `caller`. When a write returns `Ok`, its outcome is durable and has been
@@ -161,7 +191,7 @@ impl Fleet {
             return Err(Refusal::invalid("an idempotency key has 1 to 255 bytes").into());
         }
         let policy = self.policy.clone();
-        let request = format!("{} {}", O::NAME, to_json(operation)?);
+        let request = format!("{} {}", O::NAME, operation.asked()?);
         let actor = match &caller.agent {
             Some(agent) => Name::parse("agent name", agent)?.to_string(),
             None => caller.person(),
@@ -254,7 +284,7 @@ fn decide_write<O: Operation>(
     })
 }
 
-fn to_json<T: Serialize>(value: &T) -> Result<String> {
+pub(crate) fn to_json<T: Serialize>(value: &T) -> Result<String> {
     serde_json::to_string(value)
         .map_err(|error| Refusal::new(Code::Failed, format!("cannot write JSON: {error}")).into())
 }

@@ -26,6 +26,7 @@ fn ask() -> BriefAgent {
         mission: None,
         max_tokens: None,
         minimal: false,
+        tree: None,
     }
 }
 

@@ -329,7 +329,7 @@ both_engines! {
             value.text = value.text.replace("Endpoint", "Forged");
             value.sha = sha256_hex(&value.text);
         }
-        let mend = MendCheckpoint { checkpoint: second.id, record: None, values, file: None, quarantine: false };
+        let mend = MendCheckpoint { checkpoint: second.id, record: None, values, file_system: None, file: None, quarantine: false };
         let before = everything(&story);
         assert!(!story.run("", &mend).unwrap().sound);
         assert!(everything(&story) == before);

@@ -131,7 +131,7 @@ both_engines! {
         story.checkpoint();
         story.settle();
         story.resume("", vec![]).unwrap();
-        story.run("", &flightline::context::BriefAgent { mission: None, max_tokens: None, minimal: false }).unwrap();
+        story.run("", &flightline::context::BriefAgent { mission: None, max_tokens: None, minimal: false, tree: None }).unwrap();
         let found = story.detect("", vec![]);
         assert_eq!((found.len(), found[0].last_activity_at), (1, silence));
     }

@@ -22,6 +22,7 @@ const DELIVER: DeliverBriefing = DeliverBriefing {
     mission: None,
     max_tokens: None,
     minimal: false,
+    tree: None,
 };
 
 /// Control coordinates; ada is at "Endpoint", bob at "Docs".
@@ -48,6 +49,7 @@ fn in_full(story: &Story<'_>, agent: &str) -> Briefed {
         mission: None,
         max_tokens: None,
         minimal: false,
+        tree: None,
     };
     story.run(agent, &ask).unwrap()
 }

@@ -172,7 +172,7 @@ both_engines! {
         tell(&story);
         let show = ShowAgent { agent: Some("control".to_owned()), sightings: vec![] };
         assert_eq!(story.run("", &show).unwrap().unread, 0, "nobody waits for an answer");
-        assert!(story.run("control", &BriefAgent { mission: None, max_tokens: None, minimal: false }).unwrap().facts.mail.is_empty());
+        assert!(story.run("control", &BriefAgent { mission: None, max_tokens: None, minimal: false, tree: None }).unwrap().facts.mail.is_empty());
         let first = open(&story, "control");
         assert_eq!((first.len(), first[0].deliveries[0].state.as_str()), (1, "acknowledged"));
         assert!(open(&story, "control").is_empty());

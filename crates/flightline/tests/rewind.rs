@@ -282,7 +282,7 @@ both_engines! {
         assert_eq!(serde_json::to_value(&list()[1]).unwrap()["after_cut"], serde_json::json!(cut));
         assert_eq!(serde_json::to_value(&list()[0]).unwrap()["after_cut"], serde_json::Value::Null);
         let aside = format!("(written before the mission went back to {})", &cut.to_string()[..12]);
-        let facts = story.run("bob", &BriefAgent { mission: None, max_tokens: None, minimal: false }).unwrap().facts;
+        let facts = story.run("bob", &BriefAgent { mission: None, max_tokens: None, minimal: false, tree: None }).unwrap().facts;
         let said = |quotes: &[flightline::core::briefing::Quote]| quotes.iter().map(|quote| quote.text.clone()).collect::<Vec<_>>();
         assert_eq!(said(&facts.decisions), ["JSON".to_owned(), format!("XML {aside}"), "YAML".to_owned(), format!("asks to keep: Keep XML {aside}")]);
         assert_eq!(said(&facts.dead_ends), [format!("the parser {aside}")]);
@@ -295,7 +295,7 @@ both_engines! {
         let cut = story.checkpoint().id;
         story.run("", &AddNote { kind: NoteKind::Constraint, ..lesson("Never push to main.") }).unwrap();
         forced(&story, cut);
-        let facts = story.run("ada", &BriefAgent { mission: None, max_tokens: None, minimal: false }).unwrap().facts;
+        let facts = story.run("ada", &BriefAgent { mission: None, max_tokens: None, minimal: false, tree: None }).unwrap().facts;
         assert_eq!(facts.constraints[0].text, "Never push to main.");
     }
 
@@ -376,7 +376,7 @@ both_engines! {
     fn checkpoints_briefings_heartbeats_and_recoveries_are_untouched(world: &World) {
         let story = working(world);
         let cut = story.checkpoint().id;
-        story.run("ada", &BriefAgent { mission: None, max_tokens: None, minimal: false }).unwrap();
+        story.run("ada", &BriefAgent { mission: None, max_tokens: None, minimal: false, tree: None }).unwrap();
         story.finish("bob", &["Docs"]);
         let (checkpoints, briefings) = (story.checkpoints(), story.all::<Briefing>());
         let pulses = |fleet: &mut flightline::Fleet| fleet.store().read(|tx| tx.pulses()).unwrap();

@@ -100,7 +100,7 @@ both_engines! {
         let story = working(world);
         lose_ada(&story);
         let context = story.claim("bob", "Endpoint").unwrap().recovery_context.unwrap();
-        let facts = story.run("bob", &BriefAgent { mission: None, max_tokens: None, minimal: false }).unwrap().facts;
+        let facts = story.run("bob", &BriefAgent { mission: None, max_tokens: None, minimal: false, tree: None }).unwrap().facts;
         let said: Vec<String> = facts.next_steps.iter().map(|quote| quote.text.clone()).collect();
         assert_eq!(said, context.next_steps);
         assert_eq!(facts.last_action.as_ref().map(|quote| (quote.author.as_str(), quote.text.as_str())), Some(("ada", "routes are wired")), "and who said it");
@@ -232,7 +232,7 @@ both_engines! {
         story.claim("bob", "Endpoint").unwrap();
         story.run("bob", &UpdateSortie { sortie: story.sortie_id("Endpoint"), note: Some(note("handlers too")), ..UpdateSortie::default() }).unwrap();
         assert_eq!(story.stored_sortie("Endpoint").interrupted, None);
-        let facts = story.run("bob", &BriefAgent { mission: None, max_tokens: None, minimal: false }).unwrap().facts;
+        let facts = story.run("bob", &BriefAgent { mission: None, max_tokens: None, minimal: false, tree: None }).unwrap().facts;
         assert_eq!(facts.last_action.unwrap().author, "bob");
     }
 

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flightline::context::{AcknowledgeBriefing, BriefAgent, DeliverBriefing};
+use flightline::recovery::claims::ListClaims;
 
 use super::Done;
 use crate::app::App;
@@ -35,18 +36,21 @@ pub fn run(args: &ContextArgs, app: &mut App) -> Done {
         return Ok(ExitCode::SUCCESS);
     }
     let (max_tokens, minimal) = (args.max_tokens, args.minimal);
+    let tree = app.look(&ListClaims::default())?;
     // A person has no context that could be filled with what it holds already.
     let briefed = if args.full || app.caller()?.agent.is_none() {
         app.run(&BriefAgent {
             mission: None,
             max_tokens,
             minimal,
+            tree,
         })?
     } else {
         app.run(&DeliverBriefing {
             mission: None,
             max_tokens,
             minimal,
+            tree,
         })?
     };
     app.ui

@@ -1,5 +1,7 @@
 //! `fleet detect`, `fleet resume` and `fleet undo`
 
+mod tree;
+
 use std::process::ExitCode;
 
 use clap::Args;
@@ -10,6 +12,7 @@ use flightline::core::liveness::Life;
 use flightline::core::recovery::Analysis;
 use flightline::core::time::human_span;
 use flightline::core::{Code, Kind, Name, Refusal};
+use flightline::recovery::claims::ListClaims;
 use flightline::recovery::detect::{Candidate, Detect, PeekCandidates};
 use flightline::recovery::resume::{Resume, Resumed};
 use flightline::recovery::start::SessionStart;
@@ -166,9 +169,15 @@ fn resume_all(
 ) -> (Vec<Resumed>, Vec<Refusal>) {
     let (mut resumed, mut refused) = (Vec::new(), Vec::new());
     for candidate in candidates {
+        let mission = Some(candidate.mission_id.to_string());
+        let tree = app.look(&ListClaims {
+            mission: mission.clone(),
+            checkpoint: None,
+        });
         let done = app.serve(&Resume {
-            mission: Some(candidate.mission_id.to_string()),
+            mission,
             sightings: sightings.to_vec(),
+            tree: tree.ok().flatten(),
             ..Resume::default()
         });
         match done {
@@ -272,7 +281,7 @@ fn say_candidate(page: &mut Page, candidate: &Candidate, short: &Short, of: usiz
 
 pub fn resume(args: &ResumeArgs, app: &mut App) -> Done {
     let sightings = app.sightings()?;
-    let request = Resume {
+    let mut request = Resume {
         mission: None,
         checkpoint: args.checkpoint.clone(),
         force: args.force,
@@ -282,8 +291,14 @@ pub fn resume(args: &ResumeArgs, app: &mut App) -> Done {
             None => None,
         },
         sightings,
+        tree: None,
+    };
+    let claims = ListClaims {
+        mission: None,
+        checkpoint: args.checkpoint.clone(),
     };
     if args.dry_run {
+        request.tree = app.look(&claims)?;
         let plan = app.rehearse(&request)?;
         warn(app, &plan);
         let short = app.short(&[Kind::Checkpoint, Kind::Mission, Kind::Sortie])?;
@@ -306,6 +321,7 @@ pub fn resume(args: &ResumeArgs, app: &mut App) -> Done {
         app.ui
             .confirm(&format!("go back to {id}"), &args.with_yes(id), asking)?;
     }
+    request.tree = app.look(&claims)?;
     let done = app.serve(&request)?;
     app.settle_backups()?;
     let short = app.short(&[Kind::Checkpoint, Kind::Mission, Kind::Sortie])?;
@@ -408,7 +424,13 @@ fn say(page: &mut Page, done: &Resumed, short: &Short, tense: Tense) {
         page.line(format_args!("{number}. {step}"));
     }
     list(page, "Blockers:", &context.blockers);
-    list(page, "Files Modified:", &context.files_modified);
+    list(page, "Files Modified:", &tree::marked(context));
+    if let Some(check) = &context.work_tree {
+        let changes = tree::changes(check, context);
+        if !changes.is_empty() {
+            list(page, "Work Tree Since The Checkpoint:", &changes);
+        }
+    }
     if !done.requeued_sorties.is_empty() || !done.released_locks.is_empty() {
         let ids = done
             .requeued_sorties

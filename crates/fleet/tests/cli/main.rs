@@ -26,6 +26,7 @@ mod storage;
 mod store;
 mod text;
 mod tour;
+mod tree;
 mod usage;
 mod work;
 mod world;

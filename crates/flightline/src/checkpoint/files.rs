@@ -48,6 +48,9 @@ pub struct State {
     pub checkpoint: Checkpoint,
     /// Every value of the cut.
     pub values: Vec<StateValue>,
+    /// What the work tree looked like: no value of the cut, and with a hash of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_system: Option<StateValue>,
 }
 
 /// A value of the cut.
@@ -171,7 +174,9 @@ pub fn settle_and_tell(
         idempotency_key: None,
         ..caller.clone()
     };
-    for document in fleet.run(&UnsettledBackups {}, &caller)? {
+    let mut documents = fleet.run(&UnsettledBackups {}, &caller)?;
+    super::tree::record(fleet, &caller, &mut documents)?;
+    for document in documents {
         let (id, is_new) = (document.id, document.backup == Backup::Pending);
         let mut warning = document.warnings.first().cloned();
         let backup = write_within_budget(fleet, folder, document)?;
@@ -520,6 +525,7 @@ pub(crate) fn check(document: &CheckpointDocument) -> std::result::Result<(), St
     if flightline_core::checkpoint::sections(lines.collect()) != checkpoint.cut.sections {
         return Err("its values do not match its checksum".to_owned());
     }
+    super::tree::check(document)?;
     Ok(())
 }
 
@@ -566,6 +572,7 @@ pub(crate) fn whole(
                 text: value.text,
             })
             .collect(),
+        file_system: super::tree::value(desk, checkpoint.id)?,
     });
     Ok(document)
 }

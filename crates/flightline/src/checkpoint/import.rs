@@ -118,6 +118,7 @@ struct Arriving<'a> {
     original: Checkpoint,
     history: String,
     values: &'a [StateValue],
+    file_system: Option<&'a StateValue>,
 }
 
 impl<'a> Arriving<'a> {
@@ -146,6 +147,7 @@ impl<'a> Arriving<'a> {
             record.cut.agent_context
         ]))
         .map_err(unsound)?;
+        check_texts(&json!(document.file_system)).map_err(unsound)?;
         let (rev, sha256) = record.origin();
         let original = Checkpoint {
             cut: Cut {
@@ -166,6 +168,7 @@ impl<'a> Arriving<'a> {
                 None => state.history.clone(),
             },
             values: &state.values,
+            file_system: state.file_system.as_ref(),
         })
     }
 
@@ -226,6 +229,7 @@ impl<'a> Arriving<'a> {
             Arrival::There | Arrival::Returned | Arrival::Copied => Backup::Pending,
         };
         desk.tx.set_backup(checkpoint.id, &backup)?;
+        super::tree::bring_in(desk, self.file_system)?;
         super::load(desk, &checkpoint)?;
         self.report(desk, checkpoint, arrival, agents)
     }
@@ -346,7 +350,8 @@ fn check_value(value: &StateValue, mission: MissionId) -> std::result::Result<()
         | Kind::Recovery
         | Kind::Briefing
         | Kind::Import
-        | Kind::Original => Err(format!("a {} is in no checkpoint", value.kind)),
+        | Kind::Original
+        | Kind::FileSystem => Err(format!("a {} is in no checkpoint", value.kind)),
     }?;
     let projects = matches!(value.kind, Kind::Agent | Kind::Step | Kind::Lock);
     if found != Some(mission) && !(projects && found.is_none()) {

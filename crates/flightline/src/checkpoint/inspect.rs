@@ -11,9 +11,9 @@ use flightline_store::{Find, StoredEvent};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::import;
 use super::prune::{candidate_of, expired};
 use super::{CheckpointDocument, document, find, load, newest_first, readable};
+use super::{import, tree};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};
@@ -279,6 +279,7 @@ impl Operation for MarkCheckpoint {
                 desk.tx.remove("checkpoint_deleted", &checkpoint, &data)?;
                 desk.tx.forget_backup(checkpoint.id)?;
                 import::forget(desk, &checkpoint)?;
+                tree::forget(desk, checkpoint.id)?;
             }
         }
         let backup = desk.tx.backup_of(checkpoint.id)?;
@@ -419,9 +420,14 @@ pub(crate) fn summary(checkpoint: impl Into<Listed>, backup: &Backup) -> Checkpo
 }
 
 pub(crate) fn verify(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Verification {
-    let problem = load(desk, checkpoint)
-        .err()
-        .map(|error| error.into_refusal().message);
+    let section = |desk: &mut Desk<'_, '_>| match tree::recorded(desk, checkpoint.id) {
+        Ok(recorded) => recorded.err(),
+        Err(error) => Some(error.into_refusal().message),
+    };
+    let problem = match load(desk, checkpoint) {
+        Ok(_) => section(desk),
+        Err(error) => Some(error.into_refusal().message),
+    };
     Verification {
         id: checkpoint.id,
         mission_id: checkpoint.cut.mission_id,

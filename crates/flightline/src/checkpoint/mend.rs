@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::files::StateValue;
 use super::inspect::unreadable;
-use super::{find, load};
+use super::{find, load, tree};
 use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::fleet::{Access, Operation};
@@ -195,7 +195,7 @@ pub(crate) fn examine(
                 backup: desk.tx.backup_of(id)?,
             };
             match load(desk, &checkpoint) {
-                Ok(_) => {}
+                Ok(_) => examined.problem = tree::recorded(desk, id)?.err(),
                 Err(error) if error.is_damage() => {
                     examined.problem = Some(error.into_refusal().message);
                     let (rev, mission) = (checkpoint.cut.rev, checkpoint.cut.mission_id);
@@ -242,6 +242,9 @@ pub struct MendCheckpoint {
     pub record: Option<Checkpoint>,
     /// Values, as files have them.
     pub values: Vec<StateValue>,
+    /// What the work tree looked like, as its file has it.
+    #[serde(default)]
+    pub file_system: Option<StateValue>,
     /// What is known of its file: its size and hash.
     pub file: Option<(u64, String)>,
     /// Put it out of use when nothing can mend it: it is kept, and neither offered nor counted.
@@ -309,6 +312,14 @@ impl MendCheckpoint {
             return Ok(self.outcome(false, said));
         };
         let sound = self.values_in_store(desk, &record, &mut said)?;
+        if let Some(seen) = &self.file_system
+            && tree::recorded(desk, record.id)?.is_err()
+            && tree::mend(desk, seen)?
+        {
+            said.push(format!(
+                "the section `file_system` of {id} was damaged in the store; repaired from its file"
+            ));
+        }
         if sound && told.is_empty() {
             let data = json!({ "checkpoint_id": record.id, "from": "file" });
             desk.tx.set("checkpoint_recovered", &record, &data)?;
@@ -321,6 +332,7 @@ impl MendCheckpoint {
                 None => Backup::Pending,
             };
             desk.tx.set_backup(record.id, &backup)?;
+            tree::bring_in(desk, self.file_system.as_ref())?;
             said.push(format!(
                 "{id} was missing in the store; brought back from its file"
             ));

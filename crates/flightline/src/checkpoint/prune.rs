@@ -13,9 +13,8 @@ use flightline_store::{Actor, Compaction, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::import;
 use super::thin::{PlanThinning, Thinned, thin};
-use super::{load, readable, refuse_newer, unarchived};
+use super::{import, load, readable, refuse_newer, tree, unarchived};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Caller, Fleet, Operation};
@@ -182,6 +181,7 @@ impl Operation for ApplyPrune {
                 )?;
                 desk.tx.forget_backup(checkpoint.id)?;
                 import::forget(desk, &checkpoint)?;
+                tree::forget(desk, checkpoint.id)?;
             }
         }
         let last = desk.tx.get::<LastPrune>(LastPrune::KEY)?;

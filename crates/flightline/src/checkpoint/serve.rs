@@ -285,6 +285,7 @@ fn nothing(checkpoint: CheckpointId) -> MendCheckpoint {
         checkpoint,
         record: None,
         values: Vec::new(),
+        file_system: None,
         file: None,
         quarantine: false,
     }
@@ -306,14 +307,15 @@ fn offer(folder: &Path, checkpoint: &ExaminedCheckpoint) -> MendCheckpoint {
 fn whole(folder: &Path, document: CheckpointDocument) -> MendCheckpoint {
     let path = path_of(folder, document.mission_id, document.id);
     let text = fs::read_to_string(path).ok();
-    let (record, values) = match document.state {
-        Some(state) => (Some(state.checkpoint), state.values),
-        None => (None, Vec::new()),
+    let (record, values, file_system) = match document.state {
+        Some(state) => (Some(state.checkpoint), state.values, state.file_system),
+        None => (None, Vec::new(), None),
     };
     MendCheckpoint {
         checkpoint: document.id,
         record,
         values,
+        file_system,
         file: text.map(|text| (text.len() as u64, sha256_hex(&text))),
         quarantine: false,
     }

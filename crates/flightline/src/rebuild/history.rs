@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use flightline_core::agent::{Agent, Step};
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, Cut, Milestone, sections};
 use flightline_core::effect::Effect;
+use flightline_core::file_system::RecordedFiles;
 use flightline_core::lock::Lock;
 use flightline_core::message::{Delivery, Message};
 use flightline_core::mission::{Mission, Progress};
@@ -83,6 +84,7 @@ struct Plan<'a> {
     gone: Vec<(Kind, String)>,
     set: Vec<(&'a StateValue, Keys)>,
     milestones: Vec<Milestone>,
+    file_system: Option<&'a StateValue>,
 }
 
 impl Held {
@@ -141,6 +143,7 @@ impl Held {
             gone,
             set,
             milestones,
+            file_system: state.file_system.as_ref(),
         })
     }
 
@@ -227,6 +230,9 @@ impl Plan<'_> {
         let data = json!({ "checkpoint_id": id, "rev": old.rev, "history": self.history });
         tx.set("checkpoint_rebuilt", &checkpoint, &data)?;
         tx.set_backup(id, &Backup::Pending)?;
+        if let Some(seen) = self.file_system {
+            act(tx, Kind::FileSystem, &Act::Set(seen))?;
+        }
         Ok(())
     }
 }
@@ -280,5 +286,6 @@ fn act(tx: &mut Tx<'_>, kind: Kind, act: &Act<'_>) -> Result<()> {
         | Kind::Briefing
         | Kind::Import
         | Kind::Original => Ok(()),
+        Kind::FileSystem => to::<RecordedFiles>(tx, act),
     }
 }

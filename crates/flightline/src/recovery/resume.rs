@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use flightline_core::agent::{Agent, Role};
 use flightline_core::checkpoint::{Checkpoint, CheckpointStatus};
+use flightline_core::file_system::TreeNow;
 use flightline_core::lock::Lock;
 use flightline_core::message::{Delivery, DeliveryState, MessageKind};
 use flightline_core::mission::{Mission, MissionStatus};
@@ -17,6 +18,7 @@ use flightline_store::{Actor, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::claims::compare;
 use super::detect::is_offer;
 use super::locks::{locked_for, regrant, release_locks};
 use super::options::{Choices, Chosen};
@@ -30,7 +32,7 @@ use crate::checkpoint::take::context;
 use crate::checkpoint::{Contents, find, load, readable, refuse_newer};
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, Operation, to_json};
 use crate::mail::deadline::notice_overdue;
 use crate::mail::{hand_over, notice};
 use crate::mission::{save_transition, short};
@@ -52,6 +54,9 @@ pub struct Resume {
     pub reset_to: Option<Name>,
     /// What is known of agents' processes.
     pub sightings: Vec<Sighting>,
+    /// What is known of the work tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<TreeNow>,
 }
 
 /// What came of it.
@@ -125,6 +130,14 @@ impl Operation for Resume {
     const ACCESS: Access = Access::Write;
     type Outcome = Resumed;
 
+    fn asked(&self) -> Result<String> {
+        to_json(&Self {
+            sightings: Vec::new(),
+            tree: None,
+            ..self.clone()
+        })
+    }
+
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Resumed> {
         notice_overdue(desk)?;
         let (mission, checkpoint, mut warnings) = self.choose(desk)?;
@@ -171,6 +184,7 @@ impl Operation for Resume {
                 warnings,
                 found,
                 chosen,
+                tree: self.tree.clone(),
             },
         )?;
         Ok(Resumed { started, ..resumed })
@@ -269,6 +283,8 @@ pub(super) struct Settling {
     pub(super) found: RecoveryContext,
     /// What came of the decisions of whoever asks.
     pub(super) chosen: Chosen,
+    /// What is known of the work tree.
+    pub(super) tree: Option<TreeNow>,
 }
 
 /// Frees what dead agents held, gives the others their locks and mail back, and records it all.
@@ -283,6 +299,7 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
         mut warnings,
         found,
         chosen,
+        tree,
     } = settling;
     warnings.extend(chosen.warnings);
     // What follows is housekeeping, not somebody's activity.
@@ -320,6 +337,9 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
     context.blockers.append(&mut blockers);
     context.last_action = found.last_action;
     context.last_activity_at = found.last_activity_at;
+    let (work_tree, damaged) = compare(desk, &mission, Some(checkpoint.id), tree.as_ref())?;
+    context.work_tree = work_tree;
+    warnings.extend(damaged);
     desk.tx.act_as(who);
     if chosen.moved {
         save_transition(desk, &mission)?;

@@ -80,6 +80,7 @@ impl Operation for Undo {
                 warnings,
                 found,
                 chosen: Chosen::default(),
+                tree: None,
             },
         )
     }

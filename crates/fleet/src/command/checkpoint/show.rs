@@ -5,13 +5,19 @@ use std::process::ExitCode;
 use flightline::checkpoint::inspect::{ListCheckpoints, ShowCheckpoint};
 use flightline::checkpoint::{CheckpointDocument, LockSnapshot, MessageSnapshot, SortieSnapshot};
 use flightline::core::checkpoint::CheckpointStatus;
+use flightline::core::file_system::{CommitHash, FileSystem, SeenFile, SeenKind};
 use flightline::core::time::human_span;
-use flightline::core::{Kind, Time};
+use flightline::core::{Kind, Time, Title};
 
 use crate::app::{App, Short};
 use crate::command::Done;
 use crate::command::recovery::say_analysis;
 use crate::ui::{Cell, Page};
+
+/// So many files of a list are shown.
+const MOST_FILES: usize = 20;
+/// A look this much later than the checkpoint is worth saying.
+const LATE: u64 = 5_000;
 
 pub fn list(limit: u64, archived: bool, app: &mut App) -> Done {
     let list = app.run(&ListCheckpoints {
@@ -132,6 +138,104 @@ fn details(page: &mut Page, document: &CheckpointDocument, short: &Short, now: T
         or_none(&context.files_modified)
     ));
     say_analysis(page, document.recovery_analysis.as_ref());
+    if let Some(seen) = &document.file_system {
+        work_tree(page, seen, document.timestamp);
+    }
+}
+
+/// What the work tree looked like.
+fn work_tree(page: &mut Page, seen: &FileSystem, taken: Time) {
+    page.line("");
+    page.line("Work Tree:");
+    if let Some(git) = &seen.git_status {
+        let branch = git.branch.as_ref().map_or("none (detached)", Title::as_str);
+        page.line(format_args!("  Branch: {branch}"));
+        let commit = git
+            .commit_hash
+            .as_ref()
+            .map_or("none yet", CommitHash::as_str);
+        page.line(format_args!("  Commit: {commit}"));
+        page.line(match git.is_dirty {
+            Some(true) => "  Changes: yes",
+            Some(false) => "  Changes: none",
+            None => "  Changes: not known",
+        });
+    }
+    for (headline, files) in [
+        ("Modified", &seen.modified_files),
+        ("Created", &seen.created_files),
+        ("Named", &seen.named_files),
+    ] {
+        if !files.is_empty() {
+            page.line(format_args!("  {headline} ({}):", files.len()));
+            let rows: Vec<Vec<Cell>> = files.iter().take(MOST_FILES).map(file_row).collect();
+            page.columns(&[2, 2], &rows);
+            and_more(page, files.len());
+        }
+    }
+    let git = seen.git_status.as_ref();
+    for (headline, paths) in [
+        ("Deleted", Some(&seen.deleted_files)),
+        ("Staged", git.map(|git| &git.staged_files)),
+        ("Unstaged", git.map(|git| &git.unstaged_files)),
+    ] {
+        if let Some(paths) = paths.filter(|paths| !paths.is_empty()) {
+            page.line(format_args!("  {headline} ({}):", paths.len()));
+            for path in paths.iter().take(MOST_FILES) {
+                page.line(format_args!("    {path}"));
+            }
+            and_more(page, paths.len());
+        }
+    }
+    if seen.truncated {
+        match seen.left_out {
+            0 => page.line("  Truncated: not everything could be looked at"),
+            1 => page.line("  Truncated: 1 file is left out"),
+            count => page.line(format_args!("  Truncated: {count} files are left out")),
+        }
+    }
+    for warning in &seen.warnings {
+        page.line(format_args!("  Warning: {warning}"));
+    }
+    if let Some(late) = seen
+        .seen_at
+        .map(|at| at.since(taken))
+        .filter(|late| *late > LATE)
+    {
+        page.line(format_args!("  Looked at: {} later", human_span(late)));
+    }
+}
+
+fn file_row(file: &SeenFile) -> Vec<Cell> {
+    let size = file
+        .size
+        .map_or_else(String::new, |size| format!("{size} bytes"));
+    let hash = match (&file.checksum, &file.unread, file.kind) {
+        (Some(hash), ..) => format!("sha256 {}", hash.get(..12).unwrap_or(hash)),
+        (None, Some(why), _) => why.to_string(),
+        (None, None, SeenKind::Folder) => "folder".to_owned(),
+        (None, None, SeenKind::Missing) => "missing".to_owned(),
+        (None, None, SeenKind::File | SeenKind::Link | SeenKind::Other) => "special".to_owned(),
+    };
+    let kind = if file.kind == SeenKind::Link {
+        "link, "
+    } else {
+        ""
+    };
+    vec![
+        Cell::new(&file.path).indent(4),
+        Cell::new(size),
+        Cell::new(format_args!("{kind}{hash}")),
+    ]
+}
+
+fn and_more(page: &mut Page, count: usize) {
+    if count > MOST_FILES {
+        page.line(format_args!(
+            "    and {} more: `--json` lists all",
+            count - MOST_FILES
+        ));
+    }
 }
 
 /// How ids and times are read.

@@ -118,6 +118,7 @@ fn remember(hand: &mut Hand<'_>) -> Result<Work, Refusal> {
         mission: None,
         max_tokens: None,
         minimal: false,
+        tree: None,
     })?;
     hand.say(Report::Briefed { text: briefed.text })?;
     hand.run(&AcknowledgeBriefing {

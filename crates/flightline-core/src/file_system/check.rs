@@ -1,0 +1,434 @@
+//! Whether what was said of files is still true.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Head, RecordedFiles, SeenFile, SeenKind, TreeNow};
+use crate::briefing::FileMark;
+use crate::path::RepoPath;
+use crate::time::Time;
+
+/// Something that was said of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The file.
+    pub path: RepoPath,
+    /// What was said.
+    pub said: Said,
+    /// When, where that is known.
+    pub at: Option<Time>,
+    /// What it hashed to, where that was said too.
+    pub checksum: Option<String>,
+}
+
+/// What was said of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// That it was made or changed.
+    There,
+    /// That it was deleted.
+    Gone,
+}
+
+/// Claims and recorded files, compared with the work tree.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct TreeCheck {
+    /// That HEAD is not where it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head_moved: Option<HeadMove>,
+    /// The files, in byte order of their paths.
+    pub files: Vec<CheckedFile>,
+    /// How many could not be looked at.
+    pub left_out: u64,
+}
+
+/// A HEAD that moved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct HeadMove {
+    /// Where it was when the checkpoint was taken.
+    pub from: Head,
+    /// Where it is.
+    pub to: Head,
+}
+
+/// A file that was compared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct CheckedFile {
+    /// Which.
+    pub path: RepoPath,
+    /// Whether what was said or recorded of it is true.
+    pub mark: FileMark,
+}
+
+impl TreeCheck {
+    /// The mark of a file; none when nothing is known of it.
+    #[must_use]
+    pub fn mark(&self, path: &str) -> Option<FileMark> {
+        let found = self
+            .files
+            .binary_search_by(|file| file.path.as_str().cmp(path));
+        found.ok().map(|index| self.files[index].mark)
+    }
+
+    /// How many files have this mark.
+    #[must_use]
+    pub fn count(&self, mark: FileMark) -> usize {
+        self.files.iter().filter(|file| file.mark == mark).count()
+    }
+
+    /// Whether it says more than was said before.
+    #[must_use]
+    pub fn is_telling(&self) -> bool {
+        let known = self.files.iter().any(|it| it.mark != FileMark::Claimed);
+        self.head_moved.is_some() || self.left_out > 0 || known
+    }
+}
+
+impl HeadMove {
+    /// As people read it.
+    #[must_use]
+    pub fn told(&self) -> String {
+        format!(
+            "HEAD moved: {} \u{2192} {}",
+            self.from.told(),
+            self.to.told()
+        )
+    }
+}
+
+/// What is known of a file from before.
+#[derive(Default)]
+struct Known<'a> {
+    claim: Option<&'a Claim>,
+    recorded: Option<Recorded<'a>>,
+}
+
+enum Recorded<'a> {
+    Seen(&'a SeenFile),
+    Deleted,
+}
+
+/// Compares claims, and what was recorded with a checkpoint, with the work tree. What was said after the
+/// checkpoint counts more than what was recorded with it. A file that nobody looked at is only claimed; so is
+/// one that nobody ever saw here, outside a repository: nothing says that the work is done in this folder.
+#[must_use]
+pub fn check(claims: &[Claim], then: Option<&RecordedFiles>, now: &TreeNow) -> TreeCheck {
+    let mut known: BTreeMap<&RepoPath, Known<'_>> = BTreeMap::new();
+    for claim in claims {
+        let slot = &mut known.entry(&claim.path).or_default().claim;
+        // Of several, the last one counts.
+        if slot.is_none_or(|before| before.at <= claim.at) {
+            *slot = Some(claim);
+        }
+    }
+    if let Some(then) = then {
+        for seen in then.file_system.seen() {
+            known.entry(&seen.path).or_default().recorded = Some(Recorded::Seen(seen));
+        }
+        for path in &then.file_system.deleted_files {
+            known.entry(path).or_default().recorded = Some(Recorded::Deleted);
+        }
+    }
+    let seen: BTreeMap<&RepoPath, &SeenFile> =
+        now.files.iter().map(|file| (&file.path, file)).collect();
+    let looked = then.and_then(|then| then.file_system.seen_at);
+    let files = known.into_iter().filter_map(|(path, known)| {
+        let mark = match seen.get(path) {
+            Some(seen) => mark(&known, looked, seen, now.head.is_some())?,
+            // Recorded, never claimed, and not looked at: it is among those left out.
+            None => known.claim.map(|_| FileMark::Claimed)?,
+        };
+        Some(CheckedFile {
+            path: path.clone(),
+            mark,
+        })
+    });
+    let heads = then.and_then(|then| then.file_system.head());
+    TreeCheck {
+        head_moved: heads
+            .zip(now.head.clone())
+            .filter(|(from, to)| from != to)
+            .map(|(from, to)| HeadMove { from, to }),
+        files: files.collect(),
+        left_out: now.left_out,
+    }
+}
+
+/// The mark of a file; none when nobody said or saw anything that could be wrong.
+fn mark(
+    known: &Known<'_>,
+    looked: Option<Time>,
+    seen: &SeenFile,
+    in_repository: bool,
+) -> Option<FileMark> {
+    let there = seen.kind != SeenKind::Missing;
+    let newer = known.claim.filter(|claim| claim.at > looked);
+    let gone = |there: bool| match there {
+        true => FileMark::Changed,
+        false => FileMark::Verified,
+    };
+    match (newer, &known.recorded) {
+        (None, Some(Recorded::Deleted)) => Some(gone(there)),
+        (None, Some(Recorded::Seen(before))) if before.kind != SeenKind::Missing => {
+            Some(compared(before, seen))
+        }
+        (newer, recorded) => {
+            let claim = newer.or(known.claim)?;
+            match (claim.said, there) {
+                (_, false) if recorded.is_none() && !in_repository => Some(FileMark::Claimed),
+                (Said::Gone, there) => Some(gone(there)),
+                (Said::There, false) => Some(FileMark::Missing),
+                (Said::There, true) => Some(match (&claim.checksum, recorded) {
+                    (Some(said), _) => by_hash(said, seen),
+                    (None, Some(Recorded::Seen(before)))
+                        if compared(before, seen) == FileMark::Verified =>
+                    {
+                        FileMark::Verified
+                    }
+                    (None, _) => FileMark::Claimed,
+                }),
+            }
+        }
+    }
+}
+
+fn by_hash(said: &str, seen: &SeenFile) -> FileMark {
+    match &seen.checksum {
+        Some(found) if found == said => FileMark::Verified,
+        Some(_) => FileMark::Changed,
+        None => FileMark::Claimed,
+    }
+}
+
+fn compared(before: &SeenFile, seen: &SeenFile) -> FileMark {
+    if seen.kind == SeenKind::Missing {
+        return FileMark::Missing;
+    }
+    if before.kind != seen.kind {
+        return FileMark::Changed;
+    }
+    match (&before.checksum, &seen.checksum) {
+        (Some(was), Some(is)) if was == is => FileMark::Verified,
+        (Some(_), Some(_)) => FileMark::Changed,
+        // Without hashes only another size proves something.
+        _ if before.size != seen.size => FileMark::Changed,
+        _ => FileMark::Claimed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file_system::{CommitHash, FileSystem, GitStatus};
+    use crate::text::Title;
+
+    const HEAD: Head = Head {
+        branch: None,
+        commit_hash: None,
+    };
+
+    fn path(text: &str) -> RepoPath {
+        RepoPath::parse(text).unwrap()
+    }
+
+    fn seen(text: &str, checksum: &str) -> SeenFile {
+        SeenFile {
+            path: path(text),
+            kind: SeenKind::File,
+            checksum: Some(checksum.to_owned()),
+            size: Some(1),
+            modified_at: None,
+            unread: None,
+        }
+    }
+
+    fn nothing(text: &str) -> SeenFile {
+        SeenFile {
+            kind: SeenKind::Missing,
+            checksum: None,
+            size: None,
+            ..seen(text, "")
+        }
+    }
+
+    fn claim(text: &str, said: Said, at: i64) -> Claim {
+        Claim {
+            path: path(text),
+            said,
+            at: Some(Time::from_millis(at)),
+            checksum: None,
+        }
+    }
+
+    fn recorded(file_system: FileSystem) -> RecordedFiles {
+        RecordedFiles {
+            checkpoint_id: "chk-00000000-0000-4000-8000-000000000001".parse().unwrap(),
+            file_system: FileSystem {
+                seen_at: Some(Time::from_millis(10)),
+                ..file_system
+            },
+        }
+    }
+
+    fn marks(check: &TreeCheck) -> Vec<String> {
+        let files = check.files.iter();
+        files
+            .map(|file| format!("{} {}", file.path, file.mark.as_str()))
+            .collect()
+    }
+
+    #[test]
+    fn claims_are_compared_with_what_was_recorded_and_with_what_is_there() {
+        let then = recorded(FileSystem {
+            modified_files: vec![
+                seen("a", "1"),
+                seen("b", "1"),
+                seen("c", "1"),
+                seen("e", "1"),
+            ],
+            deleted_files: vec![path("d"), path("d2")],
+            named_files: vec![nothing("g"), nothing("h")],
+            ..FileSystem::default()
+        });
+        let now = TreeNow {
+            files: vec![
+                seen("a", "1"),
+                seen("b", "2"),
+                nothing("c"),
+                nothing("d"),
+                seen("d2", "9"),
+                seen("e", "2"),
+                seen("f", "1"),
+                nothing("g"),
+                seen("h", "1"),
+                nothing("i"),
+            ],
+            head: Some(HEAD),
+            ..TreeNow::default()
+        };
+        let claims = [
+            claim("a", Said::There, 5),
+            claim("c", Said::There, 5),
+            // Said after the checkpoint, so of course it is another file by now.
+            claim("e", Said::There, 20),
+            claim("f", Said::There, 5),
+            claim("h", Said::There, 5),
+            claim("i", Said::Gone, 20),
+            claim("unseen", Said::There, 5),
+        ];
+        assert_eq!(
+            marks(&check(&claims, Some(&then), &now)),
+            [
+                "a verified",
+                "b changed",
+                "c missing",
+                "d verified",
+                "d2 changed",
+                "e claimed",
+                "f claimed",
+                "h claimed",
+                "i verified",
+                "unseen claimed",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_last_claim_counts_and_a_hash_that_was_said_decides() {
+        let now = TreeNow {
+            files: vec![seen("a", "1"), seen("b", "1"), seen("c", "1")],
+            ..TreeNow::default()
+        };
+        let hashed = |text: &str, checksum: &str| Claim {
+            checksum: Some(checksum.to_owned()),
+            ..claim(text, Said::There, 5)
+        };
+        let claims = [
+            claim("a", Said::There, 5),
+            claim("a", Said::Gone, 6),
+            hashed("b", "1"),
+            hashed("c", "2"),
+        ];
+        assert_eq!(
+            marks(&check(&claims, None, &now)),
+            ["a changed", "b verified", "c changed"]
+        );
+    }
+
+    #[test]
+    fn without_hashes_only_another_size_proves_something() {
+        let large = |text: &str, size: u64| SeenFile {
+            checksum: None,
+            size: Some(size),
+            ..seen(text, "")
+        };
+        let then = recorded(FileSystem {
+            created_files: vec![large("same", 1), large("other", 1)],
+            ..FileSystem::default()
+        });
+        let now = TreeNow {
+            files: vec![large("same", 1), large("other", 2)],
+            ..TreeNow::default()
+        };
+        assert_eq!(
+            marks(&check(&[], Some(&then), &now)),
+            ["other changed", "same claimed"]
+        );
+    }
+
+    #[test]
+    fn what_nobody_ever_saw_here_is_missing_only_in_a_repository() {
+        let claims = [claim("a", Said::There, 5), claim("b", Said::Gone, 5)];
+        let mut now = TreeNow {
+            files: vec![nothing("a"), nothing("b")],
+            ..TreeNow::default()
+        };
+        let outside = check(&claims, None, &now);
+        assert_eq!(marks(&outside), ["a claimed", "b claimed"]);
+        assert!(!outside.is_telling());
+        now.head = Some(HEAD);
+        let inside = check(&claims, None, &now);
+        assert_eq!(marks(&inside), ["a missing", "b verified"]);
+        assert!(inside.is_telling());
+    }
+
+    #[test]
+    fn a_head_that_moved_is_named() {
+        let head = |branch: Option<&str>, digit: &str| Head {
+            branch: branch.map(|branch| Title::parse("branch", branch).unwrap()),
+            commit_hash: CommitHash::parse(&digit.repeat(40)),
+        };
+        let moved = |from: Head, to: Head| {
+            let then = recorded(FileSystem {
+                git_status: Some(GitStatus {
+                    branch: from.branch,
+                    commit_hash: from.commit_hash,
+                    is_dirty: Some(false),
+                    staged_files: vec![],
+                    unstaged_files: vec![],
+                }),
+                ..FileSystem::default()
+            });
+            let now = TreeNow {
+                head: Some(to),
+                ..TreeNow::default()
+            };
+            let check = check(&[], Some(&then), &now);
+            check.head_moved.map(|moved| moved.told())
+        };
+        let told = |from, to| moved(from, to).unwrap();
+        assert_eq!(
+            moved(head(Some("main"), "a"), head(Some("main"), "a")),
+            None
+        );
+        assert_eq!(
+            told(head(Some("main"), "a"), head(Some("main"), "b")),
+            "HEAD moved: main at aaaaaaaa \u{2192} main at bbbbbbbb"
+        );
+        assert_eq!(
+            told(head(Some("main"), ""), head(None, "b")),
+            "HEAD moved: main, no commit yet \u{2192} no branch, at bbbbbbbb"
+        );
+    }
+}

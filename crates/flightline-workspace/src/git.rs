@@ -1,0 +1,345 @@
+//! The `git` binary, asked with fixed arguments. Nothing that a repository configures is run, nothing is
+//! written, and nobody is waited for longer than was said.
+
+pub mod status;
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// Repository configuration that could run something, switched off.
+const SWITCHED_OFF: &[&str] = &[
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.pager=cat",
+    "core.askPass=",
+    "core.sshCommand=false",
+    "credential.helper=",
+    "diff.external=",
+    "protocol.allow=never",
+    "submodule.recurse=false",
+];
+/// A repository with more filters than this is not asked for its changes.
+const MOST_FILTERS: usize = 64;
+/// The names of filters take less than this.
+const FILTERS_OUTPUT: usize = 64 * 1024;
+
+/// What of the environment git is given: nothing else reaches it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// Where programs are: `PATH`.
+    pub path: Option<OsString>,
+    /// Where the user's own settings are: `HOME`.
+    pub home: Option<OsString>,
+    /// The same: `XDG_CONFIG_HOME`.
+    pub config_home: Option<OsString>,
+}
+
+/// Why git said nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Silence {
+    /// There is no such program.
+    NoGit,
+    /// It did not answer in time, and was ended.
+    TimedOut(Duration),
+    /// It ended with this code; none when a signal ended it.
+    Failed(Option<i32>),
+    /// It could not be run, or its answer not be read.
+    Trouble(String),
+}
+
+impl Silence {
+    /// As people read it.
+    pub fn told(&self) -> String {
+        match self {
+            Self::NoGit => "there is no `git` on this machine's path".to_owned(),
+            Self::TimedOut(limit) => {
+                format!("git did not answer within {} ms", limit.as_millis())
+            }
+            Self::Failed(Some(code)) => {
+                format!("git ended with code {code}; `git status` may say why")
+            }
+            Self::Failed(None) => "git was ended by a signal".to_owned(),
+            Self::Trouble(why) => format!("git cannot be asked: {why}"),
+        }
+    }
+}
+
+/// What git printed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// The beginning of it, up to the bound.
+    pub bytes: Vec<u8>,
+    /// How many ends of records came after that.
+    pub records_dropped: u64,
+}
+
+/// A repository and how to ask git about it.
+#[derive(Clone, Debug)]
+pub struct Repository {
+    program: PathBuf,
+    surroundings: Surroundings,
+    /// The root of its work tree.
+    top: PathBuf,
+    /// The folder that is asked about: the root, or one below it.
+    here: PathBuf,
+}
+
+impl Repository {
+    /// The repository whose work tree has its root at `top`; asked about `here` and what is below it.
+    pub fn new(surroundings: &Surroundings, top: &Path, here: &Path) -> Result<Self, Silence> {
+        // Of relative places, the repository itself would decide what is run.
+        let places: Vec<PathBuf> = surroundings
+            .path
+            .iter()
+            .flat_map(std::env::split_paths)
+            .filter(|place| place.is_absolute())
+            .collect();
+        let program = places
+            .iter()
+            .map(|place| place.join("git"))
+            .find(|file| is_program(file))
+            .ok_or(Silence::NoGit)?;
+        let path = std::env::join_paths(&places).ok();
+        Ok(Self {
+            program,
+            surroundings: Surroundings {
+                path,
+                ..surroundings.clone()
+            },
+            top: top.to_path_buf(),
+            here: here.to_path_buf(),
+        })
+    }
+
+    /// What is not as it was committed, and where HEAD is.
+    pub fn status(&self, limit: Duration, most: usize) -> Result<Answer, Silence> {
+        let began = Instant::now();
+        let filters = self.filters(limit)?;
+        let left = limit.saturating_sub(began.elapsed());
+        self.ask_status(&filters, "all", ".", left, most)
+            .map_err(|silence| match silence {
+                Silence::TimedOut(_) => Silence::TimedOut(limit),
+                other => other,
+            })
+    }
+
+    /// Where HEAD is: the same question about nothing, which costs little however large the work tree is.
+    pub fn head(&self, limit: Duration) -> Result<Answer, Silence> {
+        // No file is compared, so no filter is run.
+        self.ask_status(&[], "no", ".git", limit, 64 * 1024)
+    }
+
+    fn ask_status(
+        &self,
+        filters: &[String],
+        untracked: &str,
+        about: &str,
+        limit: Duration,
+        most: usize,
+    ) -> Result<Answer, Silence> {
+        let mut command = self.command(filters);
+        command.args([
+            "status",
+            "--porcelain=v2",
+            "-z",
+            "--branch",
+            "--no-ahead-behind",
+            // What was renamed is gone there and new here; to find out more, contents would be compared.
+            "--no-renames",
+            // The work trees of submodules are theirs: to look into them, git would run itself there.
+            "--ignore-submodules=dirty",
+        ]);
+        command.arg(format!("--untracked-files={untracked}"));
+        command.args(["--", about]);
+        run(command, limit, most)
+    }
+
+    /// Settings that switch off every filter there is: to compare a file, git would run them.
+    fn filters(&self, limit: Duration) -> Result<Vec<String>, Silence> {
+        let mut command = self.command(&[]);
+        command.args(["config", "-z", "--name-only", "--get-regexp", r"^filter\."]);
+        let answer = match run(command, limit, FILTERS_OUTPUT) {
+            Ok(answer) => answer,
+            // So it says that there are none.
+            Err(Silence::Failed(Some(1))) => return Ok(Vec::new()),
+            Err(silence) => return Err(silence),
+        };
+        let too_odd = || Silence::Trouble("its filters cannot be switched off".to_owned());
+        if answer.records_dropped > 0 {
+            return Err(too_odd());
+        }
+        let mut names = std::collections::BTreeSet::new();
+        for key in answer.bytes.split(|byte| *byte == 0) {
+            let Some((name, _)) = std::str::from_utf8(key)
+                .map_err(|_| too_odd())?
+                .strip_prefix("filter.")
+                .and_then(|rest| rest.rsplit_once('.'))
+            else {
+                continue;
+            };
+            if name.contains('=') {
+                return Err(too_odd());
+            }
+            names.insert(name);
+        }
+        if names.len() > MOST_FILTERS {
+            return Err(too_odd());
+        }
+        let off = |name: &&str| {
+            ["clean=", "smudge=", "process=", "required=false"]
+                .map(|setting| format!("filter.{name}.{setting}"))
+        };
+        Ok(names.iter().flat_map(off).collect())
+    }
+
+    fn command(&self, settings: &[String]) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .args(["--no-pager", "--no-optional-locks", "--literal-pathspecs"])
+            // Whatever the repository says where its work tree is.
+            .arg("--work-tree")
+            .arg(&self.top)
+            .args(SWITCHED_OFF.iter().flat_map(|setting| ["-c", setting]));
+        for setting in settings {
+            command.args(["-c", setting]);
+        }
+        command
+            .current_dir(&self.here)
+            .env_clear()
+            .env("LC_ALL", "C")
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .env("GIT_NO_LAZY_FETCH", "1")
+            .env("GIT_ALLOW_PROTOCOL", "none")
+            // A repository around this one is not meant, should this one turn out to be none.
+            .env(
+                "GIT_CEILING_DIRECTORIES",
+                self.top.parent().unwrap_or(&self.top),
+            )
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            // Of its own, so that whatever it starts ends with it.
+            .process_group(0);
+        let kept = [
+            ("PATH", &self.surroundings.path),
+            ("HOME", &self.surroundings.home),
+            ("XDG_CONFIG_HOME", &self.surroundings.config_home),
+        ];
+        for (name, value) in kept {
+            if let Some(value) = value {
+                command.env(name, value);
+            }
+        }
+        command
+    }
+}
+
+fn is_program(file: &Path) -> bool {
+    fs::metadata(file).is_ok_and(|seen| seen.is_file() && seen.permissions().mode() & 0o111 != 0)
+}
+
+/// Runs a command until it ends or time is up; keeps the beginning of what it prints, and counts the rest.
+fn run(mut command: Command, limit: Duration, most: usize) -> Result<Answer, Silence> {
+    let deadline = Instant::now() + limit;
+    let trouble = |error: io::Error| Silence::Trouble(error.to_string());
+    let mut child = command.spawn().map_err(trouble)?;
+    let answer = match child.stdout.take() {
+        Some(output) => collect(&read_aside(output), deadline, limit, most),
+        None => Ok(Answer::default()),
+    };
+    let ended = match &answer {
+        Ok(_) => wait(&mut child, deadline),
+        Err(_) => None,
+    };
+    let Some(code) = ended else {
+        end(&mut child);
+        return answer.and(Err(Silence::TimedOut(limit)));
+    };
+    match code {
+        Some(0) => answer,
+        code => Err(Silence::Failed(code)),
+    }
+}
+
+/// Reads in a thread of its own, because reading cannot be given up. It ends with the process it reads
+/// from, or when nobody listens any more.
+fn read_aside(mut output: impl Read + Send + 'static) -> Receiver<io::Result<Vec<u8>>> {
+    let (send, receive) = mpsc::sync_channel(4);
+    std::thread::spawn(move || {
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            let part = match output.read(&mut buffer) {
+                Ok(0) => return,
+                Ok(count) => Ok(buffer[..count].to_vec()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => Err(error),
+            };
+            let failed = part.is_err();
+            if send.send(part).is_err() || failed {
+                return;
+            }
+        }
+    });
+    receive
+}
+
+fn collect(
+    parts: &Receiver<io::Result<Vec<u8>>>,
+    deadline: Instant,
+    limit: Duration,
+    most: usize,
+) -> Result<Answer, Silence> {
+    let mut answer = Answer::default();
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match parts.recv_timeout(left) {
+            Ok(Ok(part)) => {
+                let room = most.saturating_sub(answer.bytes.len()).min(part.len());
+                answer.bytes.extend_from_slice(&part[..room]);
+                let dropped = part[room..].iter().filter(|byte| **byte == 0).count();
+                answer.records_dropped += dropped as u64;
+            }
+            Ok(Err(error)) => return Err(Silence::Trouble(error.to_string())),
+            Err(RecvTimeoutError::Disconnected) => return Ok(answer),
+            Err(RecvTimeoutError::Timeout) => return Err(Silence::TimedOut(limit)),
+        }
+    }
+}
+
+/// Waits for a process that has closed its output: it ends at once, or is up to something.
+#[expect(
+    clippy::option_option,
+    reason = "not ended, ended by a signal, ended with a code"
+)]
+fn wait(child: &mut Child, deadline: Instant) -> Option<Option<i32>> {
+    let mut pause = Duration::from_micros(100);
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Some(status.code()),
+            Ok(None) if Instant::now() < deadline => {
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(Duration::from_millis(5));
+            }
+            Ok(None) | Err(_) => return None,
+        }
+    }
+}
+
+/// Ends a process that we started, with everything it started, by its id.
+fn end(child: &mut Child) {
+    if let Some(group) = i32::try_from(child.id())
+        .ok()
+        .and_then(rustix::process::Pid::from_raw)
+    {
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}

@@ -1,0 +1,377 @@
+//! Looking at a work tree: what git says is not as it was committed, and what the files are. Bounded in
+//! time and size; what does not fit is counted and said.
+
+mod file;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use flightline_core::file_system::{
+    CommitHash, FileSystem, GitStatus, Head, SeenFile, SeenKind, TreeNow,
+};
+use flightline_core::{RepoPath, Title};
+
+use crate::discover::{STATE_FOLDER, repository_root};
+use crate::git::status::{Change, Kind, Status, parse};
+use crate::git::{Answer, Repository, Silence, Surroundings};
+use file::{Room, Seer};
+
+/// How long and how much is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// How long git may take to say what changed.
+    pub git: Duration,
+    /// How long it may take to say where HEAD is, when it did not say what changed.
+    pub head: Duration,
+    /// How long files may take.
+    pub hashing: Duration,
+    /// How many bytes of git's answer are kept.
+    pub output: usize,
+    /// How many files are in each list.
+    pub files: usize,
+    /// How many bytes of files are hashed.
+    pub bytes: u64,
+    /// How large a file may be to be hashed.
+    pub file: u64,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            git: Duration::from_secs(2),
+            head: Duration::from_millis(500),
+            hashing: Duration::from_secs(1),
+            output: 1024 * 1024,
+            files: 500,
+            bytes: 64 * 1024 * 1024,
+            file: 16 * 1024 * 1024,
+        }
+    }
+}
+
+impl Bounds {
+    /// After this long a file system that hangs is not waited for any more.
+    fn all(&self) -> Duration {
+        self.git + self.head + self.hashing + self.head
+    }
+}
+
+/// A work tree.
+#[derive(Clone, Debug)]
+pub struct WorkTree {
+    root: PathBuf,
+    surroundings: Surroundings,
+    bounds: Bounds,
+}
+
+impl WorkTree {
+    /// The work tree whose paths are relative to `root`.
+    #[must_use]
+    pub fn new(root: &Path, surroundings: Surroundings, bounds: Bounds) -> Self {
+        Self {
+            root: root.to_path_buf(),
+            surroundings,
+            bounds,
+        }
+    }
+
+    /// What it looks like. Of the files that are `named`, each is looked at, changed or not.
+    #[must_use]
+    pub fn look(&self, named: &[RepoPath]) -> FileSystem {
+        let named = named.to_vec();
+        self.aside(move |tree| tree.look_here(&named))
+            .unwrap_or_else(|why| FileSystem {
+                truncated: true,
+                warnings: warning(&why).into_iter().collect(),
+                ..FileSystem::default()
+            })
+    }
+
+    /// Where HEAD is and what the named files are: what claims are compared with.
+    #[must_use]
+    pub fn glance(&self, named: &[RepoPath]) -> TreeNow {
+        let files = named.to_vec();
+        self.aside(move |tree| tree.glance_here(&files))
+            .unwrap_or_else(|_| TreeNow {
+                left_out: named.len() as u64,
+                ..TreeNow::default()
+            })
+    }
+
+    /// A file system that hangs must not hang the command: another thread waits for it.
+    fn aside<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Result<T, String> {
+        let (send, receive) = mpsc::channel();
+        let (tree, limit) = (self.clone(), self.bounds.all());
+        std::thread::spawn(move || {
+            let _ = send.send(look(&tree));
+        });
+        receive
+            .recv_timeout(limit)
+            .map_err(|_| "the file system did not answer in time".to_owned())
+    }
+
+    fn glance_here(&self, named: &[RepoPath]) -> TreeNow {
+        let mut room = self.room();
+        let (mut files, mut left_out) = (Vec::new(), 0);
+        for path in ours(named) {
+            match self.seer().see(path, &mut room) {
+                Some(seen) => files.push(seen),
+                None => left_out += 1,
+            }
+        }
+        let head = self
+            .repository()
+            .and_then(Result::ok)
+            .and_then(|(repository, _)| head_of(&repository, self.bounds.git));
+        TreeNow {
+            head,
+            files,
+            left_out,
+        }
+    }
+
+    /// The repository around it, and the folder in that which it is.
+    fn repository(&self) -> Option<Result<(Repository, PathBuf), Silence>> {
+        let top = repository_root(&self.root)?;
+        let prefix = self.root.strip_prefix(&top).ok()?.to_path_buf();
+        let repository = Repository::new(&self.surroundings, &top, &self.root);
+        Some(repository.map(|repository| (repository, prefix)))
+    }
+
+    fn room(&self) -> Room {
+        Room {
+            until: Instant::now() + self.bounds.hashing,
+            files: self.bounds.files,
+            bytes: self.bounds.bytes,
+            file: self.bounds.file,
+        }
+    }
+
+    fn seer(&self) -> Seer<'_> {
+        Seer { root: &self.root }
+    }
+
+    fn look_here(&self, named: &[RepoPath]) -> FileSystem {
+        let mut found = match self.repository() {
+            None => Found::default(),
+            Some(Err(silence)) => Found::silent(&silence),
+            Some(Ok((repository, prefix))) => self.ask(&repository, &prefix),
+        };
+        let mut room = self.room();
+        // What somebody named comes first: it is what will be asked about.
+        let mut seen: BTreeMap<RepoPath, SeenFile> = BTreeMap::new();
+        let named: BTreeSet<&RepoPath> = ours(named).collect();
+        let changed = found.modified.iter().chain(&found.created);
+        for path in named.iter().copied().chain(changed) {
+            if !seen.contains_key(path)
+                && let Some(file) = self.seer().see(path, &mut room)
+            {
+                seen.insert(path.clone(), file);
+            }
+        }
+        let mut unseen = 0;
+        let mut take = |paths: &BTreeSet<RepoPath>| -> Vec<SeenFile> {
+            let taken: Vec<SeenFile> = paths.iter().filter_map(|path| seen.remove(path)).collect();
+            unseen += (paths.len() - taken.len()) as u64;
+            taken
+        };
+        let (modified_files, created_files) = (take(&found.modified), take(&found.created));
+        // A name that leads nowhere says nothing: it may be a file to come.
+        let named_files: Vec<SeenFile> = seen
+            .into_values()
+            .filter(|file| file.kind != SeenKind::Missing)
+            .filter(|file| !found.deleted.contains(&file.path))
+            .collect();
+        found.left_out += unseen;
+        let git_status = found.git.take();
+        FileSystem {
+            seen_at: None,
+            modified_files,
+            created_files,
+            deleted_files: found.deleted.into_iter().collect(),
+            named_files,
+            git_status,
+            truncated: found.truncated || found.left_out > 0,
+            left_out: found.left_out,
+            warnings: found.warnings,
+        }
+    }
+
+    fn ask(&self, repository: &Repository, prefix: &Path) -> Found {
+        let answer = repository
+            .status(self.bounds.git, self.bounds.output)
+            .and_then(|answer| {
+                let status = parse(&answer.bytes);
+                let status = status.map_err(|error| Silence::Trouble(error.to_string()))?;
+                Ok((status, answer))
+            });
+        match answer {
+            Ok((status, answer)) => self.sort(status, &answer, prefix),
+            Err(silence) => {
+                let mut found = Found::silent(&silence);
+                found.git = head_of(repository, self.bounds.head).map(|head| GitStatus {
+                    branch: head.branch,
+                    commit_hash: head.commit_hash,
+                    is_dirty: None,
+                    staged_files: Vec::new(),
+                    unstaged_files: Vec::new(),
+                });
+                found
+            }
+        }
+    }
+
+    /// Sorts what git said into lists.
+    fn sort(&self, status: Status, answer: &Answer, prefix: &Path) -> Found {
+        let mut found = Found {
+            left_out: answer.records_dropped,
+            truncated: status.cut || answer.records_dropped > 0,
+            ..Found::default()
+        };
+        let (mut staged_files, mut unstaged_files) = (BTreeSet::new(), BTreeSet::new());
+        let (mut nameless, mut dirty) = (0_u64, found.truncated);
+        for entry in &status.entries {
+            let Ok(inside) = entry.path.strip_prefix(prefix) else {
+                continue;
+            };
+            if is_ours(inside) {
+                continue;
+            }
+            dirty = true;
+            let text = std::str::from_utf8(inside.as_os_str().as_bytes()).ok();
+            let Some(path) = text.and_then(|text| RepoPath::parse(text).ok()) else {
+                nameless += 1;
+                continue;
+            };
+            if found.len() >= self.bounds.files {
+                found.left_out += 1;
+                continue;
+            }
+            let (staged, unstaged) = match entry.change {
+                Change::Tracked { staged, unstaged } => (staged, unstaged),
+                Change::Unmerged => (Kind::Same, Kind::Modified),
+                Change::Untracked => (Kind::Same, Kind::Added),
+            };
+            if staged != Kind::Same {
+                staged_files.insert(path.clone());
+            }
+            if unstaged != Kind::Same && entry.change != Change::Untracked {
+                unstaged_files.insert(path.clone());
+            }
+            found.put(path, staged, unstaged);
+        }
+        if nameless > 0 {
+            found.left_out += nameless;
+            let (noun, verb) = match nameless {
+                1 => ("file", "has a name"),
+                _ => ("files", "have names"),
+            };
+            found.warnings.extend(warning(&format!(
+                "{nameless} {noun} {verb} that cannot be written down: not UTF-8, too long, with control characters or a secret"
+            )));
+        }
+        let (head, odd) = head(&status);
+        found.warnings.extend(odd);
+        found.git = Some(GitStatus {
+            branch: head.branch,
+            commit_hash: head.commit_hash,
+            is_dirty: Some(dirty),
+            staged_files: staged_files.into_iter().collect(),
+            unstaged_files: unstaged_files.into_iter().collect(),
+        });
+        found
+    }
+}
+
+/// What git said, sorted.
+#[derive(Default)]
+struct Found {
+    modified: BTreeSet<RepoPath>,
+    created: BTreeSet<RepoPath>,
+    deleted: BTreeSet<RepoPath>,
+    git: Option<GitStatus>,
+    left_out: u64,
+    truncated: bool,
+    warnings: Vec<Title>,
+}
+
+impl Found {
+    fn silent(silence: &Silence) -> Self {
+        Self {
+            // Where there is no git, nothing is missing that git would have said.
+            truncated: *silence != Silence::NoGit,
+            warnings: warning(&silence.told()).into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.modified.len() + self.created.len() + self.deleted.len()
+    }
+
+    fn put(&mut self, path: RepoPath, staged: Kind, unstaged: Kind) {
+        match (staged, unstaged) {
+            // Staged as new, and gone again: it was never committed.
+            (Kind::Added, Kind::Deleted) => {}
+            (Kind::Added, _) | (_, Kind::Added) => {
+                // Git forgot it, and it is still there.
+                self.deleted.remove(&path);
+                self.created.insert(path);
+            }
+            (Kind::Deleted, _) | (_, Kind::Deleted) => {
+                if !self.created.contains(&path) {
+                    self.deleted.insert(path);
+                }
+            }
+            (Kind::Modified | Kind::Same, Kind::Modified | Kind::Same) => {
+                self.modified.insert(path);
+            }
+        }
+    }
+}
+
+fn head_of(repository: &Repository, limit: Duration) -> Option<Head> {
+    let answer = repository.head(limit).ok()?;
+    Some(head(&parse(&answer.bytes).ok()?).0)
+}
+
+/// Where HEAD is, and what is odd about it.
+fn head(status: &Status) -> (Head, Option<Title>) {
+    let name = status.branch.as_deref().map(String::from_utf8_lossy);
+    let branch = name
+        .as_deref()
+        .and_then(|name| Title::parse("branch", name).ok());
+    let odd = match (&name, &branch) {
+        (Some(name), Some(branch)) => name != branch.as_str(),
+        (Some(_), None) => true,
+        (None, _) => false,
+    };
+    let head = Head {
+        branch,
+        commit_hash: status.commit.as_deref().and_then(CommitHash::parse),
+    };
+    let odd = odd.then(|| warning("the name of the branch cannot be written down as it is"));
+    (head, odd.flatten())
+}
+
+fn warning(text: &str) -> Option<Title> {
+    Title::parse("warning", text).ok()
+}
+
+/// Whether a path is in our own folder, which is no part of the work.
+fn is_ours(path: &Path) -> bool {
+    path.components()
+        .any(|part| part.as_os_str() == STATE_FOLDER)
+}
+
+fn ours(named: &[RepoPath]) -> impl Iterator<Item = &RepoPath> {
+    named
+        .iter()
+        .filter(|path| !is_ours(Path::new(path.as_str())))
+}

@@ -1,0 +1,140 @@
+//! What was said of files, compared with the work tree. The tree is looked at before, where the caller is,
+//! and comes in with the request.
+
+use std::collections::BTreeSet;
+
+use flightline_core::agent::Agent;
+use flightline_core::file_system::{Claim, Said, TreeCheck, TreeNow, check};
+use flightline_core::mission::Mission;
+use flightline_core::note::Note;
+use flightline_core::sortie::{FileChange, Sortie, SortieFile};
+use flightline_core::{CheckpointId, RepoPath};
+use flightline_store::Find;
+use serde::{Deserialize, Serialize};
+
+use crate::checkpoint::{find, newest_first, readable, tree};
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Caller, Fleet, Operation};
+
+/// Lists the files of which something was said in a mission or recorded with its checkpoint.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListClaims {
+    /// Of which mission; the current one when none is named.
+    pub mission: Option<String>,
+    /// Recorded with which checkpoint; the newest when none is named.
+    pub checkpoint: Option<String>,
+}
+
+impl Operation for ListClaims {
+    const NAME: &'static str = "list_claims";
+    const ACCESS: Access = Access::Read;
+    type Outcome = Vec<RepoPath>;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<RepoPath>> {
+        let (mission, checkpoint) = match &self.checkpoint {
+            Some(reference) => {
+                let checkpoint = find(desk, reference)?;
+                let mission = checkpoint.cut.mission_id.to_string();
+                (desk.mission(Some(&mission))?, Some(checkpoint.id))
+            }
+            None => {
+                let mission = desk.mission(self.mission.as_deref())?;
+                let newest = newest_first(desk, &mission)?;
+                (mission, newest.first().map(|newest| newest.id))
+            }
+        };
+        // What was said last first: should there be too many, those are looked at.
+        let mut paths: Vec<RepoPath> = Vec::new();
+        let mut claims = claims(desk, &mission)?;
+        claims.sort_by_key(|claim| std::cmp::Reverse(claim.at));
+        paths.extend(claims.into_iter().map(|claim| claim.path));
+        if let Some(id) = checkpoint
+            && let Ok(Some(recorded)) = tree::recorded(desk, id)?
+        {
+            let seen = recorded.file_system.seen().map(|file| file.path.clone());
+            paths.extend(seen);
+            paths.extend(recorded.file_system.deleted_files);
+        }
+        let mut told = BTreeSet::new();
+        paths.retain(|path| told.insert(path.clone()));
+        Ok(paths)
+    }
+}
+
+/// Looks at the files of which something was said. Nothing when there is no work tree to look at, or what is
+/// to be looked at cannot be told: whoever needs it says why.
+pub fn look(fleet: &mut Fleet, caller: &Caller, claims: &ListClaims) -> Option<TreeNow> {
+    let tree = fleet.work_tree()?.clone();
+    let named = fleet.run(claims, caller);
+    // What is noticed here is said by whoever reads it next.
+    fleet.store().take_noticed();
+    Some(tree.glance(&named.ok()?))
+}
+
+/// What sorties, agents and notes say of files.
+fn claims(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<Claim>> {
+    let find = Find::Mission(mission.id);
+    let (files, _) = readable::<SortieFile>(desk.tx, find)?;
+    let mut claims: Vec<Claim> = files
+        .into_iter()
+        .map(|file| Claim {
+            path: file.path,
+            said: match file.change {
+                FileChange::Created | FileChange::Modified => Said::There,
+                FileChange::Deleted => Said::Gone,
+            },
+            at: Some(file.at),
+            checksum: None,
+        })
+        .collect();
+    let (sorties, _) = readable::<Sortie>(desk.tx, find)?;
+    let owners: BTreeSet<_> = sorties
+        .iter()
+        .filter(|sortie| sortie.status.is_held())
+        .filter_map(|sortie| sortie.assigned_to)
+        .collect();
+    let (agents, _) = readable::<Agent>(desk.tx, Find::All)?;
+    for agent in agents.iter().filter(|agent| owners.contains(&agent.id)) {
+        claims.extend(agent.files_modified.iter().map(|path| Claim {
+            path: path.clone(),
+            said: Said::There,
+            at: None,
+            checksum: None,
+        }));
+    }
+    let (notes, _) = readable::<Note>(desk.tx, find)?;
+    claims.extend(notes.into_iter().filter_map(|note| {
+        Some(Claim {
+            path: note.path?,
+            said: Said::There,
+            at: Some(note.at),
+            checksum: Some(note.checksum?),
+        })
+    }));
+    Ok(claims)
+}
+
+/// Compares what was said in a mission, and what was recorded with a checkpoint, with the work tree. Says what
+/// is wrong with the record, too.
+pub(crate) fn compare(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    checkpoint: Option<CheckpointId>,
+    now: Option<&TreeNow>,
+) -> Result<(Option<TreeCheck>, Option<String>)> {
+    let Some(now) = now else {
+        return Ok((None, None));
+    };
+    let recorded = match checkpoint {
+        Some(id) => tree::recorded(desk, id)?,
+        None => Ok(None),
+    };
+    let (recorded, damaged) = match recorded {
+        Ok(recorded) => (recorded, None),
+        Err(why) => (None, Some(why)),
+    };
+    let checked = check(&claims(desk, mission)?, recorded.as_ref(), now);
+    Ok((Some(checked).filter(TreeCheck::is_telling), damaged))
+}
