@@ -170,6 +170,9 @@ fn stream(request: Replay, app: &mut App) -> Done {
         app.ui.element(&Line::Replay(head.clone()), line)?;
     }
     let (mut steps, mut last) = (0, None);
+    // What is written meanwhile is another replay's.
+    let asked = |page: &mut ReplayPage| page.steps.retain(|step| step.step <= head.to);
+    asked(&mut page);
     while let Some(rev) = page.steps.last().map(|step| step.rev) {
         for step in page.steps {
             let mut out = Page::talk();
@@ -180,12 +183,9 @@ fn stream(request: Replay, app: &mut App) -> Done {
             steps += 1;
         }
         last = Some(rev);
-        // What is written meanwhile is not waited for.
-        if rev >= head.to {
-            break;
-        }
         request.place = Place::After { rev };
         page = app.run(&request)?;
+        asked(&mut page);
     }
     let state = match last {
         Some(rev) => {
