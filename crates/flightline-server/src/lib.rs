@@ -105,6 +105,7 @@ const OPERATIONS: &[(&str, Handler)] = &[
     entry::<context::AcknowledgeBriefing>(),
     entry::<dialect::ImportDocuments>(),
     entry::<dialect::ExportDocuments>(),
+    entry::<dialect::convert::ConvertDocument>(),
 ];
 
 /// The names of all operations.

@@ -4,13 +4,20 @@
 //! document means for the store. Everything else is the same for all and stands here: what a document says
 //! beyond our own words is kept as an [`Original`], and goes out again with it.
 
+pub mod convert;
 mod epic;
 pub mod orchestrator;
+mod recovery;
+mod sitebuilder;
 
+use flightline_core::dialect::field::Maybe;
 use flightline_core::dialect::json::Json;
 use flightline_core::dialect::{Dialect, Document, Original, merge};
+use flightline_core::mission::Mission;
 use flightline_core::redact::shown;
-use flightline_core::{Code, Refusal};
+use flightline_core::text::Note;
+use flightline_core::{Code, Refusal, Title};
+use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -57,6 +64,19 @@ pub struct TakenIn {
     pub warnings: Vec<String>,
 }
 
+impl TakenIn {
+    /// The document says that there is nothing.
+    fn nothing(incoming: &Incoming) -> Self {
+        Self {
+            file: incoming.file.clone(),
+            of: String::new(),
+            name: "no checkpoint".to_owned(),
+            changed: false,
+            warnings: Vec::new(),
+        }
+    }
+}
+
 /// Gives documents in the format of another system.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -78,6 +98,9 @@ pub struct GivenOut {
     pub history: String,
     /// The documents.
     pub documents: Vec<Outgoing>,
+    /// Files whose thing has ended, and go into the archive.
+    #[serde(default)]
+    pub ended: Vec<EndedFile>,
     /// What cannot be said in this format, by file.
     pub lost: Vec<Lost>,
 }
@@ -93,6 +116,15 @@ pub struct Outgoing {
     pub text: String,
     /// A file that this one replaces, once it is written.
     pub replaces: Option<String>,
+}
+
+/// A file whose thing has ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct EndedFile {
+    /// The name of the file.
+    pub file: String,
+    /// Its name in the archive.
+    pub archive: String,
 }
 
 /// What a document of another dialect said, and this one cannot.
@@ -136,12 +168,50 @@ impl Operation for ImportDocuments {
 }
 
 impl ImportDocuments {
+    /// The same document was taken in before: whatever happened to what it is about since then stays.
+    fn taken_before(
+        &self,
+        desk: &mut Desk<'_, '_>,
+        incoming: &Incoming,
+    ) -> Result<Option<TakenIn>> {
+        let Ok(text) = Json::parse(&incoming.text) else {
+            return Ok(None);
+        };
+        let text = text.cleaned();
+        for original in desk.tx.find::<Original>(Find::All)? {
+            if original.dialect == self.dialect && parsed(&original.text)? == text {
+                return Ok(Some(TakenIn {
+                    file: incoming.file.clone(),
+                    name: original.name,
+                    of: original.of,
+                    changed: false,
+                    warnings: Vec::new(),
+                }));
+            }
+        }
+        Ok(None)
+    }
+
     fn take_in(&self, desk: &mut Desk<'_, '_>, incoming: &Incoming) -> Result<TakenIn> {
         let dialect = self.dialect;
         let read =
             |text: &str| Document::read(dialect, text).map_err(|why| why.refusal(&incoming.file));
         let first_rev = desk.tx.next_rev();
-        let mut document = read(&incoming.text)?;
+        if incoming.before.is_none()
+            && let Some(known) = self.taken_before(desk, incoming)?
+        {
+            return Ok(known);
+        }
+        let mut document = match read(&incoming.text) {
+            // A part of a document is an update of the task it belongs to.
+            Err(refusal) if dialect == Dialect::Sitebuilder => {
+                match sitebuilder::completed(desk, &incoming.file, &incoming.text)? {
+                    Some(whole) => Document::Sitebuilder(Box::new(whole)),
+                    None => return Err(refusal.into()),
+                }
+            }
+            read => read?,
+        };
         let known = find(desk, &document)?;
         if let (Some(thing), Some(before)) = (&known, &incoming.before) {
             let before = parsed(before)?;
@@ -151,7 +221,16 @@ impl ImportDocuments {
         }
         let stored = match &document {
             Document::Epic(checkpoint) => epic::store(desk, checkpoint)?,
-            Document::Sitebuilder(_) | Document::Orchestrator(_) | Document::Recovery(_) => {
+            Document::Sitebuilder(checkpoint) => {
+                sitebuilder::store(desk, checkpoint, self.mission.as_deref())?
+            }
+            Document::Recovery(checkpoint) => {
+                match recovery::store(desk, checkpoint, self.mission.as_deref())? {
+                    Some(stored) => stored,
+                    None => return Ok(TakenIn::nothing(incoming)),
+                }
+            }
+            Document::Orchestrator(_) => {
                 return Err(Refusal::new(
                     Code::InvalidInput,
                     format!("`{}` is not taken in yet", dialect.as_str()),
@@ -168,6 +247,7 @@ impl ImportDocuments {
         let original = Original {
             dialect,
             of: stored.of.clone(),
+            name: stored.name.clone(),
             file: shown(&incoming.file),
             text,
             ours,
@@ -210,6 +290,10 @@ impl Operation for ExportDocuments {
             rev: desk.tx.rev(),
             history: desk.tx.history().to_owned(),
             documents,
+            ended: match self.dialect {
+                Dialect::Epic => epic::ended(desk, self.since)?,
+                _ => Vec::new(),
+            },
             lost,
         })
     }
@@ -219,7 +303,9 @@ impl Operation for ExportDocuments {
 fn things(desk: &mut Desk<'_, '_>, wanted: &ExportDocuments) -> Result<Vec<Thing>> {
     match wanted.dialect {
         Dialect::Epic => epic::things(desk),
-        Dialect::Sitebuilder | Dialect::Orchestrator | Dialect::Recovery => Ok(Vec::new()),
+        Dialect::Sitebuilder => sitebuilder::things(desk, wanted),
+        Dialect::Recovery => recovery::things(desk, wanted),
+        Dialect::Orchestrator => Ok(Vec::new()),
     }
 }
 
@@ -227,7 +313,9 @@ fn things(desk: &mut Desk<'_, '_>, wanted: &ExportDocuments) -> Result<Vec<Thing
 fn find(desk: &mut Desk<'_, '_>, document: &Document) -> Result<Option<Thing>> {
     match document {
         Document::Epic(checkpoint) => epic::find(desk, checkpoint),
-        Document::Sitebuilder(_) | Document::Orchestrator(_) | Document::Recovery(_) => Ok(None),
+        Document::Sitebuilder(checkpoint) => sitebuilder::find(desk, checkpoint),
+        Document::Recovery(_) => recovery::find(desk),
+        Document::Orchestrator(_) => Ok(None),
     }
 }
 
@@ -235,7 +323,9 @@ fn find(desk: &mut Desk<'_, '_>, document: &Document) -> Result<Option<Thing>> {
 fn thing(desk: &mut Desk<'_, '_>, dialect: Dialect, of: &str) -> Result<Option<Thing>> {
     match dialect {
         Dialect::Epic => epic::thing(desk, of),
-        Dialect::Sitebuilder | Dialect::Orchestrator | Dialect::Recovery => Ok(None),
+        Dialect::Sitebuilder => sitebuilder::thing(desk, of),
+        Dialect::Recovery => recovery::thing(desk, of),
+        Dialect::Orchestrator => Ok(None),
     }
 }
 
@@ -277,6 +367,34 @@ fn lost(desk: &mut Desk<'_, '_>, dialect: Dialect, documents: &[Outgoing]) -> Re
         }
     }
     Ok(all)
+}
+
+/// The mission that is named, else all that are open.
+fn missions(desk: &mut Desk<'_, '_>, named: Option<&str>) -> Result<Vec<Mission>> {
+    if let Some(named) = named {
+        return Ok(vec![desk.mission(Some(named))?]);
+    }
+    let mut all = desk.tx.find::<Mission>(Find::All)?;
+    all.retain(|mission| mission.status.is_open());
+    Ok(all)
+}
+
+/// What a field says, if anything.
+fn filled(field: &Maybe<String>) -> Option<&str> {
+    let text = field.get().map(String::as_str);
+    text.filter(|text| !text.trim().is_empty())
+}
+
+/// The same as a line of ours.
+fn title(field: &Maybe<String>, what: &str) -> Result<Option<Title>> {
+    let text = filled(field);
+    Ok(text.map(|text| Title::parse(what, text)).transpose()?)
+}
+
+/// The same as a longer text.
+fn note(field: &Maybe<String>, what: &str) -> Result<Option<Note>> {
+    let text = filled(field);
+    Ok(text.map(|text| Note::parse(what, text)).transpose()?)
 }
 
 fn parsed(text: &str) -> Result<Json> {

@@ -10,12 +10,16 @@
 mod folder;
 
 use std::path::PathBuf;
+use std::{fs, io};
 
-use flightline_core::dialect::Dialect;
+use flightline_core::dialect::sitebuilder::{STATUS_FILE, place_in_status};
+use flightline_core::dialect::{Dialect, MAX_BYTES};
 
 use crate::dialect::ExportDocuments;
 use crate::error::Result;
+use crate::file::{Replacing, plain, put};
 use crate::fleet::{Caller, Fleet};
+use crate::task::ShowTaskTable;
 
 use folder::Folder;
 
@@ -71,13 +75,43 @@ pub fn write_out(fleet: &mut Fleet, mirrors: &Mirrors, caller: &Caller) -> Resul
         let request = ExportDocuments {
             dialect: *dialect,
             mission: None,
-            since: None,
+            since: folder.seen(fleet)?,
         };
         let now = fleet.now()?;
         let given = fleet.run(&request, caller)?;
         folder.write_out(&given, now, &fleet.store().steps(), &mut said);
+        if *dialect == Dialect::Sitebuilder {
+            status_page(fleet, mirrors, caller, &mut said)?;
+        }
     }
     Ok(said)
+}
+
+/// Brings the table in `progress/STATUS.md` up to date, and nothing else of that page.
+fn status_page(
+    fleet: &mut Fleet,
+    mirrors: &Mirrors,
+    caller: &Caller,
+    said: &mut Vec<Said>,
+) -> Result<()> {
+    let table = fleet.run(&ShowTaskTable { mission: None }, caller)?;
+    let path = mirrors.root.join(STATUS_FILE);
+    let written = plain(&path, MAX_BYTES).and_then(|bytes| {
+        let page = String::from_utf8(bytes.unwrap_or_default()).map_err(io::Error::other)?;
+        let new = place_in_status(&page, &table.text)
+            .map_err(|refusal| io::Error::other(refusal.message))?;
+        if new == page || (page.is_empty() && table.tasks.is_empty()) {
+            return Ok(());
+        }
+        path.parent().map_or(Ok(()), fs::create_dir_all)?;
+        put(&path, &new, Replacing::Yes, 0o644)
+    });
+    if let Err(error) = written {
+        said.push(Said::Trouble(format!(
+            "{STATUS_FILE} is not up to date: {error}"
+        )));
+    }
+    Ok(())
 }
 
 fn trouble(dialect: Dialect, error: &std::io::Error) -> Said {

@@ -44,6 +44,23 @@ pub struct CreateMission {
     pub sorties: Vec<NewSortie>,
 }
 
+impl CreateMission {
+    /// A mission with a title and nothing else.
+    #[must_use]
+    pub fn titled(title: Title) -> Self {
+        Self {
+            title,
+            objective: None,
+            phase: None,
+            stack_id: None,
+            sprint: None,
+            dispatch: None,
+            states: BTreeMap::new(),
+            sorties: Vec::new(),
+        }
+    }
+}
+
 /// Lists missions, newest first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -39,6 +39,23 @@ pub struct AddNote {
     pub artifact_type: Option<Name>,
 }
 
+impl AddNote {
+    /// A note of a kind, and nothing else.
+    #[must_use]
+    pub fn of(kind: NoteKind, text: text::Note) -> Self {
+        Self {
+            mission: None,
+            kind,
+            text,
+            rationale: None,
+            sortie: None,
+            path: None,
+            checksum: None,
+            artifact_type: None,
+        }
+    }
+}
+
 /// Lists notes, oldest first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

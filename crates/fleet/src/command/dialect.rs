@@ -7,11 +7,15 @@ use std::process::ExitCode;
 use clap::{Args, ValueHint};
 use flightline::core::dialect::{Dialect, MAX_BYTES, text_of};
 use flightline::core::{Code, Refusal};
+use flightline::dialect::convert::ConvertDocument;
 use flightline::dialect::{ExportDocuments, ImportDocuments, Incoming};
 use flightline::file::{Replacing, plain, put};
 
 use super::{Done, typed};
 use crate::app::App;
+
+/// The systems whose files are known.
+const DIALECTS: [&str; 4] = ["sitebuilder", "epic", "orchestrator", "recovery"];
 
 /// So many files are taken in at once.
 const MOST_FILES: usize = 1_000;
@@ -19,7 +23,7 @@ const MOST_FILES: usize = 1_000;
 #[derive(Debug, Args)]
 pub struct ImportArgs {
     /// Whose files: sitebuilder, epic, orchestrator or recovery
-    #[arg(value_parser = ["sitebuilder", "epic", "orchestrator", "recovery"])]
+    #[arg(value_parser = DIALECTS)]
     dialect: String,
     /// A file, or a folder with such files; `-` reads stdin
     #[arg(value_hint = ValueHint::AnyPath)]
@@ -29,7 +33,7 @@ pub struct ImportArgs {
 #[derive(Debug, Args)]
 pub struct ExportArgs {
     /// Whose format: sitebuilder, epic, orchestrator or recovery
-    #[arg(value_parser = ["sitebuilder", "epic", "orchestrator", "recovery"])]
+    #[arg(value_parser = DIALECTS)]
     dialect: String,
     /// The folder to write to (default: print)
     #[arg(value_hint = ValueHint::DirPath)]
@@ -37,6 +41,12 @@ pub struct ExportArgs {
     /// Replace files that exist
     #[arg(long)]
     force: bool,
+    /// Write this file of another system instead of what the store knows
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    from: Option<PathBuf>,
+    /// Whose file that is (default: found out)
+    #[arg(long = "dialect", requires = "from", value_name = "NAME", value_parser = DIALECTS)]
+    of: Option<String>,
 }
 
 pub fn import(args: &ImportArgs, app: &mut App) -> Done {
@@ -67,6 +77,9 @@ pub fn import(args: &ImportArgs, app: &mut App) -> Done {
 }
 
 pub fn export(args: &ExportArgs, app: &mut App) -> Done {
+    if let Some(file) = &args.from {
+        return convert(args, file, app);
+    }
     let given = app.run(&ExportDocuments {
         dialect: dialect(&args.dialect)?,
         mission: app.globals.mission.clone(),
@@ -75,18 +88,13 @@ pub fn export(args: &ExportArgs, app: &mut App) -> Done {
     if let Some(folder) = &args.folder {
         let place = app.here.join(folder);
         fs::create_dir_all(&place).map_err(|error| unwritten(folder, &error))?;
-        let replacing = if args.force {
-            Replacing::Yes
-        } else {
-            Replacing::No
-        };
         for document in &given.documents {
             let file = place.join(&document.file);
             let same = plain(&file, MAX_BYTES).ok().flatten();
             if same.as_deref() == Some(document.text.as_bytes()) {
                 continue;
             }
-            put(&file, &document.text, replacing, 0o644)
+            put(&file, &document.text, replacing(args), 0o644)
                 .map_err(|error| unwritten(&folder.join(&document.file), &error))?;
         }
     }
@@ -118,6 +126,53 @@ pub fn export(args: &ExportArgs, app: &mut App) -> Done {
         ));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A file of one system as one of another.
+fn convert(args: &ExportArgs, file: &Path, app: &mut App) -> Done {
+    let incoming = read_file(&app.here.join(file), file)?;
+    let converted = app.run(&ConvertDocument {
+        from: args.of.as_deref().map(dialect).transpose()?,
+        to: dialect(&args.dialect)?,
+        file: incoming.file,
+        text: incoming.text,
+    })?;
+    let name = file.file_name().unwrap_or_default();
+    if let Some(folder) = &args.folder {
+        let place = app.here.join(folder);
+        fs::create_dir_all(&place).map_err(|error| unwritten(folder, &error))?;
+        put(&place.join(name), &converted.text, replacing(args), 0o644)
+            .map_err(|error| unwritten(&folder.join(name), &error))?;
+    }
+    app.ui.answer(&converted, |page| match &args.folder {
+        Some(folder) => page.line(format_args!("Exported {}", folder.join(name).display())),
+        None => page.block(0, converted.text.trim_end()),
+    })?;
+    if !converted.lost.is_empty() {
+        app.ui.warn(format_args!(
+            "`{}` cannot say everything that {} says: {}",
+            args.dialect,
+            file.display(),
+            converted.lost.join(", ")
+        ));
+    }
+    if !converted.added.is_empty() {
+        app.ui.warn(format_args!(
+            "`{}` must say more than {} does; put there: {}",
+            args.dialect,
+            file.display(),
+            converted.added.join(", ")
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+const fn replacing(args: &ExportArgs) -> Replacing {
+    if args.force {
+        Replacing::Yes
+    } else {
+        Replacing::No
+    }
 }
 
 fn dialect(word: &str) -> Result<Dialect, Refusal> {

@@ -13,6 +13,9 @@ pub struct Original {
     pub dialect: Dialect,
     /// What it is about: the id of an agent, a sortie or a checkpoint.
     pub of: String,
+    /// The same for people.
+    #[serde(default)]
+    pub name: String,
     /// The file it came from.
     pub file: String,
     /// Its text, cleaned like every text from outside.

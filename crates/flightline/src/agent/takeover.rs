@@ -85,7 +85,7 @@ pub struct Handoff {
 }
 
 /// The event that retires an agent that crashed.
-const CRASHED: &str = "agent_crashed";
+pub(crate) const CRASHED: &str = "agent_crashed";
 
 impl Operation for TakeOver {
     const NAME: &'static str = "take_over";

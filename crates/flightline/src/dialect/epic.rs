@@ -2,18 +2,21 @@
 
 use flightline_core::agent::{Agent, AgentStatus, Coordination, Role, Step};
 use flightline_core::dialect::Document;
-use flightline_core::dialect::epic::{self, AgentType, Checkpoint};
+use flightline_core::dialect::epic::{self, AgentType, Checkpoint, Ended};
 use flightline_core::dialect::field::{Maybe, Stamp};
-use flightline_core::text::Note;
 use flightline_core::{Kind, Name, RepoPath, Subject, Time, Title};
 use flightline_store::Find;
 use serde_json::json;
 
-use super::{Stored, Thing};
+use super::{EndedFile, Stored, Thing, note, title};
 use crate::agent::document::checkpoint_of;
+use crate::agent::takeover::CRASHED;
 use crate::desk::{Desk, agent_named, first_epoch, new_agent};
 use crate::error::Result;
 use crate::recovery::compaction::{CompactionEvidence, lose_context};
+
+/// How an agent's work ends, so that its file goes into the archive.
+const ENDINGS: [&str; 3] = [CRASHED, "agent_restarted", "agent_retired"];
 
 /// Agents that have a document: those that have begun, and not mere mailboxes.
 pub(super) fn things(desk: &mut Desk<'_, '_>) -> Result<Vec<Thing>> {
@@ -46,6 +49,32 @@ fn of_agent(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Option<Thing>> {
         document: Document::Epic(Box::new(checkpoint)),
         replaces: None,
     }))
+}
+
+/// Files of agents that ended since a revision: they crashed and another took over, began anew, or retired.
+/// Where nobody knows since when, only those that have no agent any more.
+pub(super) fn ended(desk: &mut Desk<'_, '_>, since: Option<u64>) -> Result<Vec<EndedFile>> {
+    let mut files = Vec::new();
+    for agent in desk.tx.find::<Agent>(Find::All)? {
+        let events = desk.tx.events_of(Kind::Agent, &agent.key(), 50)?;
+        let ended = events.iter().find(|event| {
+            let new = since.map_or(agent.retired_at.is_some(), |since| event.rev > since);
+            new && ENDINGS.contains(&event.kind.as_str())
+        });
+        let Some(event) = ended else {
+            continue;
+        };
+        let name = agent.name.as_str();
+        let archive = match event.data["archive"].as_str() {
+            Some(archive) => archive.to_owned(),
+            None => epic::archive_name(name, Ended::Retired, event.timestamp)?,
+        };
+        files.push(EndedFile {
+            file: epic::file_name(name)?,
+            archive,
+        });
+    }
+    Ok(files)
 }
 
 /// What the document says becomes what the store knows of the agent.
@@ -106,10 +135,7 @@ pub(super) fn store(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<St
             Err(refusal) => warnings.push(format!("{}; it is only kept", refusal.message)),
         }
     }
-    agent.recovery_instructions = match document.recovery_instructions.get() {
-        Some(text) if !text.trim().is_empty() => Some(Note::parse("recovery_instructions", text)?),
-        _ => None,
-    };
+    agent.recovery_instructions = note(&document.recovery_instructions, "recovery_instructions")?;
     agent.last_checkpoint = Some(written);
     agent.next_checkpoint_expected = time(&document.next_checkpoint_expected);
     if let Maybe::Is(coordination) = &document.coordination_state {
@@ -191,13 +217,6 @@ fn steps(desk: &mut Desk<'_, '_>, agent: &Agent, document: &Checkpoint) -> Resul
         texts.len()
     );
     Ok(())
-}
-
-fn title(field: &Maybe<String>, what: &str) -> Result<Option<Title>> {
-    Ok(match field.get() {
-        Some(text) if !text.trim().is_empty() => Some(Title::parse(what, text)?),
-        _ => None,
-    })
 }
 
 fn titles(field: &Maybe<Vec<String>>, what: &str) -> Result<Vec<Title>> {

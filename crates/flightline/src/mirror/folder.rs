@@ -7,6 +7,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use flightline_core::Time;
+use flightline_core::dialect::recovery::{self, CleanUp, FoundFile};
 use flightline_core::dialect::{Dialect, MAX_BYTES, epic, sitebuilder, text_of};
 use flightline_store::Steps;
 
@@ -20,6 +21,8 @@ use crate::fleet::{Caller, Fleet};
 /// Files of a mirror are for everybody who works in the repository.
 const SHARED: u32 = 0o644;
 const PRIVATE: u32 = 0o600;
+/// The file that says up to which revision everything is in its files. It only saves work.
+const SEEN: &str = ".seen";
 
 /// One dialect's folder. While there is one, no other process has it.
 pub(super) struct Folder {
@@ -39,7 +42,7 @@ impl Folder {
             Dialect::Sitebuilder => sitebuilder::FOLDER,
             Dialect::Epic => epic::FOLDER,
             Dialect::Orchestrator => "orchestrator_checkpoints",
-            Dialect::Recovery => flightline_core::dialect::recovery::FOLDER,
+            Dialect::Recovery => recovery::FOLDER,
         };
         let shadows = mirrors.state.join(dialect.as_str());
         DirBuilder::new()
@@ -64,11 +67,25 @@ impl Folder {
         caller: &Caller,
         said: &mut Vec<Said>,
     ) -> Result<()> {
+        for shadow in names_in(&self.shadows) {
+            let name = shadow.file_name().and_then(|name| name.to_str());
+            let missing = name.is_some_and(|name| {
+                !name.starts_with('.') && fs::symlink_metadata(self.place.join(name)).is_err()
+            });
+            if missing {
+                self.look_again();
+            }
+        }
         for path in names_in(&self.place) {
             let Some(file) = path.file_name().and_then(|name| name.to_str()) else {
                 continue;
             };
-            if !file.ends_with(".json") || file.starts_with('.') {
+            let is_document = match self.dialect {
+                // The others are copies of what was the latest once.
+                Dialect::Recovery => file == recovery::LATEST_FILE,
+                _ => file.ends_with(".json") && !file.starts_with('.'),
+            };
+            if !is_document {
                 continue;
             }
             match self.look(file) {
@@ -101,6 +118,7 @@ impl Folder {
                 return self.set_aside(fleet, caller, file, &why, said);
             }
         };
+        self.look_again();
         match self.import(fleet, caller, file, text, before) {
             Ok(warnings) => {
                 said.push(Said::Done(format!(
@@ -174,6 +192,7 @@ impl Folder {
             self.name
         )));
         let _ = fs::remove_file(self.shadows.join(file));
+        self.look_again();
         if self.dialect != Dialect::Epic {
             return Ok(());
         }
@@ -239,7 +258,15 @@ impl Folder {
         steps: &Steps,
         said: &mut Vec<Said>,
     ) {
-        let mut taken = BTreeSet::new();
+        let (mut taken, troubles) = (BTreeSet::new(), said.len());
+        for ended in &given.ended {
+            if let Err(error) = self.archive(&ended.file, &ended.archive) {
+                said.push(Said::Trouble(format!(
+                    "{}/{} is not in the archive: {error}",
+                    self.name, ended.file
+                )));
+            }
+        }
         for document in &given.documents {
             if !taken.insert(&document.file) {
                 said.push(Said::Trouble(format!(
@@ -255,6 +282,31 @@ impl Folder {
                 )));
             }
         }
+        if self.dialect == Dialect::Recovery
+            && let Err(error) = self.clean_up(now)
+        {
+            said.push(Said::Trouble(format!("{}: {error}", self.name)));
+        }
+        // What did not succeed is tried again, and whatever else may have changed until then.
+        if said.len() == troubles {
+            let seen = format!("{} {}", given.history, given.rev);
+            let _ = fs::write(self.shadows.join(SEEN), seen);
+        }
+    }
+
+    /// Up to which revision of this journal everything is in its files.
+    pub(super) fn seen(&self, fleet: &mut Fleet) -> Result<Option<u64>> {
+        let history = fleet
+            .store()
+            .read(|tx| Ok::<_, Error>(tx.history().to_owned()))?;
+        let text = fs::read_to_string(self.shadows.join(SEEN)).unwrap_or_default();
+        let seen = text.split_once(' ').filter(|(of, _)| *of == history);
+        Ok(seen.and_then(|(_, rev)| rev.parse().ok()))
+    }
+
+    /// The next time every file is looked at, whether or not the store changed.
+    fn look_again(&self) {
+        let _ = fs::remove_file(self.shadows.join(SEEN));
     }
 
     fn write_one(&self, document: &Outgoing, now: Time, steps: &Steps) -> io::Result<()> {
@@ -318,6 +370,50 @@ impl Folder {
             .filter_map(|path| path.file_name().and_then(|name| name.to_str()));
         for surplus in epic::surplus_backups(stem, names).map_err(refused)? {
             fs::remove_file(folder.join(surplus))?;
+        }
+        Ok(())
+    }
+
+    /// Moves the file of something that ended into the archive, whoever wrote it last.
+    fn archive(&self, file: &str, archive: &str) -> io::Result<()> {
+        let from = self.place.join(file);
+        if fs::symlink_metadata(&from).is_err() {
+            return Ok(());
+        }
+        let folder = self.place.join("archive");
+        fs::create_dir_all(&folder)?;
+        // A hard link fails where the name is taken: then it is there already, and this is the new one.
+        match fs::hard_link(&from, folder.join(archive)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+            linked => linked?,
+        }
+        fs::remove_file(&from)?;
+        let _ = fs::remove_file(self.shadows.join(file));
+        Ok(())
+    }
+
+    /// Seed E's rules: old backups go, five stay, emergencies are put apart.
+    fn clean_up(&self, now: Time) -> io::Result<()> {
+        let mut found = Vec::new();
+        for path in names_in(&self.place) {
+            let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+                continue;
+            };
+            let modified = fs::symlink_metadata(&path)?.modified()?;
+            let since = modified.duration_since(std::time::UNIX_EPOCH);
+            let millis = since.map_or(0, |since| since.as_millis());
+            found.push(FoundFile {
+                name: name.to_owned(),
+                modified: Time::from_millis(i64::try_from(millis).unwrap_or(i64::MAX)),
+            });
+        }
+        let plan = CleanUp::default().plan(&found, now);
+        for name in &plan.archive {
+            self.archive(name, name)?;
+        }
+        for name in &plan.delete {
+            fs::remove_file(self.place.join(name))?;
+            let _ = fs::remove_file(self.shadows.join(name));
         }
         Ok(())
     }

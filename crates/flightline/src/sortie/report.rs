@@ -357,7 +357,11 @@ fn refuse_ended(sortie: &Sortie, verb: &str) -> Result<()> {
     .into())
 }
 
-fn record_subtask(desk: &mut Desk<'_, '_>, sortie: &Sortie, report: &SubtaskReport) -> Result<()> {
+pub(crate) fn record_subtask(
+    desk: &mut Desk<'_, '_>,
+    sortie: &Sortie,
+    report: &SubtaskReport,
+) -> Result<()> {
     let before = desk
         .tx
         .get::<Subtask>(&format!("{}/{}", sortie.id, report.name))?;
@@ -379,7 +383,11 @@ fn record_subtask(desk: &mut Desk<'_, '_>, sortie: &Sortie, report: &SubtaskRepo
     Ok(())
 }
 
-fn record_file(desk: &mut Desk<'_, '_>, sortie: &Sortie, report: &FileReport) -> Result<()> {
+pub(crate) fn record_file(
+    desk: &mut Desk<'_, '_>,
+    sortie: &Sortie,
+    report: &FileReport,
+) -> Result<()> {
     let before = desk
         .tx
         .get::<SortieFile>(&format!("{}/{}", sortie.id, report.path))?;

@@ -23,6 +23,8 @@ pub enum Ended {
     Crashed,
     /// It begins anew.
     Aborted,
+    /// It is done, and nobody goes on with it.
+    Retired,
 }
 
 impl Ended {
@@ -32,6 +34,7 @@ impl Ended {
         match self {
             Self::Crashed => "crashed",
             Self::Aborted => "aborted",
+            Self::Retired => "retired",
         }
     }
 }

@@ -1,102 +1,22 @@
-//! The files of the other systems: taken in, given out, and kept up to date, on both engines.
-#![expect(clippy::unwrap_used, reason = "tests")]
+//! Agents' checkpoints, seed C's.
 
 use std::fs;
-use std::path::PathBuf;
 
-use flightline::agent::{ShowAgent, UpdateAgent};
+use flightline::agent::restart::RestartAgent;
+use flightline::agent::takeover::TakeOver;
+use flightline::agent::{RetireAgent, ShowAgent, UpdateAgent};
 use flightline::core::agent::{AgentStatus, Role};
 use flightline::core::dialect::{Dialect, Json};
-use flightline::dialect::{ExportDocuments, ImportDocuments, Incoming, TakenIn};
-use flightline::mirror::{Mirrors, Said, take_in, write_out};
-use flightline_testkit::story::{Story, title};
-use flightline_testkit::{both_engines, caller};
+use flightline::dialect::{ImportDocuments, Incoming};
+use flightline::mirror::Said;
+use flightline_testkit::both_engines;
+use flightline_testkit::story::{Story, name, title};
 
-const FORMAT: &str = include_str!("../../flightline-core/tests/dialects/data/epic_format.json");
-const FIRST: &str = include_str!("../../flightline-core/tests/dialects/data/epic_first.json");
-const UPDATE: &str = include_str!("../../flightline-core/tests/dialects/data/epic_update.json");
+use crate::{Mirror, export, import, json};
 
-fn import(story: &Story<'_>, dialect: Dialect, file: &str, text: &str) -> TakenIn {
-    let request = ImportDocuments {
-        dialect,
-        documents: vec![Incoming {
-            file: file.to_owned(),
-            text: text.to_owned(),
-            before: None,
-        }],
-        mission: None,
-    };
-    story.run("", &request).unwrap().remove(0)
-}
-
-fn export(story: &Story<'_>, dialect: Dialect) -> Vec<(String, String)> {
-    let request = ExportDocuments {
-        dialect,
-        mission: None,
-        since: None,
-    };
-    let given = story.run("", &request).unwrap();
-    let documents = given.documents.into_iter();
-    documents
-        .map(|document| (document.file, document.text))
-        .collect()
-}
-
-fn json(text: &str) -> Json {
-    Json::parse(text).unwrap()
-}
-
-/// The mirror of one dialect, in the world's own folder.
-struct Mirror<'s, 'w> {
-    story: &'s Story<'w>,
-    mirrors: Mirrors,
-}
-
-impl<'s, 'w> Mirror<'s, 'w> {
-    fn new(story: &'s Story<'w>, dialect: Dialect) -> Self {
-        let root = story.world.folder().join("work");
-        Self {
-            story,
-            mirrors: Mirrors {
-                state: root.join(".state"),
-                root,
-                dialects: vec![dialect],
-            },
-        }
-    }
-
-    /// What a command does: takes in, then writes out.
-    fn pass(&self) -> Vec<Said> {
-        self.story.with_fleet(|fleet| {
-            let mut said = take_in(fleet, &self.mirrors, &caller("")).unwrap();
-            said.extend(write_out(fleet, &self.mirrors, &caller("")).unwrap());
-            said
-        })
-    }
-
-    fn path(&self, file: &str) -> PathBuf {
-        self.mirrors.root.join(file)
-    }
-
-    fn read(&self, file: &str) -> String {
-        fs::read_to_string(self.path(file)).unwrap()
-    }
-
-    fn write(&self, file: &str, text: &str) {
-        fs::create_dir_all(self.path(file).parent().unwrap()).unwrap();
-        fs::write(self.path(file), text).unwrap();
-    }
-
-    fn files(&self, folder: &str) -> Vec<String> {
-        let Ok(entries) = fs::read_dir(self.path(folder)) else {
-            return Vec::new();
-        };
-        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        let mut names: Vec<String> = names.collect();
-        names.sort();
-        names
-    }
-}
+const FORMAT: &str = include_str!("../../../flightline-core/tests/dialects/data/epic_format.json");
+const FIRST: &str = include_str!("../../../flightline-core/tests/dialects/data/epic_first.json");
+const UPDATE: &str = include_str!("../../../flightline-core/tests/dialects/data/epic_update.json");
 
 fn step(story: &Story<'_>, agent: &str, step: &str) {
     let update = UpdateAgent {
@@ -242,5 +162,34 @@ both_engines! {
         story.register("a_b", Role::Specialist);
         assert!(matches!(mirror.pass().as_slice(), [Said::Trouble(said)] if said.contains("has no file of its own")));
         assert_eq!(json(&mirror.read("agent_checkpoints/a_b.json")).get("agent_id"), Some(&Json::from("A-B")));
+    }
+
+    fn the_file_of_an_agent_that_ends_goes_into_the_archive(world: &World) {
+        let story = Story::new(world);
+        let mirror = Mirror::new(&story, Dialect::Epic);
+        for agent in ["Secondary-A", "Secondary-B", "Secondary-C"] {
+            story.register(agent, Role::Specialist);
+            step(&story, agent, "At work");
+        }
+        mirror.pass();
+        let before = mirror.read("agent_checkpoints/secondary_a.json");
+        story.pass_minutes(90);
+        let over = TakeOver { from: "Secondary-A".to_owned(), to: name("Secondary-D"), session: None, force: true, sightings: Vec::new() };
+        let taken = story.run("", &over).unwrap();
+        story.run("", &RestartAgent { agent: "Secondary-B".to_owned(), force: true, sightings: Vec::new() }).unwrap();
+        story.run("", &RetireAgent { agent: "Secondary-C".to_owned(), reason: None }).unwrap();
+        assert_eq!(mirror.pass(), []);
+        let archived = mirror.files("agent_checkpoints/archive");
+        assert_eq!(archived.len(), 3, "{archived:?}");
+        for (file, word) in archived.iter().zip(["secondary_a_crashed_", "secondary_b_aborted_", "secondary_c_retired_"]) {
+            assert!(file.starts_with(word), "{file}");
+        }
+        assert_eq!(mirror.read(&format!("agent_checkpoints/archive/{}", archived[0])), before);
+        assert!(taken.handoff.text.contains(&archived[0]), "{}", taken.handoff.text);
+        let there: Vec<String> = mirror.files("agent_checkpoints").into_iter().filter(|file| file.ends_with(".json")).collect();
+        assert!(!there.contains(&"secondary_a.json".to_owned()) && !there.contains(&"secondary_c.json".to_owned()), "{there:?}");
+        assert!(there.contains(&"secondary_d.json".to_owned()), "{there:?}");
+        assert_eq!(mirror.pass(), []);
+        assert_eq!(mirror.files("agent_checkpoints/archive"), archived, "once");
     }
 }

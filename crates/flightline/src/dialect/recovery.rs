@@ -1,0 +1,368 @@
+//! Seed E's documents: one for each checkpoint, and the latest of them under its own name.
+
+use flightline_core::agent::{Agent, Role};
+use flightline_core::checkpoint::{Checkpoint, CheckpointStatus, Reason};
+use flightline_core::context::{recovery_document, task_label};
+use flightline_core::dialect::Document;
+use flightline_core::dialect::recovery::{
+    self, LATEST_FILE, Timestamp, backup_name, emergency_name,
+};
+use flightline_core::mission::Mission;
+use flightline_core::note::{Note as Remembered, NoteKind};
+use flightline_core::sortie::{Sortie, SortieStatus};
+use flightline_core::text::Note;
+use flightline_core::{Kind, Name, Subject, Title};
+use flightline_store::Find;
+use serde_json::json;
+
+use super::{ExportDocuments, Stored, Thing, filled};
+use crate::checkpoint::load;
+use crate::checkpoint::milestone::catch_up;
+use crate::checkpoint::take::{Taking, take};
+use crate::desk::{Desk, agent_named, first_epoch, new_agent};
+use crate::error::Result;
+use crate::fleet::Operation;
+use crate::mission::{CreateMission, begin_if_pending};
+use crate::note::AddNote;
+use crate::recovery::delta::{DeltaResult, apply};
+use crate::sortie::add::{NewSortie, add_all};
+
+/// What a mission is called that tasks from a file are put into when there is none.
+const MISSION: &str = "Tasks from checkpoints";
+/// Who works on tasks of which the file does not say whose they are.
+const NOBODY: &str = "agent";
+
+/// The newest checkpoint that means something to the seed, and every one of those since a revision.
+pub(super) fn things(desk: &mut Desk<'_, '_>, wanted: &ExportDocuments) -> Result<Vec<Thing>> {
+    let missions = super::missions(desk, wanted.mission.as_deref())?;
+    let mut found: Vec<(u64, String)> = Vec::new();
+    for mission in missions {
+        for row in desk.tx.rows(Kind::Checkpoint, Find::Mission(mission.id))? {
+            if row.status != CheckpointStatus::Archived.as_str() {
+                found.push((row.born, row.id));
+            }
+        }
+    }
+    found.sort();
+    let mut things: Vec<Thing> = Vec::new();
+    let mut is_latest = true;
+    for (born, id) in found.into_iter().rev() {
+        if !is_latest && wanted.since.is_some_and(|since| born <= since) {
+            break;
+        }
+        let Some(checkpoint) = desk.tx.get::<Checkpoint>(&id)? else {
+            continue;
+        };
+        if !says(checkpoint.cut.reason) {
+            continue;
+        }
+        // One that is damaged is the doctor's: the others have their files all the same.
+        let Ok(document) = document(desk, &checkpoint) else {
+            continue;
+        };
+        if is_latest {
+            things.push(thing_of(&checkpoint, LATEST_FILE.to_owned(), &document));
+            is_latest = false;
+        }
+        // Two of one millisecond: the newer one has the name.
+        let file = own_file(&checkpoint);
+        if !things.iter().any(|thing| thing.file == file) {
+            things.push(thing_of(&checkpoint, file, &document));
+        }
+    }
+    Ok(things)
+}
+
+/// Whether the seed takes a checkpoint for this.
+const fn says(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::TokenWarning
+            | Reason::TokenCritical
+            | Reason::SessionEnd
+            | Reason::PreCompact
+            | Reason::TaskComplete
+            | Reason::Manual
+    )
+}
+
+/// The name of a checkpoint's own file.
+fn own_file(checkpoint: &Checkpoint) -> String {
+    match checkpoint.cut.reason {
+        Reason::TokenCritical => emergency_name(checkpoint.cut.timestamp),
+        _ => backup_name(checkpoint.cut.timestamp),
+    }
+}
+
+fn document(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<recovery::Checkpoint> {
+    let contents = load(desk, checkpoint)?;
+    let missions: Vec<Mission> = contents.of(Kind::Mission)?;
+    let sorties: Vec<Sortie> = contents.of(Kind::Sortie)?;
+    let mission = match missions.into_iter().next() {
+        Some(mission) => mission,
+        None => desk.mission(Some(&checkpoint.cut.mission_id.to_string()))?,
+    };
+    Ok(recovery_document(checkpoint, &mission, &sorties))
+}
+
+fn thing_of(checkpoint: &Checkpoint, file: String, document: &recovery::Checkpoint) -> Thing {
+    Thing {
+        of: checkpoint.key(),
+        file,
+        document: Document::Recovery(Box::new(document.clone())),
+        replaces: None,
+    }
+}
+
+/// What the document that is there now says: the latest one.
+pub(super) fn find(desk: &mut Desk<'_, '_>) -> Result<Option<Thing>> {
+    let newest = ExportDocuments {
+        dialect: flightline_core::dialect::Dialect::Recovery,
+        mission: None,
+        since: Some(u64::MAX),
+    };
+    let things = things(desk, &newest)?.into_iter();
+    Ok(things.into_iter().find(|thing| thing.file == LATEST_FILE))
+}
+
+pub(super) fn thing(desk: &mut Desk<'_, '_>, of: &str) -> Result<Option<Thing>> {
+    let Some(checkpoint) = desk.tx.get::<Checkpoint>(of)? else {
+        return Ok(None);
+    };
+    let document = document(desk, &checkpoint)?;
+    Ok(Some(thing_of(
+        &checkpoint,
+        own_file(&checkpoint),
+        &document,
+    )))
+}
+
+/// What the document says becomes what the store knows, and a checkpoint holds it.
+pub(super) fn store(
+    desk: &mut Desk<'_, '_>,
+    document: &recovery::Checkpoint,
+    mission: Option<&str>,
+) -> Result<Option<Stored>> {
+    let Timestamp::At(stamp) = &document.timestamp else {
+        // An empty timestamp: there is no checkpoint, and nothing to take in.
+        return Ok(None);
+    };
+    let mut warnings = Vec::new();
+    let mission = mission_of(desk, document, mission)?;
+    tasks(desk, &mission, document)?;
+    let mission = desk.mission(Some(&mission.id.to_string()))?;
+    for (outcome, delta) in apply(
+        desk,
+        &mission,
+        document.delta_changes.get().map_or(&[], Vec::as_slice),
+    )?
+    .into_iter()
+    .zip(1..)
+    {
+        if outcome.result == DeltaResult::Kept {
+            let why = outcome.why.unwrap_or_default();
+            warnings.push(format!("change {delta} is only kept: {why}"));
+        }
+    }
+    next_steps(desk, &mission, document)?;
+    catch_up(desk, mission.id)?;
+    let reason = document.reason.get().and_then(|reason| reason.to_reason());
+    let mut reason = reason.unwrap_or(Reason::Manual);
+    if desk.now().since(stamp.time()) > desk.policy.valid_ms {
+        warnings.push(format!(
+            "it is of {}, too old to be resumed from by itself",
+            stamp.time().to_seconds()
+        ));
+        reason = Reason::Manual;
+    }
+    let taking = Taking {
+        mission: &mission,
+        reason,
+        details: Some(format!("Taken in; written at {}", stamp.as_str())),
+        note: None,
+        blockers: Vec::new(),
+    };
+    let checkpoint = take(desk, &taking)?;
+    Ok(Some(Stored {
+        of: checkpoint.key(),
+        name: format!("checkpoint of {}", mission.title),
+        warnings,
+    }))
+}
+
+/// The mission a document is about, with what it says of it.
+fn mission_of(
+    desk: &mut Desk<'_, '_>,
+    document: &recovery::Checkpoint,
+    mission: Option<&str>,
+) -> Result<Mission> {
+    let context = document.context.get();
+    let objective = context.and_then(|context| filled(&context.active_objective));
+    let before = match (mission, desk.current_mission()?) {
+        (Some(mission), _) => desk.mission(Some(mission))?,
+        (None, Some(mission)) if mission.status.is_open() => mission,
+        (None, _) => {
+            let title = Title::parse("activeObjective", objective.unwrap_or(MISSION))?;
+            CreateMission::titled(title).decide(desk)?.mission
+        }
+    };
+    let before = begin_if_pending(desk, before.id)?;
+    let mut after = before.clone();
+    if let Some(text) = objective.filter(|text| *text != before.title.as_str()) {
+        after.objective = Some(Note::parse("activeObjective", text)?);
+    }
+    if let Some(text) = context.and_then(|context| filled(&context.stack_id)) {
+        after.stack_id = Some(Name::parse("STACK_ID", text)?);
+    }
+    if let Some(text) = context.and_then(|context| filled(&context.current_sprint)) {
+        after.sprint = Some(Title::parse("currentSprint", text)?);
+    }
+    if let Some(phase) = document
+        .state
+        .get()
+        .and_then(|state| state.current_phase.get())
+    {
+        after.phase = Some(Title::parse("currentPhase", phase.as_str())?);
+    }
+    if after != before {
+        after.updated_at = desk.now();
+        desk.tx
+            .set("mission_updated", &after, &json!({ "dialect": "recovery" }))?;
+    }
+    Ok(after)
+}
+
+/// Every task the document names is there, and stands where the document says.
+fn tasks(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    document: &recovery::Checkpoint,
+) -> Result<()> {
+    let Some(state) = document.state.get() else {
+        return Ok(());
+    };
+    let mut wanted: Vec<(&str, &str, SortieStatus)> = Vec::new();
+    for id in state.completed_tasks.get().into_iter().flatten() {
+        wanted.push((id, id, SortieStatus::Completed));
+    }
+    for id in document.in_progress() {
+        wanted.push((id, id, SortieStatus::InProgress));
+    }
+    for item in state.backlog_snapshot.get().into_iter().flatten() {
+        let title = item.title().unwrap_or_else(|| item.id());
+        wanted.push((item.id(), title, SortieStatus::Pending));
+    }
+    let known = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
+    let is_known = |id: &str| known.iter().any(|sortie| task_label(sortie) == id);
+    let mut new: Vec<NewSortie> = Vec::new();
+    for (id, title, _) in &wanted {
+        let name = Name::parse("task", id)?;
+        let twice = new.iter().any(|it| it.task_id.as_ref() == Some(&name));
+        if !is_known(id) && !twice {
+            new.push(NewSortie {
+                task_id: Some(name),
+                ..NewSortie::titled(Title::parse("title", title)?)
+            });
+        }
+    }
+    add_all(desk, mission, &new)?;
+    for sortie in desk.tx.find::<Sortie>(Find::Mission(mission.id))? {
+        let label = task_label(&sortie);
+        if let Some((_, _, status)) = wanted.iter().find(|(id, ..)| *id == label) {
+            put(desk, sortie, *status)?;
+        }
+    }
+    Ok(())
+}
+
+/// Puts a task where the document has it.
+fn put(desk: &mut Desk<'_, '_>, before: Sortie, status: SortieStatus) -> Result<()> {
+    let stands = match status {
+        // One that is held or blocked is being worked on; one that waits, waits.
+        SortieStatus::InProgress => matches!(
+            before.status,
+            SortieStatus::InProgress | SortieStatus::Blocked
+        ),
+        SortieStatus::Pending => matches!(
+            before.status,
+            SortieStatus::Pending | SortieStatus::Assigned
+        ),
+        status => before.status == status,
+    };
+    if stands {
+        return Ok(());
+    }
+    let now = desk.now();
+    let mut sortie = before.clone();
+    sortie.status = status;
+    sortie.updated_at = now;
+    sortie.completed_at = None;
+    match status {
+        SortieStatus::Completed => {
+            sortie.completed_at = Some(now);
+            sortie.started_at.get_or_insert(now);
+        }
+        SortieStatus::InProgress if sortie.assigned_to.is_none() => {
+            let owner = worker(desk)?;
+            sortie.assigned_to = Some(owner.id);
+            sortie.assigned_epoch = Some(owner.epoch);
+            sortie.assigned_at = Some(now);
+            sortie.started_at.get_or_insert(now);
+            sortie.attempts += 1;
+        }
+        SortieStatus::Pending => {
+            sortie.assigned_to = None;
+            sortie.assigned_epoch = None;
+            sortie.assigned_at = None;
+        }
+        _ => {}
+    }
+    let data = json!({
+        "dialect": "recovery", "from": before.status.as_str(), "to": status.as_str(),
+    });
+    desk.tx.set("sortie_moved", &sortie, &data)?;
+    Ok(())
+}
+
+/// Who works on what the document says is being worked on: it does not name anybody.
+fn worker(desk: &mut Desk<'_, '_>) -> Result<Agent> {
+    if let Some(agent) = desk.agent.clone() {
+        return Ok(agent);
+    }
+    if let Some(agent) = agent_named(desk.tx, NOBODY)? {
+        return Ok(agent);
+    }
+    let mut agent = new_agent(
+        desk.tx,
+        Name::parse("agent name", NOBODY)?,
+        Role::Specialist,
+    );
+    agent.epoch = first_epoch(desk.tx)?;
+    agent.session_started_at = Some(desk.now());
+    let data = json!({ "dialect": "recovery", "epoch": agent.epoch, "role": agent.role.as_str() });
+    desk.tx.set("agent_registered", &agent, &data)?;
+    Ok(agent)
+}
+
+/// The next steps become notes, those that nobody has noted yet.
+fn next_steps(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    document: &recovery::Checkpoint,
+) -> Result<()> {
+    let known = desk.tx.find::<Remembered>(Find::Mission(mission.id))?;
+    for step in document.next_steps.get().into_iter().flatten() {
+        let text = Note::parse("nextSteps", step)?;
+        let noted = known
+            .iter()
+            .any(|note| note.kind == NoteKind::NextStep && note.text == text);
+        if !noted {
+            let note = AddNote {
+                mission: Some(mission.id.to_string()),
+                ..AddNote::of(NoteKind::NextStep, text)
+            };
+            note.decide(desk)?;
+        }
+    }
+    Ok(())
+}
