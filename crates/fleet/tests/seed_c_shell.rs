@@ -3,13 +3,15 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 const FUNCTIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/seed_c.sh");
+
+const FIRST: &str = include_str!("../../flightline-core/tests/dialects/data/epic_first.json");
 
 /// A repository under the preset `epic`, with the clock as it is: the functions ask it too.
 struct World {
@@ -74,30 +76,27 @@ impl World {
     }
 
     /// An agent wrote its file so many seconds ago, by its own hand.
-    fn wrote(&self, name: &str, seconds: u32) {
+    fn wrote(&self, agent: &str, seconds: u32) {
         let then = self.shell(&format!(
             "date -u -d '-{seconds} seconds' +%Y-%m-%dT%H:%M:%SZ"
         ));
-        let mut document = self.read(name);
+        let mut document: Value = serde_json::from_str(FIRST).unwrap();
+        document["agent_id"] = agent.into();
         document["last_checkpoint"] = then.trim().into();
-        write(&self.file(name), &document);
+        let file = agent.to_lowercase().replace('-', "_") + ".json";
+        let text = serde_json::to_string_pretty(&document).unwrap();
+        fs::write(self.file(&file), text).unwrap();
     }
-}
-
-fn write(path: &Path, document: &Value) {
-    fs::write(path, serde_json::to_string_pretty(document).unwrap()).unwrap();
 }
 
 #[test]
 fn the_seeds_monitor_and_ours_come_to_the_same_verdicts() {
     let world = World::new();
-    for agent in ["Secondary-A", "Secondary-B", "Secondary-C"] {
-        world.fleet(&format!("agents register {agent}"), "");
-        world.fleet("agents update --step Writing --stage S2.P2", agent);
-    }
+    world.fleet("agents register Secondary-A", "");
+    world.fleet("agents update --step Writing --stage S2.P2", "Secondary-A");
     // Half a minute from where a verdict changes, so that the time this test takes does not matter.
-    world.wrote("secondary_b.json", 45 * 60 + 30);
-    world.wrote("secondary_c.json", 75 * 60 + 30);
+    world.wrote("Secondary-B", 45 * 60 + 30);
+    world.wrote("Secondary-C", 75 * 60 + 30);
     let ours = world.run("agents monitor", "");
     assert_eq!(ours.status.code(), Some(5), "{ours:?}");
     let theirs = world.shell("check_stale_agents");

@@ -200,7 +200,9 @@ impl Operation for RegisterAgent {
         desk.tx.set(
             event,
             &agent,
-            &json!({ "epoch": agent.epoch, "role": agent.role.as_str() }),
+            &json!({
+                "epoch": agent.epoch, "role": agent.role.as_str(), "session": agent.session_id,
+            }),
         )?;
         desk.tx.beat(agent.id, agent.epoch, &json!({}))?;
         let mut start = None;

@@ -95,6 +95,7 @@ fn remark(kind: NoteKind, text: &str) -> AddNote {
 
 fn briefing(story: &Story<'_>, agent: &str) -> String {
     let brief = BriefAgent {
+        tree: None,
         mission: None,
         max_tokens: None,
         minimal: false,
@@ -306,7 +307,7 @@ both_engines! {
     fn the_seeds_own_files_are_named_where_a_project_keeps_them(world: &World) {
         let story = working(world);
         fill(&story, "ada", 95);
-        let brief = BriefAgent { mission: None, max_tokens: None, minimal: false };
+        let brief = BriefAgent { mission: None, max_tokens: None, minimal: false, tree: None };
         let mut fleet = Fleet::new(world.store(), Preset::Recovery.policy());
         let text = fleet.run(&brief, &caller("ada")).unwrap().text;
         for file in ["context-strategy.md", "projectConfig.md:STACK_ID", "Stack profiles (load when coding resumes)"] {

@@ -37,11 +37,11 @@ fn settings_are_listed_with_their_source() {
         tokens.warning                 75                                                                   default  a context this full, in percent, is saved
         tokens.critical                90                                                                   default  a context this full, in percent, is saved at once, and its agent told to stop
         recovery.auto_resume           false                                                                default  resume without asking, where nobody can be asked
+        recovery.enabled               true                                                                 default  mind full contexts and ending sessions: checkpoints, minimal mode, validation on resume
         recovery.strict                false                                                                default  refuse to resume while something is in the way that somebody has to decide about
         recovery.tasks                 false                                                                default  `detect` and `doctor` name tasks that lost their session, have errors or unmet criteria
         mail.progress                  true                                                                 default  progress of a sortie is posted to the mailbox of dispatch
         checkpoints.every_error        false                                                                default  with `triggers.blocker`: an error takes one even when work can go on
-        recovery.enabled               true                                                                 default  mind full contexts and ending sessions: checkpoints, minimal mode, validation on resume
         recovery.mode                  minimal                                                              default  what a full context leads to: minimal (briefings are cut to what is required) or full
         recovery.stack_id              none                                                                 default  the stack the project is built on, unless a mission says otherwise: a session resumes on the same one
         mirrors.sitebuilder            false                                                                default  keep `progress/checkpoints/` and `progress/STATUS.md` up to date
@@ -160,14 +160,14 @@ fn a_setting_that_does_not_exist_is_refused() {
         [stderr]
         error: there is no setting `nonsense`
 
-        hint: settings: project, location, mirrors.root, preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, recovery.retry_limit, retention.completed, retention.history, retention.surplus, checkpoints.destructive, tokens.warning, tokens.critical, recovery.auto_resume, recovery.strict, recovery.tasks, mail.progress, checkpoints.every_error, mirrors.sitebuilder, mirrors.epic, mirrors.orchestrator, mirrors.recovery, and a switch for each trigger (`fleet config list`)
+        hint: settings: project, location, mirrors.root, preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, recovery.retry_limit, retention.completed, retention.history, retention.surplus, checkpoints.destructive, tokens.warning, tokens.critical, recovery.auto_resume, recovery.enabled, recovery.strict, recovery.tasks, mail.progress, checkpoints.every_error, recovery.mode, recovery.stack_id, mirrors.sitebuilder, mirrors.epic, mirrors.orchestrator, mirrors.recovery, and a switch for each trigger (`fleet config list`)
         [exit 3]
     "#]]);
     world.fleet("config set nonsense 1").expect(expect![[r#"
         [stderr]
         error: there is no setting `nonsense` at project level
 
-        hint: settings: preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, recovery.retry_limit, retention.completed, retention.history, retention.surplus, checkpoints.destructive, tokens.warning, tokens.critical, recovery.auto_resume, recovery.strict, recovery.tasks, mail.progress, checkpoints.every_error, mirrors.sitebuilder, mirrors.epic, mirrors.orchestrator, mirrors.recovery, and a switch for each trigger (`fleet config list`)
+        hint: settings: preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, recovery.retry_limit, retention.completed, retention.history, retention.surplus, checkpoints.destructive, tokens.warning, tokens.critical, recovery.auto_resume, recovery.enabled, recovery.strict, recovery.tasks, mail.progress, checkpoints.every_error, recovery.mode, recovery.stack_id, mirrors.sitebuilder, mirrors.epic, mirrors.orchestrator, mirrors.recovery, and a switch for each trigger (`fleet config list`)
         [exit 3]
     "#]]);
     for name in ["project", "locks", "locks.ttl.x", "", "ttl", "liveness"] {

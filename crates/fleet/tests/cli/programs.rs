@@ -152,7 +152,7 @@ fn every_schema_is_a_schema() {
         [stderr]
         error: there is no schema `nonsense`
 
-        hint: schemas: checkpoint, checkpoint-list, recovery-context, briefing, candidate, resumed, recovery-points, prepared, pruned, replay, replay-end, replay-step, policy, mission, sortie, agent, lock, message, note, effect, event, error, status, stats, report, task-table, mission-view, sortie-view, agent-view, lock-view, message-view
+        hint: schemas: checkpoint, checkpoint-list, recovery-context, briefing, candidate, resumed, recovery-points, prepared, pruned, replay, replay-end, replay-step, monitored, resumed-agent, taken-over, handoff, policy, mission, sortie, agent, lock, message, note, effect, event, error, status, stats, report, task-table, mission-view, sortie-view, agent-view, lock-view, message-view
         [exit 3]
     "#]]);
 }

@@ -49,7 +49,7 @@ fn a_command_without_its_subcommand() {
         [stderr]
         error: a subcommand is missing
 
-        hint: one of: register, list, show, update, monitor, resume, takeover, restart, retire
+        hint: one of: register, list, show, update, monitor, resume, takeover, restart, end, sync, retire
               usage: fleet agents [OPTIONS] <COMMAND>
               see `fleet agents --help`
         [exit 2]

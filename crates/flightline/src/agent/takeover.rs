@@ -165,7 +165,7 @@ impl TakeOver {
         }
         new.status = AgentStatus::InProgress;
         new.updated_at = desk.now();
-        let data = json!({ "epoch": new.epoch, "role": new.role.as_str(), "from": old.name });
+        let data = json!({ "epoch": new.epoch, "role": new.role.as_str(), "from": old.name, "session": new.session_id });
         let event = match (is_new, begins) {
             (true, _) => "agent_registered",
             (false, true) => "agent_session_started",

@@ -4,7 +4,7 @@ use flightline_core::agent::{Agent, AgentStatus, Coordination, Role, Step};
 use flightline_core::dialect::Document;
 use flightline_core::dialect::epic::{self, AgentType, Checkpoint, Ended};
 use flightline_core::dialect::field::{Maybe, Stamp};
-use flightline_core::{Kind, Name, RepoPath, Subject, Time, Title};
+use flightline_core::{Code, Kind, Name, Refusal, RepoPath, Subject, Time, Title};
 use flightline_store::Find;
 use serde_json::json;
 
@@ -14,6 +14,9 @@ use crate::agent::takeover::CRASHED;
 use crate::desk::{Desk, agent_named, first_epoch, new_agent};
 use crate::error::Result;
 use crate::recovery::compaction::{CompactionEvidence, lose_context};
+
+/// So many of an agent's events are searched for a session that it had.
+const SESSIONS: u64 = 500;
 
 /// How an agent's work ends, so that its file goes into the archive.
 const ENDINGS: [&str; 3] = [CRASHED, "agent_restarted", "agent_retired"];
@@ -90,6 +93,28 @@ pub(super) fn store(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<St
     let session = title(&document.session_id, "session_id")?;
     let resumed =
         !is_new && session.is_some() && agent.session_id.is_some() && session != agent.session_id;
+    if agent.retired_at.is_some() {
+        return Err(Refusal::new(
+            Code::Fenced,
+            format!("{} was retired, and its file is not taken in", agent.name),
+        )
+        .hint(format!(
+            "bring it back with `fleet agents register {}`",
+            agent.name
+        ))
+        .into());
+    }
+    if resumed && was_before(desk, &agent, session.as_ref())? {
+        return Err(Refusal::new(
+            Code::Fenced,
+            format!(
+                "{} goes on in another session, and this one is over",
+                agent.name
+            ),
+        )
+        .hint("nothing of it was taken in; end the old session")
+        .into());
+    }
     if resumed {
         // The same agent in a new session: what the old one still does is fenced.
         agent.epoch += 1;
@@ -145,7 +170,6 @@ pub(super) fn store(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<St
             last_status_update: time(&coordination.last_status_update),
         };
     }
-    agent.retired_at = None;
     if before.as_ref() != Some(&agent) {
         agent.updated_at = desk.now();
         let event = match (is_new, resumed) {
@@ -154,7 +178,7 @@ pub(super) fn store(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<St
             (false, false) => "agent_updated",
         };
         let data = json!({
-            "dialect": "epic", "epoch": agent.epoch,
+            "dialect": "epic", "epoch": agent.epoch, "session": agent.session_id,
             "status": agent.status.as_str(), "step": agent.current_step,
         });
         desk.tx.set(event, &agent, &data)?;
@@ -173,6 +197,17 @@ pub(super) fn store(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<St
         name: agent.name.to_string(),
         warnings,
     })
+}
+
+/// Whether an agent had this session before the one it has now.
+fn was_before(desk: &mut Desk<'_, '_>, agent: &Agent, session: Option<&Title>) -> Result<bool> {
+    let events = desk.tx.events_of(Kind::Agent, &agent.key(), SESSIONS)?;
+    let session = session.map(Title::as_str);
+    Ok(events.iter().any(|event| {
+        let begun = ["agent_registered", "agent_session_started", "agent_resumed"]
+            .contains(&event.kind.as_str());
+        begun && event.data["session"].as_str() == session
+    }))
 }
 
 /// An agent nobody has heard of.

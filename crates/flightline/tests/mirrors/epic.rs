@@ -4,7 +4,7 @@ use std::fs;
 
 use flightline::agent::restart::RestartAgent;
 use flightline::agent::takeover::TakeOver;
-use flightline::agent::{RetireAgent, ShowAgent, UpdateAgent};
+use flightline::agent::{RegisterAgent, RetireAgent, ShowAgent, UpdateAgent};
 use flightline::core::agent::{AgentStatus, Role};
 use flightline::core::dialect::{Dialect, Json};
 use flightline::dialect::{ImportDocuments, Incoming};
@@ -191,5 +191,31 @@ both_engines! {
         assert!(there.contains(&"secondary_d.json".to_owned()), "{there:?}");
         assert_eq!(mirror.pass(), []);
         assert_eq!(mirror.files("agent_checkpoints/archive"), archived, "once");
+    }
+
+    fn an_old_session_and_a_retired_agent_take_nothing_back(world: &World) {
+        let story = Story::new(world);
+        let mirror = Mirror::new(&story, Dialect::Epic);
+        let file = "agent_checkpoints/secondary_a.json";
+        let register = |session: &str| RegisterAgent { name: name("Secondary-A"), role: None, kind: None, session: Some(title(session)), process: None, feature: None };
+        story.run("", &register("one")).unwrap();
+        mirror.pass();
+        let of_one = mirror.read(file);
+        story.run("", &register("two")).unwrap();
+        mirror.pass();
+        // The old session wakes, and writes what it knows.
+        mirror.write(file, &of_one.replace("\"WAITING\"", "\"IN_PROGRESS\""));
+        let said = mirror.pass();
+        assert!(matches!(said.as_slice(), [Said::Trouble(said)] if said.contains("goes on in another session")), "{said:?}");
+        assert_eq!(json(&mirror.read(file)).get("session_id"), Some(&Json::from("two")));
+        // A session that nobody had before is a new one.
+        mirror.write(file, &mirror.read(file).replace("\"two\"", "\"three\""));
+        assert!(matches!(mirror.pass().as_slice(), [Said::Done(_)]));
+        let agent = story.run("", &ShowAgent { agent: Some("Secondary-A".to_owned()), sightings: Vec::new() }).unwrap().agent;
+        assert_eq!((agent.epoch, agent.session_id), (3, Some(title("three"))));
+        story.run("", &RetireAgent { agent: "Secondary-A".to_owned(), reason: None }).unwrap();
+        mirror.pass();
+        mirror.write(file, &of_one);
+        assert!(matches!(mirror.pass().as_slice(), [Said::Trouble(said)] if said.contains("was retired")));
     }
 }

@@ -112,7 +112,7 @@ both_engines! {
         assert_eq!(mirror.pass(), []);
         let sortie = story.sortie_id("Convert");
         let current = format!("riley-{sortie}.json");
-        assert_eq!(mirror.files("progress/checkpoints"), [current.clone()]);
+        assert_eq!(mirror.files("progress/checkpoints"), [current]);
         let status = mirror.read("progress/STATUS.md");
         assert!(status.contains("| 0% | 0 min ago | in_progress |") && status.contains("| not started |"), "{status}");
         mirror.write("progress/STATUS.md", &format!("# Mine\n\n{status}\nMy words.\n"));
