@@ -170,7 +170,8 @@ impl App {
                 &self.home()?.root,
                 self.env.surroundings.clone(),
                 Bounds::default(),
-            );
+            )
+            .without(self.mirrored()?);
             self.fleet = Some(Fleet::new(store, config.policy).in_tree(tree));
             // What others wrote is taken in before anything is decided; it can wait if it must.
             if let Err(refusal) = self.take_in_mirrors() {
@@ -309,6 +310,17 @@ impl App {
             state: home.state.join("mirrors"),
             dialects,
         }))
+    }
+
+    /// The files and folders that mirrors write, relative to the repository.
+    fn mirrored(&self) -> Result<Vec<PathBuf>, Refusal> {
+        let root = &self.home()?.root;
+        let Some(mirrors) = self.mirrors()? else {
+            return Ok(Vec::new());
+        };
+        let inside = mirrors.root.strip_prefix(root).unwrap_or(Path::new(""));
+        let places = mirrors.places().into_iter();
+        Ok(places.map(|place| inside.join(place)).collect())
     }
 
     /// Takes in what others wrote into the mirrors, before anything is decided.

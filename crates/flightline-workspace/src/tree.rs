@@ -65,6 +65,8 @@ pub struct WorkTree {
     root: PathBuf,
     surroundings: Surroundings,
     bounds: Bounds,
+    /// Files and folders that we write ourselves.
+    written: Vec<PathBuf>,
 }
 
 impl WorkTree {
@@ -75,7 +77,14 @@ impl WorkTree {
             root: root.to_path_buf(),
             surroundings,
             bounds,
+            written: Vec::new(),
         }
+    }
+
+    /// The same without files and folders that we write ourselves: they are no part of the work.
+    #[must_use]
+    pub fn without(self, written: Vec<PathBuf>) -> Self {
+        Self { written, ..self }
     }
 
     /// What it looks like. Of the files that are `named`, each is looked at, changed or not.
@@ -119,7 +128,7 @@ impl WorkTree {
     fn glance_here(&self, named: &[RepoPath]) -> TreeNow {
         let mut room = self.room();
         let (mut files, mut left_out) = (Vec::new(), 0);
-        for path in ours(named) {
+        for path in self.work(named) {
             match self.seer().see(path, &mut room) {
                 Some(seen) => files.push(seen),
                 None => left_out += 1,
@@ -166,7 +175,7 @@ impl WorkTree {
         let mut room = self.room();
         // What somebody named comes first: it is what will be asked about.
         let mut seen: BTreeMap<RepoPath, SeenFile> = BTreeMap::new();
-        let named: BTreeSet<&RepoPath> = ours(named).collect();
+        let named: BTreeSet<&RepoPath> = self.work(named).collect();
         let changed = found.modified.iter().chain(&found.created);
         for path in named.iter().copied().chain(changed) {
             if !seen.contains_key(path)
@@ -227,6 +236,19 @@ impl WorkTree {
         }
     }
 
+    /// Whether a path is in our own folder or written by us, and so no part of the work.
+    fn is_ours(&self, path: &Path) -> bool {
+        let mut parts = path.components();
+        parts.any(|part| part.as_os_str() == STATE_FOLDER)
+            || self.written.iter().any(|ours| path.starts_with(ours))
+    }
+
+    /// Those of the named files that are part of the work.
+    fn work<'a>(&self, named: &'a [RepoPath]) -> impl Iterator<Item = &'a RepoPath> {
+        let named = named.iter();
+        named.filter(|path| !self.is_ours(Path::new(path.as_str())))
+    }
+
     /// Sorts what git said into lists.
     fn sort(&self, status: Status, answer: &Answer, prefix: &Path) -> Found {
         let mut found = Found {
@@ -240,7 +262,7 @@ impl WorkTree {
             let Ok(inside) = entry.path.strip_prefix(prefix) else {
                 continue;
             };
-            if is_ours(inside) {
+            if self.is_ours(inside) {
                 continue;
             }
             dirty = true;
@@ -362,16 +384,4 @@ fn head(status: &Status) -> (Head, Option<Title>) {
 
 fn warning(text: &str) -> Option<Title> {
     Title::parse("warning", text).ok()
-}
-
-/// Whether a path is in our own folder, which is no part of the work.
-fn is_ours(path: &Path) -> bool {
-    path.components()
-        .any(|part| part.as_os_str() == STATE_FOLDER)
-}
-
-fn ours(named: &[RepoPath]) -> impl Iterator<Item = &RepoPath> {
-    named
-        .iter()
-        .filter(|path| !is_ours(Path::new(path.as_str())))
 }

@@ -43,6 +43,18 @@ pub struct Mirrors {
     pub dialects: Vec<Dialect>,
 }
 
+impl Mirrors {
+    /// The files and folders that mirrors write, relative to their root.
+    #[must_use]
+    pub fn places(&self) -> Vec<&'static str> {
+        let of = |dialect: &Dialect| match dialect {
+            Dialect::Sitebuilder => vec![Folder::name(*dialect), STATUS_FILE],
+            dialect => vec![Folder::name(*dialect)],
+        };
+        self.dialects.iter().flat_map(of).collect()
+    }
+}
+
 /// Takes in what others wrote since the last look. Says what is worth knowing.
 ///
 /// # Errors

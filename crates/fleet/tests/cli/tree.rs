@@ -271,3 +271,33 @@ fn a_command_that_takes_no_checkpoint_asks_git_nothing() {
     world.line("checkpoint").env("PATH", &path).run();
     assert!(marker.exists());
 }
+
+#[test]
+fn what_mirrors_write_is_no_part_of_the_work() {
+    let (world, repository) = working();
+    for mirror in ["sitebuilder", "epic", "recovery"] {
+        world.ok(&format!("config set mirrors.{mirror} true"));
+    }
+    world.ok("config set mirrors.root docs");
+    world.agent_ok("ada", "agents update --step Writing");
+    repository.write("docs/guide.md", "by hand\n");
+    world.ok("checkpoint");
+    world.agent_ok("ada", "agents update --step Reading");
+    let shown = world.json("checkpoints show @latest");
+    let created = &shown["file_system"]["created_files"];
+    let created: Vec<&str> = created.as_array().unwrap().iter().map(name_of).collect();
+    assert_eq!(created, ["docs/guide.md", "src/new.rs"]);
+    assert!(
+        world
+            .repo()
+            .join("docs/agent_checkpoints/ada.json")
+            .exists()
+    );
+    assert!(world.repo().join("docs/progress/STATUS.md").exists());
+    let resumed = world.ok("resume -y").stdout;
+    assert!(!resumed.contains("agent_checkpoints"), "{resumed}");
+}
+
+fn name_of(file: &Value) -> &str {
+    file["path"].as_str().or(file.as_str()).unwrap()
+}

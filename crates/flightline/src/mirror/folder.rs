@@ -38,12 +38,7 @@ pub(super) struct Folder {
 
 impl Folder {
     pub(super) fn open(mirrors: &Mirrors, dialect: Dialect) -> io::Result<Self> {
-        let name = match dialect {
-            Dialect::Sitebuilder => sitebuilder::FOLDER,
-            Dialect::Epic => epic::FOLDER,
-            Dialect::Orchestrator => "orchestrator_checkpoints",
-            Dialect::Recovery => recovery::FOLDER,
-        };
+        let name = Self::name(dialect);
         let shadows = mirrors.state.join(dialect.as_str());
         DirBuilder::new()
             .recursive(true)
@@ -58,6 +53,16 @@ impl Folder {
             shadows,
             _turn: turn,
         })
+    }
+
+    /// What a dialect's folder is called.
+    pub(super) const fn name(dialect: Dialect) -> &'static str {
+        match dialect {
+            Dialect::Sitebuilder => sitebuilder::FOLDER,
+            Dialect::Epic => epic::FOLDER,
+            Dialect::Orchestrator => "orchestrator_checkpoints",
+            Dialect::Recovery => recovery::FOLDER,
+        }
     }
 
     /// Takes in every file that is not as we last saw it.
