@@ -29,6 +29,10 @@ pub struct Retention {
     /// What becomes of those above `most`, and of all but the final one of a completed mission.
     #[serde(default)]
     pub surplus: Surplus,
+    /// Whether those of a context that was about to be lost are archived instead of deleted, and count for
+    /// nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub emergencies_apart: bool,
 }
 
 /// What becomes of a checkpoint that is one too many, though its time is not over.
@@ -80,6 +84,7 @@ impl Default for Retention {
             completed_ms: 30 * DAY,
             history_ms: None,
             surplus: Surplus::default(),
+            emergencies_apart: false,
         }
     }
 }
@@ -103,6 +108,8 @@ pub struct Candidate {
     pub verified: bool,
     /// Whether it is archived: it counts for nothing, and goes when its time is over.
     pub archived: bool,
+    /// Whether it is of a context that was about to be lost.
+    pub emergency: bool,
     /// How large it is.
     pub bytes: u64,
 }
@@ -202,6 +209,7 @@ fn plan_mission(
         (true, false) => 1,
         (false, _) => policy.keep.max(1),
     };
+    let apart = |candidate: &Candidate| policy.emergencies_apart && candidate.emergency;
     let (mut verified_kept, mut kept) = (0, 0);
     let (archived, all): (Vec<&Candidate>, Vec<&Candidate>) =
         all.iter().partition(|candidate| candidate.archived);
@@ -212,7 +220,8 @@ fn plan_mission(
         let guarded = candidate.pinned || (candidate.verified && verified_kept < minimum);
         if wanted && !guarded && (candidate.verified || verified_kept >= minimum || over) {
             // A damaged one is not worth keeping aside: the mark that says so would be lost.
-            let aside = policy.surplus == Surplus::Archive && candidate.verified && !old && !over;
+            let surplus = policy.surplus == Surplus::Archive && !old && !over;
+            let aside = candidate.verified && (surplus || apart(candidate));
             let list = match aside {
                 true => &mut plan.archive,
                 false => &mut plan.delete,
@@ -230,7 +239,7 @@ fn plan_mission(
             };
             plan.guarded.push((candidate.id, guard));
         }
-        kept += 1;
+        kept += u64::from(!apart(candidate));
         verified_kept += u64::from(candidate.verified);
     }
     // Archived ones go when their time is over, but for those that are all there is.
@@ -238,7 +247,7 @@ fn plan_mission(
         let old = now.since(candidate.at) > policy.older_than_ms;
         let needed = candidate.verified && verified_kept < minimum;
         verified_kept += u64::from(needed);
-        if old && !needed && !candidate.pinned {
+        if old && !needed && !candidate.pinned && !apart(candidate) {
             plan.delete.push(candidate.clone());
         }
     }
@@ -308,6 +317,7 @@ mod tests {
             pinned: false,
             verified: true,
             archived: false,
+            emergency: false,
             bytes: 100,
         }
     }
@@ -408,6 +418,52 @@ mod tests {
         let mut old: Vec<Candidate> = (1..=5).map(|n| candidate(n, 40, now)).collect();
         old.iter_mut().for_each(|one| one.archived = true);
         assert_eq!(planned(&old, None), (vec![], vec![1, 2]));
+    }
+
+    #[test]
+    fn emergencies_are_put_apart_and_neither_count_nor_go() {
+        let now = Time::from_millis(0).plus(1000 * DAY);
+        let policy = crate::policy::Preset::Recovery.policy().retention;
+        let planned = |all: &[Candidate]| {
+            let missions = BTreeMap::from([(mission(1), MissionState { completed_at: None })]);
+            let plan = plan(all, &missions, &policy, now);
+            let revs = |list: &[Candidate]| list.iter().map(|it| it.rev).collect::<Vec<_>>();
+            (revs(&plan.archive), revs(&plan.delete))
+        };
+        // The latest and five more stay, and what is older than a week goes.
+        let mut all: Vec<Candidate> = (1..=10).map(|n| candidate(n, 1, now)).collect();
+        assert_eq!(planned(&all), (vec![], vec![1, 2, 3, 4]));
+        all[9].at = now.minus(8 * DAY);
+        assert_eq!(
+            planned(&all),
+            (vec![], vec![1, 2, 3, 4]),
+            "the latest stays"
+        );
+        for one in &mut all {
+            one.at = now.minus(8 * DAY);
+        }
+        assert_eq!(planned(&all).1, (1..=9).collect::<Vec<_>>());
+        // Three emergencies among them: archived once they are a week old, and not counted before.
+        let mut all: Vec<Candidate> = (1..=10).map(|n| candidate(n, 1, now)).collect();
+        for one in &mut all[4..7] {
+            one.emergency = true;
+        }
+        assert_eq!(planned(&all), (vec![], vec![1]));
+        for one in &mut all[4..7] {
+            one.at = now.minus(8 * DAY);
+        }
+        assert_eq!(planned(&all), (vec![5, 6, 7], vec![1]));
+        for one in &mut all[4..7] {
+            one.archived = true;
+        }
+        assert_eq!(planned(&all), (vec![], vec![1]), "and there they stay");
+        all[9].emergency = true;
+        all[9].at = now.minus(8 * DAY);
+        assert_eq!(
+            planned(&all),
+            (vec![], vec![]),
+            "the latest, whatever it is"
+        );
     }
 
     #[test]

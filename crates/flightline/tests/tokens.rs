@@ -9,9 +9,10 @@ use flightline::Fleet;
 use flightline::agent::context::{EndSession, FullSync, SessionEnded};
 use flightline::agent::{Beaten, Heartbeat, UpdateAgent};
 use flightline::checkpoint::inspect::ShowCheckpoint;
+use flightline::checkpoint::prune::{PlanPrune, apply_all};
 use flightline::context::BriefAgent;
 use flightline::core::agent::Role;
-use flightline::core::checkpoint::{Checkpoint, Reason, Trigger};
+use flightline::core::checkpoint::{Checkpoint, CheckpointStatus, Reason, Trigger};
 use flightline::core::context::ContextMode;
 use flightline::core::note::NoteKind;
 use flightline::core::policy::{Policy, Preset, RecoveryMode, Triggers};
@@ -387,6 +388,28 @@ both_engines! {
         assert_eq!(taken.agent_context.unwrap().agent.as_str(), "ada");
         let by_a_person = story.checkpoint_for("", Reason::SessionEnd).unwrap();
         assert_eq!(by_a_person.agent_context, None, "nobody's context");
+    }
+
+    fn clean_up_keeps_the_latest_and_puts_emergencies_apart(world: &World) {
+        let story = working(world);
+        fill(&story, "ada", 95);
+        compact(&story, "ada");
+        fill(&story, "ada", 80);
+        story.checkpoint();
+        story.pass_minutes(8 * 24 * 60);
+        story.report("ada", "Model", "went on");
+        story.checkpoint();
+        let mut fleet = Fleet::new(world.store(), Preset::Recovery.policy());
+        let plan = fleet.run(&PlanPrune::default(), &caller("")).unwrap();
+        assert_eq!((plan.deleted, plan.archived.len()), (2, 1));
+        apply_all(&mut fleet, &caller(""), &PlanPrune::default(), &plan).unwrap();
+        let left: Vec<(Reason, CheckpointStatus)> = story.checkpoints().iter().map(|it| (it.cut.reason, it.status)).collect();
+        assert_eq!(left, [(Reason::TokenCritical, CheckpointStatus::Archived), (Reason::Manual, CheckpointStatus::Valid)]);
+        story.pass_minutes(365 * 24 * 60);
+        let plan = fleet.run(&PlanPrune::default(), &caller("")).unwrap();
+        assert_eq!((plan.deleted, plan.archived.len()), (0, 0), "it stays there");
+        // Other presets know no emergencies.
+        assert!(!Policy::default().retention.emergencies_apart);
     }
 
     fn what_changed_since_the_checkpoint_before_stands_in_it_as_the_seed_writes_it(world: &World) {

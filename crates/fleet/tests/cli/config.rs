@@ -33,6 +33,7 @@ fn settings_are_listed_with_their_source() {
         retention.completed            30d                                                                  default  how long a completed mission keeps its final checkpoint
         retention.history              7d                                                                   default  how long the journal keeps every value (default: as `retention.older_than`)
         retention.surplus              delete                                                               default  what becomes of checkpoints above `retention.most`: delete or archive
+        retention.emergencies_apart    false                                                                default  archive checkpoints of `token_critical` instead of deleting them, and do not count them
         checkpoints.destructive        git_push,git_force_push,file_delete,database_migrate,deploy,publish  default  with `triggers.before_destructive`: what is destructive
         tokens.warning                 75                                                                   default  a context this full, in percent, is saved
         tokens.critical                90                                                                   default  a context this full, in percent, is saved at once, and its agent told to stop
@@ -160,14 +161,14 @@ fn a_setting_that_does_not_exist_is_refused() {
         [stderr]
         error: there is no setting `nonsense`
 
-        hint: settings: project, location, mirrors.root, preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, recovery.retry_limit, retention.completed, retention.history, retention.surplus, checkpoints.destructive, tokens.warning, tokens.critical, recovery.auto_resume, recovery.enabled, recovery.strict, recovery.tasks, mail.progress, checkpoints.every_error, recovery.mode, recovery.stack_id, mirrors.sitebuilder, mirrors.epic, mirrors.orchestrator, mirrors.recovery, and a switch for each trigger (`fleet config list`)
+        hint: settings: project, location, mirrors.root, preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, recovery.retry_limit, retention.completed, retention.history, retention.surplus, retention.emergencies_apart, checkpoints.destructive, tokens.warning, tokens.critical, recovery.auto_resume, recovery.enabled, recovery.strict, recovery.tasks, mail.progress, checkpoints.every_error, recovery.mode, recovery.stack_id, mirrors.sitebuilder, mirrors.epic, mirrors.orchestrator, mirrors.recovery, and a switch for each trigger (`fleet config list`)
         [exit 3]
     "#]]);
     world.fleet("config set nonsense 1").expect(expect![[r#"
         [stderr]
         error: there is no setting `nonsense` at project level
 
-        hint: settings: preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, recovery.retry_limit, retention.completed, retention.history, retention.surplus, checkpoints.destructive, tokens.warning, tokens.critical, recovery.auto_resume, recovery.enabled, recovery.strict, recovery.tasks, mail.progress, checkpoints.every_error, recovery.mode, recovery.stack_id, mirrors.sitebuilder, mirrors.epic, mirrors.orchestrator, mirrors.recovery, and a switch for each trigger (`fleet config list`)
+        hint: settings: preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, recovery.retry_limit, retention.completed, retention.history, retention.surplus, retention.emergencies_apart, checkpoints.destructive, tokens.warning, tokens.critical, recovery.auto_resume, recovery.enabled, recovery.strict, recovery.tasks, mail.progress, checkpoints.every_error, recovery.mode, recovery.stack_id, mirrors.sitebuilder, mirrors.epic, mirrors.orchestrator, mirrors.recovery, and a switch for each trigger (`fleet config list`)
         [exit 3]
     "#]]);
     for name in ["project", "locks", "locks.ttl.x", "", "ttl", "liveness"] {

@@ -250,6 +250,18 @@ const SWITCHES: [Knob; 6] = switches! {
     "checkpoints.every_error" "with `triggers.blocker`: an error takes one even when work can go on" every_error;
 };
 
+const EMERGENCIES: Knob = Knob {
+    name: "retention.emergencies_apart",
+    meaning: "archive checkpoints of `token_critical` instead of deleting them, and do not count them",
+    shape: Shape::Switch,
+    reason: None,
+    get: |policy, _| policy.retention.emergencies_apart.to_string(),
+    set: |policy, _, text| {
+        policy.retention.emergencies_apart = switch(text)?;
+        Ok(())
+    },
+};
+
 const STACK_ID: Knob = Knob {
     name: "recovery.stack_id",
     meaning: "the stack the project is built on, unless a mission says otherwise: a session resumes on the same one",
@@ -295,7 +307,7 @@ pub fn knobs() -> Vec<Knob> {
     all.extend(COUNTS);
     all.extend(MORE_SPANS);
     all.push(HISTORY);
-    all.push(SURPLUS);
+    all.extend([SURPLUS, EMERGENCIES]);
     all.push(DESTRUCTIVE);
     all.extend(TOKENS);
     all.extend(SWITCHES);

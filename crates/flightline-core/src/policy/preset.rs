@@ -147,8 +147,11 @@ impl Preset {
             },
             Self::Recovery => Policy {
                 auto_resume: true,
+                // The latest and five more; nothing of more than a week, but the latest.
                 retention: Retention {
-                    keep: 6,
+                    keep: 1,
+                    most: 6,
+                    emergencies_apart: true,
                     ..fleet.retention
                 },
                 ..fleet

@@ -397,6 +397,7 @@ impl Listed {
             pinned: self.pinned_at.is_some(),
             verified: self.status != CheckpointStatus::Corrupted,
             archived: self.status == CheckpointStatus::Archived,
+            emergency: self.cut.reason == Reason::TokenCritical,
             bytes: 0,
         }
     }

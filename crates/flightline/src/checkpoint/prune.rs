@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
+use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, Reason};
 use flightline_core::mission::{Mission, MissionStatus};
 use flightline_core::retention::{Candidate, Guard, MissionState, Plan, Retention, Surplus, plan};
 use flightline_core::setting::LastPrune;
@@ -306,6 +306,7 @@ pub(crate) fn candidate_of(checkpoint: &Checkpoint) -> Candidate {
         pinned: checkpoint.pinned_at.is_some(),
         verified: checkpoint.status != CheckpointStatus::Corrupted,
         archived: checkpoint.status == CheckpointStatus::Archived,
+        emergency: checkpoint.cut.reason == Reason::TokenCritical,
         bytes: 0,
     }
 }
