@@ -11,6 +11,7 @@ pub use preset::Preset;
 
 use crate::checkpoint::{Reason, Trigger};
 use crate::dialect::Dialect;
+use crate::dialect::compress::Compression;
 use crate::dialect::recovery;
 use crate::retention::Retention;
 use crate::text::Name;
@@ -66,6 +67,9 @@ pub struct Policy {
     /// Which other systems' files are kept up to date.
     #[serde(default)]
     pub mirrors: Mirrored,
+    /// How those files are compressed, where their system can read it.
+    #[serde(default)]
+    pub mirror_compression: Compression,
     /// Whether full contexts and ending sessions are minded at all.
     pub recovery_enabled: bool,
     /// What a full context leads to.

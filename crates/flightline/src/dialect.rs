@@ -101,6 +101,9 @@ pub struct GivenOut {
     /// Files whose thing has ended, and go into the archive.
     #[serde(default)]
     pub ended: Vec<EndedFile>,
+    /// What has no document any more: only where changes were asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gone: Vec<String>,
     /// What cannot be said in this format, by file.
     pub lost: Vec<Lost>,
 }
@@ -157,6 +160,9 @@ impl Operation for ImportDocuments {
     type Outcome = Vec<TakenIn>;
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<TakenIn>> {
+        if self.dialect == Dialect::Orchestrator {
+            return orchestrator::import::take_in(desk, self);
+        }
         let taken = self.documents.iter().map(|incoming| {
             self.take_in(desk, incoming).map_err(|error| match error {
                 crate::Error::Refused(refusal) => named(*refusal, &incoming.file).into(),
@@ -276,6 +282,9 @@ impl Operation for ExportDocuments {
     type Outcome = GivenOut;
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<GivenOut> {
+        if self.dialect == Dialect::Orchestrator {
+            return orchestrator::files::give_out(desk, self);
+        }
         let mut documents = Vec::new();
         for thing in things(desk, self)? {
             documents.push(Outgoing {
@@ -294,6 +303,7 @@ impl Operation for ExportDocuments {
                 Dialect::Epic => epic::ended(desk, self.since)?,
                 _ => Vec::new(),
             },
+            gone: Vec::new(),
             lost,
         })
     }

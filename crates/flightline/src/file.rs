@@ -18,7 +18,13 @@ pub enum Replacing {
 ///
 /// # Errors
 /// When something is in its place and may not be replaced, or it cannot be written.
-pub fn put(file: &Path, text: &str, replacing: Replacing, mode: u32) -> io::Result<()> {
+pub fn put(
+    file: &Path,
+    contents: impl AsRef<[u8]>,
+    replacing: Replacing,
+    mode: u32,
+) -> io::Result<()> {
+    let contents = contents.as_ref();
     if replacing == Replacing::No && fs::symlink_metadata(file).is_ok() {
         return Err(ErrorKind::AlreadyExists.into());
     }
@@ -41,7 +47,7 @@ pub fn put(file: &Path, text: &str, replacing: Replacing, mode: u32) -> io::Resu
         .mode(mode)
         .open(&aside)?;
     let written = opened
-        .write_all(text.as_bytes())
+        .write_all(contents)
         .and_then(|()| opened.sync_all())
         .and_then(|()| match replacing {
             Replacing::Yes => fs::rename(&aside, file),
@@ -51,7 +57,7 @@ pub fn put(file: &Path, text: &str, replacing: Replacing, mode: u32) -> io::Resu
     let _ = fs::remove_file(&aside);
     written?;
     File::open(folder)?.sync_all()?;
-    match fs::read_to_string(file)? == text {
+    match fs::read(file)? == contents {
         true => Ok(()),
         false => Err(io::Error::other("it does not read back as written")),
     }

@@ -501,16 +501,22 @@ pub(crate) fn workflow_history(
     }
     events.sort_by_key(|event| event.rev);
     events.retain(|event| event.data["to"].is_string());
+    // A move that was told by another system happened when that says.
+    let told = |event: &Event| -> Option<Time> { event.data["at"].as_str()?.parse().ok() };
+    let at = |event: &Event| told(event).unwrap_or(event.timestamp);
+    if events.iter().any(|event| told(event).is_some()) {
+        events.sort_by_key(at);
+    }
     let text =
         |event: &Event, field: &str| event.data[field].as_str().unwrap_or_default().to_owned();
     let mut states: Vec<PastState> = Vec::new();
     for event in &events {
         if let Some(last) = states.last_mut() {
-            last.exited_at = Some(event.timestamp);
+            last.exited_at = Some(at(event));
         }
         states.push(PastState {
             state: text(event, "to"),
-            entered_at: event.timestamp,
+            entered_at: at(event),
             exited_at: None,
             trigger: text(event, "trigger"),
         });

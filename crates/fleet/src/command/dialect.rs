@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueHint};
-use flightline::core::dialect::{Dialect, MAX_BYTES, text_of};
+use flightline::core::dialect::compress::unfolded;
+use flightline::core::dialect::{Dialect, MAX_BYTES, orchestrator};
 use flightline::core::{Code, Refusal};
 use flightline::dialect::convert::ConvertDocument;
-use flightline::dialect::{ExportDocuments, ImportDocuments, Incoming};
+use flightline::dialect::orchestrator::files::{index, packed};
+use flightline::dialect::{ExportDocuments, GivenOut, ImportDocuments, Incoming};
 use flightline::file::{Replacing, plain, put};
 
 use super::{Done, typed};
@@ -19,6 +21,8 @@ const DIALECTS: [&str; 4] = ["sitebuilder", "epic", "orchestrator", "recovery"];
 
 /// So many files are taken in at once.
 const MOST_FILES: usize = 1_000;
+/// And so many bytes of them, once they are unfolded.
+const MOST_BYTES: usize = 8 * MAX_BYTES;
 
 #[derive(Debug, Args)]
 pub struct ImportArgs {
@@ -51,14 +55,15 @@ pub struct ExportArgs {
 
 pub fn import(args: &ImportArgs, app: &mut App) -> Done {
     app.home()?;
+    let dialect = dialect(&args.dialect)?;
     let documents = if args.path == Path::new("-") {
-        let text = typed::stdin("document", MAX_BYTES)?;
-        vec![incoming("stdin", text)]
+        let bytes = typed::stdin_bytes("document", MAX_BYTES)?;
+        vec![incoming("stdin", unfolded(&bytes, "stdin")?)]
     } else {
-        read(&app.here.join(&args.path), &args.path)?
+        read(dialect, &app.here.join(&args.path), &args.path)?
     };
     let taken = app.run(&ImportDocuments {
-        dialect: dialect(&args.dialect)?,
+        dialect,
         documents,
         mission: app.globals.mission.clone(),
     })?;
@@ -80,8 +85,9 @@ pub fn export(args: &ExportArgs, app: &mut App) -> Done {
     if let Some(file) = &args.from {
         return convert(args, file, app);
     }
+    let dialect = dialect(&args.dialect)?;
     let given = app.run(&ExportDocuments {
-        dialect: dialect(&args.dialect)?,
+        dialect,
         mission: app.globals.mission.clone(),
         since: None,
     })?;
@@ -90,12 +96,17 @@ pub fn export(args: &ExportArgs, app: &mut App) -> Done {
         fs::create_dir_all(&place).map_err(|error| unwritten(folder, &error))?;
         for document in &given.documents {
             let file = place.join(&document.file);
+            let bytes =
+                packed(document).map_err(|error| Refusal::new(Code::Failed, error.to_string()))?;
             let same = plain(&file, MAX_BYTES).ok().flatten();
-            if same.as_deref() == Some(document.text.as_bytes()) {
+            if same.as_ref() == Some(&bytes) {
                 continue;
             }
-            put(&file, &document.text, replacing(args), 0o644)
+            put(&file, &bytes, replacing(args), 0o644)
                 .map_err(|error| unwritten(&folder.join(&document.file), &error))?;
+        }
+        if dialect == Dialect::Orchestrator {
+            write_index(&given, &place, folder, replacing(args))?;
         }
     }
     app.ui.answer(&given, |page| match &args.folder {
@@ -175,13 +186,45 @@ const fn replacing(args: &ExportArgs) -> Replacing {
     }
 }
 
+/// Brings the index of a folder up to date with what was written there. One that is there already is ours to
+/// replace; something else of its name is not.
+fn write_index(
+    given: &GivenOut,
+    place: &Path,
+    shown: &Path,
+    replacing: Replacing,
+) -> Result<(), Refusal> {
+    let (file, shown) = (
+        place.join(orchestrator::INDEX_FILE),
+        shown.join(orchestrator::INDEX_FILE),
+    );
+    let mut written = Vec::with_capacity(given.documents.len());
+    for document in &given.documents {
+        let seen = fs::metadata(place.join(&document.file));
+        let seen = seen.map_err(|error| unwritten(&shown, &error))?;
+        written.push((document, seen.len()));
+    }
+    let before = plain(&file, MAX_BYTES).map_err(|error| unwritten(&shown, &error))?;
+    let text = before.as_deref().map(String::from_utf8_lossy);
+    let entries = text.map(|text| orchestrator::read_index(&text));
+    let (entries, replacing) = match entries {
+        Some(Ok(entries)) => (entries, Replacing::Yes),
+        Some(Err(_)) | None => (Vec::new(), replacing),
+    };
+    let text = orchestrator::write_index(&index(&written, &entries, place)?);
+    if before.as_deref() == Some(text.as_bytes()) {
+        return Ok(());
+    }
+    put(&file, &text, replacing, 0o644).map_err(|error| unwritten(&shown, &error))
+}
+
 fn dialect(word: &str) -> Result<Dialect, Refusal> {
     Dialect::from_word(word)
         .ok_or_else(|| Refusal::invalid(format!("there is no dialect `{word}`")))
 }
 
 /// The documents in a file, or in the files of a folder.
-fn read(path: &Path, shown: &Path) -> Result<Vec<Incoming>, Refusal> {
+fn read(dialect: Dialect, path: &Path, shown: &Path) -> Result<Vec<Incoming>, Refusal> {
     if !path.is_dir() {
         return Ok(vec![read_file(path, shown)?]);
     }
@@ -197,7 +240,8 @@ fn read(path: &Path, shown: &Path) -> Result<Vec<Incoming>, Refusal> {
         let Ok(name) = name.into_string() else {
             continue;
         };
-        if name.ends_with(".json") && !name.starts_with('.') {
+        let packed = dialect == Dialect::Orchestrator && orchestrator::is_document(&name);
+        if (packed || name.ends_with(".json")) && !name.starts_with('.') {
             names.push(name);
         }
     }
@@ -218,10 +262,23 @@ fn read(path: &Path, shown: &Path) -> Result<Vec<Incoming>, Refusal> {
             ),
         ));
     }
-    let files = names.iter();
-    files
-        .map(|name| read_file(&path.join(name), &shown.join(name)))
-        .collect()
+    let (mut documents, mut bytes) = (Vec::with_capacity(names.len()), 0);
+    for name in &names {
+        let document = read_file(&path.join(name), &shown.join(name))?;
+        bytes += document.text.len();
+        if bytes > MOST_BYTES {
+            return Err(Refusal::new(
+                Code::TooLong,
+                format!(
+                    "the files in {} unfold into more than {MOST_BYTES} bytes together",
+                    shown.display()
+                ),
+            )
+            .hint("import them one by one"));
+        }
+        documents.push(document);
+    }
+    Ok(documents)
 }
 
 fn read_file(path: &Path, shown: &Path) -> Result<Incoming, Refusal> {
@@ -229,8 +286,7 @@ fn read_file(path: &Path, shown: &Path) -> Result<Incoming, Refusal> {
     let bytes = plain(path, MAX_BYTES)
         .map_err(|error| Refusal::invalid(format!("cannot read `{file}`: {error}")))?
         .ok_or_else(|| Refusal::new(Code::NotFound, format!("there is no file `{file}`")))?;
-    let text = text_of(&bytes).map_err(|why| why.refusal(&file))?;
-    Ok(incoming(&file, text.to_owned()))
+    Ok(incoming(&file, unfolded(&bytes, &file)?))
 }
 
 fn incoming(file: &str, text: String) -> Incoming {

@@ -55,6 +55,14 @@ pub fn span(typed: &str) -> Result<Millis, String> {
 
 /// All of stdin, as UTF-8, and not more than a field can hold.
 pub fn stdin(what: &str, max: usize) -> Result<String, Refusal> {
+    String::from_utf8(stdin_bytes(what, max)?).map_err(|_| {
+        Refusal::invalid(format!("the {what} on stdin is not UTF-8"))
+            .hint("convert it first, with `iconv` for example")
+    })
+}
+
+/// Bytes from stdin, with the same limit.
+pub fn stdin_bytes(what: &str, max: usize) -> Result<Vec<u8>, Refusal> {
     let mut bytes = Vec::new();
     let limit = (max as u64).saturating_mul(2) + 1;
     std::io::stdin()
@@ -74,8 +82,5 @@ pub fn stdin(what: &str, max: usize) -> Result<String, Refusal> {
         )
         .hint("put the long version into a file and name the file"));
     }
-    String::from_utf8(bytes).map_err(|_| {
-        Refusal::invalid(format!("the {what} on stdin is not UTF-8"))
-            .hint("convert it first, with `iconv` for example")
-    })
+    Ok(bytes)
 }

@@ -11,6 +11,7 @@ mod foreign;
 mod freeze;
 mod journal;
 mod kill;
+mod mirror;
 mod mirrors;
 mod points;
 mod race;

@@ -3,18 +3,28 @@
 
 use std::io::{self, Read, Write};
 
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
 use crate::dialect::field::{Keep, Value, word};
 use crate::dialect::json::Json;
-use crate::dialect::unreadable::{Path, Unreadable};
+use crate::dialect::text_of;
+use crate::dialect::unreadable::{MAX_BYTES, Path, Unreadable};
+use crate::error::{Code, Refusal};
+use crate::redact::shown;
 
 /// Zstandard frames that need more memory than 2^23 bytes (8 MiB) to unfold are refused.
 const ZSTD_WINDOW_LOG: u32 = 23;
 const ZSTD_LEVEL: i32 = 3;
 
 /// How a file is compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum Compression {
     /// Not at all.
+    #[default]
     None,
     /// gzip, as seed D's store does.
     Gzip,
@@ -68,6 +78,20 @@ impl Compression {
             Self::Lz4 => ".lz4",
             Self::Zstd => ".zst",
         }
+    }
+
+    /// The compression this word means.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.as_str() == word)
+    }
+
+    /// How a file is compressed, by how its name ends.
+    #[must_use]
+    pub fn named(file: &str) -> Self {
+        let all = Self::ALL.into_iter().filter(|it| *it != Self::None);
+        let found = all.into_iter().find(|it| file.ends_with(it.suffix()));
+        found.unwrap_or(Self::None)
     }
 
     /// How these bytes are compressed, by how they begin. No JSON text begins so.
@@ -159,6 +183,30 @@ impl Compression {
         CompressError::Damaged {
             compression: self,
             cause,
+        }
+    }
+}
+
+/// The text in a document's file, compressed or not: what its bytes say counts, not its name.
+///
+/// # Errors
+/// When they are damaged, unfold into more than a document may have, or are not UTF-8.
+pub fn unfolded(bytes: &[u8], file: &str) -> Result<String, Refusal> {
+    let refused = |error: CompressError| {
+        let code = match &error {
+            CompressError::TooLarge { .. } => Code::TooLong,
+            CompressError::Damaged { .. } => Code::Integrity,
+        };
+        let file = shown(file);
+        Refusal::new(code, format!("cannot read `{file}`: {error}"))
+            .details(json!({ "file": file }))
+    };
+    let unreadable = |why: Unreadable| why.refusal(file);
+    match Compression::detect(bytes) {
+        Compression::None => text_of(bytes).map(str::to_owned).map_err(unreadable),
+        packed => {
+            let bytes = packed.unpack(bytes, MAX_BYTES).map_err(refused)?;
+            text_of(&bytes).map(str::to_owned).map_err(unreadable)
         }
     }
 }

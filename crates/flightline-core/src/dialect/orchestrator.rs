@@ -20,8 +20,8 @@ pub use self::recover::{
     needs_recovery, recover, recovery_status, suggestions,
 };
 pub use self::store::{
-    Config, INDEX_FILE, IndexEntry, Stats, expired, file_name, id_of, read_index, stats, surplus,
-    write_index,
+    ARCHIVE, Config, FOLDER, INDEX_FILE, IndexEntry, Stats, drift, expired, file_name, id_of,
+    is_document, read_index, stats, surplus, write_index,
 };
 pub use self::trigger::{DESTRUCTIVE_OPERATIONS, Happening, Triggers};
 

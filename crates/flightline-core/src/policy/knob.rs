@@ -3,6 +3,7 @@
 use super::{Policy, Preset, RecoveryMode, is_switchable};
 use crate::checkpoint::Reason;
 use crate::dialect::Dialect;
+use crate::dialect::compress::Compression;
 use crate::retention::Surplus;
 use crate::text::Name;
 use crate::time::{Millis, human_span, parse_span};
@@ -155,6 +156,19 @@ const MIRRORS: [Knob; 4] = mirrors! {
     "mirrors.epic" "keep `agent_checkpoints/` up to date" Epic;
     "mirrors.orchestrator" "keep `.flightline/orchestrator/` up to date" Orchestrator;
     "mirrors.recovery" "keep `checkpoints/` up to date" Recovery;
+};
+
+const COMPRESSION: Knob = Knob {
+    name: "mirrors.compression",
+    meaning: "how files in `.flightline/orchestrator/` are compressed: none, gzip, lz4 or zstd",
+    shape: Shape::Word,
+    reason: None,
+    get: |policy, _| policy.mirror_compression.as_str().to_owned(),
+    set: |policy, _, text| {
+        policy.mirror_compression = Compression::from_word(text)
+            .ok_or_else(|| format!("`{text}` is none of none, gzip, lz4 and zstd"))?;
+        Ok(())
+    },
 };
 
 const PRESET: Knob = Knob {
@@ -313,6 +327,7 @@ pub fn knobs() -> Vec<Knob> {
     all.extend(SWITCHES);
     all.extend([RECOVERY_MODE, STACK_ID]);
     all.extend(MIRRORS);
+    all.push(COMPRESSION);
     all.extend(
         Reason::ALL
             .iter()

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Mirrored, Policy, RecoveryMode, Triggers};
 use crate::checkpoint::Reason;
 use crate::dialect::Dialect;
+use crate::dialect::compress::Compression;
 use crate::dialect::orchestrator::{DESTRUCTIVE_OPERATIONS, RETRY_LIMIT};
 use crate::retention::{Retention, Surplus};
 use crate::text::Name;
@@ -112,6 +113,7 @@ impl Preset {
             recovery_mode: RecoveryMode::Minimal,
             stack_id: None,
             mirrors: Mirrored::of(self.mirror().as_slice()),
+            mirror_compression: Compression::None,
             retention: Retention::default(),
         };
         match self {
@@ -137,6 +139,7 @@ impl Preset {
             },
             Self::Orchestrator => Policy {
                 strict: true,
+                mirror_compression: Compression::Gzip,
                 retention: Retention {
                     older_than_ms: 30 * DAY,
                     most: 50,

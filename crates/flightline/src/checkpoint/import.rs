@@ -437,6 +437,7 @@ pub(crate) fn load(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<C
 
 /// Takes away what was kept for a checkpoint that is gone.
 pub(crate) fn forget(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<()> {
+    crate::dialect::orchestrator::files::forget(desk, checkpoint)?;
     if checkpoint.imported.is_some() {
         // Whether or not what was kept can still be read.
         let kept = ImportedValues {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::{
-    Backup, Checkpoint, CheckpointStatus, Cut, Reason, Trigger, VERSION, sections,
+    Backup, Checkpoint, CheckpointStatus, Cut, Reason, Section, Trigger, VERSION, sections,
 };
 use flightline_core::context::{AgentContext, DeltaChange, changes};
 use flightline_core::event::Event;
@@ -101,9 +101,7 @@ pub(crate) fn take_for(
     of: Option<AgentContext>,
 ) -> Result<Checkpoint> {
     let mission = taking.mission;
-    let (rev, now) = (desk.tx.rev(), desk.now());
-    let lines = desk.tx.lines(mission.id)?;
-    let sections = sections(lines);
+    let sections = sections(desk.tx.lines(mission.id)?);
     let changed = last_change(desk, mission)?;
     let same = taken_since(desk, mission, changed)?
         .into_iter()
@@ -128,6 +126,29 @@ pub(crate) fn take_for(
     if let Some(same) = same {
         return Ok(same);
     }
+    let id = CheckpointId::new(desk.tx.uuid());
+    record(desk, taking, id, of, sections)
+}
+
+/// Takes a checkpoint that has its id already, whether or not another holds the same.
+pub(crate) fn take_as(
+    desk: &mut Desk<'_, '_>,
+    taking: &Taking<'_>,
+    id: CheckpointId,
+) -> Result<Checkpoint> {
+    let sections = sections(desk.tx.lines(taking.mission.id)?);
+    record(desk, taking, id, None, sections)
+}
+
+fn record(
+    desk: &mut Desk<'_, '_>,
+    taking: &Taking<'_>,
+    id: CheckpointId,
+    of: Option<AgentContext>,
+    sections: BTreeMap<String, Section>,
+) -> Result<Checkpoint> {
+    let mission = taking.mission;
+    let (rev, now) = (desk.tx.rev(), desk.now());
     let progress = desk.progress(mission.id)?;
     let context = context(desk, mission, taking.blockers.clone())?;
     let sorties: BTreeMap<String, u64> = desk
@@ -162,7 +183,7 @@ pub(crate) fn take_for(
         agent_context,
     };
     let checkpoint = Checkpoint {
-        id: CheckpointId::new(desk.tx.uuid()),
+        id,
         sha256: cut.sha256(),
         status: CheckpointStatus::Valid,
         pinned_at: None,
@@ -246,10 +267,7 @@ fn author(desk: &Desk<'_, '_>) -> String {
 
 /// Whether two cuts hold the same work. Agents' own records do not count, and of mail only what somebody
 /// did with it ([`last_change`]): an idle fleet makes no checkpoints.
-fn same_work(
-    a: &BTreeMap<String, flightline_core::checkpoint::Section>,
-    b: &BTreeMap<String, flightline_core::checkpoint::Section>,
-) -> bool {
+fn same_work(a: &BTreeMap<String, Section>, b: &BTreeMap<String, Section>) -> bool {
     ["mission", "sorties", "locks", "notes", "effects"]
         .iter()
         .all(|name| a.get(*name) == b.get(*name))

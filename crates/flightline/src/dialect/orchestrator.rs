@@ -1,6 +1,9 @@
 //! Seed D's document of a checkpoint. Its agents are our sorties: what was given, what came of it, how
 //! often it was tried and what it cost belongs to the work, whoever did it.
 
+pub mod files;
+pub(super) mod import;
+
 use std::collections::BTreeMap;
 
 use flightline_core::agent::Agent;

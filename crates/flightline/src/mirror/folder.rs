@@ -1,18 +1,22 @@
 //! One dialect's folder, and what we remember of it.
 
+mod orchestrator;
+
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use flightline_core::Time;
+use flightline_core::dialect::compress::unfolded;
 use flightline_core::dialect::recovery::{self, CleanUp, FoundFile};
-use flightline_core::dialect::{Dialect, MAX_BYTES, epic, sitebuilder, text_of};
+use flightline_core::dialect::{self, Dialect, MAX_BYTES, epic, sitebuilder};
 use flightline_store::Steps;
 
 use super::{Mirrors, Said};
 use crate::checkpoint::files::names_in;
+use crate::dialect::orchestrator::files::packed;
 use crate::dialect::{ExportDocuments, GivenOut, ImportDocuments, Incoming, Outgoing};
 use crate::error::{Error, Result};
 use crate::file::{Replacing, plain, put};
@@ -48,7 +52,10 @@ impl Folder {
         turn.lock()?;
         Ok(Self {
             dialect,
-            place: mirrors.root.join(name),
+            place: match dialect {
+                Dialect::Orchestrator => orchestrator::place(mirrors),
+                Dialect::Sitebuilder | Dialect::Epic | Dialect::Recovery => mirrors.root.join(name),
+            },
             name,
             shadows,
             _turn: turn,
@@ -60,7 +67,7 @@ impl Folder {
         match dialect {
             Dialect::Sitebuilder => sitebuilder::FOLDER,
             Dialect::Epic => epic::FOLDER,
-            Dialect::Orchestrator => "orchestrator_checkpoints",
+            Dialect::Orchestrator => dialect::orchestrator::FOLDER,
             Dialect::Recovery => recovery::FOLDER,
         }
     }
@@ -81,16 +88,14 @@ impl Folder {
                 self.look_again();
             }
         }
+        if self.dialect == Dialect::Orchestrator {
+            self.compare_index(said);
+        }
         for path in names_in(&self.place) {
             let Some(file) = path.file_name().and_then(|name| name.to_str()) else {
                 continue;
             };
-            let is_document = match self.dialect {
-                // The others are copies of what was the latest once.
-                Dialect::Recovery => file == recovery::LATEST_FILE,
-                _ => file.ends_with(".json") && !file.starts_with('.'),
-            };
-            if !is_document {
+            if !self.is_document(file) {
                 continue;
             }
             match self.look(file) {
@@ -116,22 +121,19 @@ impl Folder {
         before: Option<String>,
         said: &mut Vec<Said>,
     ) -> Result<()> {
-        let text = match text_of(bytes) {
+        let text = match unfolded(bytes, file) {
             Ok(text) => text,
-            Err(why) => {
-                let why = why.refusal(file).message;
-                return self.set_aside(fleet, caller, file, &why, said);
-            }
+            Err(refusal) => return self.set_aside(fleet, caller, file, &refusal.message, said),
         };
         self.look_again();
-        match self.import(fleet, caller, file, text, before) {
+        match self.import(fleet, caller, file, &text, before) {
             Ok(warnings) => {
                 said.push(Said::Done(format!(
                     "took in {}/{file}, which somebody else wrote",
                     self.name
                 )));
                 said.extend(warnings.into_iter().map(Said::Trouble));
-                if let Err(error) = self.remember(file, text) {
+                if let Err(error) = self.remember(file, bytes) {
                     said.push(Said::Trouble(format!("{}/{file}: {error}", self.name)));
                 }
                 Ok(())
@@ -280,7 +282,13 @@ impl Folder {
                 )));
                 continue;
             }
-            if let Err(error) = self.write_one(document, now, steps) {
+            let written = match self.dialect {
+                Dialect::Orchestrator => self.write_checkpoint(document, now, steps),
+                Dialect::Sitebuilder | Dialect::Epic | Dialect::Recovery => {
+                    self.write_one(document, now, steps)
+                }
+            };
+            if let Err(error) = written {
                 said.push(Said::Trouble(format!(
                     "{}/{} is not up to date: {error}",
                     self.name, document.file
@@ -291,6 +299,9 @@ impl Folder {
             && let Err(error) = self.clean_up(now)
         {
             said.push(Said::Trouble(format!("{}: {error}", self.name)));
+        }
+        if self.dialect == Dialect::Orchestrator {
+            self.tidy(given, now, steps, said);
         }
         // What did not succeed is tried again, and whatever else may have changed until then.
         if said.len() == troubles {
@@ -306,7 +317,9 @@ impl Folder {
             .read(|tx| Ok::<_, Error>(tx.history().to_owned()))?;
         let text = fs::read_to_string(self.shadows.join(SEEN)).unwrap_or_default();
         let seen = text.split_once(' ').filter(|(of, _)| *of == history);
-        Ok(seen.and_then(|(_, rev)| rev.parse().ok()))
+        let seen = seen.and_then(|(_, rev)| rev.parse().ok());
+        // Of an orchestrator's checkpoints, what was archived or deleted has to be known as well.
+        Ok(seen.or((self.dialect == Dialect::Orchestrator).then_some(0)))
     }
 
     /// The next time every file is looked at, whether or not the store changed.
@@ -317,9 +330,10 @@ impl Folder {
     fn write_one(&self, document: &Outgoing, now: Time, steps: &Steps) -> io::Result<()> {
         let file = document.file.as_str();
         let path = self.place.join(file);
+        let bytes = packed(document).map_err(io::Error::other)?;
         let seen = plain(&path, MAX_BYTES)?;
-        let is_there = seen.as_deref() == Some(document.text.as_bytes());
-        if is_there && self.shadow(file).as_deref() == Some(document.text.as_str()) {
+        let is_there = seen.as_ref() == Some(&bytes);
+        if is_there && self.shadow(file).as_ref() == Some(&bytes) {
             return Ok(());
         }
         if matches!(self.look(file)?, Seen::Foreign { .. }) && !is_there {
@@ -333,9 +347,9 @@ impl Folder {
             self.back_up(file, before, now)?;
         }
         // Between the two writes the file is as its old shadow or as the next one: ours either way.
-        put(&self.next(file), &document.text, Replacing::Yes, PRIVATE)?;
+        put(&self.next(file), &bytes, Replacing::Yes, PRIVATE)?;
         steps.step();
-        put(&path, &document.text, Replacing::Yes, SHARED)?;
+        put(&path, &bytes, Replacing::Yes, self.mode())?;
         steps.step();
         fs::rename(self.next(file), self.shadows.join(file))?;
         steps.step();
@@ -429,7 +443,7 @@ impl Folder {
             return Ok(Seen::Missing);
         };
         let before = self.shadow(file);
-        if before.as_deref().map(str::as_bytes) == Some(&bytes) {
+        if before.as_ref() == Some(&bytes) {
             return Ok(Seen::Ours);
         }
         let next = plain(&self.next(file), MAX_BYTES)?;
@@ -438,25 +452,39 @@ impl Folder {
             fs::rename(self.next(file), self.shadows.join(file))?;
             return Ok(Seen::Ours);
         }
+        let before = before.and_then(|bytes| String::from_utf8(bytes).ok());
         Ok(Seen::Foreign { bytes, before })
     }
 
-    fn shadow(&self, file: &str) -> Option<String> {
-        let bytes = plain(&self.shadows.join(file), MAX_BYTES).ok().flatten()?;
-        String::from_utf8(bytes).ok()
+    fn shadow(&self, file: &str) -> Option<Vec<u8>> {
+        plain(&self.shadows.join(file), MAX_BYTES).ok().flatten()
     }
 
     fn next(&self, file: &str) -> PathBuf {
         self.shadows.join(format!(".next.{file}"))
     }
 
-    fn remember(&self, file: &str, text: &str) -> io::Result<()> {
-        put(
-            Path::new(&self.shadows.join(file)),
-            text,
-            Replacing::Yes,
-            PRIVATE,
-        )
+    fn remember(&self, file: &str, bytes: &[u8]) -> io::Result<()> {
+        put(&self.shadows.join(file), bytes, Replacing::Yes, PRIVATE)
+    }
+
+    fn is_document(&self, file: &str) -> bool {
+        match self.dialect {
+            Dialect::Orchestrator => dialect::orchestrator::is_document(file),
+            // The others are copies of what was the latest once.
+            Dialect::Recovery => file == recovery::LATEST_FILE,
+            Dialect::Sitebuilder | Dialect::Epic => {
+                file.ends_with(".json") && !file.starts_with('.')
+            }
+        }
+    }
+
+    /// Files of a mirror are for everybody who works in the repository; those in our own folder are not.
+    const fn mode(&self) -> u32 {
+        match self.dialect {
+            Dialect::Orchestrator => PRIVATE,
+            Dialect::Sitebuilder | Dialect::Epic | Dialect::Recovery => SHARED,
+        }
     }
 }
 

@@ -11,6 +11,11 @@ use crate::time::{Millis, Time};
 /// The index's file.
 pub const INDEX_FILE: &str = "index.json";
 
+/// The folder in which Flightline keeps these files.
+pub const FOLDER: &str = ".flightline/orchestrator";
+/// The folder in it for those that were archived.
+pub const ARCHIVE: &str = "archive";
+
 const DAY: Millis = 86_400_000;
 
 document! {
@@ -78,6 +83,14 @@ pub fn id_of(file: &str) -> Option<(Id, Compression)> {
     })
 }
 
+/// Whether a file may be a checkpoint's, by its name: whatever the seed would read, and what is compressed
+/// in other ways.
+#[must_use]
+pub fn is_document(file: &str) -> bool {
+    let stem = file.strip_suffix(Compression::named(file).suffix());
+    !file.starts_with('.') && file != INDEX_FILE && stem.is_some_and(|it| it.ends_with(".json"))
+}
+
 /// Reads the index.
 ///
 /// # Errors
@@ -115,6 +128,38 @@ impl IndexEntry {
         let file = self.path.rsplit(['/', '\\']).next().unwrap_or_default();
         id_of(file).is_some_and(|(id, _)| id == self.id)
     }
+}
+
+/// Where an index and the checkpoints beside it differ, one sentence for each.
+#[must_use]
+pub fn drift(entries: &[IndexEntry], checkpoints: &[&Checkpoint]) -> Vec<String> {
+    let mut said = Vec::new();
+    for entry in entries {
+        let id = entry.id.as_str();
+        if !entry.names_its_file() {
+            said.push(format!("its entry {id} names another's file"));
+        }
+        let Some(checkpoint) = checkpoints.iter().find(|it| it.id == entry.id) else {
+            said.push(format!("it lists {id}, which is not there"));
+            continue;
+        };
+        let told = IndexEntry::of(checkpoint, 0, String::new());
+        let differs = [
+            ("createdAt", entry.created_at != told.created_at),
+            ("trigger", entry.trigger != told.trigger),
+            ("status", entry.status != told.status),
+            ("state", entry.state != told.state),
+            ("canResume", entry.can_resume != told.can_resume),
+        ];
+        for (field, _) in differs.iter().filter(|(_, differs)| *differs) {
+            said.push(format!("its entry {id} has another `{field}`"));
+        }
+    }
+    let listed = |it: &&&Checkpoint| entries.iter().any(|entry| entry.id == it.id);
+    for checkpoint in checkpoints.iter().filter(|it| !listed(it)) {
+        said.push(format!("it does not list {}", checkpoint.id.as_str()));
+    }
+    said
 }
 
 /// Which checkpoints are to be archived, oldest first, so that no more than `most` are left. Archived ones

@@ -1,0 +1,245 @@
+//! The files of an orchestrator's store: a document for each checkpoint, and the index.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use flightline_core::checkpoint::{Checkpoint, CheckpointStatus};
+use flightline_core::dialect::compress::{CompressError, Compression};
+use flightline_core::dialect::orchestrator::{
+    self, ARCHIVE, Id, IndexEntry, file_name, id_of, read, write,
+};
+use flightline_core::dialect::{Dialect, Original};
+use flightline_core::mission::Mission;
+use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Subject};
+use flightline_store::{Error as StoreError, Find, SubjectRow};
+use serde_json::json;
+
+use super::super::{ExportDocuments, GivenOut, Lost, Outgoing};
+use super::{Beside, orchestrator_document};
+use crate::checkpoint::files::whole;
+use crate::checkpoint::inspect::unreadable;
+use crate::desk::Desk;
+use crate::error::{Error, Result};
+use crate::mission::{PastState, short, workflow_history};
+
+/// Every checkpoint's document, of the missions that are open or of the one that is named. Where changes are
+/// asked for, of all missions, and with those that were archived or deleted since.
+pub(in crate::dialect) fn give_out(
+    desk: &mut Desk<'_, '_>,
+    wanted: &ExportDocuments,
+) -> Result<GivenOut> {
+    let compression = match wanted.since {
+        Some(_) => desk.policy.mirror_compression,
+        None => Compression::None,
+    };
+    let mut histories: BTreeMap<MissionId, Vec<PastState>> = BTreeMap::new();
+    let (mut documents, mut lost) = (Vec::new(), Vec::new());
+    for row in wanted_rows(desk, wanted)? {
+        match document_in(desk, &row, &mut histories, compression) {
+            Ok(Some((file, document))) => documents.push(Outgoing {
+                file,
+                of: row.id,
+                text: write(&document),
+                replaces: None,
+            }),
+            Ok(None) => {}
+            // One that is damaged hides no other.
+            Err(error) if error.is_damage() => lost.push(Lost {
+                file: short(&row.id),
+                what: vec![error.into_refusal().message],
+            }),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(GivenOut {
+        rev: desk.tx.rev(),
+        history: desk.tx.history().to_owned(),
+        documents,
+        ended: Vec::new(),
+        gone: match wanted.since {
+            Some(_) => desk.tx.gone_ids(Kind::Checkpoint)?,
+            None => Vec::new(),
+        },
+        lost,
+    })
+}
+
+/// The checkpoints that are asked for, oldest first.
+fn wanted_rows(desk: &mut Desk<'_, '_>, wanted: &ExportDocuments) -> Result<Vec<SubjectRow>> {
+    let named = match &wanted.mission {
+        Some(named) => Some(desk.mission(Some(named))?.id),
+        None => None,
+    };
+    let find = named.map_or(Find::All, Find::Mission);
+    let mut rows = desk.tx.rows(Kind::Checkpoint, find)?;
+    if let Some(since) = wanted.since {
+        rows.retain(|row| row.rev > since);
+        return Ok(rows);
+    }
+    rows.retain(|row| row.status != CheckpointStatus::Archived.as_str());
+    if named.is_none() {
+        let missions = desk.tx.find::<Mission>(Find::All)?.into_iter();
+        let open = missions.filter(|mission| mission.status.is_open());
+        let open: Vec<String> = open.map(|mission| mission.id.to_string()).collect();
+        rows.retain(|row| row.mission.as_ref().is_some_and(|it| open.contains(it)));
+    }
+    Ok(rows)
+}
+
+fn document_in(
+    desk: &mut Desk<'_, '_>,
+    row: &SubjectRow,
+    histories: &mut BTreeMap<MissionId, Vec<PastState>>,
+    compression: Compression,
+) -> Result<Option<(String, orchestrator::Checkpoint)>> {
+    let checkpoint = match desk.tx.get::<Checkpoint>(&row.id) {
+        Ok(Some(checkpoint)) => checkpoint,
+        Ok(None) => return Ok(None),
+        Err(StoreError::Corrupt(_)) => {
+            return Err(Refusal::new(Code::Integrity, unreadable(&row.id)).into());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let mission = checkpoint.cut.mission_id;
+    if !histories.contains_key(&mission) {
+        histories.insert(mission, history_of(desk, mission)?);
+    }
+    let history = histories.get(&mission).map_or(&[][..], Vec::as_slice);
+    let (file, document) = document_of(desk, &checkpoint, history, compression)?;
+    let archived = checkpoint.status == CheckpointStatus::Archived;
+    let file = match archived {
+        true => format!("{ARCHIVE}/{file}"),
+        false => file,
+    };
+    Ok(Some((file, document)))
+}
+
+/// The document that stands for a checkpoint, as it is given out.
+pub(super) fn document(
+    desk: &mut Desk<'_, '_>,
+    checkpoint: &Checkpoint,
+) -> Result<orchestrator::Checkpoint> {
+    let history = history_of(desk, checkpoint.cut.mission_id)?;
+    Ok(document_of(desk, checkpoint, &history, Compression::None)?.1)
+}
+
+fn history_of(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<Vec<PastState>> {
+    match desk.tx.get::<Mission>(&mission.to_string()) {
+        Ok(Some(mission)) => workflow_history(desk, &mission),
+        Ok(None) | Err(StoreError::Corrupt(_)) => Ok(Vec::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The document of a checkpoint, and the name of its file. One that came in goes out as it was: what a
+/// checkpoint names never changes. Only where it stands may.
+fn document_of(
+    desk: &mut Desk<'_, '_>,
+    checkpoint: &Checkpoint,
+    history: &[PastState],
+    compression: Compression,
+) -> Result<(String, orchestrator::Checkpoint)> {
+    let original = desk.tx.get::<Original>(&original_id(checkpoint.id))?;
+    if let Some(original) = original {
+        let mut document =
+            read(&original.text).map_err(|why| Error::from(why.refusal(&original.file)))?;
+        if standing(document.status) != checkpoint.status {
+            document.status = checkpoint.status;
+        }
+        let file = own_name(&original.file, &document.id);
+        let file = file.unwrap_or_else(|| file_name(&document.id, compression));
+        return Ok((file, document));
+    }
+    let state = whole(desk, checkpoint)?.state;
+    let state = state.ok_or_else(|| Refusal::new(Code::Integrity, "a checkpoint has no state"))?;
+    let beside = Beside {
+        history,
+        file_system: None,
+        compression,
+    };
+    let document = orchestrator_document(&state, &beside)?;
+    Ok((file_name(&document.id, compression), document))
+}
+
+/// Where a checkpoint stands here whose document says this.
+const fn standing(status: CheckpointStatus) -> CheckpointStatus {
+    match status {
+        // Its checksums are right, or it would not be here: it is sound, whatever it says.
+        CheckpointStatus::Creating
+        | CheckpointStatus::Valid
+        | CheckpointStatus::Expired
+        | CheckpointStatus::Corrupted => CheckpointStatus::Valid,
+        CheckpointStatus::Archived => CheckpointStatus::Archived,
+    }
+}
+
+/// The name a document's file had, if it is one by which it is found.
+fn own_name(file: &str, id: &Id) -> Option<String> {
+    let found = id_of(file).filter(|(named, _)| named == id);
+    found.map(|_| file.to_owned())
+}
+
+fn original_id(id: CheckpointId) -> String {
+    Original::id(Dialect::Orchestrator, &id.to_string())
+}
+
+/// Takes away the document that was kept for a checkpoint that is gone.
+pub(crate) fn forget(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<()> {
+    let id = checkpoint.id.to_string();
+    let kept = desk.tx.rows(Kind::Original, Find::Parent(&id))?;
+    let known = original_id(checkpoint.id);
+    if kept.iter().any(|row| row.id == known) {
+        // Whether or not what was kept can still be read.
+        let original = Original {
+            dialect: Dialect::Orchestrator,
+            of: id,
+            name: String::new(),
+            file: String::new(),
+            text: String::new(),
+            ours: String::new(),
+            at: desk.now(),
+        };
+        debug_assert_eq!(original.key(), known);
+        let data = json!({ "dialect": original.dialect, "of": original.of });
+        desk.tx.remove("document_forgotten", &original, &data)?;
+    }
+    Ok(())
+}
+
+/// The bytes of a document's file. How it is compressed is in its name.
+///
+/// # Errors
+/// When a compressor gives up.
+pub fn packed(document: &Outgoing) -> std::result::Result<Vec<u8>, CompressError> {
+    Compression::named(&document.file).pack(document.text.as_bytes())
+}
+
+/// The index of a folder: of the files that were written there, and of those that were in it before and
+/// still are.
+///
+/// # Errors
+/// When a document cannot be read.
+pub fn index(
+    written: &[(&Outgoing, u64)],
+    before: &[IndexEntry],
+    folder: &Path,
+) -> std::result::Result<Vec<IndexEntry>, Refusal> {
+    let mut entries = Vec::with_capacity(written.len());
+    for (document, size) in written {
+        let checkpoint = read(&document.text).map_err(|why| why.refusal(&document.file))?;
+        let path = folder.join(&document.file).display().to_string();
+        entries.push(IndexEntry::of(&checkpoint, *size, path));
+    }
+    for entry in before {
+        let file = entry.path.rsplit(['/', '\\']).next().unwrap_or_default();
+        // Its path is not opened as it stands: a file of that name is looked for here.
+        let is_there = entry.names_its_file() && folder.join(file).is_file();
+        if is_there && !entries.iter().any(|known| known.id == entry.id) {
+            entries.push(entry.clone());
+        }
+    }
+    entries.sort_by(|a, b| {
+        (a.created_at.time(), a.id.as_str()).cmp(&(b.created_at.time(), b.id.as_str()))
+    });
+    Ok(entries)
+}

@@ -1,0 +1,392 @@
+//! A document's workflow, agents and knowledge, as a mission, its sorties and its notes.
+
+use std::collections::BTreeSet;
+
+use flightline_core::agent::Agent;
+use flightline_core::dialect::orchestrator::{self, AgentStatus, StateEntry};
+use flightline_core::mission::{Mission, Workflow};
+use flightline_core::note::{Note, NoteKind};
+use flightline_core::recovery::analysis::agents_of;
+use flightline_core::sortie::{Interruption, Sortie, SortieStatus, TokenUsage};
+use flightline_core::{
+    Data, Kind, Name, NoteId, Refusal, RepoPath, SortieId, Subject, Time, Title, text,
+};
+use flightline_store::Find;
+use serde_json::{Value, json};
+
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::mission::{short, workflow_history};
+use crate::sortie::add::{NewSortie, add_all};
+
+/// So many states of a history are taken in: the last ones.
+const MOST_STATES: usize = 500;
+
+/// What is known here that is newer than a document.
+#[derive(Default)]
+pub(super) struct Newer {
+    workflow: Option<Workflow>,
+    sorties: Vec<Sortie>,
+}
+
+impl Newer {
+    /// Puts it back, once the checkpoint holds what the document says.
+    pub(super) fn put_back(
+        self,
+        desk: &mut Desk<'_, '_>,
+        mission: &mut Mission,
+        warnings: &mut Vec<String>,
+    ) -> Result<()> {
+        if let Some(workflow) = self.workflow {
+            mission.workflow = workflow;
+            let data = json!({ "kept": mission.workflow.current });
+            desk.tx.set("mission_kept", mission, &data)?;
+        }
+        for sortie in self.sorties {
+            warnings.push(format!(
+                "{} (\"{}\") has changed since, and stays as it is",
+                short(sortie.id),
+                sortie.title
+            ));
+            let data = json!({ "status": sortie.status.as_str() });
+            desk.tx.set("sortie_kept", &sortie, &data)?;
+        }
+        Ok(())
+    }
+}
+
+/// Brings a mission to where a document says it was.
+pub(super) fn store(
+    desk: &mut Desk<'_, '_>,
+    mission: &mut Mission,
+    document: &orchestrator::Checkpoint,
+    warnings: &mut Vec<String>,
+) -> Result<Newer> {
+    let newer = Newer {
+        workflow: workflow(desk, mission, document, warnings)?,
+        sorties: sorties(desk, mission, document, warnings)?,
+    };
+    notes(desk, mission, document, warnings)?;
+    Ok(newer)
+}
+
+/// What cannot be said here is kept in the document only, and that is told.
+fn fitting<T>(read: std::result::Result<T, Refusal>, warnings: &mut Vec<String>) -> Option<T> {
+    match read {
+        Ok(value) => Some(value),
+        Err(refusal) => {
+            warnings.push(format!("{}; it is only kept", refusal.message));
+            None
+        }
+    }
+}
+
+/// Moves the workflow. Returns what it was if that is newer.
+fn workflow(
+    desk: &mut Desk<'_, '_>,
+    mission: &mut Mission,
+    document: &orchestrator::Checkpoint,
+    warnings: &mut Vec<String>,
+) -> Result<Option<Workflow>> {
+    let (said, written) = (&document.workflow, document.created_at.time());
+    let Some(current) = fitting(Name::parse("a state", &said.current_state), warnings) else {
+        return Ok(None);
+    };
+    let before = mission.workflow.clone();
+    if !before.states.is_empty() && !before.states.contains_key(&current) {
+        warnings.push(format!(
+            "`{current}` is not a declared state of {}; it is only kept",
+            short(mission.id)
+        ));
+        return Ok(None);
+    }
+    let known = workflow_history(desk, mission)?;
+    let left_out = said.state_history.len().saturating_sub(MOST_STATES);
+    if left_out > 0 {
+        warnings.push(format!("the first {left_out} states are only kept"));
+    }
+    let entries = &said.state_history[left_out..];
+    let mut from: Option<&str> = None;
+    for entry in entries {
+        let is_known = known
+            .iter()
+            .any(|past| past.state == entry.state && past.entered_at == entry.entered_at.time());
+        if !is_known {
+            tell(
+                desk,
+                mission,
+                from,
+                &entry.state,
+                &entry.trigger,
+                entry.entered_at.time(),
+            )?;
+        }
+        from = Some(&entry.state);
+    }
+    let last: Option<&StateEntry> = entries.last().filter(|it| it.state == said.current_state);
+    let moved = before.current.as_ref() != Some(&current);
+    if last.is_none() && moved {
+        let from = said.previous_state.as_deref();
+        tell(desk, mission, from, current.as_str(), "import", written)?;
+    }
+    let previous = said.previous_state.as_deref();
+    let pending = said.pending_transitions.iter();
+    mission.workflow = Workflow {
+        entered_at: match last {
+            Some(entry) => Some(entry.entered_at.time()),
+            None if moved => Some(written),
+            None => before.entered_at,
+        },
+        current: Some(current),
+        previous: previous.and_then(|state| fitting(Name::parse("a state", state), warnings)),
+        states: before.states.clone(),
+        pending: pending
+            .filter_map(|state| fitting(Name::parse("a state", state), warnings))
+            .collect(),
+    };
+    if mission.workflow != before {
+        mission.updated_at = desk.now();
+        let data = json!({ "dialect": "orchestrator", "state": mission.workflow.current });
+        desk.tx.set("mission_imported", mission, &data)?;
+    }
+    Ok(before
+        .entered_at
+        .is_some_and(|entered| entered > written)
+        .then_some(before))
+}
+
+/// A move of the workflow that happened elsewhere, and when.
+fn tell(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    from: Option<&str>,
+    to: &str,
+    trigger: &str,
+    at: Time,
+) -> Result<()> {
+    let short = |text: &str| text.chars().take(200).collect::<String>();
+    let data = json!({
+        "from": from.map(short), "to": short(to), "trigger": short(trigger), "at": at,
+    });
+    desk.tx.note("mission_transitioned", mission, &data)?;
+    Ok(())
+}
+
+/// Brings the sorties to where the agents were. Returns those that are newer as they were.
+fn sorties(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    document: &orchestrator::Checkpoint,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<Sortie>> {
+    let mut known = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
+    known.sort_by_key(|sortie| sortie.position);
+    let names = agents_of(&known, &desk.tx.find::<Agent>(Find::All)?);
+    let mut used: BTreeSet<SortieId> = BTreeSet::new();
+    let mut newer = Vec::new();
+    for agent in &document.agents {
+        let found = known.iter().zip(&names).find(|(sortie, name)| {
+            (**name == agent.agent_id || sortie.title.as_str() == agent.agent_id)
+                && !used.contains(&sortie.id)
+        });
+        let before = match found {
+            Some((sortie, _)) => sortie.clone(),
+            None => added(desk, mission, &agent.agent_id)?,
+        };
+        used.insert(before.id);
+        let sortie = said_of(&before, agent, document.created_at.time(), warnings);
+        let same = Sortie {
+            updated_at: before.updated_at,
+            ..sortie.clone()
+        };
+        if same == before {
+            continue;
+        }
+        if found.is_some()
+            && (before.status.is_held() || before.updated_at > document.created_at.time())
+        {
+            newer.push(before);
+        }
+        let data = json!({
+            "dialect": "orchestrator", "agent": agent.agent_id, "said": agent.status.as_str(),
+            "status": sortie.status.as_str(),
+        });
+        desk.tx.set("sortie_imported", &sortie, &data)?;
+    }
+    Ok(newer)
+}
+
+/// A sortie for an agent that has none yet.
+fn added(desk: &mut Desk<'_, '_>, mission: &Mission, agent: &str) -> Result<Sortie> {
+    let line: String = agent.chars().take(200).collect();
+    let title = Title::parse("agent", &line).or_else(|_| Title::parse("agent", "unnamed agent"));
+    let new = NewSortie {
+        task_id: Name::parse("agent", agent).ok(),
+        ..NewSortie::titled(title?)
+    };
+    let id = add_all(desk, mission, &[new])?;
+    let id = id.first().map(ToString::to_string).unwrap_or_default();
+    desk.sortie(&id)
+}
+
+/// A sortie as an agent's entry says it was. One that was running comes back as pending.
+fn said_of(
+    before: &Sortie,
+    agent: &orchestrator::Agent,
+    written: Time,
+    warnings: &mut Vec<String>,
+) -> Sortie {
+    let name = agent.agent_id.as_str();
+    let status = match agent.status {
+        AgentStatus::Pending | AgentStatus::Running => SortieStatus::Pending,
+        AgentStatus::Completed => SortieStatus::Completed,
+        AgentStatus::Failed => SortieStatus::Failed,
+        AgentStatus::Skipped => SortieStatus::Skipped,
+    };
+    let settled = status == SortieStatus::Completed && before.status == status;
+    let interrupted = match agent.status {
+        AgentStatus::Running => Name::parse("agent", name).ok().map(|owner| Interruption {
+            owner,
+            at: written,
+            locks: Vec::new(),
+            blocked_reason: None,
+        }),
+        AgentStatus::Pending
+        | AgentStatus::Completed
+        | AgentStatus::Failed
+        | AgentStatus::Skipped => None,
+    };
+    let error = agent
+        .error
+        .as_deref()
+        .filter(|text| !text.trim().is_empty());
+    let error = error.filter(|_| status != SortieStatus::Completed);
+    let tokens = agent.token_usage.as_ref();
+    let mut sortie = Sortie {
+        status,
+        assigned_to: before.assigned_to.filter(|_| settled),
+        assigned_epoch: before.assigned_epoch.filter(|_| settled),
+        attempts: u32::try_from(agent.attempts).unwrap_or(u32::MAX),
+        blocked_reason: None,
+        failure: error.and_then(|text| fitting(text::Note::parse("error", text), warnings)),
+        token_usage: TokenUsage {
+            input: tokens.and_then(|it| it.input.as_u64()).unwrap_or(0),
+            output: tokens.and_then(|it| it.output.as_u64()).unwrap_or(0),
+        },
+        input: data(agent.input.as_ref(), name, "input", warnings),
+        output: data(agent.output.as_ref(), name, "output", warnings),
+        updated_at: written,
+        started_at: agent.started_at.as_ref().map(|at| at.time()),
+        completed_at: agent.completed_at.as_ref().map(|at| at.time()),
+        interrupted,
+        ..before.clone()
+    };
+    // A sortie's record has a size; a document may be larger.
+    let too_large = |sortie: &Sortie| {
+        let text = serde_json::to_string(sortie).unwrap_or_default();
+        text.len() > Kind::Sortie.max_document()
+    };
+    if too_large(&sortie) && sortie.output.take().is_some() {
+        warnings.push(format!(
+            "the output of {name} is too large; it is only kept"
+        ));
+    }
+    if too_large(&sortie) && sortie.input.take().is_some() {
+        warnings.push(format!("the input of {name} is too large; it is only kept"));
+    }
+    sortie
+}
+
+fn data(
+    named: Option<&flightline_core::dialect::field::Named<flightline_core::dialect::Json>>,
+    agent: &str,
+    what: &str,
+    warnings: &mut Vec<String>,
+) -> Option<Data> {
+    let fields = named?.0.iter().cloned();
+    let value = Value::Object(fields.map(|(key, value)| (key, value.into())).collect());
+    let data = Data::new(value).map_err(|refusal| Refusal {
+        message: format!("the {what} of {agent}: {}", refusal.message),
+        ..refusal
+    });
+    fitting(data, warnings)
+}
+
+/// What the agents knew, as far as nobody has noted it here.
+fn notes(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    document: &orchestrator::Checkpoint,
+    warnings: &mut Vec<String>,
+) -> Result<()> {
+    let context = &document.context;
+    let mut known = desk.tx.find::<Note>(Find::Mission(mission.id))?;
+    let blank = |desk: &Desk<'_, '_>, kind: NoteKind, text: text::Note, at: Time| Note {
+        id: NoteId::new(desk.tx.uuid()),
+        kind,
+        mission_id: mission.id,
+        sortie_id: None,
+        text,
+        rationale: None,
+        path: None,
+        checksum: None,
+        artifact_type: None,
+        author: desk.actor(),
+        author_id: desk.agent_id(),
+        at,
+        after_cut: None,
+    };
+    let written = document.created_at.time();
+    let mut new: Vec<Note> = Vec::new();
+    for lesson in context.lessons.iter().filter(|it| !it.trim().is_empty()) {
+        if let Some(text) = fitting(text::Note::parse("lesson", lesson), warnings) {
+            new.push(blank(desk, NoteKind::Lesson, text, written));
+        }
+    }
+    for decision in &context.decisions {
+        let Some(text) = fitting(text::Note::parse("decision", &decision.decision), warnings)
+        else {
+            continue;
+        };
+        let why = Some(decision.rationale.as_str()).filter(|why| !why.trim().is_empty());
+        new.push(Note {
+            rationale: why.and_then(|why| fitting(text::Note::parse("rationale", why), warnings)),
+            ..blank(desk, NoteKind::Decision, text, decision.made_at.time())
+        });
+    }
+    for artifact in &context.artifacts {
+        let Some(path) = fitting(RepoPath::parse(&artifact.path), warnings) else {
+            continue;
+        };
+        let called = match artifact.id.trim().is_empty() {
+            true => artifact.path.as_str(),
+            false => artifact.id.as_str(),
+        };
+        let Some(text) = fitting(text::Note::parse("artifact", called), warnings) else {
+            continue;
+        };
+        new.push(Note {
+            path: Some(path),
+            checksum: Some(artifact.checksum.chars().take(128).collect::<String>())
+                .filter(|sum| !sum.is_empty()),
+            artifact_type: Name::parse("type", &artifact.kind).ok(),
+            ..blank(desk, NoteKind::Artifact, text, written)
+        });
+    }
+    for note in new {
+        let is_known = known.iter().any(|it| {
+            it.kind == note.kind
+                && it.text == note.text
+                && it.rationale == note.rationale
+                && it.path == note.path
+                && it.checksum == note.checksum
+        });
+        if !is_known {
+            debug_assert_eq!(note.keys().mission, Some(mission.id));
+            desk.tx
+                .set("note_added", &note, &json!({ "kind": note.kind.as_str() }))?;
+            known.push(note);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,195 @@
+//! An orchestrator's folder: an index beside the files, and those that were archived apart from them.
+
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use flightline_core::dialect::orchestrator::{
+    ARCHIVE, FOLDER, INDEX_FILE, Id, IndexEntry, id_of, is_document, read_index, write_index,
+};
+use flightline_core::{CheckpointId, Time};
+use flightline_store::Steps;
+
+use super::{Folder, PRIVATE, Seen};
+use crate::checkpoint::files::names_in;
+use crate::dialect::orchestrator::files::{index, packed};
+use crate::dialect::{GivenOut, Outgoing};
+use crate::file::{Replacing, put};
+use crate::mirror::{Mirrors, Said};
+
+/// Where the folder is: beside what we remember of mirrors, not among the files of the work.
+pub(super) fn place(mirrors: &Mirrors) -> PathBuf {
+    let home = mirrors.state.parent().unwrap_or(&mirrors.state);
+    let name = FOLDER.rsplit('/').next().unwrap_or(FOLDER);
+    home.join(name)
+}
+
+impl Folder {
+    /// An index that somebody else wrote says only where files are: it is written anew. One that says
+    /// something else than the files do is told, and one that is none is kept beside.
+    pub(super) fn compare_index(&self, said: &mut Vec<Said>) {
+        let bytes = match self.look(INDEX_FILE) {
+            Ok(Seen::Foreign { bytes, .. }) => bytes,
+            Ok(Seen::Ours | Seen::Missing) => return,
+            Err(error) => {
+                said.push(Said::Trouble(format!(
+                    "{}/{INDEX_FILE} is left alone: {error}",
+                    self.name
+                )));
+                return;
+            }
+        };
+        self.look_again();
+        let entries = std::str::from_utf8(&bytes).map(read_index);
+        let settled = match entries {
+            Ok(Ok(entries)) => {
+                said.extend(self.missing(&entries));
+                self.remember(INDEX_FILE, &bytes)
+            }
+            Ok(Err(_)) | Err(_) => self.keep_beside(INDEX_FILE).map(|kept| {
+                let line = format!(
+                    "{0}/{INDEX_FILE} is no index; it is kept as {0}/{kept}",
+                    self.name
+                );
+                said.push(Said::Trouble(line));
+            }),
+        };
+        if let Err(error) = settled {
+            said.push(Said::Trouble(format!(
+                "{}/{INDEX_FILE}: {error}",
+                self.name
+            )));
+        }
+    }
+
+    /// What an index lists that is not there.
+    fn missing(&self, entries: &[IndexEntry]) -> Vec<Said> {
+        let files = documents_in(&self.place);
+        let there: BTreeSet<String> = files.iter().map(|(_, id)| key(id)).collect();
+        let gone = entries.iter().filter(|it| !there.contains(&key(&it.id)));
+        gone.map(|entry| {
+            Said::Trouble(format!(
+                "{}/{INDEX_FILE} lists {}, which is not there",
+                self.name,
+                entry.id.as_str()
+            ))
+        })
+        .collect()
+    }
+
+    /// Writes a checkpoint's file: among the others, or among those that were archived. Wherever else it
+    /// was, it leaves then.
+    pub(super) fn write_checkpoint(
+        &self,
+        document: &Outgoing,
+        now: Time,
+        steps: &Steps,
+    ) -> io::Result<()> {
+        match document.file.strip_prefix(&format!("{ARCHIVE}/")) {
+            Some(file) => {
+                let folder = self.place.join(ARCHIVE);
+                private_folder(&folder)?;
+                let bytes = packed(document).map_err(io::Error::other)?;
+                put(&folder.join(file), bytes, Replacing::Yes, PRIVATE)?;
+                steps.step();
+                self.leave(&document.of, None)
+            }
+            None => {
+                private_folder(&self.place)?;
+                self.write_one(document, now, steps)?;
+                remove_of(&self.place.join(ARCHIVE), &document.of)?;
+                self.leave(&document.of, Some(&document.file))
+            }
+        }
+    }
+
+    /// Takes away what is of a checkpoint and ours, but for this file.
+    fn leave(&self, of: &str, but: Option<&str>) -> io::Result<()> {
+        for (file, id) in documents_in(&self.place) {
+            if key(&id) == of && Some(file.as_str()) != but {
+                self.retire(&file)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes away the files of checkpoints that were deleted, and brings the index up to date with what is
+    /// there then.
+    pub(super) fn tidy(&self, given: &GivenOut, now: Time, steps: &Steps, said: &mut Vec<Said>) {
+        if let Err(error) = self.try_tidy(given, now, steps) {
+            said.push(Said::Trouble(format!(
+                "{}/{INDEX_FILE} is not up to date: {error}",
+                self.name
+            )));
+        }
+    }
+
+    fn try_tidy(&self, given: &GivenOut, now: Time, steps: &Steps) -> io::Result<()> {
+        let gone: BTreeSet<&String> = given.gone.iter().collect();
+        for (file, id) in documents_in(&self.place) {
+            if gone.contains(&key(&id)) {
+                self.retire(&file)?;
+            }
+        }
+        for (file, id) in documents_in(&self.place.join(ARCHIVE)) {
+            if gone.contains(&key(&id)) {
+                fs::remove_file(self.place.join(ARCHIVE).join(file))?;
+            }
+        }
+        let live = given.documents.iter().filter(|document| {
+            !document.file.contains('/') && self.place.join(&document.file).is_file()
+        });
+        let mut written = Vec::new();
+        for document in live {
+            let size = fs::metadata(self.place.join(&document.file))?.len();
+            written.push((document, size));
+        }
+        let before = self.shadow(INDEX_FILE);
+        let before = before.and_then(|bytes| String::from_utf8(bytes).ok());
+        let before = before.and_then(|text| read_index(&text).ok());
+        let before = before.unwrap_or_default();
+        if written.is_empty() && before.is_empty() {
+            return Ok(());
+        }
+        let entries = index(&written, &before, &self.place)
+            .map_err(|refusal| io::Error::other(refusal.message))?;
+        let document = Outgoing {
+            file: INDEX_FILE.to_owned(),
+            of: "index".to_owned(),
+            text: write_index(&entries),
+            replaces: None,
+        };
+        self.write_one(&document, now, steps)
+    }
+}
+
+/// The files of checkpoints in a folder, by their names.
+fn documents_in(folder: &Path) -> Vec<(String, Id)> {
+    let paths = names_in(folder).into_iter();
+    let names = paths.filter_map(|path| path.file_name()?.to_str().map(str::to_owned));
+    names
+        .filter(|name| is_document(name))
+        .filter_map(|name| id_of(&name).map(|(id, _)| (name, id)))
+        .collect()
+}
+
+/// The id of the checkpoint that a document's id stands for.
+fn key(id: &Id) -> String {
+    let id = format!("{}{}", CheckpointId::PREFIX, id.as_str());
+    id.parse::<CheckpointId>().map_or(id, |id| id.to_string())
+}
+
+fn remove_of(folder: &Path, of: &str) -> io::Result<()> {
+    for (file, id) in documents_in(folder) {
+        if key(&id) == of {
+            fs::remove_file(folder.join(file))?;
+        }
+    }
+    Ok(())
+}
+
+fn private_folder(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
