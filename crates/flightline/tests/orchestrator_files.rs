@@ -260,7 +260,7 @@ both_engines! {
         let refusal = import(&story, &other).unwrap_err();
         assert_eq!((refusal.code, refusal.code.exit_code()), (Code::AlreadyExists, 4));
         assert_eq!(refusal.message, format!("`{FIRST}.json`: chk-6f9f6b52 is here already, and says something else in `context`"));
-        assert!(refusal.hint.unwrap().contains("fleet checkpoints show chk-6f9f6b52"));
+        assert!(refusal.hint.unwrap().contains(&format!("fleet checkpoints show chk-{FIRST}")));
         assert_eq!((story.rev(), json(&exported(&story, FIRST).text)), (rev, json(RUNNING)));
         // How its file is written is no content.
         let packed = RUNNING.replace("\"gzip\"", "\"none\"").replace("\"checkpointSize\": 0", "\"checkpointSize\": 77");

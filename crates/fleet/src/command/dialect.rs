@@ -91,6 +91,7 @@ pub fn export(args: &ExportArgs, app: &mut App) -> Done {
         mission: app.globals.mission.clone(),
         since: None,
     })?;
+    let has_index = dialect == Dialect::Orchestrator && !given.documents.is_empty();
     if let Some(folder) = &args.folder {
         let place = app.here.join(folder);
         fs::create_dir_all(&place).map_err(|error| unwritten(folder, &error))?;
@@ -105,7 +106,7 @@ pub fn export(args: &ExportArgs, app: &mut App) -> Done {
             put(&file, &bytes, replacing(args), 0o644)
                 .map_err(|error| unwritten(&folder.join(&document.file), &error))?;
         }
-        if dialect == Dialect::Orchestrator {
+        if has_index {
             write_index(&given, &place, folder, replacing(args))?;
         }
     }
@@ -116,6 +117,10 @@ pub fn export(args: &ExportArgs, app: &mut App) -> Done {
                     "Exported {}",
                     folder.join(&document.file).display()
                 ));
+            }
+            if has_index {
+                let index = folder.join(orchestrator::INDEX_FILE);
+                page.line(format_args!("Exported {}", index.display()));
             }
             if given.documents.is_empty() {
                 page.line("There is nothing to export");

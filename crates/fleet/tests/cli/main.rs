@@ -20,6 +20,7 @@ mod seed_a;
 mod seed_b;
 mod seed_c;
 mod seed_d;
+mod seed_d_files;
 mod seed_e;
 mod stage;
 mod storage;

@@ -49,7 +49,9 @@ fn die_everywhere(engine: Engine) {
             .ends();
         let when = format!("after step {step}");
         look(&world, &when);
-        world.run(&["agents", "list"]).works();
+        world
+            .run(&["mail", "send", "--to", "dispatch", "--subject", "Hello"])
+            .works();
         let (there, listed) = look(&world, &when);
         let live = world.ask(&["checkpoints", "list", "--limit", "100"]);
         let live = live.as_array().unwrap().len();

@@ -169,7 +169,8 @@ fn again(
             ),
         )
         .hint(format!(
-            "look at it with `fleet checkpoints show {id}`; a changed document needs an `id` of its own"
+            "look at it with `fleet checkpoints show {}`; a changed document needs an `id` of its own",
+            known.id
         ))
         .details(json!({ "checkpoint": known.id, "differing": differing }))
         .into());
