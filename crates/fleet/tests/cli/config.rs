@@ -49,6 +49,7 @@ fn settings_are_listed_with_their_source() {
         mirrors.epic                   false                                                                default  keep `agent_checkpoints/` up to date
         mirrors.orchestrator           false                                                                default  keep `.flightline/orchestrator/` up to date
         mirrors.recovery               false                                                                default  keep `checkpoints/` up to date
+        mirrors.compression            none                                                                 default  how files in `.flightline/orchestrator/` are compressed: none, gzip, lz4 or zstd
         triggers.milestone             true                                                                 default  a checkpoint when a mission first reaches a milestone
         triggers.state_transition      false                                                                default  a checkpoint when the workflow moves to another state
         triggers.agent_complete        false                                                                default  a checkpoint when an agent finishes its work
@@ -161,14 +162,14 @@ fn a_setting_that_does_not_exist_is_refused() {
         [stderr]
         error: there is no setting `nonsense`
 
-        hint: settings: project, location, mirrors.root, preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, recovery.retry_limit, retention.completed, retention.history, retention.surplus, retention.emergencies_apart, checkpoints.destructive, tokens.warning, tokens.critical, recovery.auto_resume, recovery.enabled, recovery.strict, recovery.tasks, mail.progress, checkpoints.every_error, recovery.mode, recovery.stack_id, mirrors.sitebuilder, mirrors.epic, mirrors.orchestrator, mirrors.recovery, and a switch for each trigger (`fleet config list`)
+        hint: settings: project, location, mirrors.root, preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, recovery.retry_limit, retention.completed, retention.history, retention.surplus, retention.emergencies_apart, checkpoints.destructive, tokens.warning, tokens.critical, recovery.auto_resume, recovery.enabled, recovery.strict, recovery.tasks, mail.progress, checkpoints.every_error, recovery.mode, recovery.stack_id, mirrors.sitebuilder, mirrors.epic, mirrors.orchestrator, mirrors.recovery, mirrors.compression, and a switch for each trigger (`fleet config list`)
         [exit 3]
     "#]]);
     world.fleet("config set nonsense 1").expect(expect![[r#"
         [stderr]
         error: there is no setting `nonsense` at project level
 
-        hint: settings: preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, recovery.retry_limit, retention.completed, retention.history, retention.surplus, retention.emergencies_apart, checkpoints.destructive, tokens.warning, tokens.critical, recovery.auto_resume, recovery.enabled, recovery.strict, recovery.tasks, mail.progress, checkpoints.every_error, recovery.mode, recovery.stack_id, mirrors.sitebuilder, mirrors.epic, mirrors.orchestrator, mirrors.recovery, and a switch for each trigger (`fleet config list`)
+        hint: settings: preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, recovery.retry_limit, retention.completed, retention.history, retention.surplus, retention.emergencies_apart, checkpoints.destructive, tokens.warning, tokens.critical, recovery.auto_resume, recovery.enabled, recovery.strict, recovery.tasks, mail.progress, checkpoints.every_error, recovery.mode, recovery.stack_id, mirrors.sitebuilder, mirrors.epic, mirrors.orchestrator, mirrors.recovery, mirrors.compression, and a switch for each trigger (`fleet config list`)
         [exit 3]
     "#]]);
     for name in ["project", "locks", "locks.ttl.x", "", "ttl", "liveness"] {
