@@ -101,7 +101,10 @@ impl<'s, 'w> Mirror<'s, 'w> {
                 let document = self.document(&file);
                 let size = fs::metadata(&path).unwrap().len();
                 let told = orchestrator::IndexEntry::of(&document, size, entry.path.clone());
-                assert_eq!(write_index(&[told]), write_index(&[entry.clone()]));
+                assert_eq!(
+                    write_index(&[told]),
+                    write_index(std::slice::from_ref(entry))
+                );
                 file
             })
             .collect();

@@ -1,6 +1,7 @@
 //! The files of an orchestrator's store: a document for each checkpoint, and the index.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::Path;
 
 use flightline_core::checkpoint::{Checkpoint, CheckpointStatus};
@@ -101,10 +102,10 @@ fn document_in(
         Err(error) => return Err(error.into()),
     };
     let mission = checkpoint.cut.mission_id;
-    if !histories.contains_key(&mission) {
-        histories.insert(mission, history_of(desk, mission)?);
-    }
-    let history = histories.get(&mission).map_or(&[][..], Vec::as_slice);
+    let history = match histories.entry(mission) {
+        Entry::Occupied(known) => known.into_mut(),
+        Entry::Vacant(place) => place.insert(history_of(desk, mission)?),
+    };
     let (file, document) = document_of(desk, &checkpoint, history, compression)?;
     let archived = checkpoint.status == CheckpointStatus::Archived;
     let file = match archived {
