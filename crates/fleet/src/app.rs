@@ -142,18 +142,23 @@ impl App {
         })
     }
 
+    /// The project that the settings name.
+    pub fn project(config: &Config, state: &Path) -> Result<String, Refusal> {
+        config.project.clone().ok_or_else(|| {
+            Refusal::new(
+                Code::NoProject,
+                format!("{} names no project", state.join("config.toml").display()),
+            )
+            .hint("create it with `fleet init`")
+        })
+    }
+
     /// The fleet of this repository, opened when it is first needed.
     pub fn fleet(&mut self) -> Result<&mut Fleet, Refusal> {
         if self.fleet.is_none() {
             let state = self.home()?.state.clone();
             let config = self.config()?;
-            let project = config.project.clone().ok_or_else(|| {
-                Refusal::new(
-                    Code::NoProject,
-                    format!("{} names no project", state.join("config.toml").display()),
-                )
-                .hint("create it with `fleet init`")
-            })?;
+            let project = Self::project(&config, &state)?;
             let (location, began) = (self.location(&config, &state)?, Instant::now());
             let store = Store::open(&location, &project, self.open_options(&config)?)?;
             if self.globals.verbose {
@@ -300,7 +305,7 @@ impl App {
     }
 
     /// The mirrors that are kept beside the work; none when there are none.
-    fn mirrors(&self) -> Result<Option<Mirrors>, Refusal> {
+    pub fn mirrors(&self) -> Result<Option<Mirrors>, Refusal> {
         let (home, config) = (self.home()?, self.config()?);
         let dialects = config.policy.mirrors.dialects();
         Ok((!dialects.is_empty()).then(|| Mirrors {

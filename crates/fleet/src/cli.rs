@@ -142,6 +142,11 @@ pub enum Command {
     Import(command::dialect::ImportArgs),
     /// Write what the store knows as the files of another system
     Export(command::dialect::ExportArgs),
+    /// Serve this fleet to other programs and machines over HTTP
+    Serve(command::serve::ServeArgs),
+    /// Tokens: what opens a server's door
+    #[command(visible_alias = "tokens", subcommand)]
+    Token(command::token::TokenCommand),
     /// Settings, and where each comes from
     #[command(subcommand)]
     Config(command::config::ConfigCommand),

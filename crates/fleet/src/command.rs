@@ -22,9 +22,11 @@ pub mod recovery;
 pub mod reference;
 pub mod replay;
 pub mod report;
+pub mod serve;
 pub mod sortie;
 pub mod stats;
 pub mod status;
+pub mod token;
 pub mod transfer;
 mod typed;
 
@@ -93,6 +95,8 @@ fn dispatch(command: Command, app: &mut App) -> Done {
         Command::Restore(args) => backup::restore(&args, app),
         Command::Import(args) => dialect::import(&args, app),
         Command::Export(args) => dialect::export(&args, app),
+        Command::Serve(args) => serve::run(&args, app),
+        Command::Token(command) => token::run(command, app),
         Command::Config(command) => config::run(command, app),
         Command::Call(args) => call::run(&args, app),
         Command::Demo(args) => demo::run(&args, app),
@@ -134,6 +138,8 @@ fn name(command: &Command) -> &'static str {
         Command::Restore(_) => "restore",
         Command::Import(_) => "import",
         Command::Export(_) => "export",
+        Command::Serve(_) => "serve",
+        Command::Token(_) => "token",
         Command::Config(_) => "config",
         Command::Call(_) => "call",
         Command::Demo(_) => "demo",

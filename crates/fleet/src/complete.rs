@@ -34,6 +34,11 @@ pub fn checkpoints() -> ArgValueCandidates {
     ArgValueCandidates::new(|| candidates(Kind::Checkpoint))
 }
 
+/// Offers tokens, by name.
+pub fn tokens() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| candidates(Kind::Token))
+}
+
 /// Offers locked paths.
 pub fn locks() -> ArgValueCandidates {
     ArgValueCandidates::new(|| candidates(Kind::Lock))
@@ -71,7 +76,7 @@ fn candidates(kind: Kind) -> Vec<CompletionCandidate> {
         .into_iter()
         .take(200)
         .map(|(id, name)| match kind {
-            Kind::Agent | Kind::Lock => CompletionCandidate::new(name),
+            Kind::Agent | Kind::Lock | Kind::Token => CompletionCandidate::new(name),
             _ => CompletionCandidate::new(id.chars().take(12).collect::<String>())
                 .help(Some(name.into())),
         })

@@ -222,7 +222,8 @@ pub const fn section_of(kind: Kind) -> Option<&'static str> {
         | Kind::Briefing
         | Kind::Import
         | Kind::Original
-        | Kind::FileSystem => None,
+        | Kind::FileSystem
+        | Kind::Token => None,
     }
 }
 

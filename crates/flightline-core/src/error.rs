@@ -57,6 +57,10 @@ pub enum Code {
     Unavailable,
     /// It is not known whether the write was committed.
     CommitUnknown,
+    /// No token, or one that opens nothing.
+    Unauthenticated,
+    /// The token does not go that far.
+    Forbidden,
     /// Anything else: a file that cannot be read, a broken pipe.
     Failed,
 }
@@ -85,7 +89,7 @@ impl Code {
             Self::Attention => 5,
             Self::Integrity | Self::NewerStore | Self::NotOurStore => 6,
             Self::Unavailable | Self::CommitUnknown => 7,
-            Self::Failed => 1,
+            Self::Unauthenticated | Self::Forbidden | Self::Failed => 1,
         }
     }
 

@@ -106,6 +106,9 @@ id_type!(
 id_type!(
     /// An effect on the world outside.
     EffectId, "eff-");
+id_type!(
+    /// A token that opens a server's door.
+    TokenId, "tok-");
 
 /// How many characters a shortened id has at least.
 pub const SHORTEST: usize = 8;

@@ -29,10 +29,12 @@ pub mod sortie;
 pub mod subject;
 pub mod text;
 pub mod time;
+pub mod token;
 
 pub use error::{Code, Refusal};
 pub use id::{
     AgentId, CheckpointId, EffectId, LockId, MessageId, MissionId, NoteId, RecoveryId, SortieId,
+    TokenId,
 };
 pub use path::RepoPath;
 pub use subject::{Keys, Kind, Subject};

@@ -98,7 +98,7 @@ macro_rules! rule {
 
 // Specific shapes come first so that `token=ghp_…` is named a GitHub token. They ask for no word
 // boundary on their left: logs hold JSON inside JSON, where `\n` puts an `n` right before them.
-static RULES: [Rule; 13] = [
+static RULES: [Rule; 14] = [
     rule!(
         "private-key",
         ["PRIVATE KEY"],
@@ -106,6 +106,11 @@ static RULES: [Rule; 13] = [
             r"(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?",
             r"(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)",
         ),
+    ),
+    rule!(
+        "fleet-token",
+        ["fleet_"],
+        r"fleet_[0-9a-f]{32}_[0-9a-f]{16,}"
     ),
     rule!("aws-key", ["AKIA", "ASIA"], r"A[KS]IA[A-Z0-9]{16}(?-u:\b)"),
     rule!(

@@ -67,11 +67,13 @@ pub enum Kind {
     Original,
     /// What the work tree of a checkpoint looked like.
     FileSystem,
+    /// A token that opens a server's door.
+    Token,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Mission,
         Self::Sortie,
         Self::Subtask,
@@ -93,6 +95,7 @@ impl Kind {
         Self::Import,
         Self::Original,
         Self::FileSystem,
+        Self::Token,
     ];
 
     /// The word for it in SQL, JSON and text.
@@ -120,6 +123,7 @@ impl Kind {
             Self::Import => "import",
             Self::Original => "original",
             Self::FileSystem => "file_system",
+            Self::Token => "token",
         }
     }
 
@@ -221,6 +225,7 @@ pub fn keys_of(kind: Kind, text: &str) -> Result<Keys, serde_json::Error> {
         Kind::Import => read::<crate::checkpoint::ImportedValues>(text),
         Kind::Original => read::<crate::dialect::Original>(text),
         Kind::FileSystem => read::<crate::file_system::RecordedFiles>(text),
+        Kind::Token => read::<crate::token::Token>(text),
         Kind::Milestone => read::<crate::checkpoint::Milestone>(text),
         Kind::Recovery => read::<crate::setting::Recovery>(text),
         Kind::Briefing => read::<crate::setting::Briefing>(text),

@@ -116,10 +116,12 @@ fn only_the_server_may_be_async() {
         "flightline",
         "fleet",
     ] {
-        assert!(
-            !dependencies(name).contains(&"tokio".to_owned()),
-            "{name} depends on tokio"
-        );
+        for library in ["tokio", "axum", "hyper", "hyper-util"] {
+            assert!(
+                !dependencies(name).contains(&library.to_owned()),
+                "{name} depends on {library}"
+            );
+        }
         for path in rust_files(&crates().join(name).join("src")) {
             assert!(
                 !code(&path).contains("async fn"),
@@ -127,6 +129,25 @@ fn only_the_server_may_be_async() {
                 path.display()
             );
         }
+    }
+}
+
+#[test]
+fn the_server_opens_a_fleet_on_its_own_threads_only() {
+    let server = crates().join("flightline-server/src");
+    for path in rust_files(&server) {
+        let code = code(&path);
+        let opens = code.contains("Store::open(") || code.contains("Store::create(");
+        assert!(
+            !opens || path.ends_with("crew.rs"),
+            "{} opens a store",
+            path.display()
+        );
+        assert!(
+            !code.contains("spawn_blocking") && !code.contains("block_in_place"),
+            "{} works on a thread of the runtime",
+            path.display()
+        );
     }
 }
 

@@ -57,8 +57,10 @@ pub struct RegisterAgent {
 #[serde(deny_unknown_fields)]
 pub struct ListAgents {
     /// Retired ones too.
+    #[serde(default)]
     pub retired: bool,
     /// What is known of their processes, from where the caller is.
+    #[serde(default)]
     pub sightings: Vec<Sighting>,
 }
 
@@ -69,6 +71,7 @@ pub struct ShowAgent {
     /// Which; the acting one when none is named.
     pub agent: Option<String>,
     /// What is known of its process.
+    #[serde(default)]
     pub sightings: Vec<Sighting>,
 }
 

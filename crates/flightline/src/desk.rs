@@ -220,6 +220,7 @@ impl Desk<'_, '_> {
             )
             .hint(match S::KIND {
                 Kind::Checkpoint => "list them with `fleet checkpoints list`".to_owned(),
+                Kind::Token => "list them with `fleet token list --all`".to_owned(),
                 Kind::Message => "see your mail with `fleet mail inbox --all`".to_owned(),
                 kind => format!("list them with `fleet {kind}s list`"),
             })

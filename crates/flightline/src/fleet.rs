@@ -15,6 +15,8 @@ pub struct Fleet {
     store: Store,
     policy: Policy,
     work_tree: Option<WorkTree>,
+    /// Whether the last outcome was remembered from an earlier request with the same key.
+    replayed: bool,
 }
 
 /// Who asks for an operation, and how.
@@ -98,6 +100,7 @@ impl Fleet {
             store,
             policy,
             work_tree: None,
+            replayed: false,
         }
     }
 
@@ -123,6 +126,7 @@ impl Fleet {
     /// When it will not be done, the caller is fenced, or the store fails.
     pub fn run<O: Operation>(&mut self, operation: &O, caller: &Caller) -> Result<O::Outcome> {
         let policy = self.policy.clone();
+        self.replayed = false;
         match O::ACCESS {
             Access::Read => self.store.read(|tx| {
                 let agent = desk::find_acting(tx, caller)?;
@@ -196,13 +200,18 @@ impl Fleet {
             Some(agent) => Name::parse("agent name", agent)?.to_string(),
             None => caller.person(),
         };
-        self.store
+        let mut replayed = false;
+        let outcome = self
+            .store
             .write(|tx| match tx.past(&actor, key, &request)? {
-                Past::Same(outcome) => serde_json::from_str(&outcome).map_err(|error| {
-                    Error::Store(flightline_store::Error::Corrupt(format!(
-                        "a remembered outcome: {error}"
-                    )))
-                }),
+                Past::Same(outcome) => {
+                    replayed = true;
+                    serde_json::from_str(&outcome).map_err(|error| {
+                        Error::Store(flightline_store::Error::Corrupt(format!(
+                            "a remembered outcome: {error}"
+                        )))
+                    })
+                }
                 Past::Other => Err(Refusal::new(
                     Code::KeyReused,
                     "this idempotency key was used for another request",
@@ -214,7 +223,16 @@ impl Fleet {
                     tx.remember(&actor, key, &request, to_json(&outcome)?)?;
                     Ok(outcome)
                 }
-            })
+            });
+        self.replayed = replayed;
+        outcome
+    }
+
+    /// Whether the outcome of the last operation was that of an earlier request with the same key: nothing
+    /// was done this time.
+    #[must_use]
+    pub fn was_replayed(&self) -> bool {
+        self.replayed
     }
 
     /// Shows what a write would do: runs it, and drops what it wrote.

@@ -31,6 +31,7 @@ pub mod sortie;
 pub mod stats;
 pub mod status;
 pub mod task;
+pub mod token;
 
 pub use desk::Desk;
 pub use error::{Error, Result};

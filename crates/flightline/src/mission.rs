@@ -39,8 +39,10 @@ pub struct CreateMission {
     /// The agent that coordinates it; else the caller, when it is a dispatch agent.
     pub dispatch: Option<String>,
     /// Declared workflow states, each with those that may follow.
+    #[serde(default)]
     pub states: BTreeMap<Name, Vec<Name>>,
     /// Its first sorties, in order.
+    #[serde(default)]
     pub sorties: Vec<NewSortie>,
 }
 
@@ -66,6 +68,7 @@ impl CreateMission {
 #[serde(deny_unknown_fields)]
 pub struct ListMissions {
     /// Archived ones too.
+    #[serde(default)]
     pub archived: bool,
     /// At most so many.
     pub limit: u64,

@@ -27,6 +27,7 @@ pub struct ShowStatus {
     /// Of which mission; the current one when none is named.
     pub mission: Option<String>,
     /// What is known of agents' processes.
+    #[serde(default)]
     pub sightings: Vec<Sighting>,
 }
 

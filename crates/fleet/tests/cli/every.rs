@@ -133,6 +133,10 @@ const CASES: &[Case] = &[
     case("doctor", "doctor", "doctor --location nowhere", 3, "no_project"),
     case("backup", "backup new.db", "backup copy.db", 2, "invalid_input"),
     case("restore", "restore copy.db -y", "restore copy.db", 2, "confirmation_needed"),
+    case("serve", "serve --addr 127.0.0.1:0 --for 0s", "serve --addr nowhere", 2, "invalid_input"),
+    case("token create", "token create laptop", "token create laptop --scope nonsense", 2, "invalid_input"),
+    case("token list", "token list", "token list extra", 2, "invalid_input"),
+    case("token revoke", "token revoke desk", "token revoke nonsense", 3, "not_found"),
     case("config list", "config list", "config list extra", 2, "invalid_input"),
     case("config get", "config get locks.ttl", "config get nonsense", 3, "not_found"),
     case("config set", "config set locks.ttl 45m", "config set nonsense 1", 3, "not_found"),
@@ -406,6 +410,12 @@ fn the_tool_itself() {
     for noun in ["config", "call", "completions", "man", "schema", "help"] {
         check(noun);
     }
+}
+
+#[test]
+fn the_server() {
+    check("serve");
+    check("token");
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod seed_c;
 mod seed_d;
 mod seed_d_files;
 mod seed_e;
+mod serving;
 mod stage;
 mod storage;
 mod store;

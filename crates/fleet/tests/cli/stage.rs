@@ -74,6 +74,7 @@ impl Stage {
             "agents retire old",
             "missions use {Add login}",
             "backup copy.db",
+            "token create desk",
         ] {
             let mut line = line.to_owned();
             for (name, id) in &names {

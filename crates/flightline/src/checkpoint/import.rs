@@ -351,7 +351,8 @@ fn check_value(value: &StateValue, mission: MissionId) -> std::result::Result<()
         | Kind::Briefing
         | Kind::Import
         | Kind::Original
-        | Kind::FileSystem => Err(format!("a {} is in no checkpoint", value.kind)),
+        | Kind::FileSystem
+        | Kind::Token => Err(format!("a {} is in no checkpoint", value.kind)),
     }?;
     let projects = matches!(value.kind, Kind::Agent | Kind::Step | Kind::Lock);
     if found != Some(mission) && !(projects && found.is_none()) {

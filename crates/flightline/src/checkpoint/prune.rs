@@ -42,6 +42,14 @@ pub struct ApplyPrune {
     pub archive: Vec<CheckpointId>,
 }
 
+/// Plans and deletes in one act, for those who cannot look at the plan first.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PruneCheckpoints {
+    /// By which policy.
+    pub plan: PlanPrune,
+}
+
 /// A plan, or what was done.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Pruned {
@@ -171,31 +179,48 @@ impl Operation for ApplyPrune {
             .retain(|candidate| self.delete.contains(&candidate.id));
         plan.archive
             .retain(|candidate| self.archive.contains(&candidate.id));
-        archive(desk, &plan.archive)?;
-        for candidate in &plan.delete {
-            if let Some(checkpoint) = desk.tx.get::<Checkpoint>(&candidate.id.to_string())? {
-                desk.tx.remove(
-                    "checkpoint_pruned",
-                    &checkpoint,
-                    &json!({ "checkpoint_id": checkpoint.id }),
-                )?;
-                desk.tx.forget_backup(checkpoint.id)?;
-                import::forget(desk, &checkpoint)?;
-                tree::forget(desk, checkpoint.id)?;
-            }
-        }
-        let last = desk.tx.get::<LastPrune>(LastPrune::KEY)?;
-        let applied = LastPrune {
-            at: desk.now(),
-            thinned_to: last.map_or(0, |last| last.thinned_to),
-        };
-        desk.tx.set(
-            "retention_applied",
-            &applied,
-            &json!({ "deleted": plan.delete.len(), "archived": plan.archive.len() }),
-        )?;
+        carry_out(desk, &plan)?;
         Ok(report(policy, plan))
     }
+}
+
+impl Operation for PruneCheckpoints {
+    const NAME: &'static str = "prune_checkpoints";
+    const ACCESS: Access = Access::Write;
+    type Outcome = Pruned;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Pruned> {
+        let (policy, plan) = self.plan.candidates(desk)?;
+        carry_out(desk, &plan)?;
+        Ok(report(policy, plan))
+    }
+}
+
+fn carry_out(desk: &mut Desk<'_, '_>, plan: &Plan) -> Result<()> {
+    archive(desk, &plan.archive)?;
+    for candidate in &plan.delete {
+        if let Some(checkpoint) = desk.tx.get::<Checkpoint>(&candidate.id.to_string())? {
+            desk.tx.remove(
+                "checkpoint_pruned",
+                &checkpoint,
+                &json!({ "checkpoint_id": checkpoint.id }),
+            )?;
+            desk.tx.forget_backup(checkpoint.id)?;
+            import::forget(desk, &checkpoint)?;
+            tree::forget(desk, checkpoint.id)?;
+        }
+    }
+    let last = desk.tx.get::<LastPrune>(LastPrune::KEY)?;
+    let applied = LastPrune {
+        at: desk.now(),
+        thinned_to: last.map_or(0, |last| last.thinned_to),
+    };
+    desk.tx.set(
+        "retention_applied",
+        &applied,
+        &json!({ "deleted": plan.delete.len(), "archived": plan.archive.len() }),
+    )?;
+    Ok(())
 }
 
 impl PlanPrune {
@@ -437,7 +462,9 @@ pub fn apply_all(
 pub const REWRITTEN_AT_ONCE: u64 = 64 * 1024 * 1024;
 
 impl PlanPrune {
-    fn thinning(&self) -> PlanThinning {
+    /// The values that leave the journal by the same policy.
+    #[must_use]
+    pub fn thinning(&self) -> PlanThinning {
         PlanThinning {
             mission: self.mission.clone(),
             older_than_ms: self.older_than_ms,

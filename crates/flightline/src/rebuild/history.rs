@@ -285,7 +285,8 @@ fn act(tx: &mut Tx<'_>, kind: Kind, act: &Act<'_>) -> Result<()> {
         | Kind::Recovery
         | Kind::Briefing
         | Kind::Import
-        | Kind::Original => Ok(()),
+        | Kind::Original
+        | Kind::Token => Ok(()),
         Kind::FileSystem => to::<RecordedFiles>(tx, act),
     }
 }

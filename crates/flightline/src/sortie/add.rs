@@ -40,12 +40,16 @@ pub struct NewSortie {
     /// The id other tools know it by.
     pub task_id: Option<Name>,
     /// Sorties that must be completed first, by id or beginning of an id.
+    #[serde(default)]
     pub depends_on: Vec<String>,
     /// Files it is expected to touch.
+    #[serde(default)]
     pub files: Vec<RepoPath>,
     /// Acceptance criteria.
+    #[serde(default)]
     pub criteria: Vec<Name>,
     /// Higher goes first.
+    #[serde(default)]
     pub priority: i32,
     /// How long it is expected to take.
     pub estimate_ms: Option<Millis>,

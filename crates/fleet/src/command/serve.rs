@@ -1,0 +1,111 @@
+//! `fleet serve`
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use clap::Args;
+use flightline::core::Refusal;
+use flightline_server::{DEFAULT_ADDRESS, Line, Ready, Said, Setup, Stop};
+use serde_json::json;
+
+use super::{Done, typed};
+use crate::app::App;
+use crate::ui::Ui;
+
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Where to listen; port 0 takes any that is free
+    #[arg(long, value_name = "IP:PORT", default_value = DEFAULT_ADDRESS)]
+    addr: String,
+    /// Another name that requests may call this server by, such as that of a proxy in front of it
+    #[arg(long = "allow-host", value_name = "NAME")]
+    hosts: Vec<String>,
+    /// Stop after so long, such as `10m` (default: never)
+    #[arg(long = "for", value_name = "SPAN", value_parser = typed::span)]
+    during: Option<u64>,
+}
+
+pub fn run(args: &ServeArgs, app: &mut App) -> Done {
+    let address: SocketAddr = args.addr.parse().map_err(|_| {
+        Refusal::invalid(format!("`{}` is not an address to listen at", args.addr)).hint(format!(
+            "give an IP and a port, such as `{DEFAULT_ADDRESS}`"
+        ))
+    })?;
+    let home = app.home()?.clone();
+    let config = app.config()?;
+    if !address.ip().is_loopback() {
+        app.ui.warn(format_args!(
+            "{address} can be reached from other machines, and tokens are sent as they are: put a proxy with TLS in front"
+        ));
+    }
+    let setup = Setup {
+        address,
+        hosts: args.hosts.clone(),
+        location: app.location(&config, &home.state)?,
+        project: App::project(&config, &home.state)?,
+        options: app.open_options(&config)?,
+        state: home.state,
+        mirrors: app.mirrors()?,
+        user: app.env.user.clone(),
+        lifetime: args.during.map(Duration::from_millis),
+        policy: config.policy,
+    };
+    let (ui, verbose) = (app.ui.clone(), app.globals.verbose);
+    // Whoever cannot be told where the server is has no use for one.
+    let stop = Stop::default();
+    let untold: Arc<Mutex<Option<Refusal>>> = Arc::default();
+    let (told, ends) = (Arc::clone(&untold), stop.clone());
+    let say = Arc::new(move |said: Said| match said {
+        Said::Ready(ready) => {
+            if let Err(refusal) = announce(&ui, &ready) {
+                *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
+                ends.now();
+            }
+        }
+        Said::Warning(text) => ui.warn(text),
+        Said::Served(line) if verbose => ui.talk(request(&line)),
+        Said::Stopping if verbose => ui.talk("stopping: requests that were taken on are finished"),
+        Said::Served(_) | Said::Stopping => {}
+    });
+    flightline_server::serve(setup, say, &stop)?;
+    let untold = untold.lock().unwrap_or_else(PoisonError::into_inner).take();
+    match untold {
+        Some(refusal) => Err(refusal),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn announce(ui: &Ui, ready: &Ready) -> Result<(), Refusal> {
+    let url = format!("http://{}", ready.address);
+    let answer = json!({
+        "url": url,
+        "pid": std::process::id(),
+        "tokens": ready.tokens,
+    });
+    ui.answer(&answer, |page| {
+        page.line(format_args!("Serving this fleet at {url}"));
+        if ready.tokens == 0 {
+            page.line("Nobody has a token yet: create one with `fleet token create NAME`");
+        }
+    })
+}
+
+/// A line of the log: what people and programs can read alike.
+fn request(line: &Line) -> String {
+    let code = line.code.as_deref().unwrap_or("-");
+    let Line {
+        request_id,
+        method,
+        route,
+        status,
+        micros,
+        ..
+    } = line;
+    format!(
+        "request method={method} route={route} status={status} code={code} ms={}.{:03} id={request_id}",
+        micros / 1000,
+        micros % 1000
+    )
+}

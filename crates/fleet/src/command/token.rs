@@ -1,0 +1,165 @@
+//! `fleet token`
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use flightline::core::event::sha256_hex;
+use flightline::core::time::parse_span;
+use flightline::core::token::{Scope, written};
+use flightline::core::{Kind, Refusal};
+use flightline::token::{CreateToken, ListTokens, RevokeToken, TokenView, draw_secret};
+use serde::Serialize;
+
+use super::{Done, typed};
+use crate::app::App;
+use crate::complete;
+use crate::ui::{Cell, Page};
+
+#[derive(Debug, Subcommand)]
+pub enum TokenCommand {
+    /// Create a token, and show it once
+    Create {
+        /// What it is for, such as `laptop`
+        name: String,
+        /// How far it goes: read, agent, dispatch or admin
+        #[arg(long, default_value = "dispatch")]
+        scope: String,
+        /// The agent it acts as; with scope `agent` it acts as no other
+        #[arg(long, value_name = "NAME", add = complete::agents())]
+        as_agent: Option<String>,
+        /// How long it opens: days, a span such as `12h`, or `never`
+        #[arg(long, value_name = "SPAN", default_value = "90d")]
+        expires: String,
+    },
+    /// List tokens, oldest first
+    List {
+        /// Those that open nothing any more, too
+        #[arg(long)]
+        all: bool,
+    },
+    /// Take a token back: it opens nothing from now on
+    Revoke {
+        /// Which, by name or id
+        #[arg(add = complete::tokens())]
+        token: String,
+    },
+}
+
+/// A token, with what nobody will ever be shown again.
+#[derive(Debug, Serialize)]
+struct Created {
+    token: String,
+    id: String,
+    name: String,
+    scope: Scope,
+    agent: Option<String>,
+    expires_at: Option<String>,
+}
+
+pub fn run(command: TokenCommand, app: &mut App) -> Done {
+    match command {
+        TokenCommand::Create {
+            name,
+            scope,
+            as_agent,
+            expires,
+        } => {
+            let expires_in_ms = match expires.as_str() {
+                "never" => None,
+                span => Some(parse_span(span, "d").map_err(Refusal::invalid)?),
+            };
+            // Drawn here: the store sees its hash only, and so does everything that is kept of the request.
+            let config = app.config()?;
+            let secret = draw_secret(&app.open_options(&config)?.ids);
+            let request = CreateToken {
+                name: typed::name("name", &name)?,
+                scope: scope.parse()?,
+                agent: typed::maybe(as_agent.as_ref(), |name| typed::name("agent name", name))?,
+                expires_in_ms,
+                sha256: sha256_hex(&secret),
+            };
+            create(&request, &secret, app)
+        }
+        TokenCommand::List { all } => {
+            let tokens = app.run(&ListTokens { all })?;
+            let short = app.short(&[Kind::Token])?;
+            let now = app.now()?;
+            app.ui.answer(&tokens, |page| {
+                page.at(now);
+                if tokens.is_empty() {
+                    page.line("No token yet: create one with `fleet token create NAME`");
+                    return;
+                }
+                let rows: Vec<Vec<Cell>> = tokens
+                    .iter()
+                    .map(|token| row(page, token, short.id(token.id)))
+                    .collect();
+                page.table(&["ID", "NAME", "SCOPE", "AGENT", "EXPIRES", "STATE"], &rows);
+            })?;
+            Ok(ExitCode::SUCCESS)
+        }
+        TokenCommand::Revoke { token } => {
+            let revoked = app.run(&RevokeToken { token })?;
+            app.ui.answer(&revoked, |page| {
+                page.line(format_args!(
+                    "Revoked {} ({}): it opens nothing from now on",
+                    revoked.name, revoked.scope
+                ));
+            })?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn create(request: &CreateToken, secret: &str, app: &mut App) -> Done {
+    let view = app.run(request)?;
+    let created = Created {
+        token: written(view.id, secret),
+        id: view.id.to_string(),
+        name: view.name.to_string(),
+        scope: view.scope,
+        agent: view.agent.as_ref().map(ToString::to_string),
+        expires_at: view.expires_at.map(|at| at.to_string()),
+    };
+    app.ui.answer(&created, |page| {
+        page.line(&created.token);
+        page.line("");
+        page.line(format_args!(
+            "This is shown once: keep it where only you can read it. {}.",
+            what(&view)
+        ));
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn what(token: &TokenView) -> String {
+    let agent = match &token.agent {
+        Some(agent) => format!(", acts as {agent}"),
+        None => String::new(),
+    };
+    let ends = match token.expires_at {
+        Some(at) => format!(", expires {at}"),
+        None => ", does not expire".to_owned(),
+    };
+    format!("Scope {}{agent}{ends}", token.scope)
+}
+
+fn row(page: &Page, token: &TokenView, id: String) -> Vec<Cell> {
+    let state = match (token.revoked_at, token.valid) {
+        (Some(at), _) => format!("revoked {}", page.time(at)),
+        (None, true) => "valid".to_owned(),
+        (None, false) => "expired".to_owned(),
+    };
+    vec![
+        Cell::new(id),
+        Cell::new(&token.name),
+        Cell::new(token.scope),
+        Cell::new(token.agent.as_ref().map_or("-", |agent| agent.as_str())),
+        Cell::new(
+            token
+                .expires_at
+                .map_or_else(|| "never".to_owned(), |at| at.to_string()),
+        ),
+        Cell::new(state),
+    ]
+}

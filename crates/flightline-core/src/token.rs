@@ -1,0 +1,289 @@
+//! Tokens: who may come in through a server's door, and how far. Only the hash of a token's secret is
+//! ever kept; the secret itself is drawn by whoever asks for the token, and shown once.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Code, Refusal};
+use crate::event::sha256_hex;
+use crate::id::TokenId;
+use crate::subject::{Keys, Kind, Subject};
+use crate::text::Name;
+use crate::time::Time;
+
+/// What every token begins with, so that people and tools know what they have before them.
+const BEGINNING: &str = "fleet_";
+
+/// How far a token goes; each goes as far as those before it, and further.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// Looks.
+    Read,
+    /// Works, as one agent and no other.
+    Agent,
+    /// Coordinates: acts for any agent, deletes and restores.
+    Dispatch,
+    /// Gives and takes tokens.
+    Admin,
+}
+
+impl Scope {
+    /// Every scope, the narrowest first.
+    pub const ALL: [Self; 4] = [Self::Read, Self::Agent, Self::Dispatch, Self::Admin];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Agent => "agent",
+            Self::Dispatch => "dispatch",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Scope {
+    type Err = Refusal;
+
+    fn from_str(word: &str) -> Result<Self, Refusal> {
+        let found = Self::ALL.into_iter().find(|scope| scope.as_str() == word);
+        found.ok_or_else(|| {
+            Refusal::invalid(format!("`{word}` is not a scope"))
+                .hint("scopes: read, agent, dispatch, admin")
+        })
+    }
+}
+
+/// A token that was given to somebody.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Token {
+    /// Its id.
+    pub id: TokenId,
+    /// What it is for; who comes with it is `user:NAME` where no agent acts.
+    pub name: Name,
+    /// How far it goes.
+    pub scope: Scope,
+    /// The agent it acts as.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<Name>,
+    /// The SHA-256 of its secret.
+    pub sha256: String,
+    /// Who gave it.
+    pub created_by: String,
+    /// When.
+    pub created_at: Time,
+    /// When it ends by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Time>,
+    /// When it was taken back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked_at: Option<Time>,
+}
+
+impl Subject for Token {
+    const KIND: Kind = Kind::Token;
+
+    fn key(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn keys(&self) -> Keys {
+        Keys {
+            name: Some(self.name.to_string()),
+            status: match self.revoked_at {
+                Some(_) => "revoked",
+                None => "given",
+            },
+            ..Keys::default()
+        }
+    }
+}
+
+impl Token {
+    /// Whether it was neither taken back nor has it ended.
+    #[must_use]
+    pub fn is_valid(&self, now: Time) -> bool {
+        self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
+    }
+
+    /// Refuses whoever does not hold its secret, or comes too late. Only who has the secret is told more
+    /// than that it is not known. (Hashes of random secrets can be compared like any text: how long that
+    /// takes tells nothing of the secret.)
+    ///
+    /// # Errors
+    /// When it opens nothing.
+    pub fn admit(&self, presented: &Presented, now: Time) -> Result<(), Refusal> {
+        let because = |why: &str| {
+            Err(
+                Refusal::new(Code::Unauthenticated, format!("this token {why}"))
+                    .hint("get a new one with `fleet token create NAME`"),
+            )
+        };
+        match self {
+            _ if self.sha256 != presented.sha256 => Err(unknown()),
+            Self {
+                revoked_at: Some(_),
+                ..
+            } => because("was revoked"),
+            Self {
+                expires_at: Some(end),
+                ..
+            } if now >= *end => because("has expired"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A token as somebody presents it, with the hash of its secret in place of the secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Presented {
+    /// Which one it claims to be.
+    pub id: TokenId,
+    /// The SHA-256 of the secret.
+    pub sha256: String,
+}
+
+impl Presented {
+    /// Reads a token.
+    ///
+    /// # Errors
+    /// When it is none of ours.
+    pub fn parse(text: &str) -> Result<Self, Refusal> {
+        let parts = text
+            .strip_prefix(BEGINNING)
+            .and_then(|rest| rest.split_once('_'));
+        let Some((id, secret)) = parts else {
+            return Err(unknown());
+        };
+        let is_hex = |text: &str| {
+            text.bytes()
+                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        };
+        match uuid::Uuid::try_parse(id) {
+            Ok(uuid) if id.len() == 32 && is_hex(id) && secret.len() == 64 && is_hex(secret) => {
+                Ok(Self {
+                    id: TokenId::new(uuid),
+                    sha256: sha256_hex(secret),
+                })
+            }
+            _ => Err(unknown()),
+        }
+    }
+}
+
+/// A token as it is given to somebody.
+#[must_use]
+pub fn written(id: TokenId, secret: &str) -> String {
+    let id = id.to_string();
+    let id: String = id
+        .strip_prefix(TokenId::PREFIX)
+        .unwrap_or(&id)
+        .chars()
+        .filter(|c| *c != '-')
+        .collect();
+    format!("{BEGINNING}{id}_{secret}")
+}
+
+/// Nobody knows this token: said of every one that is not ours, whatever is wrong with it.
+#[must_use]
+pub fn unknown() -> Refusal {
+    Refusal::new(Code::Unauthenticated, "nobody knows this token")
+        .hint("get one with `fleet token create NAME`, where the store is")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token() -> Token {
+        Token {
+            id: "tok-4f1c09ab-0000-4000-8000-000000000001".parse().unwrap(),
+            name: Name::parse("name", "laptop").unwrap(),
+            scope: Scope::Read,
+            agent: None,
+            sha256: sha256_hex(&"ab".repeat(32)),
+            created_by: "user:grace".to_owned(),
+            created_at: Time::from_millis(0),
+            expires_at: Some(Time::from_millis(1_000)),
+            revoked_at: None,
+        }
+    }
+
+    fn said(token: &Token, text: &str, now: i64) -> Result<(), String> {
+        let admitted = Presented::parse(text)
+            .and_then(|presented| token.admit(&presented, Time::from_millis(now)));
+        admitted.map_err(|refusal| refusal.message)
+    }
+
+    #[test]
+    fn a_token_opens_until_it_expires_or_is_revoked() {
+        let (token, text) = (token(), written(token().id, &"ab".repeat(32)));
+        assert_eq!(said(&token, &text, 999), Ok(()));
+        assert_eq!(
+            said(&token, &text, 1_000),
+            Err("this token has expired".to_owned())
+        );
+        let revoked = Token {
+            revoked_at: Some(Time::from_millis(1)),
+            ..token
+        };
+        assert_eq!(
+            said(&revoked, &text, 2),
+            Err("this token was revoked".to_owned())
+        );
+    }
+
+    #[test]
+    fn who_has_not_the_secret_learns_nothing() {
+        let token = Token {
+            revoked_at: Some(Time::from_millis(1)),
+            ..token()
+        };
+        let right = written(token.id, &"ab".repeat(32));
+        for wrong in [
+            "",
+            "fleet_",
+            "fleet__",
+            &right[..right.len() - 1],
+            &right.to_uppercase(),
+            &right.replace("ab", "cd"),
+            &format!("{right}0"),
+            &format!(" {right}"),
+        ] {
+            assert_eq!(
+                said(&token, wrong, 2),
+                Err("nobody knows this token".to_owned()),
+                "{wrong}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_token_never_passes_for_text() {
+        let text = format!("use {} now", written(token().id, &"ab".repeat(32)));
+        assert_eq!(
+            crate::redact::redact(&text),
+            "use [redacted:fleet-token] now"
+        );
+    }
+
+    #[test]
+    fn scopes_widen() {
+        assert!(Scope::ALL.is_sorted());
+        for scope in Scope::ALL {
+            assert_eq!(scope.as_str().parse::<Scope>().unwrap(), scope);
+        }
+    }
+}

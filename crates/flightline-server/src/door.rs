@@ -1,0 +1,290 @@
+//! The door: what every request passes before anything is done for it, and every answer afterwards.
+
+mod guest;
+mod input;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use flightline::core::token::Presented;
+use flightline::core::{Code, Refusal};
+use flightline::token::CheckToken;
+use flightline::{Access, Caller};
+
+pub(crate) use guest::Guest;
+pub(crate) use input::{Body, Named, Query};
+
+use crate::problem::Problem;
+use crate::route::Shared;
+use crate::serve::{Line, Said};
+
+/// What everybody may ask: whether we are there.
+const OPEN_TO_ALL: [&str; 2] = ["/healthz", "/readyz"];
+
+const REQUEST_ID: &str = "x-request-id";
+
+/// Lets a request in, or not; writes its problem down, if it has one; and says in the log what became of it.
+pub(crate) async fn enter(
+    State(shared): State<Arc<Shared>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let began = Instant::now();
+    let id = request_id(request.headers(), &shared);
+    let method = request.method().clone();
+    // The route as we wrote it, not as it was asked for: nothing private gets into a log that way.
+    let route = request
+        .extensions()
+        .get::<MatchedPath>()
+        .map_or_else(|| "unknown".to_owned(), |path| path.as_str().to_owned());
+    let answer = match admit(&shared, request.headers().clone(), request.uri().clone()).await {
+        Err(problem) => Err(problem),
+        Ok(guest) => {
+            if let Some(guest) = guest {
+                request.extensions_mut().insert(guest);
+            }
+            let mut response = next.run(request).await;
+            match response.extensions_mut().remove::<Problem>() {
+                Some(problem) => Err(problem),
+                None if response.status() == StatusCode::METHOD_NOT_ALLOWED => {
+                    let allowed = response.headers().get(header::ALLOW).cloned();
+                    Err(wrong_method(&method, allowed))
+                }
+                None => Ok(response),
+            }
+        }
+    };
+    let (mut response, code) = match answer {
+        Ok(response) => (response, None),
+        Err(problem) => (problem.response(&id), Some(problem.code().to_owned())),
+    };
+    let status = response.status().as_u16();
+    let headers = response.headers_mut();
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        headers.insert(REQUEST_ID, value);
+    }
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    (shared.say)(Said::Served(Line {
+        request_id: id,
+        method: method.to_string(),
+        route,
+        status,
+        code,
+        micros: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
+    }));
+    response
+}
+
+/// Nothing is at this address.
+pub(crate) async fn nowhere() -> Problem {
+    Problem::of_transport(
+        StatusCode::NOT_FOUND,
+        "not_found",
+        "there is nothing at this address",
+        "what there is, is in `/openapi.json`",
+    )
+}
+
+fn wrong_method(method: &Method, allowed: Option<HeaderValue>) -> Problem {
+    let named = allowed
+        .as_ref()
+        .and_then(|allowed| allowed.to_str().ok())
+        .unwrap_or("another method")
+        .to_owned();
+    let problem = Problem::of_transport(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        format!("{method} is not possible here"),
+        &format!("use {named}"),
+    );
+    problem.allowing(allowed)
+}
+
+/// The id that the request goes by in answers and logs: the caller's own, when it is a plain one.
+fn request_id(headers: &HeaderMap, shared: &Shared) -> String {
+    let plain = |text: &&str| {
+        (1..=64).contains(&text.len())
+            && text
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+    };
+    headers
+        .get(REQUEST_ID)
+        .and_then(|value| value.to_str().ok())
+        .filter(plain)
+        .map_or_else(
+            || format!("req-{}", shared.ids.next()),
+            |text| flightline::core::redact::redact(text).into_owned(),
+        )
+}
+
+async fn admit(shared: &Shared, headers: HeaderMap, uri: Uri) -> Result<Option<Guest>, Problem> {
+    check_host(&shared.hosts, &headers, &uri)?;
+    if OPEN_TO_ALL.contains(&uri.path()) {
+        return Ok(None);
+    }
+    let presented = bearer(&headers)?;
+    let check = CheckToken { presented };
+    let view = shared
+        .lines
+        .run(Access::Read, move |fleet| {
+            fleet
+                .run(&check, &Caller::default())
+                .map_err(flightline::Error::into_refusal)
+        })
+        .await?;
+    Ok(Some(Guest::new(view)))
+}
+
+/// A page of somebody else's that reaches us through a browser on this machine gives itself away: by the
+/// name it calls us (a name of its own that it has let point here), or by where it says it comes from.
+fn check_host(hosts: &[String], headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
+    let foreign_host = || {
+        Problem::of_transport(
+            StatusCode::MISDIRECTED_REQUEST,
+            "foreign_host",
+            "this server does not go by that name",
+            "use the address it said when it started, or start it with `--allow-host NAME`",
+        )
+    };
+    let several = headers.get_all(header::HOST).iter().count() > 1;
+    let host = headers.get(header::HOST).map(HeaderValue::to_str);
+    let host = match (host, uri.authority()) {
+        (Some(Ok(host)), _) if !several => host,
+        // Who names us in the request line and not in a header.
+        (None, Some(authority)) => authority.as_str(),
+        _ => return Err(foreign_host()),
+    };
+    let name = without_port(host).to_ascii_lowercase();
+    if !hosts.contains(&name) {
+        return Err(foreign_host());
+    }
+    for origin in headers.get_all(header::ORIGIN) {
+        let own = origin.to_str().ok().and_then(|origin| {
+            let (scheme, rest) = origin.split_once("://")?;
+            matches!(scheme, "http" | "https").then_some(rest)
+        });
+        if own.is_none_or(|own| !own.eq_ignore_ascii_case(host)) {
+            return Err(Problem::of_transport(
+                StatusCode::FORBIDDEN,
+                "foreign_origin",
+                "this request comes from a page of somebody else",
+                "pages may ask only the server that they came from",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The name in `name:port`, `1.2.3.4:port` or `[::1]:port`.
+pub(crate) fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port))
+            if port.bytes().all(|byte| byte.is_ascii_digit())
+                && (!name.contains(':') || name.ends_with(']')) =>
+        {
+            name
+        }
+        _ => host,
+    }
+}
+
+fn bearer(headers: &HeaderMap) -> Result<Presented, Refusal> {
+    let mut given = headers.get_all(header::AUTHORIZATION).iter();
+    let missing = || {
+        Refusal::new(Code::Unauthenticated, "this needs a token")
+            .hint("send `Authorization: Bearer TOKEN`; get one with `fleet token create NAME`, where the store is")
+    };
+    let (Some(only), None) = (given.next(), given.next()) else {
+        return Err(missing());
+    };
+    let (scheme, token) = only
+        .to_str()
+        .ok()
+        .and_then(|text| text.split_once(' '))
+        .ok_or_else(missing)?;
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(missing());
+    }
+    Presented::parse(token.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(host: &[&str], origin: Option<&str>) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        for host in host {
+            headers.append(header::HOST, HeaderValue::from_str(host).unwrap());
+        }
+        if let Some(origin) = origin {
+            headers.insert(header::ORIGIN, HeaderValue::from_str(origin).unwrap());
+        }
+        let hosts = [
+            "localhost".to_owned(),
+            "127.0.0.1".to_owned(),
+            "[::1]".to_owned(),
+        ];
+        check_host(&hosts, &headers, &Uri::from_static("/"))
+            .err()
+            .map(|problem| problem.code().to_owned())
+    }
+
+    #[test]
+    fn only_those_come_in_who_call_us_by_our_name() {
+        for good in [
+            "localhost",
+            "LOCALHOST:7878",
+            "127.0.0.1:1",
+            "[::1]:7878",
+            "[::1]",
+        ] {
+            assert_eq!(refused(&[good], None), None, "{good}");
+        }
+        for foreign in [
+            "",
+            "evil.example",
+            "evil.example:7878",
+            "localhost.evil.example",
+            "127.0.0.1.nip.io",
+            "::1",
+            "localhost:evil",
+        ] {
+            let host = refused(&[foreign], None);
+            assert_eq!(host.as_deref(), Some("foreign_host"), "{foreign}");
+        }
+        assert_eq!(refused(&[], None).as_deref(), Some("foreign_host"));
+        let twice = refused(&["localhost", "evil.example"], None);
+        assert_eq!(twice.as_deref(), Some("foreign_host"));
+    }
+
+    #[test]
+    fn pages_come_in_only_from_where_we_are() {
+        let from = |origin| refused(&["localhost:7878"], Some(origin));
+        assert_eq!(from("http://localhost:7878"), None);
+        for foreign in [
+            "null",
+            "http://localhost",
+            "http://localhost:80",
+            "http://evil.example",
+            "file://localhost:7878",
+            "localhost:7878",
+            "",
+        ] {
+            assert_eq!(
+                from(foreign).as_deref(),
+                Some("foreign_origin"),
+                "{foreign}"
+            );
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Who came in: a token, and what it may do. The agent that acts comes from the token; only who coordinates
+//! may name another.
+
+use axum::extract::FromRequestParts;
+use axum::http::HeaderMap;
+use axum::http::request::Parts;
+use flightline::Caller;
+use flightline::core::redact::shown;
+use flightline::core::token::{Scope, unknown};
+use flightline::core::{Code, Refusal};
+use flightline::token::TokenView;
+
+use crate::problem::Problem;
+
+/// Makes a write happen once, however often it is asked for.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+const AGENT: &str = "fleet-agent";
+const EPOCH: &str = "fleet-epoch";
+const SESSION: &str = "fleet-session";
+const MISSION: &str = "fleet-mission";
+
+/// Who came in with a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Guest {
+    token: TokenView,
+}
+
+impl Guest {
+    /// Whoever holds this token.
+    pub(crate) fn new(token: TokenView) -> Self {
+        Self { token }
+    }
+
+    /// Refuses who has a narrower token than that.
+    pub(crate) fn must_have(&self, scope: Scope) -> Result<(), Refusal> {
+        if self.token.scope >= scope {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            Code::Forbidden,
+            format!(
+                "the token `{}` has the scope `{}`, and this needs `{scope}`",
+                self.token.name, self.token.scope
+            ),
+        )
+        .hint(format!(
+            "get another with `fleet token create NAME --scope {scope}`"
+        )))
+    }
+
+    /// Refuses to act as, or on, an agent that is not the token's, unless it coordinates.
+    pub(crate) fn must_be(&self, agent: &str) -> Result<(), Refusal> {
+        let own = self.token.agent.as_ref();
+        if self.token.scope >= Scope::Dispatch || own.is_some_and(|own| own.as_str() == agent) {
+            return Ok(());
+        }
+        let own = own.map_or("nobody", |own| own.as_str());
+        Err(Refusal::new(
+            Code::Forbidden,
+            format!(
+                "the token `{}` acts as {own}, not as {}",
+                self.token.name,
+                shown(agent)
+            ),
+        )
+        .hint("leave the agent out, or come with a token of scope `dispatch`"))
+    }
+
+    /// Who asks, as operations know it.
+    pub(crate) fn caller(&self, headers: &HeaderMap) -> Result<Caller, Refusal> {
+        let agent = match text(headers, AGENT)? {
+            Some(agent) => {
+                self.must_be(&agent)?;
+                Some(agent)
+            }
+            None => self.token.agent.as_ref().map(ToString::to_string),
+        };
+        let epoch = match text(headers, EPOCH)? {
+            Some(text) => Some(text.parse().map_err(|_| {
+                Refusal::invalid(format!(
+                    "`{EPOCH}` is `{}`, which is not a number",
+                    shown(&text)
+                ))
+            })?),
+            None => None,
+        };
+        Ok(Caller {
+            agent,
+            epoch,
+            session: text(headers, SESSION)?,
+            user: self.token.name.to_string(),
+            mission: text(headers, MISSION)?,
+            idempotency_key: text(headers, IDEMPOTENCY_KEY)?,
+        })
+    }
+
+    /// The same, acting as whoever a body of seed A's names: an agent, or the person it is anyway.
+    pub(crate) fn caller_as(
+        &self,
+        headers: &HeaderMap,
+        named: Option<&str>,
+    ) -> Result<Caller, Refusal> {
+        let mut caller = self.caller(headers)?;
+        match named {
+            None => {}
+            Some(person) if caller.agent.is_none() && person == caller.person() => {}
+            Some(agent) => {
+                self.must_be(agent)?;
+                caller.agent = Some(agent.to_owned());
+            }
+        }
+        Ok(caller)
+    }
+}
+
+fn text(headers: &HeaderMap, name: &str) -> Result<Option<String>, Refusal> {
+    let mut given = headers.get_all(name).iter();
+    match (given.next(), given.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) => match std::str::from_utf8(value.as_bytes()) {
+            Ok(text) => Ok(Some(text.to_owned())),
+            Err(_) => Err(Refusal::invalid(format!("`{name}` is not UTF-8"))),
+        },
+        (Some(_), Some(_)) => Err(Refusal::invalid(format!("`{name}` is there twice"))),
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Guest {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        // The door puts it there; what is open to all asks for nobody.
+        parts
+            .extensions
+            .get::<Self>()
+            .cloned()
+            .ok_or_else(|| unknown().into())
+    }
+}

@@ -1,0 +1,146 @@
+//! What comes in with a request: its body, its query, and the names in its path, each with limits, and each
+//! with a problem that says what is wrong.
+
+use std::time::Duration;
+
+use axum::body::to_bytes;
+use axum::extract::{FromRequest, FromRequestParts, Path, Query as AxumQuery, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, header};
+use flightline::core::Refusal;
+use serde::de::DeserializeOwned;
+
+use crate::problem::Problem;
+
+/// The largest body.
+const LARGEST: usize = 1024 * 1024;
+/// How long a body may take to arrive.
+const SLOWEST: Duration = Duration::from_secs(20);
+
+/// A body of JSON, as text; `{}` when there is none.
+pub(crate) struct Body(pub(crate) String);
+
+impl Body {
+    /// Reads it as this type.
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
+        serde_json::from_str(&self.0)
+            .map_err(|error| Refusal::invalid(format!("the body does not fit: {error}")))
+    }
+}
+
+impl<S: Sync> FromRequest<S> for Body {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        let headers = request.headers().clone();
+        let announced = headers
+            .get(header::CONTENT_LENGTH)
+            .and_then(|length| length.to_str().ok())
+            .and_then(|length| length.parse::<usize>().ok());
+        if announced.is_some_and(|length| length > LARGEST) {
+            return Err(too_large());
+        }
+        let read = tokio::time::timeout(SLOWEST, to_bytes(request.into_body(), LARGEST)).await;
+        let bytes = match read {
+            Err(_) => {
+                return Err(Problem::of_transport(
+                    StatusCode::REQUEST_TIMEOUT,
+                    "too_slow",
+                    "the body did not arrive in time",
+                    "nothing was done: send it again",
+                ));
+            }
+            Ok(Err(error)) => {
+                return Err(match is_limit(&error) {
+                    true => too_large(),
+                    false => Refusal::invalid("the body cannot be read to its end").into(),
+                });
+            }
+            Ok(Ok(bytes)) => bytes,
+        };
+        if bytes.is_empty() {
+            return Ok(Self("{}".to_owned()));
+        }
+        if headers.contains_key(header::CONTENT_ENCODING) {
+            return Err(unsupported("a body may not be compressed"));
+        }
+        if !is_json(&headers) {
+            return Err(unsupported("the body must be JSON, and say so"));
+        }
+        let text = String::from_utf8(bytes.to_vec())
+            .map_err(|_| Refusal::invalid("the body is not UTF-8"))?;
+        Ok(Self(text))
+    }
+}
+
+fn is_limit(error: &axum::Error) -> bool {
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = cause {
+        if error.to_string().contains("length limit exceeded") {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// What a browser sends without asking us first can never pass for JSON.
+fn is_json(headers: &HeaderMap) -> bool {
+    let named = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    named.is_some_and(|named| {
+        let kind = named.split(';').next().unwrap_or_default().trim();
+        kind.eq_ignore_ascii_case("application/json")
+    })
+}
+
+fn too_large() -> Problem {
+    Problem::of_transport(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "too_large",
+        "the body is larger than 1 MiB",
+        "send less at once",
+    )
+}
+
+fn unsupported(what: &str) -> Problem {
+    Problem::of_transport(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "unsupported_media_type",
+        what,
+        "send it as it is, with `Content-Type: application/json`",
+    )
+}
+
+/// What was asked for after the question mark.
+pub(crate) struct Query<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        match AxumQuery::<T>::try_from_uri(&parts.uri) {
+            Ok(AxumQuery(query)) => Ok(Self(query)),
+            Err(error) => {
+                let cause = std::error::Error::source(&error).map(ToString::to_string);
+                let why = cause.unwrap_or_else(|| error.to_string());
+                Err(Refusal::invalid(format!("the query does not fit: {why}")).into())
+            }
+        }
+    }
+}
+
+/// The names in the path.
+pub(crate) struct Named<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Named<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match Path::<T>::from_request_parts(parts, state).await {
+            Ok(Path(names)) => Ok(Self(names)),
+            Err(_) => Err(Refusal::invalid("the address cannot be read").into()),
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Every operation by its name: the one way in which transports reach what Flightline does.
+
+use flightline::core::token::Scope;
+use flightline::core::{Code, Refusal};
+use flightline::{Access, Caller, Fleet, Operation};
+use flightline::{
+    agent, checkpoint, context, dialect, effect, event, ids, lock, mail, mission, note, recovery,
+    replay, report, sortie, stats, status, task, token,
+};
+use serde_json::Value;
+
+type Handler = fn(&mut Fleet, &str, &Caller) -> Result<Value, Refusal>;
+
+/// An operation, as transports know it.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// What it does to the store.
+    pub(crate) access: Access,
+    /// The narrowest token that may ask for it over a network.
+    pub(crate) scope: Scope,
+    handler: Handler,
+}
+
+impl Entry {
+    /// Runs it, from JSON to JSON.
+    pub(crate) fn run(
+        &self,
+        fleet: &mut Fleet,
+        request: &str,
+        caller: &Caller,
+    ) -> Result<Value, Refusal> {
+        (self.handler)(fleet, request, caller)
+    }
+}
+
+/// Every operation.
+const OPERATIONS: &[Entry] = &[
+    entry::<mission::CreateMission>(),
+    entry::<mission::ListMissions>(),
+    entry::<mission::ShowMission>(),
+    entry::<mission::ChangeMission>(),
+    entry::<mission::TransitionMission>(),
+    entry::<mission::UseMission>(),
+    entry::<sortie::add::AddSorties>(),
+    entry::<sortie::ListSorties>(),
+    entry::<sortie::ShowSortie>(),
+    entry::<sortie::claim::ClaimSortie>(),
+    entry::<sortie::claim::ClaimNext>(),
+    entry::<sortie::change::ChangeSortie>(),
+    entry::<sortie::report::UpdateSortie>(),
+    entry::<sortie::report::ReportError>(),
+    entry::<sortie::report::ClearErrors>(),
+    entry::<sortie::report::AddReview>(),
+    entry::<agent::RegisterAgent>(),
+    entry::<agent::ListAgents>(),
+    entry::<agent::ShowAgent>(),
+    entry::<agent::UpdateAgent>(),
+    entry::<agent::RetireAgent>(),
+    entry::<agent::Heartbeat>(),
+    entry::<lock::AcquireLocks>(),
+    entry::<lock::RenewLocks>(),
+    entry::<lock::ReleaseLocks>(),
+    entry::<lock::StealLock>(),
+    entry::<lock::ListLocks>(),
+    entry::<lock::CheckLocks>(),
+    entry::<mail::SendMail>(),
+    entry::<mail::ReplyMail>(),
+    entry::<mail::OpenInbox>(),
+    entry::<mail::PeekInbox>(),
+    entry::<mail::ReadMail>(),
+    entry::<mail::AcknowledgeMail>(),
+    entry::<mail::ShowThread>(),
+    dispatch::<mail::RequeueMail>(),
+    dispatch::<mail::relay::RelayEvents>(),
+    entry::<note::AddNote>(),
+    entry::<note::ListNotes>(),
+    entry::<effect::BeginEffect>(),
+    entry::<effect::FinishEffect>(),
+    entry::<effect::ListEffects>(),
+    entry::<event::ListEvents>(),
+    entry::<ids::ListIds>(),
+    entry::<status::ShowStatus>(),
+    entry::<stats::ShowStats>(),
+    entry::<checkpoint::take::TakeCheckpoint>(),
+    entry::<checkpoint::take::RecordFailure>(),
+    entry::<checkpoint::destructive::BeforeDestructive>(),
+    entry::<checkpoint::inspect::ListCheckpoints>(),
+    entry::<checkpoint::inspect::ShowCheckpoint>(),
+    entry::<checkpoint::inspect::VerifyCheckpoints>(),
+    dispatch::<checkpoint::inspect::MarkCheckpoint>(),
+    entry::<checkpoint::inspect::DiffCheckpoints>(),
+    entry::<checkpoint::prune::PlanPrune>(),
+    dispatch::<checkpoint::prune::ApplyPrune>(),
+    dispatch::<checkpoint::prune::PruneCheckpoints>(),
+    dispatch::<checkpoint::due::DueCheckpoints>(),
+    entry::<checkpoint::thin::PlanThinning>(),
+    dispatch::<checkpoint::thin::ThinJournal>(),
+    dispatch::<checkpoint::thin::RecordThinning>(),
+    dispatch::<checkpoint::import::ImportCheckpoint>(),
+    entry::<checkpoint::files::UnsettledBackups>(),
+    dispatch::<checkpoint::files::RecordBackup>(),
+    entry::<checkpoint::files::WholeCheckpoint>(),
+    entry::<checkpoint::inspect::VerifyCheckpoint>(),
+    entry::<checkpoint::mend::ExamineCheckpoints>(),
+    dispatch::<checkpoint::mend::MendCheckpoint>(),
+    dispatch::<recovery::detect::Detect>(),
+    entry::<recovery::detect::PeekCandidates>(),
+    entry::<recovery::points::ListRecoveryPoints>(),
+    entry::<recovery::resume::Resume>(),
+    entry::<recovery::undo::Undo>(),
+    entry::<recovery::compaction::ReportCompaction>(),
+    entry::<context::BriefAgent>(),
+    entry::<context::DeliverBriefing>(),
+    entry::<context::AcknowledgeBriefing>(),
+    dispatch::<dialect::ImportDocuments>(),
+    entry::<dialect::ExportDocuments>(),
+    dispatch::<agent::monitor::MonitorAgents>(),
+    entry::<agent::resume::ResumeAgent>(),
+    entry::<agent::takeover::TakeOver>(),
+    entry::<agent::takeover::ShowHandoff>(),
+    dispatch::<agent::restart::RestartAgent>(),
+    entry::<agent::context::EndSession>(),
+    entry::<agent::context::FullSync>(),
+    entry::<report::ShowReport>(),
+    entry::<task::ShowTask>(),
+    entry::<task::ShowTaskTable>(),
+    dispatch::<checkpoint::tree::RecordFiles>(),
+    entry::<recovery::claims::ListClaims>(),
+    entry::<replay::Replay>(),
+    entry::<recovery::delta::ApplyDeltas>(),
+    entry::<dialect::convert::ConvertDocument>(),
+    admin::<token::CreateToken>(),
+    admin::<token::ListTokens>(),
+    admin::<token::RevokeToken>(),
+    admin::<token::CheckToken>(),
+];
+
+/// The names of all operations.
+#[must_use]
+pub fn operation_names() -> Vec<&'static str> {
+    OPERATIONS.iter().map(|entry| entry.name).collect()
+}
+
+/// Runs the operation `name` on a request in JSON, and gives its outcome as JSON.
+///
+/// # Errors
+/// When there is no such operation, the request does not fit it, or it refuses.
+pub fn call(
+    fleet: &mut Fleet,
+    name: &str,
+    request: &str,
+    caller: &Caller,
+) -> Result<Value, Refusal> {
+    find(name)?.run(fleet, request, caller)
+}
+
+/// The operation of this name.
+pub(crate) fn find(name: &str) -> Result<Entry, Refusal> {
+    let found = OPERATIONS.iter().find(|known| known.name == name);
+    found.copied().ok_or_else(|| {
+        Refusal::new(
+            Code::NotFound,
+            format!(
+                "there is no operation `{}`",
+                flightline::core::redact::shown(name)
+            ),
+        )
+        .hint("list them with `fleet call`")
+    })
+}
+
+/// Whoever may look may look, and whoever works may write.
+const fn entry<O: Operation>() -> Entry {
+    Entry {
+        name: O::NAME,
+        access: O::ACCESS,
+        scope: match O::ACCESS {
+            Access::Read => Scope::Read,
+            Access::Write | Access::Pulse => Scope::Agent,
+        },
+        handler: handle::<O>,
+    }
+}
+
+/// For those who coordinate: it takes away what others may need, or settles what belongs to all.
+const fn dispatch<O: Operation>() -> Entry {
+    Entry {
+        scope: Scope::Dispatch,
+        ..entry::<O>()
+    }
+}
+
+/// For those who decide who else comes in.
+const fn admin<O: Operation>() -> Entry {
+    Entry {
+        scope: Scope::Admin,
+        ..entry::<O>()
+    }
+}
+
+fn handle<O: Operation>(
+    fleet: &mut Fleet,
+    request: &str,
+    caller: &Caller,
+) -> Result<Value, Refusal> {
+    let operation: O = serde_json::from_str(request).map_err(|error| {
+        Refusal::invalid(format!("the request does not fit `{}`: {error}", O::NAME))
+    })?;
+    let outcome = fleet
+        .run(&operation, caller)
+        .map_err(flightline::Error::into_refusal)?;
+    serde_json::to_value(&outcome)
+        .map_err(|error| Refusal::new(Code::Failed, format!("cannot write JSON: {error}")))
+}

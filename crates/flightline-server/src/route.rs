@@ -1,0 +1,147 @@
+//! The routes. Each reads a request, calls one operation, and writes its outcome; none holds a rule.
+
+mod checkpoints;
+mod health;
+mod ops;
+
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use flightline::core::{Code, Refusal};
+use flightline::store::clock::Ids;
+use flightline::{Access, Caller, Fleet, Operation};
+use serde::Serialize;
+
+use crate::crew::Lines;
+use crate::door::{self, Guest};
+use crate::health::Health;
+use crate::operation;
+use crate::problem::Problem;
+use crate::serve::Say;
+use crate::upkeep::{Beside, Nudge};
+
+/// What every request works with.
+pub(crate) struct Shared {
+    pub(crate) lines: Lines,
+    pub(crate) nudge: SyncSender<Nudge>,
+    pub(crate) health: Arc<Health>,
+    pub(crate) beside: Arc<Beside>,
+    /// The names this server goes by.
+    pub(crate) hosts: Vec<String>,
+    /// Where ids of requests come from.
+    pub(crate) ids: Ids,
+    pub(crate) say: Say,
+}
+
+/// What a handler ends with.
+pub(crate) type Done = Result<Response, Problem>;
+
+/// Every route there is.
+pub(crate) fn router(shared: &Arc<Shared>) -> Router {
+    let api = Router::new()
+        .route(
+            "/checkpoints",
+            get(checkpoints::list).post(checkpoints::create),
+        )
+        .route("/checkpoints/prune", post(checkpoints::prune))
+        .route(
+            "/checkpoints/{id}",
+            get(checkpoints::show).delete(checkpoints::delete),
+        )
+        .route("/checkpoints/{id}/recover", post(checkpoints::recover))
+        .route("/ops/{operation}", post(ops::call));
+    Router::new()
+        .nest("/api/v1", api)
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .fallback(door::nowhere)
+        .layer(from_fn_with_state(Arc::clone(shared), door::enter))
+        .with_state(Arc::clone(shared))
+}
+
+/// An outcome, and whether it is that of an earlier request with the same key.
+pub(crate) struct Outcome<T> {
+    pub(crate) value: T,
+    pub(crate) replayed: bool,
+}
+
+impl<T> Outcome<T> {
+    pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U) -> Outcome<U> {
+        Outcome {
+            value: f(self.value),
+            replayed: self.replayed,
+        }
+    }
+}
+
+impl<T: Serialize> Outcome<T> {
+    /// The answer.
+    pub(crate) fn answer(&self, status: StatusCode) -> Done {
+        let text = serde_json::to_string(&self.value).map_err(|error| {
+            Refusal::new(Code::Failed, format!("cannot write the answer: {error}"))
+        })?;
+        let mut response = (status, Body::from(text)).into_response();
+        let headers = response.headers_mut();
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/json"),
+        );
+        mark(headers, self.replayed);
+        Ok(response)
+    }
+}
+
+/// Says that nothing was done this time.
+pub(crate) fn mark(headers: &mut HeaderMap, replayed: bool) {
+    if replayed {
+        headers.insert("idempotent-replayed", HeaderValue::from_static("true"));
+    }
+}
+
+impl Shared {
+    /// Runs one operation, if the guest's token goes that far.
+    pub(crate) async fn run<O: Operation + Send + 'static>(
+        &self,
+        guest: &Guest,
+        caller: Caller,
+        request: O,
+    ) -> Result<Outcome<O::Outcome>, Refusal>
+    where
+        O::Outcome: Send + 'static,
+    {
+        guest.must_have(operation::find(O::NAME)?.scope)?;
+        self.with(O::ACCESS, move |fleet| {
+            fleet
+                .run(&request, &caller)
+                .map_err(flightline::Error::into_refusal)
+        })
+        .await
+    }
+
+    /// Runs what is more than one operation.
+    pub(crate) async fn with<T: Send + 'static>(
+        &self,
+        access: Access,
+        f: impl FnOnce(&mut Fleet) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<Outcome<T>, Refusal> {
+        let done = self.lines.run(access, move |fleet| {
+            let value = f(fleet)?;
+            Ok(Outcome {
+                value,
+                replayed: fleet.was_replayed(),
+            })
+        });
+        let outcome = done.await;
+        if access != Access::Read {
+            // One that waits already is enough.
+            let _ = self.nudge.try_send(Nudge::Written);
+        }
+        outcome
+    }
+}

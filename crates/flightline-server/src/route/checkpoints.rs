@@ -1,0 +1,309 @@
+//! Seed A's six endpoints, with its own envelopes.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::IntoResponse;
+use flightline::agent::look_around;
+use flightline::checkpoint::inspect::{ListCheckpoints, Mark, MarkCheckpoint, ShowCheckpoint};
+use flightline::checkpoint::leftovers::clear;
+use flightline::checkpoint::prune::{PlanPrune, PruneCheckpoints, plan_all};
+use flightline::checkpoint::serve as from_files;
+use flightline::checkpoint::take::TakeCheckpoint;
+use flightline::checkpoint::thin::thin;
+use flightline::core::checkpoint::{Reason, Trigger};
+use flightline::core::text::Note;
+use flightline::core::{Code, Name, Refusal};
+use flightline::recovery::resume::{Resume, Resumed};
+use flightline::{Access, Caller, Operation};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{Done, Outcome, Shared, mark};
+use crate::door::{Body, Guest, Named, Query};
+use crate::operation;
+use crate::serve::Said;
+
+/// How many are listed when nobody says.
+const LISTED: u64 = 10;
+const MOST_LISTED: u64 = 1_000;
+const DAY_MS: u64 = 86_400_000;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Create {
+    mission_id: Option<String>,
+    trigger: Option<Trigger>,
+    trigger_details: Option<Note>,
+    created_by: Option<String>,
+    /// Why, exactly; by default what the trigger stands for.
+    reason: Option<Reason>,
+    /// What to remember about it.
+    note: Option<Note>,
+}
+
+impl Create {
+    fn reason(&self) -> Result<Reason, Refusal> {
+        let usual = match self.trigger {
+            None | Some(Trigger::Manual) => Reason::Manual,
+            Some(Trigger::Progress) => Reason::Milestone,
+            Some(Trigger::Error) => Reason::Blocker,
+            Some(Trigger::Compaction) => Reason::PreCompact,
+        };
+        let reason = self.reason.unwrap_or(usual);
+        if self
+            .trigger
+            .is_some_and(|trigger| trigger != reason.trigger())
+        {
+            return Err(Refusal::invalid(format!(
+                "the reason `{}` belongs to the trigger `{}`",
+                reason.as_str(),
+                reason.trigger().as_str()
+            ))
+            .hint("leave one of the two out"));
+        }
+        Ok(reason)
+    }
+}
+
+pub(crate) async fn create(
+    State(shared): State<Arc<Shared>>,
+    guest: Guest,
+    headers: HeaderMap,
+    body: Body,
+) -> Done {
+    let asked: Create = body.read()?;
+    let caller = guest.caller_as(&headers, asked.created_by.as_deref())?;
+    let request = TakeCheckpoint {
+        reason: Some(asked.reason()?),
+        mission: asked.mission_id,
+        details: asked.trigger_details,
+        note: asked.note,
+    };
+    let taken = shared.run(&guest, caller, request).await?;
+    let at = format!("/api/v1/checkpoints/{}", taken.value.id);
+    let mut response = taken
+        .map(|checkpoint| json!({ "checkpoint": checkpoint }))
+        .answer(StatusCode::CREATED)?;
+    if let Ok(at) = HeaderValue::from_str(&at) {
+        response.headers_mut().insert(header::LOCATION, at);
+    }
+    Ok(response)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Listing {
+    mission_id: Option<String>,
+    limit: Option<u64>,
+    #[serde(default)]
+    archived: bool,
+}
+
+pub(crate) async fn list(
+    State(shared): State<Arc<Shared>>,
+    guest: Guest,
+    headers: HeaderMap,
+    Query(asked): Query<Listing>,
+) -> Done {
+    let request = ListCheckpoints {
+        mission: asked.mission_id,
+        archived: asked.archived,
+        limit: asked.limit.unwrap_or(LISTED).min(MOST_LISTED),
+    };
+    let caller = guest.caller(&headers)?;
+    let listed = shared.run(&guest, caller, request).await?;
+    listed
+        .map(|list| json!({ "checkpoints": list.checkpoints, "total": list.total }))
+        .answer(StatusCode::OK)
+}
+
+pub(crate) async fn show(
+    State(shared): State<Arc<Shared>>,
+    Named(id): Named<String>,
+    guest: Guest,
+    headers: HeaderMap,
+) -> Done {
+    let (request, caller) = (ShowCheckpoint { checkpoint: id }, guest.caller(&headers)?);
+    match shared.run(&guest, caller.clone(), request.clone()).await {
+        // Its file may have what the store has lost: that is put back, which is a write.
+        Err(refusal) if refusal.code == Code::Integrity => {
+            let state = shared.beside.state.clone();
+            let served = shared.with(Access::Write, move |fleet| {
+                from_files::serve(fleet, &state, &caller, &request)
+                    .outcome
+                    .map_err(flightline::Error::into_refusal)
+            });
+            served.await?.answer(StatusCode::OK)
+        }
+        shown => shown?.answer(StatusCode::OK),
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Recover {
+    #[serde(default)]
+    dry_run: bool,
+    agent_id: Option<String>,
+    #[serde(default)]
+    force: bool,
+    #[serde(default)]
+    skip_failed: bool,
+    reset_to: Option<Name>,
+}
+
+/// What came of a recovery: seed A's three fields first.
+#[derive(Debug, Serialize)]
+struct Recovered {
+    success: bool,
+    recovery_context: flightline::core::recovery::RecoveryContext,
+    restored: flightline::recovery::resume::RestoredCounts,
+    dry_run: bool,
+    warnings: Vec<String>,
+    errors: Vec<String>,
+    skipped_agents: Vec<String>,
+    restored_state: Option<String>,
+    lost: Vec<String>,
+    before: Option<flightline::core::CheckpointId>,
+}
+
+impl Recovered {
+    fn of(done: Resumed, dry_run: bool) -> Self {
+        Self {
+            success: true,
+            recovery_context: done.recovery_context,
+            restored: done.restored,
+            dry_run,
+            warnings: done.warnings,
+            errors: done.errors,
+            skipped_agents: done.skipped_agents,
+            restored_state: done.restored_state,
+            lost: done.lost,
+            // What a dry run saved was dropped with the rest.
+            before: done.before.filter(|_| !dry_run),
+        }
+    }
+}
+
+pub(crate) async fn recover(
+    State(shared): State<Arc<Shared>>,
+    Named(id): Named<String>,
+    guest: Guest,
+    headers: HeaderMap,
+    body: Body,
+) -> Done {
+    guest.must_have(operation::find(Resume::NAME)?.scope)?;
+    let asked: Recover = body.read()?;
+    let caller = guest.caller_as(&headers, asked.agent_id.as_deref())?;
+    let (state, dry_run) = (shared.beside.state.clone(), asked.dry_run);
+    let done = shared.with(Access::Write, move |fleet| {
+        let refused = flightline::Error::into_refusal;
+        let request = Resume {
+            mission: None,
+            checkpoint: Some(id),
+            force: asked.force,
+            skip_failed: asked.skip_failed,
+            reset_to: asked.reset_to,
+            tree: None,
+            // A request that is asked again must be the same, whatever runs here meanwhile.
+            sightings: match caller.idempotency_key {
+                Some(_) => Vec::new(),
+                None => look_around(fleet).map_err(refused)?,
+            },
+        };
+        let served = match dry_run {
+            true => from_files::rehearse(fleet, &state, &caller, &request),
+            false => from_files::serve(fleet, &state, &caller, &request),
+        };
+        served.outcome.map_err(refused)
+    });
+    done.await?
+        .map(|done| Recovered::of(done, dry_run))
+        .answer(StatusCode::OK)
+}
+
+pub(crate) async fn delete(
+    State(shared): State<Arc<Shared>>,
+    Named(id): Named<String>,
+    guest: Guest,
+    headers: HeaderMap,
+) -> Done {
+    guest.must_have(operation::find(MarkCheckpoint::NAME)?.scope)?;
+    let caller = guest.caller(&headers)?;
+    let request = MarkCheckpoint {
+        checkpoint: id,
+        mark: Mark::Delete,
+    };
+    let (state, say) = (shared.beside.state.clone(), Arc::clone(&shared.say));
+    let gone = shared.with(Access::Write, move |fleet| {
+        let refused = flightline::Error::into_refusal;
+        fleet.run(&request, &caller).map_err(refused)?;
+        let replayed = fleet.was_replayed();
+        // It is gone, whatever becomes of its file: that is looked for again with the next one.
+        if let Err(error) = clear(fleet, &state) {
+            say(Said::Warning(error.into_refusal().message));
+        }
+        Ok(replayed)
+    });
+    let replayed = gone.await?.value;
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    mark(response.headers_mut(), replayed);
+    Ok(response)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Prune {
+    older_than_days: Option<u64>,
+    keep_per_mission: Option<u64>,
+    mission_id: Option<String>,
+    #[serde(default)]
+    dry_run: bool,
+}
+
+pub(crate) async fn prune(
+    State(shared): State<Arc<Shared>>,
+    guest: Guest,
+    headers: HeaderMap,
+    body: Body,
+) -> Done {
+    guest.must_have(operation::find(PruneCheckpoints::NAME)?.scope)?;
+    let asked: Prune = body.read()?;
+    let caller = guest.caller(&headers)?;
+    let request = PlanPrune {
+        mission: asked.mission_id,
+        older_than_ms: asked
+            .older_than_days
+            .map(|days| days.saturating_mul(DAY_MS)),
+        keep: asked.keep_per_mission,
+    };
+    let refused = flightline::Error::into_refusal;
+    if asked.dry_run {
+        let planned = shared.with(Access::Read, move |fleet| {
+            plan_all(fleet, &caller, &request).map_err(refused)
+        });
+        return planned.await?.answer(StatusCode::OK);
+    }
+    let (state, say) = (shared.beside.state.clone(), Arc::clone(&shared.say));
+    let done = shared.with(Access::Write, move |fleet| {
+        let plan = request.clone();
+        let pruned = fleet
+            .run(&PruneCheckpoints { plan }, &caller)
+            .map_err(refused)?;
+        let replayed = fleet.was_replayed();
+        // What follows is done again by the next pruning, if it fails now.
+        let keyless = Caller {
+            idempotency_key: None,
+            ..caller
+        };
+        let rest = thin(fleet, &keyless, &request.thinning()).map(drop);
+        if let Err(error) = rest.and_then(|()| clear(fleet, &state)) {
+            say(Said::Warning(error.into_refusal().message));
+        }
+        Ok((pruned, replayed))
+    });
+    let (value, replayed) = done.await?.value;
+    Outcome { value, replayed }.answer(StatusCode::OK)
+}

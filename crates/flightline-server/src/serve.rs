@@ -1,0 +1,340 @@
+//! The server's life: it opens, announces itself, serves, and ends without losing what it has taken on.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flightline::checkpoint::take::TakeCheckpoint;
+use flightline::core::checkpoint::Reason;
+use flightline::core::mission::MissionStatus;
+use flightline::core::policy::Policy;
+use flightline::core::{Code, Refusal};
+use flightline::mirror::Mirrors;
+use flightline::mission::ListMissions;
+use flightline::store::clock::Ids;
+use flightline::store::{Location, OpenOptions};
+use flightline::token::ListTokens;
+use flightline::{Access, Caller, Fleet};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{Notify, Semaphore};
+
+use crate::crew::{Crew, Lines, Place};
+use crate::door::without_port;
+use crate::health::Health;
+use crate::route::{Shared, router};
+use crate::upkeep::{Beside, Means, Upkeep, probe};
+
+/// Where it listens when nobody says.
+pub const DEFAULT_ADDRESS: &str = "127.0.0.1:7878";
+
+/// How many connections are open at once; more wait until one ends.
+const CONNECTIONS: usize = 1_024;
+/// How long the head of a request may take to arrive.
+const SLOWEST_HEAD: Duration = Duration::from_secs(10);
+/// How much of a head is read.
+const LARGEST_HEAD: usize = 64 * 1024;
+/// How long requests that were taken on may take once we are to end.
+const LAST_REQUESTS: Duration = Duration::from_secs(30);
+
+/// What is served, and where.
+pub struct Setup {
+    /// The address to listen at; port 0 for any that is free.
+    pub address: SocketAddr,
+    /// The names it goes by, beside those of this machine.
+    pub hosts: Vec<String>,
+    /// Where the store is.
+    pub location: Location,
+    /// The project in it.
+    pub project: String,
+    /// How the store is opened.
+    pub options: OpenOptions,
+    /// The numbers to decide by.
+    pub policy: Policy,
+    /// The state folder, where checkpoints' files are.
+    pub state: PathBuf,
+    /// The mirrors, when there are any.
+    pub mirrors: Option<Mirrors>,
+    /// Who started it.
+    pub user: String,
+    /// When to end by itself.
+    pub lifetime: Option<Duration>,
+}
+
+/// What the server says while it lives.
+pub enum Said {
+    /// It listens.
+    Ready(Ready),
+    /// Something is wrong that fails no request.
+    Warning(String),
+    /// A request was answered.
+    Served(Line),
+    /// It is about to end.
+    Stopping,
+}
+
+/// It listens.
+#[derive(Clone, Debug)]
+pub struct Ready {
+    /// Where, with the real port.
+    pub address: SocketAddr,
+    /// How many tokens open it.
+    pub tokens: usize,
+}
+
+/// A request that was answered. Nothing of what was asked or answered is in it.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// The id it went by.
+    pub request_id: String,
+    /// The method.
+    pub method: String,
+    /// The route, as we wrote it.
+    pub route: String,
+    /// The status of the answer.
+    pub status: u16,
+    /// What was wrong.
+    pub code: Option<String>,
+    /// How long it took.
+    pub micros: u64,
+}
+
+/// Who hears what the server says.
+pub type Say = Arc<dyn Fn(Said) + Send + Sync>;
+
+/// Ends a server from another thread.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<Notify>);
+
+impl Stop {
+    /// Ends it.
+    pub fn now(&self) {
+        self.0.notify_one();
+    }
+}
+
+/// Serves until it is told to end: by a signal, by `stop`, or by the clock. Every request that was taken
+/// on is answered before this returns, and every mission under way has its checkpoint.
+///
+/// # Errors
+/// When the store does not open, or the address cannot be listened at.
+pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
+    let place = Arc::new(Place {
+        location: setup.location,
+        project: setup.project,
+        options: setup.options,
+        policy: setup.policy,
+    });
+    let caller = Caller {
+        user: setup.user,
+        ..Caller::default()
+    };
+    let tokens = count_tokens(&mut place.open()?, &caller)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("fleet-http")
+        .enable_all()
+        .build()
+        .map_err(|error| cannot("start", &error))?;
+    let listener = runtime.block_on(listen(setup.address))?;
+    let address = listener
+        .local_addr()
+        .map_err(|error| cannot("listen", &error))?;
+    let crew = Crew::start(&place)?;
+    let (lines, health) = (crew.lines(), Arc::new(Health::default()));
+    probe(&lines, &health);
+    let beside = Arc::new(Beside {
+        state: setup.state,
+        mirrors: setup.mirrors,
+        caller: caller.clone(),
+    });
+    let upkeep = Upkeep::start(Means {
+        place: Arc::clone(&place),
+        beside: Arc::clone(&beside),
+        lines: lines.clone(),
+        health: Arc::clone(&health),
+        say: Arc::clone(&say),
+    })?;
+    let shared = Arc::new(Shared {
+        lines: lines.clone(),
+        nudge: upkeep.nudger(),
+        health: Arc::clone(&health),
+        beside,
+        hosts: names(address, &setup.hosts),
+        ids: Ids::Random,
+        say: Arc::clone(&say),
+    });
+    let ended = runtime.block_on(async {
+        let ending = Ending::listen(stop.clone(), setup.lifetime)?;
+        say(Said::Ready(Ready { address, tokens }));
+        accept(&listener, &shared, ending).await;
+        Ok::<_, Refusal>(())
+    });
+    // Connections that would not end are cut; what they asked for is done all the same.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    save(&lines, &caller, &say);
+    upkeep.dismiss();
+    crew.dismiss();
+    ended
+}
+
+fn cannot(act: &str, error: &dyn std::fmt::Display) -> Refusal {
+    Refusal::new(Code::Unavailable, format!("cannot {act}: {error}"))
+}
+
+fn count_tokens(fleet: &mut Fleet, caller: &Caller) -> Result<usize, Refusal> {
+    let tokens = fleet.run(&ListTokens::default(), caller);
+    tokens
+        .map(|tokens| tokens.len())
+        .map_err(flightline::Error::into_refusal)
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, Refusal> {
+    TcpListener::bind(address).await.map_err(|error| {
+        let refusal = cannot(&format!("listen at {address}"), &error);
+        match error.kind() {
+            std::io::ErrorKind::AddrInUse => {
+                refusal.hint("end what listens there, or choose another with `--addr 127.0.0.1:0`")
+            }
+            _ => refusal.hint("choose another address with `--addr 127.0.0.1:0`"),
+        }
+    })
+}
+
+/// The names a request may call us by.
+fn names(address: SocketAddr, more: &[String]) -> Vec<String> {
+    let mut names = vec![
+        "localhost".to_owned(),
+        "127.0.0.1".to_owned(),
+        "[::1]".to_owned(),
+    ];
+    if !address.ip().is_unspecified() {
+        names.push(without_port(&address.to_string()).to_ascii_lowercase());
+    }
+    names.extend(more.iter().map(|name| name.to_ascii_lowercase()));
+    names
+}
+
+/// What ends a server.
+struct Ending {
+    stop: Stop,
+    lifetime: Option<Duration>,
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Ending {
+    fn listen(stop: Stop, lifetime: Option<Duration>) -> Result<Self, Refusal> {
+        let on = |kind| signal(kind).map_err(|error| cannot("listen to signals", &error));
+        Ok(Self {
+            stop,
+            lifetime,
+            terminate: on(SignalKind::terminate())?,
+            interrupt: on(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn wait(mut self) {
+        let lifetime = self.lifetime;
+        let over = async {
+            match lifetime {
+                Some(span) => tokio::time::sleep(span).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+            () = self.stop.0.notified() => {}
+            () = over => {}
+        }
+    }
+}
+
+/// Takes connections until the end, then lets those that are open finish what they have begun.
+async fn accept(listener: &TcpListener, shared: &Arc<Shared>, ending: Ending) {
+    let service = TowerToHyperService::new(router(shared));
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(SLOWEST_HEAD)
+        .max_buf_size(LARGEST_HEAD);
+    let (graceful, room) = (
+        GracefulShutdown::new(),
+        Arc::new(Semaphore::new(CONNECTIONS)),
+    );
+    let taking = async {
+        loop {
+            let Ok(permit) = Arc::clone(&room).acquire_owned().await else {
+                return;
+            };
+            let stream = match listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    // Such as too many open files: those that are there go on, and will end.
+                    (shared.say)(Said::Warning(format!("cannot take a connection: {error}")));
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    continue;
+                }
+            };
+            // An answer is small and waited for.
+            let _ = stream.set_nodelay(true);
+            let connection = http.serve_connection(TokioIo::new(stream), service.clone());
+            let watched = graceful.watch(connection);
+            tokio::spawn(async move {
+                // How a connection ends is its client's business.
+                let _ = watched.await;
+                drop(permit);
+            });
+        }
+    };
+    tokio::select! {
+        () = taking => {}
+        () = ending.wait() => {}
+    }
+    shared.health.stop();
+    (shared.say)(Said::Stopping);
+    let _ = tokio::time::timeout(LAST_REQUESTS, graceful.shutdown()).await;
+}
+
+/// A checkpoint of every mission under way. One that fails stops no other, and not the end either.
+fn save(lines: &Lines, caller: &Caller, say: &Say) {
+    let caller = caller.clone();
+    let saved = lines.run_here(Access::Write, move |fleet| {
+        let refused = flightline::Error::into_refusal;
+        if !fleet.policy().triggers.has(Reason::Shutdown) {
+            return Ok(Vec::new());
+        }
+        let every = ListMissions {
+            archived: false,
+            limit: u64::MAX,
+        };
+        let missions = fleet.run(&every, &caller).map_err(refused)?;
+        let mut failed = Vec::new();
+        let under_way = missions
+            .iter()
+            .filter(|mission| mission.status == MissionStatus::InProgress.as_str());
+        for mission in under_way {
+            let request = TakeCheckpoint {
+                mission: Some(mission.id.to_string()),
+                reason: Some(Reason::Shutdown),
+                details: None,
+                note: None,
+            };
+            if let Err(error) = fleet.run(&request, &caller) {
+                failed.push(error.into_refusal().message);
+            }
+        }
+        Ok(failed)
+    });
+    match saved {
+        Ok(failed) => failed
+            .into_iter()
+            .for_each(|message| say(Said::Warning(message))),
+        Err(refusal) => say(Said::Warning(refusal.message)),
+    }
+}

@@ -1,0 +1,9 @@
+//! The server over real HTTP, on a loopback port of its own, on both engines.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod door;
+mod health;
+mod idempotency;
+mod ops;
+mod seed_a;
+mod server;

@@ -1,0 +1,245 @@
+//! Operations on tokens: what opens a server's door.
+
+use flightline_core::event::sha256_hex;
+use flightline_core::time::Millis;
+use flightline_core::token::{Presented, Scope, Token, unknown};
+use flightline_core::{Code, Name, Refusal, Time, TokenId};
+use flightline_store::Find;
+use flightline_store::clock::Ids;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::checkpoint::readable;
+use crate::desk::{Desk, check_new_name};
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+use crate::mission::short;
+
+/// Draws a secret of 256 bits. It stays with whoever drew it: operations see its hash only.
+#[must_use]
+pub fn draw_secret(ids: &Ids) -> String {
+    // A random UUID has 122 random bits.
+    sha256_hex(&format!("{}{}{}", ids.next(), ids.next(), ids.next()))
+}
+
+/// Gives a token.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreateToken {
+    /// What it is for.
+    pub name: Name,
+    /// How far it goes.
+    pub scope: Scope,
+    /// The agent it acts as.
+    pub agent: Option<Name>,
+    /// How long it opens; for ever when nothing is given.
+    pub expires_in_ms: Option<Millis>,
+    /// The SHA-256 of its secret.
+    pub sha256: String,
+}
+
+/// Lists tokens, oldest first.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListTokens {
+    /// Those that open nothing any more, too.
+    pub all: bool,
+}
+
+/// Takes a token back.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RevokeToken {
+    /// Which, by name or id.
+    pub token: String,
+}
+
+/// Checks a token that somebody presents.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckToken {
+    /// The token.
+    pub presented: Presented,
+}
+
+/// A token as it is shown: nothing of its secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct TokenView {
+    /// Its id.
+    pub id: TokenId,
+    /// What it is for.
+    pub name: Name,
+    /// How far it goes.
+    pub scope: Scope,
+    /// The agent it acts as.
+    pub agent: Option<Name>,
+    /// Whether it opens.
+    pub valid: bool,
+    /// Who gave it.
+    pub created_by: String,
+    /// When.
+    pub created_at: Time,
+    /// When it ends by itself.
+    pub expires_at: Option<Time>,
+    /// When it was taken back.
+    pub revoked_at: Option<Time>,
+}
+
+fn view(token: Token, now: Time) -> TokenView {
+    TokenView {
+        valid: token.is_valid(now),
+        id: token.id,
+        name: token.name,
+        scope: token.scope,
+        agent: token.agent,
+        created_by: token.created_by,
+        created_at: token.created_at,
+        expires_at: token.expires_at,
+        revoked_at: token.revoked_at,
+    }
+}
+
+impl Operation for CreateToken {
+    const NAME: &'static str = "create_token";
+    const ACCESS: Access = Access::Write;
+    type Outcome = TokenView;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<TokenView> {
+        refuse_others(desk)?;
+        if self.sha256.len() != 64
+            || !self
+                .sha256
+                .bytes()
+                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        {
+            return Err(Refusal::invalid(
+                "the hash of a secret has 64 hexadecimal digits in lower case",
+            )
+            .into());
+        }
+        match (&self.agent, self.scope) {
+            (None, Scope::Agent) => {
+                return Err(
+                    Refusal::invalid("a token of scope `agent` needs an agent to act as")
+                        .hint("give `--as-agent NAME`")
+                        .into(),
+                );
+            }
+            (Some(agent), _) => check_new_name(agent)?,
+            (None, Scope::Read | Scope::Dispatch | Scope::Admin) => {}
+        }
+        let now = desk.now();
+        let given = valid_tokens(desk)?;
+        if let Some(other) = given.iter().find(|token| token.name == self.name) {
+            return Err(Refusal::new(
+                Code::AlreadyExists,
+                format!("there is a token `{}` already", other.name),
+            )
+            .hint(format!(
+                "choose another name, or take that one back with `fleet token revoke {}`",
+                other.name
+            ))
+            .into());
+        }
+        let token = Token {
+            id: TokenId::new(desk.tx.uuid()),
+            name: self.name.clone(),
+            scope: self.scope,
+            agent: self.agent.clone(),
+            sha256: self.sha256.clone(),
+            created_by: desk.actor(),
+            created_at: now,
+            expires_at: self.expires_in_ms.map(|span| now.plus(span)),
+            revoked_at: None,
+        };
+        let data = json!({ "name": token.name, "scope": token.scope, "agent": token.agent });
+        desk.tx.set("token_created", &token, &data)?;
+        Ok(view(token, now))
+    }
+}
+
+impl Operation for ListTokens {
+    const NAME: &'static str = "list_tokens";
+    const ACCESS: Access = Access::Read;
+    type Outcome = Vec<TokenView>;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<TokenView>> {
+        let now = desk.now();
+        let (tokens, _) = readable::<Token>(desk.tx, Find::All)?;
+        let views = tokens.into_iter().map(|token| view(token, now));
+        Ok(views.filter(|token| self.all || token.valid).collect())
+    }
+}
+
+impl Operation for RevokeToken {
+    const NAME: &'static str = "revoke_token";
+    const ACCESS: Access = Access::Write;
+    type Outcome = TokenView;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<TokenView> {
+        refuse_others(desk)?;
+        let given = valid_tokens(desk)?;
+        let named = given
+            .into_iter()
+            .find(|token| token.name.as_str() == self.token);
+        let mut token = match named {
+            Some(token) => token,
+            None if self.token.starts_with(TokenId::PREFIX) => {
+                desk.by_id::<Token>(&self.token, TokenId::PREFIX)?
+            }
+            None => {
+                return Err(Refusal::new(
+                    Code::NotFound,
+                    format!(
+                        "there is no token `{}`",
+                        flightline_core::redact::shown(&self.token)
+                    ),
+                )
+                .hint("list them with `fleet token list`")
+                .into());
+            }
+        };
+        let now = desk.now();
+        // Who takes back what was taken back already has what they wanted.
+        if token.revoked_at.is_none() {
+            token.revoked_at = Some(now);
+            let data = json!({ "name": token.name, "token_id": short(token.id) });
+            desk.tx.set("token_revoked", &token, &data)?;
+        }
+        Ok(view(token, now))
+    }
+}
+
+impl Operation for CheckToken {
+    const NAME: &'static str = "check_token";
+    const ACCESS: Access = Access::Read;
+    type Outcome = TokenView;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<TokenView> {
+        let now = desk.now();
+        let found = desk.tx.get::<Token>(&self.presented.id.to_string())?;
+        let token = found.ok_or_else(unknown)?;
+        token.admit(&self.presented, now)?;
+        Ok(view(token, now))
+    }
+}
+
+fn valid_tokens(desk: &mut Desk<'_, '_>) -> Result<Vec<Token>> {
+    let now = desk.now();
+    let (mut tokens, _) = readable::<Token>(desk.tx, Find::All)?;
+    tokens.retain(|token| token.is_valid(now));
+    Ok(tokens)
+}
+
+/// Tokens are given and taken back by people and by dispatch.
+fn refuse_others(desk: &Desk<'_, '_>) -> Result<()> {
+    if desk.is_in_charge() {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        Code::NotYours,
+        format!("{} may not give or take tokens", desk.actor()),
+    )
+    .hint("ask a person or dispatch to do it")
+    .into())
+}
