@@ -142,6 +142,12 @@ impl App {
         })
     }
 
+    /// The work tree around the fleet.
+    pub fn work_tree(&self) -> Result<WorkTree, Refusal> {
+        let (root, around) = (&self.home()?.root, self.env.surroundings.clone());
+        Ok(WorkTree::new(root, around, Bounds::default()).without(self.mirrored()?))
+    }
+
     /// The project that the settings name.
     pub fn project(config: &Config, state: &Path) -> Result<String, Refusal> {
         config.project.clone().ok_or_else(|| {
@@ -171,12 +177,7 @@ impl App {
             for repaired in store.repaired() {
                 self.ui.warn(repaired);
             }
-            let tree = WorkTree::new(
-                &self.home()?.root,
-                self.env.surroundings.clone(),
-                Bounds::default(),
-            )
-            .without(self.mirrored()?);
+            let tree = self.work_tree()?;
             self.fleet = Some(Fleet::new(store, config.policy).in_tree(tree));
             // What others wrote is taken in before anything is decided; it can wait if it must.
             if let Err(refusal) = self.take_in_mirrors() {

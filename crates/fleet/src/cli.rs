@@ -163,6 +163,8 @@ pub enum Command {
     Man(command::reference::ManArgs),
     /// Print the JSON Schema of what `--json` gives
     Schema(command::reference::SchemaArgs),
+    /// Print the OpenAPI description of what `fleet serve` offers
+    Openapi,
     /// Explain a topic or a command
     Help(command::reference::HelpArgs),
 }

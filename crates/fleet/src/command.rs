@@ -104,6 +104,7 @@ fn dispatch(command: Command, app: &mut App) -> Done {
         Command::Completions(args) => reference::completions(&args, app),
         Command::Man(args) => reference::man(&args, app),
         Command::Schema(args) => reference::schema(&args, app),
+        Command::Openapi => serve::describe(app),
         Command::Help(args) => reference::help(&args, app),
     }
 }
@@ -147,6 +148,7 @@ fn name(command: &Command) -> &'static str {
         Command::Completions(_) => "completions",
         Command::Man(_) => "man",
         Command::Schema(_) => "schema",
+        Command::Openapi => "openapi",
         Command::Help(_) => "help",
     }
 }

@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use flightline::core::policy::Policy;
 use flightline::core::{Code, Refusal};
 use flightline::store::{Location, OpenOptions, Store};
+use flightline::workspace::WorkTree;
 use flightline::{Access, Fleet};
 use tokio::sync::oneshot;
 
@@ -26,13 +27,18 @@ pub(crate) struct Place {
     pub(crate) project: String,
     pub(crate) options: OpenOptions,
     pub(crate) policy: Policy,
+    pub(crate) tree: Option<WorkTree>,
 }
 
 impl Place {
     /// A connection of its own to the fleet.
     pub(crate) fn open(&self) -> Result<Fleet, Refusal> {
         let store = Store::open(&self.location, &self.project, self.options.clone())?;
-        Ok(Fleet::new(store, self.policy.clone()))
+        let fleet = Fleet::new(store, self.policy.clone());
+        Ok(match &self.tree {
+            Some(tree) => fleet.in_tree(tree.clone()),
+            None => fleet,
+        })
     }
 }
 
@@ -240,6 +246,7 @@ mod tests {
             project: world.project.clone(),
             options: world.options(),
             policy: Policy::default(),
+            tree: None,
         }))
         .unwrap()
     }

@@ -72,14 +72,16 @@ pub(crate) async fn enter(
         header::X_CONTENT_TYPE_OPTIONS,
         HeaderValue::from_static("nosniff"),
     );
-    (shared.say)(Said::Served(Line {
+    let line = Line {
         request_id: id,
         method: method.to_string(),
         route,
         status,
         code,
         micros: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
-    }));
+    };
+    shared.metrics.count(&line);
+    (shared.say)(Said::Served(line));
     response
 }
 

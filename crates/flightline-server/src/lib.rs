@@ -8,11 +8,14 @@
 mod crew;
 mod door;
 mod health;
+mod metrics;
+mod openapi;
 mod operation;
 mod problem;
 mod route;
 mod serve;
 mod upkeep;
 
+pub use openapi::openapi;
 pub use operation::{call, operation_names};
 pub use serve::{DEFAULT_ADDRESS, Line, Ready, Said, Say, Setup, Stop, serve};

@@ -1,8 +1,10 @@
 //! The routes. Each reads a request, calls one operation, and writes its outcome; none holds a rule.
 
 mod checkpoints;
+pub(crate) mod events;
 mod health;
 mod ops;
+pub(crate) mod table;
 
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -17,10 +19,12 @@ use flightline::core::{Code, Refusal};
 use flightline::store::clock::Ids;
 use flightline::{Access, Caller, Fleet, Operation};
 use serde::Serialize;
+use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::crew::Lines;
 use crate::door::{self, Guest};
 use crate::health::Health;
+use crate::metrics::Metrics;
 use crate::operation;
 use crate::problem::Problem;
 use crate::serve::Say;
@@ -31,12 +35,21 @@ pub(crate) struct Shared {
     pub(crate) lines: Lines,
     pub(crate) nudge: SyncSender<Nudge>,
     pub(crate) health: Arc<Health>,
+    pub(crate) metrics: Metrics,
     pub(crate) beside: Arc<Beside>,
     /// The names this server goes by.
     pub(crate) hosts: Vec<String>,
     /// Where ids of requests come from.
     pub(crate) ids: Ids,
     pub(crate) say: Say,
+    /// How many streams of events may be open at once.
+    pub(crate) streams: Arc<Semaphore>,
+    /// Something was written here.
+    pub(crate) wrote: Notify,
+    /// The last revision, for those who wait for the next.
+    pub(crate) news: watch::Sender<u64>,
+    /// Whether we are about to end.
+    pub(crate) stopping: watch::Sender<bool>,
 }
 
 /// What a handler ends with.
@@ -55,15 +68,62 @@ pub(crate) fn router(shared: &Arc<Shared>) -> Router {
             get(checkpoints::show).delete(checkpoints::delete),
         )
         .route("/checkpoints/{id}/recover", post(checkpoints::recover))
-        .route("/ops/{operation}", post(ops::call));
+        .route("/events/stream", get(events::stream))
+        .route("/ops/{operation}", post(ops::call))
+        .merge(table::router());
     Router::new()
         .nest("/api/v1", api)
+        .route("/metrics", get(health::metrics))
+        .route("/openapi.json", get(health::openapi))
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))
         .fallback(door::nowhere)
         .layer(from_fn_with_state(Arc::clone(shared), door::enter))
         .with_state(Arc::clone(shared))
 }
+
+/// A route that is more than one operation, or an envelope of its own: what is to be said of it.
+pub(crate) struct Special {
+    pub(crate) id: &'static str,
+    pub(crate) method: &'static str,
+    pub(crate) path: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) status: u16,
+    pub(crate) scope: &'static str,
+}
+
+const fn special(
+    id: &'static str,
+    route: (&'static str, &'static str),
+    about: &'static str,
+    answer: (u16, &'static str),
+) -> Special {
+    Special {
+        id,
+        method: route.0,
+        path: route.1,
+        about,
+        status: answer.0,
+        scope: answer.1,
+    }
+}
+
+/// Every one of them.
+#[rustfmt::skip]
+pub(crate) const SPECIAL: &[Special] = &[
+    special("createCheckpoint", ("POST", "/api/v1/checkpoints"), "Take a checkpoint", (201, "agent")),
+    special("listCheckpoints", ("GET", "/api/v1/checkpoints"), "Checkpoints of a mission, newest first", (200, "read")),
+    special("showCheckpoint", ("GET", "/api/v1/checkpoints/{id}"), "A checkpoint in full", (200, "read")),
+    special("recoverCheckpoint", ("POST", "/api/v1/checkpoints/{id}/recover"), "Go back to exactly this checkpoint", (200, "agent")),
+    special("deleteCheckpoint", ("DELETE", "/api/v1/checkpoints/{id}"), "Delete a checkpoint", (204, "dispatch")),
+    special("pruneCheckpoints", ("POST", "/api/v1/checkpoints/prune"), "Delete old checkpoints", (200, "dispatch")),
+    special("streamEvents", ("GET", "/api/v1/events/stream"), "Events as they come", (200, "read")),
+    special("callOperation", ("POST", "/api/v1/ops/{operation}"), "Any operation by its name", (200, "read")),
+    special("metrics", ("GET", "/metrics"), "Figures for Prometheus", (200, "read")),
+    special("openapi", ("GET", "/openapi.json"), "This description", (200, "read")),
+    special("healthz", ("GET", "/healthz"), "What is known of the server's health", (200, "read")),
+    special("readyz", ("GET", "/readyz"), "Whether requests can be served", (200, "read")),
+];
 
 /// An outcome, and whether it is that of an earlier request with the same key.
 pub(crate) struct Outcome<T> {
@@ -141,6 +201,7 @@ impl Shared {
         if access != Access::Read {
             // One that waits already is enough.
             let _ = self.nudge.try_send(Nudge::Written);
+            self.wrote.notify_one();
         }
         outcome
     }

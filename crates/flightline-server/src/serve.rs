@@ -15,6 +15,7 @@ use flightline::mission::ListMissions;
 use flightline::store::clock::Ids;
 use flightline::store::{Location, OpenOptions};
 use flightline::token::ListTokens;
+use flightline::workspace::WorkTree;
 use flightline::{Access, Caller, Fleet};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -22,11 +23,13 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::crew::{Crew, Lines, Place};
 use crate::door::without_port;
 use crate::health::Health;
+use crate::metrics::Metrics;
+use crate::route::events::watch_journal;
 use crate::route::{Shared, router};
 use crate::upkeep::{Beside, Means, Upkeep, probe};
 
@@ -35,6 +38,8 @@ pub const DEFAULT_ADDRESS: &str = "127.0.0.1:7878";
 
 /// How many connections are open at once; more wait until one ends.
 const CONNECTIONS: usize = 1_024;
+/// How many of them may be streams of events: the rest is for requests.
+const STREAMS: usize = 768;
 /// How long the head of a request may take to arrive.
 const SLOWEST_HEAD: Duration = Duration::from_secs(10);
 /// How much of a head is read.
@@ -60,6 +65,8 @@ pub struct Setup {
     pub state: PathBuf,
     /// The mirrors, when there are any.
     pub mirrors: Option<Mirrors>,
+    /// The work tree it is about, when it is on this machine.
+    pub tree: Option<WorkTree>,
     /// Who started it.
     pub user: String,
     /// When to end by itself.
@@ -129,6 +136,7 @@ pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
         project: setup.project,
         options: setup.options,
         policy: setup.policy,
+        tree: setup.tree,
     });
     let caller = Caller {
         user: setup.user,
@@ -164,14 +172,20 @@ pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
         lines: lines.clone(),
         nudge: upkeep.nudger(),
         health: Arc::clone(&health),
+        metrics: Metrics::default(),
         beside,
         hosts: names(address, &setup.hosts),
         ids: Ids::Random,
         say: Arc::clone(&say),
+        streams: Arc::new(Semaphore::new(STREAMS)),
+        wrote: Notify::new(),
+        news: watch::Sender::new(0),
+        stopping: watch::Sender::new(false),
     });
     let ended = runtime.block_on(async {
         let ending = Ending::listen(stop.clone(), setup.lifetime)?;
         say(Said::Ready(Ready { address, tokens }));
+        tokio::spawn(watch_journal(Arc::clone(&shared)));
         accept(&listener, &shared, ending).await;
         Ok::<_, Refusal>(())
     });
@@ -297,6 +311,7 @@ async fn accept(listener: &TcpListener, shared: &Arc<Shared>, ending: Ending) {
         () = ending.wait() => {}
     }
     shared.health.stop();
+    shared.stopping.send_replace(true);
     (shared.say)(Said::Stopping);
     let _ = tokio::time::timeout(LAST_REQUESTS, graceful.shutdown()).await;
 }

@@ -48,6 +48,7 @@ pub fn run(args: &ServeArgs, app: &mut App) -> Done {
         options: app.open_options(&config)?,
         state: home.state,
         mirrors: app.mirrors()?,
+        tree: Some(app.work_tree()?),
         user: app.env.user.clone(),
         lifetime: args.during.map(Duration::from_millis),
         policy: config.policy,
@@ -75,6 +76,15 @@ pub fn run(args: &ServeArgs, app: &mut App) -> Done {
         Some(refusal) => Err(refusal),
         None => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// `fleet openapi`
+pub fn describe(app: &mut App) -> Done {
+    let described = flightline_server::openapi();
+    app.ui.answer(&described, |page| {
+        page.block(0, format_args!("{described:#}"))
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn announce(ui: &Ui, ready: &Ready) -> Result<(), Refusal> {

@@ -79,7 +79,7 @@ fn the_doctor_names_what_is_damaged() {
         ✓ ok   nothing is left behind
         the last value of sortie srt-70a3df0a-6051-445a-8000-000000001772 does not match its checksum; the journal's is sound; repaired
         sortie srt-70a3df0a-6051-445a-8000-000000001772 is found by another status than its document says; repaired
-        The store as it was before is kept as REPO/.flightline/backups/before-fix-2026-01-04T12-00-29-000Z.db
+        The store as it was before is kept as REPO/.flightline/backups/before-fix-2026-01-04T12-00-30-000Z.db
         Everything is well.
     "#]]);
 }

@@ -145,11 +145,12 @@ const CASES: &[Case] = &[
     case("completions", "completions bash", "completions nonsense", 2, "invalid_input"),
     case("man", "man", "man --to README.md/below", 1, "failed"),
     case("schema", "schema mission", "schema nonsense", 3, "not_found"),
+    case("openapi", "openapi", "openapi extra", 2, "invalid_input"),
     case("help", "help ids", "help nonsense", 3, "not_found"),
 ];
 
 /// Commands that need no fleet.
-const WITHOUT_A_FLEET: [&str; 10] = [
+const WITHOUT_A_FLEET: [&str; 11] = [
     "demo",
     "init",
     "config list",
@@ -159,6 +160,7 @@ const WITHOUT_A_FLEET: [&str; 10] = [
     "completions",
     "man",
     "schema",
+    "openapi",
     "help",
 ];
 
@@ -407,7 +409,15 @@ fn the_store() {
 
 #[test]
 fn the_tool_itself() {
-    for noun in ["config", "call", "completions", "man", "schema", "help"] {
+    for noun in [
+        "config",
+        "call",
+        "completions",
+        "man",
+        "schema",
+        "openapi",
+        "help",
+    ] {
         check(noun);
     }
 }

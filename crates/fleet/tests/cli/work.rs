@@ -320,7 +320,7 @@ fn an_effect_is_not_repeated() {
         .agent("ada", "effect begin deploy --again")
         .expect(expect![[r#"
             [stderr]
-            error: `deploy` was already done by bob at 2026-01-04T12:00:29.000Z
+            error: `deploy` was already done by bob at 2026-01-04T12:00:30.000Z
 
             hint: do not repeat it; see what came of it with `fleet effect list`
             [exit 4]

@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use flightline::core::token::Scope;
 use serde_json::Value;
 
 use super::{Done, Outcome, Shared};
+use crate::door::Guest;
 
 pub(crate) async fn healthz(State(shared): State<Arc<Shared>>) -> Done {
     answer(shared.health.report())
@@ -14,6 +18,21 @@ pub(crate) async fn healthz(State(shared): State<Arc<Shared>>) -> Done {
 
 pub(crate) async fn readyz(State(shared): State<Arc<Shared>>) -> Done {
     answer(shared.health.readiness())
+}
+
+pub(crate) async fn openapi(guest: Guest) -> Done {
+    guest.must_have(Scope::Read)?;
+    answer((StatusCode::OK, crate::openapi::openapi()))
+}
+
+pub(crate) async fn metrics(State(shared): State<Arc<Shared>>, guest: Guest) -> Done {
+    guest.must_have(Scope::Read)?;
+    let mut response = Response::new(Body::from(shared.metrics.render()));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8"),
+    );
+    Ok(response)
 }
 
 fn answer((status, value): (StatusCode, Value)) -> Done {

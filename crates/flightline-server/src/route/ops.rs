@@ -33,7 +33,7 @@ pub(crate) async fn call(
 
 /// The agent that writes comes from the token: a body that names another is refused here, whatever the
 /// operation would make of it.
-fn check_agent(guest: &Guest, entry: Entry, body: &Body) -> Result<(), Refusal> {
+pub(crate) fn check_agent(guest: &Guest, entry: Entry, body: &Body) -> Result<(), Refusal> {
     if entry.access == Access::Read {
         return Ok(());
     }

@@ -18,6 +18,27 @@ both_engines! {
         server.end();
     }
 
+    fn figures_count_requests_and_name_nobody(world: &World) {
+        let server = start(world);
+        let token = token(world, "tests", Scope::Read, None);
+        let client = server.with(&token);
+        client.op("list_missions", &json!({ "limit": 5 })).ok(200);
+        client.get("/api/v1/missions/msn-ffff").problem(404);
+        client.get("/nowhere").problem(404);
+        let figures = client.get("/metrics");
+        assert_eq!(figures.status, 200);
+        for labels in [
+            "method=\"POST\",route=\"/api/v1/ops/{operation}\",status=\"200\"",
+            "method=\"GET\",route=\"/api/v1/missions/{id}\",status=\"404\"",
+            "method=\"GET\",route=\"unknown\",status=\"404\"",
+        ] {
+            let line = format!("flightline_request_duration_seconds_count{{{labels}}} 1\n");
+            assert!(figures.text.contains(&line), "{labels}: {}", figures.text);
+        }
+        assert!(!figures.text.contains("msn-ffff") && !figures.text.contains("nowhere"));
+        server.end();
+    }
+
     fn a_mission_under_way_gets_a_checkpoint_when_the_server_ends(world: &World) {
         let server = start(world);
         let client = server.with(&token(world, "tests", Scope::Dispatch, None));

@@ -2,8 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod door;
+mod events;
 mod health;
 mod idempotency;
 mod ops;
+mod routes;
 mod seed_a;
 mod server;

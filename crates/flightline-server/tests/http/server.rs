@@ -40,6 +40,7 @@ pub fn start(world: &World) -> Server {
         policy: Policy::default(),
         state,
         mirrors: None,
+        tree: None,
         user: "tester".to_owned(),
         lifetime: None,
     };

@@ -1,0 +1,260 @@
+//! Events as they come (SSE): nothing twice and nothing left out, across disconnects and restarts, because
+//! every event has its place in the journal as its id, and whoever comes back says which was the last.
+
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::Response;
+use flightline::core::redact::shown;
+use flightline::core::{Code, Refusal};
+use flightline::event::{Cursor, EventList, ListEvents};
+use flightline::{Access, Operation};
+use hyper::body::{Bytes, Frame};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+
+use super::{Done, Shared};
+use crate::door::{Guest, Query};
+use crate::operation;
+
+/// How many events are read at once.
+const AT_ONCE: u64 = 200;
+/// How often a silent stream shows that it is alive.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// How long until we look whether somebody else wrote: another process, another server.
+const LOOK: Duration = Duration::from_millis(500);
+/// How many pieces wait for a slow reader.
+const WAITING: usize = 8;
+
+/// A place in the journal, as it is written: `HISTORY.REV`.
+pub(crate) fn place(text: &str) -> Result<Cursor, Refusal> {
+    let parts = text
+        .rsplit_once('.')
+        .and_then(|(history, rev)| Some((history, rev.parse().ok()?)));
+    let (history, rev) = parts.ok_or_else(|| {
+        Refusal::invalid(format!("`{}` is not a place in the journal", shown(text)))
+            .hint("places look like `HISTORY.REV`: the `id` of an event in a stream")
+    })?;
+    Ok(Cursor {
+        history: history.to_owned(),
+        rev,
+    })
+}
+
+fn written(cursor: &Cursor) -> String {
+    format!("{}.{}", cursor.history, cursor.rev)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wanted {
+    /// Begin after this place.
+    after: Option<String>,
+    /// Of this mission only.
+    mission_id: Option<String>,
+    /// Of this type only.
+    #[serde(rename = "type")]
+    kind: Option<String>,
+}
+
+pub(crate) async fn stream(
+    State(shared): State<Arc<Shared>>,
+    guest: Guest,
+    headers: HeaderMap,
+    Query(wanted): Query<Wanted>,
+) -> Done {
+    guest.must_have(operation::find(ListEvents::NAME)?.scope)?;
+    let Ok(room) = Arc::clone(&shared.streams).try_acquire_owned() else {
+        return Err(Refusal::new(Code::Unavailable, "too many streams are open").into());
+    };
+    // A browser that comes back says so in a header; the query is for the first time.
+    let last = headers.get("last-event-id").map(HeaderValue::to_str);
+    let after = match (last, wanted.after) {
+        (Some(Ok(text)), _) => Some(place(text)?),
+        (Some(Err(_)), _) => return Err(Refusal::invalid("`last-event-id` is not text").into()),
+        (None, after) => after.as_deref().map(place).transpose()?,
+    };
+    let ask = ListEvents {
+        mission: wanted.mission_id,
+        kind: wanted.kind,
+        after,
+        // Nothing of the past, for whoever names no place.
+        limit: 0,
+        ..ListEvents::default()
+    };
+    // Whoever names a place in another journal hears it now, and gets no events.
+    let now = list(&shared, ask.clone()).await?.cursor;
+    let begin = ask.after.clone().unwrap_or_else(|| now.clone());
+    let (send, pieces) = mpsc::channel(WAITING);
+    let follow = Follow {
+        shared: Arc::clone(&shared),
+        ask: ListEvents {
+            after: Some(begin),
+            limit: AT_ONCE,
+            ..ask
+        },
+        send,
+        _room: room,
+    };
+    tokio::spawn(follow.run(now));
+    let mut response = Response::new(Body::new(Pieces(pieces)));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/event-stream"),
+    );
+    Ok(response)
+}
+
+async fn list(shared: &Shared, ask: ListEvents) -> Result<EventList, Refusal> {
+    let caller = flightline::Caller::default();
+    let listed = shared.with(Access::Read, move |fleet| {
+        fleet
+            .run(&ask, &caller)
+            .map_err(flightline::Error::into_refusal)
+    });
+    Ok(listed.await?.value)
+}
+
+/// One reader of the journal.
+struct Follow {
+    shared: Arc<Shared>,
+    ask: ListEvents,
+    send: mpsc::Sender<Bytes>,
+    /// Its place among those that may be open at once.
+    _room: OwnedSemaphorePermit,
+}
+
+impl Follow {
+    /// Goes on until nobody reads any more, the server ends, or the journal was replaced.
+    async fn run(mut self, now: Cursor) {
+        let mut news = self.shared.news.subscribe();
+        let mut stopping = self.shared.stopping.subscribe();
+        let begin = self.ask.after.as_ref().map(written).unwrap_or_default();
+        let hello = json!({ "history": now.history, "rev": now.rev });
+        if !self
+            .say(format!("id: {begin}\nevent: hello\ndata: {hello}\n\n"))
+            .await
+        {
+            return;
+        }
+        loop {
+            news.mark_unchanged();
+            let listed = match list(&self.shared, self.ask.clone()).await {
+                Ok(listed) => listed,
+                Err(refusal) if refusal.retryable => EventList {
+                    events: Vec::new(),
+                    cursor: self.ask.after.clone().unwrap_or_else(|| now.clone()),
+                },
+                Err(refusal) => {
+                    let why = json!({ "code": refusal.code, "detail": refusal.message });
+                    self.say(format!("event: history_changed\ndata: {why}\n\n"))
+                        .await;
+                    return;
+                }
+            };
+            let more = listed.events.len() as u64 >= AT_ONCE;
+            if !listed.events.is_empty() && !self.say(told(&listed)).await {
+                return;
+            }
+            self.ask.after = Some(listed.cursor);
+            if *stopping.borrow_and_update() {
+                return;
+            }
+            if !more && !self.wait(&mut news, &mut stopping).await {
+                return;
+            }
+        }
+    }
+
+    /// Waits until there may be something new; false when nobody reads any more.
+    async fn wait(
+        &self,
+        news: &mut watch::Receiver<u64>,
+        stopping: &mut watch::Receiver<bool>,
+    ) -> bool {
+        loop {
+            tokio::select! {
+                changed = news.changed() => return changed.is_ok(),
+                _ = stopping.changed() => return true,
+                () = self.send.closed() => return false,
+                () = tokio::time::sleep(HEARTBEAT) => {
+                    if !self.say(": still here\n\n".to_owned()).await {
+                        return false;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn say(&self, text: String) -> bool {
+        self.send.send(Bytes::from(text)).await.is_ok()
+    }
+}
+
+fn told(listed: &EventList) -> String {
+    let mut text = String::new();
+    for event in &listed.events {
+        let id = written(&Cursor {
+            history: listed.cursor.history.clone(),
+            rev: event.rev,
+        });
+        // JSON has no line breaks of its own, and types are words of ours.
+        let data = json!(event);
+        let _ = write!(text, "id: {id}\nevent: {}\ndata: {data}\n\n", event.kind);
+    }
+    text
+}
+
+/// Says when there is something new in the journal, whoever wrote it. One look for all who listen.
+pub(crate) async fn watch_journal(shared: Arc<Shared>) {
+    let mut stopping = shared.stopping.subscribe();
+    loop {
+        tokio::select! {
+            () = shared.wrote.notified() => {}
+            () = tokio::time::sleep(LOOK) => {}
+            _ = stopping.changed() => return,
+        }
+        // Nobody listens: nobody needs to look.
+        if shared.news.receiver_count() == 0 {
+            continue;
+        }
+        let rev = shared.with(Access::Read, |fleet| {
+            let rev = fleet
+                .store()
+                .read(|tx| Ok::<_, flightline::store::Error>(tx.rev()));
+            rev.map_err(Refusal::from)
+        });
+        if let Ok(rev) = rev.await {
+            shared.news.send_if_modified(|last| {
+                let is_new = *last != rev.value;
+                *last = rev.value;
+                is_new
+            });
+        }
+    }
+}
+
+/// A body that comes in pieces.
+struct Pieces(mpsc::Receiver<Bytes>);
+
+impl hyper::body::Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0
+            .poll_recv(context)
+            .map(|piece| piece.map(|bytes| Ok(Frame::data(bytes))))
+    }
+}

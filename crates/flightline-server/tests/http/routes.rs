@@ -1,0 +1,114 @@
+//! The routes that are one operation each, and their description.
+
+use std::collections::BTreeSet;
+
+use flightline::core::token::Scope;
+use flightline_testkit::{Engine, World, both_engines};
+use serde_json::{Value, json};
+
+use crate::server::{start, token};
+
+both_engines! {
+    fn a_mission_is_flown_over_http(world: &World) {
+        let server = start(world);
+        let boss = server.with(&token(world, "boss", Scope::Dispatch, None));
+        let ada = server.with(&token(world, "ada-token", Scope::Agent, Some("ada")));
+        let made = boss.post("/api/v1/missions", &json!({ "title": "Fly", "sorties": [{ "title": "One" }] })).ok(201);
+        let mission = format!("/api/v1/missions/{}", made["mission"]["id"].as_str().unwrap());
+        boss.post(&format!("{mission}/sorties"), &json!({ "title": "Two" })).ok(201);
+        assert_eq!(boss.get("/api/v1/missions").ok(200).as_array().map(Vec::len), Some(1));
+        let agent = ada.post("/api/v1/agents", &json!({ "name": "ada" })).ok(201);
+        assert_eq!(agent["agent"]["name"], "ada", "{agent}");
+        let claimed = ada.post(&format!("{mission}/sorties/claim-next"), &json!({})).ok(200);
+        let sortie = format!("/api/v1/sorties/{}", claimed["sortie"]["id"].as_str().unwrap());
+        ada.send("PATCH", &sortie, Some(&json!({ "note": "half of it" }).to_string())).ok(200);
+        ada.post("/api/v1/agents/ada/heartbeat", &json!({ "step": "typing" })).ok(200);
+        assert_eq!(ada.post("/api/v1/agents/bob/heartbeat", &json!({})).problem(403), "forbidden");
+        let lock = ada.post("/api/v1/locks", &json!({ "paths": ["src/a.rs"] })).ok(201);
+        let lock = lock[0]["lock"]["id"].as_str().unwrap_or_else(|| panic!("{lock}")).to_owned();
+        assert_eq!(boss.and("fleet-agent", "bob").post("/api/v1/locks", &json!({ "paths": ["src"] })).problem(409), "lock_held");
+        assert_eq!(boss.get("/api/v1/locks").ok(200).as_array().map(Vec::len), Some(1));
+        ada.delete(&format!("/api/v1/locks/{lock}")).ok(200);
+        ada.post(&format!("{mission}/notes"), &json!({ "kind": "decision", "text": "Rust" })).ok(201);
+        assert_eq!(ada.get(&format!("{mission}/notes?kind=decision")).ok(200).as_array().map(Vec::len), Some(1));
+        ada.post("/api/v1/effects", &json!({ "key": "deploy" })).ok(201);
+        ada.post("/api/v1/effects/deploy/done", &json!({})).ok(200);
+        boss.post("/api/v1/messages", &json!({ "to": ["ada"], "subject": "Hello" })).ok(201);
+        let inbox = boss.get("/api/v1/agents/ada/inbox").ok(200);
+        assert!(inbox.to_string().contains("Hello"), "{inbox}");
+        let brief = ada.get("/api/v1/agents/ada/recovery").ok(200);
+        assert!(brief.to_string().contains("Fly"), "{brief}");
+        ada.post(&format!("{sortie}/complete"), &json!({})).ok(200);
+        let checkpoint = ada.post("/api/v1/checkpoints", &json!({})).ok(201);
+        let id = checkpoint["checkpoint"]["id"].as_str().unwrap().to_owned();
+        let path = format!("/api/v1/checkpoints/{id}");
+        boss.send("PATCH", &path, Some(&json!({ "pinned": true }).to_string())).ok(200);
+        assert_eq!(boss.post(&format!("{path}/verify"), &json!({})).ok(200)[0]["sound"], true);
+        boss.get(&format!("{path}/diff/now")).ok(200);
+        boss.post(&format!("{mission}/pause"), &json!({ "reason": "lunch" })).ok(200);
+        let shown = boss.get(&mission).ok(200);
+        assert_eq!(shown["mission"]["status"], "paused");
+        assert!(!boss.get(&format!("{mission}/timeline")).ok(200)["events"].as_array().unwrap().is_empty());
+        for path in ["/api/v1/events?limit=3", "/api/v1/recovery/candidates", "/api/v1/status", "/api/v1/stats", "/api/v1/agents/ada"] {
+            boss.get(path).ok(200);
+        }
+        server.end();
+    }
+}
+
+#[test]
+fn the_description_is_the_one_that_is_committed() {
+    let text = format!("{:#}\n", flightline_server::openapi());
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "as snapshots are renewed everywhere"
+    )]
+    if std::env::var("UPDATE_EXPECT").is_ok() {
+        std::fs::write(path, &text).unwrap();
+    }
+    let committed = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        committed == text,
+        "docs/openapi.json is old: run this test with UPDATE_EXPECT=1"
+    );
+}
+
+#[test]
+fn every_described_route_is_there_and_asks_for_a_token() {
+    let world = World::new(Engine::Sqlite);
+    let server = start(&world);
+    let described = flightline_server::openapi();
+    let (nobody, somebody) = (
+        server.with("x"),
+        server.with(&token(&world, "tests", Scope::Read, None)),
+    );
+    assert_eq!(somebody.get("/openapi.json").ok(200), described);
+    let mut ids = BTreeSet::new();
+    for (path, methods) in described["paths"].as_object().unwrap() {
+        for (method, about) in methods.as_object().unwrap() {
+            assert!(
+                ids.insert(about["operationId"].to_string()),
+                "twice: {about}"
+            );
+            let address = path.replace(['{', '}'], "");
+            let body = (method != "get").then_some("{}");
+            let answer = nobody.send(&method.to_uppercase(), &address, body);
+            if about["security"] == json!([]) {
+                assert_eq!(answer.status, 200, "{path}");
+            } else {
+                assert_eq!(answer.problem(401), "unauthenticated", "{method} {path}");
+            }
+            if path != "/api/v1/events/stream" {
+                let known = somebody.send(&method.to_uppercase(), &address, body);
+                let missing = Value::from("there is nothing at this address");
+                assert!(known.status != 405, "{method} {path}");
+                assert!(
+                    known.status != 404 || known.json()["detail"] != missing,
+                    "{method} {path}"
+                );
+            }
+        }
+    }
+    server.end();
+}
