@@ -5,6 +5,7 @@
 mod care;
 mod colour;
 mod config;
+mod dialects;
 mod events;
 mod every;
 mod exits;

@@ -1,0 +1,195 @@
+//! `fleet import` and `fleet export`: what people see, and what is refused.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use expect_test::expect;
+
+use crate::world::World;
+
+macro_rules! data {
+    ($name:literal) => {
+        include_str!(concat!(
+            "../../../flightline-core/tests/dialects/data/",
+            $name
+        ))
+    };
+}
+
+const TASK: &str = data!("sitebuilder_schema.json");
+const AGENT: &str = data!("epic_first.json");
+const CONTEXT: &str = data!("recovery_example.json");
+
+/// Every dialect that keeps one document in one file, with a good one of it.
+const GOOD: [(&str, &str); 3] = [
+    ("sitebuilder", TASK),
+    ("epic", AGENT),
+    ("recovery", CONTEXT),
+];
+
+#[test]
+fn files_of_three_systems_come_in_and_go_out() {
+    let world = World::new();
+    for (dialect, text) in GOOD {
+        world.write(&format!("{dialect}.json"), text);
+    }
+    world
+        .fleet("import sitebuilder sitebuilder.json")
+        .expect(expect![[r#"
+            Imported: T060 of Riley from sitebuilder.json
+        "#]]);
+    world
+        .fleet("import sitebuilder sitebuilder.json")
+        .expect(expect![[r#"
+            Known: T060 of Riley from sitebuilder.json
+        "#]]);
+    world.fleet("import epic epic.json").expect(expect![[r#"
+        Imported: Secondary-A from epic.json
+    "#]]);
+    world
+        .fleet("import recovery recovery.json")
+        .expect(expect![[r#"
+            Imported: checkpoint of Tasks from progress/checkpoints from recovery.json
+            [stderr]
+            warning: recovery.json: it is of 2025-10-30T15:30:00Z, too old to be resumed from by itself
+        "#]]);
+    world.fleet("export sitebuilder out").expect(expect![[r#"
+        Exported out/migration-T060.json
+        Exported out/agent-T005.json
+    "#]]);
+    let out = fs::read_to_string(world.repo().join("out/migration-T060.json")).unwrap();
+    let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    assert_eq!(json(&out), json(TASK));
+    world.fleet("export sitebuilder out").expect(expect![[r#"
+        Exported out/migration-T060.json
+        Exported out/agent-T005.json
+    "#]]);
+    world.write("out/migration-T060.json", "mine");
+    world.fleet("export sitebuilder out").expect(expect![[r#"
+        [stderr]
+        error: out/migration-T060.json exists already, and says something else
+
+        hint: choose another folder, or replace it with `--force`
+        [exit 4]
+    "#]]);
+    assert_eq!(
+        fs::read_to_string(world.repo().join("out/migration-T060.json")).unwrap(),
+        "mine"
+    );
+    world.ok("export sitebuilder out --force");
+}
+
+#[test]
+fn a_file_of_one_system_is_written_as_anothers() {
+    let world = World::new();
+    world.write("context.json", CONTEXT);
+    world
+        .fleet("export epic --from context.json")
+        .expect(expect![[r#"
+            {
+              "agent_id": "user-grace",
+              "feature": "T005",
+              "stage": "development",
+              "last_checkpoint": "2025-10-30T15:30:00Z",
+              "recovery_instructions": "Load recovery context, complete T005 JWT refresh implementation, run tests, then full sync and return to standard mode.",
+              "next_steps": [
+                "Finish T005: JWT refresh token logic",
+                "Write unit tests for refresh endpoint",
+                "Run pytest suite",
+                "Update progress metrics",
+                "Move T005 to done"
+              ]
+            }
+            [stderr]
+            warning: `epic` cannot say everything that context.json says: the objective, the reason it was taken, tokenUsage.total, tokenUsage.percentage, tokenUsage.mode, state.completedTasks, state.backlogSnapshot, context.STACK_ID, context.currentSprint, deltaChanges
+            warning: `epic` must say more than context.json does; put there: the agent: `user-grace`
+        "#]]);
+    for (from, text) in GOOD {
+        world.write("from.json", text);
+        for to in ["sitebuilder", "epic", "orchestrator", "recovery"] {
+            let converted = world.json(&format!("export {to} --from from.json"));
+            assert_eq!(converted["from"], from);
+            let lost = converted["lost"].as_array().unwrap();
+            assert_eq!(lost.is_empty(), from == to, "{from} as {to}: {converted}");
+            world.write("to.json", converted["text"].as_str().unwrap());
+            world.ok(&format!("export {to} --from to.json --dialect {to}"));
+        }
+    }
+    world.write("nothing.json", "{}");
+    world
+        .fleet("export epic --from nothing.json")
+        .expect(expect![[r#"
+            [stderr]
+            error: `nothing.json` is a document of no system we know
+
+            hint: say whose it should be, to hear what is wrong with it: `--dialect NAME`
+            [exit 2]
+        "#]]);
+}
+
+#[test]
+fn bad_files_are_refused_and_nothing_is_half_imported() {
+    let world = World::new();
+    let before = world.rev();
+    for (dialect, good) in GOOD {
+        let inside = |field: &str| good.replacen('{', &format!("{{{field},"), 1);
+        let bad = [
+            ("empty", String::new()),
+            ("cut short", good[..good.len() / 2].to_owned()),
+            ("no object", "[]".to_owned()),
+            ("wrong type", good.replacen(": \"", ": 7, \"was\": \"", 1)),
+            ("twice", inside("\"x\": 1, \"x\": 2")),
+            ("half a character", inside(r#""x": "\ud83d""#)),
+            (
+                "deep",
+                inside(&format!("\"x\": {}{}", "[".repeat(65), "]".repeat(65))),
+            ),
+            (
+                "huge",
+                inside(&format!("\"x\": \"{}\"", "x".repeat(9 << 20))),
+            ),
+        ];
+        for (what, text) in bad {
+            world.write("bad.json", &text);
+            let ran = world.fleet(&format!("import {dialect} bad.json"));
+            assert_eq!(ran.code, 2, "{dialect}, {what}: {ran:?}");
+            assert!(
+                ran.stderr.contains("bad.json"),
+                "{dialect}, {what}: {ran:?}"
+            );
+        }
+        fs::write(world.repo().join("bad.json"), [0xff, 0xfe, b'{']).unwrap();
+        assert_eq!(world.fleet(&format!("import {dialect} bad.json")).code, 2);
+        // A good file beside a bad one stays outside as well.
+        world.write("many/a.json", good);
+        world.write("many/b.json", "{");
+        assert_eq!(world.fleet(&format!("import {dialect} many")).code, 2);
+    }
+    world.write("real.json", AGENT);
+    symlink("real.json", world.repo().join("link.json")).unwrap();
+    world.fleet("import epic link.json").expect(expect![[r#"
+        [stderr]
+        error: cannot read `link.json`: it is not a plain file
+        [exit 2]
+    "#]]);
+    world
+        .fleet("import epic missing.json")
+        .expect(expect![[r#"
+            [stderr]
+            error: there is no file `missing.json`
+            [exit 3]
+        "#]]);
+    fs::create_dir(world.repo().join("none")).unwrap();
+    world.fleet("import epic none").expect(expect![[r#"
+        [stderr]
+        error: there are no `.json` files in none
+        [exit 3]
+    "#]]);
+    assert_eq!(world.rev(), before, "nothing came in");
+    // What editors on Windows do to a file harms nobody.
+    world.write(
+        "windows.json",
+        &format!("\u{feff}{}", AGENT.replace('\n', "\r\n")),
+    );
+    world.ok("import epic windows.json");
+}
