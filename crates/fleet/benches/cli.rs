@@ -61,6 +61,7 @@ fn main() {
         &beat,
         &format!("floor + {}", ms(p(&beat, 50).saturating_sub(p(&floor, 50)))),
     );
+    mirrored(&temp.path().join("mirrored"));
     match Command::new("node").args(["-e", "0"]).output() {
         Ok(_) => {
             let node = time(30, || {
@@ -81,6 +82,27 @@ fn main() {
     large(&temp.path().join("large"), &floor);
     let size = std::fs::metadata(FLEET).unwrap().len();
     println!("\nrelease binary: {:.1} MiB", size as f64 / 1_048_576.0);
+}
+
+/// What keeping another system's file costs, with ten agents that have one.
+fn mirrored(folder: &Path) {
+    create(folder);
+    for agent in 0..10 {
+        let name = format!("Secondary-{agent}");
+        spawn(fleet(folder, &["agents", "register", &name]));
+    }
+    let update = ["agents", "update", "--agent", "Secondary-1", "--step", "x"];
+    let plain = time(100, || spawn(fleet(folder, &update)));
+    spawn(fleet(folder, &["config", "set", "mirrors.epic", "true"]));
+    spawn(fleet(folder, &update));
+    let mirrored = time(100, || spawn(fleet(folder, &update)));
+    report("`fleet agents update`", &plain, "");
+    let over = p(&mirrored, 50).saturating_sub(p(&plain, 50));
+    report(
+        "the same, with its file, its backup and its shadow",
+        &mirrored,
+        &format!("+ {}; seed C allows 2,000 ms a heartbeat", ms(over)),
+    );
 }
 
 /// 32 processes at once, each one durable write, in ten rounds.

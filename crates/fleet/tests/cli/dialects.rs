@@ -172,9 +172,7 @@ fn bad_files_are_refused_and_nothing_is_half_imported() {
         error: cannot read `link.json`: it is not a plain file
         [exit 2]
     "#]]);
-    world
-        .fleet("import epic missing.json")
-        .expect(expect![[r#"
+    world.fleet("import epic missing.json").expect(expect![[r#"
             [stderr]
             error: there is no file `missing.json`
             [exit 3]
