@@ -30,6 +30,7 @@ pub mod token;
 pub mod transfer;
 mod typed;
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use flightline::core::Refusal;
@@ -59,8 +60,11 @@ pub fn run(command: Option<Command>, app: &mut App) -> Done {
             App::prune_daily,
             App::relay_events,
         ];
-        if let Err(refusal) = upkeep.iter().try_for_each(|keep| keep(app)) {
-            app.ui.warn(refusal.message);
+        // What fails keeps no other from being done; what fails all of them is said once.
+        let failed = upkeep.iter().filter_map(|keep| keep(app).err());
+        let said: BTreeSet<String> = failed.map(|refusal| refusal.message).collect();
+        for message in said {
+            app.ui.warn(message);
         }
     }
     done

@@ -406,7 +406,11 @@ pub(crate) fn acting(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Agent>> 
         agent.session_started_at = Some(tx.now());
         agent.updated_at = tx.now();
         speak_for(tx, &agent);
-        tx.set("agent_registered", &agent, &json!({}))?;
+        tx.set(
+            "agent_registered",
+            &agent,
+            &json!({ "session": agent.session_id }),
+        )?;
         agent
     } else {
         agent

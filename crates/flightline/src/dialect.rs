@@ -10,6 +10,7 @@ pub mod orchestrator;
 mod recovery;
 mod sitebuilder;
 
+use flightline_core::agent::Agent;
 use flightline_core::dialect::field::Maybe;
 use flightline_core::dialect::json::Json;
 use flightline_core::dialect::{Dialect, Document, Original, merge};
@@ -87,6 +88,9 @@ pub struct ExportDocuments {
     pub mission: Option<String>,
     /// Only what may have changed since this revision.
     pub since: Option<u64>,
+    /// Files of what has ended since this revision.
+    #[serde(default)]
+    pub ended_since: Option<u64>,
 }
 
 /// Documents in the format of another system.
@@ -185,7 +189,9 @@ impl ImportDocuments {
         };
         let text = text.cleaned();
         for original in desk.tx.find::<Original>(Find::All)? {
-            if original.dialect == self.dialect && parsed(&original.text)? == text {
+            let same = original.dialect == self.dialect
+                && Json::parse(&original.text).is_ok_and(|kept| kept == text);
+            if same {
                 return Ok(Some(TakenIn {
                     file: incoming.file.clone(),
                     name: original.name,
@@ -200,15 +206,14 @@ impl ImportDocuments {
 
     fn take_in(&self, desk: &mut Desk<'_, '_>, incoming: &Incoming) -> Result<TakenIn> {
         let dialect = self.dialect;
-        let read =
-            |text: &str| Document::read(dialect, text).map_err(|why| why.refusal(&incoming.file));
+        let read = |text: &str| self::read(dialect, text, &incoming.file);
         let first_rev = desk.tx.next_rev();
         if incoming.before.is_none()
             && let Some(known) = self.taken_before(desk, incoming)?
         {
             return Ok(known);
         }
-        let mut document = match read(&incoming.text) {
+        let document = match read(&incoming.text) {
             // A part of a document is an update of the task it belongs to.
             Err(refusal) if dialect == Dialect::Sitebuilder => {
                 match sitebuilder::completed(desk, &incoming.file, &incoming.text)? {
@@ -216,22 +221,28 @@ impl ImportDocuments {
                     None => return Err(refusal.into()),
                 }
             }
-            read => read?,
+            read => {
+                if let Ok(Document::Sitebuilder(document)) = &read {
+                    sitebuilder::check(desk, document)?;
+                }
+                match (&incoming.before, find(desk, read.as_ref().ok())?) {
+                    (Some(before), Some(thing)) => {
+                        let now = parsed(&outgoing(desk, &thing)?)?;
+                        let merged = merge(&parsed(before)?, &parsed(&incoming.text)?, &now);
+                        self::read(dialect, &merged.pretty(&[]), &incoming.file)?
+                    }
+                    _ => read?,
+                }
+            }
         };
-        let known = find(desk, &document)?;
-        if let (Some(thing), Some(before)) = (&known, &incoming.before) {
-            let before = parsed(before)?;
-            let now = parsed(&outgoing(desk, thing)?)?;
-            let merged = merge(&before, &parsed(&incoming.text)?, &now);
-            document = read(&merged.pretty(&[]))?;
-        }
         let stored = match &document {
             Document::Epic(checkpoint) => epic::store(desk, checkpoint)?,
             Document::Sitebuilder(checkpoint) => {
                 sitebuilder::store(desk, checkpoint, self.mission.as_deref())?
             }
             Document::Recovery(checkpoint) => {
-                match recovery::store(desk, checkpoint, self.mission.as_deref())? {
+                let before = incoming.before.as_deref();
+                match recovery::store(desk, checkpoint, before, self.mission.as_deref())? {
                     Some(stored) => stored,
                     None => return Ok(TakenIn::nothing(incoming)),
                 }
@@ -245,6 +256,8 @@ impl ImportDocuments {
             }
         };
         let text = parsed(&document.write())?.cleaned().pretty(&[]);
+        // Cleaning can make two keys one: what nobody could read again is not kept.
+        self::read(dialect, &text, &incoming.file)?;
         let ours = thing(desk, dialect, &stored.of)?
             .map_or_else(|| text.clone(), |thing| thing.document.write());
         let before = desk
@@ -300,7 +313,7 @@ impl Operation for ExportDocuments {
             history: desk.tx.history().to_owned(),
             documents,
             ended: match self.dialect {
-                Dialect::Epic => epic::ended(desk, self.since)?,
+                Dialect::Epic => epic::ended(desk, self.ended_since)?,
                 _ => Vec::new(),
             },
             gone: Vec::new(),
@@ -320,13 +333,46 @@ fn things(desk: &mut Desk<'_, '_>, wanted: &ExportDocuments) -> Result<Vec<Thing
 }
 
 /// The thing a document is about, when the store knows it.
-fn find(desk: &mut Desk<'_, '_>, document: &Document) -> Result<Option<Thing>> {
+fn find(desk: &mut Desk<'_, '_>, document: Option<&Document>) -> Result<Option<Thing>> {
     match document {
-        Document::Epic(checkpoint) => epic::find(desk, checkpoint),
-        Document::Sitebuilder(checkpoint) => sitebuilder::find(desk, checkpoint),
-        Document::Recovery(_) => recovery::find(desk),
-        Document::Orchestrator(_) => Ok(None),
+        Some(Document::Epic(checkpoint)) => epic::find(desk, checkpoint),
+        Some(Document::Sitebuilder(checkpoint)) => sitebuilder::find(desk, checkpoint),
+        // What is in the file is a moment of the past: only what was changed in it is news.
+        Some(Document::Recovery(_) | Document::Orchestrator(_)) | None => Ok(None),
     }
+}
+
+/// Reads a document.
+fn read(dialect: Dialect, text: &str, file: &str) -> std::result::Result<Document, Refusal> {
+    Document::read(dialect, text).map_err(|why| why.refusal(file))
+}
+
+/// Refuses an agent that gives in a document about another's work, unless it is in charge.
+fn refuse_others(desk: &Desk<'_, '_>, owner: &Agent) -> Result<()> {
+    if desk.is_in_charge() || desk.agent_id() == Some(owner.id) {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        Code::NotYours,
+        format!("only {} or dispatch may take in what it wrote", owner.name),
+    )
+    .into())
+}
+
+/// Refuses what an agent wrote whose work has ended.
+fn refuse_retired(owner: &Agent) -> Result<()> {
+    if owner.retired_at.is_none() {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        Code::Fenced,
+        format!("{} was retired, and its file is not taken in", owner.name),
+    )
+    .hint(format!(
+        "bring it back with `fleet agents register {}`",
+        owner.name
+    ))
+    .into())
 }
 
 /// The thing with this id.
@@ -346,11 +392,11 @@ fn outgoing(desk: &mut Desk<'_, '_>, thing: &Thing) -> Result<String> {
     let Some(original) = desk.tx.get::<Original>(&Original::id(dialect, &thing.of))? else {
         return Ok(fresh);
     };
-    let merged = merge(
-        &parsed(&original.ours)?,
-        &parsed(&fresh)?,
-        &parsed(&original.text)?,
-    );
+    // One that cannot be read says nothing.
+    let (Ok(ours), Ok(text)) = (Json::parse(&original.ours), Json::parse(&original.text)) else {
+        return Ok(fresh);
+    };
+    let merged = merge(&ours, &parsed(&fresh)?, &text);
     // What it cannot be read as would be refused by everybody: then ours alone goes out.
     Ok(Document::read(dialect, &merged.pretty(&[])).map_or(fresh, |document| document.write()))
 }

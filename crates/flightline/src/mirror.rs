@@ -60,7 +60,7 @@ impl Mirrors {
 /// # Errors
 /// When the store fails.
 pub fn take_in(fleet: &mut Fleet, mirrors: &Mirrors, caller: &Caller) -> Result<Vec<Said>> {
-    let mut said = Vec::new();
+    let (mut said, caller) = (Vec::new(), &of_all_missions(caller));
     for dialect in &mirrors.dialects {
         match Folder::open(mirrors, *dialect) {
             Ok(folder) => folder.take_in(fleet, caller, &mut said)?,
@@ -75,7 +75,7 @@ pub fn take_in(fleet: &mut Fleet, mirrors: &Mirrors, caller: &Caller) -> Result<
 /// # Errors
 /// When the store fails.
 pub fn write_out(fleet: &mut Fleet, mirrors: &Mirrors, caller: &Caller) -> Result<Vec<Said>> {
-    let mut said = Vec::new();
+    let (mut said, caller) = (Vec::new(), &of_all_missions(caller));
     for dialect in &mirrors.dialects {
         let folder = match Folder::open(mirrors, *dialect) {
             Ok(folder) => folder,
@@ -87,7 +87,8 @@ pub fn write_out(fleet: &mut Fleet, mirrors: &Mirrors, caller: &Caller) -> Resul
         let request = ExportDocuments {
             dialect: *dialect,
             mission: None,
-            since: folder.seen(fleet)?,
+            since: folder.since(fleet)?,
+            ended_since: folder.seen(fleet)?,
         };
         let now = fleet.now()?;
         let given = fleet.run(&request, caller)?;
@@ -97,6 +98,14 @@ pub fn write_out(fleet: &mut Fleet, mirrors: &Mirrors, caller: &Caller) -> Resul
         }
     }
     Ok(said)
+}
+
+/// Mirrors are of all missions, whichever the command is about.
+fn of_all_missions(caller: &Caller) -> Caller {
+    Caller {
+        mission: None,
+        ..caller.clone()
+    }
 }
 
 /// Brings the table in `progress/STATUS.md` up to date, and nothing else of that page.

@@ -61,6 +61,7 @@ fn export(story: &Story<'_>) -> GivenOut {
         dialect: Dialect::Orchestrator,
         mission: None,
         since: None,
+        ended_since: None,
     };
     story.run("", &request).unwrap()
 }

@@ -90,6 +90,7 @@ pub fn export(args: &ExportArgs, app: &mut App) -> Done {
         dialect,
         mission: app.globals.mission.clone(),
         since: None,
+        ended_since: None,
     })?;
     let has_index = dialect == Dialect::Orchestrator && !given.documents.is_empty();
     if let Some(folder) = &args.folder {

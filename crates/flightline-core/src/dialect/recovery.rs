@@ -13,7 +13,7 @@ use crate::checkpoint::Reason;
 pub use self::context::{CONTEXT_TOKENS, LOAD_LATER, LOAD_NOW, RecoveryContext, recovery_context};
 pub use self::delta::{Applied, Board, Change, Delta};
 pub use self::files::{
-    CleanUp, FOLDER, FileKind, FoundFile, LATEST_FILE, Plan, backup_name, emergency_name,
+    CleanUp, FOLDER, FileKind, FoundFile, LATEST_FILE, Plan, backup_name, emergency_name, time_in,
 };
 pub use self::start::{Config, Expected, Invalid, MAX_AGE, Start, start, token_reason};
 

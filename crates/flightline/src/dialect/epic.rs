@@ -8,15 +8,15 @@ use flightline_core::{Code, Kind, Name, Refusal, RepoPath, Subject, Time, Title}
 use flightline_store::Find;
 use serde_json::json;
 
-use super::{EndedFile, Stored, Thing, note, title};
+use super::{EndedFile, Stored, Thing, note, refuse_others, refuse_retired, title};
 use crate::agent::document::checkpoint_of;
 use crate::agent::takeover::CRASHED;
 use crate::desk::{Desk, agent_named, first_epoch, new_agent};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::recovery::compaction::{CompactionEvidence, lose_context};
 
 /// So many of an agent's events are searched for a session that it had.
-const SESSIONS: u64 = 500;
+const SESSIONS: u64 = 5_000;
 
 /// How an agent's work ends, so that its file goes into the archive.
 const ENDINGS: [&str; 3] = [CRASHED, "agent_restarted", "agent_retired"];
@@ -26,7 +26,11 @@ pub(super) fn things(desk: &mut Desk<'_, '_>) -> Result<Vec<Thing>> {
     let mut things: Vec<Thing> = Vec::new();
     for agent in desk.tx.find::<Agent>(Find::All)? {
         if agent.retired_at.is_none() {
-            things.extend(of_agent(desk, &agent)?);
+            match of_agent(desk, &agent) {
+                // One whose name can be no file's has none, and keeps nobody from having theirs.
+                Err(Error::Refused(_)) => {}
+                thing => things.extend(thing?),
+            }
         }
     }
     Ok(things)
@@ -58,7 +62,13 @@ fn of_agent(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Option<Thing>> {
 /// Where nobody knows since when, only those that have no agent any more.
 pub(super) fn ended(desk: &mut Desk<'_, '_>, since: Option<u64>) -> Result<Vec<EndedFile>> {
     let mut files = Vec::new();
-    for agent in desk.tx.find::<Agent>(Find::All)? {
+    for row in desk.tx.rows(Kind::Agent, Find::All)? {
+        if since.is_some_and(|since| row.rev <= since) {
+            continue;
+        }
+        let Some(agent) = desk.tx.get::<Agent>(&row.id)? else {
+            continue;
+        };
         let events = desk.tx.events_of(Kind::Agent, &agent.key(), 50)?;
         let ended = events.iter().find(|event| {
             let new = since.map_or(agent.retired_at.is_some(), |since| event.rev > since);
@@ -68,14 +78,14 @@ pub(super) fn ended(desk: &mut Desk<'_, '_>, since: Option<u64>) -> Result<Vec<E
             continue;
         };
         let name = agent.name.as_str();
+        let Ok(file) = epic::file_name(name) else {
+            continue;
+        };
         let archive = match event.data["archive"].as_str() {
             Some(archive) => archive.to_owned(),
             None => epic::archive_name(name, Ended::Retired, event.timestamp)?,
         };
-        files.push(EndedFile {
-            file: epic::file_name(name)?,
-            archive,
-        });
+        files.push(EndedFile { file, archive });
     }
     Ok(files)
 }
@@ -89,28 +99,20 @@ pub(super) fn store(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<St
         None => unknown(desk, document)?,
     };
     let is_new = before.is_none();
-    let written = document.last_checkpoint.time();
+    // A clock that is ahead must not make an agent look alive for as long.
+    let written = document.last_checkpoint.time().min(desk.now());
     let session = title(&document.session_id, "session_id")?;
-    let resumed =
-        !is_new && session.is_some() && agent.session_id.is_some() && session != agent.session_id;
-    if agent.retired_at.is_some() {
+    let differs = !is_new && session.is_some() && session != agent.session_id;
+    let ended = agent.session_ended_at.is_some();
+    // One that began without a session's id may say it later.
+    let resumed = differs && (agent.session_id.is_some() || ended);
+    refuse_retired(&agent)?;
+    refuse_others(desk, &agent)?;
+    refuse_stale(before.as_ref(), written)?;
+    if (ended && session.is_none()) || (differs && was_before(desk, &agent, session.as_ref())?) {
         return Err(Refusal::new(
             Code::Fenced,
-            format!("{} was retired, and its file is not taken in", agent.name),
-        )
-        .hint(format!(
-            "bring it back with `fleet agents register {}`",
-            agent.name
-        ))
-        .into());
-    }
-    if resumed && was_before(desk, &agent, session.as_ref())? {
-        return Err(Refusal::new(
-            Code::Fenced,
-            format!(
-                "{} goes on in another session, and this one is over",
-                agent.name
-            ),
+            format!("the session of {} that wrote this is over", agent.name),
         )
         .hint("nothing of it was taken in; end the old session")
         .into());
@@ -199,6 +201,20 @@ pub(super) fn store(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<St
     })
 }
 
+/// Refuses a file of before what is known: it does not tell what the agent does now.
+fn refuse_stale(before: Option<&Agent>, written: Time) -> Result<()> {
+    let known = before.and_then(|agent| agent.last_checkpoint);
+    // Files tell whole seconds.
+    if known.is_some_and(|known| known.since(written) >= 1_000) {
+        return Err(Refusal::invalid(format!(
+            "it is of {}, and newer things are known of its agent",
+            written.to_seconds()
+        ))
+        .into());
+    }
+    Ok(())
+}
+
 /// Whether an agent had this session before the one it has now.
 fn was_before(desk: &mut Desk<'_, '_>, agent: &Agent, session: Option<&Title>) -> Result<bool> {
     let events = desk.tx.events_of(Kind::Agent, &agent.key(), SESSIONS)?;
@@ -220,7 +236,7 @@ fn unknown(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Agent> {
     crate::desk::check_new_name(&name)?;
     let mut agent = new_agent(desk.tx, name, role);
     agent.epoch = first_epoch(desk.tx)?;
-    agent.session_started_at = Some(document.last_checkpoint.time());
+    agent.session_started_at = Some(document.last_checkpoint.time().min(desk.now()));
     Ok(agent)
 }
 

@@ -3,10 +3,10 @@
 use flightline_core::agent::{Agent, Role};
 use flightline_core::checkpoint::{Checkpoint, CheckpointStatus, Reason};
 use flightline_core::context::{recovery_document, task_label};
-use flightline_core::dialect::Document;
 use flightline_core::dialect::recovery::{
-    self, LATEST_FILE, Timestamp, backup_name, emergency_name,
+    self, CleanUp, LATEST_FILE, Timestamp, backup_name, emergency_name,
 };
+use flightline_core::dialect::{Dialect, Document};
 use flightline_core::mission::Mission;
 use flightline_core::note::{Note as Remembered, NoteKind};
 use flightline_core::sortie::{Sortie, SortieStatus};
@@ -16,8 +16,9 @@ use flightline_store::Find;
 use serde_json::json;
 
 use super::{ExportDocuments, Stored, Thing, filled};
+use crate::agent::context::synced_by;
 use crate::checkpoint::load;
-use crate::checkpoint::milestone::catch_up;
+use crate::checkpoint::milestone::{catch_up, milestones};
 use crate::checkpoint::take::{Taking, take};
 use crate::desk::{Desk, agent_named, first_epoch, new_agent};
 use crate::error::Result;
@@ -45,7 +46,8 @@ pub(super) fn things(desk: &mut Desk<'_, '_>, wanted: &ExportDocuments) -> Resul
     }
     found.sort();
     let mut things: Vec<Thing> = Vec::new();
-    let mut is_latest = true;
+    let (mut is_latest, mut backups) = (true, 0);
+    let rules = CleanUp::default();
     for (born, id) in found.into_iter().rev() {
         if !is_latest && wanted.since.is_some_and(|since| born <= since) {
             break;
@@ -63,6 +65,13 @@ pub(super) fn things(desk: &mut Desk<'_, '_>, wanted: &ExportDocuments) -> Resul
         if is_latest {
             things.push(thing_of(&checkpoint, LATEST_FILE.to_owned(), &document));
             is_latest = false;
+        }
+        // What clean-up would take away again has no file.
+        let emergency = checkpoint.cut.reason == Reason::TokenCritical;
+        let old = desk.now().since(checkpoint.cut.timestamp) > rules.max_age;
+        backups += usize::from(!emergency);
+        if old || (!emergency && backups > rules.backups) {
+            continue;
         }
         // Two of one millisecond: the newer one has the name.
         let file = own_file(&checkpoint);
@@ -114,17 +123,6 @@ fn thing_of(checkpoint: &Checkpoint, file: String, document: &recovery::Checkpoi
     }
 }
 
-/// What the document that is there now says: the latest one.
-pub(super) fn find(desk: &mut Desk<'_, '_>) -> Result<Option<Thing>> {
-    let newest = ExportDocuments {
-        dialect: flightline_core::dialect::Dialect::Recovery,
-        mission: None,
-        since: Some(u64::MAX),
-    };
-    let things = things(desk, &newest)?.into_iter();
-    Ok(things.into_iter().find(|thing| thing.file == LATEST_FILE))
-}
-
 pub(super) fn thing(desk: &mut Desk<'_, '_>, of: &str) -> Result<Option<Thing>> {
     let Some(checkpoint) = desk.tx.get::<Checkpoint>(of)? else {
         return Ok(None);
@@ -141,15 +139,21 @@ pub(super) fn thing(desk: &mut Desk<'_, '_>, of: &str) -> Result<Option<Thing>> 
 pub(super) fn store(
     desk: &mut Desk<'_, '_>,
     document: &recovery::Checkpoint,
+    before: Option<&str>,
     mission: Option<&str>,
 ) -> Result<Option<Stored>> {
+    let before = before.and_then(|text| recovery::read(text).ok());
     let Timestamp::At(stamp) = &document.timestamp else {
-        // An empty timestamp: there is no checkpoint, and nothing to take in.
+        // An empty timestamp: there is no checkpoint. Whoever took it out of the file has used it up.
+        let took_out = before.is_some_and(|it| matches!(it.timestamp, Timestamp::At(_)));
+        if took_out {
+            use_up(desk)?;
+        }
         return Ok(None);
     };
     let mut warnings = Vec::new();
     let mission = mission_of(desk, document, mission)?;
-    tasks(desk, &mission, document)?;
+    tasks(desk, &mission, document, before.as_ref())?;
     let mission = desk.mission(Some(&mission.id.to_string()))?;
     for (outcome, delta) in apply(
         desk,
@@ -166,6 +170,7 @@ pub(super) fn store(
     }
     next_steps(desk, &mission, document)?;
     catch_up(desk, mission.id)?;
+    milestones(desk, &mission)?;
     let reason = document.reason.get().and_then(|reason| reason.to_reason());
     let mut reason = reason.unwrap_or(Reason::Manual);
     if desk.now().since(stamp.time()) > desk.policy.valid_ms {
@@ -237,21 +242,15 @@ fn tasks(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,
     document: &recovery::Checkpoint,
+    before: Option<&recovery::Checkpoint>,
 ) -> Result<()> {
-    let Some(state) = document.state.get() else {
-        return Ok(());
-    };
-    let mut wanted: Vec<(&str, &str, SortieStatus)> = Vec::new();
-    for id in state.completed_tasks.get().into_iter().flatten() {
-        wanted.push((id, id, SortieStatus::Completed));
-    }
-    for id in document.in_progress() {
-        wanted.push((id, id, SortieStatus::InProgress));
-    }
-    for item in state.backlog_snapshot.get().into_iter().flatten() {
-        let title = item.title().unwrap_or_else(|| item.id());
-        wanted.push((item.id(), title, SortieStatus::Pending));
-    }
+    let mut wanted = columns(document);
+    let known_before = before.map(columns).unwrap_or_default();
+    // The rest is as it was when the file was written, and may have moved on since.
+    wanted.retain(|(id, _, status)| {
+        let same = |(was, _, at): &(&str, &str, SortieStatus)| was == id && at == status;
+        !known_before.iter().any(same)
+    });
     let known = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
     let is_known = |id: &str| known.iter().any(|sortie| task_label(sortie) == id);
     let mut new: Vec<NewSortie> = Vec::new();
@@ -269,14 +268,63 @@ fn tasks(
     for sortie in desk.tx.find::<Sortie>(Find::Mission(mission.id))? {
         let label = task_label(&sortie);
         if let Some((_, _, status)) = wanted.iter().find(|(id, ..)| *id == label) {
-            put(desk, sortie, *status)?;
+            put(desk, sortie, *status, before.is_some())?;
         }
     }
     Ok(())
 }
 
-/// Puts a task where the document has it.
-fn put(desk: &mut Desk<'_, '_>, before: Sortie, status: SortieStatus) -> Result<()> {
+/// Every task a document names, and where it stands there.
+fn columns(document: &recovery::Checkpoint) -> Vec<(&str, &str, SortieStatus)> {
+    let mut columns: Vec<(&str, &str, SortieStatus)> = Vec::new();
+    let Some(state) = document.state.get() else {
+        return columns;
+    };
+    for id in state.completed_tasks.get().into_iter().flatten() {
+        columns.push((id, id, SortieStatus::Completed));
+    }
+    for id in document.in_progress() {
+        columns.push((id, id, SortieStatus::InProgress));
+    }
+    for item in state.backlog_snapshot.get().into_iter().flatten() {
+        let title = item.title().unwrap_or_else(|| item.id());
+        columns.push((item.id(), title, SortieStatus::Pending));
+    }
+    columns
+}
+
+/// Nothing resumes any more from the checkpoint that the file told of.
+fn use_up(desk: &mut Desk<'_, '_>) -> Result<()> {
+    let newest = ExportDocuments {
+        dialect: Dialect::Recovery,
+        mission: None,
+        since: Some(u64::MAX),
+        ended_since: None,
+    };
+    let latest = things(desk, &newest)?.into_iter().next();
+    let Some(latest) = latest else {
+        return Ok(());
+    };
+    if let Some(mut checkpoint) = desk.tx.get::<Checkpoint>(&latest.of)?
+        && checkpoint.consumed_at.is_none()
+    {
+        checkpoint.consumed_at = Some(desk.now());
+        let data = json!({ "checkpoint_id": checkpoint.id, "dialect": "recovery" });
+        desk.tx.set("checkpoint_consumed", &checkpoint, &data)?;
+    }
+    Ok(())
+}
+
+/// Puts a task where the document has it. What is further here goes back only when somebody moved it back.
+fn put(desk: &mut Desk<'_, '_>, before: Sortie, status: SortieStatus, moved: bool) -> Result<()> {
+    let how_far = |status: SortieStatus| match status {
+        SortieStatus::Pending | SortieStatus::Assigned | SortieStatus::Failed => 0,
+        SortieStatus::InProgress | SortieStatus::Blocked => 1,
+        SortieStatus::Completed | SortieStatus::Skipped => 2,
+    };
+    if !moved && how_far(status) < how_far(before.status) {
+        return Ok(());
+    }
     let stands = match status {
         // One that is held or blocked is being worked on; one that waits, waits.
         SortieStatus::InProgress => matches!(
@@ -321,6 +369,9 @@ fn put(desk: &mut Desk<'_, '_>, before: Sortie, status: SortieStatus) -> Result<
         "dialect": "recovery", "from": before.status.as_str(), "to": status.as_str(),
     });
     desk.tx.set("sortie_moved", &sortie, &data)?;
+    if status == SortieStatus::Completed {
+        synced_by(desk, &sortie)?;
+    }
     Ok(())
 }
 

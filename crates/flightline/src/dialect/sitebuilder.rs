@@ -1,32 +1,33 @@
 //! Seed B's documents: one for each task that has begun.
 
+mod parts;
+
 use flightline_core::agent::{Agent, Role};
 use flightline_core::checkpoint::Reason;
 use flightline_core::dialect::Document;
 use flightline_core::dialect::field::{Maybe, Stamp};
 use flightline_core::dialect::sitebuilder::{
-    Checkpoint, ItemStatus, Subtasks, TaskStatus, archive_name, file_name, is_archive, read_update,
+    Checkpoint, Subtasks, TaskStatus, archive_name, file_name, is_archive, read_update,
 };
 use flightline_core::mission::Mission;
-use flightline_core::sortie::{
-    Cursor, Declared, FileChange, Review, Sortie, SortieError, SortieFile, SortieStatus, Subtask,
-    SubtaskStatus,
-};
+use flightline_core::sortie::{Cursor, Declared, Sortie, SortieStatus};
 use flightline_core::text::Note;
-use flightline_core::{Kind, Name, RepoPath, Subject, Title};
+use flightline_core::{Code, Kind, Name, Refusal, Subject, Title};
 use flightline_store::Find;
 use serde_json::json;
 
-use super::{ExportDocuments, Stored, Thing, filled, missions, note, title};
-use crate::checkpoint::milestone::catch_up;
+use super::{
+    ExportDocuments, Stored, Thing, filled, missions, note, refuse_others, refuse_retired, title,
+};
+use crate::agent::context::synced_by;
+use crate::checkpoint::milestone::{catch_up, milestones};
 use crate::checkpoint::take::{error as trigger_error, first_of};
 use crate::desk::{Desk, agent_named, check_new_name, first_epoch, new_agent};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fleet::Operation;
 use crate::mail::progress::post_progress;
 use crate::mission::{CreateMission, begin_if_pending};
 use crate::sortie::add::{NewSortie, add_all};
-use crate::sortie::report::{FileReport, SubtaskReport, record_file, record_subtask};
 use crate::task;
 
 /// What a mission is called that tasks from files are put into when there is none.
@@ -39,7 +40,11 @@ pub(super) fn things(desk: &mut Desk<'_, '_>, wanted: &ExportDocuments) -> Resul
     for mission in missions {
         for id in changed(desk, &mission, wanted.since.unwrap_or(0))? {
             if let Some(sortie) = desk.tx.get::<Sortie>(&id)? {
-                things.extend(of_sortie(desk, sortie)?);
+                match of_sortie(desk, sortie) {
+                    // One whose name can be no file's has none, and keeps nobody from having theirs.
+                    Err(Error::Refused(_)) => {}
+                    thing => things.extend(thing?),
+                }
             }
         }
     }
@@ -80,9 +85,11 @@ fn of_sortie(desk: &mut Desk<'_, '_>, sortie: Sortie) -> Result<Option<Thing>> {
     let done = is_archive(&document.file);
     Ok(Some(Thing {
         of: task.view.sortie.key(),
-        replaces: done
-            .then(|| file_name(&checkpoint.agent, &checkpoint.task_id))
-            .transpose()?,
+        replaces: Some(if done {
+            file_name(&checkpoint.agent, &checkpoint.task_id)?
+        } else {
+            archive_name(&checkpoint.agent, &checkpoint.task_id)?
+        }),
         file: document.file,
         document: Document::Sitebuilder(Box::new(checkpoint)),
     }))
@@ -90,8 +97,8 @@ fn of_sortie(desk: &mut Desk<'_, '_>, sortie: Sortie) -> Result<Option<Thing>> {
 
 pub(super) fn find(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<Option<Thing>> {
     match known(desk, checkpoint)? {
-        Some(sortie) => of_sortie(desk, sortie),
-        None => Ok(None),
+        Some((Standing::Open, sortie)) => of_sortie(desk, sortie),
+        Some((Standing::Closed, _)) | None => Ok(None),
     }
 }
 
@@ -115,7 +122,7 @@ pub(super) fn completed(
     let name = file.rsplit('/').next().unwrap_or(file);
     for mission in desk.tx.find::<Mission>(Find::All)? {
         for sortie in desk.tx.find::<Sortie>(Find::Mission(mission.id))? {
-            let Some(thing) = of_sortie(desk, sortie)? else {
+            let Ok(Some(thing)) = of_sortie(desk, sortie) else {
                 continue;
             };
             let Document::Sitebuilder(fresh) = &thing.document else {
@@ -137,7 +144,7 @@ pub(super) fn completed(
 }
 
 /// The sortie of a task: of several, the one its agent has, else one that is not done, else the last.
-fn known(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Option<Sortie>> {
+fn known(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Option<(Standing, Sortie)>> {
     let agent = owner(desk, document)?.map(|agent| agent.id);
     let mut best: Option<(bool, bool, bool, Sortie)> = None;
     for mission in desk.tx.find::<Mission>(Find::All)? {
@@ -160,7 +167,61 @@ fn known(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Option<Sortie
             }
         }
     }
-    Ok(best.map(|(.., sortie)| sortie))
+    Ok(best.map(|(open, .., sortie)| {
+        let standing = if open {
+            Standing::Open
+        } else {
+            Standing::Closed
+        };
+        (standing, sortie)
+    }))
+}
+
+/// Whether work on a task's mission may still happen.
+enum Standing {
+    Open,
+    Closed,
+}
+
+/// Refuses a file about what another has now, and one of before the task was completed.
+fn refuse_taken(
+    desk: &mut Desk<'_, '_>,
+    sortie: &Sortie,
+    agent: &Agent,
+    document: &Checkpoint,
+) -> Result<()> {
+    let task = &document.task_id;
+    if let Some(other) = sortie.assigned_to.filter(|owner| *owner != agent.id)
+        && sortie.status.is_held()
+        && let Some(other) = desk.tx.get::<Agent>(&other.to_string())?
+        && other.retired_at.is_none()
+    {
+        return Err(Refusal::new(
+            Code::NotYours,
+            format!("{task} belongs to {} now", other.name),
+        )
+        .hint(format!(
+            "give it back with `fleet sorties reassign {} --to {}`",
+            sortie.id, agent.name
+        ))
+        .into());
+    }
+    if let Some(done) = sortie
+        .completed_at
+        .filter(|_| document.status != TaskStatus::Complete)
+        && sortie.status == SortieStatus::Completed
+        && document.last_update().is_none_or(|written| written <= done)
+    {
+        return Err(Refusal::new(
+            Code::IllegalTransition,
+            format!(
+                "{task} was completed at {}, after this was written",
+                done.to_seconds()
+            ),
+        )
+        .into());
+    }
+    Ok(())
 }
 
 /// The agent a document names: by its own name, else by what it is.
@@ -171,6 +232,20 @@ fn owner(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Option<Agent>
         return Ok(Some(agent));
     }
     agent_named(desk.tx, &document.agent)
+}
+
+/// Refuses a document whose writer may not say this any more. As it was written: once it is put together with
+/// what is known here, it names whoever has the task now.
+pub(super) fn check(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<()> {
+    let Some(agent) = owner(desk, document)? else {
+        return Ok(());
+    };
+    refuse_retired(&agent)?;
+    refuse_others(desk, &agent)?;
+    match known(desk, document)? {
+        Some((Standing::Open, sortie)) => refuse_taken(desk, &sortie, &agent, document),
+        Some((Standing::Closed, _)) | None => Ok(()),
+    }
 }
 
 /// What the document says becomes what the store knows of the task.
@@ -185,15 +260,23 @@ pub(super) fn store(
         None => unknown_agent(desk, document)?,
     };
     let sortie = match known(desk, document)? {
-        Some(sortie) => sortie,
-        None => unknown_task(desk, document, mission)?,
+        Some((Standing::Closed, sortie)) if document.status == TaskStatus::Complete => {
+            // Its mission is over, and so is it: the file is only kept.
+            return Ok(Stored {
+                of: sortie.key(),
+                name: format!("{} of {}", document.task_id, agent.name),
+                warnings,
+            });
+        }
+        Some((Standing::Open, sortie)) => sortie,
+        Some((Standing::Closed, _)) | None => unknown_task(desk, document, mission)?,
     };
     let before = sortie.clone();
     let mission = begin_if_pending(desk, sortie.mission_id)?;
-    let mut reasons = subtasks(desk, &sortie, document, &mut warnings)?;
-    reasons.extend(files(desk, &sortie, document, &mut warnings)?);
-    let blocking = errors(desk, &sortie, document)?;
-    let reviewed = reviews(desk, &sortie, document)?;
+    let mut reasons = parts::subtasks(desk, &sortie, document, &mut warnings)?;
+    reasons.extend(parts::files(desk, &sortie, document, &mut warnings)?);
+    let blocking = parts::errors(desk, &sortie, document)?;
+    let reviewed = parts::reviews(desk, &sortie, document)?;
     let sortie = changed_sortie(desk, sortie, &agent, document, &mut warnings)?;
     let completed =
         before.status != SortieStatus::Completed && sortie.status == SortieStatus::Completed;
@@ -216,12 +299,21 @@ pub(super) fn store(
     catch_up(desk, mission.id)?;
     let name = &document.task_id;
     if completed {
+        synced_by(desk, &sortie)?;
+        milestones(desk, &mission)?;
         reasons.insert(0, (Reason::TaskComplete, format!("Completed {name}")));
     } else if let Some(reviewer) = reviewed {
         reasons.insert(
             0,
             (Reason::ReviewDone, format!("{reviewer} reviewed {name}")),
         );
+    }
+    let written = document
+        .last_update()
+        .filter(|written| *written > before.updated_at);
+    if written.is_some_and(|written| desk.now().since(written) < desk.policy.quiet_ms) {
+        // It wrote this itself, and only now.
+        desk.tx.beat(agent.id, agent.epoch, &json!({}))?;
     }
     match blocking {
         Some(message) => trigger_error(desk, &mission, Reason::Blocker, message)?,
@@ -342,193 +434,6 @@ fn declared(counts: &Subtasks) -> Option<Declared> {
         failed: counts.failed.get().copied().unwrap_or_default(),
     };
     (declared != Declared::default()).then_some(declared)
-}
-
-/// Records the listed parts that are new or stand elsewhere than before.
-fn subtasks(
-    desk: &mut Desk<'_, '_>,
-    sortie: &Sortie,
-    document: &Checkpoint,
-    warnings: &mut Vec<String>,
-) -> Result<Vec<(Reason, String)>> {
-    let known = desk.tx.find::<Subtask>(Find::Parent(&sortie.key()))?;
-    let mut reasons = Vec::new();
-    let counts = document.subtasks.get();
-    for item in counts
-        .and_then(|counts| counts.items.get())
-        .into_iter()
-        .flatten()
-    {
-        let name = Name::parse("subtask", &item.id)?;
-        let before = known.iter().find(|subtask| subtask.name == name);
-        let status = match item.status.get() {
-            None | Some(ItemStatus::Pending) => SubtaskStatus::Pending,
-            Some(ItemStatus::InProgress) => SubtaskStatus::InProgress,
-            Some(ItemStatus::Complete) => SubtaskStatus::Complete,
-            Some(ItemStatus::Failed) => SubtaskStatus::Failed,
-            Some(ItemStatus::Other(word)) => {
-                warnings.push(format!(
-                    "the status `{word}` of {name} is kept, and means nothing here"
-                ));
-                before.map_or(SubtaskStatus::Pending, |before| before.status)
-            }
-        };
-        let output = title(&item.output, "output")?;
-        if before.is_some_and(|before| before.status == status && before.output == output) {
-            continue;
-        }
-        if status == SubtaskStatus::Complete
-            && before.is_none_or(|before| before.status != SubtaskStatus::Complete)
-        {
-            reasons.push((Reason::SubtaskDone, format!("Completed {name}")));
-        }
-        let report = SubtaskReport {
-            title: before.and_then(|before| before.title.clone()),
-            name,
-            status,
-            output,
-        };
-        record_subtask(desk, sortie, &report)?;
-    }
-    Ok(reasons)
-}
-
-/// Records the files that are new in the document.
-fn files(
-    desk: &mut Desk<'_, '_>,
-    sortie: &Sortie,
-    document: &Checkpoint,
-    warnings: &mut Vec<String>,
-) -> Result<Vec<(Reason, String)>> {
-    let known = desk.tx.find::<SortieFile>(Find::Parent(&sortie.key()))?;
-    let mut reasons = Vec::new();
-    let lists = [
-        (&document.files_created, FileChange::Created),
-        (&document.files_modified, FileChange::Modified),
-    ];
-    for (list, change) in lists {
-        for file in list.get().into_iter().flatten() {
-            let path = match RepoPath::parse(file) {
-                Ok(path) => path,
-                Err(refusal) => {
-                    warnings.push(format!("{}; it is only kept", refusal.message));
-                    continue;
-                }
-            };
-            if known
-                .iter()
-                .any(|it| it.path == path && it.change == change)
-            {
-                continue;
-            }
-            if change == FileChange::Created {
-                reasons.push((Reason::FileCreated, format!("Created {path}")));
-            } else if sortie.files.contains(&path) {
-                reasons.push((Reason::FileModified, format!("Changed {path}")));
-            }
-            record_file(desk, sortie, &FileReport { path, change })?;
-        }
-    }
-    Ok(reasons)
-}
-
-/// Records errors that are new, and clears those that are gone. The message of a new one that blocks.
-fn errors(
-    desk: &mut Desk<'_, '_>,
-    sortie: &Sortie,
-    document: &Checkpoint,
-) -> Result<Option<String>> {
-    let Maybe::Is(listed) = &document.errors else {
-        return Ok(None);
-    };
-    let known = desk.tx.find::<SortieError>(Find::Parent(&sortie.key()))?;
-    let mut blocking = None;
-    let mut number = known.len() as u64;
-    let mut still_open = Vec::new();
-    for error in listed {
-        let message = Note::parse("error", &error.message)?;
-        let found = known
-            .iter()
-            .find(|known| known.cleared_at.is_none() && known.message == message);
-        if let Some(found) = found {
-            still_open.push(found.number);
-            continue;
-        }
-        let kind = filled(&error.kind).unwrap_or("error");
-        number += 1;
-        let error = SortieError {
-            sortie_id: sortie.id,
-            mission_id: sortie.mission_id,
-            number,
-            kind: Name::parse("error type", kind)?,
-            status: None,
-            message,
-            blocking: error.blocking.get().copied().unwrap_or(false),
-            timestamp: error.timestamp.get().map_or(desk.now(), Stamp::time),
-            cleared_at: None,
-        };
-        if error.blocking {
-            blocking = Some(format!("{}: {}", error.kind, error.message));
-        }
-        let data =
-            json!({ "type": error.kind, "message": error.message, "blocking": error.blocking });
-        desk.tx.set("sortie_error", &error, &data)?;
-    }
-    for mut error in known {
-        if error.cleared_at.is_none() && !still_open.contains(&error.number) {
-            error.cleared_at = Some(desk.now());
-            desk.tx.set(
-                "sortie_error_cleared",
-                &error,
-                &json!({ "number": error.number }),
-            )?;
-        }
-    }
-    Ok(blocking)
-}
-
-/// Records scores that are new. Who gave the last of them.
-fn reviews(
-    desk: &mut Desk<'_, '_>,
-    sortie: &Sortie,
-    document: &Checkpoint,
-) -> Result<Option<Name>> {
-    let known = desk.tx.find::<Review>(Find::Parent(&sortie.key()))?;
-    let mut last = None;
-    for (reviewer, score) in document
-        .review_scores
-        .get()
-        .into_iter()
-        .flat_map(|named| &named.0)
-    {
-        let reviewer = Name::parse("reviewer", reviewer)?;
-        // A score that is no whole number is only kept.
-        let score = match &score.0 {
-            None => None,
-            Some(number) => match number.to_string().parse::<i64>() {
-                Ok(score) => Some(score),
-                Err(_) => continue,
-            },
-        };
-        if known
-            .iter()
-            .any(|review| review.reviewer == reviewer && review.score == score)
-        {
-            continue;
-        }
-        let review = Review {
-            sortie_id: sortie.id,
-            mission_id: sortie.mission_id,
-            reviewer,
-            score,
-            note: None,
-            at: desk.now(),
-        };
-        let data = json!({ "reviewer": review.reviewer, "score": review.score });
-        desk.tx.set("sortie_reviewed", &review, &data)?;
-        last = score.map(|_| review.reviewer);
-    }
-    Ok(last)
 }
 
 /// An agent nobody has heard of.

@@ -3,21 +3,23 @@
 mod orchestrator;
 
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use flightline_core::Time;
 use flightline_core::dialect::compress::unfolded;
 use flightline_core::dialect::recovery::{self, CleanUp, FoundFile};
 use flightline_core::dialect::{self, Dialect, MAX_BYTES, epic, sitebuilder};
-use flightline_store::Steps;
+use flightline_core::{Code, Refusal, Time};
+use flightline_store::{Error as StoreError, Steps};
 
 use super::{Mirrors, Said};
 use crate::checkpoint::files::names_in;
 use crate::dialect::orchestrator::files::packed;
-use crate::dialect::{ExportDocuments, GivenOut, ImportDocuments, Incoming, Outgoing};
+use crate::dialect::{ExportDocuments, GivenOut, ImportDocuments, Incoming, Outgoing, TakenIn};
 use crate::error::{Error, Result};
 use crate::file::{Replacing, plain, put};
 use crate::fleet::{Caller, Fleet};
@@ -27,6 +29,12 @@ const SHARED: u32 = 0o644;
 const PRIVATE: u32 = 0o600;
 /// The file that says up to which revision everything is in its files. It only saves work.
 const SEEN: &str = ".seen";
+/// The file that says that every file is to be looked at.
+const AGAIN: &str = ".again";
+/// What a document of seed E says when there is no checkpoint.
+const NO_CHECKPOINT: &str = "{\"version\": \"1.0\", \"timestamp\": \"\"}";
+/// How long another command's turn is waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// One dialect's folder. While there is one, no other process has it.
 pub(super) struct Folder {
@@ -49,13 +57,17 @@ impl Folder {
             .mode(0o700)
             .create(&shadows)?;
         let turn = File::create(shadows.join(".turn"))?;
-        turn.lock()?;
+        wait_for(&turn)?;
+        let place = match dialect {
+            Dialect::Orchestrator => orchestrator::place(mirrors),
+            Dialect::Sitebuilder | Dialect::Epic | Dialect::Recovery => mirrors.root.join(name),
+        };
+        if fs::symlink_metadata(&place).is_ok_and(|seen| !seen.is_dir()) {
+            return Err(io::Error::other(format!("{name} is not a folder")));
+        }
         Ok(Self {
             dialect,
-            place: match dialect {
-                Dialect::Orchestrator => orchestrator::place(mirrors),
-                Dialect::Sitebuilder | Dialect::Epic | Dialect::Recovery => mirrors.root.join(name),
-            },
+            place,
             name,
             shadows,
             _turn: turn,
@@ -79,25 +91,27 @@ impl Folder {
         caller: &Caller,
         said: &mut Vec<Said>,
     ) -> Result<()> {
-        for shadow in names_in(&self.shadows) {
-            let name = shadow.file_name().and_then(|name| name.to_str());
-            let missing = name.is_some_and(|name| {
-                !name.starts_with('.') && fs::symlink_metadata(self.place.join(name)).is_err()
-            });
-            if missing {
-                self.look_again();
+        for name in self.not_there() {
+            self.look_again();
+            if self.dialect == Dialect::Recovery && name == recovery::LATEST_FILE {
+                // The seed deletes it when it has resumed: that is to say that there is none.
+                let before = self
+                    .shadow(&name)
+                    .and_then(|text| String::from_utf8(text).ok());
+                self.import(fleet, caller, &name, NO_CHECKPOINT, before)?;
             }
         }
         if self.dialect == Dialect::Orchestrator {
             self.compare_index(said);
         }
-        for path in names_in(&self.place) {
-            let Some(file) = path.file_name().and_then(|name| name.to_str()) else {
-                continue;
-            };
-            if !self.is_document(file) {
-                continue;
-            }
+        let mut files: Vec<String> = names_in(&self.place)
+            .iter()
+            .filter_map(|path| path.file_name()?.to_str().map(str::to_owned))
+            .filter(|file| self.is_document(file))
+            .collect();
+        // What is complete has the last word.
+        files.sort_by_key(|file| sitebuilder::is_archive(file));
+        for file in &files {
             match self.look(file) {
                 Ok(Seen::Ours | Seen::Missing) => {}
                 Ok(Seen::Foreign { bytes, before }) => {
@@ -125,14 +139,19 @@ impl Folder {
             Ok(text) => text,
             Err(refusal) => return self.set_aside(fleet, caller, file, &refusal.message, said),
         };
+        if self.is_anothers(file, &text) {
+            return Ok(());
+        }
         self.look_again();
         match self.import(fleet, caller, file, &text, before) {
-            Ok(warnings) => {
-                said.push(Said::Done(format!(
-                    "took in {}/{file}, which somebody else wrote",
-                    self.name
-                )));
-                said.extend(warnings.into_iter().map(Said::Trouble));
+            Ok(taken) => {
+                if taken.changed {
+                    said.push(Said::Done(format!(
+                        "took in {}/{file}, which somebody else wrote",
+                        self.name
+                    )));
+                }
+                said.extend(taken.warnings.into_iter().map(Said::Trouble));
                 if let Err(error) = self.remember(file, bytes) {
                     said.push(Said::Trouble(format!("{}/{file}: {error}", self.name)));
                 }
@@ -141,8 +160,20 @@ impl Folder {
             Err(Error::Refused(refusal)) => {
                 self.set_aside(fleet, caller, file, &refusal.message, said)
             }
+            // One that the store cannot hold is no reason to look at no other.
+            Err(Error::Store(error @ (StoreError::TooLarge { .. } | StoreError::Corrupt(_)))) => {
+                self.set_aside(fleet, caller, file, &error.to_string(), said)
+            }
             Err(error) => Err(error),
         }
+    }
+
+    /// An agent's document under another name, such as an archive of the seed's own, is not that agent's file.
+    fn is_anothers(&self, file: &str, text: &str) -> bool {
+        self.dialect == Dialect::Epic
+            && epic::read(text).is_ok_and(|document| {
+                epic::file_name(&document.agent_id).is_ok_and(|name| name != file)
+            })
     }
 
     fn import(
@@ -152,7 +183,7 @@ impl Folder {
         file: &str,
         text: &str,
         before: Option<String>,
-    ) -> Result<Vec<String>> {
+    ) -> Result<TakenIn> {
         let request = ImportDocuments {
             dialect: self.dialect,
             documents: vec![Incoming {
@@ -170,8 +201,8 @@ impl Folder {
             idempotency_key: None,
             ..caller.clone()
         };
-        let taken = fleet.run(&request, &caller)?;
-        Ok(taken.into_iter().flat_map(|one| one.warnings).collect())
+        let taken = fleet.run(&request, &caller)?.into_iter().next();
+        taken.ok_or_else(|| Refusal::new(Code::Failed, format!("{file} was not looked at")).into())
     }
 
     /// A file that cannot be taken in is kept beside, and what is in its place is made anew: from the store,
@@ -207,6 +238,7 @@ impl Folder {
             dialect: self.dialect,
             mission: None,
             since: None,
+            ended_since: None,
         };
         let known = fleet.run(&request, caller)?.documents;
         if known.iter().any(|document| document.file == file) {
@@ -303,11 +335,35 @@ impl Folder {
         if self.dialect == Dialect::Orchestrator {
             self.tidy(given, now, steps, said);
         }
+        // Nobody will write these again.
+        for name in self.not_there() {
+            let _ = fs::remove_file(self.shadows.join(name));
+        }
         // What did not succeed is tried again, and whatever else may have changed until then.
         if said.len() == troubles {
             let seen = format!("{} {}", given.history, given.rev);
             let _ = fs::write(self.shadows.join(SEEN), seen);
+            let _ = fs::remove_file(self.shadows.join(AGAIN));
         }
+    }
+
+    /// Files that we wrote and that are not there.
+    fn not_there(&self) -> Vec<String> {
+        let shadows = names_in(&self.shadows);
+        let names = shadows.iter().filter_map(|path| path.file_name()?.to_str());
+        names
+            .filter(|name| !name.starts_with('.'))
+            .filter(|name| fs::symlink_metadata(self.place.join(name)).is_err())
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// Since which revision documents are wanted; none when all are.
+    pub(super) fn since(&self, fleet: &mut Fleet) -> Result<Option<u64>> {
+        let again = self.shadows.join(AGAIN).exists();
+        let since = self.seen(fleet)?.filter(|_| !again);
+        // Of an orchestrator's checkpoints, what was archived or deleted has to be known as well.
+        Ok(since.or((self.dialect == Dialect::Orchestrator).then_some(0)))
     }
 
     /// Up to which revision of this journal everything is in its files.
@@ -317,14 +373,12 @@ impl Folder {
             .read(|tx| Ok::<_, Error>(tx.history().to_owned()))?;
         let text = fs::read_to_string(self.shadows.join(SEEN)).unwrap_or_default();
         let seen = text.split_once(' ').filter(|(of, _)| *of == history);
-        let seen = seen.and_then(|(_, rev)| rev.parse().ok());
-        // Of an orchestrator's checkpoints, what was archived or deleted has to be known as well.
-        Ok(seen.or((self.dialect == Dialect::Orchestrator).then_some(0)))
+        Ok(seen.and_then(|(_, rev)| rev.parse().ok()))
     }
 
     /// The next time every file is looked at, whether or not the store changed.
     fn look_again(&self) {
-        let _ = fs::remove_file(self.shadows.join(SEEN));
+        let _ = fs::write(self.shadows.join(AGAIN), "");
     }
 
     fn write_one(&self, document: &Outgoing, now: Time, steps: &Steps) -> io::Result<()> {
@@ -334,7 +388,7 @@ impl Folder {
         let seen = plain(&path, MAX_BYTES)?;
         let is_there = seen.as_ref() == Some(&bytes);
         if is_there && self.shadow(file).as_ref() == Some(&bytes) {
-            return Ok(());
+            return self.retire_replaced(document);
         }
         if matches!(self.look(file)?, Seen::Foreign { .. }) && !is_there {
             // Somebody wrote since we looked: the next command takes it in first.
@@ -353,10 +407,12 @@ impl Folder {
         steps.step();
         fs::rename(self.next(file), self.shadows.join(file))?;
         steps.step();
-        if let Some(replaced) = &document.replaces {
-            self.retire(replaced)?;
-        }
-        Ok(())
+        self.retire_replaced(document)
+    }
+
+    fn retire_replaced(&self, document: &Outgoing) -> io::Result<()> {
+        let replaced = document.replaces.as_deref();
+        replaced.map_or(Ok(()), |file| self.retire(file))
     }
 
     /// Takes a file away that another has replaced, unless somebody else wrote it since.
@@ -418,13 +474,14 @@ impl Folder {
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
                 continue;
             };
-            let modified = fs::symlink_metadata(&path)?.modified()?;
-            let since = modified.duration_since(std::time::UNIX_EPOCH);
-            let millis = since.map_or(0, |since| since.as_millis());
-            found.push(FoundFile {
-                name: name.to_owned(),
-                modified: Time::from_millis(i64::try_from(millis).unwrap_or(i64::MAX)),
-            });
+            // The time is in the name; what has none, or what we did not write, is somebody else's.
+            if let Some(modified) = recovery::time_in(name).filter(|_| self.shadow(name).is_some())
+            {
+                found.push(FoundFile {
+                    name: name.to_owned(),
+                    modified,
+                });
+            }
         }
         let plan = CleanUp::default().plan(&found, now);
         for name in &plan.archive {
@@ -484,6 +541,21 @@ impl Folder {
         match self.dialect {
             Dialect::Orchestrator => PRIVATE,
             Dialect::Sitebuilder | Dialect::Epic | Dialect::Recovery => SHARED,
+        }
+    }
+}
+
+/// Waits for a turn, but not for ever: a command that was stopped must not stop all others.
+fn wait_for(turn: &File) -> io::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match turn.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) if Instant::now() >= deadline => {
+                return Err(io::Error::other("another command is at it"));
+            }
+            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(5)),
         }
     }
 }

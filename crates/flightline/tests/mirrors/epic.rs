@@ -5,6 +5,7 @@ use std::fs;
 use flightline::agent::restart::RestartAgent;
 use flightline::agent::takeover::TakeOver;
 use flightline::agent::{RegisterAgent, RetireAgent, ShowAgent, UpdateAgent};
+use flightline::core::Code;
 use flightline::core::agent::{AgentStatus, Role};
 use flightline::core::dialect::{Dialect, Json};
 use flightline::dialect::{ImportDocuments, Incoming};
@@ -206,7 +207,7 @@ both_engines! {
         // The old session wakes, and writes what it knows.
         mirror.write(file, &of_one.replace("\"WAITING\"", "\"IN_PROGRESS\""));
         let said = mirror.pass();
-        assert!(matches!(said.as_slice(), [Said::Trouble(said)] if said.contains("goes on in another session")), "{said:?}");
+        assert!(matches!(said.as_slice(), [Said::Trouble(said)] if said.contains("is over")), "{said:?}");
         assert_eq!(json(&mirror.read(file)).get("session_id"), Some(&Json::from("two")));
         // A session that nobody had before is a new one.
         mirror.write(file, &mirror.read(file).replace("\"two\"", "\"three\""));
@@ -217,5 +218,72 @@ both_engines! {
         mirror.pass();
         mirror.write(file, &of_one);
         assert!(matches!(mirror.pass().as_slice(), [Said::Trouble(said)] if said.contains("was retired")));
+    }
+
+    fn what_ended_stays_ended_whoever_writes(world: &World) {
+        let story = Story::new(world);
+        let mirror = Mirror::new(&story, Dialect::Epic);
+        let file = "agent_checkpoints/secondary_a.json";
+        mirror.write(file, FIRST);
+        mirror.pass();
+        let of_old = mirror.read(file);
+        story.run("", &RestartAgent { agent: "Secondary-A".to_owned(), force: true, sightings: Vec::new() }).unwrap();
+        mirror.pass();
+        assert_eq!(mirror.files("agent_checkpoints/archive").len(), 1);
+        // It wakes: what it said before is no news, and what it says now is refused.
+        mirror.write(file, &of_old);
+        assert_eq!(mirror.pass(), []);
+        let new = of_old.replace("Reading S2.P1 guide", "Going on");
+        for text in [new.clone(), new.replace("\"session_id\"", "\"was\"")] {
+            mirror.write(file, &text);
+            let said = mirror.pass();
+            assert!(matches!(said.as_slice(), [Said::Trouble(said)] if said.contains("is over")), "{said:?}");
+        }
+    }
+
+    fn an_old_file_and_another_agents_archive_take_nothing_back(world: &World) {
+        let story = Story::new(world);
+        let mirror = Mirror::new(&story, Dialect::Epic);
+        let file = "agent_checkpoints/secondary_a.json";
+        story.register("Secondary-A", Role::Specialist);
+        step(&story, "Secondary-A", "One");
+        mirror.pass();
+        let old = mirror.read(file);
+        story.pass_minutes(5);
+        step(&story, "Secondary-A", "Two");
+        mirror.pass();
+        mirror.write(file, &old);
+        assert!(matches!(mirror.pass().as_slice(), [Said::Trouble(said)] if said.contains("newer things are known")));
+        assert_eq!(json(&mirror.read(file)).get("current_step"), Some(&Json::from("Two")));
+        // The seed's own archive stays where the seed put it, and means nothing.
+        mirror.write("agent_checkpoints/secondary_a_crashed_1768489200.json", &old);
+        assert_eq!(mirror.pass(), []);
+        assert_eq!(mirror.read("agent_checkpoints/secondary_a_crashed_1768489200.json"), old);
+    }
+
+    fn one_that_cannot_be_kept_stops_no_other(world: &World) {
+        let story = Story::new(world);
+        let mirror = Mirror::new(&story, Dialect::Epic);
+        let many: Vec<String> = (0..1_000).map(|n| format!("\"src/a/rather/long/path/to/a/file/number/{n}.rs\"")).collect();
+        let large = FIRST.replace("\"files_modified\": []", &format!("\"files_modified\": [{}]", many.join(",")));
+        assert_ne!(large, FIRST);
+        mirror.write("agent_checkpoints/secondary_a.json", &large);
+        mirror.write("agent_checkpoints/secondary_b.json", &FIRST.replace("Secondary-A", "Secondary-B"));
+        // Two keys that are one when they are cleaned, and a name that leaves none for a file.
+        mirror.write("agent_checkpoints/secondary_c.json", &FIRST.replace("Secondary-A", "Secondary-C").replacen('{', "{ \"x\": 1, \"x\\u0001\": 2,", 1));
+        story.register("agent-", Role::Specialist);
+        let said = mirror.pass();
+        assert_eq!(said.iter().filter(|said| matches!(said, Said::Trouble(_))).count(), 2, "{said:?}");
+        assert_eq!(said.len(), 3, "{said:?}");
+        assert!(story.run("", &ShowAgent { agent: Some("Secondary-B".to_owned()), sightings: Vec::new() }).is_ok());
+        assert_eq!(mirror.pass(), [], "and then there is peace");
+    }
+
+    fn nobody_takes_in_what_is_about_another(world: &World) {
+        let story = Story::new(world);
+        story.register("Secondary-A", Role::Specialist);
+        story.register("bob", Role::Specialist);
+        let request = ImportDocuments { dialect: Dialect::Epic, documents: vec![Incoming { file: "a.json".to_owned(), text: FIRST.to_owned(), before: None }], mission: None };
+        assert_eq!(story.run("bob", &request).unwrap_err().code, Code::NotYours);
     }
 }

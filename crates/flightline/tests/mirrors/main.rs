@@ -42,6 +42,7 @@ fn export(story: &Story<'_>, dialect: Dialect) -> Vec<(String, String)> {
         dialect,
         mission: None,
         since: None,
+        ended_since: None,
     };
     let given = story.run("", &request).unwrap();
     let documents = given.documents.into_iter();

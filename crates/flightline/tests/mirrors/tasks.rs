@@ -155,4 +155,48 @@ both_engines! {
         assert_eq!(mirror.pass(), []);
         assert!(mirror.read("progress/STATUS.md").contains("Convert") || mirror.read("progress/STATUS.md").contains("riley"));
     }
+
+    fn parts_work_through_the_mirror_too(world: &World) {
+        let story = Story::new(world);
+        let mirror = Mirror::new(&story, Dialect::Sitebuilder);
+        mirror.write(FILE, SCHEMA);
+        mirror.pass();
+        mirror.write(FILE, UPDATES[3]);
+        let said = mirror.pass();
+        assert!(matches!(said.as_slice(), [Said::Done(_)]), "{said:?}");
+        let now = json(&mirror.read(FILE));
+        assert_eq!((now.get("status"), now.get("task_title")), (Some(&Json::from("blocked")), json(SCHEMA).get("task_title")));
+    }
+
+    fn what_is_complete_has_the_last_word(world: &World) {
+        let story = Story::new(world);
+        let mirror = Mirror::new(&story, Dialect::Sitebuilder);
+        let done = SCHEMA.replace("\"in_progress\",\n  \"progress_percent\": 65", "\"complete\",\n  \"progress_percent\": 100").replace("\"completed_at\": null", "\"completed_at\": \"2025-12-08T15:30:00Z\"");
+        assert_ne!(done, SCHEMA);
+        mirror.write(FILE, SCHEMA);
+        mirror.write("progress/checkpoints/migration-T060-complete.json", &done);
+        mirror.pass();
+        let view = task(&story, "Convert Nature Trail PDFs to Markdown");
+        assert_eq!(view.sortie.status, SortieStatus::Completed);
+        assert_eq!(mirror.files("progress/checkpoints"), ["migration-T060-complete.json"]);
+        // Written before it was completed, and only seen now.
+        mirror.write(FILE, SCHEMA);
+        let said = mirror.pass();
+        assert!(said.iter().all(|said| !matches!(said, Said::Done(_))) || task(&story, "Convert Nature Trail PDFs to Markdown").sortie.status == SortieStatus::Completed, "{said:?}");
+        assert_eq!(task(&story, "Convert Nature Trail PDFs to Markdown").sortie.status, SortieStatus::Completed);
+    }
+
+    fn a_task_that_another_has_is_not_taken_back(world: &World) {
+        let story = Story::new(world);
+        let mirror = Mirror::new(&story, Dialect::Sitebuilder);
+        mirror.write(FILE, SCHEMA);
+        mirror.pass();
+        let sortie = story.sortie_id("Convert Nature Trail PDFs to Markdown");
+        story.register("bob", flightline::core::agent::Role::Specialist);
+        story.run("", &ChangeSortie { sortie, action: SortieAction::Reassign { to: "bob".to_owned(), reason: None } }).unwrap();
+        mirror.pass();
+        mirror.write(FILE, &SCHEMA.replace("\"completed\": 19", "\"completed\": 20"));
+        let said = mirror.pass();
+        assert!(matches!(said.as_slice(), [Said::Trouble(said)] if said.contains("belongs to bob now")), "{said:?}");
+    }
 }

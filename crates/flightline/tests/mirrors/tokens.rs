@@ -134,4 +134,53 @@ both_engines! {
         assert!(matches!(said.as_slice(), [Said::Trouble(said)] if said.contains(".conflict")), "{said:?}");
         assert_eq!(json(&mirror.read(LATEST)).get("version"), Some(&Json::from("1.0")));
     }
+
+    fn an_edit_moves_only_what_it_moves(world: &World) {
+        let story = Story::new(world);
+        let mirror = Mirror::new(&story, Dialect::Recovery);
+        mirror.write(LATEST, EXAMPLE);
+        mirror.pass();
+        // Meanwhile, here: T005 is completed, and somebody takes T006.
+        let sortie = story.sortie_id("T005");
+        story.run("", &ChangeSortie { sortie, action: SortieAction::Complete { output: None } }).unwrap();
+        story.claim("bob", "Add rate limiting").unwrap();
+        let text = mirror.read(LATEST);
+        mirror.write(LATEST, &text.replace("Run pytest suite", "Run all of pytest"));
+        mirror.pass();
+        assert_eq!((status(&story, "T005"), status(&story, "Add rate limiting")), (SortieStatus::Completed, SortieStatus::InProgress));
+    }
+
+    fn who_takes_the_checkpoint_out_has_used_it_up(world: &World) {
+        for deleted in [false, true] {
+            let story = Story::new(world);
+            let mirror = Mirror::new(&story, Dialect::Recovery);
+            story.mission(&format!("Add login {deleted}"), &["Model"]);
+            story.claim("ada", "Model").unwrap();
+            story.run("ada", &flightline::recovery::compaction::ReportCompaction { agent: None, evidence: flightline::recovery::compaction::CompactionEvidence::Hook }).unwrap();
+            fill(&story, "ada", 92);
+            mirror.pass();
+            let before = mirror.read(LATEST);
+            assert_ne!(json(&before).get("timestamp"), Some(&Json::from("")));
+            if deleted {
+                std::fs::remove_file(mirror.path(LATEST)).unwrap();
+            } else {
+                mirror.write(LATEST, r#"{"version": "1.0", "timestamp": ""}"#);
+            }
+            mirror.pass();
+            let latest = story.checkpoints().into_iter().rfind(|it| it.cut.reason == Reason::TokenCritical).unwrap();
+            assert!(latest.consumed_at.is_some(), "deleted: {deleted}");
+            assert_eq!(json(&mirror.read(LATEST)).get("timestamp"), Some(&Json::from("")));
+        }
+    }
+
+    fn files_of_others_stay(world: &World) {
+        let story = Story::new(world);
+        let mirror = Mirror::new(&story, Dialect::Recovery);
+        mirror.write("checkpoints/checkpoint-best.json", "{}");
+        mirror.write("checkpoints/checkpoint-2020-01-01T00-00-00.000Z.json", "{}");
+        story.mission("Add login", &["Model"]);
+        story.checkpoint();
+        mirror.pass();
+        assert_eq!(starting_with(&mirror, "checkpoint-"), 3);
+    }
 }

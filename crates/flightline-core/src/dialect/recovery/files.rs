@@ -58,6 +58,17 @@ impl FileKind {
     }
 }
 
+/// The time in the name of a backup or an emergency checkpoint.
+#[must_use]
+pub fn time_in(file: &str) -> Option<Time> {
+    let stem = file.strip_suffix(".json")?;
+    let stamp = stem
+        .strip_prefix("checkpoint-")
+        .or_else(|| stem.strip_prefix("emergency-"))?;
+    let (day, hour) = stamp.split_once('T')?;
+    format!("{day}T{}", hour.replace('-', ":")).parse().ok()
+}
+
 /// A file that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundFile {

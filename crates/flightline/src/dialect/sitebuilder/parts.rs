@@ -1,0 +1,207 @@
+//! What grows with a task: its parts, files, errors and reviews, as a document lists them.
+
+use flightline_core::checkpoint::Reason;
+use flightline_core::dialect::field::{Maybe, Stamp};
+use flightline_core::dialect::sitebuilder::{Checkpoint, ItemStatus};
+use flightline_core::sortie::{
+    FileChange, Review, Sortie, SortieError, SortieFile, Subtask, SubtaskStatus,
+};
+use flightline_core::text::Note;
+use flightline_core::{Name, RepoPath, Subject};
+use flightline_store::Find;
+use serde_json::json;
+
+use super::super::{filled, title};
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::sortie::report::{FileReport, SubtaskReport, record_file, record_subtask};
+
+/// Records the listed parts that are new or stand elsewhere than before.
+pub(super) fn subtasks(
+    desk: &mut Desk<'_, '_>,
+    sortie: &Sortie,
+    document: &Checkpoint,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<(Reason, String)>> {
+    let known = desk.tx.find::<Subtask>(Find::Parent(&sortie.key()))?;
+    let mut reasons = Vec::new();
+    let counts = document.subtasks.get();
+    for item in counts
+        .and_then(|counts| counts.items.get())
+        .into_iter()
+        .flatten()
+    {
+        let name = Name::parse("subtask", &item.id)?;
+        let before = known.iter().find(|subtask| subtask.name == name);
+        let status = match item.status.get() {
+            None | Some(ItemStatus::Pending) => SubtaskStatus::Pending,
+            Some(ItemStatus::InProgress) => SubtaskStatus::InProgress,
+            Some(ItemStatus::Complete) => SubtaskStatus::Complete,
+            Some(ItemStatus::Failed) => SubtaskStatus::Failed,
+            Some(ItemStatus::Other(word)) => {
+                warnings.push(format!(
+                    "the status `{word}` of {name} is kept, and means nothing here"
+                ));
+                before.map_or(SubtaskStatus::Pending, |before| before.status)
+            }
+        };
+        let output = title(&item.output, "output")?;
+        if before.is_some_and(|before| {
+            before.status == status && (output.is_none() || before.output == output)
+        }) {
+            continue;
+        }
+        if status == SubtaskStatus::Complete
+            && before.is_none_or(|before| before.status != SubtaskStatus::Complete)
+        {
+            reasons.push((Reason::SubtaskDone, format!("Completed {name}")));
+        }
+        let report = SubtaskReport {
+            title: before.and_then(|before| before.title.clone()),
+            name,
+            status,
+            output,
+        };
+        record_subtask(desk, sortie, &report)?;
+    }
+    Ok(reasons)
+}
+
+/// Records the files that are new in the document.
+pub(super) fn files(
+    desk: &mut Desk<'_, '_>,
+    sortie: &Sortie,
+    document: &Checkpoint,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<(Reason, String)>> {
+    let known = desk.tx.find::<SortieFile>(Find::Parent(&sortie.key()))?;
+    let mut reasons = Vec::new();
+    let lists = [
+        (&document.files_created, FileChange::Created),
+        (&document.files_modified, FileChange::Modified),
+    ];
+    for (list, change) in lists {
+        for file in list.get().into_iter().flatten() {
+            let path = match RepoPath::parse(file) {
+                Ok(path) => path,
+                Err(refusal) => {
+                    warnings.push(format!("{}; it is only kept", refusal.message));
+                    continue;
+                }
+            };
+            // What was created and then changed is still new.
+            let same = |it: &SortieFile| {
+                it.path == path && (it.change == change || it.change == FileChange::Created)
+            };
+            if known.iter().any(same) {
+                continue;
+            }
+            if change == FileChange::Created {
+                reasons.push((Reason::FileCreated, format!("Created {path}")));
+            } else if sortie.files.contains(&path) {
+                reasons.push((Reason::FileModified, format!("Changed {path}")));
+            }
+            record_file(desk, sortie, &FileReport { path, change })?;
+        }
+    }
+    Ok(reasons)
+}
+
+/// Records errors that are new, and clears those that are gone. The message of a new one that blocks.
+pub(super) fn errors(
+    desk: &mut Desk<'_, '_>,
+    sortie: &Sortie,
+    document: &Checkpoint,
+) -> Result<Option<String>> {
+    let Maybe::Is(listed) = &document.errors else {
+        return Ok(None);
+    };
+    let known = desk.tx.find::<SortieError>(Find::Parent(&sortie.key()))?;
+    let mut blocking = None;
+    let mut number = known.len() as u64;
+    let mut still_open = Vec::new();
+    for error in listed {
+        let message = Note::parse("error", &error.message)?;
+        let found = known
+            .iter()
+            .find(|known| known.cleared_at.is_none() && known.message == message);
+        if let Some(found) = found {
+            still_open.push(found.number);
+            continue;
+        }
+        let kind = filled(&error.kind).unwrap_or("error");
+        number += 1;
+        let error = SortieError {
+            sortie_id: sortie.id,
+            mission_id: sortie.mission_id,
+            number,
+            kind: Name::parse("error type", kind)?,
+            status: None,
+            message,
+            blocking: error.blocking.get().copied().unwrap_or(false),
+            timestamp: error.timestamp.get().map_or(desk.now(), Stamp::time),
+            cleared_at: None,
+        };
+        if error.blocking {
+            blocking = Some(format!("{}: {}", error.kind, error.message));
+        }
+        let data =
+            json!({ "type": error.kind, "message": error.message, "blocking": error.blocking });
+        desk.tx.set("sortie_error", &error, &data)?;
+    }
+    for mut error in known {
+        if error.cleared_at.is_none() && !still_open.contains(&error.number) {
+            error.cleared_at = Some(desk.now());
+            desk.tx.set(
+                "sortie_error_cleared",
+                &error,
+                &json!({ "number": error.number }),
+            )?;
+        }
+    }
+    Ok(blocking)
+}
+
+/// Records scores that are new. Who gave the last of them.
+pub(super) fn reviews(
+    desk: &mut Desk<'_, '_>,
+    sortie: &Sortie,
+    document: &Checkpoint,
+) -> Result<Option<Name>> {
+    let known = desk.tx.find::<Review>(Find::Parent(&sortie.key()))?;
+    let mut last = None;
+    for (reviewer, score) in document
+        .review_scores
+        .get()
+        .into_iter()
+        .flat_map(|named| &named.0)
+    {
+        let reviewer = Name::parse("reviewer", reviewer)?;
+        // A score that is no whole number is only kept.
+        let score = match &score.0 {
+            None => None,
+            Some(number) => match number.to_string().parse::<i64>() {
+                Ok(score) => Some(score),
+                Err(_) => continue,
+            },
+        };
+        if known
+            .iter()
+            .any(|review| review.reviewer == reviewer && review.score == score)
+        {
+            continue;
+        }
+        let review = Review {
+            sortie_id: sortie.id,
+            mission_id: sortie.mission_id,
+            reviewer,
+            score,
+            note: None,
+            at: desk.now(),
+        };
+        let data = json!({ "reviewer": review.reviewer, "score": review.score });
+        desk.tx.set("sortie_reviewed", &review, &data)?;
+        last = score.map(|_| review.reviewer);
+    }
+    Ok(last)
+}
