@@ -1,6 +1,8 @@
 //! Seed C's agents on the command line: the monitor's report, and the three ways to recover, as the seed
 //! prints them.
 
+use std::process::Command;
+
 use expect_test::expect;
 
 use crate::colour::on_a_terminal;
@@ -145,7 +147,11 @@ fn fleet_agents_monitor_watch_looks_again_and_again() {
 fn an_interrupted_watch_leaves_everything_whole() {
     let world = epic();
     minutes(&world, 61);
-    let watch = world.line("agents monitor --watch --interval 10m").spawn();
+    // A shell that starts the tests in the background has them ignore it, and their children too.
+    let mut watch = Command::new("env");
+    watch.args(["--default-signal=INT", env!("CARGO_BIN_EXE_fleet")]);
+    watch.args(["agents", "monitor", "--watch", "--interval", "10m"]);
+    let watch = world.wrapped(watch).spawn();
     until("the first look", || {
         watch.has_said("STALE") && watch.has_said("hasn't updated checkpoint")
     });
