@@ -406,11 +406,9 @@ pub(crate) fn acting(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Agent>> 
         agent.session_started_at = Some(tx.now());
         agent.updated_at = tx.now();
         speak_for(tx, &agent);
-        tx.set(
-            "agent_registered",
-            &agent,
-            &json!({ "session": agent.session_id }),
-        )?;
+        let session = agent.session_id.as_ref();
+        let data = session.map_or_else(|| json!({}), |session| json!({ "session": session }));
+        tx.set("agent_registered", &agent, &data)?;
         agent
     } else {
         agent

@@ -23,7 +23,7 @@ fn events_are_listed_newest_first_and_counted() {
         REV  WHEN                      TYPE              BY          SUBJECT                                   DATA
         6    2026-01-04T12:00:03.000Z  sortie_claimed    ada         srt-af9e72eb-f533-4025-8000-0000000007d1  {"attempt":1,"from":"pending"}
         5    2026-01-04T12:00:03.000Z  mission_started   ada         msn-1166f932-75e9-4410-8000-0000000007d0  {"from":"pending"}
-        4    2026-01-04T12:00:03.000Z  agent_registered  ada         agt-1a1a75cb-b0de-4618-8000-000000000bb8  {"session":null}
+        4    2026-01-04T12:00:03.000Z  agent_registered  ada         agt-1a1a75cb-b0de-4618-8000-000000000bb8
         3    2026-01-04T12:00:02.000Z  sortie_added      user:grace  srt-4dd5eca5-747e-4c3a-8000-0000000007d2  {"title":"Login"}
         2    2026-01-04T12:00:02.000Z  sortie_added      user:grace  srt-af9e72eb-f533-4025-8000-0000000007d1  {"title":"Model"}
         1    2026-01-04T12:00:02.000Z  mission_created   user:grace  msn-1166f932-75e9-4410-8000-0000000007d0  {"title":"Add login"}

@@ -301,3 +301,23 @@ fn what_mirrors_write_is_no_part_of_the_work() {
 fn name_of(file: &Value) -> &str {
     file["path"].as_str().or(file.as_str()).unwrap()
 }
+
+#[test]
+fn an_orchestrators_document_says_what_was_seen() {
+    let (world, _repository) = working();
+    world.ok("checkpoint");
+    let given = world.json("export orchestrator");
+    let mut last = given["documents"].as_array().unwrap().iter();
+    let last = last.rfind(|document| document["file"] != "index.json");
+    let text = last.unwrap()["text"].as_str().unwrap();
+    let document: Value = serde_json::from_str(text).unwrap();
+    let seen = &document["fileSystem"];
+    assert_eq!(seen["createdFiles"], serde_json::json!(["src/new.rs"]));
+    assert_eq!(seen["deletedFiles"], serde_json::json!(["old.txt"]));
+    assert_eq!(seen["modifiedFiles"][0]["path"], "src/model.rs");
+    assert_eq!(seen["modifiedFiles"][0]["size"], 14);
+    assert_eq!(seen["gitStatus"]["branch"], "main");
+    assert_eq!(seen["gitStatus"]["isDirty"], true);
+    world.write("one.json", text);
+    world.ok("import orchestrator one.json");
+}

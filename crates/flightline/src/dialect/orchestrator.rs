@@ -12,14 +12,14 @@ use flightline_core::dialect::Json;
 use flightline_core::dialect::compress::Compression;
 use flightline_core::dialect::field::{Extra, Named, Stamp};
 use flightline_core::dialect::orchestrator::{
-    self, AgentStatus, Artifact, Checksums, Context, Decision, FileSystem, Happening, Id, Metadata,
-    StateEntry, TokenUsage, Trigger, VERSION, Workflow, analyze,
+    self, AgentStatus, Artifact, Checksums, Context, Decision, FileSystem, GitStatus, Happening,
+    Id, Metadata, ModifiedFile, StateEntry, TokenUsage, Trigger, VERSION, Workflow, analyze,
 };
 use flightline_core::mission::{Mission, MissionStatus};
 use flightline_core::note::{Note, NoteKind};
 use flightline_core::recovery::analysis::{COMPLETE, agents_of};
 use flightline_core::sortie::{FileChange, Sortie, SortieFile, SortieStatus, Subtask};
-use flightline_core::{Code, Kind, Refusal};
+use flightline_core::{Code, Kind, Refusal, RepoPath, Time, file_system};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -274,6 +274,48 @@ fn told_files(files: &[SortieFile]) -> FileSystem {
     FileSystem {
         created_files: of(FileChange::Created),
         deleted_files: of(FileChange::Deleted),
+        ..FileSystem::default()
+    }
+}
+
+/// What was seen of the work tree, in the seed's words. Outside a work tree that git knows there is no status;
+/// where HEAD is on no branch, the branch is called so.
+fn seen_files(seen: &file_system::FileSystem) -> FileSystem {
+    let paths = |paths: &[RepoPath]| paths.iter().map(ToString::to_string).collect();
+    let modified = seen.modified_files.iter().map(|file| ModifiedFile {
+        path: file.path.to_string(),
+        checksum: file.checksum.clone().unwrap_or_default(),
+        size: file.size.unwrap_or_default().into(),
+        modified_at: Stamp::millis(
+            file.modified_at
+                .or(seen.seen_at)
+                .unwrap_or(Time::from_millis(0)),
+        ),
+        extra: Extra::default(),
+    });
+    FileSystem {
+        modified_files: modified.collect(),
+        created_files: seen
+            .created_files
+            .iter()
+            .map(|file| file.path.to_string())
+            .collect(),
+        deleted_files: paths(&seen.deleted_files),
+        git_status: seen.git_status.as_ref().map(|git| GitStatus {
+            branch: git
+                .branch
+                .as_ref()
+                .map_or_else(|| "HEAD".to_owned(), ToString::to_string),
+            commit_hash: git
+                .commit_hash
+                .as_ref()
+                .map(|commit| commit.as_str().to_owned())
+                .unwrap_or_default(),
+            is_dirty: git.is_dirty.unwrap_or(true),
+            staged_files: paths(&git.staged_files),
+            unstaged_files: paths(&git.unstaged_files),
+            extra: Extra::default(),
+        }),
         ..FileSystem::default()
     }
 }

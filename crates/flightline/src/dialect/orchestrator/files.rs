@@ -16,7 +16,7 @@ use flightline_store::{Error as StoreError, Find, SubjectRow};
 use serde_json::json;
 
 use super::super::{ExportDocuments, GivenOut, Lost, Outgoing};
-use super::{Beside, orchestrator_document};
+use super::{Beside, orchestrator_document, seen_files};
 use crate::checkpoint::files::whole;
 use crate::checkpoint::inspect::unreadable;
 use crate::desk::Desk;
@@ -151,11 +151,13 @@ fn document_of(
         let file = file.unwrap_or_else(|| file_name(&document.id, compression));
         return Ok((file, document));
     }
-    let state = whole(desk, checkpoint)?.state;
-    let state = state.ok_or_else(|| Refusal::new(Code::Integrity, "a checkpoint has no state"))?;
+    let whole = whole(desk, checkpoint)?;
+    let state = whole
+        .state
+        .ok_or_else(|| Refusal::new(Code::Integrity, "a checkpoint has no state"))?;
     let beside = Beside {
         history,
-        file_system: None,
+        file_system: whole.file_system.as_ref().map(seen_files),
         compression,
     };
     let document = orchestrator_document(&state, &beside)?;
