@@ -2,7 +2,7 @@
 //!
 //! [`call`] runs any operation by its name, from JSON to JSON. [`serve`] puts HTTP in front of it. This is
 //! the only async crate, and the async part only carries requests and answers: operations run on threads of
-//! our own ([`crew`]), because a synchronous PostgreSQL client panics when it is used, or even dropped, on
+//! our own (`crew`), because a synchronous PostgreSQL client panics when it is used, or even dropped, on
 //! a thread of the async runtime.
 
 mod crew;
