@@ -3,10 +3,10 @@
 //! The project's file holds data only: who can commit to a repository must not be able to point
 //! `fleet` at a server or make it run something.
 
+mod change;
+
 use std::ffi::OsString;
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use flightline::core::policy::{Knob, Policy, Preset, Shape, knobs};
@@ -15,7 +15,9 @@ use flightline::core::{Code, Refusal, RepoPath};
 use flightline::store::Location;
 use flightline::workspace::Surroundings;
 use serde::Serialize;
-use toml_edit::{DocumentMut, Item, value};
+use toml_edit::{DocumentMut, Item};
+
+pub use self::change::{Change, Level, set, write_project};
 
 /// The name of the project's file, in the state folder.
 pub const FILE: &str = "config.toml";
@@ -313,121 +315,6 @@ impl Files {
     }
 }
 
-/// A setting that is to change.
-pub struct Change<'a> {
-    pub name: &'a str,
-    pub value: &'a str,
-    pub level: Level,
-}
-
-/// Changes one setting in its file, keeping everything else there as it is. What would not make sense
-/// together with the other settings, in either file, is not written.
-pub fn set(change: &Change<'_>, state: Option<&Path>, env: &Environment) -> Result<(), Refusal> {
-    let mut files = Files::read(state, env)?;
-    let file = match change.level {
-        Level::Project => &mut files.project,
-        Level::User => &mut files.user,
-    };
-    let Some(File { path, document }) = file else {
-        return Err(Refusal::new(
-            Code::NoProject,
-            format!("there is no file at {} level", change.level.as_str()),
-        ));
-    };
-    match (change.name, change.level) {
-        ("location", Level::User) => document["location"] = value(change.value),
-        ("location", Level::Project) => {
-            return Err(
-                Refusal::invalid("where the store is cannot be set for a project")
-                    .hint("keep it for yourself with `fleet config set location … --user`"),
-            );
-        }
-        (MIRROR_ROOT, Level::Project) => {
-            mirror_root(change.value)?;
-            insert(document, path, MIRROR_ROOT, value(change.value))?;
-        }
-        _ => set_knob(document, path, change)?,
-    }
-    let (path, document) = (path.clone(), document.clone());
-    Config::from_files(&files)?;
-    write(&path, &document)
-}
-
-fn set_knob(document: &mut DocumentMut, path: &Path, change: &Change<'_>) -> Result<(), Refusal> {
-    let name = change.name;
-    let known = knobs();
-    let Some(knob) = known.iter().find(|knob| knob.name == name) else {
-        let known: Vec<&str> = known
-            .iter()
-            .filter(|knob| knob.reason.is_none())
-            .map(|knob| knob.name)
-            .collect();
-        let location = match change.level {
-            Level::User => ", location",
-            Level::Project => "",
-        };
-        return Err(Refusal::new(
-            Code::NotFound,
-            format!(
-                "there is no setting `{name}` at {} level",
-                change.level.as_str()
-            ),
-        )
-        .hint(format!(
-            "settings: {}{location}, and a switch for each trigger (`fleet config list`)",
-            known.join(", ")
-        )));
-    };
-    (knob.set)(&mut Policy::default(), knob.reason, change.value).map_err(Refusal::invalid)?;
-    let written = match knob.shape {
-        Shape::Span | Shape::Word => value(change.value),
-        Shape::Count => value(change.value.parse::<i64>().unwrap_or(i64::MAX)),
-        Shape::Switch => value(matches!(change.value, "true" | "on")),
-        Shape::Names => value(
-            change
-                .value
-                .split(',')
-                .map(str::trim)
-                .filter(|name| !name.is_empty())
-                .collect::<toml_edit::Array>(),
-        ),
-        Shape::Percents => value(
-            change
-                .value
-                .split(',')
-                .filter_map(|percent| percent.trim().parse::<i64>().ok())
-                .collect::<toml_edit::Array>(),
-        ),
-    };
-    insert(document, path, name, written)
-}
-
-/// Puts a setting with a dotted name into its table.
-fn insert(
-    document: &mut DocumentMut,
-    path: &Path,
-    name: &str,
-    written: Item,
-) -> Result<(), Refusal> {
-    let Some((table, key)) = name.split_once('.') else {
-        document[name] = written;
-        return Ok(());
-    };
-    let Some(settings) = document
-        .entry(table)
-        .or_insert(toml_edit::table())
-        .as_table_like_mut()
-    else {
-        return Err(Refusal::invalid(format!(
-            "{}: `{table}` holds no settings, and `{name}` would be one of them",
-            path.display()
-        ))
-        .hint(format!("write it as a table: `[{table}]`")));
-    };
-    settings.insert(key, written);
-    Ok(())
-}
-
 fn mirror_root(text: &str) -> Result<RepoPath, Refusal> {
     RepoPath::parse(text).map_err(|refusal| refusal.hint("give a folder in the repository"))
 }
@@ -467,39 +354,6 @@ fn plain(item: &Item, knob: &Knob, path: &Path) -> Result<String, Refusal> {
 
 fn wrong(path: &Path, name: &str, why: &str) -> Refusal {
     Refusal::invalid(format!("{}: `{name}`: {why}", path.display()))
-}
-
-/// Whose file a setting goes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
-    Project,
-    User,
-}
-
-impl Level {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Project => "project",
-            Self::User => "user",
-        }
-    }
-}
-
-/// Writes the project's id into its file; what else the file says stays.
-pub fn write_project(state: &Path, project: &str, preset: Option<Preset>) -> Result<(), Refusal> {
-    let path = state.join(FILE);
-    let mut document = read(&path)?.unwrap_or_default();
-    let is_new = document.is_empty();
-    document["project"] = value(project);
-    if let Some(preset) = preset {
-        document[PRESET] = value(preset.as_str());
-    }
-    if is_new && let Some(mut key) = document.key_mut("project") {
-        key.leaf_decor_mut().set_prefix(
-            "# Flightline's settings for this repository. `fleet config list` shows them all.\n",
-        );
-    }
-    write(&path, &document)
 }
 
 /// Reads where a store is. A folder is relative to `here`; where there is no such place, it must be
@@ -565,47 +419,4 @@ fn broken(path: &Path, text: &str, error: &toml_edit::TomlError) -> Refusal {
         error.message().replace('\n', ", ")
     ))
     .hint("correct that line, and try again")
-}
-
-/// Replaces a file whole or not at all, and reads it back.
-fn write(path: &Path, document: &DocumentMut) -> Result<(), Refusal> {
-    let text = document.to_string();
-    let cannot = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::PermissionDenied
-        | std::io::ErrorKind::ReadOnlyFilesystem
-        | std::io::ErrorKind::StorageFull => Refusal::new(
-            Code::Unavailable,
-            format!("cannot write {}: {error}", path.display()),
-        ),
-        _ => Refusal::new(
-            Code::Failed,
-            format!("cannot write {}: {error}", path.display()),
-        ),
-    };
-    let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).map_err(cannot)?;
-    let aside = folder.join(format!(".{FILE}.{}", std::process::id()));
-    let written = fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&aside)
-        .and_then(|mut file| {
-            file.write_all(text.as_bytes())
-                .and_then(|()| file.sync_all())
-        })
-        .and_then(|()| fs::rename(&aside, path))
-        .and_then(|()| fs::File::open(folder).and_then(|folder| folder.sync_all()));
-    if let Err(error) = written {
-        let _ = fs::remove_file(&aside);
-        return Err(cannot(error));
-    }
-    match fs::read_to_string(path) {
-        Ok(found) if found == text => Ok(()),
-        _ => Err(Refusal::new(
-            Code::Integrity,
-            format!("{} does not read back as written", path.display()),
-        )),
-    }
 }
