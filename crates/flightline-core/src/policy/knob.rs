@@ -247,10 +247,10 @@ const DESTRUCTIVE: Knob = Knob {
 };
 
 macro_rules! switches {
-    ($($name:literal $meaning:literal $field:ident;)*) => { [$(Knob {
+    ($($name:literal $meaning:literal $($field:ident).+;)*) => { [$(Knob {
         name: $name, meaning: $meaning, shape: Shape::Switch, reason: None,
-        get: |policy, _| policy.$field.to_string(),
-        set: |policy, _, text| { policy.$field = switch(text)?; Ok(()) },
+        get: |policy, _| policy.$($field).+.to_string(),
+        set: |policy, _, text| { policy.$($field).+ = switch(text)?; Ok(()) },
     }),*] };
 }
 
@@ -264,16 +264,8 @@ const SWITCHES: [Knob; 6] = switches! {
     "checkpoints.every_error" "with `triggers.blocker`: an error takes one even when work can go on" every_error;
 };
 
-const EMERGENCIES: Knob = Knob {
-    name: "retention.emergencies_apart",
-    meaning: "archive checkpoints of `token_critical` instead of deleting them, and do not count them",
-    shape: Shape::Switch,
-    reason: None,
-    get: |policy, _| policy.retention.emergencies_apart.to_string(),
-    set: |policy, _, text| {
-        policy.retention.emergencies_apart = switch(text)?;
-        Ok(())
-    },
+const EMERGENCIES: [Knob; 1] = switches! {
+    "retention.emergencies_apart" "archive checkpoints of `token_critical` instead of deleting them, and do not count them" retention.emergencies_apart;
 };
 
 const STACK_ID: Knob = Knob {
@@ -321,7 +313,8 @@ pub fn knobs() -> Vec<Knob> {
     all.extend(COUNTS);
     all.extend(MORE_SPANS);
     all.push(HISTORY);
-    all.extend([SURPLUS, EMERGENCIES]);
+    all.push(SURPLUS);
+    all.extend(EMERGENCIES);
     all.push(DESTRUCTIVE);
     all.extend(TOKENS);
     all.extend(SWITCHES);

@@ -153,25 +153,17 @@ fn as_it_is(_: &mut Asked) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn mission(asked: &mut Asked) -> Result<(), Refusal> {
-    asked.set("mission", asked.name("id"));
-    Ok(())
+/// What is asked of the thing in the address.
+macro_rules! of_the_one_named {
+    ($($noun:ident)*) => { $(
+        fn $noun(asked: &mut Asked) -> Result<(), Refusal> {
+            asked.set(stringify!($noun), asked.name("id"));
+            Ok(())
+        }
+    )* };
 }
 
-fn sortie(asked: &mut Asked) -> Result<(), Refusal> {
-    asked.set("sortie", asked.name("id"));
-    Ok(())
-}
-
-fn message(asked: &mut Asked) -> Result<(), Refusal> {
-    asked.set("message", asked.name("id"));
-    Ok(())
-}
-
-fn agent(asked: &mut Asked) -> Result<(), Refusal> {
-    asked.set("agent", asked.name("id"));
-    Ok(())
-}
+of_the_one_named! { mission sortie message agent }
 
 /// Done as the agent in the address.
 fn as_agent(asked: &mut Asked) -> Result<(), Refusal> {
