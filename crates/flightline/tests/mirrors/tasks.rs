@@ -153,7 +153,7 @@ both_engines! {
         assert_eq!(mirror.read("progress/STATUS.md"), broken);
         fs::remove_file(mirror.path("progress/STATUS.md")).unwrap();
         assert_eq!(mirror.pass(), []);
-        assert!(mirror.read("progress/STATUS.md").contains("Convert") || mirror.read("progress/STATUS.md").contains("riley"));
+        assert!(mirror.read("progress/STATUS.md").contains("| riley |"));
     }
 
     fn parts_work_through_the_mirror_too(world: &World) {
@@ -182,7 +182,7 @@ both_engines! {
         // Written before it was completed, and only seen now.
         mirror.write(FILE, SCHEMA);
         let said = mirror.pass();
-        assert!(said.iter().all(|said| !matches!(said, Said::Done(_))) || task(&story, "Convert Nature Trail PDFs to Markdown").sortie.status == SortieStatus::Completed, "{said:?}");
+        assert!(matches!(said.as_slice(), [Said::Trouble(said)] if said.contains("was completed at")), "{said:?}");
         assert_eq!(task(&story, "Convert Nature Trail PDFs to Markdown").sortie.status, SortieStatus::Completed);
     }
 
