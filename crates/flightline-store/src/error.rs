@@ -55,6 +55,14 @@ pub enum Error {
     /// The engine cannot be reached.
     #[error("the store cannot be reached: {0}")]
     Unreachable(String),
+    /// The engine cannot be reached in the way it must be: encrypted, and known to be itself.
+    #[error("the store cannot be reached safely: PostgreSQL: {cause}")]
+    Tls {
+        /// What was said.
+        cause: String,
+        /// What can be done about it.
+        hint: &'static str,
+    },
     /// A document is larger than its kind allows.
     #[error("the {kind} would take {size} bytes, and at most {max} are allowed")]
     TooLarge {
@@ -126,6 +134,7 @@ impl From<Error> for Refusal {
             Error::Unreachable(_) => {
                 Self::new(Code::Unavailable, message).hint("nothing was written; try again later")
             }
+            Error::Tls { hint, .. } => Self::new(Code::Unavailable, message).hint(hint),
             Error::TooLarge { .. } => Self::new(Code::TooLong, message)
                 .hint("put the long version into a file and name the file"),
             Error::Broken => Self::new(Code::Unavailable, message)

@@ -2,6 +2,7 @@
 //! it is moved and ids that count up. Every body written against it runs on both engines.
 
 pub mod damage;
+pub mod database;
 pub mod outside;
 pub mod repository;
 pub mod story;

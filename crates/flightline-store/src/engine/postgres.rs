@@ -1,12 +1,15 @@
 //! PostgreSQL: for fleets that outgrow one machine.
 
+mod connect;
+mod tls;
+
 use std::collections::HashMap;
 use std::error::Error as _;
 use std::time::Duration;
 
 use flightline_core::Time;
 use postgres::types::{IsNull, ToSql, Type, to_sql_checked};
-use postgres::{Client, Config, NoTls, Statement};
+use postgres::{Client, Statement};
 
 use super::{Compaction, Driver, Durability, SCHEMA_VERSION, Space};
 use crate::error::Error;
@@ -53,32 +56,7 @@ pub(crate) fn open(
     patience: Duration,
     steps: Steps,
 ) -> Result<Postgres, Error> {
-    let mut config: Config = url.parse().map_err(|error: postgres::Error| {
-        Error::Location(format!(
-            "the PostgreSQL URL cannot be read: {}",
-            root_cause(&error)
-        ))
-    })?;
-    // To PostgreSQL, zero means for ever.
-    let millis = patience.as_millis().max(1);
-    // A frozen client must not freeze the project, and a frozen server not the client.
-    let limits = format!(
-        "-c idle_in_transaction_session_timeout=15000 -c lock_timeout={millis} -c statement_timeout=60000 \
-         -c default_transaction_isolation=read\\ committed"
-    );
-    let limits = match config.get_options() {
-        Some(own) => format!("{limits} {own}"),
-        None => limits,
-    };
-    config
-        .options(&limits)
-        .application_name("fleet")
-        .connect_timeout(Duration::from_secs(10))
-        .keepalives(true)
-        .keepalives_idle(Duration::from_secs(30));
-    let client = config
-        .connect(NoTls)
-        .map_err(|error| Error::Unreachable(format!("PostgreSQL: {}", root_cause(&error))))?;
+    let client = connect::connect(url, patience)?;
     let mut driver = Postgres {
         client,
         prepared: HashMap::new(),

@@ -1,0 +1,121 @@
+//! How a connection is made: within limits of time, whatever the other side does or does not do.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+use postgres::{Client, Config, NoTls};
+
+use super::root_cause;
+use super::tls::{self, Tls};
+use crate::error::Error;
+
+/// How long a connection may take in all: names, TCP, TLS, password, start.
+const AT_MOST: Duration = Duration::from_secs(10);
+/// How long the server's machine may leave what we sent unconfirmed, before we take it for gone.
+const UNCONFIRMED: Duration = Duration::from_secs(15);
+/// How many connections may be under way without an answer: each has a thread.
+const UNDER_WAY: usize = 32;
+
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+
+/// One of the connections under way.
+struct Place;
+
+impl Place {
+    fn take() -> Option<Self> {
+        // Made before it is looked at: whoever finds no room gives it back by dropping it.
+        let place = Self;
+        (WAITING.fetch_add(1, Ordering::SeqCst) < UNDER_WAY).then_some(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        WAITING.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Connects to the server at `url`.
+pub(super) fn connect(url: &str, patience: Duration) -> Result<Client, Error> {
+    let (url, wishes) = tls::read(url)?;
+    let mut config: Config = url.parse().map_err(|error: postgres::Error| {
+        Error::Location(format!(
+            "the PostgreSQL URL cannot be read: {}",
+            root_cause(&error)
+        ))
+    })?;
+    // To PostgreSQL, zero means for ever.
+    let millis = patience.as_millis().max(1);
+    // A frozen client must not freeze the project, and a frozen server not the client.
+    let limits = format!(
+        "-c idle_in_transaction_session_timeout=15000 -c lock_timeout={millis} -c statement_timeout=60000 \
+         -c default_transaction_isolation=read\\ committed"
+    );
+    let limits = match config.get_options() {
+        Some(own) => format!("{limits} {own}"),
+        None => limits,
+    };
+    let at_most = config
+        .get_connect_timeout()
+        .copied()
+        .unwrap_or(AT_MOST)
+        .clamp(Duration::from_secs(1), Duration::from_secs(60));
+    config
+        .options(&limits)
+        .application_name("fleet")
+        .connect_timeout(at_most)
+        // A machine that is gone, with or without something on its way, is noticed within half a minute.
+        .tcp_user_timeout(UNCONFIRMED)
+        .keepalives(true)
+        .keepalives_idle(Duration::from_secs(10))
+        .keepalives_interval(Duration::from_secs(5))
+        .keepalives_retries(3);
+    let tls = wishes.apply(&mut config)?;
+    within(at_most, move || {
+        let connected = match tls {
+            Tls::Off => config.connect(NoTls),
+            Tls::On(tls) => config.connect(*tls),
+        };
+        connected.map_err(|error| {
+            if error
+                .to_string()
+                .starts_with("error performing TLS handshake")
+            {
+                return tls::failure(&root_cause(&error));
+            }
+            Error::Unreachable(format!("PostgreSQL: {}", root_cause(&error)))
+        })
+    })
+}
+
+/// Runs `f` on a thread of its own, and waits for it so long and no longer. The driver limits only how
+/// long TCP takes; a server that takes the connection and then says nothing would be waited for for ever.
+fn within(
+    at_most: Duration,
+    f: impl FnOnce() -> Result<Client, Error> + Send + 'static,
+) -> Result<Client, Error> {
+    let silent = || {
+        let seconds = at_most.as_secs();
+        Error::Unreachable(format!(
+            "PostgreSQL: it takes connections and does not answer them within {seconds} seconds"
+        ))
+    };
+    let place = Place::take().ok_or_else(silent)?;
+    let (sender, receiver) = sync_channel(1);
+    let thread = std::thread::Builder::new().name("fleet-connect".to_owned());
+    let started = thread.spawn(move || {
+        let connected = f();
+        drop(place);
+        // When nobody waits any more, the connection ends here.
+        let _ = sender.send(connected);
+    });
+    started.map_err(|error| Error::Unreachable(format!("cannot start a thread: {error}")))?;
+    match receiver.recv_timeout(at_most) {
+        Ok(connected) => connected,
+        Err(RecvTimeoutError::Timeout) => Err(silent()),
+        Err(RecvTimeoutError::Disconnected) => {
+            Err(Error::Unreachable("the connection broke".to_owned()))
+        }
+    }
+}

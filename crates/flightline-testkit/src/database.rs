@@ -1,0 +1,99 @@
+//! A PostgreSQL server of a test's own: to be stopped, started again, or spoken to through TLS.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use flightline::store::Location;
+use tempfile::TempDir;
+
+/// A server of its own, gone with this value.
+pub struct Database {
+    folder: TempDir,
+    url: String,
+}
+
+impl Database {
+    /// Starts one that speaks plainly.
+    ///
+    /// # Panics
+    /// When it does not start.
+    #[must_use]
+    pub fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// Starts one that offers TLS, with a certificate for `localhost`.
+    ///
+    /// # Panics
+    /// When it does not start.
+    #[must_use]
+    pub fn with_tls() -> Self {
+        Self::with(&["--tls"])
+    }
+
+    fn with(options: &[&str]) -> Self {
+        let folder = tempfile::Builder::new()
+            .prefix("pg")
+            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o711))
+            .tempdir()
+            .expect("a folder");
+        let mut arguments = vec!["start"];
+        arguments.extend(options);
+        let url = run(&arguments, &folder.path().join("it"));
+        Self { folder, url }
+    }
+
+    /// Where it is: `postgres://postgres@127.0.0.1:PORT/postgres`.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The same as a location, by the name its certificate is for and with these parameters.
+    #[must_use]
+    pub fn by_name(&self, parameters: &str) -> Location {
+        let url = self.url.replace("127.0.0.1", "localhost");
+        Location::Postgres(format!("{url}?{parameters}"))
+    }
+
+    /// The certificate of the authority that made its certificate, or of one that did not.
+    #[must_use]
+    pub fn authority(&self, right: bool) -> PathBuf {
+        let name = if right { "ca.pem" } else { "other.pem" };
+        self.folder.path().join("it/tls").join(name)
+    }
+
+    /// Stops it, as if its machine had lost power.
+    ///
+    /// # Panics
+    /// When it does not stop.
+    pub fn halt(&self) {
+        run(&["halt"], &self.folder.path().join("it"));
+    }
+
+    /// Starts it again, where it was.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn again(&self) {
+        run(&["again"], &self.folder.path().join("it"));
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        run(&["stop"], &self.folder.path().join("it"));
+    }
+}
+
+fn run(arguments: &[&str], folder: &Path) -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/postgres");
+    let ran = Command::new(script)
+        .args(arguments)
+        .arg(folder)
+        .output()
+        .expect("the script runs");
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{arguments:?}: {said}");
+    String::from_utf8_lossy(&ran.stdout).trim().to_owned()
+}
