@@ -1,0 +1,125 @@
+//! Who talks to servers: any of them, and again with the same key, until there is an answer.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::chance::Chance;
+use crate::node::Node;
+
+/// How long an attempt waits for its answer.
+const ATTEMPT: Duration = Duration::from_secs(5);
+
+/// What came of an attempt.
+#[derive(Clone, Debug)]
+pub enum Said {
+    /// It was done.
+    Done(Value),
+    /// It was not done, and will not be.
+    Refused(String, Value),
+    /// Nobody knows: no answer, or one that says to come back.
+    Nothing(String),
+}
+
+/// Something to be done once.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub path: String,
+    pub body: Value,
+    pub key: String,
+    /// The agent it is done as.
+    pub agent: Option<String>,
+}
+
+/// A client.
+pub struct Http {
+    agent: ureq::Agent,
+    token: String,
+    pub chance: Chance,
+    /// How often it had to ask again.
+    pub repeats: u64,
+}
+
+impl Http {
+    pub fn new(token: &str, chance: Chance) -> Self {
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(ATTEMPT))
+            .build();
+        Self {
+            agent: ureq::Agent::new_with_config(config),
+            token: token.to_owned(),
+            chance,
+            repeats: 0,
+        }
+    }
+
+    /// Asks one server, once.
+    pub fn ask(&self, node: &Node, request: &Request) -> Said {
+        let mut post = self
+            .agent
+            .post(format!("{}/api/v1{}", node.url(), request.path))
+            .header("authorization", format!("Bearer {}", self.token))
+            .header("content-type", "application/json")
+            .header("idempotency-key", &request.key);
+        if let Some(agent) = &request.agent {
+            post = post.header("fleet-agent", agent);
+        }
+        answer(post.send(request.body.to_string()))
+    }
+
+    /// Asks one server after another until one answers, or the time is over.
+    pub fn settle(&mut self, nodes: &[Node], request: &Request, until: Instant) -> Said {
+        loop {
+            let node = &nodes[self.chance.place(nodes.len())];
+            let said = self.ask(node, request);
+            if !matches!(said, Said::Nothing(_)) || Instant::now() > until {
+                return said;
+            }
+            self.repeats += 1;
+            std::thread::sleep(self.chance.millis(20, 200));
+        }
+    }
+
+    /// Reads from one server.
+    pub fn get(&self, node: &Node, path: &str) -> Said {
+        let sent = self
+            .agent
+            .get(format!("{}/api/v1{path}", node.url()))
+            .header("authorization", format!("Bearer {}", self.token))
+            .call();
+        answer(sent)
+    }
+
+    /// Reads from one server, which must answer.
+    pub fn read(&self, node: &Node, path: &str) -> Value {
+        match self.get(node, path) {
+            Said::Done(value) => value,
+            other => panic!("{path}: {other:?}"),
+        }
+    }
+}
+
+fn answer(sent: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Said {
+    let mut response = match sent {
+        Ok(response) => response,
+        Err(error) => return Said::Nothing(error.to_string()),
+    };
+    let status = response.status().as_u16();
+    let body = response
+        .body_mut()
+        .with_config()
+        .limit(1 << 30)
+        .read_to_string();
+    let text = match body {
+        Ok(text) => text,
+        Err(error) => return Said::Nothing(error.to_string()),
+    };
+    let value: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{status}: {text}"));
+    match status {
+        200..=299 => Said::Done(value),
+        503 => Said::Nothing(text),
+        400..=499 => Said::Refused(value["code"].as_str().unwrap_or_default().to_owned(), value),
+        _ => panic!("a server is broken: {status}: {text}"),
+    }
+}

@@ -1,0 +1,181 @@
+//! Servers, each a process of its own in a folder of its own, on one project.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// How long a server may take until it listens, the database being there or coming back.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A project, and a folder from which commands work on it.
+pub struct Site {
+    folder: TempDir,
+    location: String,
+    /// Opens every server of it.
+    pub token: String,
+}
+
+impl Site {
+    /// A project with a mission in it.
+    pub fn new(location: String) -> Self {
+        let folder = tempfile::Builder::new()
+            .prefix("fleet-site-")
+            .tempdir()
+            .unwrap();
+        let mut site = Self {
+            folder,
+            location,
+            token: String::new(),
+        };
+        fs::create_dir_all(site.root("home")).unwrap();
+        site.json(&["init"]);
+        site.json(&["mission", "create", "Storm"]);
+        let made = site.json(&["token", "create", "chaos", "--scope", "admin"]);
+        site.token = made["token"].as_str().unwrap().to_owned();
+        site
+    }
+
+    fn root(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn command(&self, root: &Path, location: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fleet"));
+        command
+            .current_dir(root)
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", root)
+            .env("USER", "tester")
+            .env("FLEET_LOCATION", location)
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a command beside the servers, straight on the database.
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = self.command(&self.root("home"), &self.location);
+        command.args(arguments).output().unwrap()
+    }
+
+    /// The answer to a command that must succeed.
+    pub fn json(&self, arguments: &[&str]) -> Value {
+        let mut all = arguments.to_vec();
+        all.push("--json");
+        let done = self.run(&all);
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{arguments:?}: {said}");
+        serde_json::from_slice(&done.stdout).unwrap()
+    }
+
+    /// A server of this project that reaches the database at `location`.
+    pub fn node(&self, name: &str, location: String) -> Node {
+        let root = self.root(name);
+        let state = root.join(".flightline");
+        fs::create_dir_all(&state).unwrap();
+        let config = self.root("home").join(".flightline/config.toml");
+        fs::copy(config, state.join("config.toml")).unwrap();
+        let node = Node {
+            command: Mutex::new(self.command(&root, &location)),
+            log: root.join("log"),
+            running: Mutex::new(Running::default()),
+        };
+        let log = File::create(&node.log).unwrap();
+        let mut command = node.command.lock().unwrap();
+        command
+            .args(["serve", "--addr", "127.0.0.1:0", "--json"])
+            .stdout(Stdio::piped())
+            .stderr(log);
+        drop(command);
+        node.start();
+        node
+    }
+}
+
+/// A server. It ends with this value at the latest.
+pub struct Node {
+    command: Mutex<Command>,
+    log: PathBuf,
+    running: Mutex<Running>,
+}
+
+#[derive(Default)]
+struct Running {
+    child: Option<Child>,
+    url: String,
+}
+
+impl Node {
+    /// Where it is, or was last.
+    pub fn url(&self) -> String {
+        self.running.lock().unwrap().url.clone()
+    }
+
+    /// Starts it, as whoever looks after servers does: again and again until it stays.
+    pub fn start(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let mut child = self.command.lock().unwrap().spawn().unwrap();
+            let mut line = String::new();
+            let mut said = BufReader::new(child.stdout.take().unwrap());
+            let _ = said.read_line(&mut line);
+            let url = serde_json::from_str::<Value>(&line)
+                .ok()
+                .and_then(|ready| ready["url"].as_str().map(str::to_owned));
+            let Some(url) = url else {
+                // It could not reach the database, and said so.
+                let _ = child.kill();
+                let _ = child.wait();
+                assert!(Instant::now() < deadline, "no server: {}", self.said());
+                thread::sleep(Duration::from_millis(50));
+                continue;
+            };
+            let mut running = self.running.lock().unwrap();
+            running.child = Some(child);
+            running.url = url;
+            return;
+        }
+    }
+
+    /// Kills it, however busy it is.
+    pub fn kill(&self) {
+        let mut running = self.running.lock().unwrap();
+        if let Some(mut child) = running.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// Sends it a signal. It has not been waited for, so its id is still its own.
+    pub fn send(&self, signal: Signal) {
+        if let Some(child) = &self.running.lock().unwrap().child {
+            kill_process(Pid::from_child(child), signal).unwrap();
+        }
+    }
+
+    /// Whether it still runs.
+    pub fn is_alive(&self) -> bool {
+        let mut running = self.running.lock().unwrap();
+        let child = running.child.as_mut();
+        child.is_some_and(|child| matches!(child.try_wait(), Ok(None)))
+    }
+
+    /// What it said on stderr, in all its lives.
+    pub fn said(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
