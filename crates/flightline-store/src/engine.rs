@@ -68,6 +68,28 @@ pub(crate) trait Driver: Send {
     /// Runs a statement that has neither parameters nor rows.
     fn run(&mut self, sql: &'static str) -> Result<(), Error>;
 
+    /// Marks a place in the transaction to come back to. Places may lie within one another.
+    fn savepoint(&mut self) -> Result<(), Error> {
+        self.run("SAVEPOINT attempt")
+    }
+
+    /// Forgets the last such place, and keeps what was written since.
+    fn release(&mut self) -> Result<(), Error> {
+        self.run("RELEASE SAVEPOINT attempt")
+    }
+
+    /// The same, and marks the place where we are.
+    fn release_and_savepoint(&mut self) -> Result<(), Error> {
+        self.run("RELEASE SAVEPOINT attempt; SAVEPOINT attempt")
+    }
+
+    /// Drops what was written since the last such place, which stays. Fails when the whole transaction is gone.
+    fn roll_back_to(&mut self) -> Result<(), Error>;
+
+    /// Whether the transaction can go on: it is still there, and no statement of it has failed since the
+    /// last place that was come back to.
+    fn is_sound(&self) -> bool;
+
     /// Ends the transaction and keeps what it wrote. When this returns `Ok`, it is durable.
     fn commit(&mut self) -> Result<(), Error>;
 

@@ -301,6 +301,7 @@ impl Tx<'_> {
         }
         event::insert(
             self.driver,
+            &mut self.trace,
             &NewEvent {
                 project: &project,
                 rev,
@@ -377,6 +378,7 @@ impl Tx<'_> {
         let (project, rev) = (self.project.id.clone(), self.hand_out());
         event::insert(
             self.driver,
+            &mut self.trace,
             &NewEvent {
                 project: &project,
                 rev,

@@ -1,5 +1,8 @@
 //! The store: opens an engine, and runs closures in transactions.
 
+mod group;
+mod settle;
+
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
@@ -13,7 +16,8 @@ use crate::mend::Damage;
 use crate::steps::Steps;
 use crate::table::project::Project;
 use crate::table::{event, project, pulse};
-use crate::tx::{Actor, Tx};
+use crate::tx::{Actor, Trace, Tx};
+use group::Group;
 
 /// How often a write that collided with another is run again.
 const ATTEMPTS: u32 = 8;
@@ -58,10 +62,13 @@ impl Default for OpenOptions {
 /// A project's store, through one connection.
 pub struct Store {
     driver: Box<dyn Driver>,
+    location: Location,
     project: String,
     options: OpenOptions,
     repaired: Vec<String>,
     noticed: Vec<Damage>,
+    /// The writes that will be committed together.
+    group: Option<Group>,
 }
 
 impl Store {
@@ -117,35 +124,15 @@ impl Store {
         options: OpenOptions,
         create: bool,
     ) -> Result<Self, Error> {
-        let (driver, repaired): (Box<dyn Driver>, Vec<String>) = match location {
-            Location::Folder(folder) => {
-                let (driver, repaired) = sqlite::open(
-                    folder,
-                    create,
-                    sqlite::Options {
-                        purpose: options.purpose.clone(),
-                        steps: options.steps.clone(),
-                        max_pages: options.max_pages,
-                    },
-                )?;
-                (Box::new(driver), repaired)
-            }
-            Location::Postgres(url) => (
-                Box::new(postgres::open(
-                    url,
-                    create,
-                    options.patience,
-                    options.steps.clone(),
-                )?),
-                Vec::new(),
-            ),
-        };
+        let (driver, repaired) = drive(location, &options, create)?;
         Ok(Self {
             driver,
+            location: location.clone(),
             project: project.to_owned(),
             options,
             repaired,
             noticed: Vec::new(),
+            group: None,
         })
     }
 
@@ -181,6 +168,14 @@ impl Store {
         &self.project
     }
 
+    /// Works on another project in the same store from now on. Whether there is such a one shows when
+    /// something is asked of it.
+    pub fn enter(&mut self, project: &str) {
+        if self.project != project {
+            project.clone_into(&mut self.project);
+        }
+    }
+
     /// The projects in this store.
     ///
     /// # Errors
@@ -211,6 +206,9 @@ impl Store {
         &mut self,
         f: impl FnOnce(&mut Tx<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
+        if self.group.is_some() {
+            return self.look_in_group(f);
+        }
         self.driver.begin_read()?;
         let result = self.guarded(|store| {
             let mut tx = store.transaction(Access::Read)?;
@@ -275,12 +273,22 @@ impl Store {
         ending: Ending,
         f: &mut impl FnMut(&mut Tx<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
+        if self.group.is_some() {
+            return self.attempt_in_group(ending, f);
+        }
         self.driver.begin_write(durability, self.options.patience)?;
         let ran = self.guarded(|store| store.run(durability, f));
         match (ran, ending) {
             (Ok(written), Ending::Commit) => {
-                self.driver.commit()?;
-                self.read_back(&written)?;
+                match self.driver.commit() {
+                    Err(Error::CommitUnknown(cause)) if durability == Durability::Full => {
+                        self.settle(&written.trace, &cause)?;
+                    }
+                    committed => {
+                        committed?;
+                        self.read_back(&written.trace)?;
+                    }
+                }
                 Ok(written.outcome)
             }
             (Ok(written), Ending::RollBack) => {
@@ -300,7 +308,10 @@ impl Store {
         match catch_unwind(AssertUnwindSafe(|| f(self))) {
             Ok(result) => result,
             Err(panic) => {
-                self.driver.rollback();
+                match self.group {
+                    Some(_) => self.drop_member(),
+                    None => self.driver.rollback(),
+                }
                 resume_unwind(panic)
             }
         }
@@ -316,26 +327,24 @@ impl Store {
             Durability::Pulse => Access::Pulse,
         })?;
         let outcome = f(&mut tx);
-        let (step, noticed, project) = (tx.step, tx.take_noticed(), tx.project);
+        let (noticed, trace, project) = (tx.take_noticed(), tx.trace, tx.project);
         self.notice(noticed);
         let outcome = outcome?;
-        let rev = project.rev;
         if durability == Durability::Full {
             project::advance(self.driver.as_mut(), &project)?;
         }
-        Ok(Written { outcome, step, rev })
+        Ok(Written { outcome, trace })
     }
 
     /// Reads what a commit claims to have written, before anybody is told.
-    fn read_back<T>(&mut self, written: &Written<T>) -> Result<(), Error> {
-        let events = (written.rev + 1).saturating_sub(written.step);
-        if events == 0 {
+    fn read_back(&mut self, trace: &Trace) -> Result<(), Error> {
+        let Some((first, last)) = trace.bounds() else {
             return Ok(());
-        }
-        let found = event::of_step(self.driver.as_mut(), &self.project, written.step)
+        };
+        let found = event::between(self.driver.as_mut(), &self.project, first, last)
             // The commit was made: whatever keeps us from seeing it, nobody may take it for undone.
             .map_err(|error| Error::CommitUnknown(error.to_string()))?;
-        if found == (events, Some(written.rev)) {
+        if found == last - first + 1 {
             Ok(())
         } else {
             Err(Error::Corrupt(
@@ -372,6 +381,7 @@ impl Store {
             actor: Actor::flightline(),
             began: Instant::now(),
             noticed: Vec::new(),
+            trace: Trace::default(),
         })
     }
 
@@ -448,8 +458,33 @@ enum Ending {
 
 struct Written<T> {
     outcome: T,
-    step: u64,
-    rev: u64,
+    trace: Trace,
+}
+
+/// A connection of its own to the store, and what was repaired on the way.
+fn drive(
+    location: &Location,
+    options: &OpenOptions,
+    create: bool,
+) -> Result<(Box<dyn Driver>, Vec<String>), Error> {
+    match location {
+        Location::Folder(folder) => {
+            let (driver, repaired) = sqlite::open(
+                folder,
+                create,
+                sqlite::Options {
+                    purpose: options.purpose.clone(),
+                    steps: options.steps.clone(),
+                    max_pages: options.max_pages,
+                },
+            )?;
+            Ok((Box::new(driver), repaired))
+        }
+        Location::Postgres(url) => {
+            let driver = postgres::open(url, create, options.patience, options.steps.clone())?;
+            Ok((Box::new(driver), Vec::new()))
+        }
+    }
 }
 
 /// An error that may be the store's: a write runs again when it says so.

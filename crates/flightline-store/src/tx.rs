@@ -1,6 +1,9 @@
 //! A transaction: the only way to the tables.
 
 mod beside;
+mod trace;
+
+pub(crate) use trace::{Mark, Trace};
 
 use std::time::Instant;
 
@@ -32,6 +35,8 @@ pub struct Tx<'a> {
     pub(crate) began: Instant,
     /// Values of which one copy was found damaged.
     pub(crate) noticed: Vec<Damage>,
+    /// What was added to the journal.
+    pub(crate) trace: Trace,
 }
 
 /// A place in a transaction to come back to.
@@ -276,6 +281,7 @@ impl Tx<'_> {
         let rev = self.hand_out();
         event::insert(
             self.driver,
+            &mut self.trace,
             &NewEvent {
                 project: &self.project.id,
                 rev,
@@ -349,6 +355,7 @@ impl Tx<'_> {
         let rev = self.hand_out();
         event::insert(
             self.driver,
+            &mut self.trace,
             &NewEvent {
                 project: &self.project.id,
                 rev,
@@ -429,7 +436,7 @@ impl Tx<'_> {
     /// # Errors
     /// When the store fails.
     pub fn savepoint(&mut self) -> Result<Savepoint, Error> {
-        self.driver.run("SAVEPOINT attempt")?;
+        self.driver.savepoint()?;
         Ok(Savepoint {
             rev: self.project.rev,
             actor: self.actor.clone(),
@@ -441,7 +448,7 @@ impl Tx<'_> {
     /// # Errors
     /// When the store fails.
     pub fn release(&mut self) -> Result<(), Error> {
-        self.driver.run("RELEASE SAVEPOINT attempt")
+        self.driver.release()
     }
 
     /// Drops what was written since `savepoint`, as if it had never been tried.
@@ -449,8 +456,9 @@ impl Tx<'_> {
     /// # Errors
     /// When the store fails.
     pub fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<(), Error> {
-        self.driver.run("ROLLBACK TO SAVEPOINT attempt")?;
-        self.driver.run("RELEASE SAVEPOINT attempt")?;
+        self.driver.roll_back_to()?;
+        self.driver.release()?;
+        self.trace.cut(savepoint.rev);
         self.project.rev = savepoint.rev;
         self.actor = savepoint.actor;
         Ok(())

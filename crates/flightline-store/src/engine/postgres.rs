@@ -46,6 +46,8 @@ const SCHEMA_WRITE: &str = "INSERT INTO schema_version (version) VALUES ($1)";
 pub(crate) struct Postgres {
     client: Client,
     prepared: HashMap<&'static str, Statement>,
+    /// A statement of this transaction failed: the server refuses all others until it is rolled back.
+    failed: bool,
     steps: Steps,
 }
 
@@ -60,6 +62,7 @@ pub(crate) fn open(
     let mut driver = Postgres {
         client,
         prepared: HashMap::new(),
+        failed: false,
         steps,
     };
     driver.migrate(create)?;
@@ -116,14 +119,18 @@ impl Postgres {
         Ok(())
     }
 
+    fn fail(&mut self, act: &'static str, error: &postgres::Error) -> Error {
+        self.failed = true;
+        classify(act, error)
+    }
+
     fn statement(&mut self, sql: &'static str) -> Result<Statement, Error> {
         if let Some(statement) = self.prepared.get(sql) {
             return Ok(statement.clone());
         }
-        let statement = self
-            .client
-            .prepare(&numbered(sql))
-            .map_err(|error| classify("cannot prepare a statement", &error))?;
+        let prepared = self.client.prepare(&numbered(sql));
+        let statement =
+            prepared.map_err(|error| self.fail("cannot prepare a statement", &error))?;
         self.prepared.insert(sql, statement.clone());
         Ok(statement)
     }
@@ -144,6 +151,7 @@ impl Driver for Postgres {
             }
         };
         self.steps.step();
+        self.failed = false;
         self.client
             .batch_execute(begin)
             .map_err(|error| classify("cannot write to the store", &error))
@@ -162,25 +170,31 @@ impl Driver for Postgres {
         let statement = self.statement(sql)?;
         let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|value| value as _).collect();
         self.steps.step();
-        self.client
-            .execute(&statement, &params)
-            .map_err(|error| classify("cannot write to the store", &error))
+        let executed = self.client.execute(&statement, &params);
+        executed.map_err(|error| self.fail("cannot write to the store", &error))
     }
 
     fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, Error> {
         let statement = self.statement(sql)?;
         let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|value| value as _).collect();
-        let rows = self
-            .client
-            .query(&statement, &params)
-            .map_err(|error| classify("cannot read the store", &error))?;
+        let rows = self.client.query(&statement, &params);
+        let rows = rows.map_err(|error| self.fail("cannot read the store", &error))?;
         rows.iter().map(from_engine).collect()
     }
 
     fn run(&mut self, sql: &'static str) -> Result<(), Error> {
-        self.client
-            .batch_execute(sql)
-            .map_err(|error| classify("cannot write to the store", &error))
+        let ran = self.client.batch_execute(sql);
+        ran.map_err(|error| self.fail("cannot write to the store", &error))
+    }
+
+    fn roll_back_to(&mut self) -> Result<(), Error> {
+        self.run("ROLLBACK TO SAVEPOINT attempt")?;
+        self.failed = false;
+        Ok(())
+    }
+
+    fn is_sound(&self) -> bool {
+        !self.failed
     }
 
     fn commit(&mut self) -> Result<(), Error> {

@@ -362,6 +362,18 @@ impl Driver for Sqlite {
         self.batch("cannot write to the store", sql)
     }
 
+    fn roll_back_to(&mut self) -> Result<(), Error> {
+        // A full disk, among others, takes the whole transaction: then there is no such place any more, and
+        // the next SAVEPOINT would silently begin a transaction of its own.
+        self.batch("cannot write to the store", "ROLLBACK TO SAVEPOINT attempt")?;
+        self.failed = false;
+        Ok(())
+    }
+
+    fn is_sound(&self) -> bool {
+        !self.failed && !self.connection.is_autocommit()
+    }
+
     fn commit(&mut self) -> Result<(), Error> {
         if let Err(error) = self.refuse_after_failure() {
             self.rollback();

@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 use super::statements;
 use crate::engine::Driver;
 use crate::error::Error;
+use crate::tx::{Mark, Trace};
 use crate::value::{Row, params};
 
 statements! {
@@ -24,7 +25,8 @@ statements! {
              WHERE project = ?1 AND rev > ?2 AND subject_kind IN ('mission', 'checkpoint', 'recovery') ORDER BY rev LIMIT ?3";
     OF_SUBJECT = "SELECT rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change FROM event \
              WHERE project = ?1 AND subject_kind = ?2 AND subject = ?3 ORDER BY rev DESC LIMIT ?4";
-    OF_STEP = "SELECT CAST(count(*) AS BIGINT), CAST(max(rev) AS BIGINT) FROM event WHERE project = ?1 AND rev >= ?2 AND step = ?2";
+    BETWEEN = "SELECT CAST(count(*) AS BIGINT) FROM event WHERE project = ?1 AND rev >= ?2 AND rev <= ?3";
+    TRACE = "SELECT rev, step, at, kind, subject_kind, subject, actor, sha FROM event WHERE project = ?1 AND rev >= ?2 AND rev <= ?3 ORDER BY rev";
     STEP_OF = "SELECT step FROM event WHERE project = ?1 AND rev = ?2";
     LAST_OF_MISSION = "SELECT rev FROM event WHERE project = ?1 AND mission = ?2 \
                        AND kind NOT IN ('checkpoint_created', 'checkpoint_backed_up', 'checkpoint_backup_failed', 'context_compacted') \
@@ -94,7 +96,22 @@ pub struct StoredEvent {
     pub sha: String,
 }
 
-pub(crate) fn insert(driver: &mut dyn Driver, event: &NewEvent<'_>) -> Result<(), Error> {
+/// Adds an event to the journal, and to the trace of what its transaction added.
+pub(crate) fn insert(
+    driver: &mut dyn Driver,
+    trace: &mut Trace,
+    event: &NewEvent<'_>,
+) -> Result<(), Error> {
+    trace.add(Mark {
+        rev: event.rev,
+        step: event.step,
+        at: event.at.as_millis(),
+        kind: event.kind.to_owned(),
+        subject_kind: event.subject_kind.as_str().to_owned(),
+        subject: event.subject.to_owned(),
+        actor: event.actor.to_owned(),
+        sha: event.sha.map(str::to_owned),
+    });
     driver
         .execute(
             INSERT,
@@ -187,16 +204,43 @@ pub(crate) fn of_subject(
     rows.iter().map(from_row).collect()
 }
 
-/// How many events the step that began at `step` has, and the last of them.
-pub(crate) fn of_step(
+/// How many events there are from one revision to another.
+pub(crate) fn between(
     driver: &mut dyn Driver,
     project: &str,
-    step: u64,
-) -> Result<(u64, Option<u64>), Error> {
-    match driver.query(OF_STEP, params![project, step])?.first() {
-        Some(row) => Ok((row.unsigned(0)?, row.opt_unsigned(1)?)),
-        None => Ok((0, None)),
+    first: u64,
+    last: u64,
+) -> Result<u64, Error> {
+    match driver
+        .query(BETWEEN, params![project, first, last])?
+        .first()
+    {
+        Some(row) => row.unsigned(0),
+        None => Ok(0),
     }
+}
+
+/// What the journal says of these revisions.
+pub(crate) fn trace(
+    driver: &mut dyn Driver,
+    project: &str,
+    first: u64,
+    last: u64,
+) -> Result<Trace, Error> {
+    let mut trace = Trace::default();
+    for row in driver.query(TRACE, params![project, first, last])? {
+        trace.add(Mark {
+            rev: row.unsigned(0)?,
+            step: row.unsigned(1)?,
+            at: row.int(2)?,
+            kind: row.text(3)?,
+            subject_kind: row.text(4)?,
+            subject: row.text(5)?,
+            actor: row.text(6)?,
+            sha: row.opt_text(7)?,
+        });
+    }
+    Ok(trace)
 }
 
 /// The first revision of the request that a revision belongs to.

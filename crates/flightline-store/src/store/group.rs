@@ -1,0 +1,201 @@
+//! Several writes that are committed together: one trip to the disk for all who wait, and a savepoint for
+//! each, so that one that is refused takes nothing from its neighbours.
+
+use std::time::Instant;
+
+use flightline_core::Time;
+
+use super::{Access, Ending, Store};
+use crate::engine::Durability;
+use crate::error::Error;
+use crate::table::project::{self, Project};
+use crate::tx::{Actor, Trace, Tx};
+
+/// The writes that will be committed together.
+pub(super) struct Group {
+    /// The project's row, as the members before have left it.
+    project: Project,
+    /// One moment for all of them.
+    now: Time,
+    trace: Trace,
+    place: Place,
+    /// The transaction is gone, or in doubt: nothing of it may be committed.
+    lost: bool,
+}
+
+/// Where the savepoint is that the next member can come back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// There is none yet.
+    Nowhere,
+    /// Before the last member.
+    Behind,
+    /// Where we are.
+    Here,
+}
+
+impl Store {
+    /// From now on writes are members of a group: they are done when [`Store::commit_group`] says so, and
+    /// what their closures return until then is a promise. Reads see what the members before have written.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn begin_group(&mut self) -> Result<(), Error> {
+        self.driver
+            .begin_write(Durability::Full, self.options.patience)?;
+        let begun = self.guarded(|store| {
+            let tx = store.transaction(Access::Write)?;
+            Ok((tx.project, tx.now))
+        });
+        let (project, now) = begun.inspect_err(|_: &Error| self.driver.rollback())?;
+        self.group = Some(Group {
+            project,
+            now,
+            trace: Trace::default(),
+            place: Place::Nowhere,
+            lost: false,
+        });
+        Ok(())
+    }
+
+    /// Whether there is a group that can still be committed.
+    #[must_use]
+    pub fn has_sound_group(&self) -> bool {
+        self.group.as_ref().is_some_and(|group| !group.lost)
+    }
+
+    /// Commits what the members wrote. When this returns `Ok`, every one of them is durable and has been
+    /// read back.
+    ///
+    /// # Errors
+    /// [`Error::Collision`] when nothing was written and all of them may be run again; others as with
+    /// [`Store::write`].
+    pub fn commit_group(&mut self) -> Result<(), Error> {
+        let Some(group) = self.group.take() else {
+            return Ok(());
+        };
+        if group.lost {
+            self.driver.rollback();
+            return Err(Error::Collision("a neighbour failed".to_owned()));
+        }
+        if let Err(error) = project::advance(self.driver.as_mut(), &group.project) {
+            self.driver.rollback();
+            return Err(error);
+        }
+        match self.driver.commit() {
+            Err(Error::CommitUnknown(cause)) => self.settle(&group.trace, &cause),
+            committed => {
+                committed?;
+                self.read_back(&group.trace)
+            }
+        }
+    }
+
+    /// Drops what the members wrote.
+    pub fn abandon_group(&mut self) {
+        if self.group.take().is_some() {
+            self.driver.rollback();
+        }
+    }
+
+    /// Runs a read inside the group.
+    pub(super) fn look_in_group<T, E: From<Error>>(
+        &mut self,
+        f: impl FnOnce(&mut Tx<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut tx = self.member()?;
+        let looked = f(&mut tx);
+        let noticed = tx.take_noticed();
+        self.notice(noticed);
+        if !self.driver.is_sound() {
+            self.lose();
+        }
+        looked
+    }
+
+    /// Runs a write inside the group.
+    pub(super) fn attempt_in_group<T, E: From<Error>>(
+        &mut self,
+        ending: Ending,
+        f: &mut impl FnMut(&mut Tx<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.mark()?;
+        let ran = self.guarded(|store| {
+            let mut tx = store.member()?;
+            let outcome = f(&mut tx);
+            let (noticed, trace, project) = (tx.take_noticed(), tx.trace, tx.project);
+            store.notice(noticed);
+            outcome.map(|outcome| (outcome, trace, project))
+        });
+        match (ran, ending) {
+            (Ok((outcome, trace, project)), Ending::Commit) => {
+                // A closure that passed over a failure would fail at its own commit as well.
+                let sound = self.driver.is_sound();
+                if let Some(group) = &mut self.group {
+                    group.project = project;
+                    group.trace.follow(trace);
+                    group.place = Place::Behind;
+                    group.lost |= !sound;
+                }
+                Ok(outcome)
+            }
+            (Ok((outcome, ..)), Ending::RollBack) => {
+                self.drop_member();
+                Ok(outcome)
+            }
+            (Err(error), _) => {
+                self.drop_member();
+                Err(error)
+            }
+        }
+    }
+
+    /// A savepoint for the next member.
+    fn mark(&mut self) -> Result<(), Error> {
+        let Some(group) = &mut self.group else {
+            return Ok(());
+        };
+        if group.lost {
+            return Err(Error::Collision("a neighbour failed".to_owned()));
+        }
+        let marked = match group.place {
+            Place::Nowhere => self.driver.savepoint(),
+            Place::Behind => self.driver.release_and_savepoint(),
+            Place::Here => Ok(()),
+        };
+        group.place = Place::Here;
+        group.lost = marked.is_err();
+        marked
+    }
+
+    /// Drops what the member that just ran has written.
+    pub(super) fn drop_member(&mut self) {
+        let Some(group) = &mut self.group else { return };
+        if !group.lost && self.driver.roll_back_to().is_err() {
+            group.lost = true;
+        }
+    }
+
+    fn lose(&mut self) {
+        if let Some(group) = &mut self.group {
+            group.lost = true;
+        }
+    }
+
+    fn member(&mut self) -> Result<Tx<'_>, Error> {
+        let Some(group) = &self.group else {
+            return Err(Error::Collision("there is no group".to_owned()));
+        };
+        Ok(Tx {
+            step: group.project.rev + 1,
+            driver: self.driver.as_mut(),
+            project: group.project.clone(),
+            ids: self.options.ids.clone(),
+            now: group.now,
+            actor: Actor::flightline(),
+            began: Instant::now(),
+            noticed: Vec::new(),
+            trace: Trace::default(),
+        })
+    }
+}

@@ -1,0 +1,39 @@
+//! What a transaction added to the journal: enough to know it again, should the answer to its commit be lost.
+
+/// An event of a transaction, without its documents: their hash stands for them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub(crate) rev: u64,
+    pub(crate) step: u64,
+    pub(crate) at: i64,
+    pub(crate) kind: String,
+    pub(crate) subject_kind: String,
+    pub(crate) subject: String,
+    pub(crate) actor: String,
+    pub(crate) sha: Option<String>,
+}
+
+/// The events of a transaction, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Trace(Vec<Mark>);
+
+impl Trace {
+    pub(crate) fn add(&mut self, mark: Mark) {
+        self.0.push(mark);
+    }
+
+    /// Adds what another transaction did after it.
+    pub(crate) fn follow(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
+    /// Forgets what came after `rev`: it was rolled back.
+    pub(crate) fn cut(&mut self, rev: u64) {
+        self.0.retain(|mark| mark.rev <= rev);
+    }
+
+    /// The first and the last revision; none when nothing was added.
+    pub(crate) fn bounds(&self) -> Option<(u64, u64)> {
+        Some((self.0.first()?.rev, self.0.last()?.rev))
+    }
+}
