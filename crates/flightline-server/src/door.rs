@@ -18,6 +18,7 @@ use flightline::{Access, Caller};
 pub(crate) use guest::Guest;
 pub(crate) use input::{Body, Named, Query};
 
+use crate::crew::Company;
 use crate::problem::Problem;
 use crate::route::Shared;
 use crate::serve::{Line, Said};
@@ -137,7 +138,7 @@ async fn admit(shared: &Shared, headers: HeaderMap, uri: Uri) -> Result<Option<G
     let check = CheckToken { presented };
     let view = shared
         .lines
-        .run(Access::Read, move |fleet| {
+        .run(Access::Read, Company::Welcome, move |fleet| {
             fleet
                 .run(&check, &Caller::default())
                 .map_err(flightline::Error::into_refusal)

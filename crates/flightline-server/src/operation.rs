@@ -9,6 +9,8 @@ use flightline::{
 };
 use serde_json::Value;
 
+use crate::crew::Company;
+
 type Handler = fn(&mut Fleet, &str, &Caller) -> Result<Value, Refusal>;
 
 /// An operation, as transports know it.
@@ -20,6 +22,8 @@ pub(crate) struct Entry {
     pub(crate) access: Access,
     /// The narrowest token that may ask for it over a network.
     pub(crate) scope: Scope,
+    /// Whether it may share a commit with others.
+    pub(crate) company: Company,
     handler: Handler,
 }
 
@@ -92,31 +96,31 @@ const OPERATIONS: &[Entry] = &[
     dispatch::<checkpoint::inspect::MarkCheckpoint>(),
     entry::<checkpoint::inspect::DiffCheckpoints>(),
     entry::<checkpoint::prune::PlanPrune>(),
-    dispatch::<checkpoint::prune::ApplyPrune>(),
-    dispatch::<checkpoint::prune::PruneCheckpoints>(),
+    alone(dispatch::<checkpoint::prune::ApplyPrune>()),
+    alone(dispatch::<checkpoint::prune::PruneCheckpoints>()),
     dispatch::<checkpoint::due::DueCheckpoints>(),
     entry::<checkpoint::thin::PlanThinning>(),
-    dispatch::<checkpoint::thin::ThinJournal>(),
+    alone(dispatch::<checkpoint::thin::ThinJournal>()),
     dispatch::<checkpoint::thin::RecordThinning>(),
-    dispatch::<checkpoint::import::ImportCheckpoint>(),
+    alone(dispatch::<checkpoint::import::ImportCheckpoint>()),
     entry::<checkpoint::files::UnsettledBackups>(),
     dispatch::<checkpoint::files::RecordBackup>(),
     entry::<checkpoint::files::WholeCheckpoint>(),
     entry::<checkpoint::inspect::VerifyCheckpoint>(),
     entry::<checkpoint::mend::ExamineCheckpoints>(),
-    dispatch::<checkpoint::mend::MendCheckpoint>(),
-    dispatch::<recovery::detect::Detect>(),
+    alone(dispatch::<checkpoint::mend::MendCheckpoint>()),
+    alone(dispatch::<recovery::detect::Detect>()),
     entry::<recovery::detect::PeekCandidates>(),
     entry::<recovery::points::ListRecoveryPoints>(),
-    entry::<recovery::resume::Resume>(),
-    entry::<recovery::undo::Undo>(),
+    alone(entry::<recovery::resume::Resume>()),
+    alone(entry::<recovery::undo::Undo>()),
     entry::<recovery::compaction::ReportCompaction>(),
     entry::<context::BriefAgent>(),
     entry::<context::DeliverBriefing>(),
     entry::<context::AcknowledgeBriefing>(),
-    dispatch::<dialect::ImportDocuments>(),
+    alone(dispatch::<dialect::ImportDocuments>()),
     entry::<dialect::ExportDocuments>(),
-    dispatch::<agent::monitor::MonitorAgents>(),
+    alone(dispatch::<agent::monitor::MonitorAgents>()),
     entry::<agent::resume::ResumeAgent>(),
     entry::<agent::takeover::TakeOver>(),
     entry::<agent::takeover::ShowHandoff>(),
@@ -129,7 +133,7 @@ const OPERATIONS: &[Entry] = &[
     dispatch::<checkpoint::tree::RecordFiles>(),
     entry::<recovery::claims::ListClaims>(),
     entry::<replay::Replay>(),
-    entry::<recovery::delta::ApplyDeltas>(),
+    alone(entry::<recovery::delta::ApplyDeltas>()),
     entry::<dialect::convert::ConvertDocument>(),
     admin::<token::CreateToken>(),
     admin::<token::ListTokens>(),
@@ -180,6 +184,7 @@ const fn entry<O: Operation>() -> Entry {
             Access::Read => Scope::Read,
             Access::Write | Access::Pulse => Scope::Agent,
         },
+        company: Company::Welcome,
         handler: handle::<O>,
     }
 }
@@ -189,6 +194,14 @@ const fn dispatch<O: Operation>() -> Entry {
     Entry {
         scope: Scope::Dispatch,
         ..entry::<O>()
+    }
+}
+
+/// It takes long, or much of the store.
+const fn alone(entry: Entry) -> Entry {
+    Entry {
+        company: Company::Alone,
+        ..entry
     }
 }
 

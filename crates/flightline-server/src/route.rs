@@ -21,7 +21,7 @@ use flightline::{Access, Caller, Fleet, Operation};
 use serde::Serialize;
 use tokio::sync::{Notify, Semaphore, watch};
 
-use crate::crew::Lines;
+use crate::crew::{Company, Lines};
 use crate::door::{self, Guest};
 use crate::health::Health;
 use crate::metrics::Metrics;
@@ -35,7 +35,7 @@ pub(crate) struct Shared {
     pub(crate) lines: Lines,
     pub(crate) nudge: SyncSender<Nudge>,
     pub(crate) health: Arc<Health>,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) beside: Arc<Beside>,
     /// The names this server goes by.
     pub(crate) hosts: Vec<String>,
@@ -175,8 +175,9 @@ impl Shared {
     where
         O::Outcome: Send + 'static,
     {
-        guest.must_have(operation::find(O::NAME)?.scope)?;
-        self.with(O::ACCESS, move |fleet| {
+        let entry = operation::find(O::NAME)?;
+        guest.must_have(entry.scope)?;
+        self.with(O::ACCESS, entry.company, move |fleet| {
             fleet
                 .run(&request, &caller)
                 .map_err(flightline::Error::into_refusal)
@@ -184,13 +185,14 @@ impl Shared {
         .await
     }
 
-    /// Runs what is more than one operation.
+    /// Runs what is more than one operation. It may run twice, and only the last time counts.
     pub(crate) async fn with<T: Send + 'static>(
         &self,
         access: Access,
-        f: impl FnOnce(&mut Fleet) -> Result<T, Refusal> + Send + 'static,
+        company: Company,
+        mut f: impl FnMut(&mut Fleet) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<Outcome<T>, Refusal> {
-        let done = self.lines.run(access, move |fleet| {
+        let done = self.lines.run(access, company, move |fleet| {
             let value = f(fleet)?;
             Ok(Outcome {
                 value,

@@ -25,7 +25,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, Semaphore, watch};
 
-use crate::crew::{Crew, Lines, Place};
+use crate::crew::{Company, Crew, Grouped, Lines, Place};
 use crate::door::without_port;
 use crate::health::Health;
 use crate::metrics::Metrics;
@@ -153,7 +153,10 @@ pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
     let address = listener
         .local_addr()
         .map_err(|error| cannot("listen", &error))?;
-    let crew = Crew::start(&place)?;
+    let metrics = Arc::new(Metrics::default());
+    let counted = Arc::clone(&metrics);
+    let grouped: Grouped = Arc::new(move |size| counted.group(size));
+    let crew = Crew::start(&place, &grouped)?;
     let (lines, health) = (crew.lines(), Arc::new(Health::default()));
     probe(&lines, &health);
     let beside = Arc::new(Beside {
@@ -172,7 +175,7 @@ pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
         lines: lines.clone(),
         nudge: upkeep.nudger(),
         health: Arc::clone(&health),
-        metrics: Metrics::default(),
+        metrics,
         beside,
         hosts: names(address, &setup.hosts),
         ids: Ids::Random,
@@ -319,7 +322,7 @@ async fn accept(listener: &TcpListener, shared: &Arc<Shared>, ending: Ending) {
 /// A checkpoint of every mission under way. One that fails stops no other, and not the end either.
 fn save(lines: &Lines, caller: &Caller, say: &Say) {
     let caller = caller.clone();
-    let saved = lines.run_here(Access::Write, move |fleet| {
+    let saved = lines.run_here(Access::Write, Company::Alone, move |fleet| {
         let refused = flightline::Error::into_refusal;
         if !fleet.policy().triggers.has(Reason::Shutdown) {
             return Ok(Vec::new());

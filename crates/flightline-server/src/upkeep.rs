@@ -17,7 +17,7 @@ use flightline::mirror::{Mirrors, Said as MirrorSaid, take_in, write_out};
 use flightline::store::verify::verify;
 use flightline::{Access, Caller, Fleet};
 
-use crate::crew::{Lines, Place};
+use crate::crew::{Company, Lines, Place};
 use crate::health::{CHECK_EVERY, Health, Look, PROBE_EVERY};
 use crate::serve::{Said, Say};
 
@@ -141,7 +141,7 @@ fn live(means: &Means, nudges: &Receiver<Nudge>) {
 
 /// Writes, through the same queue and thread as everybody: the project's row, to the disk and back.
 pub(crate) fn probe(lines: &Lines, health: &Health) {
-    let written = lines.run_here(Access::Write, |fleet| {
+    let written = lines.run_here(Access::Write, Company::Welcome, |fleet| {
         fleet
             .store()
             .write(|_| Ok::<_, flightline::store::Error>(()))

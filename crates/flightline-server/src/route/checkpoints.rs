@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Done, Outcome, Shared, mark};
+use crate::crew::Company;
 use crate::door::{Body, Guest, Named, Query};
 use crate::operation;
 use crate::serve::Said;
@@ -130,7 +131,7 @@ pub(crate) async fn show(
         // Its file may have what the store has lost: that is put back, which is a write.
         Err(refusal) if refusal.code == Code::Integrity => {
             let state = shared.beside.state.clone();
-            let served = shared.with(Access::Write, move |fleet| {
+            let served = shared.with(Access::Write, Company::Alone, move |fleet| {
                 from_files::serve(fleet, &state, &caller, &request)
                     .outcome
                     .map_err(flightline::Error::into_refusal)
@@ -198,14 +199,14 @@ pub(crate) async fn recover(
     let asked: Recover = body.read()?;
     let caller = guest.caller_as(&headers, asked.agent_id.as_deref())?;
     let (state, dry_run) = (shared.beside.state.clone(), asked.dry_run);
-    let done = shared.with(Access::Write, move |fleet| {
+    let done = shared.with(Access::Write, Company::Alone, move |fleet| {
         let refused = flightline::Error::into_refusal;
         let request = Resume {
             mission: None,
-            checkpoint: Some(id),
+            checkpoint: Some(id.clone()),
             force: asked.force,
             skip_failed: asked.skip_failed,
-            reset_to: asked.reset_to,
+            reset_to: asked.reset_to.clone(),
             tree: None,
             // A request that is asked again must be the same, whatever runs here meanwhile.
             sightings: match caller.idempotency_key {
@@ -237,7 +238,7 @@ pub(crate) async fn delete(
         mark: Mark::Delete,
     };
     let (state, say) = (shared.beside.state.clone(), Arc::clone(&shared.say));
-    let gone = shared.with(Access::Write, move |fleet| {
+    let gone = shared.with(Access::Write, Company::Alone, move |fleet| {
         let refused = flightline::Error::into_refusal;
         fleet.run(&request, &caller).map_err(refused)?;
         let replayed = fleet.was_replayed();
@@ -281,13 +282,13 @@ pub(crate) async fn prune(
     };
     let refused = flightline::Error::into_refusal;
     if asked.dry_run {
-        let planned = shared.with(Access::Read, move |fleet| {
+        let planned = shared.with(Access::Read, Company::Alone, move |fleet| {
             plan_all(fleet, &caller, &request).map_err(refused)
         });
         return planned.await?.answer(StatusCode::OK);
     }
     let (state, say) = (shared.beside.state.clone(), Arc::clone(&shared.say));
-    let done = shared.with(Access::Write, move |fleet| {
+    let done = shared.with(Access::Write, Company::Alone, move |fleet| {
         let plan = request.clone();
         let pruned = fleet
             .run(&PruneCheckpoints { plan }, &caller)
@@ -296,7 +297,7 @@ pub(crate) async fn prune(
         // What follows is done again by the next pruning, if it fails now.
         let keyless = Caller {
             idempotency_key: None,
-            ..caller
+            ..caller.clone()
         };
         let rest = thin(fleet, &keyless, &request.thinning()).map(drop);
         if let Err(error) = rest.and_then(|()| clear(fleet, &state)) {

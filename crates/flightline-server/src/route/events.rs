@@ -22,6 +22,7 @@ use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
 use super::{Done, Shared};
+use crate::crew::Company;
 use crate::door::{Guest, Query};
 use crate::operation;
 
@@ -115,7 +116,7 @@ pub(crate) async fn stream(
 
 async fn list(shared: &Shared, ask: ListEvents) -> Result<EventList, Refusal> {
     let caller = flightline::Caller::default();
-    let listed = shared.with(Access::Read, move |fleet| {
+    let listed = shared.with(Access::Read, Company::Welcome, move |fleet| {
         fleet
             .run(&ask, &caller)
             .map_err(flightline::Error::into_refusal)
@@ -226,7 +227,7 @@ pub(crate) async fn watch_journal(shared: Arc<Shared>) {
         if shared.news.receiver_count() == 0 {
             continue;
         }
-        let rev = shared.with(Access::Read, |fleet| {
+        let rev = shared.with(Access::Read, Company::Welcome, |fleet| {
             let rev = fleet
                 .store()
                 .read(|tx| Ok::<_, flightline::store::Error>(tx.rev()));

@@ -24,7 +24,7 @@ pub(crate) async fn call(
     check_agent(&guest, entry, &body)?;
     let caller = guest.caller(&headers)?;
     let outcome = shared
-        .with(entry.access, move |fleet| {
+        .with(entry.access, entry.company, move |fleet| {
             entry.run(fleet, &body.0, &caller)
         })
         .await?;

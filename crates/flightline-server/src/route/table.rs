@@ -447,7 +447,7 @@ async fn handle(
         check_agent(guest, entry, &Body(request.clone()))?;
     }
     let outcome = shared
-        .with(entry.access, move |fleet| {
+        .with(entry.access, entry.company, move |fleet| {
             entry.run(fleet, &request, &caller)
         })
         .await?;
