@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -40,6 +42,40 @@ impl Cluster {
     /// Its address, as `fleet` reads it.
     pub fn url(&self) -> String {
         url(self.port)
+    }
+
+    /// A copy of it that follows it.
+    pub fn standby(&self) -> Self {
+        Self::make(|dir| script(&["standby".as_ref(), dir, &self.dir]))
+    }
+
+    /// Kills all of it, as if its machine were gone.
+    pub fn kill(&self) {
+        script(&["kill".as_ref(), &self.dir]);
+    }
+
+    /// A copy becomes the one that is written to.
+    pub fn promote(&self) {
+        script(&["promote".as_ref(), &self.dir]);
+    }
+
+    /// Runs SQL on it, as whoever looks after it does, and gives the first text of the answer.
+    pub fn sql(&self, sql: &str) -> Option<String> {
+        let mut client = postgres::Client::connect(&self.url(), postgres::NoTls).unwrap();
+        let answer = client.simple_query(sql).unwrap();
+        answer.iter().find_map(|message| match message {
+            postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            _ => None,
+        })
+    }
+
+    /// Waits until SQL gives this text.
+    pub fn until(&self, sql: &str, wanted: &str) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while self.sql(sql).as_deref() != Some(wanted) {
+            assert!(Instant::now() < deadline, "{sql} never gave {wanted}");
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Ends it in the middle of everything, and starts it again.

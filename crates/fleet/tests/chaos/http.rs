@@ -10,6 +10,9 @@ use crate::node::Node;
 /// How long an attempt waits for its answer.
 const ATTEMPT: Duration = Duration::from_secs(5);
 
+/// How long anybody asks for something to read.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// What came of an attempt.
 #[derive(Clone, Debug)]
 pub enum Said {
@@ -82,7 +85,7 @@ impl Http {
     }
 
     /// Reads from one server.
-    pub fn get(&self, node: &Node, path: &str) -> Said {
+    fn get(&self, node: &Node, path: &str) -> Said {
         let sent = self
             .agent
             .get(format!("{}/api/v1{path}", node.url()))
@@ -91,9 +94,21 @@ impl Http {
         answer(sent)
     }
 
-    /// Reads from one server, which must answer.
+    /// Reads from one server until it answers: each of its connections finds out by itself that the
+    /// database went away.
+    pub fn look(&self, node: &Node, path: &str) -> Said {
+        let began = Instant::now();
+        loop {
+            match self.get(node, path) {
+                Said::Nothing(why) => assert!(began.elapsed() < PATIENCE, "{path}: {why}"),
+                said => return said,
+            }
+        }
+    }
+
+    /// Reads what can be read.
     pub fn read(&self, node: &Node, path: &str) -> Value {
-        match self.get(node, path) {
+        match self.look(node, path) {
             Said::Done(value) => value,
             other => panic!("{path}: {other:?}"),
         }

@@ -2,10 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::http::Request;
+
+/// Longer than anything takes.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What was acknowledged, and what nobody answered for.
 #[derive(Default)]
@@ -42,6 +47,19 @@ impl Ledger {
 
     pub fn acknowledged(&self) -> usize {
         self.inside.lock().unwrap().acknowledged.len()
+    }
+
+    /// Waits until so many more are acknowledged; how long that took.
+    pub fn wait_for(&self, more: usize) -> Duration {
+        let (began, before) = (Instant::now(), self.acknowledged());
+        while self.acknowledged() < before + more {
+            assert!(
+                began.elapsed() < PATIENCE,
+                "nothing is acknowledged any more"
+            );
+            thread::sleep(Duration::from_millis(5));
+        }
+        began.elapsed()
     }
 
     pub fn unanswered(&self) -> usize {

@@ -15,6 +15,7 @@ mod chance;
 mod client;
 mod cluster;
 mod commits;
+mod failover;
 mod freeze;
 mod http;
 mod ledger;

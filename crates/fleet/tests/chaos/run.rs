@@ -129,7 +129,8 @@ impl Drop for Ending<'_> {
     }
 }
 
-fn place(events: &Value) -> Place {
+/// Where an answer says the journal is.
+pub fn place(events: &Value) -> Place {
     let cursor = &events["cursor"];
     Place {
         history: cursor["history"].as_str().unwrap().to_owned(),
@@ -138,7 +139,7 @@ fn place(events: &Value) -> Place {
 }
 
 /// It is alive, and takes a write by itself.
-fn serves_again(http: &Http, node: &Node) {
+pub fn serves_again(http: &Http, node: &Node) {
     let deadline = Instant::now() + RECOVERY;
     let request = Request {
         path: "/ops/heartbeat".to_owned(),

@@ -63,20 +63,9 @@ impl Journal {
 
     /// Reads at one server: so many events at most, and until it falls silent.
     fn visit(&self, node: &Node, token: &str, at: &mut Place, most: u64) {
-        let address = node.url().replace("http://", "");
-        let Ok(mut stream) = TcpStream::connect(&address) else {
+        let Some(stream) = open(node, token, at) else {
             return;
         };
-        stream.set_read_timeout(Some(SILENCE)).unwrap();
-        // As of HTTP/1.0 an answer ends with its connection, and is not cut into pieces.
-        let head = format!(
-            "GET /api/v1/events/stream HTTP/1.0\r\nhost: {address}\r\nauthorization: Bearer {token}\r\n\
-             last-event-id: {}.{}\r\n\r\n",
-            at.history, at.rev
-        );
-        if stream.write_all(head.as_bytes()).is_err() {
-            return;
-        }
         let mut lines = BufReader::new(stream).lines();
         let Some(Ok(status)) = lines.next() else {
             return;
@@ -128,4 +117,26 @@ impl Journal {
     pub fn length(&self) -> usize {
         self.seen.lock().unwrap().len()
     }
+}
+
+/// Asks for the journal after this place.
+fn open(node: &Node, token: &str, at: &Place) -> Option<TcpStream> {
+    let address = node.url().replace("http://", "");
+    let mut stream = TcpStream::connect(&address).ok()?;
+    stream.set_read_timeout(Some(SILENCE)).unwrap();
+    // As of HTTP/1.0 an answer ends with its connection, and is not cut into pieces.
+    let head = format!(
+        "GET /api/v1/events/stream HTTP/1.0\r\nhost: {address}\r\nauthorization: Bearer {token}\r\n\
+         last-event-id: {}.{}\r\n\r\n",
+        at.history, at.rev
+    );
+    stream.write_all(head.as_bytes()).ok()?;
+    Some(stream)
+}
+
+/// What a server says at once to whoever asks for the journal after this place.
+pub fn peek(node: &Node, token: &str, at: &Place) -> String {
+    let stream = open(node, token, at).unwrap();
+    let lines = BufReader::new(stream).lines().map_while(Result::ok);
+    lines.collect::<Vec<_>>().join("\n")
 }
