@@ -66,6 +66,11 @@ pub fn duration(usual: u64) -> Duration {
     Duration::from_secs(asked_for("FLEET_CHAOS_SECONDS").unwrap_or(usual))
 }
 
+/// How often something is done.
+pub fn rounds(usual: u64) -> u64 {
+    asked_for("FLEET_KILL_ROUNDS").unwrap_or(usual)
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "whoever runs the test says for how long"

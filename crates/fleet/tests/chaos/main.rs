@@ -18,6 +18,7 @@ mod commits;
 mod failover;
 mod freeze;
 mod http;
+mod kill;
 mod ledger;
 mod node;
 mod proxy;

@@ -18,14 +18,24 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A project, and a folder from which commands work on it.
 pub struct Site {
     folder: TempDir,
-    location: String,
+    /// Where the store is, when it is not in the folder.
+    location: Option<String>,
     /// Opens every server of it.
     pub token: String,
 }
 
 impl Site {
-    /// A project with a mission in it.
+    /// A project with a mission in it, in a PostgreSQL.
     pub fn new(location: String) -> Self {
+        Self::at(Some(location))
+    }
+
+    /// The same in files of its own.
+    pub fn here() -> Self {
+        Self::at(None)
+    }
+
+    fn at(location: Option<String>) -> Self {
         let folder = tempfile::Builder::new()
             .prefix("fleet-site-")
             .tempdir()
@@ -47,7 +57,7 @@ impl Site {
         self.folder.path().join(name)
     }
 
-    fn command(&self, root: &Path, location: &str) -> Command {
+    fn command(&self, root: &Path, location: Option<&str>) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fleet"));
         command
             .current_dir(root)
@@ -55,14 +65,16 @@ impl Site {
             .env("PATH", "/usr/bin:/bin")
             .env("HOME", root)
             .env("USER", "tester")
-            .env("FLEET_LOCATION", location)
             .stdin(Stdio::null());
+        if let Some(location) = location {
+            command.env("FLEET_LOCATION", location);
+        }
         command
     }
 
     /// Runs a command beside the servers, straight on the database.
     pub fn run(&self, arguments: &[&str]) -> Output {
-        let mut command = self.command(&self.root("home"), &self.location);
+        let mut command = self.command(&self.root("home"), self.location.as_deref());
         command.args(arguments).output().unwrap()
     }
 
@@ -83,8 +95,17 @@ impl Site {
         fs::create_dir_all(&state).unwrap();
         let config = self.root("home").join(".flightline/config.toml");
         fs::copy(config, state.join("config.toml")).unwrap();
+        self.serve(&root, Some(&location))
+    }
+
+    /// A server in the folder that commands work from.
+    pub fn own_node(&self) -> Node {
+        self.serve(&self.root("home"), self.location.as_deref())
+    }
+
+    fn serve(&self, root: &Path, location: Option<&str>) -> Node {
         let node = Node {
-            command: Mutex::new(self.command(&root, &location)),
+            command: Mutex::new(self.command(root, location)),
             log: root.join("log"),
             running: Mutex::new(Running::default()),
         };

@@ -1,4 +1,4 @@
-//! `fleet serve` as a process of its own: how it starts, what it keeps when it is killed, how it ends.
+//! `fleet serve` as a process of its own: how it starts, what it says, how it ends.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
@@ -225,7 +225,7 @@ fn what_was_taken_on_is_finished_before_the_end() {
     world.agent_ok("ada", "sorties claim --next");
     let token = token(&world, "");
     let server = Server::start(&world, "");
-    let done = load(&server, &token, 4, |server| server.signal(Signal::TERM));
+    let done = load(&server, &token, |server| server.signal(Signal::TERM));
     let (ended, said) = server.wait();
     assert!(ended.success(), "{ended}: {said}");
     assert!(said.is_empty(), "{said}");
@@ -234,28 +234,9 @@ fn what_was_taken_on_is_finished_before_the_end() {
     assert_eq!(newest["reason"], "shutdown", "{newest}");
 }
 
-#[test]
-fn kill_9_loses_nothing_that_was_acknowledged() {
-    let world = World::with_sorties(&["One"]);
-    let token = token(&world, "");
-    let mut done = BTreeSet::new();
-    for round in 0..3_u8 {
-        let server = Server::start(&world, "");
-        let acknowledged = load(&server, &token, round, |server| server.signal(Signal::KILL));
-        let (ended, _) = server.wait();
-        assert!(!ended.success());
-        assert!(
-            !acknowledged.is_empty(),
-            "nothing was done in round {round}"
-        );
-        done.extend(acknowledged);
-        check(&world, &done);
-    }
-}
-
 /// Several clients write notes until the server is gone; it is sent a signal on the way. Which were
 /// acknowledged.
-fn load(server: &Server, token: &str, round: u8, end: impl Fn(&Server)) -> BTreeSet<String> {
+fn load(server: &Server, token: &str, end: impl Fn(&Server)) -> BTreeSet<String> {
     let (done, count, over) = (
         Mutex::new(BTreeSet::new()),
         AtomicU64::new(0),
@@ -267,7 +248,7 @@ fn load(server: &Server, token: &str, round: u8, end: impl Fn(&Server)) -> BTree
             scope.spawn(move || {
                 let agent = agent();
                 for number in 0..10_000 {
-                    let text = format!("round {round} client {client} number {number}");
+                    let text = format!("client {client} number {number}");
                     let body = json!({ "kind": "lesson", "text": text });
                     match call(&agent, &server.url, token, "add_note", &body) {
                         Some((200, note)) => {
