@@ -124,6 +124,7 @@ impl Ground {
         let mission = fleet.run(&create, &caller()).unwrap().mission.id;
         let sorties = fleet
             .store()
+            .expect("a store")
             .read(|tx| tx.find::<Sortie>(Find::Mission(mission)))
             .unwrap();
         Self {
@@ -145,6 +146,7 @@ impl Ground {
         let sortie = sortie.clone();
         self.fleet
             .store()
+            .expect("a store")
             .write(|tx| {
                 tx.act_as(somebody());
                 tx.set(
@@ -279,6 +281,7 @@ fn recovery(folder: &Path) {
         ground
             .fleet
             .store()
+            .expect("a store")
             .write(|tx| {
                 tx.act_as(somebody());
                 for sortie in &sorties {

@@ -171,7 +171,7 @@ fn large(folder: &Path, floor: &[Duration]) {
             .collect(),
     };
     let mission = fleet_here.run(&create, &caller).unwrap().mission;
-    let store = fleet_here.store();
+    let store = fleet_here.store().expect("a store");
     let sorties = store
         .read(|tx| tx.find::<Sortie>(Find::Mission(mission.id)))
         .unwrap();
@@ -207,7 +207,7 @@ fn large(folder: &Path, floor: &[Duration]) {
     );
     let list = time(50, || spawn(fleet(folder, &["sorties", "list"])));
     report("`fleet sorties list`, the same store", &list, &over(&list));
-    let store = fleet_here.store();
+    let store = fleet_here.store().expect("a store");
     let rev = store
         .read(|tx| Ok::<_, flightline::store::Error>(tx.rev()))
         .unwrap();

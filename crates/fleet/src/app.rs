@@ -4,27 +4,29 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use flightline::checkpoint::due::take_due;
-use flightline::checkpoint::files::settle_and_tell;
-use flightline::checkpoint::leftovers::clear;
 use flightline::checkpoint::mend::Wanted;
-use flightline::checkpoint::prune::daily;
 use flightline::checkpoint::serve::{self, ReadsCheckpoints, Served};
 use flightline::core::file_system::TreeNow;
 use flightline::core::id::shortest_unique;
 use flightline::core::redact::contains_secret;
 use flightline::core::{Code, Kind, Refusal, RepoPath, Time};
+use flightline::errand::{
+    ClearFiles, MendFromFiles, PruneDaily, SettleBackups, TakeDue, TellDispatch,
+};
 use flightline::ids::{Ids, ListIds};
-use flightline::mail::relay::relay;
 use flightline::mirror::{Mirrors, Said};
 use flightline::recovery::claims::{ListClaims, look};
+use flightline::remote::API;
 use flightline::store::clock::{Clock, Ids as IdSource};
-use flightline::store::{Damage, Location, OpenOptions, Steps, Store};
-use flightline::workspace::{Bounds, Home, WorkTree, discover, repo_path};
-use flightline::{Access, Caller, Fleet, Operation};
+use flightline::store::{Location, OpenOptions, Steps, Store};
+use flightline::workspace::{
+    Bounds, Home, STATE_FOLDER, WorkTree, discover, repo_path, repository_root,
+};
+use flightline::{Access, Caller, Errand, Fleet, Operation, not_here};
 
 use crate::cli::Globals;
 use crate::config::{Config, Environment, parse_location};
+use crate::remote::{Address, Client, Means};
 use crate::ui::{Asking, Ui};
 
 /// What a command works with.
@@ -40,7 +42,9 @@ pub struct App {
     pub purpose: String,
     fleet: Option<Fleet>,
     /// What was said of damage that another copy made good.
-    said: BTreeSet<Damage>,
+    said: BTreeSet<String>,
+    /// The server that commands talk to, when it is not a store.
+    server: Option<Address>,
 }
 
 impl App {
@@ -58,7 +62,18 @@ impl App {
         if !here.is_dir() {
             return Err(cannot(&"it is not a folder"));
         }
-        let home = discover(&here);
+        let server = match (&globals.server, &globals.location) {
+            (Some(typed), _) => Some(Address::parse(typed)?),
+            (None, Some(_)) => None,
+            (None, None) => env.server.as_deref().map(Address::parse).transpose()?,
+        };
+        let mut home = discover(&here);
+        // A server needs no state folder here; what is kept on this machine gets one when it is needed.
+        if server.is_some() && home.is_none() {
+            let root = repository_root(&here).unwrap_or_else(|| here.clone());
+            let state = root.join(STATE_FOLDER);
+            home = Some(Home { state, root });
+        }
         Ok(Self {
             globals,
             ui,
@@ -68,7 +83,21 @@ impl App {
             purpose: "command".to_owned(),
             fleet: None,
             said: BTreeSet::new(),
+            server,
         })
+    }
+
+    /// Refuses what only works beside the store.
+    pub fn must_be_local(&self) -> Result<(), Refusal> {
+        match &self.server {
+            Some(address) => Err(not_here(address.as_str())),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a server looks after what is written. One that pretends, in tests, leaves it to commands.
+    pub fn has_keeper(&self) -> bool {
+        self.server.is_some() && self.env.test_now.is_none()
     }
 
     /// The settings in force.
@@ -112,10 +141,6 @@ impl App {
 
     /// How a store is opened by this command.
     pub fn open_options(&self, config: &Config) -> Result<OpenOptions, Refusal> {
-        let number = |text: &str| {
-            text.parse::<u64>()
-                .map_err(|_| Refusal::invalid(format!("`{text}` is not a number")))
-        };
         let clock = match &self.env.test_now {
             Some(text) => Clock::fixed(
                 text.parse::<Time>()
@@ -161,7 +186,14 @@ impl App {
 
     /// The fleet of this repository, opened when it is first needed.
     pub fn fleet(&mut self) -> Result<&mut Fleet, Refusal> {
-        if self.fleet.is_none() {
+        if self.fleet.is_none() && self.server.is_some() {
+            let (config, tree) = (self.config()?, self.work_tree()?);
+            let client = self.client()?;
+            self.fleet = Some(Fleet::elsewhere(Box::new(client), config.policy).in_tree(tree));
+            if let Err(refusal) = self.take_in_mirrors() {
+                self.ui.warn(refusal.message);
+            }
+        } else if self.fleet.is_none() {
             let state = self.home()?.state.clone();
             let config = self.config()?;
             let project = Self::project(&config, &state)?;
@@ -187,6 +219,44 @@ impl App {
         self.fleet
             .as_mut()
             .ok_or_else(|| Refusal::new(Code::Failed, "the store is not open"))
+    }
+
+    /// The way to the server.
+    fn client(&self) -> Result<Client, Refusal> {
+        let address = self.server.clone();
+        let address = address.ok_or_else(|| Refusal::invalid("no server was named"))?;
+        let token = self.env.token.clone().ok_or_else(|| {
+            Refusal::new(
+                Code::Unauthenticated,
+                format!("there is no token for {address} on this machine"),
+            )
+            .hint(format!(
+                "come in with `fleet login {address}`, or set FLEET_TOKEN"
+            ))
+        })?;
+        if address.is_open() {
+            self.ui.warn(format_args!(
+                "{address} is not encrypted: whoever listens on the way reads the token and all that is said"
+            ));
+        }
+        if self.globals.verbose {
+            self.ui.talk(format_args!("server at {address}"));
+        }
+        let patience = self.env.patience_ms.as_deref().map(number).transpose()?;
+        Ok(Client::new(Means {
+            address,
+            token,
+            patience: patience.map_or(Duration::from_secs(10), Duration::from_millis),
+            api: self.api()?,
+            test_now: self.env.test_now.clone(),
+            test_ids: self.env.test_ids.as_deref().map(number).transpose()?,
+        }))
+    }
+
+    /// What this end of the wire speaks.
+    pub fn api(&self) -> Result<u32, Refusal> {
+        let api = self.env.test_api.as_deref().map(number).transpose()?;
+        Ok(api.map_or(API, |api| u32::try_from(api).unwrap_or(u32::MAX)))
     }
 
     /// Who asks.
@@ -247,9 +317,8 @@ impl App {
 
     /// Mends checkpoints in the store from their files.
     pub fn mend(&mut self, wanted: &Wanted) -> Result<(), Refusal> {
-        let (caller, folder) = (self.caller()?, self.home()?.state.clone());
-        let said = serve::mend(self.fleet()?, &folder, &caller, wanted);
-        for warning in said.map_err(flightline::Error::into_refusal)? {
+        let wanted = wanted.clone();
+        for warning in self.send(&MendFromFiles { wanted })? {
             self.ui.warn(warning);
         }
         Ok(())
@@ -273,10 +342,7 @@ impl App {
 
     /// Says which values were read from their second copy, because the first one is damaged.
     fn say_noticed(&mut self) {
-        let noticed = self
-            .fleet
-            .as_mut()
-            .map(|fleet| fleet.store().take_noticed());
+        let noticed = self.fleet.as_mut().map(Fleet::take_noticed);
         for damage in noticed.unwrap_or_default() {
             if self.said.insert(damage.clone()) {
                 self.ui.warn(format_args!(
@@ -286,20 +352,22 @@ impl App {
         }
     }
 
+    /// Has something done where the store is.
+    pub fn send<E: Errand>(&mut self, errand: &E) -> Result<E::Outcome, Refusal> {
+        let (caller, folder) = (self.caller()?, self.home()?.state.clone());
+        let done = self.fleet()?.send(errand, &folder, &caller);
+        done.map_err(flightline::Error::into_refusal)
+    }
+
     /// Takes the checkpoints that time has made due.
     pub fn take_due(&mut self) -> Result<(), Refusal> {
-        let (caller, heartbeat) = (self.caller()?, self.purpose == "heartbeat");
-        take_due(self.fleet()?, &caller, heartbeat)
-            .map(drop)
-            .map_err(flightline::Error::into_refusal)
+        let heartbeat = self.purpose == "heartbeat";
+        self.send(&TakeDue { heartbeat }).map(drop)
     }
 
     /// Writes the backups of checkpoints that are due.
     pub fn settle_backups(&mut self) -> Result<(), Refusal> {
-        let (caller, folder) = (self.caller()?, self.home()?.state.clone());
-        let told = settle_and_tell(self.fleet()?, &folder, &caller)
-            .map_err(flightline::Error::into_refusal)?;
-        for (id, warning) in told {
+        for (id, warning) in self.send(&SettleBackups {})? {
             self.ui.warn(format_args!("{id}: {warning}"));
         }
         Ok(())
@@ -360,24 +428,17 @@ impl App {
 
     /// Tells those who coordinate what became of checkpoints, after the answer was given.
     pub fn relay_events(&mut self) -> Result<(), Refusal> {
-        let caller = self.caller()?;
-        relay(self.fleet()?, &caller).map_err(flightline::Error::into_refusal)
+        self.send(&TellDispatch {})
     }
 
     /// Applies retention when a day has passed, after the answer was given.
     pub fn prune_daily(&mut self) -> Result<(), Refusal> {
-        let caller = self.caller()?;
-        let gone = daily(self.fleet()?, &caller).map_err(flightline::Error::into_refusal)?;
-        if gone.is_empty() {
-            return Ok(());
-        }
-        self.clear_files()
+        self.send(&PruneDaily {})
     }
 
     /// Removes the files of checkpoints that are gone.
     pub fn clear_files(&mut self) -> Result<(), Refusal> {
-        let folder = self.home()?.state.clone();
-        clear(self.fleet()?, &folder).map_err(flightline::Error::into_refusal)
+        self.send(&ClearFiles {})
     }
 
     /// What is known of agents' processes on this machine.
@@ -424,6 +485,11 @@ impl App {
     pub fn paths(&self, typed: &[String]) -> Result<Vec<RepoPath>, Refusal> {
         typed.iter().map(|path| self.path(path)).collect()
     }
+}
+
+fn number(text: &str) -> Result<u64, Refusal> {
+    text.parse()
+        .map_err(|_| Refusal::invalid(format!("`{text}` is not a number")))
 }
 
 /// Shortens ids to what is unique.

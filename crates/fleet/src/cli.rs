@@ -32,6 +32,9 @@ pub struct Globals {
     /// Where the store is: a folder or postgres://… [env: FLEET_LOCATION]
     #[arg(long, global = true, value_name = "L")]
     pub location: Option<String>,
+    /// Talk to a server instead of a store [env: FLEET_SERVER, FLEET_TOKEN]
+    #[arg(long, global = true, value_name = "URL", conflicts_with = "location")]
+    pub server: Option<String>,
     /// The mission to work on (default: the current one) [env: FLEET_MISSION]
     #[arg(long, global = true, value_name = "ID", add = complete::missions())]
     pub mission: Option<String>,

@@ -41,6 +41,9 @@ use crate::cli::Command;
 /// What a command ends with: an exit code, or why it was not done.
 pub type Done = Result<ExitCode, Refusal>;
 
+/// Something that is done after the answer.
+type Keep = fn(&mut App) -> Result<(), Refusal>;
+
 /// Nothing failed, and something needs attention.
 pub const ATTENTION: u8 = 5;
 
@@ -53,13 +56,15 @@ pub fn run(command: Option<Command>, app: &mut App) -> Done {
     let done = dispatch(command, app);
     if app.ui.written {
         // The answer stands whatever becomes of the copy: a failed backup is recorded and tried again.
-        let upkeep = [
+        // A server looks after all of it but the files in this work tree.
+        let all: [Keep; 5] = [
             App::take_due,
             App::settle_backups,
             App::write_mirrors,
             App::prune_daily,
             App::relay_events,
         ];
+        let upkeep = if app.has_keeper() { &all[2..3] } else { &all };
         // What fails keeps no other from being done; what fails all of them is said once.
         let failed = upkeep.iter().filter_map(|keep| keep(app).err());
         let said: BTreeSet<String> = failed.map(|refusal| refusal.message).collect();

@@ -2,7 +2,7 @@
 
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use flightline::core::Kind;
-use flightline::store::{Find, Store};
+use flightline::ids::ListNames;
 
 use crate::app::App;
 use crate::cli::{ColorWhen, Globals};
@@ -49,6 +49,7 @@ fn candidates(kind: Kind) -> Vec<CompletionCandidate> {
     let globals = Globals {
         dir: None,
         location: None,
+        server: None,
         mission: None,
         agent: None,
         json: false,
@@ -69,26 +70,14 @@ fn candidates(kind: Kind) -> Vec<CompletionCandidate> {
     let Ok(mut app) = Environment::read().and_then(|env| App::new(globals, ui, env)) else {
         return Vec::new();
     };
-    let Ok(fleet) = app.fleet() else {
-        return Vec::new();
-    };
-    rows(fleet.store(), kind)
+    let named = app.run(&ListNames { kind, limit: 200 });
+    named
+        .unwrap_or_default()
         .into_iter()
-        .take(200)
         .map(|(id, name)| match kind {
             Kind::Agent | Kind::Lock | Kind::Token => CompletionCandidate::new(name),
             _ => CompletionCandidate::new(id.chars().take(12).collect::<String>())
                 .help(Some(name.into())),
         })
-        .collect()
-}
-
-fn rows(store: &mut Store, kind: Kind) -> Vec<(String, String)> {
-    let rows = store
-        .read(|tx| tx.rows(kind, Find::All))
-        .unwrap_or_default();
-    rows.into_iter()
-        .rev()
-        .map(|row| (row.id, row.name.unwrap_or_default()))
         .collect()
 }

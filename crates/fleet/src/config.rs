@@ -36,6 +36,8 @@ pub struct Environment {
     pub session: Option<String>,
     pub mission: Option<String>,
     pub location: Option<String>,
+    pub server: Option<String>,
+    pub token: Option<Secret>,
     pub user: String,
     pub user_config: Option<PathBuf>,
     /// What `git` is given of it.
@@ -46,6 +48,30 @@ pub struct Environment {
     pub crash_at: Option<String>,
     pub freeze_at: Option<String>,
     pub patience_ms: Option<String>,
+    /// In test builds: what this end says it speaks, and a token that a server takes without knowing it.
+    pub test_api: Option<String>,
+    pub test_token: Option<Secret>,
+}
+
+/// What is never shown.
+#[derive(Clone)]
+pub struct Secret(String);
+
+impl Secret {
+    pub fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    /// The secret, for whom it is meant.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret")
+    }
 }
 
 impl Environment {
@@ -82,6 +108,8 @@ impl Environment {
             session: text("FLEET_SESSION")?,
             mission: text("FLEET_MISSION")?,
             location: text("FLEET_LOCATION")?,
+            server: text("FLEET_SERVER")?,
+            token: text("FLEET_TOKEN")?.map(Secret::new),
             user: plain_user(user.as_deref().and_then(|user| user.to_str())),
             user_config: folder.map(|folder| folder.join("flightline").join(FILE)),
             surroundings: Surroundings {
@@ -94,6 +122,8 @@ impl Environment {
             crash_at: in_tests("FLEET_CRASH_AT")?,
             freeze_at: in_tests("FLEET_TEST_FREEZE_AT")?,
             patience_ms: in_tests("FLEET_TEST_PATIENCE_MS")?,
+            test_api: in_tests("FLEET_TEST_API")?,
+            test_token: in_tests("FLEET_TEST_TOKEN")?.map(Secret::new),
         })
     }
 }

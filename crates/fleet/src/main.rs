@@ -5,6 +5,7 @@ mod cli;
 mod command;
 mod complete;
 mod config;
+mod remote;
 mod terminal;
 mod ui;
 mod usage;

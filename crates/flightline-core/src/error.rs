@@ -61,6 +61,12 @@ pub enum Code {
     Unauthenticated,
     /// The token does not go that far.
     Forbidden,
+    /// Here and at the server are versions that do not understand one another.
+    OtherVersion,
+    /// The server cannot be reached: it is kept on this machine, and delivered later. Nothing failed.
+    Queued,
+    /// The server cannot be reached, and what was to be said is soon said again. Nothing failed.
+    Dropped,
     /// Anything else: a file that cannot be read, a broken pipe.
     Failed,
 }
@@ -86,8 +92,9 @@ impl Code {
             | Self::Unfinished
             | Self::HistoryChanged
             | Self::HistoryThinned => 4,
+            Self::Queued | Self::Dropped => 0,
             Self::Attention => 5,
-            Self::Integrity | Self::NewerStore | Self::NotOurStore => 6,
+            Self::Integrity | Self::NewerStore | Self::NotOurStore | Self::OtherVersion => 6,
             Self::Unavailable | Self::CommitUnknown => 7,
             Self::Unauthenticated | Self::Forbidden | Self::Failed => 1,
         }

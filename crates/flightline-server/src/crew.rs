@@ -288,7 +288,7 @@ mod tests {
     fn write(lines: &Lines) -> Result<(), Refusal> {
         lines.send(Access::Write, Company::Welcome, drop, |fleet| {
             fleet
-                .store()
+                .store()?
                 .write(|_| Ok::<_, flightline::store::Error>(()))
                 .map_err(Refusal::from)
         })
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(failed.unwrap_err().code, Code::CommitUnknown);
         let written = lines.run_here(Access::Write, Company::Welcome, |fleet| {
             fleet
-                .store()
+                .store()?
                 .write(|_| Ok::<_, flightline::store::Error>(()))
                 .map_err(Refusal::from)
         });

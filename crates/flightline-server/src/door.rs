@@ -2,6 +2,7 @@
 
 mod guest;
 mod input;
+mod version;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -68,6 +69,7 @@ pub(crate) async fn enter(
     if let Ok(value) = HeaderValue::from_str(&id) {
         headers.insert(REQUEST_ID, value);
     }
+    version::sign(headers, shared.api);
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(
         header::X_CONTENT_TYPE_OPTIONS,
@@ -134,7 +136,13 @@ async fn admit(shared: &Shared, headers: HeaderMap, uri: Uri) -> Result<Option<G
     if OPEN_TO_ALL.contains(&uri.path()) {
         return Ok(None);
     }
+    version::check(&headers, shared.api)?;
     let presented = bearer(&headers)?;
+    if let Some(pretend) = &shared.pretend
+        && let Some(view) = pretend.admits(&presented)?
+    {
+        return Ok(Some(Guest::new(view)));
+    }
     let check = CheckToken { presented };
     let view = shared
         .lines

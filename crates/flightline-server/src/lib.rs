@@ -11,11 +11,13 @@ mod health;
 mod metrics;
 mod openapi;
 mod operation;
+mod pretend;
 mod problem;
 mod route;
 mod serve;
 mod upkeep;
 
 pub use openapi::openapi;
-pub use operation::{call, operation_names};
+pub use operation::{Ask, Called, call, operation_names};
+pub use pretend::Pretend;
 pub use serve::{DEFAULT_ADDRESS, Line, Ready, Said, Say, Setup, Stop, serve};

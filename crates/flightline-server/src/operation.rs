@@ -1,17 +1,53 @@
 //! Every operation by its name: the one way in which transports reach what Flightline does.
 
+use std::path::Path;
+
+use flightline::checkpoint::serve::{self, ReadsCheckpoints};
 use flightline::core::token::Scope;
 use flightline::core::{Code, Refusal};
-use flightline::{Access, Caller, Fleet, Operation};
+use flightline::{Access, Caller, Errand, Fleet, Operation};
 use flightline::{
-    agent, checkpoint, context, dialect, effect, event, ids, lock, mail, mission, note, recovery,
-    replay, report, sortie, stats, status, task, token,
+    agent, checkpoint, clock, context, dialect, effect, errand, event, ids, lock, mail, mission,
+    note, recovery, replay, report, sortie, stats, status, task, token,
 };
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::crew::Company;
 
-type Handler = fn(&mut Fleet, &str, &Caller) -> Result<Value, Refusal>;
+type Handler = fn(&mut Fleet, &Ask<'_>) -> Called;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a> {
+    /// The request, in JSON.
+    pub request: &'a str,
+    /// Who asks.
+    pub caller: &'a Caller,
+    /// The state folder beside the store.
+    pub folder: &'a Path,
+    /// Whether it is only to be shown what it would do.
+    pub rehearse: bool,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Called {
+    /// The outcome, in JSON.
+    pub outcome: Result<Value, Refusal>,
+    /// What is worth knowing, whatever came of it.
+    pub warnings: Vec<String>,
+}
+
+impl From<Result<Value, Refusal>> for Called {
+    fn from(outcome: Result<Value, Refusal>) -> Self {
+        Self {
+            outcome,
+            warnings: Vec::new(),
+        }
+    }
+}
 
 /// An operation, as transports know it.
 #[derive(Clone, Copy)]
@@ -29,13 +65,8 @@ pub(crate) struct Entry {
 
 impl Entry {
     /// Runs it, from JSON to JSON.
-    pub(crate) fn run(
-        &self,
-        fleet: &mut Fleet,
-        request: &str,
-        caller: &Caller,
-    ) -> Result<Value, Refusal> {
-        (self.handler)(fleet, request, caller)
+    pub(crate) fn run(&self, fleet: &mut Fleet, ask: &Ask<'_>) -> Called {
+        (self.handler)(fleet, ask)
     }
 }
 
@@ -59,6 +90,7 @@ const OPERATIONS: &[Entry] = &[
     entry::<sortie::report::AddReview>(),
     entry::<agent::RegisterAgent>(),
     entry::<agent::ListAgents>(),
+    entry::<agent::ListProcesses>(),
     entry::<agent::ShowAgent>(),
     entry::<agent::UpdateAgent>(),
     entry::<agent::RetireAgent>(),
@@ -85,16 +117,19 @@ const OPERATIONS: &[Entry] = &[
     entry::<effect::ListEffects>(),
     entry::<event::ListEvents>(),
     entry::<ids::ListIds>(),
+    entry::<ids::ListNames>(),
+    entry::<clock::TellTime>(),
+    entry::<clock::NameHistory>(),
     entry::<status::ShowStatus>(),
     entry::<stats::ShowStats>(),
     entry::<checkpoint::take::TakeCheckpoint>(),
     entry::<checkpoint::take::RecordFailure>(),
     entry::<checkpoint::destructive::BeforeDestructive>(),
     entry::<checkpoint::inspect::ListCheckpoints>(),
-    entry::<checkpoint::inspect::ShowCheckpoint>(),
-    entry::<checkpoint::inspect::VerifyCheckpoints>(),
+    helped::<checkpoint::inspect::ShowCheckpoint>(),
+    helped::<checkpoint::inspect::VerifyCheckpoints>(),
     dispatch::<checkpoint::inspect::MarkCheckpoint>(),
-    entry::<checkpoint::inspect::DiffCheckpoints>(),
+    helped::<checkpoint::inspect::DiffCheckpoints>(),
     entry::<checkpoint::prune::PlanPrune>(),
     alone(dispatch::<checkpoint::prune::ApplyPrune>()),
     alone(dispatch::<checkpoint::prune::PruneCheckpoints>()),
@@ -112,8 +147,8 @@ const OPERATIONS: &[Entry] = &[
     alone(dispatch::<recovery::detect::Detect>()),
     entry::<recovery::detect::PeekCandidates>(),
     entry::<recovery::points::ListRecoveryPoints>(),
-    alone(entry::<recovery::resume::Resume>()),
-    alone(entry::<recovery::undo::Undo>()),
+    helped::<recovery::resume::Resume>(),
+    helped::<recovery::undo::Undo>(),
     entry::<recovery::compaction::ReportCompaction>(),
     entry::<context::BriefAgent>(),
     entry::<context::DeliverBriefing>(),
@@ -139,6 +174,13 @@ const OPERATIONS: &[Entry] = &[
     admin::<token::ListTokens>(),
     admin::<token::RevokeToken>(),
     admin::<token::CheckToken>(),
+    upkeep::<errand::SettleBackups>(Scope::Agent),
+    upkeep::<errand::TakeDue>(Scope::Dispatch),
+    upkeep::<errand::PruneDaily>(Scope::Dispatch),
+    upkeep::<errand::ClearFiles>(Scope::Dispatch),
+    upkeep::<errand::GiveBack>(Scope::Dispatch),
+    upkeep::<errand::TellDispatch>(Scope::Dispatch),
+    upkeep::<errand::MendFromFiles>(Scope::Dispatch),
 ];
 
 /// The names of all operations.
@@ -148,16 +190,11 @@ pub fn operation_names() -> Vec<&'static str> {
 }
 
 /// Runs the operation `name` on a request in JSON, and gives its outcome as JSON.
-///
-/// # Errors
-/// When there is no such operation, the request does not fit it, or it refuses.
-pub fn call(
-    fleet: &mut Fleet,
-    name: &str,
-    request: &str,
-    caller: &Caller,
-) -> Result<Value, Refusal> {
-    find(name)?.run(fleet, request, caller)
+pub fn call(fleet: &mut Fleet, name: &str, ask: &Ask<'_>) -> Called {
+    match find(name) {
+        Ok(entry) => entry.run(fleet, ask),
+        Err(refusal) => Err(refusal).into(),
+    }
 }
 
 /// The operation of this name.
@@ -213,17 +250,73 @@ const fn admin<O: Operation>() -> Entry {
     }
 }
 
-fn handle<O: Operation>(
-    fleet: &mut Fleet,
-    request: &str,
-    caller: &Caller,
-) -> Result<Value, Refusal> {
-    let operation: O = serde_json::from_str(request).map_err(|error| {
-        Refusal::invalid(format!("the request does not fit `{}`: {error}", O::NAME))
-    })?;
-    let outcome = fleet
-        .run(&operation, caller)
-        .map_err(flightline::Error::into_refusal)?;
+/// With the help of checkpoints' files, where the store is damaged.
+const fn helped<O: ReadsCheckpoints>() -> Entry {
+    Entry {
+        company: Company::Alone,
+        handler: handle_helped::<O>,
+        ..entry::<O>()
+    }
+}
+
+/// What is done with the files beside the store.
+const fn upkeep<E: Errand>(scope: Scope) -> Entry {
+    Entry {
+        name: E::NAME,
+        access: E::ACCESS,
+        scope,
+        company: Company::Alone,
+        handler: handle_errand::<E>,
+    }
+}
+
+fn handle<O: Operation>(fleet: &mut Fleet, ask: &Ask<'_>) -> Called {
+    let outcome = read::<O>(O::NAME, ask).and_then(|operation| {
+        let outcome = match ask.rehearse {
+            true => fleet.rehearse(&operation, ask.caller),
+            false => fleet.run(&operation, ask.caller),
+        };
+        write(outcome)
+    });
+    outcome.into()
+}
+
+fn handle_helped<O: ReadsCheckpoints>(fleet: &mut Fleet, ask: &Ask<'_>) -> Called {
+    let operation: O = match read(O::NAME, ask) {
+        Ok(operation) => operation,
+        Err(refusal) => return Err(refusal).into(),
+    };
+    let run = match ask.rehearse {
+        true => serve::rehearse::<O>,
+        false => serve::serve::<O>,
+    };
+    let served = run(fleet, ask.folder, ask.caller, &operation);
+    Called {
+        outcome: write(served.outcome),
+        warnings: served.warnings,
+    }
+}
+
+fn handle_errand<E: Errand>(fleet: &mut Fleet, ask: &Ask<'_>) -> Called {
+    let outcome = read::<E>(E::NAME, ask).and_then(|errand| {
+        if ask.rehearse {
+            return Err(Refusal::invalid(format!(
+                "`{}` cannot be rehearsed",
+                E::NAME
+            )));
+        }
+        write(fleet.send(&errand, ask.folder, ask.caller))
+    });
+    outcome.into()
+}
+
+fn read<T: DeserializeOwned>(name: &str, ask: &Ask<'_>) -> Result<T, Refusal> {
+    serde_json::from_str(ask.request)
+        .map_err(|error| Refusal::invalid(format!("the request does not fit `{name}`: {error}")))
+}
+
+fn write<T: Serialize>(outcome: flightline::Result<T>) -> Result<Value, Refusal> {
+    let outcome = outcome.map_err(flightline::Error::into_refusal)?;
     serde_json::to_value(&outcome)
         .map_err(|error| Refusal::new(Code::Failed, format!("cannot write JSON: {error}")))
 }

@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use flightline::core::{Code, Refusal};
+use flightline::remote;
 use serde_json::{Value, json};
 
 /// Why a request was not done.
@@ -19,6 +20,9 @@ struct What {
     details: Value,
     retryable: bool,
     allow: Option<HeaderValue>,
+    warnings: Vec<String>,
+    noticed: Vec<String>,
+    test_ids: Option<HeaderValue>,
 }
 
 /// The status of a refusal.
@@ -47,6 +51,9 @@ pub(crate) const fn status(code: Code) -> StatusCode {
         Code::Integrity | Code::NewerStore | Code::NotOurStore | Code::Failed => {
             StatusCode::INTERNAL_SERVER_ERROR
         }
+        Code::OtherVersion => StatusCode::UPGRADE_REQUIRED,
+        // Said to whoever has no server, never by one.
+        Code::Queued | Code::Dropped => StatusCode::ACCEPTED,
         Code::Unavailable | Code::CommitUnknown => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
@@ -64,6 +71,9 @@ impl From<Refusal> for Problem {
             details: refusal.details,
             retryable: refusal.retryable,
             allow: None,
+            warnings: Vec::new(),
+            noticed: Vec::new(),
+            test_ids: None,
         }))
     }
 }
@@ -84,12 +94,28 @@ impl Problem {
             details: Value::Null,
             retryable: false,
             allow: None,
+            warnings: Vec::new(),
+            noticed: Vec::new(),
+            test_ids: None,
         }))
     }
 
     /// The same with the methods that are possible.
     pub(crate) fn allowing(mut self, allow: Option<HeaderValue>) -> Self {
         self.0.allow = allow;
+        self
+    }
+
+    /// The same with what was said on the way, and what was noticed.
+    pub(crate) fn saying(mut self, warnings: &[String], noticed: &[String]) -> Self {
+        self.0.warnings = warnings.to_vec();
+        self.0.noticed = noticed.to_vec();
+        self
+    }
+
+    /// The same with the number of the next id, in tests.
+    pub(crate) fn counting(mut self, next: HeaderValue) -> Self {
+        self.0.test_ids = Some(next);
         self
     }
 
@@ -116,6 +142,11 @@ impl Problem {
         if !self.0.details.is_null() {
             body["details"] = self.0.details.clone();
         }
+        for (name, said) in [("warnings", &self.0.warnings), ("noticed", &self.0.noticed)] {
+            if !said.is_empty() {
+                body[name] = said.iter().map(|text| clean(text)).collect();
+            }
+        }
         let mut response = Response::new(Body::from(body.to_string()));
         *response.status_mut() = self.0.status;
         let headers = response.headers_mut();
@@ -125,6 +156,9 @@ impl Problem {
         );
         if let Some(allow) = &self.0.allow {
             headers.insert(header::ALLOW, allow.clone());
+        }
+        if let Some(next) = &self.0.test_ids {
+            headers.insert(remote::header::TEST_IDS, next.clone());
         }
         match self.0.status {
             StatusCode::SERVICE_UNAVAILABLE => {

@@ -16,6 +16,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use flightline::core::{Code, Refusal};
+use flightline::remote::header::REPLAYED;
 use flightline::store::clock::Ids;
 use flightline::{Access, Caller, Fleet, Operation};
 use serde::Serialize;
@@ -26,6 +27,7 @@ use crate::door::{self, Guest};
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::operation;
+use crate::pretend::Pretend;
 use crate::problem::Problem;
 use crate::serve::Say;
 use crate::upkeep::{Beside, Nudge};
@@ -39,6 +41,10 @@ pub(crate) struct Shared {
     pub(crate) beside: Arc<Beside>,
     /// The names this server goes by.
     pub(crate) hosts: Vec<String>,
+    /// What this end speaks.
+    pub(crate) api: u32,
+    /// In tests: what is pretended.
+    pub(crate) pretend: Option<Pretend>,
     /// Where ids of requests come from.
     pub(crate) ids: Ids,
     pub(crate) say: Say,
@@ -160,7 +166,7 @@ impl<T: Serialize> Outcome<T> {
 /// Says that nothing was done this time.
 pub(crate) fn mark(headers: &mut HeaderMap, replayed: bool) {
     if replayed {
-        headers.insert("idempotent-replayed", HeaderValue::from_static("true"));
+        headers.insert(REPLAYED, HeaderValue::from_static("true"));
     }
 }
 

@@ -29,6 +29,7 @@ use crate::crew::{Company, Crew, Grouped, Lines, Place};
 use crate::door::without_port;
 use crate::health::Health;
 use crate::metrics::Metrics;
+use crate::pretend::Pretend;
 use crate::route::events::watch_journal;
 use crate::route::{Shared, router};
 use crate::upkeep::{Beside, Means, Upkeep, probe};
@@ -71,6 +72,10 @@ pub struct Setup {
     pub user: String,
     /// When to end by itself.
     pub lifetime: Option<Duration>,
+    /// What this end speaks: [`flightline::remote::API`], but in tests of what does not fit.
+    pub api: u32,
+    /// In tests: what is pretended.
+    pub pretend: Option<Pretend>,
 }
 
 /// What the server says while it lives.
@@ -158,7 +163,10 @@ pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
     let grouped: Grouped = Arc::new(move |size| counted.group(size));
     let crew = Crew::start(&place, &grouped)?;
     let (lines, health) = (crew.lines(), Arc::new(Health::default()));
-    probe(&lines, &health);
+    // Who pretends leaves everything as it was.
+    if setup.pretend.is_none() {
+        probe(&lines, &health);
+    }
     let beside = Arc::new(Beside {
         state: setup.state,
         mirrors: setup.mirrors,
@@ -170,6 +178,7 @@ pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
         lines: lines.clone(),
         health: Arc::clone(&health),
         say: Arc::clone(&say),
+        idle: setup.pretend.is_some(),
     })?;
     let shared = Arc::new(Shared {
         lines: lines.clone(),
@@ -178,6 +187,8 @@ pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
         metrics,
         beside,
         hosts: names(address, &setup.hosts),
+        api: setup.api,
+        pretend: setup.pretend,
         ids: Ids::Random,
         say: Arc::clone(&say),
         streams: Arc::new(Semaphore::new(STREAMS)),

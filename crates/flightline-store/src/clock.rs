@@ -64,6 +64,15 @@ impl Ids {
         Self::Counting(Arc::new(AtomicU64::new(seed)))
     }
 
+    /// The number of the next one, where they count.
+    #[must_use]
+    pub fn upcoming(&self) -> Option<u64> {
+        match self {
+            Self::Random => None,
+            Self::Counting(counter) => Some(counter.load(Ordering::SeqCst)),
+        }
+    }
+
     /// The next one.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the source of ids")]

@@ -414,6 +414,12 @@ impl Store {
         self.options.steps.clone()
     }
 
+    /// For tests: takes the time and new ids from elsewhere from now on.
+    pub fn pretend(&mut self, clock: Clock, ids: Ids) {
+        self.options.clock = clock;
+        self.options.ids = ids;
+    }
+
     pub(crate) fn patience(&self) -> Duration {
         self.options.patience
     }

@@ -347,7 +347,7 @@ impl<'w> Story<'w> {
     /// # Panics
     /// When it cannot be read.
     pub fn look<T>(&self, f: impl FnOnce(&mut Tx<'_>) -> Result<T, flightline::store::Error>) -> T {
-        self.with_fleet(|fleet| fleet.store().read(f))
+        self.with_fleet(|fleet| fleet.store().expect("a store").read(f))
             .expect("the store can be read")
     }
 }

@@ -27,7 +27,7 @@ use crate::checkpoint::take::{error, first_of, mission_of};
 use crate::context::receipt::{BriefingView, standing};
 use crate::desk::{Desk, agent_named, check_new_name, new_agent, speak_for};
 use crate::error::Result;
-use crate::fleet::{Access, Fleet, Operation};
+use crate::fleet::{Access, Caller, Fleet, Operation};
 use crate::mission::short;
 use crate::recovery::compaction::{CompactionEvidence, lose_context};
 use crate::recovery::start::{SessionStart, start_by_itself};
@@ -480,22 +480,49 @@ pub(crate) fn unread(desk: &mut Desk<'_, '_>, agent: AgentId) -> Result<u64> {
 /// # Errors
 /// When the store fails.
 pub fn look_around(fleet: &mut Fleet) -> Result<Vec<Sighting>> {
-    let agents = fleet
-        .store()
-        .read(|tx| Ok::<_, crate::Error>(tx.find::<Agent>(Find::All)?))?;
-    let sightings = agents
-        .into_iter()
-        .filter(|agent| agent.retired_at.is_none())
-        .filter_map(|agent| {
-            let process = agent.process?;
-            let alive = flightline_workspace::is_running(&process)?;
-            Some(Sighting {
-                agent: agent.id,
-                process,
-                alive,
-            })
-        });
+    let processes = fleet.run(&ListProcesses {}, &Caller::default())?;
+    let sightings = processes.into_iter().filter_map(|known| {
+        let alive = flightline_workspace::is_running(&known.process)?;
+        Some(Sighting {
+            agent: known.agent,
+            process: known.process,
+            alive,
+        })
+    });
     Ok(sightings.collect())
+}
+
+/// Asks which processes agents run in.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListProcesses {}
+
+/// The process an agent runs in.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KnownProcess {
+    /// The agent.
+    pub agent: AgentId,
+    /// Its process.
+    pub process: Process,
+}
+
+impl Operation for ListProcesses {
+    const NAME: &'static str = "list_processes";
+    const ACCESS: Access = Access::Read;
+    type Outcome = Vec<KnownProcess>;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<KnownProcess>> {
+        let agents = desk.tx.find::<Agent>(Find::All)?.into_iter();
+        let known = agents
+            .filter(|agent| agent.retired_at.is_none())
+            .filter_map(|agent| {
+                Some(KnownProcess {
+                    agent: agent.id,
+                    process: agent.process?,
+                })
+            });
+        Ok(known.collect())
+    }
 }
 
 pub(crate) fn named_or_acting(desk: &mut Desk<'_, '_>, reference: Option<&str>) -> Result<Agent> {

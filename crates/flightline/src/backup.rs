@@ -54,7 +54,7 @@ pub struct Restored {
 /// # Errors
 /// When the file exists or cannot be written, or the store fails.
 pub fn back_up(fleet: &mut Fleet, file: &Path) -> Result<BackedUp> {
-    let copied = fleet.store().back_up(file)?;
+    let copied = fleet.store()?.back_up(file)?;
     let bytes = std::fs::symlink_metadata(file).map_or(0, |seen| seen.len());
     Ok(BackedUp {
         file: file.to_path_buf(),
@@ -98,18 +98,18 @@ pub fn free_file(folder: &Path, stem: &str) -> Result<PathBuf> {
 /// # Errors
 /// When the file is not a sound backup, `keep` exists, or the store fails; then nothing has changed.
 pub fn restore(fleet: &mut Fleet, file: &Path, keep: &Path, caller: &Caller) -> Result<Restored> {
-    let actor = fleet.store().read(|tx| {
+    let actor = fleet.store()?.read(|tx| {
         let agent = desk::find_acting(tx, caller)?;
         desk::check_fence(agent.as_ref(), caller)?;
         Ok::<_, Error>(agent.map_or_else(|| caller.person(), |agent| agent.name.to_string()))
     })?;
     // A damaged store is the best reason to restore: what cannot be verified is kept as it is.
-    match fleet.store().back_up(keep) {
-        Err(StoreError::Corrupt(_)) => fleet.store().back_up_as_it_is(keep)?,
+    match fleet.store()?.back_up(keep) {
+        Err(StoreError::Corrupt(_)) => fleet.store()?.back_up_as_it_is(keep)?,
         kept => kept?,
     };
-    let seen = Seen::by(fleet.store())?;
-    fleet.store().restore(file, |tx, copied| {
+    let seen = Seen::by(fleet.store()?)?;
+    fleet.store()?.restore(file, |tx, copied| {
         tx.act_as(Actor {
             name: actor.clone(),
             epoch: None,

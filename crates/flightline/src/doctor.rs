@@ -99,14 +99,14 @@ pub enum Care {
 /// # Errors
 /// When the store cannot be read at all.
 pub fn examine(fleet: &mut Fleet) -> Result<Diagnosis> {
-    let repaired = fleet.store().repaired().to_vec();
+    let repaired = fleet.store()?.repaired().to_vec();
     let mut checks = vec![Check {
         name: "permissions".to_owned(),
         ok: true,
         findings: repaired,
     }];
-    let findings = verify::verify(fleet.store())?;
-    let ailments = match fleet.store().read(|tx| tx.ailments()) {
+    let findings = verify::verify(fleet.store()?)?;
+    let ailments = match fleet.store()?.read(|tx| tx.ailments()) {
         Ok(ailments) => ailments,
         Err(flightline_store::Error::Corrupt(_)) => Vec::new(),
         Err(error) => return Err(error.into()),
@@ -136,7 +136,7 @@ pub fn examine(fleet: &mut Fleet) -> Result<Diagnosis> {
     ));
     // Damaged documents are reported above; what they refer to cannot be judged then.
     if checks.iter().all(|check| check.ok) {
-        let rules = fleet.store().read(|tx| {
+        let rules = fleet.store()?.read(|tx| {
             Ok::<_, Error>(vec![
                 check("locks exclude one another", locks(tx)?),
                 check("work has an owner that exists", owners(tx)?),

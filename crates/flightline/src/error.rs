@@ -38,6 +38,12 @@ impl Error {
     }
 }
 
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        error.into_refusal()
+    }
+}
+
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(Box::new(refusal))

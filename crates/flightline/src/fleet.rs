@@ -1,22 +1,36 @@
 //! A fleet: where operations run.
 
+use std::path::Path;
+
 use flightline_core::policy::Policy;
 use flightline_core::{Code, Name, Refusal, Time, Title};
-use flightline_store::{Past, Store};
+use flightline_store::{Past, Steps, Store};
 use flightline_workspace::WorkTree;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::clock::TellTime;
 use crate::desk::{self, Desk};
 use crate::error::{Error, Result};
+use crate::remote::{Call, Offline, Remote};
 
-/// A project's fleet: a store, the policy it is run by, and the work tree it is run in, where there is one.
+/// A project's fleet: a store here or elsewhere, the policy it is run by, and the work tree it is run in,
+/// where there is one.
 pub struct Fleet {
-    store: Store,
+    place: Place,
     policy: Policy,
     work_tree: Option<WorkTree>,
     /// Whether the last outcome was remembered from an earlier request with the same key.
     replayed: bool,
+    /// What a store elsewhere said on the way, and what it noticed.
+    warnings: Vec<String>,
+    noticed: Vec<String>,
+}
+
+/// Where the store is.
+enum Place {
+    Here(Box<Store>),
+    There(Box<dyn Remote>),
 }
 
 /// Who asks for an operation, and how.
@@ -64,6 +78,8 @@ pub trait Operation: Serialize + DeserializeOwned {
     const ACCESS: Access;
     /// Whether the caller must be its agent's current incarnation. Registering is how it becomes that.
     const FENCED: bool = true;
+    /// What becomes of it when the store is elsewhere and cannot be reached.
+    const OFFLINE: Offline = Offline::Refused;
     /// What comes of it.
     type Outcome: Serialize + DeserializeOwned;
 
@@ -92,16 +108,51 @@ pub trait Operation: Serialize + DeserializeOwned {
     }
 }
 
+/// Something that is done where the store is, with the files beside it: more than one transaction.
+pub trait Errand: Serialize + DeserializeOwned {
+    /// Its name on the wire.
+    const NAME: &'static str;
+    /// What it does to the store.
+    const ACCESS: Access;
+    /// What comes of it.
+    type Outcome: Serialize + DeserializeOwned;
+
+    /// Does it, with the state folder beside the store.
+    ///
+    /// # Errors
+    /// When the store or a file fails.
+    fn carry_out(&self, fleet: &mut Fleet, folder: &Path, caller: &Caller)
+    -> Result<Self::Outcome>;
+}
+
 impl Fleet {
     /// The fleet kept in `store`.
     #[must_use]
     pub fn new(store: Store, policy: Policy) -> Self {
+        Self::at(Place::Here(Box::new(store)), policy)
+    }
+
+    /// The fleet whose store is elsewhere.
+    #[must_use]
+    pub fn elsewhere(remote: Box<dyn Remote>, policy: Policy) -> Self {
+        Self::at(Place::There(remote), policy)
+    }
+
+    fn at(place: Place, policy: Policy) -> Self {
         Self {
-            store,
+            place,
             policy,
             work_tree: None,
             replayed: false,
+            warnings: Vec::new(),
+            noticed: Vec::new(),
         }
+    }
+
+    /// Whether the store is elsewhere.
+    #[must_use]
+    pub fn is_elsewhere(&self) -> bool {
+        matches!(self.place, Place::There(_))
     }
 
     /// The same, run in a work tree: what is in it can be looked at.
@@ -125,10 +176,23 @@ impl Fleet {
     /// # Errors
     /// When it will not be done, the caller is fenced, or the store fails.
     pub fn run<O: Operation>(&mut self, operation: &O, caller: &Caller) -> Result<O::Outcome> {
-        let policy = self.policy.clone();
         self.replayed = false;
+        let store = match &mut self.place {
+            Place::Here(store) => store,
+            Place::There(_) => {
+                return self.ask(&Call {
+                    operation: O::NAME,
+                    access: O::ACCESS,
+                    rehearse: false,
+                    offline: O::OFFLINE,
+                    request: to_json(operation)?,
+                    caller,
+                });
+            }
+        };
+        let policy = self.policy.clone();
         match O::ACCESS {
-            Access::Read => self.store.read(|tx| {
+            Access::Read => store.read(|tx| {
                 let agent = desk::find_acting(tx, caller)?;
                 operation.decide(&mut Desk {
                     tx,
@@ -138,7 +202,7 @@ impl Fleet {
                 })
             }),
             Access::Pulse => {
-                let noted = self.store.pulse(|tx| {
+                let noted = store.pulse(|tx| {
                     let agent = desk::find_acting(tx, caller)?;
                     desk::check_fence(agent.as_ref(), caller)?;
                     operation.note(&mut Desk {
@@ -157,11 +221,55 @@ impl Fleet {
         }
     }
 
+    /// Asks for something where the store is.
+    fn ask<T: DeserializeOwned>(&mut self, call: &Call<'_>) -> Result<T> {
+        let Place::There(remote) = &mut self.place else {
+            return Err(Refusal::new(Code::Failed, "the store is here").into());
+        };
+        let answer = remote.call(call);
+        self.replayed = answer.replayed;
+        self.warnings.extend(answer.warnings);
+        self.noticed.extend(answer.noticed);
+        serde_json::from_value(answer.outcome?).map_err(|error| {
+            let message = format!(
+                "the answer of {} to `{}` cannot be read: {error}",
+                remote.address(),
+                call.operation
+            );
+            Refusal::new(Code::Failed, message)
+                .hint("use the same version of `fleet` here and there: see `fleet status -v`")
+                .into()
+        })
+    }
+
+    /// Has something done where the store is; `folder` is the state folder beside it, when it is here.
+    ///
+    /// # Errors
+    /// When the store or a file fails.
+    pub fn send<E: Errand>(
+        &mut self,
+        errand: &E,
+        folder: &Path,
+        caller: &Caller,
+    ) -> Result<E::Outcome> {
+        match self.place {
+            Place::Here(_) => errand.carry_out(self, folder, caller),
+            Place::There(_) => self.ask(&Call {
+                operation: E::NAME,
+                access: E::ACCESS,
+                rehearse: false,
+                offline: Offline::Refused,
+                request: to_json(errand)?,
+                caller,
+            }),
+        }
+    }
+
     fn write<O: Operation>(&mut self, operation: &O, caller: &Caller) -> Result<O::Outcome> {
         let policy = self.policy.clone();
         let outcome = match &caller.idempotency_key {
             None => self
-                .store
+                .store()?
                 .write(|tx| decide_write(operation, tx, caller, &policy)),
             Some(key) => self.run_once(operation, caller, key),
         };
@@ -175,7 +283,8 @@ impl Fleet {
     /// somebody who only waits for a lock would be taken for our own downtime, and never end.
     fn note_life(&mut self, caller: &Caller) {
         // What was refused is refused, whether or not this can be noted.
-        let _ = self.store.pulse(|tx| {
+        let Ok(store) = self.store() else { return };
+        let _ = store.pulse(|tx| {
             let agent = desk::find_acting(tx, caller)?;
             desk::check_fence(agent.as_ref(), caller)?;
             if let Some(agent) = agent.filter(|agent| agent.retired_at.is_none()) {
@@ -202,7 +311,7 @@ impl Fleet {
         };
         let mut replayed = false;
         let outcome = self
-            .store
+            .store()?
             .write(|tx| match tx.past(&actor, key, &request)? {
                 Past::Same(outcome) => {
                     replayed = true;
@@ -240,8 +349,18 @@ impl Fleet {
     /// # Errors
     /// When it would not be done, or the store fails.
     pub fn rehearse<O: Operation>(&mut self, operation: &O, caller: &Caller) -> Result<O::Outcome> {
+        if self.is_elsewhere() {
+            return self.ask(&Call {
+                operation: O::NAME,
+                access: O::ACCESS,
+                rehearse: true,
+                offline: Offline::Refused,
+                request: to_json(operation)?,
+                caller,
+            });
+        }
         let policy = self.policy.clone();
-        self.store
+        self.store()?
             .rehearse(|tx| decide_write(operation, tx, caller, &policy))
     }
 
@@ -252,7 +371,7 @@ impl Fleet {
         acts: impl Fn(&mut Desk<'_, '_>) -> Result<T>,
     ) -> Result<T> {
         let policy = self.policy.clone();
-        self.store.rehearse(|tx| {
+        self.store()?.rehearse(|tx| {
             let agent = desk::acting(tx, caller)?;
             acts(&mut Desk {
                 tx,
@@ -264,8 +383,39 @@ impl Fleet {
     }
 
     /// The store, for what works on all of it at once.
-    pub fn store(&mut self) -> &mut Store {
-        &mut self.store
+    ///
+    /// # Errors
+    /// When it is elsewhere.
+    pub fn store(&mut self) -> Result<&mut Store> {
+        match &mut self.place {
+            Place::Here(store) => Ok(store),
+            Place::There(remote) => Err(not_here(remote.address()).into()),
+        }
+    }
+
+    /// Damage that another copy made good, since the last look.
+    pub fn take_noticed(&mut self) -> Vec<String> {
+        match &mut self.place {
+            Place::Here(store) => {
+                let noticed = store.take_noticed();
+                noticed.iter().map(ToString::to_string).collect()
+            }
+            Place::There(_) => std::mem::take(&mut self.noticed),
+        }
+    }
+
+    /// What a store elsewhere said on the way to its answers, since the last look.
+    pub fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
+    }
+
+    /// In test builds: where this process ends, or stops. Nowhere, when the store is elsewhere.
+    #[must_use]
+    pub fn steps(&self) -> Steps {
+        match &self.place {
+            Place::Here(store) => store.steps(),
+            Place::There(_) => Steps::default(),
+        }
     }
 
     /// The policy.
@@ -279,8 +429,20 @@ impl Fleet {
     /// # Errors
     /// When the store fails.
     pub fn now(&mut self) -> Result<Time> {
-        Ok(self.store.now()?)
+        match &mut self.place {
+            Place::Here(store) => Ok(store.now()?),
+            Place::There(_) => self.run(&TellTime {}, &Caller::default()),
+        }
     }
+}
+
+/// Refuses what can only be done beside the store.
+#[must_use]
+pub fn not_here(address: &str) -> Refusal {
+    Refusal::invalid(format!(
+        "this works on the store itself, which is where {address} is"
+    ))
+    .hint("run it there; or, for a store on this machine, give `--location`")
 }
 
 fn decide_write<O: Operation>(

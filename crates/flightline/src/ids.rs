@@ -1,8 +1,9 @@
-//! Ids as people read them.
+//! Ids as people read them, and the names of things.
 
 use std::collections::BTreeMap;
 
 use flightline_core::Kind;
+use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 
 use crate::desk::Desk;
@@ -36,5 +37,28 @@ impl Operation for ListIds {
             .map(|kind| Ok((*kind, desk.tx.ids(*kind)?)))
             .collect::<Result<_>>()?;
         Ok(Ids { ids })
+    }
+}
+
+/// Asks what the things of a kind are called, so that a shell can complete them.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListNames {
+    /// The kind.
+    pub kind: Kind,
+    /// How many at most.
+    pub limit: usize,
+}
+
+impl Operation for ListNames {
+    const NAME: &'static str = "list_names";
+    const ACCESS: Access = Access::Read;
+    type Outcome = Vec<(String, String)>;
+
+    /// Ids and names, newest first.
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<(String, String)>> {
+        let rows = desk.tx.rows(self.kind, Find::All)?.into_iter().rev();
+        let named = rows.map(|row| (row.id, row.name.unwrap_or_default()));
+        Ok(named.take(self.limit).collect())
     }
 }

@@ -8,11 +8,13 @@
 pub mod agent;
 pub mod backup;
 pub mod checkpoint;
+pub mod clock;
 pub mod context;
 mod desk;
 pub mod dialect;
 pub mod doctor;
 pub mod effect;
+pub mod errand;
 mod error;
 pub mod event;
 pub mod file;
@@ -25,6 +27,7 @@ pub mod mission;
 pub mod note;
 pub mod rebuild;
 pub mod recovery;
+pub mod remote;
 pub mod replay;
 pub mod report;
 pub mod sortie;
@@ -35,7 +38,7 @@ pub mod token;
 
 pub use desk::Desk;
 pub use error::{Error, Result};
-pub use fleet::{Access, Caller, Fleet, Operation};
+pub use fleet::{Access, Caller, Errand, Fleet, Operation, not_here};
 
 pub use flightline_core as core;
 pub use flightline_store as store;

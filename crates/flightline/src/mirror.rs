@@ -92,7 +92,7 @@ pub fn write_out(fleet: &mut Fleet, mirrors: &Mirrors, caller: &Caller) -> Resul
         };
         let now = fleet.now()?;
         let given = fleet.run(&request, caller)?;
-        folder.write_out(&given, now, &fleet.store().steps(), &mut said);
+        folder.write_out(&given, now, &fleet.steps(), &mut said);
         if *dialect == Dialect::Sitebuilder {
             status_page(fleet, mirrors, caller, &mut said)?;
         }

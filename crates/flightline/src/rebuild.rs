@@ -246,9 +246,9 @@ fn put_in_place(
     })?;
     let mut fleet = Fleet::new(store, policy);
     // Each call writes a few.
-    let files = fleet.store().read(|tx| tx.unsettled_backups())?.len();
+    let files = fleet.store()?.read(|tx| tx.unsettled_backups())?.len();
     for _ in 0..=files {
-        if fleet.store().read(|tx| tx.unsettled_backups())?.is_empty() {
+        if fleet.store()?.read(|tx| tx.unsettled_backups())?.is_empty() {
             break;
         }
         files::settle(&mut fleet, request.state, caller)?;

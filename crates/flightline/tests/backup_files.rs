@@ -158,7 +158,7 @@ both_engines! {
         let small = story.checkpoint();
         story.settle();
         assert_eq!(small.warnings, [] as [&str; 0]);
-        story.with_fleet(|fleet| fleet.store().write(|tx| {
+        story.with_fleet(|fleet| fleet.store().unwrap().write(|tx| {
             for number in 0..130 {
                 let lesson = lesson(number, &story_mission(tx)?, &"word ".repeat(1_630));
                 tx.set("learned", &lesson, &json!({}))?;

@@ -44,7 +44,7 @@ both_engines! {
         assert!(all_sound(&story));
         let shown = story.run("", &ShowCheckpoint { checkpoint: "@latest".to_owned() }).unwrap();
         assert_eq!(shown.sorties, taken.sorties);
-        let said = story.with_fleet(|fleet| fleet.store().take_noticed());
+        let said = story.with_fleet(|fleet| fleet.store().unwrap().take_noticed());
         assert!(said.iter().any(|damage| damage.to_string().contains("is damaged in the journal")), "{said:?}");
         let done = story.resume("", vec![]).unwrap();
         assert_eq!(done.checkpoint_id, taken.id);

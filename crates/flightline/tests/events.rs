@@ -81,7 +81,13 @@ fn busy(world: &World) -> Story<'_> {
 }
 
 fn state_at(story: &Story<'_>, rev: u64) -> Vec<StoredEvent> {
-    story.with_fleet(|fleet| fleet.store().read(|tx| tx.state_at(rev, None)).unwrap())
+    story.with_fleet(|fleet| {
+        fleet
+            .store()
+            .unwrap()
+            .read(|tx| tx.state_at(rev, None))
+            .unwrap()
+    })
 }
 
 both_engines! {

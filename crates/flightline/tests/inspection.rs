@@ -69,6 +69,7 @@ fn forge(story: &Story<'_>, checkpoint: &Checkpoint) {
     let write = |fleet: &mut flightline::Fleet| {
         fleet
             .store()
+            .unwrap()
             .write(|tx| tx.set("forged", checkpoint, &json!({})))
     };
     story.with_fleet(write).unwrap();

@@ -80,6 +80,7 @@ impl<'w> Side<'w> {
         let (visible, known) = self.story.with_fleet(|fleet| {
             fleet
                 .store()
+                .unwrap()
                 .read(|tx| {
                     let (agents, missions, sorties) =
                         (all::<Agent>(tx), all::<Mission>(tx), all::<Sortie>(tx));

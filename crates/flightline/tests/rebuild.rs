@@ -110,7 +110,8 @@ fn wrong(story: &Story<'_>) -> Vec<String> {
 /// The work, mail and notes there are, by id.
 fn work(story: &Story<'_>) -> BTreeMap<(Kind, String), String> {
     let rev = story.rev();
-    let read = |fleet: &mut flightline::Fleet| fleet.store().read(|tx| tx.state_at(rev, None));
+    let read =
+        |fleet: &mut flightline::Fleet| fleet.store().unwrap().read(|tx| tx.state_at(rev, None));
     let kept = [
         Kind::Mission,
         Kind::Sortie,

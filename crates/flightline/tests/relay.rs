@@ -254,7 +254,7 @@ both_engines! {
             story.send("ada", &["ada"], "Hello").unwrap();
         }
         tell(&story);
-        let mark = story.with_fleet(|fleet| fleet.store().read(|tx| tx.get::<Told>(Told::KEY))).unwrap().unwrap();
+        let mark = story.with_fleet(|fleet| fleet.store().unwrap().read(|tx| tx.get::<Told>(Told::KEY))).unwrap().unwrap();
         assert!(mark.rev > 500, "{mark:?}");
         assert!(story.all::<Agent>().iter().all(|agent| agent.name.as_str() == "ada"), "and no mailbox was made for nothing");
     }
@@ -267,7 +267,7 @@ both_engines! {
         story.claim("bob", "Elsewhere").unwrap();
         let take = flightline::checkpoint::take::TakeCheckpoint { mission: Some(second.to_string()), reason: None, details: None, note: None };
         story.run("bob", &take).unwrap();
-        let first = story.with_fleet(|fleet| fleet.store().read(|tx| tx.rows(Kind::Mission, Find::All))).unwrap().remove(0).id;
+        let first = story.with_fleet(|fleet| fleet.store().unwrap().read(|tx| tx.rows(Kind::Mission, Find::All))).unwrap().remove(0).id;
         damage::everywhere(world, Kind::Mission, &first, 0);
         tell(&story);
         let told = told(&story, "control");

@@ -48,7 +48,8 @@ fn working(world: &World) -> Story<'_> {
 /// Everything there is, but what checkpointing and recovering write for themselves.
 fn state(story: &Story<'_>) -> Vec<StoredEvent> {
     let rev = story.rev();
-    let read = |fleet: &mut flightline::Fleet| fleet.store().read(|tx| tx.state_at(rev, None));
+    let read =
+        |fleet: &mut flightline::Fleet| fleet.store().unwrap().read(|tx| tx.state_at(rev, None));
     let mut values = story.with_fleet(read).unwrap();
     values.retain(|value| !matches!(value.kind, Kind::Checkpoint | Kind::Recovery));
     values
@@ -301,7 +302,7 @@ both_engines! {
         story.checkpoint();
         story.pass_minutes(6);
         let request = roll_forward(story.seen(false, &["ada"]));
-        let pulses = |fleet: &mut flightline::Fleet| fleet.store().read(|tx| tx.pulses()).unwrap();
+        let pulses = |fleet: &mut flightline::Fleet| fleet.store().unwrap().read(|tx| tx.pulses()).unwrap();
         let (before, rev, beats) = (state(&story), story.rev(), story.with_fleet(pulses));
         let predicted = story.with_fleet(|fleet| fleet.rehearse(&request, &caller("control"))).unwrap();
         assert!(state(&story) == before && story.rev() == rev && story.with_fleet(pulses) == beats);

@@ -307,7 +307,7 @@ both_engines! {
         mark(&story, taken[5], Mark::Archive);
         let mut bad = story.checkpoints()[2].clone();
         bad.status = Corrupted;
-        story.with_fleet(|fleet| fleet.store().write(|tx| tx.set("checkpoint_corrupted", &bad, &serde_json::json!({})))).unwrap();
+        story.with_fleet(|fleet| fleet.store().unwrap().write(|tx| tx.set("checkpoint_corrupted", &bad, &serde_json::json!({})))).unwrap();
         assert_eq!(shown(&story), [Expired, Expired, Corrupted, Archived, Creating]);
     }
 

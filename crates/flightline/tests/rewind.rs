@@ -65,7 +65,8 @@ fn report(story: &Story<'_>, subtask: &str, status: SubtaskStatus, file: &str) {
 /// Everything of these kinds, as text.
 fn values(story: &Story<'_>, kinds: &[Kind]) -> BTreeMap<(Kind, String), String> {
     let rev = story.rev();
-    let read = |fleet: &mut flightline::Fleet| fleet.store().read(|tx| tx.state_at(rev, None));
+    let read =
+        |fleet: &mut flightline::Fleet| fleet.store().unwrap().read(|tx| tx.state_at(rev, None));
     let all: Vec<StoredEvent> = story.with_fleet(read).unwrap();
     all.into_iter()
         .filter(|value| kinds.contains(&value.kind))
@@ -379,7 +380,7 @@ both_engines! {
         story.run("ada", &BriefAgent { mission: None, max_tokens: None, minimal: false, tree: None }).unwrap();
         story.finish("bob", &["Docs"]);
         let (checkpoints, briefings) = (story.checkpoints(), story.all::<Briefing>());
-        let pulses = |fleet: &mut flightline::Fleet| fleet.store().read(|tx| tx.pulses()).unwrap();
+        let pulses = |fleet: &mut flightline::Fleet| fleet.store().unwrap().read(|tx| tx.pulses()).unwrap();
         let beats = story.with_fleet(pulses);
         let done = forced(&story, cut);
         let mut after = story.checkpoints();

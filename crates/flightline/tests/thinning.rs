@@ -95,7 +95,7 @@ fn delete(story: &Story<'_>, id: CheckpointId) {
 }
 
 fn state_at(story: &Story<'_>, rev: u64) -> Result<usize, Refusal> {
-    let read = story.with_fleet(|fleet| fleet.store().read(|tx| tx.state_at(rev, None)));
+    let read = story.with_fleet(|fleet| fleet.store().unwrap().read(|tx| tx.state_at(rev, None)));
     read.map(|state| state.len()).map_err(Refusal::from)
 }
 

@@ -210,7 +210,7 @@ both_engines! {
         let story = working(world);
         fill(&story, "ada", 91);
         let gone: Sortie = story.stored_sortie("Docs");
-        story.with_fleet(|fleet| fleet.store().write(|tx| tx.remove("sortie_removed", &gone, &json!({})))).unwrap();
+        story.with_fleet(|fleet| fleet.store().unwrap().write(|tx| tx.remove("sortie_removed", &gone, &json!({})))).unwrap();
         fell_back(&story, &resume(&story), "it names tasks that do not exist any more: T004");
     }
 

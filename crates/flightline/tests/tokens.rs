@@ -276,7 +276,7 @@ both_engines! {
         let before = story.rev();
         assert_eq!(fill(&story, "ada", 81).checkpoint_id, None);
         assert_eq!(story.rev(), before, "what goes on failing is no news");
-        story.with_fleet(|fleet| fleet.store().write(|tx| tx.set("note_added", &written, &json!({})))).unwrap();
+        story.with_fleet(|fleet| fleet.store().unwrap().write(|tx| tx.set("note_added", &written, &json!({})))).unwrap();
         let beaten = fill(&story, "ada", 82);
         assert_eq!((beaten.crossed.len(), beaten.checkpoint_id.is_some()), (0, true));
         assert_eq!(fill(&story, "ada", 83).checkpoint_id, None, "and that was it");

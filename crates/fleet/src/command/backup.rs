@@ -27,6 +27,7 @@ pub struct RestoreArgs {
 }
 
 pub fn back_up(args: &BackupArgs, app: &mut App) -> Done {
+    app.must_be_local()?;
     let file = app.here.join(&args.file);
     let done = backup::back_up(app.fleet()?, &file).map_err(flightline::Error::into_refusal)?;
     app.ui.written = true;
@@ -44,6 +45,7 @@ pub fn back_up(args: &BackupArgs, app: &mut App) -> Done {
 }
 
 pub fn restore(args: &RestoreArgs, app: &mut App) -> Done {
+    app.must_be_local()?;
     let file = app.here.join(&args.file);
     if !file.is_file() {
         return Err(Refusal::new(

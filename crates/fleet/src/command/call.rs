@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use flightline_server::{call, operation_names};
+use flightline_server::{Ask, call, operation_names};
 
 use super::{Done, typed};
 use crate::app::App;
@@ -28,8 +28,18 @@ pub fn run(args: &CallArgs, app: &mut App) -> Done {
         return Ok(ExitCode::SUCCESS);
     };
     let request = typed::stdin("request", MAX_REQUEST)?;
-    let caller = app.caller()?;
-    let outcome = call(app.fleet()?, operation, &request, &caller)?;
+    let (caller, folder) = (app.caller()?, app.home()?.state.clone());
+    let ask = Ask {
+        request: &request,
+        caller: &caller,
+        folder: &folder,
+        rehearse: false,
+    };
+    let called = call(app.fleet()?, operation, &ask);
+    for warning in called.warnings {
+        app.ui.warn(warning);
+    }
+    let outcome = called.outcome?;
     app.ui.written = true;
     app.ui.answer(&outcome, |page| page.line(&outcome))?;
     Ok(ExitCode::SUCCESS)

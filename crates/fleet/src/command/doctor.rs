@@ -29,6 +29,7 @@ pub struct DoctorArgs {
 }
 
 pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
+    app.must_be_local()?;
     if args.rebuild {
         return rebuild(args, app);
     }

@@ -46,6 +46,7 @@ impl InitArgs {
 }
 
 pub fn run(args: &InitArgs, app: &mut App) -> Done {
+    app.must_be_local()?;
     let existing = app.home.clone();
     let root = match &existing {
         Some(home) => home.root.clone(),

@@ -11,6 +11,7 @@ use flightline::checkpoint::thin::Thinned;
 use flightline::core::retention::Guard;
 use flightline::core::time::{human_span, parse_span};
 use flightline::core::{Kind, Refusal};
+use flightline::errand::GiveBack;
 
 use super::Done;
 use crate::app::{App, Short};
@@ -55,7 +56,10 @@ pub fn run(args: &PruneArgs, app: &mut App) -> Done {
     if plan.is_empty() {
         // Whoever died while pruning may have left files behind, and the daily one leaves space free.
         app.clear_files()?;
-        plan.space = Space::give_back(app.fleet()?, 0, REWRITTEN_AT_ONCE);
+        plan.space = app.send(&GiveBack {
+            loose: 0,
+            most: REWRITTEN_AT_ONCE,
+        })?;
         app.ui
             .answer(&plan, |page| say(page, &plan, &short, Act::Done))?;
         return Ok(ExitCode::SUCCESS);

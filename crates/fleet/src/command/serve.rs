@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use flightline::core::Refusal;
-use flightline_server::{DEFAULT_ADDRESS, Line, Ready, Said, Setup, Stop};
+use flightline_server::{DEFAULT_ADDRESS, Line, Pretend, Ready, Said, Setup, Stop};
 use serde_json::json;
 
 use super::{Done, typed};
@@ -28,6 +28,7 @@ pub struct ServeArgs {
 }
 
 pub fn run(args: &ServeArgs, app: &mut App) -> Done {
+    app.must_be_local()?;
     let address: SocketAddr = args.addr.parse().map_err(|_| {
         Refusal::invalid(format!("`{}` is not an address to listen at", args.addr)).hint(format!(
             "give an IP and a port, such as `{DEFAULT_ADDRESS}`"
@@ -51,6 +52,11 @@ pub fn run(args: &ServeArgs, app: &mut App) -> Done {
         tree: Some(app.work_tree()?),
         user: app.env.user.clone(),
         lifetime: args.during.map(Duration::from_millis),
+        api: app.api()?,
+        pretend: app.env.test_token.as_ref().map(|token| Pretend {
+            token: token.reveal().to_owned(),
+            user: app.env.user.clone(),
+        }),
         policy: config.policy,
     };
     let (ui, verbose) = (app.ui.clone(), app.globals.verbose);

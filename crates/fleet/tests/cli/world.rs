@@ -1,21 +1,44 @@
 //! A sealed world: a folder of its own without git, a home of its own, a clock and ids that the test
 //! decides, and the real binary. Nothing of the machine's environment gets in, and nothing stays.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::running::{Fleet, Ran};
+use crate::server::Server;
 
 /// Where the programs are that worlds may use.
 pub const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Commands that work on the store itself: where the fleet is at a server, they are run where that is.
+const BESIDE_THE_STORE: [&str; 6] = ["init", "serve", "backup", "restore", "doctor", "demo"];
+
+/// What opens the door of a server that pretends.
+const TEST_TOKEN: &str = "fleet_00000000000040008000000000000001_\
+    0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+/// Whether all commands go through a server: the same tests, with the same answers.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it says how the whole run of tests is meant"
+)]
+fn is_synced() -> bool {
+    std::env::var_os("FLEET_TEST_MODE").is_some_and(|mode| mode == "synced")
+}
+
+/// A server of this world, and the settings it was started with.
+struct Synced {
+    server: Server,
+    settings: Vec<Vec<u8>>,
+}
 
 /// A folder with a home beside it, and a clock that moves one second with each command.
 pub struct World {
@@ -26,6 +49,9 @@ pub struct World {
     pub always: Vec<String>,
     /// What every command sees in its environment.
     pub everywhere: Vec<(&'static str, String)>,
+    /// Whether commands go through a server, and the one they go through.
+    through_server: bool,
+    server: RefCell<Option<Synced>>,
 }
 
 impl World {
@@ -44,6 +70,62 @@ impl World {
             seconds: Cell::new(0),
             always: Vec::new(),
             everywhere: Vec::new(),
+            through_server: is_synced(),
+            server: RefCell::new(None),
+        }
+    }
+
+    /// For what is about the store on this machine and its files: no server comes between, and this is why.
+    pub fn local_only(mut self, reason: &str) -> Self {
+        assert!(!reason.is_empty(), "say why");
+        self.through_server = false;
+        self.server = RefCell::new(None);
+        self
+    }
+
+    /// Nothing of ours has the store open any more. The next command that needs a server starts one.
+    fn end_server(&self) {
+        drop(self.server.borrow_mut().take());
+    }
+
+    /// Has the command go through a server, unless it works beside the store, or there is no store yet.
+    fn connect(&self, command: &mut Command) {
+        let typed: Vec<&OsStr> = command.get_args().collect();
+        let beside = |word: &&OsStr| BESIDE_THE_STORE.iter().any(|name| word == name);
+        if typed.iter().any(beside) {
+            self.end_server();
+            return;
+        }
+        if !self.through_server
+            || !self
+                .folder
+                .path()
+                .join("repo/.flightline/config.toml")
+                .exists()
+        {
+            return;
+        }
+        let settings = [
+            "repo/.flightline/config.toml",
+            "home/.config/flightline/config.toml",
+        ]
+        .map(|file| fs::read(self.folder.path().join(file)).unwrap_or_default())
+        .to_vec();
+        let is_current = |synced: &Synced| synced.settings == settings;
+        if !self.server.borrow().as_ref().is_some_and(is_current) {
+            self.end_server();
+            let mut serve = Command::new(env!("CARGO_BIN_EXE_fleet"));
+            serve.args(["serve", "--addr", "127.0.0.1:0", "--json"]);
+            self.surround(&mut serve, 0);
+            serve
+                .env("FLEET_TEST_TOKEN", TEST_TOKEN)
+                .stderr(Stdio::null());
+            let server = Server::spawn(serve);
+            *self.server.borrow_mut() = Some(Synced { server, settings });
+        }
+        if let Some(synced) = &*self.server.borrow() {
+            command.env("FLEET_SERVER", &synced.server.url);
+            command.env("FLEET_TOKEN", TEST_TOKEN);
         }
     }
 
@@ -76,6 +158,8 @@ impl World {
 
     /// The folder that holds the store.
     pub fn state(&self) -> PathBuf {
+        // Whoever asks may change what is in it.
+        self.end_server();
         self.repo().join(".flightline")
     }
 
@@ -115,6 +199,17 @@ impl World {
         let number = self.commands.get() + 1;
         self.commands.set(number);
         self.pass(1);
+        self.surround(&mut command, number);
+        self.connect(&mut command);
+        Fleet {
+            world: self,
+            command,
+            input: None,
+        }
+    }
+
+    /// What a command sees around it.
+    fn surround(&self, command: &mut Command, number: u64) {
         command
             .current_dir(self.repo())
             .env_clear()
@@ -124,11 +219,6 @@ impl World {
             .env("FLEET_TEST_NOW", time(self.seconds.get()))
             .env("FLEET_TEST_IDS", (number * 1000).to_string())
             .envs(self.everywhere.iter().map(|(name, value)| (name, value)));
-        Fleet {
-            world: self,
-            command,
-            input: None,
-        }
     }
 
     /// A command as it is typed after `fleet`: words, with double quotes around those that hold spaces.
@@ -196,6 +286,7 @@ impl World {
 
     /// Every byte of every file in this world.
     pub fn all_bytes(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        self.end_server();
         let mut found = Vec::new();
         let mut folders = vec![self.folder.path().to_path_buf()];
         while let Some(folder) = folders.pop() {

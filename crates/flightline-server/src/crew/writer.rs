@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::Receiver;
 
+use flightline::Fleet;
 use flightline::core::Refusal;
 use flightline::store::Error;
 
@@ -54,21 +55,13 @@ fn together(hand: &mut Hand<'_>, tasks: &mut [Box<dyn Task>]) -> bool {
         // The first write opens the connection, by itself.
         return false;
     };
-    let begun = fleet.store().begin_group();
-    let done = begun.and_then(|()| {
-        for task in tasks.iter_mut() {
-            // One that panics has its answer already, and took nothing from the others.
-            let _ = catch_unwind(AssertUnwindSafe(|| task.run(fleet)));
-            if !fleet.store().has_sound_group() {
-                break;
-            }
-        }
-        fleet.store().commit_group()
-    });
+    let done = group(fleet, tasks);
     match done {
         Ok(()) => true,
         // Whether it was made cannot be found out, or nobody gets to write: the same for all of them.
-        Err(error @ (Error::CommitUnknown(_) | Error::Corrupt(_) | Error::Busy(_))) => {
+        Err(flightline::Error::Store(
+            error @ (Error::CommitUnknown(_) | Error::Corrupt(_) | Error::Busy(_)),
+        )) => {
             let refusal = Refusal::from(error);
             for task in tasks {
                 task.refuse(refusal.clone());
@@ -78,4 +71,16 @@ fn together(hand: &mut Hand<'_>, tasks: &mut [Box<dyn Task>]) -> bool {
         }
         Err(_) => false,
     }
+}
+
+fn group(fleet: &mut Fleet, tasks: &mut [Box<dyn Task>]) -> flightline::Result<()> {
+    fleet.store()?.begin_group()?;
+    for task in tasks.iter_mut() {
+        // One that panics has its answer already, and took nothing from the others.
+        let _ = catch_unwind(AssertUnwindSafe(|| task.run(fleet)));
+        if !fleet.store()?.has_sound_group() {
+            break;
+        }
+    }
+    Ok(fleet.store()?.commit_group()?)
 }

@@ -8,16 +8,10 @@ use flightline::Caller;
 use flightline::core::redact::shown;
 use flightline::core::token::{Scope, unknown};
 use flightline::core::{Code, Refusal};
+use flightline::remote::header::{AGENT, EPOCH, IDEMPOTENCY_KEY, MISSION, SESSION};
 use flightline::token::TokenView;
 
 use crate::problem::Problem;
-
-/// Makes a write happen once, however often it is asked for.
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
-const AGENT: &str = "fleet-agent";
-const EPOCH: &str = "fleet-epoch";
-const SESSION: &str = "fleet-session";
-const MISSION: &str = "fleet-mission";
 
 /// Who came in with a request.
 #[derive(Clone, Debug)]

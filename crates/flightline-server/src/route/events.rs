@@ -229,7 +229,7 @@ pub(crate) async fn watch_journal(shared: Arc<Shared>) {
         }
         let rev = shared.with(Access::Read, Company::Welcome, |fleet| {
             let rev = fleet
-                .store()
+                .store()?
                 .read(|tx| Ok::<_, flightline::store::Error>(tx.rev()));
             rev.map_err(Refusal::from)
         });

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use super::ops::check_agent;
 use super::{Done, Shared};
 use crate::door::{Body, Guest};
-use crate::operation;
+use crate::operation::{self, Ask};
 
 /// A route that is one operation.
 pub(crate) struct Route {
@@ -446,9 +446,16 @@ async fn handle(
     if entry.access != Access::Read {
         check_agent(guest, entry, &Body(request.clone()))?;
     }
+    let folder = shared.beside.state.clone();
     let outcome = shared
         .with(entry.access, entry.company, move |fleet| {
-            entry.run(fleet, &request, &caller)
+            let ask = Ask {
+                request: &request,
+                caller: &caller,
+                folder: &folder,
+                rehearse: false,
+            };
+            entry.run(fleet, &ask).outcome
         })
         .await?;
     outcome.answer(route.status)

@@ -43,6 +43,8 @@ pub fn start(world: &World) -> Server {
         tree: None,
         user: "tester".to_owned(),
         lifetime: None,
+        api: flightline::remote::API,
+        pretend: None,
     };
     let (stop, log) = (Stop::default(), Arc::new(Mutex::new(Vec::new())));
     let (ready, is_ready) = mpsc::channel();

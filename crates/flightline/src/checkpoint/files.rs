@@ -206,7 +206,7 @@ fn write_within_budget(
     }
     let newest = is_newest(fleet, &document)?;
     let (send, receive) = mpsc::channel();
-    let (folder, steps) = (folder.to_path_buf(), fleet.store().steps());
+    let (folder, steps) = (folder.to_path_buf(), fleet.steps());
     // A file system that hangs must not hang the command: another thread waits for it.
     std::thread::spawn(move || {
         let _ = send.send(write(&folder, &document, newest, &steps));
@@ -238,7 +238,7 @@ pub(crate) fn rewrite(
     let document = fleet.run(&WholeCheckpoint { checkpoint: id }, &caller)?;
     let newest = is_newest(fleet, &document)?;
     let now = fleet.now()?;
-    match write(folder, &document, newest, &fleet.store().steps()) {
+    match write(folder, &document, newest, &fleet.steps()) {
         Ok((bytes, sha256)) => {
             fleet.run(
                 &RecordBackup {
@@ -314,7 +314,7 @@ pub(super) fn written(
     fleet: &mut Fleet,
     mission: MissionId,
 ) -> Result<Vec<(CheckpointId, u64, Time)>> {
-    fleet.store().read(|tx| {
+    fleet.store()?.read(|tx| {
         let backups: BTreeMap<CheckpointId, Backup> = tx.backups_of(mission)?.into_iter().collect();
         let mut written = Vec::new();
         for row in tx.rows(Kind::Checkpoint, Find::Mission(mission))? {

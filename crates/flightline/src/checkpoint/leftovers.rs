@@ -26,9 +26,9 @@ const LATEST: &str = "latest.json";
 /// # Errors
 /// When the store fails, or a file cannot be removed.
 pub fn clear(fleet: &mut Fleet, folder: &Path) -> Result<()> {
-    let steps = fleet.store().steps();
+    let steps = fleet.steps();
     let gone = fleet
-        .store()
+        .store()?
         .read(|tx| Ok::<_, Error>(tx.gone_ids(Kind::Checkpoint)?))?;
     let gone: BTreeSet<String> = gone.into_iter().map(|id| format!("{id}.json")).collect();
     for home in entries(&folder.join("checkpoints")) {

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, Reason};
 use flightline_core::mission::{Mission, MissionStatus};
@@ -16,7 +17,8 @@ use serde_json::json;
 use super::thin::{PlanThinning, Thinned, thin};
 use super::{import, load, readable, refuse_newer, tree, unarchived};
 use crate::desk::Desk;
-use crate::error::Result;
+use crate::errand::GiveBack;
+use crate::error::{Error, Result};
 use crate::fleet::{Access, Caller, Fleet, Operation};
 
 /// Plans which checkpoints go. Changes nothing.
@@ -103,7 +105,11 @@ impl Space {
     /// Gives free space of a store back, when it is worth it; `loose` bytes are known to be free.
     #[must_use]
     pub fn give_back(fleet: &mut Fleet, loose: u64, most: u64) -> Self {
-        match fleet.store().compact(loose, most) {
+        let compacted = match fleet.store() {
+            Ok(store) => store.compact(loose, most).map_err(Error::from),
+            Err(error) => Err(error),
+        };
+        match compacted {
             Ok(Compaction::NotWorthIt) => Self::Reusable,
             Ok(Compaction::Returned(bytes)) => Self::Returned { bytes },
             Ok(Compaction::Later(why)) => Self::Later {
@@ -451,7 +457,11 @@ pub fn apply_all(
     };
     let journal = thin(fleet, &caller, &request.thinning())?;
     let mut done = done.with(journal);
-    done.space = Space::give_back(fleet, journal.bytes, REWRITTEN_AT_ONCE);
+    let give_back = GiveBack {
+        loose: journal.bytes,
+        most: REWRITTEN_AT_ONCE,
+    };
+    done.space = fleet.send(&give_back, Path::new(""), &caller)?;
     if let Space::Returned { bytes } = done.space {
         done.freed_bytes = done.file_bytes + bytes;
     }
@@ -491,7 +501,7 @@ const DAILY_VALUES: u64 = 10_000;
 /// When the store fails.
 pub fn daily(fleet: &mut Fleet, caller: &Caller) -> Result<Vec<PrunedCheckpoint>> {
     let now = fleet.now()?;
-    let (last, thinned_to) = fleet.store().read(|tx| {
+    let (last, thinned_to) = fleet.store()?.read(|tx| {
         let last = tx.get::<LastPrune>(LastPrune::KEY)?;
         let created = tx.project_created_at();
         Ok::<_, crate::Error>(last.map_or((created, 0), |last| (last.at, last.thinned_to)))

@@ -104,6 +104,11 @@ pub fn serve<O: ReadsCheckpoints>(
     caller: &Caller,
     operation: &O,
 ) -> Served<O::Outcome> {
+    // Files are where the store is, and so is whoever reads them.
+    if fleet.is_elsewhere() {
+        let outcome = fleet.run(operation, caller);
+        return Served::from_elsewhere(fleet, outcome, O::ACCESS != Access::Read);
+    }
     let plan = match gather(fleet, folder, caller, &operation.wanted()) {
         Ok(plan) => plan,
         Err(error) => return Served::refused(error, files::all(folder).len()),
@@ -121,6 +126,10 @@ pub fn rehearse<O: ReadsCheckpoints>(
     caller: &Caller,
     operation: &O,
 ) -> Served<O::Outcome> {
+    if fleet.is_elsewhere() {
+        let outcome = fleet.rehearse(operation, caller);
+        return Served::from_elsewhere(fleet, outcome, false);
+    }
     let plan = match gather(fleet, folder, caller, &operation.wanted()) {
         Ok(plan) => plan,
         Err(error) => return Served::refused(error, files::all(folder).len()),
@@ -177,6 +186,14 @@ fn apply(fleet: &mut Fleet, caller: &Caller, plan: &Plan) -> Vec<String> {
 }
 
 impl<T> Served<T> {
+    fn from_elsewhere(fleet: &mut Fleet, outcome: Result<T>, written: bool) -> Self {
+        Self {
+            outcome,
+            warnings: fleet.take_warnings(),
+            written,
+        }
+    }
+
     fn of<O: ReadsCheckpoints<Outcome = T>>(
         outcome: Result<T>,
         warnings: Vec<String>,

@@ -22,7 +22,7 @@ use crate::fleet::{Caller, Fleet};
 /// # Errors
 /// When the store fails.
 pub fn examine_backups(fleet: &mut Fleet, folder: &Path, care: Care) -> Result<Vec<Check>> {
-    let ((checkpoints, damaged), backups) = fleet.store().read(|tx| {
+    let ((checkpoints, damaged), backups) = fleet.store()?.read(|tx| {
         let backups: BTreeMap<CheckpointId, Backup> = tx.backups()?.into_iter().collect();
         Ok::<_, crate::Error>((readable::<Checkpoint>(tx, Find::All)?, backups))
     })?;
@@ -124,7 +124,7 @@ fn orphans(fleet: &mut Fleet, folder: &Path, known: &[String], care: Care) -> Re
                 continue;
             }
             let told = fleet
-                .store()
+                .store()?
                 .read(|tx| tx.told(flightline_core::Kind::Checkpoint, id))?;
             let deleted = told.last().is_some_and(|last| last.change == Change::Gone);
             sound.push(match (deleted, care) {

@@ -25,7 +25,7 @@ const LEFT_AFTER_MS: u64 = 3_600_000;
 /// When the store fails.
 pub fn examine_folder(fleet: &mut Fleet, folder: &Path, care: Care) -> Result<Vec<Check>> {
     let newest = newest_files(fleet, folder)?;
-    let (now, steps) = (fleet.now()?, fleet.store().steps());
+    let (now, steps) = (fleet.now()?, fleet.steps());
     Ok(vec![
         private(folder, care),
         latest(folder, &newest, care, &steps),
@@ -42,7 +42,7 @@ struct Newest {
 }
 
 fn newest_files(fleet: &mut Fleet, folder: &Path) -> Result<BTreeMap<MissionId, Newest>> {
-    let found = fleet.store().read(|tx| {
+    let found = fleet.store()?.read(|tx| {
         let (checkpoints, _) = readable::<Checkpoint>(tx, Find::All)?;
         let backups: BTreeMap<CheckpointId, Backup> = tx.backups()?.into_iter().collect();
         Ok::<_, crate::Error>((checkpoints, backups))

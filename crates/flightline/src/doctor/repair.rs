@@ -33,7 +33,7 @@ pub struct Repaired {
 /// When the store cannot be read or copied.
 pub fn repair(fleet: &mut Fleet, folder: &Path, stamp: &str) -> Result<Repaired> {
     let plan = fleet
-        .store()
+        .store()?
         .read(|tx| Ok::<_, Error>((tx.ailments()?, tx.rows(Kind::Checkpoint, Find::All)?.len())));
     let (ailments, checkpoints) = plan?;
     let ailing = if checkpoints > 0 || !files::all(folder).is_empty() {
@@ -46,8 +46,8 @@ pub fn repair(fleet: &mut Fleet, folder: &Path, stamp: &str) -> Result<Repaired>
         return Ok(Repaired::default());
     }
     let backup = free_file(&folder.join("backups"), &format!("before-fix-{stamp}"))?;
-    match fleet.store().back_up(&backup) {
-        Err(StoreError::Corrupt(_)) => fleet.store().back_up_as_it_is(&backup)?,
+    match fleet.store()?.back_up(&backup) {
+        Err(StoreError::Corrupt(_)) => fleet.store()?.back_up_as_it_is(&backup)?,
         made => made?,
     };
     let mut done = mend_all(fleet, &ailments, from_within);
@@ -63,7 +63,7 @@ pub fn repair(fleet: &mut Fleet, folder: &Path, stamp: &str) -> Result<Repaired>
     }
     // What no checkpoint in the store names any more may still be in a file, and what was mended above may
     // be all that a row lacked.
-    let left = fleet.store().read(|tx| tx.ailments())?;
+    let left = fleet.store()?.read(|tx| tx.ailments())?;
     let spare = from_files(folder, &left);
     done.extend(mend_all(fleet, &left, |tx, ailment| {
         match spare.get(&ailment.rev).filter(|_| lacks_a_copy(ailment)) {
@@ -73,7 +73,7 @@ pub fn repair(fleet: &mut Fleet, folder: &Path, stamp: &str) -> Result<Repaired>
             None => Ok(Mended::Refused),
         }
     }));
-    let left = fleet.store().read(|tx| tx.ailments())?;
+    let left = fleet.store()?.read(|tx| tx.ailments())?;
     done.extend(mend_all(fleet, &left, from_within));
     Ok(Repaired {
         done,
@@ -83,7 +83,7 @@ pub fn repair(fleet: &mut Fleet, folder: &Path, stamp: &str) -> Result<Repaired>
 
 /// The checkpoints with which something is wrong, and what files offer to mend them.
 fn ailing(fleet: &mut Fleet, folder: &Path) -> Result<Vec<MendCheckpoint>> {
-    let missions = fleet.store().read(|tx| {
+    let missions = fleet.store()?.read(|tx| {
         let mut missions = BTreeSet::new();
         for row in tx.rows(Kind::Checkpoint, Find::All)? {
             missions.extend(row.mission);
@@ -138,7 +138,7 @@ fn mend_all(
     mend: impl Fn(&mut Tx<'_>, &Ailment) -> std::result::Result<Mended, StoreError>,
 ) -> Vec<String> {
     let mut attempt = |ailments: &[Ailment]| {
-        fleet.store().write(|tx| {
+        fleet.store()?.write(|tx| {
             let (mut done, mut mended) = (Vec::new(), BTreeSet::new());
             for ailment in ailments {
                 // A row is written anew as a whole, whatever was wrong with it.
@@ -148,7 +148,7 @@ fn mend_all(
                     mended.extend(is_of_row(ailment).then_some((ailment.kind, &ailment.id)));
                 }
             }
-            Ok::<_, StoreError>(done)
+            Ok::<_, Error>(done)
         })
     };
     match attempt(ailments) {

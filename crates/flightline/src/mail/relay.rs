@@ -60,7 +60,7 @@ impl Operation for RelayEvents {
 /// # Errors
 /// When the store fails.
 pub fn relay(fleet: &mut Fleet, caller: &Caller) -> Result<()> {
-    let due = fleet.store().read(|tx| {
+    let due = fleet.store()?.read(|tx| {
         let told = tx.get::<Told>(Told::KEY)?.map_or(0, |told| told.rev);
         let news = tx.events_above_work(told, AT_ONCE)?;
         let long_ago = tx.rev().saturating_sub(told) > MARK_AFTER;

@@ -18,6 +18,7 @@ use flightline_store::{Error as StoreError, Steps};
 
 use super::{Mirrors, Said};
 use crate::checkpoint::files::names_in;
+use crate::clock::NameHistory;
 use crate::dialect::orchestrator::files::packed;
 use crate::dialect::{ExportDocuments, GivenOut, ImportDocuments, Incoming, Outgoing, TakenIn};
 use crate::error::{Error, Result};
@@ -368,9 +369,7 @@ impl Folder {
 
     /// Up to which revision of this journal everything is in its files.
     pub(super) fn seen(&self, fleet: &mut Fleet) -> Result<Option<u64>> {
-        let history = fleet
-            .store()
-            .read(|tx| Ok::<_, Error>(tx.history().to_owned()))?;
+        let history = fleet.run(&NameHistory {}, &Caller::default())?;
         let text = fs::read_to_string(self.shadows.join(SEEN)).unwrap_or_default();
         let seen = text.split_once(' ').filter(|(of, _)| *of == history);
         Ok(seen.and_then(|(_, rev)| rev.parse().ok()))

@@ -69,7 +69,7 @@ pub fn look(fleet: &mut Fleet, caller: &Caller, claims: &ListClaims) -> Option<T
     let tree = fleet.work_tree()?.clone();
     let named = fleet.run(claims, caller);
     // What is noticed here is said by whoever reads it next.
-    fleet.store().take_noticed();
+    fleet.take_noticed();
     Some(tree.glance(&named.ok()?))
 }
 

@@ -1,0 +1,346 @@
+//! How a server is asked: one operation at a time, over HTTP. A write has a key, so that one whose answer
+//! was lost is asked for again and done once.
+
+use std::time::{Duration, Instant};
+
+use flightline::Access;
+use flightline::core::{Code, Refusal};
+use flightline::remote::{ANSWER_TYPE, Answer, Call, OLDEST_API, Remote, VERSION, header};
+use flightline::store::clock::Ids;
+use serde::Deserialize;
+use serde_json::Value;
+use ureq::http::Response;
+use ureq::{Body, Timeout};
+
+use super::Address;
+use crate::config::Secret;
+
+/// How long a connection may take to come about.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long an answer may take: longer than a server waits for its store.
+const SLOWEST: Duration = Duration::from_secs(30);
+/// The largest answer.
+const LARGEST: u64 = 256 * 1024 * 1024;
+/// How long to wait before asking again, unless the server says.
+const PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// What a server is asked with.
+#[derive(Debug)]
+pub struct Means {
+    /// Where it is.
+    pub address: Address,
+    /// What opens its door.
+    pub token: Secret,
+    /// How long is asked again in all.
+    pub patience: Duration,
+    /// What this end speaks.
+    pub api: u32,
+    /// In tests: the time, and the number of the next id.
+    pub test_now: Option<String>,
+    pub test_ids: Option<u64>,
+}
+
+/// A server, and what it is asked with.
+pub struct Client {
+    agent: ureq::Agent,
+    means: Means,
+}
+
+/// What came back over the wire.
+pub enum Sent {
+    /// An answer.
+    Answered(Answer),
+    /// None, and why. Whether it was done is not known, and the same key will tell.
+    Unreachable(String),
+}
+
+/// How one attempt ended.
+enum Attempt {
+    Answered(Answer),
+    /// It is worth asking again, after so long if the server said.
+    Again(String, Option<Duration>),
+    /// Nothing was sent: nobody is there.
+    Nobody(String),
+}
+
+/// What a server answers to those who ask as we do.
+#[derive(Deserialize)]
+struct Whole {
+    outcome: Value,
+    #[serde(default)]
+    warnings: Vec<String>,
+    #[serde(default)]
+    noticed: Vec<String>,
+}
+
+/// A problem, as RFC 9457 has it.
+#[derive(Deserialize)]
+struct Problem {
+    code: String,
+    detail: String,
+    #[serde(default)]
+    hint: Option<String>,
+    #[serde(default)]
+    details: Value,
+    #[serde(default)]
+    retryable: bool,
+    #[serde(default)]
+    warnings: Vec<String>,
+    #[serde(default)]
+    noticed: Vec<String>,
+}
+
+impl Client {
+    /// Sets up; asks nothing yet.
+    pub fn new(means: Means) -> Self {
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            // A token is for the server it was given for.
+            .max_redirects(0)
+            .proxy(None)
+            .timeout_connect(Some(CONNECT))
+            .timeout_global(Some(SLOWEST))
+            .user_agent(format!("fleet/{VERSION}"))
+            .build();
+        Self {
+            agent: ureq::Agent::new_with_config(config),
+            means,
+        }
+    }
+
+    /// Asks until there is an answer, nobody is there, or patience ends.
+    pub fn send(&mut self, call: &Call<'_>, key: Option<&str>) -> Sent {
+        let began = Instant::now();
+        let mut pause = PAUSE;
+        let mut knocked = false;
+        loop {
+            let (why, wait) = match self.attempt(call, key) {
+                Attempt::Answered(answer) => return Sent::Answered(answer),
+                // Somebody may be about to open: a server that starts anew is there in a moment.
+                Attempt::Nobody(why) if knocked => return Sent::Unreachable(why),
+                Attempt::Nobody(why) => {
+                    knocked = true;
+                    (why, None)
+                }
+                Attempt::Again(why, wait) => (why, wait),
+            };
+            let wait = wait.unwrap_or(pause).min(LONGEST_PAUSE);
+            if began.elapsed() + wait > self.means.patience {
+                return Sent::Unreachable(why);
+            }
+            std::thread::sleep(wait);
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    fn attempt(&mut self, call: &Call<'_>, key: Option<&str>) -> Attempt {
+        let url = self
+            .means
+            .address
+            .of(&format!("/api/v1/ops/{}", call.operation));
+        let mut request = self
+            .agent
+            .post(url)
+            .header(
+                "authorization",
+                format!("Bearer {}", self.means.token.reveal()),
+            )
+            .header("content-type", "application/json")
+            .header("accept", ANSWER_TYPE)
+            .header(header::API, self.means.api.to_string())
+            .header(header::VERSION, VERSION);
+        let caller = call.caller;
+        let epoch = caller.epoch.map(|epoch| epoch.to_string());
+        let next_id = self.means.test_ids.map(|next| next.to_string());
+        for (name, value) in [
+            (header::AGENT, caller.agent.as_deref()),
+            (header::EPOCH, epoch.as_deref()),
+            (header::SESSION, caller.session.as_deref()),
+            (header::MISSION, caller.mission.as_deref()),
+            (header::IDEMPOTENCY_KEY, key),
+            (header::REHEARSE, call.rehearse.then_some("true")),
+            (header::TEST_NOW, self.means.test_now.as_deref()),
+            (header::TEST_IDS, next_id.as_deref()),
+        ] {
+            if let Some(value) = value {
+                request = request.header(name, value);
+            }
+        }
+        match request.send(call.request.as_str()) {
+            Ok(response) => self.read(response),
+            Err(error) => failed(&error),
+        }
+    }
+
+    fn read(&mut self, mut response: Response<Body>) -> Attempt {
+        let text = |name: &str| {
+            let value = response.headers().get(name)?;
+            value.to_str().ok().map(str::to_owned)
+        };
+        let (api, version) = (text(header::API), text(header::VERSION));
+        let replayed = text(header::REPLAYED).is_some();
+        let wait = text("retry-after").and_then(|wait| wait.parse().ok());
+        let wait = wait.map(Duration::from_secs);
+        let next_id = text(header::TEST_IDS).and_then(|next| next.parse().ok());
+        let status = response.status().as_u16();
+        let body = response.body_mut().with_config().limit(LARGEST);
+        let body = match body.read_to_string() {
+            Ok(body) => body,
+            Err(error) => return Attempt::Again(format!("the answer broke off: {error}"), None),
+        };
+        self.means.test_ids = next_id.or(self.means.test_ids);
+        if matches!(status, 429 | 502..=504) {
+            let problem = serde_json::from_str::<Problem>(&body);
+            let why = problem.map_or_else(|_| format!("it answers {status}"), |said| said.detail);
+            return Attempt::Again(why, wait);
+        }
+        Attempt::Answered(match api.and_then(|api| api.parse::<u32>().ok()) {
+            None => self.stranger(status).into(),
+            Some(api) if api < OLDEST_API => self
+                .too_old(api, version.as_deref().unwrap_or("unknown"))
+                .into(),
+            Some(_) if status == 200 => self.outcome(&body, replayed),
+            Some(_) => self.problem(status, &body),
+        })
+    }
+
+    fn outcome(&self, body: &str, replayed: bool) -> Answer {
+        match serde_json::from_str::<Whole>(body) {
+            Ok(whole) => Answer {
+                outcome: Ok(whole.outcome),
+                replayed,
+                warnings: whole.warnings,
+                noticed: whole.noticed,
+            },
+            Err(error) => Refusal::new(
+                Code::Failed,
+                format!(
+                    "the answer of {} cannot be read: {error}",
+                    self.means.address
+                ),
+            )
+            .into(),
+        }
+    }
+
+    /// The refusal is the operation's own: it reads as it would here.
+    fn problem(&self, status: u16, body: &str) -> Answer {
+        let Ok(problem) = serde_json::from_str::<Problem>(body) else {
+            return self.stranger(status).into();
+        };
+        let code = serde_json::from_value(Value::String(problem.code.clone()));
+        let code = code.unwrap_or(match status {
+            400 | 415 => Code::InvalidInput,
+            404 | 405 => Code::NotFound,
+            413 => Code::TooLong,
+            403 | 421 => Code::Forbidden,
+            _ => Code::Failed,
+        });
+        let hint = match code {
+            Code::Unauthenticated => {
+                Some(format!("come in with `fleet login {}`", self.means.address))
+            }
+            _ => problem.hint,
+        };
+        Answer {
+            outcome: Err(Refusal {
+                code,
+                message: problem.detail,
+                hint,
+                details: problem.details,
+                retryable: problem.retryable,
+            }),
+            replayed: false,
+            warnings: problem.warnings,
+            noticed: problem.noticed,
+        }
+    }
+
+    fn stranger(&self, status: u16) -> Refusal {
+        Refusal::new(
+            Code::OtherVersion,
+            format!(
+                "what answers at {} is no Flightline server (status {status})",
+                self.means.address
+            ),
+        )
+        .hint("see where the server is: `fleet serve` says it when it starts")
+    }
+
+    fn too_old(&self, api: u32, version: &str) -> Refusal {
+        Refusal::new(
+            Code::OtherVersion,
+            format!(
+                "the server at {} ({version}, API {api}) is older than this `fleet` ({VERSION}, API {}) understands",
+                self.means.address, self.means.api
+            ),
+        )
+        .hint(format!("upgrade the server; or use `fleet` {version} here"))
+    }
+}
+
+/// Whether somebody was there.
+fn failed(error: &ureq::Error) -> Attempt {
+    use std::io::ErrorKind::{
+        AddrNotAvailable, ConnectionRefused, HostUnreachable, NetworkDown, NetworkUnreachable,
+    };
+    let why = error.to_string();
+    match error {
+        ureq::Error::HostNotFound
+        | ureq::Error::ConnectionFailed
+        | ureq::Error::Timeout(Timeout::Resolve | Timeout::Connect) => Attempt::Nobody(why),
+        ureq::Error::Io(io)
+            if matches!(
+                io.kind(),
+                AddrNotAvailable
+                    | ConnectionRefused
+                    | HostUnreachable
+                    | NetworkDown
+                    | NetworkUnreachable
+            ) =>
+        {
+            Attempt::Nobody(io.kind().to_string())
+        }
+        ureq::Error::Io(_) | ureq::Error::Timeout(_) | ureq::Error::Protocol(_) => {
+            Attempt::Again(why, None)
+        }
+        _ => Attempt::Nobody(why),
+    }
+}
+
+impl Remote for Client {
+    fn call(&mut self, call: &Call<'_>) -> Answer {
+        let drawn;
+        let key = match (&call.caller.idempotency_key, call.access) {
+            _ if call.rehearse => None,
+            (Some(key), _) => Some(key.as_str()),
+            (None, Access::Write) => {
+                drawn = format!("fleet-{}", Ids::Random.next());
+                Some(drawn.as_str())
+            }
+            (None, Access::Read | Access::Pulse) => None,
+        };
+        match self.send(call, key) {
+            Sent::Answered(answer) => answer,
+            Sent::Unreachable(why) => self.unreachable(&why).into(),
+        }
+    }
+
+    fn address(&self) -> &str {
+        self.means.address.as_str()
+    }
+}
+
+impl Client {
+    fn unreachable(&self, why: &str) -> Refusal {
+        Refusal::new(
+            Code::Unavailable,
+            format!(
+                "the server at {} cannot be reached: {why}",
+                self.means.address
+            ),
+        )
+        .hint("try again when it is there; see whether it is with `fleet status`")
+    }
+}

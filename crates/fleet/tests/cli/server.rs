@@ -1,0 +1,83 @@
+//! `fleet serve` as a process of its own, for as long as a test needs it.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::world::World;
+
+/// Longer than anything here takes.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server that ends with the test.
+pub struct Server {
+    child: Child,
+    pub url: String,
+}
+
+impl Server {
+    /// Starts one, and waits until it says where it is.
+    pub fn start(world: &World, more: &str) -> Self {
+        let line = format!("serve --addr 127.0.0.1:0 --json {more}");
+        // Real time and ids: a server draws more of them than the numbers of one command.
+        let mut fleet = world.line(&line).without("FLEET_TEST_NOW");
+        fleet = fleet.without("FLEET_TEST_IDS");
+        fleet.command.stderr(Stdio::piped());
+        Self::spawn(fleet.command)
+    }
+
+    /// Starts one with this command, and waits until it says where it is.
+    pub fn spawn(mut command: Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        let stdout = child.stdout.take().expect("a pipe");
+        let (say, said) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let _ = BufReader::new(stdout).read_line(&mut line);
+            let _ = say.send(line);
+        });
+        let line = said.recv_timeout(PATIENCE).expect("an announcement");
+        let ready: Value = serde_json::from_str(&line).unwrap_or_else(|_| {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("no announcement: {line}")
+        });
+        let url = ready["url"].as_str().expect("an address").to_owned();
+        Self { child, url }
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).expect("a process id");
+        kill_process(Pid::from_raw(pid).expect("a process"), signal).expect("a signal");
+    }
+
+    /// Waits for its end, and gives what it said on stderr.
+    pub fn wait(mut self) -> (ExitStatus, String) {
+        let deadline = Instant::now() + PATIENCE;
+        let mut said = String::new();
+        let mut stderr = self.child.stderr.take().expect("a pipe");
+        let _ = stderr.read_to_string(&mut said);
+        loop {
+            match self.child.try_wait().expect("a status") {
+                Some(status) => return (status, said),
+                None if Instant::now() > deadline => panic!("the server did not end"),
+                None => std::thread::yield_now(),
+            }
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,81 @@
+//! For tests: a server that was started with a time and ids of a test's choosing lets each request bring its
+//! own, so that commands give the same answers with a server as without.
+
+use axum::http::{HeaderMap, HeaderValue};
+use flightline::Fleet;
+use flightline::core::token::{Presented, Scope};
+use flightline::core::{Name, Refusal, Time, TokenId};
+use flightline::remote::header;
+use flightline::store::clock::{Clock, Ids};
+use flightline::token::TokenView;
+
+use crate::route::Done;
+
+/// Asks for a server that pretends. Only builds for tests can be asked.
+#[derive(Clone, Debug)]
+pub struct Pretend {
+    /// The token that opens the door without being in the store, where a token of its own would be seen.
+    pub token: String,
+    /// What it is called: who acts.
+    pub user: String,
+}
+
+impl Pretend {
+    /// What the token of the tests may do, if it is this one.
+    pub(crate) fn admits(&self, presented: &Presented) -> Result<Option<TokenView>, Refusal> {
+        if Presented::parse(&self.token)? != *presented {
+            return Ok(None);
+        }
+        Ok(Some(TokenView {
+            id: TokenId::new(Ids::Random.next()),
+            name: Name::parse("name", &self.user)?,
+            scope: Scope::Admin,
+            agent: None,
+            created_at: Time::from_millis(0),
+            created_by: "tests".to_owned(),
+            expires_at: None,
+            revoked_at: None,
+            valid: true,
+        }))
+    }
+}
+
+/// What a request pretends.
+#[derive(Clone, Debug)]
+pub(crate) struct Pretence {
+    now: Option<Time>,
+    next_id: Option<u64>,
+}
+
+impl Pretence {
+    /// What these headers say.
+    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Refusal> {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let now = text(header::TEST_NOW).map(str::parse::<Time>).transpose();
+        let next_id = text(header::TEST_IDS).map(str::parse::<u64>).transpose();
+        Ok(Self {
+            now: now.map_err(|error| Refusal::invalid(error.to_string()))?,
+            next_id: next_id.map_err(|error| Refusal::invalid(error.to_string()))?,
+        })
+    }
+
+    /// Sets the clock and the ids of this connection.
+    pub(crate) fn begin(&self, fleet: &mut Fleet) -> Result<Ids, Refusal> {
+        let clock = self.now.map_or(Clock::System, Clock::fixed);
+        let ids = self.next_id.map_or(Ids::Random, Ids::counting);
+        fleet.store()?.pretend(clock, ids.clone());
+        Ok(ids)
+    }
+
+    /// Says with the answer which id would be next.
+    pub(crate) fn end(done: Done, next: u64) -> Done {
+        let value = HeaderValue::from(next);
+        match done {
+            Ok(mut response) => {
+                response.headers_mut().insert(header::TEST_IDS, value);
+                Ok(response)
+            }
+            Err(problem) => Err(problem.counting(value)),
+        }
+    }
+}

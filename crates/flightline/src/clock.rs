@@ -1,0 +1,38 @@
+//! What time it is where the store is, and which journal it keeps.
+
+use flightline_core::Time;
+use serde::{Deserialize, Serialize};
+
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+
+/// Asks for the store's time.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TellTime {}
+
+impl Operation for TellTime {
+    const NAME: &'static str = "tell_time";
+    const ACCESS: Access = Access::Read;
+    type Outcome = Time;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Time> {
+        Ok(desk.now())
+    }
+}
+
+/// Asks for the name of the journal: another one after a restore or a rebuild.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NameHistory {}
+
+impl Operation for NameHistory {
+    const NAME: &'static str = "name_history";
+    const ACCESS: Access = Access::Read;
+    type Outcome = String;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<String> {
+        Ok(desk.tx.history().to_owned())
+    }
+}

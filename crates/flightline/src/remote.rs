@@ -1,0 +1,105 @@
+//! A fleet whose store is elsewhere: the same operations, asked for over a wire. What the wire is made of is
+//! the front end's business; here is what both ends must agree on.
+
+use flightline_core::Refusal;
+use serde_json::Value;
+
+use crate::fleet::{Access, Caller};
+
+/// What both ends speak. It grows when an operation's request or outcome changes in a way that the other
+/// end would misread.
+pub const API: u32 = 1;
+/// The oldest that is still understood.
+pub const OLDEST_API: u32 = 1;
+/// The version of Flightline.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The headers of requests and answers that both ends know.
+pub mod header {
+    /// The agent that acts.
+    pub const AGENT: &str = "fleet-agent";
+    /// The incarnation it believes it is.
+    pub const EPOCH: &str = "fleet-epoch";
+    /// The session it acts in.
+    pub const SESSION: &str = "fleet-session";
+    /// The mission it works on.
+    pub const MISSION: &str = "fleet-mission";
+    /// Makes a write happen once, however often it is asked for.
+    pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
+    /// The outcome is that of an earlier request with the same key.
+    pub const REPLAYED: &str = "idempotent-replayed";
+    /// Show what a write would do, and do nothing.
+    pub const REHEARSE: &str = "fleet-rehearse";
+    /// What this end speaks.
+    pub const API: &str = "fleet-api";
+    /// The version of Flightline at this end.
+    pub const VERSION: &str = "fleet-version";
+    /// In tests: what time it is.
+    pub const TEST_NOW: &str = "fleet-test-now";
+    /// In tests: the number of the next id.
+    pub const TEST_IDS: &str = "fleet-test-ids";
+}
+
+/// The kind of answer that comes with what was said on the way: `{"outcome", "warnings", "noticed"}`.
+pub const ANSWER_TYPE: &str = "application/vnd.flightline.answer+json";
+
+/// What becomes of a request when the store cannot be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offline {
+    /// It is refused: its answer depends on what others do.
+    Refused,
+    /// It is dropped: the next one says the same.
+    Dropped,
+    /// It is kept, and delivered later, in order.
+    Kept,
+}
+
+/// An operation, as it is asked for.
+#[derive(Debug)]
+pub struct Call<'a> {
+    /// Its name.
+    pub operation: &'static str,
+    /// What it does to the store.
+    pub access: Access,
+    /// Whether it is only to be shown what it would do.
+    pub rehearse: bool,
+    /// What becomes of it when the store cannot be reached.
+    pub offline: Offline,
+    /// What is asked for, as JSON.
+    pub request: String,
+    /// Who asks.
+    pub caller: &'a Caller,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Answer {
+    /// The outcome, as JSON.
+    pub outcome: Result<Value, Refusal>,
+    /// Whether it is that of an earlier request with the same key.
+    pub replayed: bool,
+    /// What is worth knowing, whatever came of it.
+    pub warnings: Vec<String>,
+    /// Damage that another copy made good.
+    pub noticed: Vec<String>,
+}
+
+impl From<Refusal> for Answer {
+    fn from(refusal: Refusal) -> Self {
+        Self {
+            outcome: Err(refusal),
+            replayed: false,
+            warnings: Vec::new(),
+            noticed: Vec::new(),
+        }
+    }
+}
+
+/// A way to a store that is elsewhere.
+pub trait Remote: Send {
+    /// Asks for an operation.
+    fn call(&mut self, call: &Call<'_>) -> Answer;
+
+    /// Where the store is.
+    fn address(&self) -> &str;
+}
