@@ -283,6 +283,7 @@ impl App {
                 .clone()
                 .or_else(|| self.env.mission.clone()),
             idempotency_key: self.globals.idempotency_key.clone(),
+            thing: None,
         })
     }
 

@@ -41,6 +41,8 @@ pub enum Code {
     KeyReused,
     /// Unfinished work forbids it.
     Unfinished,
+    /// It changed since the caller last looked.
+    Changed,
     /// The cursor belongs to another history, or lies in the future.
     HistoryChanged,
     /// The value at that revision has been thinned away.
@@ -90,6 +92,7 @@ impl Code {
             | Self::EffectInDoubt
             | Self::KeyReused
             | Self::Unfinished
+            | Self::Changed
             | Self::HistoryChanged
             | Self::HistoryThinned => 4,
             Self::Queued | Self::Dropped => 0,

@@ -147,7 +147,7 @@ impl Token {
 }
 
 /// A token as somebody presents it, with the hash of its secret in place of the secret.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Presented {
     /// Which one it claims to be.
     pub id: TokenId,

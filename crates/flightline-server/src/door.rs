@@ -2,6 +2,7 @@
 
 mod guest;
 mod input;
+pub(crate) mod tag;
 mod version;
 
 use std::sync::Arc;
@@ -43,7 +44,8 @@ pub(crate) async fn enter(
         .extensions()
         .get::<MatchedPath>()
         .map_or_else(|| "unknown".to_owned(), |path| path.as_str().to_owned());
-    let answer = match admit(&shared, request.headers().clone(), request.uri().clone()).await {
+    let asked = request.headers().clone();
+    let answer = match admit(&shared, asked.clone(), request.uri().clone()).await {
         Err(problem) => Err(problem),
         Ok(guest) => {
             if let Some(guest) = guest {
@@ -55,6 +57,12 @@ pub(crate) async fn enter(
                 None if response.status() == StatusCode::METHOD_NOT_ALLOWED => {
                     let allowed = response.headers().get(header::ALLOW).cloned();
                     Err(wrong_method(&method, allowed))
+                }
+                None if response.status() == StatusCode::OK
+                    && method == Method::GET
+                    && tag::is_known(&asked, response.headers().get(header::ETAG)) =>
+                {
+                    Ok(unchanged(response))
                 }
                 None => Ok(response),
             }
@@ -86,6 +94,16 @@ pub(crate) async fn enter(
     shared.metrics.count(&line);
     (shared.say)(Said::Served(line));
     response
+}
+
+/// Whoever has it already is told so, and no more.
+fn unchanged(response: Response) -> Response {
+    let mut answer = Response::new(axum::body::Body::empty());
+    *answer.status_mut() = StatusCode::NOT_MODIFIED;
+    if let Some(tag) = response.headers().get(header::ETAG) {
+        answer.headers_mut().insert(header::ETAG, tag.clone());
+    }
+    answer
 }
 
 /// Nothing is at this address.

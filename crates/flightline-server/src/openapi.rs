@@ -37,7 +37,10 @@ pub fn openapi() -> Value {
             path: &path,
             method,
             status,
-            answer: json!({}),
+            answer: match (find(route.operation), route.list) {
+                (Ok(entry), None) => json!((entry.outcome)(&mut schemas)),
+                _ => json!({}),
+            },
             scope: find(route.operation).map_or("read", |entry| entry.scope.as_str()),
             operation: Some(route.operation),
         });

@@ -10,6 +10,7 @@ use flightline::{
     agent, checkpoint, clock, context, dialect, effect, errand, event, ids, lock, mail, mission,
     note, recovery, replay, report, sortie, stats, status, task, token,
 };
+use schemars::{Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -60,6 +61,8 @@ pub(crate) struct Entry {
     pub(crate) scope: Scope,
     /// Whether it may share a commit with others.
     pub(crate) company: Company,
+    /// What comes of it.
+    pub(crate) outcome: fn(&mut SchemaGenerator) -> Schema,
     handler: Handler,
 }
 
@@ -78,6 +81,7 @@ const OPERATIONS: &[Entry] = &[
     entry::<mission::ChangeMission>(),
     entry::<mission::TransitionMission>(),
     entry::<mission::UseMission>(),
+    entry::<mission::update::UpdateMission>(),
     entry::<sortie::add::AddSorties>(),
     entry::<sortie::ListSorties>(),
     entry::<sortie::ShowSortie>(),
@@ -99,6 +103,7 @@ const OPERATIONS: &[Entry] = &[
     entry::<lock::RenewLocks>(),
     entry::<lock::ReleaseLocks>(),
     entry::<lock::StealLock>(),
+    entry::<lock::held::StealHeldLock>(),
     entry::<lock::ListLocks>(),
     entry::<lock::CheckLocks>(),
     entry::<mail::SendMail>(),
@@ -108,6 +113,7 @@ const OPERATIONS: &[Entry] = &[
     entry::<mail::ReadMail>(),
     entry::<mail::AcknowledgeMail>(),
     entry::<mail::ShowThread>(),
+    entry::<mail::list::ListMessages>(),
     dispatch::<mail::RequeueMail>(),
     dispatch::<mail::relay::RelayEvents>(),
     entry::<note::AddNote>(),
@@ -149,8 +155,11 @@ const OPERATIONS: &[Entry] = &[
     entry::<recovery::points::ListRecoveryPoints>(),
     helped::<recovery::resume::Resume>(),
     helped::<recovery::undo::Undo>(),
+    alone(entry::<recovery::past::UndoRecovery>()),
+    entry::<recovery::past::ListRecoveries>(),
     entry::<recovery::compaction::ReportCompaction>(),
     entry::<context::BriefAgent>(),
+    entry::<context::past::BriefCheckpoint>(),
     entry::<context::DeliverBriefing>(),
     entry::<context::AcknowledgeBriefing>(),
     alone(dispatch::<dialect::ImportDocuments>()),
@@ -168,6 +177,7 @@ const OPERATIONS: &[Entry] = &[
     dispatch::<checkpoint::tree::RecordFiles>(),
     entry::<recovery::claims::ListClaims>(),
     entry::<replay::Replay>(),
+    entry::<replay::state::ShowState>(),
     alone(entry::<recovery::delta::ApplyDeltas>()),
     entry::<dialect::convert::ConvertDocument>(),
     admin::<token::CreateToken>(),
@@ -222,6 +232,7 @@ const fn entry<O: Operation>() -> Entry {
             Access::Write | Access::Pulse => Scope::Agent,
         },
         company: Company::Welcome,
+        outcome: |schemas| schemas.subschema_for::<O::Outcome>(),
         handler: handle::<O>,
     }
 }
@@ -266,6 +277,8 @@ const fn upkeep<E: Errand>(scope: Scope) -> Entry {
         access: E::ACCESS,
         scope,
         company: Company::Alone,
+        // No route is made of one.
+        outcome: |_| Schema::default(),
         handler: handle_errand::<E>,
     }
 }

@@ -48,6 +48,7 @@ pub(crate) const fn status(code: Code) -> StatusCode {
         | Code::HistoryChanged
         | Code::HistoryThinned
         | Code::Attention => StatusCode::CONFLICT,
+        Code::Changed => StatusCode::PRECONDITION_FAILED,
         Code::Integrity | Code::NewerStore | Code::NotOurStore | Code::Failed => {
             StatusCode::INTERNAL_SERVER_ERROR
         }

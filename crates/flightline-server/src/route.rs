@@ -4,7 +4,9 @@ mod checkpoints;
 pub(crate) mod events;
 mod health;
 mod ops;
+pub(crate) mod page;
 pub(crate) mod table;
+pub(crate) mod take;
 
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -16,6 +18,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use flightline::core::{Code, Refusal};
+use flightline::event::Cursor;
 use flightline::remote::header::REPLAYED;
 use flightline::store::clock::Ids;
 use flightline::{Access, Caller, Fleet, Operation};
@@ -23,7 +26,7 @@ use serde::Serialize;
 use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::crew::{Company, Lines};
-use crate::door::{self, Guest};
+use crate::door::{self, Guest, tag};
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::operation;
@@ -135,14 +138,42 @@ pub(crate) const SPECIAL: &[Special] = &[
 pub(crate) struct Outcome<T> {
     pub(crate) value: T,
     pub(crate) replayed: bool,
+    /// Since when what it is about stands so.
+    pub(crate) since: Option<Cursor>,
+    /// Whether it only looked.
+    pub(crate) looked: bool,
 }
 
 impl<T> Outcome<T> {
+    /// What no operation gave.
+    pub(crate) fn plain(value: T) -> Self {
+        Self {
+            value,
+            replayed: false,
+            since: None,
+            looked: true,
+        }
+    }
+
     pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U) -> Outcome<U> {
         Outcome {
             value: f(self.value),
             replayed: self.replayed,
+            since: self.since,
+            looked: self.looked,
         }
+    }
+
+    pub(crate) fn and_then<U>(
+        self,
+        f: impl FnOnce(T) -> Result<U, Refusal>,
+    ) -> Result<Outcome<U>, Refusal> {
+        Ok(Outcome {
+            value: f(self.value)?,
+            replayed: self.replayed,
+            since: self.since,
+            looked: self.looked,
+        })
     }
 }
 
@@ -152,8 +183,13 @@ impl<T: Serialize> Outcome<T> {
         let text = serde_json::to_string(&self.value).map_err(|error| {
             Refusal::new(Code::Failed, format!("cannot write the answer: {error}"))
         })?;
+        let read = self.looked.then_some(text.as_str());
+        let tag = self.since.as_ref().and_then(|since| tag::of(since, read));
         let mut response = (status, Body::from(text)).into_response();
         let headers = response.headers_mut();
+        if let Some(tag) = tag {
+            headers.insert(header::ETAG, tag);
+        }
         headers.insert(
             header::CONTENT_TYPE,
             HeaderValue::from_static("application/json"),
@@ -203,6 +239,8 @@ impl Shared {
             Ok(Outcome {
                 value,
                 replayed: fleet.was_replayed(),
+                since: fleet.stands_since().cloned(),
+                looked: access == Access::Read,
             })
         });
         let outcome = done.await;

@@ -509,6 +509,14 @@ impl Tx<'_> {
         event::of_subject(self.driver, &self.project.id, kind, id, limit)
     }
 
+    /// The last revision that was written at this time or before; 0 when there was none.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn rev_at(&mut self, at: Time) -> Result<u64, Error> {
+        event::rev_at(self.driver, &self.project.id, at)
+    }
+
     /// The revision of the last event of a mission, but for what Flightline notes and tells by itself.
     ///
     /// # Errors

@@ -35,7 +35,7 @@ use crate::recovery::start::{SessionStart, start_by_itself};
 pub use self::heartbeat::{Beaten, Heartbeat};
 
 /// Registers an agent, or brings a known one back in a new session.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RegisterAgent {
     /// Its name.
@@ -53,7 +53,7 @@ pub struct RegisterAgent {
 }
 
 /// Lists agents.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListAgents {
     /// Retired ones too.
@@ -65,7 +65,7 @@ pub struct ListAgents {
 }
 
 /// Shows an agent.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShowAgent {
     /// Which; the acting one when none is named.
@@ -76,7 +76,7 @@ pub struct ShowAgent {
 }
 
 /// What an agent says of itself. What is left out stays as it is.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateAgent {
     /// Which; the acting one when none is named.
@@ -92,16 +92,22 @@ pub struct UpdateAgent {
     /// What it is doing now; what it did before becomes a completed step.
     pub step: Option<Title>,
     /// Steps it has completed.
+    #[serde(default)]
     pub completed_steps: Vec<Title>,
     /// What it will do next; replaces what was there.
+    #[serde(default)]
     pub next_steps: Vec<Title>,
     /// What blocks it; replaces what was there.
+    #[serde(default)]
     pub blockers: Vec<Title>,
     /// Nothing blocks it any more.
+    #[serde(default)]
     pub clear_blockers: bool,
     /// Files it changed; adds to what was there.
+    #[serde(default)]
     pub files: Vec<RepoPath>,
     /// It committed: no file is changed any more.
+    #[serde(default)]
     pub clear_files: bool,
     /// How to take its work up again.
     pub recovery_instructions: Option<Note>,
@@ -110,6 +116,7 @@ pub struct UpdateAgent {
     /// When it next means to report.
     pub next_checkpoint_ms: Option<u64>,
     /// It updated the overview of the whole effort.
+    #[serde(default)]
     pub updated_overview: bool,
     /// A point where it waits for others, or goes on after them.
     #[serde(default)]
@@ -117,7 +124,7 @@ pub struct UpdateAgent {
 }
 
 /// Retires an agent.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetireAgent {
     /// Which.
@@ -127,7 +134,7 @@ pub struct RetireAgent {
 }
 
 /// What a caller saw of an agent's process.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Sighting {
     /// The agent.
     pub agent: AgentId,
@@ -493,12 +500,12 @@ pub fn look_around(fleet: &mut Fleet) -> Result<Vec<Sighting>> {
 }
 
 /// Asks which processes agents run in.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListProcesses {}
 
 /// The process an agent runs in.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct KnownProcess {
     /// The agent.
     pub agent: AgentId,

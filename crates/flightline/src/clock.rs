@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::fleet::{Access, Operation};
 
 /// Asks for the store's time.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TellTime {}
 
@@ -23,7 +23,7 @@ impl Operation for TellTime {
 }
 
 /// Asks for the name of the journal: another one after a restore or a rebuild.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NameHistory {}
 

@@ -1,5 +1,6 @@
 //! The briefing an agent gets after it lost its context, and the receipt for it.
 
+pub mod past;
 pub mod receipt;
 
 use flightline_core::agent::{Agent, Role};
@@ -38,13 +39,14 @@ use crate::recovery::claims::compare;
 const CHANGES_LOOKED_AT: u64 = 200;
 
 /// Asks for an agent's own recovery context, as text for it. Offering it is recorded.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct BriefAgent {
     /// Which mission; the current one when none is named.
     pub mission: Option<String>,
     /// The most tokens it may take.
     pub max_tokens: Option<usize>,
     /// Only what is required.
+    #[serde(default)]
     pub minimal: bool,
     /// What is known of the work tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,7 +55,7 @@ pub struct BriefAgent {
 
 /// Gives an agent its recovery context without being asked for all of it: per session and compaction in
 /// full, once more in full while it is not acknowledged, then in one line.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct DeliverBriefing {
     /// Which mission; the current one when none is named.
     pub mission: Option<String>,
@@ -67,7 +69,7 @@ pub struct DeliverBriefing {
 }
 
 /// Says that a briefing was read.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct AcknowledgeBriefing {
     /// The word that stands in the briefing.
     pub nonce: String,

@@ -27,7 +27,7 @@ use crate::error::Result;
 use crate::fleet::{Access, Operation};
 
 /// Takes documents of another system in: all of them, or none.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImportDocuments {
     /// Whose format.
@@ -39,7 +39,7 @@ pub struct ImportDocuments {
 }
 
 /// A document that comes in.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Incoming {
     /// The name of its file.
@@ -79,7 +79,7 @@ impl TakenIn {
 }
 
 /// Gives documents in the format of another system.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExportDocuments {
     /// Whose format.

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::fleet::{Access, Operation};
 
 /// Sets out to do something to the world. Refused when it was done, or may have been.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BeginEffect {
     /// What it is called; one per mission.
@@ -24,11 +24,12 @@ pub struct BeginEffect {
     /// What it does.
     pub what: Option<Note>,
     /// Somebody looked, and it did not happen: do it again.
+    #[serde(default)]
     pub again: bool,
 }
 
 /// Says that it happened.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FinishEffect {
     /// What it is called.
@@ -40,12 +41,13 @@ pub struct FinishEffect {
 }
 
 /// Lists effects, oldest first.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListEffects {
     /// Of which mission; the current one when none is named.
     pub mission: Option<String>,
     /// Only those not known to have happened.
+    #[serde(default)]
     pub in_doubt: bool,
 }
 

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::fleet::{Access, Operation};
 
 /// Lists events.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListEvents {
     /// Of this mission only.
@@ -23,6 +23,9 @@ pub struct ListEvents {
     pub since: Option<Time>,
     /// After this place, oldest first; without one, the newest, newest first.
     pub after: Option<Cursor>,
+    /// Of the newest, those before this place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Cursor>,
     /// At most so many.
     pub limit: u64,
     /// Only what is part of the story, not what Flightline writes down for itself. Of the newest only.
@@ -37,6 +40,25 @@ pub struct Cursor {
     pub history: String,
     /// The last revision seen.
     pub rev: u64,
+}
+
+impl Cursor {
+    /// Refuses a place in another journal than that of `history`, which is at `rev`: what follows it there
+    /// is not what follows it here.
+    ///
+    /// # Errors
+    /// When it is not a place in this journal.
+    pub fn check(&self, history: &str, rev: u64) -> Result<()> {
+        if self.history == history && self.rev <= rev {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            Code::HistoryChanged,
+            "the journal was replaced since you last looked",
+        )
+        .hint("start again from the beginning: `fleet events list`")
+        .into())
+    }
 }
 
 /// Events, and where to go on from.
@@ -65,9 +87,16 @@ impl Operation for ListEvents {
             subject: clean(&self.subject),
             kind: clean(&self.kind),
             since: self.since,
+            up_to: self
+                .before
+                .as_ref()
+                .map(|place| place.rev.saturating_sub(1)),
             limit: self.limit.min(10_000),
         };
         let (history, rev) = (desk.tx.history().to_owned(), desk.tx.rev());
+        for place in self.after.iter().chain(&self.before) {
+            place.check(&history, rev)?;
+        }
         let Some(after) = &self.after else {
             let events = if self.story {
                 story(desk, filter)?
@@ -79,14 +108,6 @@ impl Operation for ListEvents {
                 cursor: Cursor { history, rev },
             });
         };
-        if after.history != history || after.rev > rev {
-            return Err(Refusal::new(
-                Code::HistoryChanged,
-                "the journal was replaced since you last looked",
-            )
-            .hint("start again from the beginning: `fleet events list`")
-            .into());
-        }
         let events = desk.tx.events_after(after.rev, &filter)?;
         let full = events.len() as u64 >= filter.limit;
         let rev = if full {

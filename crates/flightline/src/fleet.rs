@@ -1,18 +1,24 @@
 //! A fleet: where operations run.
 
+mod thing;
+
 use std::path::Path;
 
 use flightline_core::policy::Policy;
 use flightline_core::{Code, Name, Refusal, Time, Title};
 use flightline_store::{Past, Steps, Store};
 use flightline_workspace::WorkTree;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::clock::TellTime;
 use crate::desk::{self, Desk};
 use crate::error::{Error, Result};
+use crate::event::Cursor;
 use crate::remote::{Call, Offline, Remote};
+
+pub use self::thing::{Thing, Unless};
 
 /// A project's fleet: a store here or elsewhere, the policy it is run by, and the work tree it is run in,
 /// where there is one.
@@ -25,6 +31,8 @@ pub struct Fleet {
     /// What a store elsewhere said on the way, and what it noticed.
     warnings: Vec<String>,
     noticed: Vec<String>,
+    /// Since when the thing that the last outcome is about stands as it does.
+    stands_since: Option<Cursor>,
 }
 
 /// Where the store is.
@@ -48,6 +56,8 @@ pub struct Caller {
     pub mission: Option<String>,
     /// Makes a write happen once, however often it is asked for.
     pub idempotency_key: Option<String>,
+    /// The thing it is about, and what must not have happened to it.
+    pub thing: Option<Thing>,
 }
 
 impl Caller {
@@ -71,7 +81,7 @@ pub enum Access {
 }
 
 /// Something Flightline does.
-pub trait Operation: Serialize + DeserializeOwned {
+pub trait Operation: Serialize + DeserializeOwned + JsonSchema {
     /// Its name: on the wire, in logs, and for those who wait for it.
     const NAME: &'static str;
     /// What it does to the store.
@@ -81,7 +91,7 @@ pub trait Operation: Serialize + DeserializeOwned {
     /// What becomes of it when the store is elsewhere and cannot be reached.
     const OFFLINE: Offline = Offline::Refused;
     /// What comes of it.
-    type Outcome: Serialize + DeserializeOwned;
+    type Outcome: Serialize + DeserializeOwned + JsonSchema;
 
     /// What is asked for, without what the caller's machine saw: whoever asks again has seen other things,
     /// and asks for the same.
@@ -146,6 +156,7 @@ impl Fleet {
             replayed: false,
             warnings: Vec::new(),
             noticed: Vec::new(),
+            stands_since: None,
         }
     }
 
@@ -177,6 +188,7 @@ impl Fleet {
     /// When it will not be done, the caller is fenced, or the store fails.
     pub fn run<O: Operation>(&mut self, operation: &O, caller: &Caller) -> Result<O::Outcome> {
         self.replayed = false;
+        self.stands_since = None;
         let store = match &mut self.place {
             Place::Here(store) => store,
             Place::There(_) => {
@@ -192,15 +204,20 @@ impl Fleet {
         };
         let policy = self.policy.clone();
         match O::ACCESS {
-            Access::Read => store.read(|tx| {
-                let agent = desk::find_acting(tx, caller)?;
-                operation.decide(&mut Desk {
-                    tx,
-                    caller,
-                    policy: &policy,
-                    agent,
-                })
-            }),
+            Access::Read => {
+                let (outcome, since) = store.read(|tx| {
+                    let agent = desk::find_acting(tx, caller)?;
+                    let desk = &mut Desk {
+                        tx,
+                        caller,
+                        policy: &policy,
+                        agent,
+                    };
+                    Ok::<_, Error>((operation.decide(desk)?, thing::since(desk)?))
+                })?;
+                self.stands_since = Some(since);
+                Ok(outcome)
+            }
             Access::Pulse => {
                 let noted = store.pulse(|tx| {
                     let agent = desk::find_acting(tx, caller)?;
@@ -268,9 +285,15 @@ impl Fleet {
     fn write<O: Operation>(&mut self, operation: &O, caller: &Caller) -> Result<O::Outcome> {
         let policy = self.policy.clone();
         let outcome = match &caller.idempotency_key {
-            None => self
-                .store()?
-                .write(|tx| decide_write(operation, tx, caller, &policy)),
+            None => {
+                let done = self
+                    .store()?
+                    .write(|tx| decide_write(operation, tx, caller, &policy));
+                done.map(|(outcome, since)| {
+                    self.stands_since = Some(since);
+                    outcome
+                })
+            }
             Some(key) => self.run_once(operation, caller, key),
         };
         if matches!(&outcome, Err(Error::Refused(refusal)) if refusal.code != Code::Fenced) {
@@ -309,7 +332,7 @@ impl Fleet {
             Some(agent) => Name::parse("agent name", agent)?.to_string(),
             None => caller.person(),
         };
-        let mut replayed = false;
+        let (mut replayed, mut stands_since) = (false, None);
         let outcome = self
             .store()?
             .write(|tx| match tx.past(&actor, key, &request)? {
@@ -328,12 +351,14 @@ impl Fleet {
                 .hint("use a new key for a new request")
                 .into()),
                 Past::Unknown => {
-                    let outcome = decide_write(operation, tx, caller, &policy)?;
+                    let (outcome, since) = decide_write(operation, tx, caller, &policy)?;
+                    stands_since = Some(since);
                     tx.remember(&actor, key, &request, to_json(&outcome)?)?;
                     Ok(outcome)
                 }
             });
         self.replayed = replayed;
+        self.stands_since = stands_since;
         outcome
     }
 
@@ -342,6 +367,13 @@ impl Fleet {
     #[must_use]
     pub fn was_replayed(&self) -> bool {
         self.replayed
+    }
+
+    /// Since when the thing that the last operation was about stands as it does: the thing that the caller
+    /// named, else all there is. Nothing when it was not looked at.
+    #[must_use]
+    pub fn stands_since(&self) -> Option<&Cursor> {
+        self.stands_since.as_ref()
     }
 
     /// Shows what a write would do: runs it, and drops what it wrote.
@@ -362,6 +394,7 @@ impl Fleet {
         let policy = self.policy.clone();
         self.store()?
             .rehearse(|tx| decide_write(operation, tx, caller, &policy))
+            .map(|(outcome, _)| outcome)
     }
 
     /// The same of several acts in one transaction.
@@ -450,18 +483,20 @@ fn decide_write<O: Operation>(
     tx: &mut flightline_store::Tx<'_>,
     caller: &Caller,
     policy: &Policy,
-) -> Result<O::Outcome> {
+) -> Result<(O::Outcome, Cursor)> {
     let agent = if O::FENCED {
         desk::acting(tx, caller)?
     } else {
         None
     };
-    operation.decide(&mut Desk {
+    let desk = &mut Desk {
         tx,
         caller,
         policy,
         agent,
-    })
+    };
+    thing::check(desk)?;
+    Ok((operation.decide(desk)?, thing::since(desk)?))
 }
 
 pub(crate) fn to_json<T: Serialize>(value: &T) -> Result<String> {

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::fleet::{Access, Operation};
 
 /// Asks for every id of some kinds, so that they can be shortened or completed.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListIds {
     /// The kinds.
@@ -19,7 +19,7 @@ pub struct ListIds {
 }
 
 /// Every id of each kind, in byte order, and what each is called.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Ids {
     /// The ids.
     pub ids: BTreeMap<Kind, Vec<String>>,
@@ -41,7 +41,7 @@ impl Operation for ListIds {
 }
 
 /// Asks what the things of a kind are called, so that a shell can complete them.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListNames {
     /// The kind.

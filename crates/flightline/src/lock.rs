@@ -1,5 +1,7 @@
 //! Operations on locks. At most one live grant per path; fences only grow.
 
+pub mod held;
+
 use std::time::{Duration, Instant};
 
 use flightline_core::agent::Agent;
@@ -22,7 +24,7 @@ use crate::fleet::{Access, Caller, Fleet, Operation};
 use crate::mission::short;
 
 /// Takes locks for the acting agent: all of them or none.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AcquireLocks {
     /// The files or folders.
@@ -34,11 +36,12 @@ pub struct AcquireLocks {
     /// The sortie they are for; else the one the agent is at, when there is just one.
     pub sortie: Option<String>,
     /// What is known of the processes of agents on the caller's machine.
+    #[serde(default)]
     pub sightings: Vec<Sighting>,
 }
 
 /// Says that locks are still needed.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RenewLocks {
     /// Which, by path or id.
@@ -50,19 +53,21 @@ pub struct RenewLocks {
 }
 
 /// Gives locks back.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseLocks {
     /// Which, by path or id.
+    #[serde(default)]
     pub locks: Vec<String>,
     /// All that the acting agent holds.
+    #[serde(default)]
     pub all: bool,
     /// The fence of the grant; checked when given.
     pub fence: Option<u64>,
 }
 
 /// Takes a lock from its holder.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StealLock {
     /// The file or folder.
@@ -72,7 +77,7 @@ pub struct StealLock {
 }
 
 /// Lists locks.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListLocks {
     /// Of this agent only.
@@ -80,7 +85,7 @@ pub struct ListLocks {
 }
 
 /// Asks whether paths are free for the acting agent.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CheckLocks {
     /// The files or folders.

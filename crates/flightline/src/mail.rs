@@ -2,6 +2,7 @@
 //! acknowledged.
 
 pub(crate) mod deadline;
+pub mod list;
 pub(crate) mod post;
 pub(crate) mod progress;
 pub mod relay;
@@ -24,7 +25,7 @@ use crate::error::Result;
 use crate::fleet::{Access, Caller, Fleet, Operation};
 
 /// Sends a message.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SendMail {
     /// To whom: names or ids of agents, or `dispatch` for the mission's.
@@ -40,7 +41,7 @@ pub struct SendMail {
 }
 
 /// Answers a message: everybody in it but the answerer gets the answer.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReplyMail {
     /// Which message.
@@ -50,7 +51,7 @@ pub struct ReplyMail {
 }
 
 /// Lists an agent's mail and marks it as delivered. Unacknowledged only, unless asked for all.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OpenInbox {
     /// Acknowledged ones too.
@@ -60,19 +61,20 @@ pub struct OpenInbox {
 }
 
 /// Looks into another agent's inbox without marking anything.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PeekInbox {
     /// Whose.
     pub agent: String,
     /// Acknowledged ones too.
+    #[serde(default)]
     pub all: bool,
     /// At most so many, the oldest first.
     pub limit: u64,
 }
 
 /// Reads a message, which marks it as delivered to the acting agent.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReadMail {
     /// Which.
@@ -80,17 +82,19 @@ pub struct ReadMail {
 }
 
 /// Says that messages were understood.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AcknowledgeMail {
     /// Which.
+    #[serde(default)]
     pub messages: Vec<String>,
     /// All in the acting agent's inbox.
+    #[serde(default)]
     pub all: bool,
 }
 
 /// Shows a conversation, oldest first.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShowThread {
     /// Any message of it.
@@ -98,7 +102,7 @@ pub struct ShowThread {
 }
 
 /// Puts a message back into the mailboxes that have not acknowledged it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RequeueMail {
     /// Which.

@@ -1,5 +1,7 @@
 //! Operations on missions.
 
+pub mod update;
+
 use std::collections::BTreeMap;
 
 use flightline_core::agent::Role;
@@ -23,7 +25,7 @@ use crate::sortie::add::{NewSortie, add_all};
 use crate::sortie::{SortieSummary, summaries};
 
 /// Creates a mission, with its first sorties.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateMission {
     /// What it is called.
@@ -64,7 +66,7 @@ impl CreateMission {
 }
 
 /// Lists missions, newest first.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListMissions {
     /// Archived ones too.
@@ -75,7 +77,7 @@ pub struct ListMissions {
 }
 
 /// Shows a mission.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShowMission {
     /// Which; the current one when none is named.
@@ -83,7 +85,7 @@ pub struct ShowMission {
 }
 
 /// Moves a mission to another status.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeMission {
     /// Which; the current one when none is named.
@@ -95,7 +97,7 @@ pub struct ChangeMission {
 }
 
 /// Moves a mission's workflow to another state, or notes that it is to move.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TransitionMission {
     /// Which; the current one when none is named.
@@ -105,11 +107,12 @@ pub struct TransitionMission {
     /// Why: what triggered it.
     pub reason: Option<Note>,
     /// Whether it only waits to happen.
+    #[serde(default)]
     pub pending: bool,
 }
 
 /// Makes a mission the caller's current one.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UseMission {
     /// Which.

@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::fleet::{Access, Operation};
 
 /// Writes a note.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddNote {
     /// To which mission; the current one when none is named.
@@ -57,7 +57,7 @@ impl AddNote {
 }
 
 /// Lists notes, oldest first.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListNotes {
     /// Of which mission; the current one when none is named.

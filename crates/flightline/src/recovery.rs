@@ -7,6 +7,7 @@ pub mod detect;
 pub(crate) mod follow;
 mod locks;
 mod options;
+pub mod past;
 pub mod points;
 pub mod resume;
 mod rewind;

@@ -1,5 +1,6 @@
 //! Stepping through a mission's history, forwards and back, one request at a time. Looks, and writes nothing.
 
+pub mod state;
 mod step;
 
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ use crate::fleet::{Access, Operation};
 use crate::mission::short;
 
 /// Reads a page of a mission's history. Steps are whole: what one request did is one step.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Replay {
     /// Of which mission; that of the checkpoints named, else the current one.
@@ -42,7 +43,7 @@ pub struct Replay {
 }
 
 /// Where a page of history is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
     /// The first steps.

@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::fleet::{Access, Operation};
 
 /// Asks what a mission's work took. Only looks.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShowReport {
     /// Of which mission; the current one when none is named.

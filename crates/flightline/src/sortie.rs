@@ -24,7 +24,7 @@ use crate::fleet::{Access, Operation};
 use crate::lock::LockView;
 
 /// Lists the sorties of a mission, in its order.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListSorties {
     /// Of which mission; the current one when none is named.
@@ -38,7 +38,7 @@ pub struct ListSorties {
 }
 
 /// Shows a sortie with all its parts.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShowSortie {
     /// Which.

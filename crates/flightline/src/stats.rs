@@ -18,7 +18,7 @@ use crate::fleet::{Access, Operation};
 const LARGEST: u64 = 5;
 
 /// Counts what there is.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShowStats {}
 

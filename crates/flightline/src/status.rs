@@ -21,7 +21,7 @@ use crate::recovery::detect::{Candidate, PeekCandidates};
 use crate::sortie::{SortieSummary, subtask_progress, summaries};
 
 /// Asks for the state of the fleet. Only looks.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShowStatus {
     /// Of which mission; the current one when none is named.

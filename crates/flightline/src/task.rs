@@ -24,7 +24,7 @@ use crate::fleet::{Access, Operation};
 use crate::sortie::{SortieView, view};
 
 /// Asks for a sortie as seed B's document of a task.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShowTask {
     /// Which sortie.
@@ -43,7 +43,7 @@ pub struct TaskFile {
 }
 
 /// Asks for the table of tasks that `STATUS.md` holds.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShowTaskTable {
     /// Of which mission; of all that are open when none is named.

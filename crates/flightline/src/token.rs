@@ -23,7 +23,7 @@ pub fn draw_secret(ids: &Ids) -> String {
 }
 
 /// Gives a token.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateToken {
     /// What it is for.
@@ -39,7 +39,7 @@ pub struct CreateToken {
 }
 
 /// Lists tokens, oldest first.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListTokens {
     /// Those that open nothing any more, too.
@@ -47,7 +47,7 @@ pub struct ListTokens {
 }
 
 /// Takes a token back.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RevokeToken {
     /// Which, by name or id.
@@ -55,7 +55,7 @@ pub struct RevokeToken {
 }
 
 /// Checks a token that somebody presents.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CheckToken {
     /// The token.

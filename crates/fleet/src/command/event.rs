@@ -132,6 +132,7 @@ impl FilterArgs {
             after: None,
             limit,
             story: false,
+            before: None,
         })
     }
 }

@@ -4,13 +4,15 @@
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
-use flightline::Caller;
+use flightline::core::Kind;
 use flightline::core::redact::shown;
 use flightline::core::token::{Scope, unknown};
 use flightline::core::{Code, Refusal};
 use flightline::remote::header::{AGENT, EPOCH, IDEMPOTENCY_KEY, MISSION, SESSION};
 use flightline::token::TokenView;
+use flightline::{Caller, Thing};
 
+use super::tag;
 use crate::problem::Problem;
 
 /// Who came in with a request.
@@ -62,6 +64,10 @@ impl Guest {
 
     /// Who asks, as operations know it.
     pub(crate) fn caller(&self, headers: &HeaderMap) -> Result<Caller, Refusal> {
+        self.caller_of(headers, None, None)
+    }
+
+    fn who(&self, headers: &HeaderMap) -> Result<Caller, Refusal> {
         let agent = match text(headers, AGENT)? {
             Some(agent) => {
                 self.must_be(&agent)?;
@@ -85,16 +91,32 @@ impl Guest {
             user: self.token.name.to_string(),
             mission: text(headers, MISSION)?,
             idempotency_key: text(headers, IDEMPOTENCY_KEY)?,
+            thing: None,
         })
     }
 
-    /// The same, acting as whoever a body of seed A's names: an agent, or the person it is anyway.
-    pub(crate) fn caller_as(
+    /// The same, acting as whoever a body of seed A's or an address names: an agent, or the person it is
+    /// anyway; and about this thing, which must not have changed if the caller says so.
+    pub(crate) fn caller_of(
         &self,
         headers: &HeaderMap,
         named: Option<&str>,
+        thing: Option<(Kind, String)>,
     ) -> Result<Caller, Refusal> {
-        let mut caller = self.caller(headers)?;
+        let mut caller = self.who(headers)?;
+        let unless = tag::unless(headers)?;
+        caller.thing = match (thing, unless) {
+            (None, None) => None,
+            (None, Some(_)) => {
+                return Err(Refusal::invalid("`If-Match` cannot be asked for here")
+                    .hint("this is not about one thing that can be looked at"));
+            }
+            (Some((kind, reference)), unless) => Some(Thing {
+                kind,
+                reference,
+                unless: unless.unwrap_or_default(),
+            }),
+        };
         match named {
             None => {}
             Some(person) if caller.agent.is_none() && person == caller.person() => {}

@@ -14,12 +14,14 @@ use flightline::checkpoint::take::TakeCheckpoint;
 use flightline::checkpoint::thin::thin;
 use flightline::core::checkpoint::{Reason, Trigger};
 use flightline::core::text::Note;
-use flightline::core::{Code, Name, Refusal};
+use flightline::core::{Code, Kind, Name, Refusal};
 use flightline::recovery::resume::{Resume, Resumed};
 use flightline::{Access, Caller, Operation};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::page::{Asking, List};
+use super::take::MOST;
 use super::{Done, Outcome, Shared, mark};
 use crate::crew::Company;
 use crate::door::{Body, Guest, Named, Query};
@@ -28,7 +30,6 @@ use crate::serve::Said;
 
 /// How many are listed when nobody says.
 const LISTED: u64 = 10;
-const MOST_LISTED: u64 = 1_000;
 const DAY_MS: u64 = 86_400_000;
 
 #[derive(Debug, Deserialize)]
@@ -75,7 +76,7 @@ pub(crate) async fn create(
     body: Body,
 ) -> Done {
     let asked: Create = body.read()?;
-    let caller = guest.caller_as(&headers, asked.created_by.as_deref())?;
+    let caller = guest.caller_of(&headers, asked.created_by.as_deref(), None)?;
     let request = TakeCheckpoint {
         reason: Some(asked.reason()?),
         mission: asked.mission_id,
@@ -98,9 +99,15 @@ pub(crate) async fn create(
 pub(crate) struct Listing {
     mission_id: Option<String>,
     limit: Option<u64>,
+    cursor: Option<String>,
     #[serde(default)]
     archived: bool,
 }
+
+const CHECKPOINTS: List = List {
+    things: "checkpoints",
+    key: "/id",
+};
 
 pub(crate) async fn list(
     State(shared): State<Arc<Shared>>,
@@ -108,16 +115,21 @@ pub(crate) async fn list(
     headers: HeaderMap,
     Query(asked): Query<Listing>,
 ) -> Done {
+    let limit = asked.limit.unwrap_or(LISTED).min(MOST);
+    let asking = Asking::new(limit, asked.cursor.as_deref())?;
     let request = ListCheckpoints {
         mission: asked.mission_id,
         archived: asked.archived,
-        limit: asked.limit.unwrap_or(LISTED).min(MOST_LISTED),
+        limit: asking.needs(),
     };
     let caller = guest.caller(&headers)?;
     let listed = shared.run(&guest, caller, request).await?;
-    listed
-        .map(|list| json!({ "checkpoints": list.checkpoints, "total": list.total }))
-        .answer(StatusCode::OK)
+    let since = listed.since.clone();
+    let paged = listed.and_then(|list| {
+        let all = list.checkpoints.iter().map(|one| json!(one)).collect();
+        CHECKPOINTS.page_of(all, list.total, since.as_ref(), &asking)
+    });
+    paged?.answer(StatusCode::OK)
 }
 
 pub(crate) async fn show(
@@ -126,7 +138,8 @@ pub(crate) async fn show(
     guest: Guest,
     headers: HeaderMap,
 ) -> Done {
-    let (request, caller) = (ShowCheckpoint { checkpoint: id }, guest.caller(&headers)?);
+    let caller = guest.caller_of(&headers, None, Some((Kind::Checkpoint, id.clone())))?;
+    let request = ShowCheckpoint { checkpoint: id };
     match shared.run(&guest, caller.clone(), request.clone()).await {
         // Its file may have what the store has lost: that is put back, which is a write.
         Err(refusal) if refusal.code == Code::Integrity => {
@@ -197,7 +210,8 @@ pub(crate) async fn recover(
 ) -> Done {
     guest.must_have(operation::find(Resume::NAME)?.scope)?;
     let asked: Recover = body.read()?;
-    let caller = guest.caller_as(&headers, asked.agent_id.as_deref())?;
+    let thing = (Kind::Checkpoint, id.clone());
+    let caller = guest.caller_of(&headers, asked.agent_id.as_deref(), Some(thing))?;
     let (state, dry_run) = (shared.beside.state.clone(), asked.dry_run);
     let done = shared.with(Access::Write, Company::Alone, move |fleet| {
         let refused = flightline::Error::into_refusal;
@@ -232,7 +246,7 @@ pub(crate) async fn delete(
     headers: HeaderMap,
 ) -> Done {
     guest.must_have(operation::find(MarkCheckpoint::NAME)?.scope)?;
-    let caller = guest.caller(&headers)?;
+    let caller = guest.caller_of(&headers, None, Some((Kind::Checkpoint, id.clone())))?;
     let request = MarkCheckpoint {
         checkpoint: id,
         mark: Mark::Delete,
@@ -305,6 +319,13 @@ pub(crate) async fn prune(
         }
         Ok((pruned, replayed))
     });
-    let (value, replayed) = done.await?.value;
-    Outcome { value, replayed }.answer(StatusCode::OK)
+    let done = done.await?;
+    let (value, replayed) = done.value;
+    Outcome {
+        value,
+        replayed,
+        since: None,
+        looked: false,
+    }
+    .answer(StatusCode::OK)
 }

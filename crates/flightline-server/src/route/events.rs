@@ -50,11 +50,11 @@ pub(crate) fn place(text: &str) -> Result<Cursor, Refusal> {
     })
 }
 
-fn written(cursor: &Cursor) -> String {
+pub(crate) fn written(cursor: &Cursor) -> String {
     format!("{}.{}", cursor.history, cursor.rev)
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wanted {
     /// Begin after this place.

@@ -1,22 +1,25 @@
-//! The routes that are one operation each: what of a request goes where in it. One row is one route, so
-//! that the router and the published description cannot differ.
+//! The routes that are one operation each. One row is one route: the router, what is read from a request and
+//! the published description are made of the same rows, so they cannot differ.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Query as AxumQuery, RawPathParams, State};
+use axum::extract::{RawPathParams, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::routing::{MethodFilter, on};
-use flightline::Access;
-use flightline::core::Refusal;
-use flightline::core::redact::shown;
-use serde_json::{Map, Value, json};
+use flightline::core::{Kind, Refusal};
+use serde_json::Value;
 
 use super::ops::check_agent;
+use super::page::{self, Asking};
+use super::take::{Asked, Take};
 use super::{Done, Shared};
 use crate::door::{Body, Guest};
 use crate::operation::{self, Ask};
+use Take::{
+    Act, ActsAs, After, All, Bare, Id, Ids, Is, Key, Limit, Mark, Not, Number, Other, Place,
+    Sorties, Story, Switch, Text,
+};
 
 /// A route that is one operation.
 pub(crate) struct Route {
@@ -29,111 +32,82 @@ pub(crate) struct Route {
     pub(crate) status: StatusCode,
     /// What it does.
     pub(crate) about: &'static str,
-    shape: Shape,
+    /// What of a request goes where in the operation's.
+    pub(crate) takes: &'static [Take],
+    /// What `{id}` is, where it can be looked at by itself.
+    pub(crate) thing: Option<Kind>,
+    /// How its answer is given in pages.
+    pub(crate) list: Option<page::List>,
 }
 
-/// Makes the operation's request of what came in.
-type Shape = fn(&mut Asked) -> Result<(), Refusal>;
-
-/// What came in: the names in the path, the query, and the body, which becomes the request.
-pub(crate) struct Asked {
-    names: BTreeMap<String, String>,
-    query: BTreeMap<String, String>,
-    body: Map<String, Value>,
-    /// Whoever it is done as, when the address says so.
-    acts_as: Option<String>,
-}
-
-impl Asked {
-    fn name(&self, name: &str) -> String {
-        self.names.get(name).cloned().unwrap_or_default()
-    }
-
-    fn set(&mut self, field: &str, value: impl Into<Value>) {
-        self.body.insert(field.to_owned(), value.into());
-    }
-
-    /// What the body does not say.
-    fn or(&mut self, field: &str, value: impl Into<Value>) {
-        self.body.entry(field).or_insert(value.into());
-    }
-
-    /// A text of the query.
-    fn take(&mut self, from: &str, to: &str) {
-        if let Some(text) = self.query.remove(from) {
-            self.set(to, text);
+impl Route {
+    const fn new(
+        method: &'static str,
+        at: (&'static str, &'static str),
+        about: &'static str,
+        takes: &'static [Take],
+    ) -> Self {
+        Self {
+            method,
+            path: at.0,
+            operation: at.1,
+            status: StatusCode::OK,
+            about,
+            takes,
+            thing: None,
+            list: None,
         }
     }
 
-    fn take_number(&mut self, name: &str, unless: Option<u64>) -> Result<(), Refusal> {
-        match self.query.remove(name) {
-            Some(text) => {
-                let number: u64 = text.parse().map_err(|_| wrong(name, &text, "a number"))?;
-                self.set(name, number);
-            }
-            None => {
-                if let Some(number) = unless {
-                    self.set(name, number);
-                }
-            }
+    /// It is about the thing that `{id}` names.
+    const fn of(self, kind: Kind) -> Self {
+        Self {
+            thing: Some(kind),
+            ..self
         }
-        Ok(())
     }
 
-    fn take_switch(&mut self, name: &str) -> Result<(), Refusal> {
-        match self.query.remove(name).as_deref() {
-            None | Some("false") => self.set(name, false),
-            Some("true") => self.set(name, true),
-            Some(text) => return Err(wrong(name, text, "true or false")),
+    /// It lists these things, which are known by what is at `key`.
+    const fn list(self, things: &'static str, key: &'static str) -> Self {
+        Self {
+            list: Some(page::List { things, key }),
+            ..self
         }
-        Ok(())
     }
-}
 
-fn wrong(name: &str, text: &str, what: &str) -> Refusal {
-    Refusal::invalid(format!(
-        "`{name}` is `{}`, which is not {what}",
-        shown(text)
-    ))
+    /// Whether it has a body.
+    pub(crate) fn has_body(&self) -> bool {
+        matches!(self.method, "POST" | "PATCH")
+    }
 }
 
 const fn get(
     path: &'static str,
     operation: &'static str,
     about: &'static str,
-    shape: Shape,
+    takes: &'static [Take],
 ) -> Route {
-    Route {
-        method: "GET",
-        path,
-        operation,
-        status: StatusCode::OK,
-        about,
-        shape,
-    }
+    Route::new("GET", (path, operation), about, takes)
 }
 
 const fn post(
     path: &'static str,
     operation: &'static str,
     about: &'static str,
-    shape: Shape,
+    takes: &'static [Take],
 ) -> Route {
-    Route {
-        method: "POST",
-        ..get(path, operation, about, shape)
-    }
+    Route::new("POST", (path, operation), about, takes)
 }
 
 const fn create(
     path: &'static str,
     operation: &'static str,
     about: &'static str,
-    shape: Shape,
+    takes: &'static [Take],
 ) -> Route {
     Route {
         status: StatusCode::CREATED,
-        ..post(path, operation, about, shape)
+        ..post(path, operation, about, takes)
     }
 }
 
@@ -141,250 +115,111 @@ const fn patch(
     path: &'static str,
     operation: &'static str,
     about: &'static str,
-    shape: Shape,
+    takes: &'static [Take],
 ) -> Route {
-    Route {
-        method: "PATCH",
-        ..get(path, operation, about, shape)
-    }
+    Route::new("PATCH", (path, operation), about, takes)
 }
 
-fn as_it_is(_: &mut Asked) -> Result<(), Refusal> {
-    Ok(())
-}
-
-/// What is asked of the thing in the address.
-macro_rules! of_the_one_named {
-    ($($noun:ident)*) => { $(
-        fn $noun(asked: &mut Asked) -> Result<(), Refusal> {
-            asked.set(stringify!($noun), asked.name("id"));
-            Ok(())
-        }
-    )* };
-}
-
-of_the_one_named! { mission sortie message agent }
-
-/// Done as the agent in the address.
-fn as_agent(asked: &mut Asked) -> Result<(), Refusal> {
-    asked.acts_as = Some(asked.name("id"));
-    Ok(())
+const fn delete(
+    path: &'static str,
+    operation: &'static str,
+    about: &'static str,
+    takes: &'static [Take],
+) -> Route {
+    Route::new("DELETE", (path, operation), about, takes)
 }
 
 /// A mission goes to this state.
-macro_rules! to_state {
-    ($word:literal) => {
-        |asked| {
-            asked.set("to", $word);
-            mission(asked)
-        }
-    };
+const fn mission(path: &'static str, about: &'static str, takes: &'static [Take]) -> Route {
+    post(path, "change_mission", about, takes).of(Kind::Mission)
 }
 
-/// A sortie moves: an act that says nothing more is its name alone.
-macro_rules! act {
-    ($word:literal) => {
-        |asked| {
-            let more = std::mem::take(&mut asked.body);
-            asked.set("action", json!({ $word: more }));
-            sortie(asked)
-        }
-    };
-    (bare $word:literal) => {
-        |asked| {
-            asked.set("action", $word);
-            sortie(asked)
-        }
-    };
+/// A sortie moves.
+const fn sortie(path: &'static str, about: &'static str, takes: &'static [Take]) -> Route {
+    post(path, "change_sortie", about, takes).of(Kind::Sortie)
 }
 
 /// Every route that is one operation.
 #[rustfmt::skip]
 pub(crate) const ROUTES: &[Route] = &[
-    get("/checkpoints/{id}/diff/{other}", "diff_checkpoints", "What differs between two checkpoints, or between one and `now`", |asked| {
-        asked.set("a", asked.name("id"));
-        let other = asked.name("other");
-        asked.set("b", (other != "now").then_some(other));
-        Ok(())
-    }),
-    patch("/checkpoints/{id}", "mark_checkpoint", "Pin a checkpoint, unpin it, or write a note to it", |asked| {
-        let mark = match (asked.body.remove("note"), asked.body.remove("pinned")) {
-            (Some(note), None) => json!({ "note": { "text": note } }),
-            (None, Some(Value::Bool(true))) => json!("pin"),
-            (None, Some(Value::Bool(false))) => json!("unpin"),
-            _ => return Err(Refusal::invalid("give either `note` or `pinned`")),
-        };
-        asked.set("mark", mark);
-        asked.set("checkpoint", asked.name("id"));
-        Ok(())
-    }),
-    post("/checkpoints/{id}/verify", "verify_checkpoints", "Check a checkpoint against its hashes", |asked| {
-        asked.set("checkpoint", asked.name("id"));
-        Ok(())
-    }),
-    get("/missions", "list_missions", "Missions, newest first", |asked| {
-        asked.take_switch("archived")?;
-        asked.take_number("limit", Some(50))
-    }),
-    create("/missions", "create_mission", "Create a mission, with its first sorties", as_it_is),
-    get("/missions/{id}", "show_mission", "A mission and its sorties", mission),
-    post("/missions/{id}/start", "change_mission", "Begin a mission, or go on with it", to_state!("in_progress")),
-    post("/missions/{id}/pause", "change_mission", "Let a mission rest", to_state!("paused")),
-    post("/missions/{id}/complete", "change_mission", "Complete a mission", to_state!("completed")),
-    post("/missions/{id}/fail", "change_mission", "Give a mission up", to_state!("failed")),
-    post("/missions/{id}/archive", "change_mission", "Put a mission away", to_state!("archived")),
-    post("/missions/{id}/transition", "transition_mission", "Move a mission's workflow to another state", |asked| {
-        asked.or("pending", false);
-        mission(asked)
-    }),
-    get("/missions/{id}/timeline", "list_events", "What happened in a mission, newest first", |asked| {
-        asked.set("story", true);
-        asked.take_number("limit", Some(100))?;
-        mission(asked)
-    }),
-    get("/missions/{id}/sorties", "list_sorties", "The sorties of a mission, in order", |asked| {
-        asked.take("status", "status");
-        asked.take("agent", "agent");
-        asked.take_number("limit", Some(1_000))?;
-        mission(asked)
-    }),
-    create("/missions/{id}/sorties", "add_sorties", "Add sorties to a mission: one, or several as `sorties`", |asked| {
-        if !asked.body.contains_key("sorties") {
-            let one = std::mem::take(&mut asked.body);
-            asked.set("sorties", vec![Value::Object(one)]);
-        }
-        mission(asked)
-    }),
-    post("/missions/{id}/sorties/claim-next", "claim_next", "Take the next sortie that is ready", |asked| {
-        asked.or("lock", false);
-        mission(asked)
-    }),
-    get("/missions/{id}/notes", "list_notes", "The notes of a mission, oldest first", |asked| {
-        asked.take("kind", "kind");
-        mission(asked)
-    }),
-    create("/missions/{id}/notes", "add_note", "Write a note", mission),
-    get("/sorties/{id}", "show_sortie", "A sortie with all its parts", sortie),
-    patch("/sorties/{id}", "update_sortie", "Report progress; what is left out stays", |asked| {
-        asked.or("subtasks", json!([]));
-        asked.or("files", json!([]));
-        asked.or("criteria", json!({}));
-        asked.or("tokens_in", 0);
-        asked.or("tokens_out", 0);
-        sortie(asked)
-    }),
-    post("/sorties/{id}/claim", "claim_sortie", "Take a sortie", |asked| {
-        asked.or("lock", false);
-        sortie(asked)
-    }),
-    post("/sorties/{id}/assign", "change_sortie", "Give a sortie to an agent", act!("assign")),
-    post("/sorties/{id}/reassign", "change_sortie", "Take a sortie from its owner and give it to another", act!("reassign")),
-    post("/sorties/{id}/start", "change_sortie", "Begin work on what was assigned", act!(bare "start")),
-    post("/sorties/{id}/block", "change_sortie", "A sortie waits for something", act!("block")),
-    post("/sorties/{id}/unblock", "change_sortie", "What it waited for has come", act!(bare "unblock")),
-    post("/sorties/{id}/resume", "change_sortie", "Take a sortie up again after an interruption", act!(bare "resume")),
-    post("/sorties/{id}/complete", "change_sortie", "A sortie is done", act!("complete")),
-    post("/sorties/{id}/fail", "change_sortie", "Give a sortie up", act!("fail")),
-    post("/sorties/{id}/release", "change_sortie", "Give a sortie back", act!("release")),
-    post("/sorties/{id}/approve", "change_sortie", "The result of a sortie is good", act!("approve")),
-    post("/sorties/{id}/reject", "change_sortie", "The result of a sortie is not good: do it again", act!("reject")),
-    post("/sorties/{id}/error", "report_error", "Report an error met in a sortie", |asked| {
-        asked.or("blocking", false);
-        sortie(asked)
-    }),
-    post("/sorties/{id}/review", "add_review", "Review a sortie", sortie),
-    get("/effects", "list_effects", "Effects on the world outside", |asked| {
-        asked.take("mission_id", "mission");
-        asked.take_switch("in_doubt")
-    }),
-    create("/effects", "begin_effect", "Something is about to be done to the world outside", |asked| {
-        asked.or("again", false);
-        Ok(())
-    }),
-    post("/effects/{key}/done", "finish_effect", "It was done", |asked| {
-        asked.set("key", asked.name("key"));
-        Ok(())
-    }),
-    get("/agents", "list_agents", "The agents, and how alive each is", |asked| asked.take_switch("retired")),
-    create("/agents", "register_agent", "Register an agent, or bring a known one back in a new session", as_it_is),
-    get("/agents/{id}", "show_agent", "An agent", agent),
-    post("/agents/{id}/heartbeat", "heartbeat", "Give a sign of life", as_agent),
-    post("/agents/{id}/retire", "retire_agent", "Retire an agent", agent),
-    post("/agents/{id}/resume", "resume_agent", "An agent comes back in a new session", agent),
-    post("/agents/{id}/takeover", "take_over", "Another agent takes over from this one", |asked| {
-        asked.or("force", false);
-        asked.or("sightings", json!([]));
-        asked.set("from", asked.name("id"));
-        Ok(())
-    }),
-    post("/agents/{id}/restart", "restart_agent", "An agent begins its work again", |asked| {
-        asked.or("force", false);
-        asked.or("sightings", json!([]));
-        agent(asked)
-    }),
-    get("/agents/{id}/recovery", "brief_agent", "The briefing of an agent: who it is, what is done, what comes next", |asked| {
-        asked.set("minimal", false);
-        asked.take_number("max_tokens", None)?;
-        asked.take("mission_id", "mission");
-        as_agent(asked)
-    }),
-    post("/agents/{id}/recovery/ack", "acknowledge_briefing", "The briefing with this nonce arrived", as_agent),
-    get("/agents/{id}/inbox", "peek_inbox", "An agent's mail, without reading it", |asked| {
-        asked.take_switch("all")?;
-        asked.take_number("limit", Some(50))?;
-        agent(asked)
-    }),
-    get("/locks", "list_locks", "The locks that are held", |asked| {
-        asked.take("agent", "agent");
-        Ok(())
-    }),
-    create("/locks", "acquire_locks", "Lock files and folders: all of them, or none", |asked| {
-        asked.or("sightings", json!([]));
-        Ok(())
-    }),
-    post("/locks/check", "check_locks", "Whether files may be changed", as_it_is),
-    post("/locks/{id}/renew", "renew_locks", "Hold a lock for longer", |asked| {
-        asked.set("locks", json!([asked.name("id")]));
-        Ok(())
-    }),
-    Route {
-        method: "DELETE",
-        ..get("/locks/{id}", "release_locks", "Let a lock go", |asked| {
-            asked.set("all", false);
-            asked.take_number("fence", None)?;
-            asked.set("locks", json!([asked.name("id")]));
-            Ok(())
-        })
-    },
-    create("/messages", "send_mail", "Send a message", as_it_is),
-    post("/messages/{id}/read", "read_mail", "Read a message", message),
-    post("/messages/{id}/ack", "acknowledge_mail", "Acknowledge a message", |asked| {
-        asked.set("all", false);
-        asked.set("messages", json!([asked.name("id")]));
-        Ok(())
-    }),
-    post("/messages/{id}/requeue", "requeue_mail", "Deliver a message again", message),
-    get("/events", "list_events", "Events: the newest, or those after a place, oldest first", |asked| {
-        asked.take("mission_id", "mission");
-        asked.take("type", "kind");
-        asked.take("since", "since");
-        asked.take_number("limit", Some(100))?;
-        if let Some(text) = asked.query.remove("after") {
-            let place = super::events::place(&text)?;
-            asked.set("after", json!({ "history": place.history, "rev": place.rev }));
-        }
-        Ok(())
-    }),
-    get("/recovery/candidates", "peek_candidates", "Missions that can be recovered", |asked| {
-        asked.take_number("threshold_ms", None)?;
-        asked.set("sightings", json!([]));
-        Ok(())
-    }),
-    get("/status", "show_status", "The fleet at a glance", |asked| {
-        asked.take("mission_id", "mission");
-        Ok(())
-    }),
-    get("/stats", "show_stats", "Figures: how much there is of everything", as_it_is),
+    get("/checkpoints/{id}/diff/{other}", "diff_checkpoints", "What differs between two checkpoints, or between one and `now`", &[Id("a"), Other]),
+    get("/checkpoints/{id}/briefing", "brief_checkpoint", "The recovery context of a checkpoint as text: an agent's, or the mission's", &[Id("checkpoint"), Text("agent", "agent"), Number("max_tokens", "max_tokens")]).of(Kind::Checkpoint),
+    patch("/checkpoints/{id}", "mark_checkpoint", "Pin a checkpoint, unpin it, or write a note to it", &[Id("checkpoint"), Mark]).of(Kind::Checkpoint),
+    post("/checkpoints/{id}/verify", "verify_checkpoints", "Check a checkpoint against its hashes", &[Id("checkpoint")]),
+
+    get("/missions", "list_missions", "Missions, newest first", &[All, Switch("archived", "archived")]).list("missions", "/id"),
+    create("/missions", "create_mission", "Create a mission, with its first sorties", &[]),
+    get("/missions/{id}", "show_mission", "A mission and its sorties", &[Id("mission")]).of(Kind::Mission),
+    patch("/missions/{id}", "update_mission", "Change what is known of a mission; what is left out stays", &[Id("mission")]).of(Kind::Mission),
+    mission("/missions/{id}/start", "Begin a mission, or go on with it", &[Id("mission"), Is("to", "in_progress")]),
+    mission("/missions/{id}/pause", "Let a mission rest", &[Id("mission"), Is("to", "paused")]),
+    mission("/missions/{id}/complete", "Complete a mission", &[Id("mission"), Is("to", "completed")]),
+    mission("/missions/{id}/fail", "Give a mission up", &[Id("mission"), Is("to", "failed")]),
+    mission("/missions/{id}/archive", "Put a mission away", &[Id("mission"), Is("to", "archived")]),
+    post("/missions/{id}/transition", "transition_mission", "Move a mission's workflow to another state", &[Id("mission")]).of(Kind::Mission),
+    get("/missions/{id}/timeline", "list_events", "What happened in a mission, newest first", &[Id("mission"), Story, Limit(100)]),
+    get("/missions/{id}/state", "show_state", "How a mission stood at a revision, a time or a checkpoint; now when none is named", &[Id("mission"), Text("at", "at")]),
+    get("/missions/{id}/replay", "replay", "A mission's history step by step: a page of it, or one step", &[Id("mission"), Text("from", "from"), Text("to", "to"), Place, Switch("states", "states"), Limit(100)]),
+    get("/missions/{id}/sorties", "list_sorties", "The sorties of a mission, in order", &[Id("mission"), All, Text("status", "status"), Text("agent", "agent")]).list("sorties", "/id"),
+    create("/missions/{id}/sorties", "add_sorties", "Add sorties to a mission: one, or several as `sorties`", &[Id("mission"), Sorties]),
+    post("/missions/{id}/sorties/claim-next", "claim_next", "Take the next sortie that is ready", &[Id("mission")]),
+    get("/missions/{id}/notes", "list_notes", "The notes of a mission, oldest first", &[Id("mission"), Text("kind", "kind")]).list("notes", "/id"),
+    create("/missions/{id}/notes", "add_note", "Write a note", &[Id("mission")]),
+
+    get("/sorties/{id}", "show_sortie", "A sortie with all its parts", &[Id("sortie")]).of(Kind::Sortie),
+    patch("/sorties/{id}", "update_sortie", "Report progress; what is left out stays", &[Id("sortie")]).of(Kind::Sortie),
+    post("/sorties/{id}/claim", "claim_sortie", "Take a sortie", &[Id("sortie")]).of(Kind::Sortie),
+    sortie("/sorties/{id}/assign", "Give a sortie to an agent", &[Id("sortie"), Act("assign")]),
+    sortie("/sorties/{id}/reassign", "Take a sortie from its owner and give it to another", &[Id("sortie"), Act("reassign")]),
+    sortie("/sorties/{id}/start", "Begin work on what was assigned", &[Id("sortie"), Bare("start")]),
+    sortie("/sorties/{id}/block", "A sortie waits for something", &[Id("sortie"), Act("block")]),
+    sortie("/sorties/{id}/unblock", "What it waited for has come", &[Id("sortie"), Bare("unblock")]),
+    sortie("/sorties/{id}/resume", "Take a sortie up again after an interruption", &[Id("sortie"), Bare("resume")]),
+    sortie("/sorties/{id}/complete", "A sortie is done", &[Id("sortie"), Act("complete")]),
+    sortie("/sorties/{id}/fail", "Give a sortie up", &[Id("sortie"), Act("fail")]),
+    sortie("/sorties/{id}/release", "Give a sortie back", &[Id("sortie"), Act("release")]),
+    sortie("/sorties/{id}/approve", "The result of a sortie is good", &[Id("sortie"), Act("approve")]),
+    sortie("/sorties/{id}/reject", "The result of a sortie is not good: do it again", &[Id("sortie"), Act("reject")]),
+    post("/sorties/{id}/error", "report_error", "Report an error met in a sortie", &[Id("sortie")]).of(Kind::Sortie),
+    post("/sorties/{id}/review", "add_review", "Review a sortie", &[Id("sortie")]).of(Kind::Sortie),
+
+    get("/effects", "list_effects", "Effects on the world outside, oldest first", &[Text("mission_id", "mission"), Switch("in_doubt", "in_doubt")]).list("effects", "/id"),
+    create("/effects", "begin_effect", "Something is about to be done to the world outside", &[]),
+    post("/effects/{key}/done", "finish_effect", "It was done", &[Key("key")]),
+
+    get("/agents", "list_agents", "The agents, and how alive each is", &[Switch("retired", "retired")]).list("agents", "/agent/id"),
+    create("/agents", "register_agent", "Register an agent, or bring a known one back in a new session", &[]),
+    get("/agents/{id}", "show_agent", "An agent", &[Id("agent")]).of(Kind::Agent),
+    patch("/agents/{id}", "update_agent", "What an agent says of itself; what is left out stays", &[Id("agent")]).of(Kind::Agent),
+    post("/agents/{id}/heartbeat", "heartbeat", "Give a sign of life", &[ActsAs]),
+    post("/agents/{id}/retire", "retire_agent", "Retire an agent", &[Id("agent")]).of(Kind::Agent),
+    post("/agents/{id}/resume", "resume_agent", "An agent comes back in a new session", &[Id("agent")]).of(Kind::Agent),
+    post("/agents/{id}/takeover", "take_over", "Another agent takes over from this one", &[Id("from")]).of(Kind::Agent),
+    post("/agents/{id}/restart", "restart_agent", "An agent begins its work again", &[Id("agent")]).of(Kind::Agent),
+    get("/agents/{id}/recovery", "brief_agent", "The briefing of an agent: who it is, what is done, what comes next", &[ActsAs, Number("max_tokens", "max_tokens"), Text("mission_id", "mission")]),
+    post("/agents/{id}/recovery/ack", "acknowledge_briefing", "The briefing with this nonce arrived", &[ActsAs]),
+    get("/agents/{id}/inbox", "peek_inbox", "An agent's mail, oldest first, without reading it", &[Id("agent"), All, Switch("all", "all")]).list("messages", "/message/id"),
+
+    get("/locks", "list_locks", "The locks that are held", &[Text("agent", "agent")]).list("locks", "/lock/id"),
+    create("/locks", "acquire_locks", "Lock files and folders: all of them, or none", &[]),
+    post("/locks/check", "check_locks", "Whether files may be changed", &[]),
+    post("/locks/{id}/renew", "renew_locks", "Hold a lock for longer", &[Ids("locks")]).of(Kind::Lock),
+    post("/locks/{id}/steal", "steal_held_lock", "Take a lock from its holder, who is told why", &[Id("lock")]).of(Kind::Lock),
+    delete("/locks/{id}", "release_locks", "Let a lock go", &[Ids("locks"), Not("all"), Number("fence", "fence")]).of(Kind::Lock),
+
+    get("/messages", "list_messages", "Messages, newest first", &[All, Text("mission_id", "mission"), Text("agent", "agent")]).list("messages", "/message/id"),
+    create("/messages", "send_mail", "Send a message", &[]),
+    post("/messages/{id}/read", "read_mail", "Read a message", &[Id("message")]).of(Kind::Message),
+    create("/messages/{id}/reply", "reply_mail", "Answer a message", &[Id("message")]),
+    post("/messages/{id}/ack", "acknowledge_mail", "Acknowledge a message", &[Ids("messages"), Not("all")]).of(Kind::Message),
+    post("/messages/{id}/requeue", "requeue_mail", "Deliver a message again", &[Id("message")]).of(Kind::Message),
+
+    get("/events", "list_events", "Events: the newest, newest first, or those after a place, oldest first", &[Text("mission_id", "mission"), Text("subject", "subject"), Text("type", "kind"), Text("since", "since"), After, Limit(100)]),
+    get("/recovery/candidates", "peek_candidates", "Missions that can be recovered", &[Number("threshold_ms", "threshold_ms")]).list("candidates", "/mission_id"),
+    get("/recoveries", "list_recoveries", "Recoveries that were done, newest first", &[Text("mission_id", "mission")]).list("recoveries", "/id"),
+    post("/recoveries/{id}/undo", "undo_recovery", "Take a rewind back", &[Id("recovery")]).of(Kind::Recovery),
+    get("/status", "show_status", "The fleet at a glance", &[Text("mission_id", "mission")]),
+    get("/stats", "show_stats", "Figures: how much there is of everything", &[]),
 ];
 
 /// All of them, as a router.
@@ -407,23 +242,15 @@ pub(crate) fn router() -> Router<Arc<Shared>> {
                 let names = names
                     .iter()
                     .map(|(name, value)| (name.to_owned(), value.to_owned()));
-                let asked = Asked {
-                    names: names.collect(),
-                    query: query(&uri)?,
-                    body: body.read()?,
-                    acts_as: None,
-                };
+                let mut asked = Asked::new(names.collect(), &uri)?;
+                if route.has_body() {
+                    asked.body = body.read()?;
+                }
                 handle(route, &state, asked, &guest, &headers).await
             },
         );
         router.route(route.path, handler)
     })
-}
-
-fn query(uri: &Uri) -> Result<BTreeMap<String, String>, Refusal> {
-    let pairs = AxumQuery::<Vec<(String, String)>>::try_from_uri(uri)
-        .map_err(|_| Refusal::invalid("the query cannot be read"))?;
-    Ok(pairs.0.into_iter().collect())
 }
 
 async fn handle(
@@ -435,17 +262,17 @@ async fn handle(
 ) -> Done {
     let entry = operation::find(route.operation)?;
     guest.must_have(entry.scope)?;
-    (route.shape)(&mut asked)?;
-    if let Some(unknown) = asked.query.keys().next() {
-        return Err(
-            Refusal::invalid(format!("`{}` cannot be asked for here", shown(unknown))).into(),
-        );
-    }
-    let caller = guest.caller_as(headers, asked.acts_as.as_deref())?;
+    asked.take_all(route.takes)?;
+    let page = match route.list {
+        Some(_) => Some(Asking::take(&mut asked)?),
+        None => None,
+    };
+    asked.must_be_used_up()?;
+    let events = asked.events(route.operation);
+    let thing = route.thing.map(|kind| (kind, asked.name("id")));
+    let caller = guest.caller_of(headers, asked.acts_as.as_deref(), thing)?;
     let request = Value::Object(asked.body).to_string();
-    if entry.access != Access::Read {
-        check_agent(guest, entry, &Body(request.clone()))?;
-    }
+    check_agent(guest, entry, &Body(request.clone()))?;
     let folder = shared.beside.state.clone();
     let outcome = shared
         .with(entry.access, entry.company, move |fleet| {
@@ -458,5 +285,23 @@ async fn handle(
             entry.run(fleet, &ask).outcome
         })
         .await?;
+    let outcome = match (route.list, page) {
+        (Some(list), Some(asking)) => {
+            let since = outcome.since.clone();
+            outcome.and_then(|value| list.page(value, since.as_ref(), &asking))?
+        }
+        _ => match events {
+            Some((limit, way)) => outcome.map(|list| page::events(list, limit, way)),
+            None => outcome,
+        },
+    };
     outcome.answer(route.status)
+}
+
+/// Whoever asks for what is not there hears what there is.
+pub(crate) fn unknown(name: &str) -> Refusal {
+    Refusal::invalid(format!(
+        "`{}` cannot be asked for here",
+        flightline::core::redact::shown(name)
+    ))
 }

@@ -6,6 +6,7 @@ mod events;
 mod health;
 mod idempotency;
 mod ops;
+mod pages;
 mod routes;
 mod seed_a;
 mod server;

@@ -46,6 +46,7 @@ statements! {
               AND s.kind IN ('mission', 'sortie', 'subtask', 'file', 'error', 'review', 'agent', 'step', 'lock', 'message', 'delivery', 'note', 'effect') \
               ORDER BY s.kind, s.id";
     COUNT = "SELECT CAST(count(*) AS BIGINT) FROM event WHERE project = ?1";
+    REV_AT = "SELECT CAST(coalesce(max(rev), 0) AS BIGINT) FROM event WHERE project = ?1 AND at <= ?2";
 }
 
 /// What a new event says.
@@ -77,6 +78,8 @@ pub struct EventFilter {
     pub kind: Option<String>,
     /// Not older than this.
     pub since: Option<Time>,
+    /// Not newer than this revision: of the newest.
+    pub up_to: Option<u64>,
     /// At most so many.
     pub limit: u64,
 }
@@ -170,7 +173,7 @@ pub(crate) fn before(
         BEFORE,
         params![
             project,
-            rev,
+            filter.up_to.map_or(rev, |up_to| up_to.min(rev)),
             mission,
             filter.subject.as_deref(),
             filter.kind.as_deref(),
@@ -260,6 +263,17 @@ pub(crate) fn whole_step(driver: &mut dyn Driver, project: &str, rev: u64) -> Re
     match step_of(driver, project, rev.saturating_add(1))? {
         Some(step) if step <= rev => Ok(step - 1),
         _ => Ok(rev),
+    }
+}
+
+/// The last revision that was written at this time or before.
+pub(crate) fn rev_at(driver: &mut dyn Driver, project: &str, at: Time) -> Result<u64, Error> {
+    match driver
+        .query(REV_AT, params![project, at.as_millis()])?
+        .first()
+    {
+        Some(row) => row.unsigned(0),
+        None => Ok(0),
     }
 }
 

@@ -19,7 +19,7 @@ use crate::fleet::{Access, Operation};
 use crate::recovery::compaction::missions_of;
 
 /// Ends an agent's session. It keeps its work, which is saved when there is some in progress.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EndSession {
     /// Whose; the acting agent's when none is named.
@@ -49,7 +49,7 @@ pub struct SessionEnded {
 
 /// Says that everything is synced: an agent whose context was full is back to normal, and nothing resumes
 /// from its checkpoints any more. Completing its task does the same.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FullSync {
     /// Whose; the acting agent's when none is named.

@@ -19,7 +19,7 @@ use crate::mission::short;
 
 /// A sign of life. One that says that the context has become too full leads to a checkpoint, once per
 /// context and threshold.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Heartbeat {
     /// What it is doing.

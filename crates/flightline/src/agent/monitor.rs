@@ -20,7 +20,7 @@ use crate::fleet::{Access, Operation};
 use crate::mail::{notice, notice_for};
 
 /// Looks at every agent that should checkpoint, and speaks of those that do not.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MonitorAgents {}
 

@@ -20,14 +20,16 @@ use crate::fleet::{Access, Operation};
 
 /// Takes everything an agent did of its work back: its sorties wait again as they were given, its locks are
 /// free, and it has said nothing of itself but which feature it owns.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RestartAgent {
     /// Which.
     pub agent: String,
     /// Also one that is not known to be gone.
+    #[serde(default)]
     pub force: bool,
     /// What is known of agents' processes.
+    #[serde(default)]
     pub sightings: Vec<Sighting>,
 }
 

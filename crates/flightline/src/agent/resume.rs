@@ -17,7 +17,7 @@ use crate::recovery::compaction::{CompactionEvidence, lose_context};
 use crate::recovery::follow::follow;
 
 /// Brings an agent back in a new session, with its work, its locks and its mail.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResumeAgent {
     /// Which.

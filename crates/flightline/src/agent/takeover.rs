@@ -24,7 +24,7 @@ use crate::recovery::resume::announce_dispatch;
 use crate::recovery::settled_fate;
 
 /// Gives the work, the locks and the mail of an agent that crashed to another, and retires it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TakeOver {
     /// From whom.
@@ -35,13 +35,15 @@ pub struct TakeOver {
     /// the session it has.
     pub session: Option<Title>,
     /// Also from an agent that is not known to be gone.
+    #[serde(default)]
     pub force: bool,
     /// What is known of agents' processes.
+    #[serde(default)]
     pub sightings: Vec<Sighting>,
 }
 
 /// Shows what whoever takes over from an agent is given, or was.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShowHandoff {
     /// From whom.

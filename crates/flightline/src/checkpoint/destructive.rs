@@ -15,7 +15,7 @@ use crate::mail::deadline::notice_overdue;
 
 /// Takes a checkpoint before an operation, if the operation is destructive. Whoever is about to do it can
 /// go on in any case.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BeforeDestructive {
     /// Of which mission; the current one when none is named.

@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::fleet::{Access, Caller, Fleet, Operation};
 
 /// Asks which missions are due for a checkpoint. Changes nothing.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct DueCheckpoints {
     /// Because of a heartbeat of the acting agent, not because time has passed.
     pub heartbeat: bool,

@@ -69,7 +69,7 @@ pub struct StateValue {
 }
 
 /// Checkpoints whose backup is not settled, with their documents.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct UnsettledBackups {}
 
 impl Operation for UnsettledBackups {
@@ -93,7 +93,7 @@ impl Operation for UnsettledBackups {
 }
 
 /// Says what became of a backup.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RecordBackup {
     /// Of which checkpoint.
     pub checkpoint: CheckpointId,
@@ -258,7 +258,7 @@ pub(crate) fn rewrite(
 }
 
 /// A checkpoint with every value it names.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct WholeCheckpoint {
     /// Which.
     pub checkpoint: CheckpointId,

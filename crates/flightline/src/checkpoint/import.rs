@@ -32,7 +32,7 @@ use crate::fleet::{Access, Operation};
 use crate::mission::short;
 
 /// Brings a checkpoint in, with everything it names.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImportCheckpoint {
     /// The whole document, as a file holds it.

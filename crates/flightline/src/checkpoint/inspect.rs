@@ -19,11 +19,12 @@ use crate::error::Result;
 use crate::fleet::{Access, Operation};
 
 /// Lists checkpoints of a mission, newest first.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ListCheckpoints {
     /// Of which mission; the current one when none is named.
     pub mission: Option<String>,
     /// Archived ones too.
+    #[serde(default)]
     pub archived: bool,
     /// At most so many.
     pub limit: u64,
@@ -68,21 +69,21 @@ pub struct CheckpointSummary {
 }
 
 /// Shows a checkpoint in full.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ShowCheckpoint {
     /// Which; `@latest` for the newest.
     pub checkpoint: String,
 }
 
 /// Checks a checkpoint against its hashes; all of the mission's when none is named.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct VerifyCheckpoints {
     /// Which.
     pub checkpoint: Option<String>,
 }
 
 /// Checks one checkpoint against its hashes.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct VerifyCheckpoint {
     /// Which.
     pub checkpoint: CheckpointId,
@@ -115,7 +116,7 @@ pub struct Verification {
 }
 
 /// Marks a checkpoint.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct MarkCheckpoint {
     /// Which.
     pub checkpoint: String,
@@ -124,7 +125,7 @@ pub struct MarkCheckpoint {
 }
 
 /// How a checkpoint is marked.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Mark {
     /// Retention leaves it alone.
@@ -143,7 +144,7 @@ pub enum Mark {
 }
 
 /// What differs between two checkpoints, or between one and now.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct DiffCheckpoints {
     /// The earlier one.
     pub a: String,

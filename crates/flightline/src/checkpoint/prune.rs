@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::fleet::{Access, Caller, Fleet, Operation};
 
 /// Plans which checkpoints go. Changes nothing.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PlanPrune {
     /// Of this mission only.
     pub mission: Option<String>,
@@ -33,7 +33,7 @@ pub struct PlanPrune {
 }
 
 /// Deletes and archives the checkpoints that a plan names, if they may still go.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ApplyPrune {
     /// The same policy as the plan's.
     pub plan: PlanPrune,
@@ -45,7 +45,7 @@ pub struct ApplyPrune {
 }
 
 /// Plans and deletes in one act, for those who cannot look at the plan first.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PruneCheckpoints {
     /// By which policy.

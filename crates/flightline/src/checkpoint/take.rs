@@ -34,7 +34,7 @@ const PENDING_LOOKED_AT: usize = 50;
 const API_ERROR_PAUSE: Millis = 60_000;
 
 /// Takes a checkpoint.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct TakeCheckpoint {
     /// Of which mission; the current one when none is named.
     pub mission: Option<String>,
@@ -482,7 +482,7 @@ pub(crate) fn error(
 }
 
 /// Records a failure that refused its own operation, such as a lock that could not be had in time.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RecordFailure {
     /// Of which mission; the current one when none is named.
     pub mission: Option<String>,

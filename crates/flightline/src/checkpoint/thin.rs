@@ -22,7 +22,7 @@ const BATCH: usize = 500;
 const SPAN: u64 = 5_000;
 
 /// Plans which old values of the journal go. Changes nothing.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanThinning {
     /// Of this mission only.
@@ -44,7 +44,7 @@ pub struct PlanThinning {
 }
 
 /// Which old values go.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ThinningPlan {
     /// How many, and how large they are.
     pub journal: Thinned,
@@ -66,7 +66,7 @@ pub struct Thinned {
 }
 
 /// Takes away the old values among these revisions that may go: 500 at most.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ThinJournal {
     /// Of this mission only.
@@ -80,7 +80,7 @@ pub struct ThinJournal {
 }
 
 /// Notes what a thinning did, and forgets requests whose time is over.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RecordThinning {
     /// What went.

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::fleet::{Access, Operation};
 
 /// Writes a document of one dialect in another.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConvertDocument {
     /// Whose format it has; found out when it is not said.

@@ -24,7 +24,7 @@ const MARK_AFTER: u64 = 500;
 
 /// Tells the mailbox of each mission's dispatch what became of its checkpoints and recoveries since this
 /// was done last, but what it did itself.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RelayEvents {}
 
 impl Operation for RelayEvents {

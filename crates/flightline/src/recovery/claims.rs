@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::fleet::{Access, Caller, Fleet, Operation};
 
 /// Lists the files of which something was said in a mission or recorded with its checkpoint.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListClaims {
     /// Of which mission; the current one when none is named.

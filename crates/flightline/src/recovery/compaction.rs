@@ -39,7 +39,7 @@ impl CompactionEvidence {
 }
 
 /// Says that an agent's context was compacted: what it knew is gone, its session goes on.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReportCompaction {
     /// Whose; the acting agent's when none is named.

@@ -24,7 +24,7 @@ use crate::sortie::change::check_owner;
 const MOST: usize = 1_000;
 
 /// Applies changes of seed E's documents to a mission. Applying them twice changes nothing the second time.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApplyDeltas {
     /// To which mission; the current one when none is named.

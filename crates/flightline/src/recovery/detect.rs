@@ -35,7 +35,7 @@ const PROCESS_GONE: &str = "process_gone";
 const TASKS: &str = "tasks";
 
 /// Looks for missions that need recovery, and tells their dispatch once per silence.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Detect {
     /// Silence after which a mission is a candidate; the policy's when none is given.
     pub threshold_ms: Option<Millis>,
@@ -44,11 +44,12 @@ pub struct Detect {
 }
 
 /// Looks for missions that need recovery. Tells nobody.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PeekCandidates {
     /// Silence after which a mission is a candidate; the policy's when none is given.
     pub threshold_ms: Option<Millis>,
     /// What is known of agents' processes.
+    #[serde(default)]
     pub sightings: Vec<Sighting>,
 }
 

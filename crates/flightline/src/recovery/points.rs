@@ -18,7 +18,7 @@ use crate::fleet::{Access, Operation};
 use crate::mission::short;
 
 /// Lists the checkpoints of a mission that one can go back to, newest first.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListRecoveryPoints {
     /// Of which mission; the current one when none is named.

@@ -38,7 +38,7 @@ use crate::mail::{hand_over, notice};
 use crate::mission::{save_transition, short};
 
 /// Brings a mission back.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Resume {
     /// Which; the current one when none is named.
     pub mission: Option<String>,

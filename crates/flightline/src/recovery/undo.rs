@@ -19,7 +19,7 @@ use crate::fleet::{Access, Operation};
 use crate::mission::short;
 
 /// Takes the last rewind of a mission back.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Undo {
     /// Of which mission; the current one when none is named.
     pub mission: Option<String>,

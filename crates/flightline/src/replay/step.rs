@@ -256,7 +256,7 @@ fn recovery(step: &[Happening]) -> Option<StepRecovery> {
 }
 
 /// How things stood at a revision, or why that is not known any more.
-fn state_at(
+pub(super) fn state_at(
     desk: &mut Desk<'_, '_>,
     mission: MissionId,
     rev: u64,

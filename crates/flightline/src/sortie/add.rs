@@ -21,7 +21,7 @@ use crate::fleet::{Access, Operation};
 const MOST: usize = 100_000;
 
 /// Adds sorties to a mission.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddSorties {
     /// To which mission; the current one when none is named.
@@ -31,7 +31,7 @@ pub struct AddSorties {
 }
 
 /// A sortie to be.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct NewSortie {
     /// What is to be done.
     pub title: Title,

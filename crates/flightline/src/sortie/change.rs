@@ -23,7 +23,7 @@ use crate::mail::progress::post_progress;
 use crate::mission::{begin_if_pending, short};
 
 /// Moves a sortie.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeSortie {
     /// Which.
@@ -33,7 +33,7 @@ pub struct ChangeSortie {
 }
 
 /// How a sortie moves.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SortieAction {
     /// Give it to an agent.

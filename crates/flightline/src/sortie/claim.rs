@@ -18,22 +18,24 @@ use crate::lock::grant_all;
 use crate::mission::{begin_if_pending, short};
 
 /// Takes a sortie for the acting agent and begins it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimSortie {
     /// Which.
     pub sortie: String,
     /// Whether to lock its files too; if one cannot be locked, nothing is claimed.
+    #[serde(default)]
     pub lock: bool,
 }
 
 /// Takes the next sortie that is ready.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimNext {
     /// Of which mission; the current one when none is named.
     pub mission: Option<String>,
     /// Whether to lock its files too.
+    #[serde(default)]
     pub lock: bool,
 }
 

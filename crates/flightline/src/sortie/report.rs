@@ -24,7 +24,7 @@ use crate::mail::progress::post_progress;
 use crate::mission::short;
 
 /// Reports progress of a sortie. What is left out stays as it is.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateSortie {
     /// Which.
@@ -32,15 +32,18 @@ pub struct UpdateSortie {
     /// What happened, in the owner's words.
     pub note: Option<Note>,
     /// Subtasks and where each stands now.
+    #[serde(default)]
     pub subtasks: Vec<SubtaskReport>,
     /// Counts, when the subtasks are not listed.
     pub declared: Option<Declared>,
     /// Files created, modified or deleted.
+    #[serde(default)]
     pub files: Vec<FileReport>,
     /// How many lines of a file changed, where known.
     #[serde(default)]
     pub changed_lines: BTreeMap<RepoPath, u64>,
     /// Acceptance criteria, and whether each is met.
+    #[serde(default)]
     pub criteria: BTreeMap<Name, bool>,
     /// What was done last.
     pub last_processed: Option<Title>,
@@ -53,13 +56,15 @@ pub struct UpdateSortie {
     /// How to take it up again.
     pub resume_instructions: Option<Note>,
     /// Tokens read since the last report.
+    #[serde(default)]
     pub tokens_in: u64,
     /// Tokens written since the last report.
+    #[serde(default)]
     pub tokens_out: u64,
 }
 
 /// Where a subtask stands.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SubtaskReport {
     /// Its name within the sortie; a new name adds it.
     pub name: Name,
@@ -72,7 +77,7 @@ pub struct SubtaskReport {
 }
 
 /// What was done to a file.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct FileReport {
     /// The file.
     pub path: RepoPath,
@@ -81,7 +86,7 @@ pub struct FileReport {
 }
 
 /// Reports an error met in a sortie.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReportError {
     /// Which sortie.
@@ -93,11 +98,12 @@ pub struct ReportError {
     /// What happened.
     pub message: Note,
     /// Whether work cannot go on: the sortie becomes blocked.
+    #[serde(default)]
     pub blocking: bool,
 }
 
 /// Says that the errors of a sortie are dealt with.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClearErrors {
     /// Which sortie.
@@ -105,7 +111,7 @@ pub struct ClearErrors {
 }
 
 /// Records a review of a sortie.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddReview {
     /// Which sortie.

@@ -1,0 +1,76 @@
+//! Tags: since when a thing stands as it does, so that it is not sent twice, and not changed unseen.
+
+use axum::http::{HeaderMap, HeaderValue, header};
+use flightline::Unless;
+use flightline::core::Refusal;
+use flightline::core::event::sha256_hex;
+use flightline::event::Cursor;
+
+/// How much of the hash of an answer is in its tag.
+const SUM: usize = 12;
+
+/// The tag of an answer: the place in the journal, and what was read there. Not everything that is told is in
+/// the journal: how alive an agent is depends on the time.
+pub(crate) fn of(since: &Cursor, text: Option<&str>) -> Option<HeaderValue> {
+    let Cursor { history, rev } = since;
+    let tag = match text {
+        Some(text) => format!("\"{history}.{rev}.{}\"", &sha256_hex(text)[..SUM]),
+        None => format!("\"{history}.{rev}\""),
+    };
+    HeaderValue::from_str(&tag).ok()
+}
+
+/// Whether somebody has this answer already.
+pub(crate) fn is_known(asked: &HeaderMap, tag: Option<&HeaderValue>) -> bool {
+    let Some(tag) = tag.and_then(|tag| tag.to_str().ok()) else {
+        return false;
+    };
+    given(asked, header::IF_NONE_MATCH).any(|given| {
+        let given = given.strip_prefix("W/").unwrap_or(given);
+        given == tag || given == "*"
+    })
+}
+
+/// What must not have happened, for whoever says `If-Match`.
+pub(crate) fn unless(asked: &HeaderMap) -> Result<Option<Unless>, Refusal> {
+    if !asked.contains_key(header::IF_MATCH) {
+        return Ok(None);
+    }
+    let mut places = Vec::new();
+    for tag in given(asked, header::IF_MATCH) {
+        if tag == "*" {
+            return Ok(Some(Unless::Never));
+        }
+        // One that says itself that it is not exact proves nothing.
+        if tag.starts_with("W/") {
+            continue;
+        }
+        let inner = tag
+            .strip_prefix('"')
+            .and_then(|tag| tag.strip_suffix('"'))
+            .ok_or_else(|| {
+                Refusal::invalid("`If-Match` is no tag")
+                    .hint("send the `ETag` of an answer, as it is")
+            })?;
+        let mut parts = inner.split('.');
+        if let (Some(history), Some(rev)) = (parts.next(), parts.next())
+            && let Ok(rev) = rev.parse()
+        {
+            places.push(Cursor {
+                history: history.to_owned(),
+                rev,
+            });
+        }
+    }
+    // What is no tag of ours is a tag of something else: then it changed.
+    Ok(Some(Unless::Changed(places)))
+}
+
+fn given(headers: &HeaderMap, name: header::HeaderName) -> impl Iterator<Item = &str> {
+    let lines = headers.get_all(name).into_iter();
+    lines
+        .filter_map(|line| line.to_str().ok())
+        .flat_map(|line| line.split(','))
+        .map(str::trim)
+        .filter(|tag| !tag.is_empty())
+}

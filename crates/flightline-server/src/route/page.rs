@@ -1,0 +1,170 @@
+//! Lists, page by page. A cursor is a place in the journal and the last thing that was given: whoever comes
+//! with one from another journal, or from one that is ahead of ours, gets no data.
+
+use flightline::core::redact::shown;
+use flightline::core::{Code, Refusal};
+use flightline::event::Cursor;
+use serde_json::{Value, json};
+
+use super::events::{place, written};
+use super::take::Asked;
+
+/// How many are given at once when nobody says.
+pub(crate) const USUAL: u64 = 50;
+
+/// A list of things.
+#[derive(Clone, Copy)]
+pub(crate) struct List {
+    /// What they are called in the answer.
+    pub(crate) things: &'static str,
+    /// Where in each is what it is known by.
+    pub(crate) key: &'static str,
+}
+
+/// Which page is asked for.
+pub(crate) struct Asking {
+    limit: u64,
+    after: Option<(Cursor, String)>,
+}
+
+impl Asking {
+    pub(crate) fn take(asked: &mut Asked) -> Result<Self, Refusal> {
+        Ok(Self {
+            limit: asked.limit(USUAL)?,
+            after: asked.text("cursor").as_deref().map(read).transpose()?,
+        })
+    }
+
+    /// The page of a list that knows how many to give.
+    pub(crate) fn new(limit: u64, cursor: Option<&str>) -> Result<Self, Refusal> {
+        Ok(Self {
+            limit,
+            after: cursor.map(read).transpose()?,
+        })
+    }
+
+    /// How many must be looked at to give this page.
+    pub(crate) fn needs(&self) -> u64 {
+        match &self.after {
+            None => self.limit,
+            Some(_) => u64::MAX,
+        }
+    }
+}
+
+fn read(text: &str) -> Result<(Cursor, String), Refusal> {
+    let parts = text.split_once('~').and_then(|(at, key)| {
+        let at = place(at).ok()?;
+        Some((at, key.to_owned()))
+    });
+    parts.ok_or_else(|| no_cursor(text))
+}
+
+fn no_cursor(text: &str) -> Refusal {
+    Refusal::invalid(format!("`{}` is no cursor", shown(text)))
+        .hint("take `next_cursor` of the page before, as it is")
+}
+
+impl List {
+    /// A page of everything there is.
+    pub(crate) fn page(
+        self,
+        all: Value,
+        since: Option<&Cursor>,
+        asking: &Asking,
+    ) -> Result<Value, Refusal> {
+        let all = match all {
+            Value::Array(all) => all,
+            other => vec![other],
+        };
+        let total = all.len() as u64;
+        self.page_of(all, total, since, asking)
+    }
+
+    /// The same of a list that counts by itself: `all` are the first, as many as [`Asking::needs`].
+    pub(crate) fn page_of(
+        self,
+        all: Vec<Value>,
+        total: u64,
+        since: Option<&Cursor>,
+        asking: &Asking,
+    ) -> Result<Value, Refusal> {
+        let key = |thing: &Value| thing.pointer(self.key).map(plain).unwrap_or_default();
+        let from = match (&asking.after, since) {
+            (None, _) => 0,
+            (Some((cursor, last)), Some(now)) => {
+                cursor
+                    .check(&now.history, now.rev)
+                    .map_err(flightline::Error::into_refusal)?;
+                let found = all.iter().position(|thing| key(thing) == *last);
+                // Whoever was given it must not miss what followed, nor get anything twice.
+                found.ok_or_else(gone)?.saturating_add(1)
+            }
+            (Some(_), None) => return Err(gone()),
+        };
+        let limit = usize::try_from(asking.limit).unwrap_or(usize::MAX);
+        let page: Vec<Value> = all.into_iter().skip(from).take(limit).collect();
+        let given = (from as u64).saturating_add(page.len() as u64);
+        let next = match (page.last(), since) {
+            (Some(last), Some(since)) if given < total => {
+                Some(format!("{}~{}", written(since), key(last)))
+            }
+            _ => None,
+        };
+        Ok(json!({ self.things: page, "total": total, "next_cursor": next }))
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn gone() -> Refusal {
+    Refusal::new(
+        Code::HistoryChanged,
+        "what the last page ended with is not in the list any more",
+    )
+    .hint("start again without `cursor`")
+}
+
+/// Which way events are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Oldest first.
+    Forwards,
+    /// Newest first.
+    Back,
+}
+
+impl Way {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Forwards => "after",
+            Self::Back => "before",
+        }
+    }
+}
+
+/// Where a list of events goes on: the field of the request, and the place.
+pub(crate) fn going_on(text: &str) -> Result<(&'static str, Cursor), Refusal> {
+    let (cursor, way) = read(text)?;
+    let ways = [Way::Forwards, Way::Back].map(Way::word);
+    match ways.into_iter().find(|word| *word == way) {
+        Some(word) => Ok((word, cursor)),
+        None => Err(no_cursor(text)),
+    }
+}
+
+/// Events, and where to go on with them when there may be more that way.
+pub(crate) fn events(mut list: Value, limit: u64, way: Way) -> Value {
+    let events = list["events"].as_array();
+    let full = events.filter(|events| events.len() as u64 >= limit);
+    let last = full.and_then(|events| events.last()?["rev"].as_u64());
+    let history = list["cursor"]["history"].as_str().unwrap_or_default();
+    let next = last.map(|rev| format!("{history}.{rev}~{}", way.word()));
+    list["next_cursor"] = json!(next);
+    list
+}

@@ -1,0 +1,280 @@
+//! What of a request goes where in that of the operation.
+
+use std::collections::BTreeMap;
+
+use axum::extract::Query as AxumQuery;
+use axum::http::Uri;
+use flightline::Operation;
+use flightline::core::Refusal;
+use flightline::core::redact::shown;
+use flightline::event::ListEvents;
+use serde_json::{Map, Value, json};
+
+use super::events::place;
+use super::page::{Way, going_on};
+use super::table::unknown;
+
+/// The most of anything that is given at once.
+pub(crate) const MOST: u64 = 1_000;
+
+/// What only a client on the fleet's own machine knows: no field of a route, whatever the operation has.
+pub(crate) const NOT_FROM_AFAR: [&str; 2] = ["sightings", "tree"];
+
+/// Something of a request, and where it goes.
+#[derive(Clone, Copy)]
+pub(crate) enum Take {
+    /// `{id}` of the address is this field.
+    Id(&'static str),
+    /// `{key}` of the address is this field.
+    Key(&'static str),
+    /// `{id}` is the only one of this list.
+    Ids(&'static str),
+    /// Done as the agent in the address.
+    ActsAs,
+    /// This field is this word.
+    Is(&'static str, &'static str),
+    /// This switch is off.
+    Not(&'static str),
+    /// A text of the query is this field.
+    Text(&'static str, &'static str),
+    /// A number of the query is this field.
+    Number(&'static str, &'static str),
+    /// A switch of the query is this field; off when it is not there.
+    Switch(&'static str, &'static str),
+    /// `limit` of the query; so many when it is not there.
+    Limit(u64),
+    /// Everything there is: which of it is given is decided afterwards.
+    All,
+    /// The body is what this act says more.
+    Act(&'static str),
+    /// This act says nothing more.
+    Bare(&'static str),
+    /// The body is one sortie, or several as `sorties`.
+    Sorties,
+    /// The body says how to mark a checkpoint.
+    Mark,
+    /// `{other}` is another checkpoint, or `now`.
+    Other,
+    /// Which page of a history: `step`, `after`, `before`; its beginning when none is named.
+    Place,
+    /// Where events are to begin: `after` a place, or where a list went on (`cursor`).
+    After,
+    /// Only what is part of the story, page by page (`cursor`).
+    Story,
+}
+
+/// What came in: the names in the path, the query, and the body, which becomes the request.
+pub(crate) struct Asked {
+    names: BTreeMap<String, String>,
+    query: BTreeMap<String, String>,
+    pub(crate) body: Map<String, Value>,
+    /// Whoever it is done as, when the address says so.
+    pub(crate) acts_as: Option<String>,
+}
+
+impl Asked {
+    pub(crate) fn new(names: BTreeMap<String, String>, uri: &Uri) -> Result<Self, Refusal> {
+        let pairs = AxumQuery::<Vec<(String, String)>>::try_from_uri(uri)
+            .map_err(|_| Refusal::invalid("the query cannot be read"))?;
+        let mut query = BTreeMap::new();
+        for (name, value) in pairs.0 {
+            if query.insert(name.clone(), value).is_some() {
+                let twice = format!("`{}` is asked for twice", shown(&name));
+                return Err(Refusal::invalid(twice));
+            }
+        }
+        Ok(Self {
+            names,
+            query,
+            body: Map::new(),
+            acts_as: None,
+        })
+    }
+
+    pub(crate) fn name(&self, name: &str) -> String {
+        self.names.get(name).cloned().unwrap_or_default()
+    }
+
+    /// A field that the route decides on: a body that has it too is refused.
+    pub(crate) fn set(&mut self, field: &str, value: impl Into<Value>) -> Result<(), Refusal> {
+        match self.body.insert(field.to_owned(), value.into()) {
+            None => Ok(()),
+            Some(_) => Err(unknown(field)),
+        }
+    }
+
+    pub(crate) fn text(&mut self, name: &str) -> Option<String> {
+        self.query.remove(name)
+    }
+
+    pub(crate) fn number(&mut self, name: &str) -> Result<Option<u64>, Refusal> {
+        let text = self.query.remove(name);
+        text.map(|text| text.parse().map_err(|_| wrong(name, &text, "a number")))
+            .transpose()
+    }
+
+    pub(crate) fn limit(&mut self, usual: u64) -> Result<u64, Refusal> {
+        match self.number("limit")? {
+            Some(limit) if !(1..=MOST).contains(&limit) => {
+                Err(wrong("limit", &limit.to_string(), "from 1 to 1000"))
+            }
+            limit => Ok(limit.unwrap_or(usual)),
+        }
+    }
+
+    fn switch(&mut self, name: &str) -> Result<bool, Refusal> {
+        match self.query.remove(name).as_deref() {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(text) => Err(wrong(name, text, "true or false")),
+        }
+    }
+
+    /// Refuses what nothing was made of.
+    pub(crate) fn must_be_used_up(&self) -> Result<(), Refusal> {
+        let mut fields = self.body.keys().map(String::as_str);
+        let from_afar = fields.find(|field| NOT_FROM_AFAR.contains(field));
+        match self.query.keys().next().map(String::as_str).or(from_afar) {
+            Some(name) => Err(unknown(name)),
+            None => Ok(()),
+        }
+    }
+
+    /// How many events are asked for, and which way, if any are.
+    pub(crate) fn events(&self, operation: &str) -> Option<(u64, Way)> {
+        let limit = self.body.get("limit").and_then(Value::as_u64);
+        let way = match self.body.contains_key("after") {
+            true => Way::Forwards,
+            false => Way::Back,
+        };
+        (operation == ListEvents::NAME).then_some((limit.unwrap_or(MOST), way))
+    }
+
+    /// Makes the operation's request of it.
+    pub(crate) fn take_all(&mut self, takes: &[Take]) -> Result<(), Refusal> {
+        takes.iter().try_for_each(|take| self.take(*take))
+    }
+
+    fn take(&mut self, take: Take) -> Result<(), Refusal> {
+        match take {
+            Take::Id(field) => self.set(field, self.name("id")),
+            Take::Key(field) => self.set(field, self.name("key")),
+            Take::Ids(field) => self.set(field, json!([self.name("id")])),
+            Take::ActsAs => {
+                self.acts_as = Some(self.name("id"));
+                Ok(())
+            }
+            Take::Is(field, word) => self.set(field, word),
+            Take::Not(field) => self.set(field, false),
+            Take::Text(name, field) => match self.text(name) {
+                Some(text) => self.set(field, text),
+                None => Ok(()),
+            },
+            Take::Number(name, field) => match self.number(name)? {
+                Some(number) => self.set(field, number),
+                None => Ok(()),
+            },
+            Take::Switch(name, field) => {
+                let on = self.switch(name)?;
+                self.set(field, on)
+            }
+            Take::Limit(usual) => {
+                let limit = self.limit(usual)?;
+                self.set("limit", limit)
+            }
+            Take::All => self.set("limit", u64::MAX),
+            Take::Act(word) => self.act(word, true),
+            Take::Bare(word) => self.act(word, false),
+            Take::Sorties => self.sorties(),
+            Take::Mark => self.mark(),
+            Take::Other => {
+                let other = self.name("other");
+                self.set("b", (other != "now").then_some(other))
+            }
+            Take::Place => self.place(),
+            Take::After => self.after(),
+            Take::Story => {
+                self.set("story", true)?;
+                match self.text("cursor") {
+                    Some(text) => self.go_on(&text),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn act(&mut self, word: &str, says_more: bool) -> Result<(), Refusal> {
+        let sortie = self.body.remove("sortie");
+        let more = std::mem::take(&mut self.body);
+        if let Some(field) = more.keys().next().filter(|_| !says_more) {
+            return Err(unknown(field));
+        }
+        self.body.extend(sortie.map(|id| ("sortie".to_owned(), id)));
+        let action = match says_more {
+            true => json!({ word: more }),
+            false => json!(word),
+        };
+        self.set("action", action)
+    }
+
+    fn sorties(&mut self) -> Result<(), Refusal> {
+        if self.body.contains_key("sorties") {
+            return Ok(());
+        }
+        let mission = self.body.remove("mission");
+        let one = std::mem::take(&mut self.body);
+        self.body
+            .extend(mission.map(|id| ("mission".to_owned(), id)));
+        self.set("sorties", vec![Value::Object(one)])
+    }
+
+    fn mark(&mut self) -> Result<(), Refusal> {
+        let mark = match (self.body.remove("note"), self.body.remove("pinned")) {
+            (Some(note), None) => json!({ "note": { "text": note } }),
+            (None, Some(Value::Bool(true))) => json!("pin"),
+            (None, Some(Value::Bool(false))) => json!("unpin"),
+            _ => return Err(Refusal::invalid("give either `note` or `pinned`")),
+        };
+        if let Some(field) = self.body.keys().find(|field| *field != "checkpoint") {
+            return Err(unknown(field));
+        }
+        self.set("mark", mark)
+    }
+
+    fn place(&mut self) -> Result<(), Refusal> {
+        let (step, after, before) = (
+            self.text("step"),
+            self.number("after")?,
+            self.number("before")?,
+        );
+        let place = match (step, after, before) {
+            (None, None, None) => json!("first"),
+            (Some(step), None, None) => json!({ "at": { "of": step } }),
+            (None, Some(rev), None) => json!({ "after": { "rev": rev } }),
+            (None, None, Some(step)) => json!({ "before": { "step": step } }),
+            _ => return Err(Refusal::invalid("give one of `step`, `after`, `before`")),
+        };
+        self.set("place", place)
+    }
+
+    fn after(&mut self) -> Result<(), Refusal> {
+        match (self.text("after"), self.text("cursor")) {
+            (None, None) => Ok(()),
+            (Some(text), None) => self.set("after", json!(place(&text)?)),
+            // Whoever goes on asks as before, and says where.
+            (_, Some(text)) => self.go_on(&text),
+        }
+    }
+
+    fn go_on(&mut self, text: &str) -> Result<(), Refusal> {
+        let (field, place) = going_on(text)?;
+        self.set(field, json!(place))
+    }
+}
+
+fn wrong(name: &str, text: &str, what: &str) -> Refusal {
+    Refusal::invalid(format!(
+        "`{name}` is `{}`, which is not {what}",
+        shown(text)
+    ))
+}

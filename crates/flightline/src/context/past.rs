@@ -1,0 +1,213 @@
+//! The briefing that a checkpoint would have given: made of what it names, and of nothing since.
+
+use flightline_core::agent::Agent;
+use flightline_core::briefing::{
+    AgentFacts, Budget, Facts, FileFact, FileMark, MailFact, Mode, Quote, SortieFacts, write,
+};
+use flightline_core::checkpoint::Checkpoint;
+use flightline_core::effect::{Effect, EffectState};
+use flightline_core::event::sha256_hex;
+use flightline_core::message::{Delivery, DeliveryState, Message};
+use flightline_core::mission::Mission;
+use flightline_core::note::{Note, NoteKind};
+use flightline_core::recovery::{OwnContext, OwnWork, own_context};
+use flightline_core::redact::shown;
+use flightline_core::setting::Secret;
+use flightline_core::sortie::{Sortie, SortieError, SortieFile};
+use flightline_core::{CheckpointId, Code, Kind, Refusal};
+use serde::{Deserialize, Serialize};
+
+use super::{constraints, decisions};
+use crate::checkpoint::{self, Contents};
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+use crate::mission::short;
+
+/// Asks for a checkpoint's recovery context as text: an agent's own, or that of the whole mission.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BriefCheckpoint {
+    /// Which; `@latest` for the newest.
+    pub checkpoint: String,
+    /// For this agent, as it was then.
+    pub agent: Option<String>,
+    /// The most tokens it may take.
+    pub max_tokens: Option<usize>,
+}
+
+/// A checkpoint's briefing, and the facts it was made from.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct CheckpointBriefing {
+    /// The checkpoint.
+    pub checkpoint_id: CheckpointId,
+    /// The text.
+    pub text: String,
+    /// What it was made from.
+    pub facts: Facts,
+}
+
+impl Operation for BriefCheckpoint {
+    const NAME: &'static str = "brief_checkpoint";
+    const ACCESS: Access = Access::Read;
+    type Outcome = CheckpointBriefing;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<CheckpointBriefing> {
+        let checkpoint = checkpoint::find(desk, &self.checkpoint)?;
+        let contents = checkpoint::load(desk, &checkpoint)?;
+        let facts = facts(&checkpoint, &contents, self.agent.as_deref())?;
+        // Nobody who can write into the text may know the word that fences it. A read makes no secret: where
+        // there is none yet, the word is drawn.
+        let secret = match desk.tx.get::<Secret>(Secret::KEY)? {
+            Some(secret) => secret.value,
+            None => desk.tx.uuid().to_string(),
+        };
+        let nonce = &sha256_hex(&format!("{secret}/{}", checkpoint.id))[..8];
+        let mut budget = Budget::default();
+        budget.max_tokens = self.max_tokens.unwrap_or(budget.max_tokens);
+        Ok(CheckpointBriefing {
+            checkpoint_id: checkpoint.id,
+            text: write(&facts, nonce, budget, Mode::Full)?,
+            facts,
+        })
+    }
+}
+
+fn quote(author: &str, text: &str) -> Quote {
+    Quote {
+        author: author.to_owned(),
+        text: text.to_owned(),
+    }
+}
+
+fn facts(checkpoint: &Checkpoint, contents: &Contents, agent: Option<&str>) -> Result<Facts> {
+    let agents: Vec<Agent> = contents.of(Kind::Agent)?;
+    let agent = match agent {
+        None => None,
+        Some(wanted) => {
+            let known =
+                |agent: &&Agent| agent.name.as_str() == wanted || agent.id.to_string() == wanted;
+            let found = agents.iter().find(known).ok_or_else(|| {
+                let message = format!("there was no agent `{}` at that checkpoint", shown(wanted));
+                Refusal::new(Code::NotFound, message)
+            })?;
+            Some(found)
+        }
+    };
+    let missions: Vec<Mission> = contents.of(Kind::Mission)?;
+    let title = missions
+        .first()
+        .map_or("", |mission| mission.title.as_str());
+    let mut sorties: Vec<Sortie> = contents.of(Kind::Sortie)?;
+    sorties.sort_by_key(|sortie| sortie.position);
+    sorties.retain(|sortie| {
+        agent.is_some_and(|agent| sortie.assigned_to == Some(agent.id)) && sortie.status.is_held()
+    });
+    let notes: Vec<Note> = contents.of(Kind::Note)?;
+    let of = |kind: NoteKind| -> Vec<Quote> {
+        let wanted = notes.iter().filter(|note| note.kind == kind);
+        wanted
+            .map(|note| quote(&note.author, &note.told()))
+            .collect()
+    };
+    let effects: Vec<Effect> = contents.of(Kind::Effect)?;
+    let described = |effect: &Effect| match &effect.what {
+        Some(what) => quote(&effect.by, &format!("{}: {what}", effect.key)),
+        None => quote(&effect.by, effect.key.as_str()),
+    };
+    let (done, begun): (Vec<&Effect>, Vec<&Effect>) = effects
+        .iter()
+        .partition(|effect| matches!(effect.state, EffectState::Done { .. }));
+    let context = &checkpoint.cut.recovery_context;
+    let own = own(contents, agent, &sorties, checkpoint)?;
+    let files = own.files.into_iter().map(|path| FileFact {
+        path,
+        mark: FileMark::Claimed,
+    });
+    Ok(Facts {
+        mission_title: quote("mission", title),
+        mission_id: short(checkpoint.cut.mission_id),
+        sortie: sorties.first().map(|sortie| SortieFacts {
+            id: short(sortie.id),
+            title: quote("sortie", &sortie.title),
+            status: sortie.status,
+            attempt: sortie.attempts,
+        }),
+        agent: agent.map(|agent| AgentFacts {
+            name: agent.name.clone(),
+            epoch: agent.epoch,
+            role: agent.role,
+        }),
+        checkpoint: Some(short(checkpoint.id)),
+        rev: checkpoint.cut.rev,
+        progress_percent: checkpoint.cut.progress_percent,
+        last_action: Some(own.last_action),
+        constraints: constraints(&notes, &agents),
+        effects_done: done.into_iter().map(described).collect(),
+        // Whether they happened later is not in what the checkpoint names.
+        effects_in_doubt: begun.into_iter().map(described).collect(),
+        next_steps: own.next_steps,
+        blockers: own.blockers,
+        files: files.collect(),
+        decisions: decisions(&notes, &agents, of(NoteKind::Decision)),
+        dead_ends: of(NoteKind::DeadEnd),
+        changes: Vec::new(),
+        mail: mail(contents, agent)?,
+        elapsed_ms: context.elapsed_time_ms,
+        last_activity_at: Some(context.last_activity_at),
+        mode: None,
+    })
+}
+
+/// What an agent was at; what the mission was at for whoever held nothing.
+fn own(
+    contents: &Contents,
+    agent: Option<&Agent>,
+    sorties: &[Sortie],
+    checkpoint: &Checkpoint,
+) -> Result<OwnContext> {
+    let context = &checkpoint.cut.recovery_context;
+    if sorties.is_empty() {
+        let quotes =
+            |items: &[String]| items.iter().map(|item| quote("flightline", item)).collect();
+        return Ok(OwnContext {
+            last_action: quote("flightline", &context.last_action),
+            next_steps: quotes(&context.next_steps),
+            blockers: quotes(&context.blockers),
+            files: context.files_modified.clone(),
+        });
+    }
+    let mine = |id| sorties.iter().any(|sortie| sortie.id == id);
+    let mut errors: Vec<SortieError> = contents.of(Kind::Error)?;
+    errors.retain(|error| mine(error.sortie_id));
+    let mut files: Vec<SortieFile> = contents.of(Kind::File)?;
+    files.retain(|file| mine(file.sortie_id));
+    Ok(own_context(&OwnWork {
+        agent,
+        sorties,
+        errors: &errors,
+        files: &files,
+        last_act: &context.last_action,
+    }))
+}
+
+fn mail(contents: &Contents, agent: Option<&Agent>) -> Result<Vec<MailFact>> {
+    let Some(agent) = agent else {
+        return Ok(Vec::new());
+    };
+    let messages: Vec<Message> = contents.of(Kind::Message)?;
+    let mut deliveries: Vec<Delivery> = contents.of(Kind::Delivery)?;
+    deliveries.retain(|delivery| {
+        delivery.to == agent.id
+            && delivery.digest.is_none()
+            && !matches!(delivery.state, DeliveryState::Acknowledged { .. })
+    });
+    let facts = deliveries.iter().filter_map(|delivery| {
+        let message = messages.iter().find(|it| it.id == delivery.message_id)?;
+        Some(MailFact {
+            id: short(message.id),
+            subject: quote(&message.from, &message.subject),
+        })
+    });
+    Ok(facts.collect())
+}

@@ -1,0 +1,125 @@
+//! The thing a request is about: since when it stands as it does, and that it must not have changed.
+
+use flightline_core::event::Change;
+use flightline_core::lock::Lock;
+use flightline_core::message::Message;
+use flightline_core::setting::Recovery;
+use flightline_core::{Code, Kind, LockId, MessageId, RecoveryId, Refusal, Subject};
+use flightline_store::Find;
+
+use crate::checkpoint;
+use crate::desk::Desk;
+use crate::error::{Error, Result};
+use crate::event::Cursor;
+use crate::mission::short;
+
+/// How many events of a thing are looked through for the last that changed it.
+const LOOKED_THROUGH: u64 = 100;
+
+/// The thing a request is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thing {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its id, the beginning of it, or its name, as requests name it.
+    pub reference: String,
+    /// What must not have happened to it, for a write.
+    pub unless: Unless,
+}
+
+/// What must not have happened to a thing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Unless {
+    /// Anything may.
+    #[default]
+    Never,
+    /// It changed since each of these places.
+    Changed(Vec<Cursor>),
+}
+
+/// Refuses a write about a thing that changed since the caller looked. In the transaction of the write, so
+/// that nobody comes in between.
+pub(super) fn check(desk: &mut Desk<'_, '_>) -> Result<()> {
+    let Some(thing) = &desk.caller.thing else {
+        return Ok(());
+    };
+    let Unless::Changed(places) = &thing.unless else {
+        return Ok(());
+    };
+    let id = find(desk, thing)?;
+    let now = place(desk, thing.kind, &id)?;
+    if places.contains(&now) {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        Code::Changed,
+        format!("{} changed since you looked", short(&id)),
+    )
+    .hint("look at it again, and decide anew")
+    .into())
+}
+
+/// Since when the caller's thing stands as it does; everything there is when it named none, or none that is
+/// still there.
+pub(super) fn since(desk: &mut Desk<'_, '_>) -> Result<Cursor> {
+    let all = Cursor {
+        history: desk.tx.history().to_owned(),
+        rev: desk.tx.rev(),
+    };
+    let Some(thing) = &desk.caller.thing else {
+        return Ok(all);
+    };
+    match find(desk, thing) {
+        Ok(id) => place(desk, thing.kind, &id),
+        Err(Error::Refused(_)) => Ok(all),
+        Err(error) => Err(error),
+    }
+}
+
+fn find(desk: &mut Desk<'_, '_>, thing: &Thing) -> Result<String> {
+    let reference = thing.reference.as_str();
+    Ok(match thing.kind {
+        Kind::Mission => desk.mission(Some(reference))?.key(),
+        Kind::Sortie => desk.sortie(reference)?.key(),
+        Kind::Agent => desk.find_agent(reference)?.key(),
+        Kind::Checkpoint => checkpoint::find(desk, reference)?.key(),
+        Kind::Lock => desk.by_id::<Lock>(reference, LockId::PREFIX)?.key(),
+        Kind::Message => desk.by_id::<Message>(reference, MessageId::PREFIX)?.key(),
+        Kind::Recovery => desk.by_id::<Recovery>(reference, RecoveryId::PREFIX)?.key(),
+        Kind::Subtask
+        | Kind::File
+        | Kind::Error
+        | Kind::Review
+        | Kind::Step
+        | Kind::Delivery
+        | Kind::Note
+        | Kind::Effect
+        | Kind::Setting
+        | Kind::Milestone
+        | Kind::Briefing
+        | Kind::Import
+        | Kind::Original
+        | Kind::FileSystem
+        | Kind::Token => return Err(Refusal::invalid("nobody can look at it by itself").into()),
+    })
+}
+
+/// Where a thing, or a part of it, last changed.
+fn place(desk: &mut Desk<'_, '_>, kind: Kind, id: &str) -> Result<Cursor> {
+    let events = desk.tx.events_of(kind, id, LOOKED_THROUGH)?;
+    let changed = events.iter().find(|event| event.change != Change::None);
+    let mut rev = changed.or(events.last()).map_or(0, |event| event.rev);
+    let parts: &[Kind] = match kind {
+        Kind::Sortie => &[Kind::Subtask, Kind::File, Kind::Error, Kind::Review],
+        Kind::Message => &[Kind::Delivery],
+        _ => &[],
+    };
+    for part in parts {
+        let rows = desk.tx.rows(*part, Find::Parent(id))?;
+        rev = rows.iter().map(|row| row.rev).fold(rev, u64::max);
+    }
+    Ok(Cursor {
+        history: desk.tx.history().to_owned(),
+        rev,
+    })
+}

@@ -1,0 +1,36 @@
+//! Taking a lock from its holder by the lock's id.
+
+use flightline_core::LockId;
+use flightline_core::lock::Lock;
+use flightline_core::text::Note;
+use serde::{Deserialize, Serialize};
+
+use super::{LockView, StealLock};
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+
+/// Takes exactly this lock from its holder: one that was granted anew since is another lock.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StealHeldLock {
+    /// Which.
+    pub lock: String,
+    /// Why: the holder is told.
+    pub reason: Note,
+}
+
+impl Operation for StealHeldLock {
+    const NAME: &'static str = "steal_held_lock";
+    const ACCESS: Access = Access::Write;
+    type Outcome = Vec<LockView>;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<LockView>> {
+        let lock = desk.by_id::<Lock>(&self.lock, LockId::PREFIX)?;
+        let steal = StealLock {
+            path: lock.file,
+            reason: self.reason.clone(),
+        };
+        steal.decide(desk)
+    }
+}

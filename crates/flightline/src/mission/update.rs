@@ -1,0 +1,80 @@
+//! Changing what a mission is called and belongs to.
+
+use flightline_core::mission::MissionStatus;
+use flightline_core::text::Note;
+use flightline_core::{Code, Name, Refusal, Title};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{MissionView, short, view};
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+
+/// Changes what is known of a mission; what is left out stays.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UpdateMission {
+    /// Which; the current one when none is named.
+    pub mission: Option<String>,
+    /// What it is called.
+    pub title: Option<Title>,
+    /// What is to be true at the end.
+    pub objective: Option<Note>,
+    /// The phase it is in.
+    pub phase: Option<Title>,
+    /// The technology stack it belongs to.
+    pub stack_id: Option<Name>,
+    /// The sprint it belongs to.
+    pub sprint: Option<Title>,
+    /// The agent that coordinates it.
+    pub dispatch: Option<String>,
+}
+
+impl Operation for UpdateMission {
+    const NAME: &'static str = "update_mission";
+    const ACCESS: Access = Access::Write;
+    type Outcome = MissionView;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MissionView> {
+        let mut mission = desk.mission(self.mission.as_deref())?;
+        if mission.status == MissionStatus::Archived {
+            return Err(Refusal::new(
+                Code::IllegalTransition,
+                format!("{} is archived, and stays as it is", short(mission.id)),
+            )
+            .into());
+        }
+        let mut changed = Vec::new();
+        if let Some(title) = &self.title {
+            mission.title = title.clone();
+            changed.push("title");
+        }
+        if let Some(reference) = &self.dispatch {
+            mission.dispatch = Some(desk.find_agent(reference)?.id);
+            changed.push("dispatch");
+        }
+        if self.objective.is_some() {
+            mission.objective.clone_from(&self.objective);
+            changed.push("objective");
+        }
+        if self.phase.is_some() {
+            mission.phase.clone_from(&self.phase);
+            changed.push("phase");
+        }
+        if self.stack_id.is_some() {
+            mission.stack_id.clone_from(&self.stack_id);
+            changed.push("stack_id");
+        }
+        if self.sprint.is_some() {
+            mission.sprint.clone_from(&self.sprint);
+            changed.push("sprint");
+        }
+        if !changed.is_empty() {
+            mission.updated_at = desk.now();
+            let data = json!({ "title": mission.title, "changed": changed });
+            desk.tx.set("mission_updated", &mission, &data)?;
+        }
+        view(desk, mission)
+    }
+}

@@ -1,0 +1,89 @@
+//! Recoveries that were done: looking at them, and taking one of them back by its id.
+
+use flightline_core::setting::Recovery;
+use flightline_core::{Code, RecoveryId, Refusal};
+use flightline_store::Find;
+use serde::{Deserialize, Serialize};
+
+use super::before_last_rewind;
+use super::resume::Resumed;
+use super::undo::Undo;
+use crate::agent::Sighting;
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+use crate::mission::short;
+
+/// Lists recoveries, newest first.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListRecoveries {
+    /// Of this mission only.
+    pub mission: Option<String>,
+}
+
+/// Takes exactly this recovery back. It must be the last rewind of its mission: what came after it would be
+/// lost with it.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UndoRecovery {
+    /// Which.
+    pub recovery: String,
+    /// Un-finish work of agents that are alive, too.
+    #[serde(default)]
+    pub force: bool,
+    /// What is known of agents' processes.
+    #[serde(default)]
+    pub sightings: Vec<Sighting>,
+}
+
+impl Operation for ListRecoveries {
+    const NAME: &'static str = "list_recoveries";
+    const ACCESS: Access = Access::Read;
+    type Outcome = Vec<Recovery>;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<Recovery>> {
+        let find = match &self.mission {
+            Some(reference) => Find::Mission(desk.mission(Some(reference))?.id),
+            None => Find::All,
+        };
+        let mut recoveries = desk.tx.find::<Recovery>(find)?;
+        recoveries.reverse();
+        Ok(recoveries)
+    }
+}
+
+impl Operation for UndoRecovery {
+    const NAME: &'static str = "undo_recovery";
+    const ACCESS: Access = Access::Write;
+    type Outcome = Resumed;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Resumed> {
+        let recovery = desk.by_id::<Recovery>(&self.recovery, RecoveryId::PREFIX)?;
+        let refuse = |why: &str| {
+            let message = format!("{} cannot be taken back: {why}", short(recovery.id));
+            Refusal::new(Code::IllegalTransition, message)
+        };
+        if recovery.undone_at.is_some() {
+            return Err(refuse("it was taken back already").into());
+        }
+        if recovery.before.is_none() {
+            return Err(
+                refuse("it was no rewind, and changed nothing that a mission holds").into(),
+            );
+        }
+        let mission = desk.mission(Some(&recovery.mission_id.to_string()))?;
+        let last = before_last_rewind(desk, &mission)?;
+        if let Some((last, _)) = last.filter(|(last, _)| last.id != recovery.id) {
+            return Err(refuse("there was another rewind after it")
+                .hint(format!("take that back first: `{}`", short(last.id)))
+                .into());
+        }
+        let undo = Undo {
+            mission: Some(mission.id.to_string()),
+            force: self.force,
+            sightings: self.sightings.clone(),
+        };
+        undo.decide(desk)
+    }
+}

@@ -1,0 +1,82 @@
+//! How a mission stood at a revision, at a time, or at a checkpoint.
+
+use flightline_core::{Code, Kind, Refusal, Time};
+use flightline_store::Find;
+use serde::{Deserialize, Serialize};
+
+use super::step::{StateAt, state_at};
+use crate::checkpoint;
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+use crate::mission::short;
+
+/// Asks how a mission stood.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ShowState {
+    /// Which; the current one when none is named.
+    pub mission: Option<String>,
+    /// A revision, a time (RFC 3339), or a checkpoint; now when nothing is said. A revision in the middle of
+    /// a request counts as the one before the request.
+    pub at: Option<String>,
+}
+
+impl Operation for ShowState {
+    const NAME: &'static str = "show_state";
+    const ACCESS: Access = Access::Read;
+    type Outcome = StateAt;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<StateAt> {
+        let mission = desk.mission(self.mission.as_deref())?;
+        let newest = desk.tx.rev();
+        let rev = match &self.at {
+            None => newest,
+            Some(at) if !at.is_empty() && at.bytes().all(|byte| byte.is_ascii_digit()) => {
+                let rev = at.parse::<u64>().ok().filter(|rev| *rev <= newest);
+                let rev = rev.ok_or_else(|| {
+                    Refusal::new(
+                        Code::NotFound,
+                        format!("there is no such revision: the newest is {newest}"),
+                    )
+                    .hint("list them with `fleet events list`")
+                })?;
+                whole(desk, rev)?
+            }
+            Some(at) => match at.parse::<Time>() {
+                Ok(time) => {
+                    let rev = desk.tx.rev_at(time)?;
+                    whole(desk, rev)?
+                }
+                Err(_) => {
+                    let checkpoint = checkpoint::find(desk, at)?;
+                    if checkpoint.cut.mission_id != mission.id {
+                        return Err(Refusal::invalid(format!(
+                            "that checkpoint is of another mission, {}",
+                            short(checkpoint.cut.mission_id)
+                        ))
+                        .into());
+                    }
+                    checkpoint.cut.rev
+                }
+            },
+        };
+        let row = desk.tx.rows(Kind::Mission, Find::Mission(mission.id))?;
+        if row.first().is_some_and(|row| row.born > rev) {
+            return Err(Refusal::new(
+                Code::NotFound,
+                format!("{} did not exist yet at revision {rev}", short(mission.id)),
+            )
+            .into());
+        }
+        Ok(state_at(desk, mission.id, rev)??)
+    }
+}
+
+/// A revision in the middle of a request counts as the one before it.
+fn whole(desk: &mut Desk<'_, '_>, rev: u64) -> Result<u64> {
+    match desk.tx.step_of(rev.saturating_add(1))? {
+        Some(step) if step <= rev => Ok(step.saturating_sub(1)),
+        _ => Ok(rev),
+    }
+}
