@@ -284,6 +284,7 @@ impl App {
                 .or_else(|| self.env.mission.clone()),
             idempotency_key: self.globals.idempotency_key.clone(),
             thing: None,
+            token: None,
         })
     }
 

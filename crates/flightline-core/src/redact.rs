@@ -110,7 +110,7 @@ static RULES: [Rule; 14] = [
     rule!(
         "fleet-token",
         ["fleet_"],
-        r"fleet_[0-9a-f]{32}_[0-9a-f]{16,}"
+        r"fleet_[0-9a-f]{32}_[0-9a-f]{32}_[0-9a-f]{16,}"
     ),
     rule!("aws-key", ["AKIA", "ASIA"], r"A[KS]IA[A-Z0-9]{16}(?-u:\b)"),
     rule!(

@@ -15,6 +15,8 @@ use crate::time::Time;
 
 /// What every token begins with, so that people and tools know what they have before them.
 const BEGINNING: &str = "fleet_";
+/// What the id of every project begins with.
+const PROJECT: &str = "prj-";
 
 /// How far a token goes; each goes as far as those before it, and further.
 #[derive(
@@ -149,6 +151,8 @@ impl Token {
 /// A token as somebody presents it, with the hash of its secret in place of the secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Presented {
+    /// The project that it claims to open.
+    pub project: String,
     /// Which one it claims to be.
     pub id: TokenId,
     /// The SHA-256 of the secret.
@@ -161,20 +165,22 @@ impl Presented {
     /// # Errors
     /// When it is none of ours.
     pub fn parse(text: &str) -> Result<Self, Refusal> {
-        let parts = text
-            .strip_prefix(BEGINNING)
-            .and_then(|rest| rest.split_once('_'));
-        let Some((id, secret)) = parts else {
-            return Err(unknown());
+        let parts: Vec<&str> = match text.strip_prefix(BEGINNING) {
+            Some(rest) => rest.split('_').collect(),
+            None => return Err(unknown()),
         };
-        let is_hex = |text: &str| {
-            text.bytes()
-                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        let hex = |text: &str, digits: usize| {
+            text.len() == digits
+                && text
+                    .bytes()
+                    .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
         };
-        match uuid::Uuid::try_parse(id) {
-            Ok(uuid) if id.len() == 32 && is_hex(id) && secret.len() == 64 && is_hex(secret) => {
+        match parts[..] {
+            [project, id, secret] if hex(project, 32) && hex(id, 32) && hex(secret, 64) => {
+                let uuid = |text| uuid::Uuid::try_parse(text).map_err(|_| unknown());
                 Ok(Self {
-                    id: TokenId::new(uuid),
+                    project: format!("{PROJECT}{}", uuid(project)?),
+                    id: TokenId::new(uuid(id)?),
                     sha256: sha256_hex(secret),
                 })
             }
@@ -183,17 +189,18 @@ impl Presented {
     }
 }
 
-/// A token as it is given to somebody.
+/// A token as it is given to somebody. It names its project, so that a server of many knows where to look.
 #[must_use]
-pub fn written(id: TokenId, secret: &str) -> String {
-    let id = id.to_string();
-    let id: String = id
-        .strip_prefix(TokenId::PREFIX)
-        .unwrap_or(&id)
-        .chars()
-        .filter(|c| *c != '-')
-        .collect();
-    format!("{BEGINNING}{id}_{secret}")
+pub fn written(project: &str, id: TokenId, secret: &str) -> String {
+    let digits = |id: &str, prefix: &str| -> String {
+        let rest = id.strip_prefix(prefix).unwrap_or(id);
+        rest.chars().filter(|c| *c != '-').collect()
+    };
+    let (project, id) = (
+        digits(project, PROJECT),
+        digits(&id.to_string(), TokenId::PREFIX),
+    );
+    format!("{BEGINNING}{project}_{id}_{secret}")
 }
 
 /// Nobody knows this token: said of every one that is not ours, whatever is wrong with it.
@@ -206,6 +213,8 @@ pub fn unknown() -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const PROJECT_ID: &str = "prj-00000000-0000-4000-8000-00000000000a";
 
     fn token() -> Token {
         Token {
@@ -229,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_token_opens_until_it_expires_or_is_revoked() {
-        let (token, text) = (token(), written(token().id, &"ab".repeat(32)));
+        let (token, text) = (token(), written(PROJECT_ID, token().id, &"ab".repeat(32)));
         assert_eq!(said(&token, &text, 999), Ok(()));
         assert_eq!(
             said(&token, &text, 1_000),
@@ -251,7 +260,7 @@ mod tests {
             revoked_at: Some(Time::from_millis(1)),
             ..token()
         };
-        let right = written(token.id, &"ab".repeat(32));
+        let right = written(PROJECT_ID, token.id, &"ab".repeat(32));
         for wrong in [
             "",
             "fleet_",
@@ -272,7 +281,10 @@ mod tests {
 
     #[test]
     fn a_token_never_passes_for_text() {
-        let text = format!("use {} now", written(token().id, &"ab".repeat(32)));
+        let text = format!(
+            "use {} now",
+            written(PROJECT_ID, token().id, &"ab".repeat(32))
+        );
         assert_eq!(
             crate::redact::redact(&text),
             "use [redacted:fleet-token] now"

@@ -1,9 +1,13 @@
-//! The threads on which operations run: one that writes, a few that read, each with a connection of its
-//! own. Requests wait for them in queues of limited length; who finds a queue full is told to come back.
+//! The threads on which operations run: those that write, and a few that read, each with a connection of its
+//! own. All writes of a project go to the same thread. Requests wait for them in queues of limited length; who
+//! finds a queue full is told to come back.
 
 mod task;
+#[cfg(test)]
+mod tests;
 mod writer;
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,17 +22,20 @@ use tokio::sync::oneshot;
 
 use task::{Request, Task};
 
-/// How many requests may wait for the thread that writes.
+/// How many requests may wait for a thread that writes.
 const WRITES_WAITING: usize = 256;
+/// How many threads write where projects do not wait for one another. SQLite has one writer at a time.
+const WRITERS: usize = 4;
 /// How many may wait for those that read.
 const READS_WAITING: usize = 1_024;
 /// How many threads read.
 const READERS: usize = 4;
 
-/// Where the fleet is that is served.
+/// Where the fleets are that are served.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) location: Location,
+    /// The one whose repository this is, if it is one's.
     pub(crate) project: String,
     pub(crate) options: OpenOptions,
     pub(crate) policy: Policy,
@@ -36,7 +43,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// A connection of its own to the fleet.
+    /// A connection of its own to the store, in that project.
     pub(crate) fn open(&self) -> Result<Fleet, Refusal> {
         let store = Store::open(&self.location, &self.project, self.options.clone())?;
         let fleet = Fleet::new(store, self.policy.clone());
@@ -44,6 +51,12 @@ impl Place {
             Some(tree) => fleet.in_tree(tree.clone()),
             None => fleet,
         })
+    }
+
+    /// Turns to another project. What is in the work tree is about the one whose repository this is.
+    pub(crate) fn enter(&self, fleet: &mut Fleet, project: &str) {
+        let tree = self.tree.as_ref().filter(|_| project == self.project);
+        fleet.enter(project, tree);
     }
 }
 
@@ -59,9 +72,16 @@ pub(crate) enum Company {
 /// What is sent to a thread.
 enum Order {
     /// Do this.
-    Do(Box<dyn Task>, Company),
+    Do(Errand),
     /// End.
     End,
+}
+
+/// Something to be done, and for which project.
+struct Errand {
+    task: Box<dyn Task>,
+    project: Arc<str>,
+    company: Company,
 }
 
 /// Hears how many writes a commit was for.
@@ -76,7 +96,7 @@ pub(crate) struct Crew {
 /// A way to the threads, for those who bring requests.
 #[derive(Clone)]
 pub(crate) struct Lines {
-    writer: SyncSender<Order>,
+    writers: Vec<SyncSender<Order>>,
     readers: SyncSender<Order>,
 }
 
@@ -84,9 +104,17 @@ impl Crew {
     /// Starts the threads. The place must be one that opens.
     pub(crate) fn start(place: &Arc<Place>, grouped: &Grouped) -> Result<Self, Refusal> {
         let mut threads = Vec::new();
-        let (writer, orders) = sync_channel(WRITES_WAITING);
-        let (to, told) = (Arc::clone(place), Arc::clone(grouped));
-        threads.push(start("write", move || writer::live(&orders, &to, &told))?);
+        let mut writers = Vec::new();
+        let hands = match place.location {
+            Location::Folder(_) => 1,
+            Location::Postgres(_) => WRITERS,
+        };
+        for _ in 0..hands {
+            let (writer, orders) = sync_channel(WRITES_WAITING);
+            let (to, told) = (Arc::clone(place), Arc::clone(grouped));
+            threads.push(start("write", move || writer::live(&orders, &to, &told))?);
+            writers.push(writer);
+        }
         let (readers, orders) = sync_channel(READS_WAITING);
         let orders = Arc::new(Mutex::new(orders));
         for _ in 0..READERS {
@@ -94,7 +122,7 @@ impl Crew {
             threads.push(start("read", move || read(&orders, &from))?);
         }
         Ok(Self {
-            lines: Lines { writer, readers },
+            lines: Lines { writers, readers },
             threads,
         })
     }
@@ -107,12 +135,10 @@ impl Crew {
     /// Lets everything that waits be done, and ends the threads.
     pub(crate) fn dismiss(self) {
         let Self { lines, threads } = self;
-        let ends = [(&lines.writer, 1), (&lines.readers, READERS)];
-        for (lane, hands) in ends {
-            for _ in 0..hands {
-                // A lane that is closed has nobody left to tell.
-                let _ = lane.send(Order::End);
-            }
+        let readers = std::iter::repeat_n(&lines.readers, READERS);
+        for lane in lines.writers.iter().chain(readers) {
+            // A lane that is closed has nobody left to tell.
+            let _ = lane.send(Order::End);
         }
         for thread in threads {
             // Whatever went wrong in there was said to whoever asked.
@@ -133,12 +159,14 @@ impl Lines {
     /// than once: what it wrote the first time is gone then.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
+        project: &Arc<str>,
         access: Access,
         company: Company,
         f: impl FnMut(&mut Fleet) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
         let (reply, outcome) = oneshot::channel();
         self.send(
+            project,
             access,
             company,
             move |result| {
@@ -153,12 +181,14 @@ impl Lines {
     /// The same for threads of ours, which may wait without harm.
     pub(crate) fn run_here<T: Send + 'static>(
         &self,
+        project: &Arc<str>,
         access: Access,
         company: Company,
         f: impl FnMut(&mut Fleet) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
         let (reply, outcome) = sync_channel(1);
         self.send(
+            project,
             access,
             company,
             move |result| {
@@ -171,6 +201,7 @@ impl Lines {
 
     fn send<T: Send + 'static>(
         &self,
+        project: &Arc<str>,
         access: Access,
         company: Company,
         reply: impl FnOnce(Result<T, Refusal>) + Send + 'static,
@@ -178,10 +209,14 @@ impl Lines {
     ) -> Result<(), Refusal> {
         let lane = match access {
             Access::Read => &self.readers,
-            Access::Write | Access::Pulse => &self.writer,
+            Access::Write | Access::Pulse => self.writer_of(project),
         };
-        let task = Box::new(Request::new(f, reply));
-        lane.try_send(Order::Do(task, company))
+        let errand = Errand {
+            task: Box::new(Request::new(f, reply)),
+            project: Arc::clone(project),
+            company,
+        };
+        lane.try_send(Order::Do(errand))
             .map_err(|error| match error {
                 TrySendError::Full(_) => Refusal::new(
                     Code::Unavailable,
@@ -193,6 +228,17 @@ impl Lines {
                         .hint("nothing was done: come back when it is there again")
                 }
             })
+    }
+}
+
+impl Lines {
+    /// The thread that writes for this project: always the same, so that its writes keep their order.
+    fn writer_of(&self, project: &str) -> &SyncSender<Order> {
+        let mut hasher = DefaultHasher::new();
+        project.hash(&mut hasher);
+        let lanes = self.writers.len();
+        let lane = usize::try_from(hasher.finish() % lanes as u64).unwrap_or(0);
+        &self.writers[lane]
     }
 }
 
@@ -219,9 +265,10 @@ impl<'a> Hand<'a> {
 
     /// Runs a task by itself, and once more over a new connection when the kept one turns out to be lost:
     /// nothing was written then.
-    fn run(&mut self, task: &mut dyn Task, company: Company) {
+    fn run(&mut self, errand: &mut Errand) {
+        let task = errand.task.as_mut();
         // What is more than one transaction may have done one of them.
-        let once_more = self.kept.is_some() && company == Company::Welcome;
+        let once_more = self.kept.is_some() && errand.company == Company::Welcome;
         for again in [once_more, false] {
             let opened = match self.kept.take() {
                 Some(fleet) => Ok(fleet),
@@ -230,6 +277,7 @@ impl<'a> Hand<'a> {
             match opened {
                 Err(refusal) => task.refuse(refusal),
                 Ok(mut fleet) => {
+                    self.place.enter(&mut fleet, &errand.project);
                     let ran = catch_unwind(AssertUnwindSafe(|| task.run(&mut fleet)));
                     if ran.is_ok() && !task.failed().is_some_and(is_lost) {
                         self.kept = Some(fleet);
@@ -254,218 +302,10 @@ fn read(orders: &Mutex<Receiver<Order>>, place: &Place) {
     loop {
         // Held while waiting: whoever has it gets the next one.
         let next = orders.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Order::Do(mut task, company)) = next else {
+        let Ok(Order::Do(mut errand)) = next else {
             return;
         };
-        hand.run(task.as_mut(), company);
-        task.answer();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::mpsc::channel;
-
-    use flightline_testkit::{Engine, World};
-
-    use super::*;
-
-    fn crew(world: &World) -> Crew {
-        crew_that(world, Arc::new(drop))
-    }
-
-    fn crew_that(world: &World, grouped: Grouped) -> Crew {
-        let place = Arc::new(Place {
-            location: world.location.clone(),
-            project: world.project.clone(),
-            options: world.options(),
-            policy: Policy::default(),
-            tree: None,
-        });
-        Crew::start(&place, &grouped).unwrap()
-    }
-
-    fn write(lines: &Lines) -> Result<(), Refusal> {
-        lines.send(Access::Write, Company::Welcome, drop, |fleet| {
-            fleet
-                .store()?
-                .write(|_| Ok::<_, flightline::store::Error>(()))
-                .map_err(Refusal::from)
-        })
-    }
-
-    #[test]
-    fn who_finds_the_queue_full_is_told_at_once_and_what_waits_is_done() {
-        let world = World::new(Engine::Sqlite);
-        let crew = crew(&world);
-        let lines = crew.lines();
-        let (busy, is_busy) = channel();
-        let (go, may_go) = channel::<()>();
-        lines
-            .send(Access::Write, Company::Welcome, drop, move |_| {
-                let _ = busy.send(());
-                let _ = may_go.recv();
-                Ok(())
-            })
-            .unwrap();
-        is_busy.recv().unwrap();
-        let (done, is_done) = channel();
-        for _ in 0..WRITES_WAITING {
-            let done = done.clone();
-            let taken = lines.send(Access::Write, Company::Welcome, drop, move |_| {
-                let _ = done.send(());
-                Ok(())
-            });
-            taken.unwrap();
-        }
-        drop(done);
-        let refused = write(&lines).unwrap_err();
-        assert_eq!((refused.code, refused.retryable), (Code::Unavailable, true));
-        // Reading goes on beside it.
-        assert!(
-            lines
-                .run_here(Access::Read, Company::Welcome, |fleet| Ok(fleet
-                    .now()
-                    .is_ok()))
-                .unwrap()
-        );
-        go.send(()).unwrap();
-        crew.dismiss();
-        assert_eq!(is_done.iter().count(), WRITES_WAITING);
-        assert_eq!(write(&lines).unwrap_err().code, Code::Unavailable);
-    }
-
-    #[test]
-    fn a_panic_fails_its_own_request_only() {
-        let world = World::new(Engine::Sqlite);
-        let crew = crew(&world);
-        let lines = crew.lines();
-        let failed: Result<(), Refusal> = lines.run_here(Access::Write, Company::Welcome, |_| {
-            panic!("a test of ours")
-        });
-        assert_eq!(failed.unwrap_err().code, Code::CommitUnknown);
-        let written = lines.run_here(Access::Write, Company::Welcome, |fleet| {
-            fleet
-                .store()?
-                .write(|_| Ok::<_, flightline::store::Error>(()))
-                .map_err(Refusal::from)
-        });
-        written.unwrap();
-        crew.dismiss();
-    }
-
-    /// Keeps the thread that writes busy until the answer, so that what is sent meanwhile waits.
-    fn hold(lines: &Lines) -> std::sync::mpsc::Sender<()> {
-        let (busy, is_busy) = channel();
-        let (go, may_go) = channel::<()>();
-        lines
-            .send(Access::Write, Company::Alone, drop, move |fleet| {
-                let opened = fleet.now().is_ok();
-                let _ = busy.send(opened);
-                let _ = may_go.recv();
-                Ok(())
-            })
-            .unwrap();
-        assert!(is_busy.recv().unwrap());
-        go
-    }
-
-    fn learn(fleet: &mut Fleet, text: &str, key: Option<&str>) -> Result<(), Refusal> {
-        let text = flightline::core::text::Note::parse("text", text)?;
-        let note = flightline::note::AddNote::of(flightline::core::note::NoteKind::Lesson, text);
-        let caller = flightline::Caller {
-            agent: Some("ada".to_owned()),
-            user: "tester".to_owned(),
-            idempotency_key: key.map(str::to_owned),
-            ..flightline::Caller::default()
-        };
-        let added = fleet.run(&note, &caller);
-        added.map(drop).map_err(flightline::Error::into_refusal)
-    }
-
-    fn begin(world: &World) {
-        let mission = serde_json::json!({ "title": "One" });
-        let mission: flightline::mission::CreateMission = serde_json::from_value(mission).unwrap();
-        world.run("", &mission).unwrap();
-    }
-
-    fn lessons(world: &World) -> Vec<String> {
-        let all = flightline::note::ListNotes {
-            mission: None,
-            kind: None,
-        };
-        let listed = world.run("", &all).unwrap();
-        listed.iter().map(|note| note.text.to_string()).collect()
-    }
-
-    flightline_testkit::both_engines! {
-        fn what_waits_is_committed_together_and_each_has_its_own_answer(world: &World) {
-            begin(world);
-            let sizes: Arc<Mutex<Vec<usize>>> = Arc::default();
-            let seen = Arc::clone(&sizes);
-            let crew = crew_that(world, Arc::new(move |size| seen.lock().unwrap().push(size)));
-            let lines = crew.lines();
-            let go = hold(&lines);
-            let (told, answers) = channel();
-            let ask = |number: usize, key: Option<&'static str>| {
-                let told = told.clone();
-                lines.send(
-                    Access::Write,
-                    Company::Welcome,
-                    move |result: Result<(), Refusal>| {
-                        let _ = told.send((number, result.map_err(|refusal| refusal.code)));
-                    },
-                    move |fleet| match number {
-                        3 => Err(Refusal::invalid("no")),
-                        4 => panic!("a test of ours"),
-                        _ => learn(fleet, &format!("lesson {number}"), key),
-                    },
-                ).unwrap();
-            };
-            ask(1, None);
-            ask(2, Some("key"));
-            ask(3, None);
-            ask(4, None);
-            ask(2, Some("key"));
-            ask(5, Some("key"));
-            ask(6, None);
-            drop(told);
-            go.send(()).unwrap();
-            let mut answered: Vec<_> = (0..7).map(|_| answers.recv().unwrap()).collect();
-            answered.sort_by_key(|(number, _)| *number);
-            assert_eq!(answered, [
-                (1, Ok(())),
-                (2, Ok(())),
-                (2, Ok(())),
-                (3, Err(Code::InvalidInput)),
-                (4, Err(Code::CommitUnknown)),
-                (5, Err(Code::KeyReused)),
-                (6, Ok(())),
-            ]);
-            crew.dismiss();
-            assert_eq!(*sizes.lock().unwrap(), [1, 7]);
-            assert_eq!(lessons(world), ["lesson 1", "lesson 2", "lesson 6"]);
-            assert_eq!(world.problems(), Vec::<String>::new());
-        }
-
-        fn what_takes_long_has_a_commit_of_its_own_and_order_is_kept(world: &World) {
-            begin(world);
-            let sizes: Arc<Mutex<Vec<usize>>> = Arc::default();
-            let seen = Arc::clone(&sizes);
-            let crew = crew_that(world, Arc::new(move |size| seen.lock().unwrap().push(size)));
-            let lines = crew.lines();
-            let go = hold(&lines);
-            for number in 1..=6 {
-                let company = if number == 4 { Company::Alone } else { Company::Welcome };
-                lines
-                    .send(Access::Write, company, drop, move |fleet| learn(fleet, &format!("lesson {number}"), None))
-                    .unwrap();
-            }
-            go.send(()).unwrap();
-            crew.dismiss();
-            assert_eq!(*sizes.lock().unwrap(), [1, 3, 1, 2]);
-            let all: Vec<String> = (1..=6).map(|number| format!("lesson {number}")).collect();
-            assert_eq!(lessons(world), all);
-        }
+        hand.run(&mut errand);
+        errand.task.answer();
     }
 }

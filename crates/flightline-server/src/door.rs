@@ -12,9 +12,9 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::Response;
-use flightline::core::token::Presented;
+use flightline::core::token::{Presented, unknown};
 use flightline::core::{Code, Refusal};
-use flightline::token::CheckToken;
+use flightline::token::{CheckToken, TokenView};
 use flightline::{Access, Caller};
 
 pub(crate) use guest::Guest;
@@ -159,18 +159,44 @@ async fn admit(shared: &Shared, headers: HeaderMap, uri: Uri) -> Result<Option<G
     if let Some(pretend) = &shared.pretend
         && let Some(view) = pretend.admits(&presented)?
     {
-        return Ok(Some(Guest::new(view)));
+        let home = shared.projects.home();
+        return Ok(Some(Guest::new(Arc::new(view), None, Arc::clone(home))));
     }
-    let check = CheckToken { presented };
-    let view = shared
+    // Whatever is done beyond this looks at the token again, in its own transaction; what is not, has no such.
+    let known = match uri.path().starts_with("/api/") {
+        true => shared.projects.token(&presented),
+        false => None,
+    };
+    let view = match known {
+        Some(view) => view,
+        None => check(shared, &presented).await?,
+    };
+    let project = shared.projects.of(&presented.project);
+    Ok(Some(Guest::new(view, Some(presented), project)))
+}
+
+async fn check(shared: &Shared, presented: &Presented) -> Result<Arc<TokenView>, Refusal> {
+    let check = CheckToken {
+        presented: presented.clone(),
+    };
+    let project = Arc::from(presented.project.as_str());
+    let checked = shared
         .lines
-        .run(Access::Read, Company::Welcome, move |fleet| {
+        .run(&project, Access::Read, Company::Welcome, move |fleet| {
             fleet
                 .run(&check, &Caller::default())
                 .map_err(flightline::Error::into_refusal)
-        })
-        .await?;
-    Ok(Some(Guest::new(view)))
+        });
+    match checked.await {
+        Ok(view) => {
+            let view = Arc::new(view);
+            shared.projects.remember(presented, &view);
+            Ok(view)
+        }
+        // Which projects there are is nobody's business who has no token.
+        Err(refusal) if refusal.code == Code::NoProject => Err(unknown()),
+        Err(refusal) => Err(refusal),
+    }
 }
 
 /// A page of somebody else's that reaches us through a browser on this machine gives itself away: by the

@@ -28,6 +28,7 @@ impl Pretend {
         }
         Ok(Some(TokenView {
             id: TokenId::new(Ids::Random.next()),
+            project: presented.project.clone(),
             name: Name::parse("name", &self.user)?,
             scope: Scope::Admin,
             agent: None,

@@ -30,10 +30,12 @@ use crate::door::{self, Guest, tag};
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::operation;
+use crate::post::Post;
 use crate::pretend::Pretend;
 use crate::problem::Problem;
+use crate::projects::{Project, Projects};
 use crate::serve::Say;
-use crate::upkeep::{Beside, Nudge};
+use crate::upkeep::Nudge;
 
 /// What every request works with.
 pub(crate) struct Shared {
@@ -41,7 +43,6 @@ pub(crate) struct Shared {
     pub(crate) nudge: SyncSender<Nudge>,
     pub(crate) health: Arc<Health>,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) beside: Arc<Beside>,
     /// The names this server goes by.
     pub(crate) hosts: Vec<String>,
     /// What this end speaks.
@@ -54,9 +55,10 @@ pub(crate) struct Shared {
     /// How many streams of events may be open at once.
     pub(crate) streams: Arc<Semaphore>,
     /// Something was written here.
-    pub(crate) wrote: Notify,
-    /// The last revision, for those who wait for the next.
-    pub(crate) news: watch::Sender<u64>,
+    pub(crate) wrote: Arc<Notify>,
+    pub(crate) projects: Arc<Projects>,
+    /// Tells other nodes, where there are any.
+    pub(crate) post: Option<Post>,
     /// Whether we are about to end.
     pub(crate) stopping: watch::Sender<bool>,
 }
@@ -219,7 +221,7 @@ impl Shared {
     {
         let entry = operation::find(O::NAME)?;
         guest.must_have(entry.scope)?;
-        self.with(O::ACCESS, entry.company, move |fleet| {
+        self.with(guest.project(), O::ACCESS, entry.company, move |fleet| {
             fleet
                 .run(&request, &caller)
                 .map_err(flightline::Error::into_refusal)
@@ -230,11 +232,12 @@ impl Shared {
     /// Runs what is more than one operation. It may run twice, and only the last time counts.
     pub(crate) async fn with<T: Send + 'static>(
         &self,
+        project: &Arc<Project>,
         access: Access,
         company: Company,
         mut f: impl FnMut(&mut Fleet) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<Outcome<T>, Refusal> {
-        let done = self.lines.run(access, company, move |fleet| {
+        let done = self.lines.run(&project.id, access, company, move |fleet| {
             let value = f(fleet)?;
             Ok(Outcome {
                 value,
@@ -246,6 +249,7 @@ impl Shared {
         let outcome = done.await;
         if access != Access::Read {
             // One that waits already is enough.
+            project.note_write();
             let _ = self.nudge.try_send(Nudge::Written);
             self.wrote.notify_one();
         }

@@ -29,8 +29,10 @@ use crate::crew::{Company, Crew, Grouped, Lines, Place};
 use crate::door::without_port;
 use crate::health::Health;
 use crate::metrics::Metrics;
+use crate::post::PostOffice;
 use crate::pretend::Pretend;
-use crate::route::events::watch_journal;
+use crate::projects::Projects;
+use crate::route::events::watch_journals;
 use crate::route::{Shared, router};
 use crate::upkeep::{Beside, Means, Upkeep, probe};
 
@@ -158,6 +160,7 @@ pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
     let address = listener
         .local_addr()
         .map_err(|error| cannot("listen", &error))?;
+    let projects = Arc::new(Projects::new(&place.project, &setup.state));
     let metrics = Arc::new(Metrics::default());
     let counted = Arc::clone(&metrics);
     let grouped: Grouped = Arc::new(move |size| counted.group(size));
@@ -165,48 +168,67 @@ pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
     let (lines, health) = (crew.lines(), Arc::new(Health::default()));
     // Who pretends leaves everything as it was.
     if setup.pretend.is_none() {
-        probe(&lines, &health);
+        probe(&lines, &projects.home().id, &health);
     }
-    let beside = Arc::new(Beside {
-        state: setup.state,
+    let beside = Beside {
         mirrors: setup.mirrors,
         caller: caller.clone(),
-    });
+    };
     let upkeep = Upkeep::start(Means {
         place: Arc::clone(&place),
-        beside: Arc::clone(&beside),
+        beside,
         lines: lines.clone(),
+        projects: Arc::clone(&projects),
         health: Arc::clone(&health),
         say: Arc::clone(&say),
         idle: setup.pretend.is_some(),
     })?;
+    let wrote = Arc::new(Notify::new());
+    let office = {
+        let (projects, wrote) = (Arc::clone(&projects), Arc::clone(&wrote));
+        PostOffice::open(&place.location, move |project| {
+            let told = match project {
+                Some(project) => projects.find(project).into_iter().collect(),
+                None => projects.all(),
+            };
+            for project in told {
+                project.note_news();
+            }
+            wrote.notify_one();
+        })?
+    };
     let shared = Arc::new(Shared {
         lines: lines.clone(),
         nudge: upkeep.nudger(),
         health: Arc::clone(&health),
         metrics,
-        beside,
         hosts: names(address, &setup.hosts),
         api: setup.api,
         pretend: setup.pretend,
         ids: Ids::Random,
         say: Arc::clone(&say),
         streams: Arc::new(Semaphore::new(STREAMS)),
-        wrote: Notify::new(),
-        news: watch::Sender::new(0),
+        wrote,
+        post: office.as_ref().map(PostOffice::post),
+        projects: Arc::clone(&projects),
         stopping: watch::Sender::new(false),
     });
     let ended = runtime.block_on(async {
         let ending = Ending::listen(stop.clone(), setup.lifetime)?;
         say(Said::Ready(Ready { address, tokens }));
-        tokio::spawn(watch_journal(Arc::clone(&shared)));
+        tokio::spawn(watch_journals(Arc::clone(&shared)));
         accept(&listener, &shared, ending).await;
         Ok::<_, Refusal>(())
     });
     // Connections that would not end are cut; what they asked for is done all the same.
     runtime.shutdown_timeout(Duration::from_secs(1));
-    save(&lines, &caller, &say);
+    for project in projects.all() {
+        save(&lines, &project.id, &caller, &say);
+    }
     upkeep.dismiss();
+    if let Some(office) = office {
+        office.close();
+    }
     crew.dismiss();
     ended
 }
@@ -331,9 +353,9 @@ async fn accept(listener: &TcpListener, shared: &Arc<Shared>, ending: Ending) {
 }
 
 /// A checkpoint of every mission under way. One that fails stops no other, and not the end either.
-fn save(lines: &Lines, caller: &Caller, say: &Say) {
+fn save(lines: &Lines, project: &Arc<str>, caller: &Caller, say: &Say) {
     let caller = caller.clone();
-    let saved = lines.run_here(Access::Write, Company::Alone, move |fleet| {
+    let saved = lines.run_here(project, Access::Write, Company::Alone, move |fleet| {
         let refused = flightline::Error::into_refusal;
         if !fleet.policy().triggers.has(Reason::Shutdown) {
             return Ok(Vec::new());

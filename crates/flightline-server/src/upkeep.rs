@@ -2,7 +2,6 @@
 //! checkpoints that time makes due, retention, mail to those who coordinate, and looks at our own health.
 //! A failure is noted in the health and tried again; it stands in nobody's way.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -19,14 +18,13 @@ use flightline::{Access, Caller, Fleet};
 
 use crate::crew::{Company, Lines, Place};
 use crate::health::{CHECK_EVERY, Health, Look, PROBE_EVERY};
+use crate::projects::{Project, Projects};
 use crate::serve::{Said, Say};
 
 /// Where files beside the store are.
 #[derive(Clone, Debug)]
 pub(crate) struct Beside {
-    /// The state folder.
-    pub(crate) state: PathBuf,
-    /// The mirrors, when there are any.
+    /// The mirrors in this repository, when there are any.
     pub(crate) mirrors: Option<Mirrors>,
     /// Who it is done for.
     pub(crate) caller: Caller,
@@ -50,8 +48,9 @@ pub(crate) struct Upkeep {
 /// What the thread works with.
 pub(crate) struct Means {
     pub(crate) place: Arc<Place>,
-    pub(crate) beside: Arc<Beside>,
+    pub(crate) beside: Beside,
     pub(crate) lines: Lines,
+    pub(crate) projects: Arc<Projects>,
     pub(crate) health: Arc<Health>,
     pub(crate) say: Say,
     /// In tests: everything is asked for, and nothing is done by itself.
@@ -103,7 +102,7 @@ fn live(means: &Means, nudges: &Receiver<Nudge>) {
                 .age(Look::Probe)
                 .is_none_or(|age| age >= PROBE_EVERY)
         {
-            probe(&means.lines, &means.health);
+            probe(&means.lines, &means.projects.home().id, &means.health);
         }
         fleet = match fleet {
             Some(fleet) => Some(fleet),
@@ -116,7 +115,7 @@ fn live(means: &Means, nudges: &Receiver<Nudge>) {
             },
         };
         if let Some(open) = &mut fleet {
-            let kept = pass(open, means);
+            let kept = pass_all(open, means);
             if let Err(refusal) = &kept {
                 (means.say)(Said::Warning(refusal.message.clone()));
             }
@@ -147,8 +146,8 @@ fn live(means: &Means, nudges: &Receiver<Nudge>) {
 }
 
 /// Writes, through the same queue and thread as everybody: the project's row, to the disk and back.
-pub(crate) fn probe(lines: &Lines, health: &Health) {
-    let written = lines.run_here(Access::Write, Company::Welcome, |fleet| {
+pub(crate) fn probe(lines: &Lines, project: &Arc<str>, health: &Health) {
+    let written = lines.run_here(project, Access::Write, Company::Welcome, |fleet| {
         fleet
             .store()?
             .write(|_| Ok::<_, flightline::store::Error>(()))
@@ -176,8 +175,22 @@ fn check(fleet: &mut Fleet) -> Option<String> {
     }
 }
 
-fn pass(fleet: &mut Fleet, means: &Means) -> Result<(), Refusal> {
+/// One pass over every project. The trouble of one stops no other.
+fn pass_all(fleet: &mut Fleet, means: &Means) -> Result<(), Refusal> {
+    let mut passed = Ok(());
+    for project in means.projects.all() {
+        means.place.enter(fleet, &project.id);
+        passed = passed.and(pass(fleet, means, &project));
+    }
+    means.place.enter(fleet, &means.projects.home().id);
+    passed
+}
+
+fn pass(fleet: &mut Fleet, means: &Means, project: &Project) -> Result<(), Refusal> {
     let (beside, say) = (&means.beside, &means.say);
+    let state = means.projects.state_of(&project.id);
+    let mirrors = beside.mirrors.as_ref();
+    let mirrors = mirrors.filter(|_| project.id == means.projects.home().id);
     let caller = &beside.caller;
     let refused = flightline::Error::into_refusal;
     let mirrored = |said: Vec<MirrorSaid>| {
@@ -187,18 +200,18 @@ fn pass(fleet: &mut Fleet, means: &Means) -> Result<(), Refusal> {
             }
         }
     };
-    if let Some(mirrors) = &beside.mirrors {
+    if let Some(mirrors) = mirrors {
         mirrored(take_in(fleet, mirrors, caller).map_err(refused)?);
     }
     take_due(fleet, caller, false).map_err(refused)?;
-    for (id, warning) in settle_and_tell(fleet, &beside.state, caller).map_err(refused)? {
+    for (id, warning) in settle_and_tell(fleet, &state, caller).map_err(refused)? {
         say(Said::Warning(format!("{id}: {warning}")));
     }
-    if let Some(mirrors) = &beside.mirrors {
+    if let Some(mirrors) = mirrors {
         mirrored(write_out(fleet, mirrors, caller).map_err(refused)?);
     }
     if !daily(fleet, caller).map_err(refused)?.is_empty() {
-        clear(fleet, &beside.state).map_err(refused)?;
+        clear(fleet, &state).map_err(refused)?;
     }
     relay(fleet, caller).map_err(refused)
 }

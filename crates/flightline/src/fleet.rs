@@ -5,8 +5,9 @@ mod thing;
 use std::path::Path;
 
 use flightline_core::policy::Policy;
+use flightline_core::token::Presented;
 use flightline_core::{Code, Name, Refusal, Time, Title};
-use flightline_store::{Past, Steps, Store};
+use flightline_store::{Past, Steps, Store, Tx};
 use flightline_workspace::WorkTree;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -17,6 +18,7 @@ use crate::desk::{self, Desk};
 use crate::error::{Error, Result};
 use crate::event::Cursor;
 use crate::remote::{Call, Offline, Remote};
+use crate::token;
 
 pub use self::thing::{Thing, Unless};
 
@@ -58,6 +60,9 @@ pub struct Caller {
     pub idempotency_key: Option<String>,
     /// The thing it is about, and what must not have happened to it.
     pub thing: Option<Thing>,
+    /// The token it came in with, through a server's door: looked at again in every transaction, so that one
+    /// that was taken back while its request waited opens nothing.
+    pub token: Option<Presented>,
 }
 
 impl Caller {
@@ -175,6 +180,16 @@ impl Fleet {
         }
     }
 
+    /// Turns to another project in the same store, whose work tree is given if it is here.
+    pub fn enter(&mut self, project: &str, tree: Option<&WorkTree>) {
+        if let Place::Here(store) = &mut self.place
+            && store.project() != project
+        {
+            store.enter(project);
+            self.work_tree = tree.cloned();
+        }
+    }
+
     /// The work tree it is run in.
     #[must_use]
     pub fn work_tree(&self) -> Option<&WorkTree> {
@@ -206,6 +221,7 @@ impl Fleet {
         match O::ACCESS {
             Access::Read => {
                 let (outcome, since) = store.read(|tx| {
+                    check_token(tx, caller)?;
                     let agent = desk::find_acting(tx, caller)?;
                     let desk = &mut Desk {
                         tx,
@@ -220,6 +236,7 @@ impl Fleet {
             }
             Access::Pulse => {
                 let noted = store.pulse(|tx| {
+                    check_token(tx, caller)?;
                     let agent = desk::find_acting(tx, caller)?;
                     desk::check_fence(agent.as_ref(), caller)?;
                     operation.note(&mut Desk {
@@ -335,7 +352,7 @@ impl Fleet {
         let (mut replayed, mut stands_since) = (false, None);
         let outcome = self
             .store()?
-            .write(|tx| match tx.past(&actor, key, &request)? {
+            .write(|tx| match past(tx, caller, &actor, key, &request)? {
                 Past::Same(outcome) => {
                     replayed = true;
                     serde_json::from_str(&outcome).map_err(|error| {
@@ -480,10 +497,11 @@ pub fn not_here(address: &str) -> Refusal {
 
 fn decide_write<O: Operation>(
     operation: &O,
-    tx: &mut flightline_store::Tx<'_>,
+    tx: &mut Tx<'_>,
     caller: &Caller,
     policy: &Policy,
 ) -> Result<(O::Outcome, Cursor)> {
+    check_token(tx, caller)?;
     let agent = if O::FENCED {
         desk::acting(tx, caller)?
     } else {
@@ -497,6 +515,20 @@ fn decide_write<O: Operation>(
     };
     thing::check(desk)?;
     Ok((operation.decide(desk)?, thing::since(desk)?))
+}
+
+/// Refuses a caller whose token opens nothing any more.
+fn check_token(tx: &mut Tx<'_>, caller: &Caller) -> Result<()> {
+    match &caller.token {
+        Some(presented) => token::admit(tx, presented).map(drop),
+        None => Ok(()),
+    }
+}
+
+/// What an earlier request with the same key left behind, for whoever may still come in.
+fn past(tx: &mut Tx<'_>, caller: &Caller, actor: &str, key: &str, request: &str) -> Result<Past> {
+    check_token(tx, caller)?;
+    Ok(tx.past(actor, key, request)?)
 }
 
 pub(crate) fn to_json<T: Serialize>(value: &T) -> Result<String> {

@@ -4,8 +4,8 @@ use flightline_core::event::sha256_hex;
 use flightline_core::time::Millis;
 use flightline_core::token::{Presented, Scope, Token, unknown};
 use flightline_core::{Code, Name, Refusal, Time, TokenId};
-use flightline_store::Find;
 use flightline_store::clock::Ids;
+use flightline_store::{Find, Tx};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -67,6 +67,8 @@ pub struct CheckToken {
 pub struct TokenView {
     /// Its id.
     pub id: TokenId,
+    /// The project that it opens.
+    pub project: String,
     /// What it is for.
     pub name: Name,
     /// How far it goes.
@@ -85,10 +87,11 @@ pub struct TokenView {
     pub revoked_at: Option<Time>,
 }
 
-fn view(token: Token, now: Time) -> TokenView {
+fn view(desk: &Desk<'_, '_>, token: Token) -> TokenView {
     TokenView {
-        valid: token.is_valid(now),
+        valid: token.is_valid(desk.now()),
         id: token.id,
+        project: desk.tx.project_id().to_owned(),
         name: token.name,
         scope: token.scope,
         agent: token.agent,
@@ -154,7 +157,7 @@ impl Operation for CreateToken {
         };
         let data = json!({ "name": token.name, "scope": token.scope, "agent": token.agent });
         desk.tx.set("token_created", &token, &data)?;
-        Ok(view(token, now))
+        Ok(view(desk, token))
     }
 }
 
@@ -164,9 +167,8 @@ impl Operation for ListTokens {
     type Outcome = Vec<TokenView>;
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<TokenView>> {
-        let now = desk.now();
         let (tokens, _) = readable::<Token>(desk.tx, Find::All)?;
-        let views = tokens.into_iter().map(|token| view(token, now));
+        let views = tokens.into_iter().map(|token| view(desk, token));
         Ok(views.filter(|token| self.all || token.valid).collect())
     }
 }
@@ -206,7 +208,7 @@ impl Operation for RevokeToken {
             let data = json!({ "name": token.name, "token_id": short(token.id) });
             desk.tx.set("token_revoked", &token, &data)?;
         }
-        Ok(view(token, now))
+        Ok(view(desk, token))
     }
 }
 
@@ -216,12 +218,20 @@ impl Operation for CheckToken {
     type Outcome = TokenView;
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<TokenView> {
-        let now = desk.now();
-        let found = desk.tx.get::<Token>(&self.presented.id.to_string())?;
-        let token = found.ok_or_else(unknown)?;
-        token.admit(&self.presented, now)?;
-        Ok(view(token, now))
+        let token = admit(desk.tx, &self.presented)?;
+        Ok(view(desk, token))
     }
+}
+
+/// The token that is presented, if it opens this project now.
+pub(crate) fn admit(tx: &mut Tx<'_>, presented: &Presented) -> Result<Token> {
+    if presented.project != tx.project_id() {
+        return Err(unknown().into());
+    }
+    let found = tx.get::<Token>(&presented.id.to_string())?;
+    let token = found.ok_or_else(unknown)?;
+    token.admit(presented, tx.now())?;
+    Ok(token)
 }
 
 fn valid_tokens(desk: &mut Desk<'_, '_>) -> Result<Vec<Token>> {

@@ -114,7 +114,7 @@ pub fn run(command: TokenCommand, app: &mut App) -> Done {
 fn create(request: &CreateToken, secret: &str, app: &mut App) -> Done {
     let view = app.run(request)?;
     let created = Created {
-        token: written(view.id, secret),
+        token: written(&view.project, view.id, secret),
         id: view.id.to_string(),
         name: view.name.to_string(),
         scope: view.scope,

@@ -56,7 +56,7 @@ fn tokens_are_shown_once_and_kept_as_hashes() {
     let made = world.ok("token create laptop --scope agent --as-agent ada");
     let text = made.stdout.lines().next().unwrap().to_owned();
     assert!(
-        text.starts_with("fleet_") && text.len() == 6 + 32 + 1 + 64,
+        text.starts_with("fleet_") && text.len() == 6 + 32 + 1 + 32 + 1 + 64,
         "{text}"
     );
     let rest: Vec<&str> = made.stdout.lines().skip(1).collect();

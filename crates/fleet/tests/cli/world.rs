@@ -22,7 +22,7 @@ pub const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 const BESIDE_THE_STORE: [&str; 6] = ["init", "serve", "backup", "restore", "doctor", "demo"];
 
 /// What opens the door of a server that pretends.
-const TEST_TOKEN: &str = "fleet_00000000000040008000000000000001_\
+const TEST_TOKEN: &str = "fleet_00000000000040008000000000000000_00000000000040008000000000000001_\
     0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 /// Whether all commands go through a server: the same tests, with the same answers.

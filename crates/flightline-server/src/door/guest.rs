@@ -1,12 +1,14 @@
 //! Who came in: a token, and what it may do. The agent that acts comes from the token; only who coordinates
 //! may name another.
 
+use std::sync::Arc;
+
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use flightline::core::Kind;
 use flightline::core::redact::shown;
-use flightline::core::token::{Scope, unknown};
+use flightline::core::token::{Presented, Scope, unknown};
 use flightline::core::{Code, Refusal};
 use flightline::remote::header::{AGENT, EPOCH, IDEMPOTENCY_KEY, MISSION, SESSION};
 use flightline::token::TokenView;
@@ -14,17 +16,34 @@ use flightline::{Caller, Thing};
 
 use super::tag;
 use crate::problem::Problem;
+use crate::projects::Project;
 
 /// Who came in with a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Guest {
-    token: TokenView,
+    token: Arc<TokenView>,
+    /// None for a token of tests that is in no store.
+    presented: Option<Presented>,
+    project: Arc<Project>,
 }
 
 impl Guest {
     /// Whoever holds this token.
-    pub(crate) fn new(token: TokenView) -> Self {
-        Self { token }
+    pub(crate) fn new(
+        token: Arc<TokenView>,
+        presented: Option<Presented>,
+        project: Arc<Project>,
+    ) -> Self {
+        Self {
+            token,
+            presented,
+            project,
+        }
+    }
+
+    /// The project that its token opens, and no other.
+    pub(crate) fn project(&self) -> &Arc<Project> {
+        &self.project
     }
 
     /// Refuses who has a narrower token than that.
@@ -92,6 +111,7 @@ impl Guest {
             mission: text(headers, MISSION)?,
             idempotency_key: text(headers, IDEMPOTENCY_KEY)?,
             thing: None,
+            token: self.presented.clone(),
         })
     }
 

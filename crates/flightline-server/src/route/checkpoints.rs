@@ -143,12 +143,17 @@ pub(crate) async fn show(
     match shared.run(&guest, caller.clone(), request.clone()).await {
         // Its file may have what the store has lost: that is put back, which is a write.
         Err(refusal) if refusal.code == Code::Integrity => {
-            let state = shared.beside.state.clone();
-            let served = shared.with(Access::Write, Company::Alone, move |fleet| {
-                from_files::serve(fleet, &state, &caller, &request)
-                    .outcome
-                    .map_err(flightline::Error::into_refusal)
-            });
+            let state = shared.projects.state_of(&guest.project().id);
+            let served = shared.with(
+                guest.project(),
+                Access::Write,
+                Company::Alone,
+                move |fleet| {
+                    from_files::serve(fleet, &state, &caller, &request)
+                        .outcome
+                        .map_err(flightline::Error::into_refusal)
+                },
+            );
             served.await?.answer(StatusCode::OK)
         }
         shown => shown?.answer(StatusCode::OK),
@@ -212,28 +217,33 @@ pub(crate) async fn recover(
     let asked: Recover = body.read()?;
     let thing = (Kind::Checkpoint, id.clone());
     let caller = guest.caller_of(&headers, asked.agent_id.as_deref(), Some(thing))?;
-    let (state, dry_run) = (shared.beside.state.clone(), asked.dry_run);
-    let done = shared.with(Access::Write, Company::Alone, move |fleet| {
-        let refused = flightline::Error::into_refusal;
-        let request = Resume {
-            mission: None,
-            checkpoint: Some(id.clone()),
-            force: asked.force,
-            skip_failed: asked.skip_failed,
-            reset_to: asked.reset_to.clone(),
-            tree: None,
-            // A request that is asked again must be the same, whatever runs here meanwhile.
-            sightings: match caller.idempotency_key {
-                Some(_) => Vec::new(),
-                None => look_around(fleet).map_err(refused)?,
-            },
-        };
-        let served = match dry_run {
-            true => from_files::rehearse(fleet, &state, &caller, &request),
-            false => from_files::serve(fleet, &state, &caller, &request),
-        };
-        served.outcome.map_err(refused)
-    });
+    let (state, dry_run) = (shared.projects.state_of(&guest.project().id), asked.dry_run);
+    let done = shared.with(
+        guest.project(),
+        Access::Write,
+        Company::Alone,
+        move |fleet| {
+            let refused = flightline::Error::into_refusal;
+            let request = Resume {
+                mission: None,
+                checkpoint: Some(id.clone()),
+                force: asked.force,
+                skip_failed: asked.skip_failed,
+                reset_to: asked.reset_to.clone(),
+                tree: None,
+                // A request that is asked again must be the same, whatever runs here meanwhile.
+                sightings: match caller.idempotency_key {
+                    Some(_) => Vec::new(),
+                    None => look_around(fleet).map_err(refused)?,
+                },
+            };
+            let served = match dry_run {
+                true => from_files::rehearse(fleet, &state, &caller, &request),
+                false => from_files::serve(fleet, &state, &caller, &request),
+            };
+            served.outcome.map_err(refused)
+        },
+    );
     done.await?
         .map(|done| Recovered::of(done, dry_run))
         .answer(StatusCode::OK)
@@ -251,17 +261,25 @@ pub(crate) async fn delete(
         checkpoint: id,
         mark: Mark::Delete,
     };
-    let (state, say) = (shared.beside.state.clone(), Arc::clone(&shared.say));
-    let gone = shared.with(Access::Write, Company::Alone, move |fleet| {
-        let refused = flightline::Error::into_refusal;
-        fleet.run(&request, &caller).map_err(refused)?;
-        let replayed = fleet.was_replayed();
-        // It is gone, whatever becomes of its file: that is looked for again with the next one.
-        if let Err(error) = clear(fleet, &state) {
-            say(Said::Warning(error.into_refusal().message));
-        }
-        Ok(replayed)
-    });
+    let (state, say) = (
+        shared.projects.state_of(&guest.project().id),
+        Arc::clone(&shared.say),
+    );
+    let gone = shared.with(
+        guest.project(),
+        Access::Write,
+        Company::Alone,
+        move |fleet| {
+            let refused = flightline::Error::into_refusal;
+            fleet.run(&request, &caller).map_err(refused)?;
+            let replayed = fleet.was_replayed();
+            // It is gone, whatever becomes of its file: that is looked for again with the next one.
+            if let Err(error) = clear(fleet, &state) {
+                say(Said::Warning(error.into_refusal().message));
+            }
+            Ok(replayed)
+        },
+    );
     let replayed = gone.await?.value;
     let mut response = StatusCode::NO_CONTENT.into_response();
     mark(response.headers_mut(), replayed);
@@ -296,29 +314,40 @@ pub(crate) async fn prune(
     };
     let refused = flightline::Error::into_refusal;
     if asked.dry_run {
-        let planned = shared.with(Access::Read, Company::Alone, move |fleet| {
-            plan_all(fleet, &caller, &request).map_err(refused)
-        });
+        let planned = shared.with(
+            guest.project(),
+            Access::Read,
+            Company::Alone,
+            move |fleet| plan_all(fleet, &caller, &request).map_err(refused),
+        );
         return planned.await?.answer(StatusCode::OK);
     }
-    let (state, say) = (shared.beside.state.clone(), Arc::clone(&shared.say));
-    let done = shared.with(Access::Write, Company::Alone, move |fleet| {
-        let plan = request.clone();
-        let pruned = fleet
-            .run(&PruneCheckpoints { plan }, &caller)
-            .map_err(refused)?;
-        let replayed = fleet.was_replayed();
-        // What follows is done again by the next pruning, if it fails now.
-        let keyless = Caller {
-            idempotency_key: None,
-            ..caller.clone()
-        };
-        let rest = thin(fleet, &keyless, &request.thinning()).map(drop);
-        if let Err(error) = rest.and_then(|()| clear(fleet, &state)) {
-            say(Said::Warning(error.into_refusal().message));
-        }
-        Ok((pruned, replayed))
-    });
+    let (state, say) = (
+        shared.projects.state_of(&guest.project().id),
+        Arc::clone(&shared.say),
+    );
+    let done = shared.with(
+        guest.project(),
+        Access::Write,
+        Company::Alone,
+        move |fleet| {
+            let plan = request.clone();
+            let pruned = fleet
+                .run(&PruneCheckpoints { plan }, &caller)
+                .map_err(refused)?;
+            let replayed = fleet.was_replayed();
+            // What follows is done again by the next pruning, if it fails now.
+            let keyless = Caller {
+                idempotency_key: None,
+                ..caller.clone()
+            };
+            let rest = thin(fleet, &keyless, &request.thinning()).map(drop);
+            if let Err(error) = rest.and_then(|()| clear(fleet, &state)) {
+                say(Said::Warning(error.into_refusal().message));
+            }
+            Ok((pruned, replayed))
+        },
+    );
     let done = done.await?;
     let (value, replayed) = done.value;
     Outcome {

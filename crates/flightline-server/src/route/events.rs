@@ -15,7 +15,7 @@ use axum::response::Response;
 use flightline::core::redact::shown;
 use flightline::core::{Code, Refusal};
 use flightline::event::{Cursor, EventList, ListEvents};
-use flightline::{Access, Operation};
+use flightline::{Access, Caller, Fleet, Operation};
 use hyper::body::{Bytes, Frame};
 use serde::Deserialize;
 use serde_json::json;
@@ -25,6 +25,7 @@ use super::{Done, Shared};
 use crate::crew::Company;
 use crate::door::{Guest, Query};
 use crate::operation;
+use crate::projects::Project;
 
 /// How many events are read at once.
 const AT_ONCE: u64 = 200;
@@ -92,11 +93,16 @@ pub(crate) async fn stream(
         ..ListEvents::default()
     };
     // Whoever names a place in another journal hears it now, and gets no events.
-    let now = list(&shared, ask.clone()).await?.cursor;
+    let reader = Reader {
+        shared: Arc::clone(&shared),
+        project: Arc::clone(guest.project()),
+        caller: guest.caller(&headers)?,
+    };
+    let now = reader.list(ask.clone()).await?.cursor;
     let begin = ask.after.clone().unwrap_or_else(|| now.clone());
     let (send, pieces) = mpsc::channel(WAITING);
     let follow = Follow {
-        shared: Arc::clone(&shared),
+        reader,
         ask: ListEvents {
             after: Some(begin),
             limit: AT_ONCE,
@@ -114,19 +120,31 @@ pub(crate) async fn stream(
     Ok(response)
 }
 
-async fn list(shared: &Shared, ask: ListEvents) -> Result<EventList, Refusal> {
-    let caller = flightline::Caller::default();
-    let listed = shared.with(Access::Read, Company::Welcome, move |fleet| {
-        fleet
-            .run(&ask, &caller)
-            .map_err(flightline::Error::into_refusal)
-    });
-    Ok(listed.await?.value)
+/// Reads the journal for somebody, as long as their token opens it.
+struct Reader {
+    shared: Arc<Shared>,
+    project: Arc<Project>,
+    caller: Caller,
 }
 
-/// One reader of the journal.
+impl Reader {
+    async fn list(&self, ask: ListEvents) -> Result<EventList, Refusal> {
+        let caller = self.caller.clone();
+        let look = move |fleet: &mut Fleet| {
+            fleet
+                .run(&ask, &caller)
+                .map_err(flightline::Error::into_refusal)
+        };
+        let listed = self
+            .shared
+            .with(&self.project, Access::Read, Company::Welcome, look);
+        Ok(listed.await?.value)
+    }
+}
+
+/// One reader of the journal, for as long as it reads.
 struct Follow {
-    shared: Arc<Shared>,
+    reader: Reader,
     ask: ListEvents,
     send: mpsc::Sender<Bytes>,
     /// Its place among those that may be open at once.
@@ -136,8 +154,8 @@ struct Follow {
 impl Follow {
     /// Goes on until nobody reads any more, the server ends, or the journal was replaced.
     async fn run(mut self, now: Cursor) {
-        let mut news = self.shared.news.subscribe();
-        let mut stopping = self.shared.stopping.subscribe();
+        let mut news = self.reader.project.news.subscribe();
+        let mut stopping = self.reader.shared.stopping.subscribe();
         let begin = self.ask.after.as_ref().map(written).unwrap_or_default();
         let hello = json!({ "history": now.history, "rev": now.rev });
         if !self
@@ -148,7 +166,7 @@ impl Follow {
         }
         loop {
             news.mark_unchanged();
-            let listed = match list(&self.shared, self.ask.clone()).await {
+            let listed = match self.reader.list(self.ask.clone()).await {
                 Ok(listed) => listed,
                 Err(refusal) if refusal.retryable => EventList {
                     events: Vec::new(),
@@ -156,8 +174,8 @@ impl Follow {
                 },
                 Err(refusal) => {
                     let why = json!({ "code": refusal.code, "detail": refusal.message });
-                    self.say(format!("event: history_changed\ndata: {why}\n\n"))
-                        .await;
+                    let code = why["code"].as_str().unwrap_or_default();
+                    self.say(format!("event: {code}\ndata: {why}\n\n")).await;
                     return;
                 }
             };
@@ -214,31 +232,38 @@ fn told(listed: &EventList) -> String {
     text
 }
 
-/// Says when there is something new in the journal, whoever wrote it. One look for all who listen.
-pub(crate) async fn watch_journal(shared: Arc<Shared>) {
+/// Says when there is something new in a journal, whoever wrote it. One look for all who listen.
+pub(crate) async fn watch_journals(shared: Arc<Shared>) {
     let mut stopping = shared.stopping.subscribe();
     loop {
-        tokio::select! {
-            () = shared.wrote.notified() => {}
-            () = tokio::time::sleep(LOOK) => {}
+        let look_at_all = tokio::select! {
+            () = shared.wrote.notified() => false,
+            () = tokio::time::sleep(LOOK) => true,
             _ = stopping.changed() => return,
-        }
-        // Nobody listens: nobody needs to look.
-        if shared.news.receiver_count() == 0 {
-            continue;
-        }
-        let rev = shared.with(Access::Read, Company::Welcome, |fleet| {
-            let rev = fleet
-                .store()?
-                .read(|tx| Ok::<_, flightline::store::Error>(tx.rev()));
-            rev.map_err(Refusal::from)
-        });
-        if let Ok(rev) = rev.await {
-            shared.news.send_if_modified(|last| {
-                let is_new = *last != rev.value;
-                *last = rev.value;
-                is_new
-            });
+        };
+        for project in shared.projects.all() {
+            let (wrote, heard) = (project.take_write(), project.take_news());
+            if wrote && let Some(post) = &shared.post {
+                post.tell(&project.id);
+            }
+            // Nobody listens: nobody needs to look.
+            if !(wrote || heard || look_at_all) || project.news.receiver_count() == 0 {
+                continue;
+            }
+            let look = |fleet: &mut Fleet| {
+                let rev = fleet
+                    .store()?
+                    .read(|tx| Ok::<_, flightline::store::Error>(tx.rev()));
+                rev.map_err(Refusal::from)
+            };
+            let rev = shared.with(&project, Access::Read, Company::Welcome, look);
+            if let Ok(rev) = rev.await {
+                project.news.send_if_modified(|last| {
+                    let is_new = *last != rev.value;
+                    *last = rev.value;
+                    is_new
+                });
+            }
         }
     }
 }

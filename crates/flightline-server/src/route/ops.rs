@@ -42,7 +42,7 @@ pub(crate) async fn call(
     } else {
         entry.access
     };
-    let folder = shared.beside.state.clone();
+    let folder = shared.projects.state_of(&guest.project().id);
     let pretence = shared
         .pretend
         .as_ref()
@@ -56,7 +56,7 @@ pub(crate) async fn call(
     let said = Arc::new(Mutex::new(Said::default()));
     let on_the_way = Arc::clone(&said);
     let done = shared
-        .with(access, company, move |fleet| {
+        .with(guest.project(), access, company, move |fleet| {
             let ids = pretence
                 .as_ref()
                 .map(|pretence| pretence.begin(fleet))

@@ -273,9 +273,9 @@ async fn handle(
     let caller = guest.caller_of(headers, asked.acts_as.as_deref(), thing)?;
     let request = Value::Object(asked.body).to_string();
     check_agent(guest, entry, &Body(request.clone()))?;
-    let folder = shared.beside.state.clone();
+    let folder = shared.projects.state_of(&guest.project().id);
     let outcome = shared
-        .with(entry.access, entry.company, move |fleet| {
+        .with(guest.project(), entry.access, entry.company, move |fleet| {
             let ask = Ask {
                 request: &request,
                 caller: &caller,

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use crate::server::{Client, Server, start, token};
 
 /// Somebody who listens.
-struct Listener(BufReader<TcpStream>);
+pub struct Listener(BufReader<TcpStream>);
 
 impl Listener {
-    fn new(server: &Server, token: &str, more: &str) -> Self {
+    pub fn new(server: &Server, token: &str, more: &str) -> Self {
         let mut stream = TcpStream::connect(server.address).unwrap();
         stream
             .set_read_timeout(Some(Duration::from_secs(30)))
@@ -27,7 +27,7 @@ impl Listener {
     }
 
     /// The next event: its id, its name, its data. Nothing when the stream is over.
-    fn next(&mut self) -> Option<(String, String, Value)> {
+    pub fn next(&mut self) -> Option<(String, String, Value)> {
         let (mut id, mut name) = (String::new(), String::new());
         loop {
             let mut line = String::new();

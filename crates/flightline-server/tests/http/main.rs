@@ -7,6 +7,7 @@ mod health;
 mod idempotency;
 mod ops;
 mod pages;
+mod projects;
 mod routes;
 mod seed_a;
 mod server;

@@ -122,7 +122,7 @@ pub fn token(world: &World, name: &str, scope: Scope, agent: Option<&str>) -> St
         sha256: sha256_hex(&secret),
     };
     let given = world.run("", &request).expect("a token");
-    written(given.id, &secret)
+    written(&given.project, given.id, &secret)
 }
 
 /// Who talks to a server.

@@ -1,7 +1,10 @@
 //! PostgreSQL: for fleets that outgrow one machine.
 
+mod bell;
 mod connect;
 mod tls;
+
+pub(crate) use bell::{Bell, Ear};
 
 use std::collections::HashMap;
 use std::error::Error as _;

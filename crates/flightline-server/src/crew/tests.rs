@@ -1,0 +1,205 @@
+use std::sync::mpsc::channel;
+
+use flightline_testkit::{Engine, World};
+
+use super::*;
+
+fn crew(world: &World) -> Crew {
+    crew_that(world, Arc::new(drop))
+}
+
+fn crew_that(world: &World, grouped: Grouped) -> Crew {
+    let place = Arc::new(Place {
+        location: world.location.clone(),
+        project: world.project.clone(),
+        options: world.options(),
+        policy: Policy::default(),
+        tree: None,
+    });
+    Crew::start(&place, &grouped).unwrap()
+}
+
+fn write(lines: &Lines, home: &Arc<str>) -> Result<(), Refusal> {
+    lines.send(home, Access::Write, Company::Welcome, drop, |fleet| {
+        fleet
+            .store()?
+            .write(|_| Ok::<_, flightline::store::Error>(()))
+            .map_err(Refusal::from)
+    })
+}
+
+#[test]
+fn who_finds_the_queue_full_is_told_at_once_and_what_waits_is_done() {
+    let world = World::new(Engine::Sqlite);
+    let crew = crew(&world);
+    let (lines, home) = (crew.lines(), &Arc::from(world.project.as_str()));
+    let (busy, is_busy) = channel();
+    let (go, may_go) = channel::<()>();
+    lines
+        .send(home, Access::Write, Company::Welcome, drop, move |_| {
+            let _ = busy.send(());
+            let _ = may_go.recv();
+            Ok(())
+        })
+        .unwrap();
+    is_busy.recv().unwrap();
+    let (done, is_done) = channel();
+    for _ in 0..WRITES_WAITING {
+        let done = done.clone();
+        let taken = lines.send(home, Access::Write, Company::Welcome, drop, move |_| {
+            let _ = done.send(());
+            Ok(())
+        });
+        taken.unwrap();
+    }
+    drop(done);
+    let refused = write(&lines, home).unwrap_err();
+    assert_eq!((refused.code, refused.retryable), (Code::Unavailable, true));
+    // Reading goes on beside it.
+    assert!(
+        lines
+            .run_here(home, Access::Read, Company::Welcome, |fleet| Ok(fleet
+                .now()
+                .is_ok()))
+            .unwrap()
+    );
+    go.send(()).unwrap();
+    crew.dismiss();
+    assert_eq!(is_done.iter().count(), WRITES_WAITING);
+    assert_eq!(write(&lines, home).unwrap_err().code, Code::Unavailable);
+}
+
+#[test]
+fn a_panic_fails_its_own_request_only() {
+    let world = World::new(Engine::Sqlite);
+    let crew = crew(&world);
+    let (lines, home) = (crew.lines(), &Arc::from(world.project.as_str()));
+    let failed: Result<(), Refusal> = lines.run_here(home, Access::Write, Company::Welcome, |_| {
+        panic!("a test of ours")
+    });
+    assert_eq!(failed.unwrap_err().code, Code::CommitUnknown);
+    let written = lines.run_here(home, Access::Write, Company::Welcome, |fleet| {
+        fleet
+            .store()?
+            .write(|_| Ok::<_, flightline::store::Error>(()))
+            .map_err(Refusal::from)
+    });
+    written.unwrap();
+    crew.dismiss();
+}
+
+/// Keeps the thread that writes busy until the answer, so that what is sent meanwhile waits.
+fn hold(lines: &Lines, home: &Arc<str>) -> std::sync::mpsc::Sender<()> {
+    let (busy, is_busy) = channel();
+    let (go, may_go) = channel::<()>();
+    lines
+        .send(home, Access::Write, Company::Alone, drop, move |fleet| {
+            let opened = fleet.now().is_ok();
+            let _ = busy.send(opened);
+            let _ = may_go.recv();
+            Ok(())
+        })
+        .unwrap();
+    assert!(is_busy.recv().unwrap());
+    go
+}
+
+fn learn(fleet: &mut Fleet, text: &str, key: Option<&str>) -> Result<(), Refusal> {
+    let text = flightline::core::text::Note::parse("text", text)?;
+    let note = flightline::note::AddNote::of(flightline::core::note::NoteKind::Lesson, text);
+    let caller = flightline::Caller {
+        agent: Some("ada".to_owned()),
+        user: "tester".to_owned(),
+        idempotency_key: key.map(str::to_owned),
+        ..flightline::Caller::default()
+    };
+    let added = fleet.run(&note, &caller);
+    added.map(drop).map_err(flightline::Error::into_refusal)
+}
+
+fn begin(world: &World) {
+    let mission = serde_json::json!({ "title": "One" });
+    let mission: flightline::mission::CreateMission = serde_json::from_value(mission).unwrap();
+    world.run("", &mission).unwrap();
+}
+
+fn lessons(world: &World) -> Vec<String> {
+    let all = flightline::note::ListNotes {
+        mission: None,
+        kind: None,
+    };
+    let listed = world.run("", &all).unwrap();
+    listed.iter().map(|note| note.text.to_string()).collect()
+}
+
+flightline_testkit::both_engines! {
+    fn what_waits_is_committed_together_and_each_has_its_own_answer(world: &World) {
+        begin(world);
+        let sizes: Arc<Mutex<Vec<usize>>> = Arc::default();
+        let seen = Arc::clone(&sizes);
+        let crew = crew_that(world, Arc::new(move |size| seen.lock().unwrap().push(size)));
+        let (lines, home) = (crew.lines(), &Arc::from(world.project.as_str()));
+        let go = hold(&lines, home);
+        let (told, answers) = channel();
+        let ask = |number: usize, key: Option<&'static str>| {
+            let told = told.clone();
+            lines.send(
+                home,
+                Access::Write,
+                Company::Welcome,
+                move |result: Result<(), Refusal>| {
+                    let _ = told.send((number, result.map_err(|refusal| refusal.code)));
+                },
+                move |fleet| match number {
+                    3 => Err(Refusal::invalid("no")),
+                    4 => panic!("a test of ours"),
+                    _ => learn(fleet, &format!("lesson {number}"), key),
+                },
+            ).unwrap();
+        };
+        ask(1, None);
+        ask(2, Some("key"));
+        ask(3, None);
+        ask(4, None);
+        ask(2, Some("key"));
+        ask(5, Some("key"));
+        ask(6, None);
+        drop(told);
+        go.send(()).unwrap();
+        let mut answered: Vec<_> = (0..7).map(|_| answers.recv().unwrap()).collect();
+        answered.sort_by_key(|(number, _)| *number);
+        assert_eq!(answered, [
+            (1, Ok(())),
+            (2, Ok(())),
+            (2, Ok(())),
+            (3, Err(Code::InvalidInput)),
+            (4, Err(Code::CommitUnknown)),
+            (5, Err(Code::KeyReused)),
+            (6, Ok(())),
+        ]);
+        crew.dismiss();
+        assert_eq!(*sizes.lock().unwrap(), [1, 7]);
+        assert_eq!(lessons(world), ["lesson 1", "lesson 2", "lesson 6"]);
+        assert_eq!(world.problems(), Vec::<String>::new());
+    }
+
+    fn what_takes_long_has_a_commit_of_its_own_and_order_is_kept(world: &World) {
+        begin(world);
+        let sizes: Arc<Mutex<Vec<usize>>> = Arc::default();
+        let seen = Arc::clone(&sizes);
+        let crew = crew_that(world, Arc::new(move |size| seen.lock().unwrap().push(size)));
+        let (lines, home) = (crew.lines(), &Arc::from(world.project.as_str()));
+        let go = hold(&lines, home);
+        for number in 1..=6 {
+            let company = if number == 4 { Company::Alone } else { Company::Welcome };
+            lines
+                .send(home, Access::Write, company, drop, move |fleet| learn(fleet, &format!("lesson {number}"), None))
+                .unwrap();
+        }
+        go.send(()).unwrap();
+        crew.dismiss();
+        assert_eq!(*sizes.lock().unwrap(), [1, 3, 1, 2]);
+        let all: Vec<String> = (1..=6).map(|number| format!("lesson {number}")).collect();
+        assert_eq!(lessons(world), all);
+    }
+}

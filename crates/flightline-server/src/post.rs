@@ -1,0 +1,132 @@
+//! Word of writes among the nodes of one store: what is told, and what is heard. It only makes things quicker.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use flightline::core::{Code, Refusal};
+use flightline::store::{Bell, Ear, Location};
+
+/// How many words wait to be told. Who finds no room is not heard, and found by looking.
+const WAITING: usize = 256;
+/// How long to wait for the next word, and for a lost connection before it is opened anew.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// How long connecting may take.
+const CONNECTING: Duration = Duration::from_secs(5);
+
+/// A way to tell other nodes.
+#[derive(Clone)]
+pub(crate) struct Post(SyncSender<Option<Arc<str>>>);
+
+impl Post {
+    /// Something was written to this project.
+    pub(crate) fn tell(&self, project: &Arc<str>) {
+        let _ = self.0.try_send(Some(Arc::clone(project)));
+    }
+}
+
+/// The threads that tell and hear.
+pub(crate) struct PostOffice {
+    post: Post,
+    ending: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl PostOffice {
+    /// Opens it, where there may be other nodes. `heard` is told of each project that was written to; none
+    /// means that words may have been missed.
+    pub(crate) fn open(
+        location: &Location,
+        heard: impl Fn(Option<&str>) + Send + 'static,
+    ) -> Result<Option<Self>, Refusal> {
+        if matches!(location, Location::Folder(_)) {
+            return Ok(None);
+        }
+        let (sender, words) = sync_channel(WAITING);
+        let ending = Arc::new(AtomicBool::new(false));
+        let (to, from, ended) = (location.clone(), location.clone(), Arc::clone(&ending));
+        let threads = vec![
+            start("tell", move || tell(&to, &words))?,
+            start("hear", move || hear(&from, &ended, &heard))?,
+        ];
+        Ok(Some(Self {
+            post: Post(sender),
+            ending,
+            threads,
+        }))
+    }
+
+    /// A way to tell other nodes.
+    pub(crate) fn post(&self) -> Post {
+        self.post.clone()
+    }
+
+    /// Ends the threads.
+    pub(crate) fn close(self) {
+        self.ending.store(true, Ordering::SeqCst);
+        let _ = self.post.0.send(None);
+        for thread in self.threads {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn start(name: &str, life: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Refusal> {
+    std::thread::Builder::new()
+        .name(format!("fleet-{name}"))
+        .spawn(life)
+        .map_err(|error| Refusal::new(Code::Unavailable, format!("cannot start a thread: {error}")))
+}
+
+/// Tells what there is to tell, each project once for whatever has gathered.
+fn tell(location: &Location, words: &Receiver<Option<Arc<str>>>) {
+    let mut bell: Option<Bell> = None;
+    while let Ok(Some(first)) = words.recv() {
+        let mut projects = BTreeSet::from([first]);
+        let mut ending = false;
+        while let Ok(word) = words.try_recv() {
+            match word {
+                Some(project) => _ = projects.insert(project),
+                None => ending = true,
+            }
+        }
+        if bell.is_none() {
+            bell = Bell::open(location, CONNECTING).ok().flatten();
+        }
+        // Whoever is not told looks.
+        if let Some(open) = &mut bell
+            && projects.iter().any(|project| open.ring(project).is_err())
+        {
+            bell = None;
+        }
+        if ending {
+            return;
+        }
+    }
+}
+
+fn hear(location: &Location, ending: &AtomicBool, heard: &impl Fn(Option<&str>)) {
+    let mut ear: Option<Ear> = None;
+    let (_keep, never) = std::sync::mpsc::channel::<()>();
+    while !ending.load(Ordering::SeqCst) {
+        let Some(open) = &mut ear else {
+            ear = Ear::open(location, CONNECTING).ok().flatten();
+            match ear {
+                // What was said meanwhile was missed.
+                Some(_) => heard(None),
+                None => match never.recv_timeout(PATIENCE) {
+                    Ok(()) | Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => return,
+                },
+            }
+            continue;
+        };
+        match open.hear(PATIENCE) {
+            Ok(projects) => projects.iter().for_each(|project| heard(Some(project))),
+            Err(_) => ear = None,
+        }
+    }
+}

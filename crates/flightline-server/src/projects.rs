@@ -1,0 +1,140 @@
+//! The projects that are served: those for which somebody came in with a token that opens them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use flightline::core::token::Presented;
+use flightline::token::TokenView;
+use tokio::sync::watch;
+
+/// How many tokens are known at once; then they are looked up anew.
+const TOKENS: usize = 4_096;
+
+/// A project that is served.
+#[derive(Debug)]
+pub(crate) struct Project {
+    /// Its id.
+    pub(crate) id: Arc<str>,
+    /// The last revision, for those who wait for the next.
+    pub(crate) news: watch::Sender<u64>,
+    /// Whether something was written to it here since anybody looked.
+    wrote: AtomicBool,
+    /// Whether something was written to it elsewhere.
+    heard: AtomicBool,
+}
+
+impl Project {
+    /// Something was written to it here.
+    pub(crate) fn note_write(&self) {
+        self.wrote.store(true, Ordering::SeqCst);
+    }
+
+    /// Something was written to it elsewhere.
+    pub(crate) fn note_news(&self) {
+        self.heard.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether something was written to it elsewhere since this was asked last.
+    pub(crate) fn take_news(&self) -> bool {
+        self.heard.swap(false, Ordering::SeqCst)
+    }
+
+    /// Whether something was written to it here since this was asked last.
+    pub(crate) fn take_write(&self) -> bool {
+        self.wrote.swap(false, Ordering::SeqCst)
+    }
+}
+
+/// All that are served.
+#[derive(Debug)]
+pub(crate) struct Projects {
+    /// The one whose repository this is.
+    home: Arc<Project>,
+    served: Mutex<BTreeMap<Arc<str>, Arc<Project>>>,
+    /// Tokens that were checked. What they may do never changes; whether they still open is looked at in every
+    /// transaction.
+    tokens: Mutex<BTreeMap<(String, String), Arc<TokenView>>>,
+    state: PathBuf,
+}
+
+impl Projects {
+    /// With the project whose repository this is, and its state folder.
+    pub(crate) fn new(home: &str, state: &Path) -> Self {
+        let home = project(home);
+        Self {
+            served: Mutex::new(BTreeMap::from([(Arc::clone(&home.id), Arc::clone(&home))])),
+            home,
+            tokens: Mutex::default(),
+            state: state.to_path_buf(),
+        }
+    }
+
+    /// The one whose repository this is.
+    pub(crate) fn home(&self) -> &Arc<Project> {
+        &self.home
+    }
+
+    /// A project that exists.
+    pub(crate) fn of(&self, id: &str) -> Arc<Project> {
+        let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        match served.get(id) {
+            Some(known) => Arc::clone(known),
+            None => {
+                let new = project(id);
+                served.insert(Arc::clone(&new.id), Arc::clone(&new));
+                new
+            }
+        }
+    }
+
+    /// One that is served already.
+    pub(crate) fn find(&self, id: &str) -> Option<Arc<Project>> {
+        let served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        served.get(id).cloned()
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> Vec<Arc<Project>> {
+        let served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        served.values().cloned().collect()
+    }
+
+    /// Where files of a project are.
+    pub(crate) fn state_of(&self, id: &str) -> PathBuf {
+        match id == &*self.home.id {
+            true => self.state.clone(),
+            false => self.state.join("projects").join(id),
+        }
+    }
+
+    /// A token that was checked before.
+    pub(crate) fn token(&self, presented: &Presented) -> Option<Arc<TokenView>> {
+        let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        tokens.get(&key(presented)).cloned()
+    }
+
+    /// Remembers a token that was checked.
+    pub(crate) fn remember(&self, presented: &Presented, view: &Arc<TokenView>) {
+        let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        if tokens.len() >= TOKENS {
+            tokens.clear();
+        }
+        tokens.insert(key(presented), Arc::clone(view));
+    }
+}
+
+fn key(presented: &Presented) -> (String, String) {
+    let id = format!("{} {}", presented.project, presented.id);
+    (id, presented.sha256.clone())
+}
+
+fn project(id: &str) -> Arc<Project> {
+    Arc::new(Project {
+        id: Arc::from(id),
+        news: watch::Sender::new(0),
+        wrote: AtomicBool::new(false),
+        heard: AtomicBool::new(false),
+    })
+}
