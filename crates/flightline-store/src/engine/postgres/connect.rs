@@ -49,7 +49,7 @@ pub(super) fn connect(url: &str, patience: Duration) -> Result<Client, Error> {
     let millis = patience.as_millis().max(1);
     // A frozen client must not freeze the project, and a frozen server not the client.
     let limits = format!(
-        "-c idle_in_transaction_session_timeout=15000 -c lock_timeout={millis} -c statement_timeout=60000 \
+        "-c idle_in_transaction_session_timeout=5000 -c lock_timeout={millis} -c statement_timeout=60000 \
          -c default_transaction_isolation=read\\ committed"
     );
     let limits = match config.get_options() {
