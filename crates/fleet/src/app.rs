@@ -25,8 +25,8 @@ use flightline::workspace::{
 use flightline::{Access, Caller, Errand, Fleet, Operation, not_here};
 
 use crate::cli::Globals;
-use crate::config::{Config, Environment, parse_location};
-use crate::remote::{Address, Client, Means};
+use crate::config::{Config, Environment, Secret, parse_location};
+use crate::remote::{Address, Client, Courier, Known, Means, Spool};
 use crate::ui::{Asking, Ui};
 
 /// What a command works with.
@@ -62,15 +62,11 @@ impl App {
         if !here.is_dir() {
             return Err(cannot(&"it is not a folder"));
         }
-        let server = match (&globals.server, &globals.location) {
-            (Some(typed), _) => Some(Address::parse(typed)?),
-            (None, Some(_)) => None,
-            (None, None) => env.server.as_deref().map(Address::parse).transpose()?,
-        };
         let mut home = discover(&here);
+        let root = root_of(home.as_ref(), &here);
+        let server = server(&globals, &env, &root)?;
         // A server needs no state folder here; what is kept on this machine gets one when it is needed.
         if server.is_some() && home.is_none() {
-            let root = repository_root(&here).unwrap_or_else(|| here.clone());
             let state = root.join(STATE_FOLDER);
             home = Some(Home { state, root });
         }
@@ -85,6 +81,11 @@ impl App {
             said: BTreeSet::new(),
             server,
         })
+    }
+
+    /// The server that commands talk to, when it is not a store.
+    pub fn server(&self) -> Option<&Address> {
+        self.server.as_ref()
     }
 
     /// Refuses what only works beside the store.
@@ -188,8 +189,8 @@ impl App {
     pub fn fleet(&mut self) -> Result<&mut Fleet, Refusal> {
         if self.fleet.is_none() && self.server.is_some() {
             let (config, tree) = (self.config()?, self.work_tree()?);
-            let client = self.client()?;
-            self.fleet = Some(Fleet::elsewhere(Box::new(client), config.policy).in_tree(tree));
+            let courier = self.courier(&config)?;
+            self.fleet = Some(Fleet::elsewhere(Box::new(courier), config.policy).in_tree(tree));
             if let Err(refusal) = self.take_in_mirrors() {
                 self.ui.warn(refusal.message);
             }
@@ -221,26 +222,29 @@ impl App {
             .ok_or_else(|| Refusal::new(Code::Failed, "the store is not open"))
     }
 
-    /// The way to the server.
-    fn client(&self) -> Result<Client, Refusal> {
+    /// The way to the server, and what is kept until it can be reached.
+    fn courier(&self, config: &Config) -> Result<Courier, Refusal> {
         let address = self.server.clone();
         let address = address.ok_or_else(|| Refusal::invalid("no server was named"))?;
-        let token = self.env.token.clone().ok_or_else(|| {
-            Refusal::new(
-                Code::Unauthenticated,
-                format!("there is no token for {address} on this machine"),
-            )
-            .hint(format!(
-                "come in with `fleet login {address}`, or set FLEET_TOKEN"
-            ))
-        })?;
+        let client = self.client(address.clone(), self.token_for(&address)?)?;
+        if self.globals.verbose {
+            self.ui.talk(format_args!("server at {address}"));
+        }
+        let options = self.open_options(config)?;
+        Ok(Courier::new(
+            client,
+            self.spool()?,
+            options.clock,
+            options.steps,
+        ))
+    }
+
+    /// A server, with a token.
+    pub fn client(&self, address: Address, token: Secret) -> Result<Client, Refusal> {
         if address.is_open() {
             self.ui.warn(format_args!(
                 "{address} is not encrypted: whoever listens on the way reads the token and all that is said"
             ));
-        }
-        if self.globals.verbose {
-            self.ui.talk(format_args!("server at {address}"));
         }
         let patience = self.env.patience_ms.as_deref().map(number).transpose()?;
         Ok(Client::new(Means {
@@ -251,6 +255,35 @@ impl App {
             test_now: self.env.test_now.clone(),
             test_ids: self.env.test_ids.as_deref().map(number).transpose()?,
         }))
+    }
+
+    /// The token for a server: from the environment, or as somebody came in.
+    fn token_for(&self, address: &Address) -> Result<Secret, Refusal> {
+        if let Some(token) = &self.env.token {
+            return Ok(token.clone());
+        }
+        let known = Known::read(self.env.user_config.as_deref())?;
+        known
+            .and_then(|known| known.token_for(address))
+            .ok_or_else(|| {
+                Refusal::new(
+                    Code::Unauthenticated,
+                    format!("there is no token for {address} on this machine"),
+                )
+                .hint(format!(
+                    "come in with `fleet login {address}`, or set FLEET_TOKEN"
+                ))
+            })
+    }
+
+    /// What is kept on this machine until the server can be reached.
+    pub fn spool(&self) -> Result<Spool, Refusal> {
+        Ok(Spool::of(&self.home()?.state))
+    }
+
+    /// The folder that servers are remembered by: the same for all work trees of a repository.
+    pub fn root(&self) -> PathBuf {
+        root_of(self.home.as_ref(), &self.here)
     }
 
     /// What this end of the wire speaks.
@@ -342,8 +375,13 @@ impl App {
         Ok(outcome)
     }
 
-    /// Says which values were read from their second copy, because the first one is damaged.
-    fn say_noticed(&mut self) {
+    /// Says which values were read from their second copy, because the first one is damaged; and what a
+    /// server had to say.
+    pub fn say_noticed(&mut self) {
+        let warnings = self.fleet.as_mut().map(Fleet::take_warnings);
+        for warning in warnings.unwrap_or_default() {
+            self.ui.warn(warning);
+        }
         let noticed = self.fleet.as_mut().map(Fleet::take_noticed);
         for damage in noticed.unwrap_or_default() {
             if self.said.insert(damage.clone()) {
@@ -486,6 +524,38 @@ impl App {
     /// Several typed paths.
     pub fn paths(&self, typed: &[String]) -> Result<Vec<RepoPath>, Refusal> {
         typed.iter().map(|path| self.path(path)).collect()
+    }
+}
+
+/// The folder that servers are remembered by.
+fn root_of(home: Option<&Home>, here: &Path) -> PathBuf {
+    let above = home.and_then(|home| home.state.parent());
+    let root = above
+        .map(Path::to_path_buf)
+        .or_else(|| repository_root(here));
+    root.unwrap_or_else(|| here.to_path_buf())
+}
+
+/// The server that commands talk to: what was typed, then the environment, then where somebody came in for this
+/// repository. A store that was named goes before one that is only remembered. Never the project's file.
+fn server(globals: &Globals, env: &Environment, root: &Path) -> Result<Option<Address>, Refusal> {
+    match (&globals.server, &globals.location) {
+        (Some(typed), _) => return Address::parse(typed).map(Some),
+        (None, Some(_)) => return Ok(None),
+        (None, None) => {}
+    }
+    match (&env.server, &env.location) {
+        (Some(_), Some(_)) => Err(Refusal::invalid(
+            "FLEET_SERVER and FLEET_LOCATION are both set, and a fleet is in one place",
+        )
+        .hint("run `unset FLEET_SERVER` or `unset FLEET_LOCATION`")),
+        (Some(named), None) => Address::parse(named).map(Some),
+        (None, Some(_)) => Ok(None),
+        (None, None) => {
+            let known = Known::read(env.user_config.as_deref())?;
+            let remembered = known.as_ref().and_then(|known| known.server_of(root));
+            remembered.map(Address::parse).transpose()
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{command, complete};
     version,
     about,
     disable_help_subcommand = true,
-    after_help = "Without a command: `fleet status`. More: `fleet help TOPIC` (ids, agents, locks, json, exit-codes, environment, secrets)."
+    after_help = "Without a command: `fleet status`. More: `fleet help TOPIC` (ids, agents, locks, server, json, exit-codes, environment, secrets)."
 )]
 pub struct Cli {
     #[command(flatten)]
@@ -150,6 +150,10 @@ pub enum Command {
     /// Tokens: what opens a server's door
     #[command(visible_alias = "tokens", subcommand)]
     Token(command::token::TokenCommand),
+    /// Come in to a server: this repository's fleet is there from now on
+    Login(command::login::LoginArgs),
+    /// Leave the server: forget it for this repository, and its token
+    Logout,
     /// Settings, and where each comes from
     #[command(subcommand)]
     Config(command::config::ConfigCommand),

@@ -13,6 +13,7 @@ pub mod effect;
 pub mod event;
 pub mod init;
 pub mod lock;
+pub mod login;
 pub mod mail;
 pub mod mission;
 pub mod note;
@@ -54,6 +55,7 @@ pub fn run(command: Option<Command>, app: &mut App) -> Done {
     };
     app.purpose = name(&command).to_owned();
     let done = dispatch(command, app);
+    app.say_noticed();
     if app.ui.written {
         // The answer stands whatever becomes of the copy: a failed backup is recorded and tried again.
         // A server looks after all of it but the files in this work tree.
@@ -106,6 +108,8 @@ fn dispatch(command: Command, app: &mut App) -> Done {
         Command::Export(args) => dialect::export(&args, app),
         Command::Serve(args) => serve::run(&args, app),
         Command::Token(command) => token::run(command, app),
+        Command::Login(args) => login::log_in(&args, app),
+        Command::Logout => login::log_out(app),
         Command::Config(command) => config::run(command, app),
         Command::Call(args) => call::run(&args, app),
         Command::Demo(args) => demo::run(&args, app),
@@ -150,6 +154,8 @@ fn name(command: &Command) -> &'static str {
         Command::Export(_) => "export",
         Command::Serve(_) => "serve",
         Command::Token(_) => "token",
+        Command::Login(_) => "login",
+        Command::Logout => "logout",
         Command::Config(_) => "config",
         Command::Call(_) => "call",
         Command::Demo(_) => "demo",

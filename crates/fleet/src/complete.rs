@@ -67,7 +67,12 @@ fn candidates(kind: Kind) -> Vec<CompletionCandidate> {
         terminal: false,
         written: false,
     };
-    let Ok(mut app) = Environment::read().and_then(|env| App::new(globals, ui, env)) else {
+    let app = Environment::read().and_then(|mut env| {
+        // Whoever waits for Tab does not wait for a server that is not there.
+        env.patience_ms.get_or_insert_with(|| "500".to_owned());
+        App::new(globals, ui, env)
+    });
+    let Ok(mut app) = app else {
         return Vec::new();
     };
     let named = app.run(&ListNames { kind, limit: 200 });

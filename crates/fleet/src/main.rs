@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
-use flightline::core::Refusal;
+use flightline::core::{Code, Refusal};
 
 use crate::app::App;
 use crate::cli::{Cli, ColorWhen};
@@ -41,6 +41,12 @@ fn main() -> ExitCode {
     let done = app.and_then(|mut app| command::run(cli.command, &mut app));
     match done {
         Ok(attention) => attention,
+        Err(refusal) if matches!(refusal.code, Code::Queued | Code::Dropped) => {
+            match ui.set_aside(&refusal) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(refusal) => refuse(&ui, &refusal),
+            }
+        }
         Err(refusal) => refuse(&ui, &refusal),
     }
 }

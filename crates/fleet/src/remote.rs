@@ -2,6 +2,12 @@
 
 mod address;
 mod client;
+mod courier;
+mod known;
+mod spool;
 
 pub use address::Address;
-pub use client::{Client, Means};
+pub use client::{Client, Means, Sent};
+pub use courier::Courier;
+pub use known::Known;
+pub use spool::Spool;

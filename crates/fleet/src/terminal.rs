@@ -65,6 +65,22 @@ impl Drop for Keys {
     }
 }
 
+/// A line from the terminal that nobody sees.
+///
+/// # Errors
+/// When stdin is no terminal, or cannot be read.
+pub fn read_hidden() -> io::Result<String> {
+    let before = tcgetattr(io::stdin())?;
+    restore_on_signals(before.clone())?;
+    let mut hidden = before.clone();
+    hidden.local_modes -= LocalModes::ECHO;
+    tcsetattr(io::stdin(), OptionalActions::Flush, &hidden)?;
+    let mut line = String::new();
+    let read = io::stdin().read_line(&mut line);
+    tcsetattr(io::stdin(), OptionalActions::Now, &before)?;
+    read.map(|_| line)
+}
+
 /// A signal that ends us puts the terminal right first, and then ends us as it would have.
 fn restore_on_signals(before: Termios) -> io::Result<()> {
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM])?;

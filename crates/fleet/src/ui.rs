@@ -75,6 +75,28 @@ impl Ui {
         }
     }
 
+    /// Says what became of a request that could not be brought to the server, and is no failure.
+    ///
+    /// # Errors
+    /// When stdout is gone.
+    pub fn set_aside(&self, aside: &Refusal) -> Result<(), Refusal> {
+        let mut answer = aside.details.clone();
+        answer["message"] = json!(aside.message);
+        let mut first = aside.message.chars();
+        let text: String = first
+            .next()
+            .into_iter()
+            .flat_map(char::to_uppercase)
+            .chain(first)
+            .collect();
+        // Fields of the outcome that is still to come are no fields of this.
+        let whole = Self {
+            fields: Vec::new(),
+            ..self.clone()
+        };
+        whole.answer(&answer, |page| page.line(text))
+    }
+
     /// One look of several at something that changes: on a terminal it takes the place of the one before,
     /// elsewhere it follows it.
     ///

@@ -77,6 +77,8 @@ pub enum NoteKind {
     Blocker,
     /// Something is to be done.
     NextStep,
+    /// Something that was said while the server could not be reached, and came too late to be done.
+    Late,
 }
 
 impl NoteKind {
@@ -91,6 +93,7 @@ impl NoteKind {
             Self::Artifact => "artifact",
             Self::Blocker => "blocker",
             Self::NextStep => "next_step",
+            Self::Late => "late",
         }
     }
 }

@@ -7,8 +7,8 @@ use flightline::core::token::Scope;
 use flightline::core::{Code, Refusal};
 use flightline::{Access, Caller, Errand, Fleet, Operation};
 use flightline::{
-    agent, checkpoint, clock, context, dialect, effect, errand, event, ids, lock, mail, mission,
-    note, recovery, replay, report, sortie, stats, status, task, token,
+    agent, checkpoint, clock, context, dialect, effect, errand, event, ids, late, lock, mail,
+    mission, note, recovery, replay, report, sortie, stats, status, task, token,
 };
 use schemars::{Schema, SchemaGenerator};
 use serde::Serialize;
@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::crew::Company;
+use crate::door::{LARGEST, LARGEST_DOCUMENT};
 
 type Handler = fn(&mut Fleet, &Ask<'_>) -> Called;
 
@@ -63,6 +64,8 @@ pub(crate) struct Entry {
     pub(crate) company: Company,
     /// What comes of it.
     pub(crate) outcome: fn(&mut SchemaGenerator) -> Schema,
+    /// The largest request over a network.
+    pub(crate) largest: usize,
     handler: Handler,
 }
 
@@ -118,6 +121,7 @@ const OPERATIONS: &[Entry] = &[
     dispatch::<mail::relay::RelayEvents>(),
     entry::<note::AddNote>(),
     entry::<note::ListNotes>(),
+    entry::<late::RecordLate>(),
     entry::<effect::BeginEffect>(),
     entry::<effect::FinishEffect>(),
     entry::<effect::ListEffects>(),
@@ -143,13 +147,13 @@ const OPERATIONS: &[Entry] = &[
     entry::<checkpoint::thin::PlanThinning>(),
     alone(dispatch::<checkpoint::thin::ThinJournal>()),
     dispatch::<checkpoint::thin::RecordThinning>(),
-    alone(dispatch::<checkpoint::import::ImportCheckpoint>()),
+    large(alone(dispatch::<checkpoint::import::ImportCheckpoint>())),
     entry::<checkpoint::files::UnsettledBackups>(),
     dispatch::<checkpoint::files::RecordBackup>(),
     entry::<checkpoint::files::WholeCheckpoint>(),
     entry::<checkpoint::inspect::VerifyCheckpoint>(),
     entry::<checkpoint::mend::ExamineCheckpoints>(),
-    alone(dispatch::<checkpoint::mend::MendCheckpoint>()),
+    large(alone(dispatch::<checkpoint::mend::MendCheckpoint>())),
     alone(dispatch::<recovery::detect::Detect>()),
     entry::<recovery::detect::PeekCandidates>(),
     entry::<recovery::points::ListRecoveryPoints>(),
@@ -162,7 +166,7 @@ const OPERATIONS: &[Entry] = &[
     entry::<context::past::BriefCheckpoint>(),
     entry::<context::DeliverBriefing>(),
     entry::<context::AcknowledgeBriefing>(),
-    alone(dispatch::<dialect::ImportDocuments>()),
+    large(alone(dispatch::<dialect::ImportDocuments>())),
     entry::<dialect::ExportDocuments>(),
     alone(dispatch::<agent::monitor::MonitorAgents>()),
     entry::<agent::resume::ResumeAgent>(),
@@ -179,12 +183,13 @@ const OPERATIONS: &[Entry] = &[
     entry::<replay::Replay>(),
     entry::<replay::state::ShowState>(),
     alone(entry::<recovery::delta::ApplyDeltas>()),
-    entry::<dialect::convert::ConvertDocument>(),
+    large(entry::<dialect::convert::ConvertDocument>()),
     admin::<token::CreateToken>(),
     admin::<token::ListTokens>(),
     admin::<token::RevokeToken>(),
     admin::<token::CheckToken>(),
     upkeep::<errand::SettleBackups>(Scope::Agent),
+    upkeep::<errand::CompareFiles>(Scope::Read),
     upkeep::<errand::TakeDue>(Scope::Dispatch),
     upkeep::<errand::PruneDaily>(Scope::Dispatch),
     upkeep::<errand::ClearFiles>(Scope::Dispatch),
@@ -233,6 +238,7 @@ const fn entry<O: Operation>() -> Entry {
         },
         company: Company::Welcome,
         outcome: |schemas| schemas.subschema_for::<O::Outcome>(),
+        largest: LARGEST,
         handler: handle::<O>,
     }
 }
@@ -261,6 +267,14 @@ const fn admin<O: Operation>() -> Entry {
     }
 }
 
+/// It takes in whole documents.
+const fn large(entry: Entry) -> Entry {
+    Entry {
+        largest: LARGEST_DOCUMENT,
+        ..entry
+    }
+}
+
 /// With the help of checkpoints' files, where the store is damaged.
 const fn helped<O: ReadsCheckpoints>() -> Entry {
     Entry {
@@ -279,6 +293,7 @@ const fn upkeep<E: Errand>(scope: Scope) -> Entry {
         company: Company::Alone,
         // No route is made of one.
         outcome: |_| Schema::default(),
+        largest: LARGEST,
         handler: handle_errand::<E>,
     }
 }

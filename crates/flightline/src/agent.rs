@@ -31,6 +31,7 @@ use crate::fleet::{Access, Caller, Fleet, Operation};
 use crate::mission::short;
 use crate::recovery::compaction::{CompactionEvidence, lose_context};
 use crate::recovery::start::{SessionStart, start_by_itself};
+use crate::remote::Offline;
 
 pub use self::heartbeat::{Beaten, Heartbeat};
 
@@ -261,6 +262,7 @@ impl Operation for ShowAgent {
 impl Operation for UpdateAgent {
     const NAME: &'static str = "update_agent";
     const ACCESS: Access = Access::Write;
+    const OFFLINE: Offline = Offline::Kept;
     type Outcome = AgentView;
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<AgentView> {

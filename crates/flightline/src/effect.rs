@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};
+use crate::remote::Offline;
 
 /// Sets out to do something to the world. Refused when it was done, or may have been.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
@@ -135,6 +136,7 @@ impl Operation for BeginEffect {
 impl Operation for FinishEffect {
     const NAME: &'static str = "finish_effect";
     const ACCESS: Access = Access::Write;
+    const OFFLINE: Offline = Offline::Kept;
     type Outcome = Effect;
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Effect> {

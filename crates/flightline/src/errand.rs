@@ -4,10 +4,12 @@
 use std::path::Path;
 
 use flightline_core::CheckpointId;
+use flightline_core::event::sha256_hex;
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::due::take_due;
-use crate::checkpoint::files::settle_and_tell;
+use crate::checkpoint::files::{path_of, settle_and_tell, text_of};
+use crate::checkpoint::inspect::Verification;
 use crate::checkpoint::leftovers::clear;
 use crate::checkpoint::mend::Wanted;
 use crate::checkpoint::prune::{Space, daily};
@@ -137,5 +139,37 @@ impl Errand for MendFromFiles {
 
     fn carry_out(&self, fleet: &mut Fleet, folder: &Path, caller: &Caller) -> Result<Vec<String>> {
         mend(fleet, folder, caller, &self.wanted)
+    }
+}
+
+/// Holds the files of checkpoints against what a check found in the store.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CompareFiles {
+    /// What it found.
+    pub found: Vec<Verification>,
+}
+
+impl Errand for CompareFiles {
+    const NAME: &'static str = "compare_files";
+    const ACCESS: Access = Access::Read;
+    type Outcome = Vec<Verification>;
+
+    fn carry_out(&self, _: &mut Fleet, folder: &Path, _: &Caller) -> Result<Vec<Verification>> {
+        let mut found = self.found.clone();
+        for verification in &mut found {
+            let Some(expected) = &verification.file_sha256 else {
+                continue;
+            };
+            let path = path_of(folder, verification.mission_id, verification.id);
+            let problem = match text_of(&path).map(|text| sha256_hex(&text)) {
+                Ok(found) if found == *expected => None,
+                Ok(_) => Some("its file does not match its checksum".to_owned()),
+                Err(error) => Some(format!("its file cannot be read: {error}")),
+            };
+            verification.sound &= problem.is_none();
+            verification.problem = verification.problem.take().or(problem);
+        }
+        Ok(found)
     }
 }

@@ -107,6 +107,14 @@ pub trait Operation: Serialize + DeserializeOwned + JsonSchema {
         to_json(self)
     }
 
+    /// What is asked for when it is kept until the store can be reached.
+    ///
+    /// # Errors
+    /// When it cannot be written down.
+    fn for_later(&self, _asked_at: Time) -> Result<String> {
+        to_json(self)
+    }
+
     /// Decides, in one transaction. Touches nothing but the desk: it may run twice.
     ///
     /// # Errors
@@ -213,6 +221,7 @@ impl Fleet {
                     rehearse: false,
                     offline: O::OFFLINE,
                     request: to_json(operation)?,
+                    later: &|asked_at| operation.for_later(asked_at),
                     caller,
                 });
             }
@@ -294,6 +303,7 @@ impl Fleet {
                 rehearse: false,
                 offline: Offline::Refused,
                 request: to_json(errand)?,
+                later: &|_| to_json(errand),
                 caller,
             }),
         }
@@ -405,6 +415,7 @@ impl Fleet {
                 rehearse: true,
                 offline: Offline::Refused,
                 request: to_json(operation)?,
+                later: &|_| to_json(operation),
                 caller,
             });
         }

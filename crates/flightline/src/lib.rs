@@ -20,6 +20,7 @@ pub mod event;
 pub mod file;
 mod fleet;
 pub mod ids;
+pub mod late;
 pub mod lock;
 pub mod mail;
 pub mod mirror;

@@ -16,6 +16,7 @@ use crate::checkpoint::readable;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};
+use crate::remote::Offline;
 
 /// Writes a note.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
@@ -69,9 +70,16 @@ pub struct ListNotes {
 impl Operation for AddNote {
     const NAME: &'static str = "add_note";
     const ACCESS: Access = Access::Write;
+    const OFFLINE: Offline = Offline::Kept;
     type Outcome = Note;
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Note> {
+        if self.kind == NoteKind::Late {
+            return Err(Refusal::invalid(
+                "a late note is written when something comes too late, and by nobody",
+            )
+            .into());
+        }
         let mission = desk.mission(self.mission.as_deref())?;
         let sortie_id = match &self.sortie {
             Some(reference) => {

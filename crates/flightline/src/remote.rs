@@ -1,9 +1,11 @@
 //! A fleet whose store is elsewhere: the same operations, asked for over a wire. What the wire is made of is
 //! the front end's business; here is what both ends must agree on.
 
-use flightline_core::Refusal;
+use flightline_core::{Refusal, Time};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::error::Result;
 use crate::fleet::{Access, Caller};
 
 /// What both ends speak. It grows when an operation's request or outcome changes in a way that the other
@@ -55,10 +57,9 @@ pub enum Offline {
 }
 
 /// An operation, as it is asked for.
-#[derive(Debug)]
 pub struct Call<'a> {
     /// Its name.
-    pub operation: &'static str,
+    pub operation: &'a str,
     /// What it does to the store.
     pub access: Access,
     /// Whether it is only to be shown what it would do.
@@ -67,6 +68,8 @@ pub struct Call<'a> {
     pub offline: Offline,
     /// What is asked for, as JSON.
     pub request: String,
+    /// The same as it is kept until the store can be reached, asked for at that time.
+    pub later: &'a dyn Fn(Time) -> Result<String>,
     /// Who asks.
     pub caller: &'a Caller,
 }
@@ -75,7 +78,7 @@ pub struct Call<'a> {
 #[derive(Debug)]
 pub struct Answer {
     /// The outcome, as JSON.
-    pub outcome: Result<Value, Refusal>,
+    pub outcome: std::result::Result<Value, Refusal>,
     /// Whether it is that of an earlier request with the same key.
     pub replayed: bool,
     /// What is worth knowing, whatever came of it.
@@ -102,4 +105,52 @@ pub trait Remote: Send {
 
     /// Where the store is.
     fn address(&self) -> &str;
+}
+
+/// A server that was asked, and what could not be brought there.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Synced {
+    /// Where it is.
+    pub server: String,
+    /// What waits on this machine.
+    pub waiting: Vec<Waiting>,
+    /// What became of what waited, the last time it was delivered.
+    pub last_delivery: Option<Delivery>,
+    /// What waited and cannot be brought: it is kept in these files.
+    pub damaged: Vec<String>,
+}
+
+/// How many requests of somebody wait, and since when.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Waiting {
+    /// Whose: an agent's, or a person's.
+    pub agent: Option<String>,
+    /// How many.
+    pub count: usize,
+    /// Since when, by this machine's clock.
+    pub since: Time,
+}
+
+/// What became of what waited.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Delivery {
+    /// When it was delivered.
+    pub at: Option<Time>,
+    /// How many were done.
+    pub delivered: usize,
+    /// Those that came too late: each is a note, and mail to whoever coordinates.
+    pub late: Vec<Late>,
+}
+
+/// A request that came too late.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Late {
+    /// Whose.
+    pub agent: Option<String>,
+    /// What was asked for.
+    pub operation: String,
+    /// When, by this machine's clock.
+    pub asked_at: Time,
+    /// Why it was refused.
+    pub why: String,
 }

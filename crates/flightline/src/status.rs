@@ -18,6 +18,7 @@ use crate::fleet::{Access, Operation};
 use crate::lock::{ListLocks, LockView};
 use crate::mission::short;
 use crate::recovery::detect::{Candidate, PeekCandidates};
+use crate::remote::Synced;
 use crate::sortie::{SortieSummary, subtask_progress, summaries};
 
 /// Asks for the state of the fleet. Only looks.
@@ -54,6 +55,9 @@ pub struct Status {
     pub now: Time,
     /// The last revision.
     pub rev: u64,
+    /// The server that was asked, and what could not be brought there; nothing where the store is.
+    #[serde(default)]
+    pub synced: Option<Synced>,
 }
 
 /// A mission at a glance.
@@ -160,6 +164,7 @@ impl Operation for ShowStatus {
             last_event: last.into_iter().next(),
             now: desk.now(),
             rev: desk.tx.rev(),
+            synced: None,
         })
     }
 }

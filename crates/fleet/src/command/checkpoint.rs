@@ -9,15 +9,14 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use flightline::checkpoint::CheckpointDocument;
 use flightline::checkpoint::destructive::BeforeDestructive;
-use flightline::checkpoint::files::{path_of, text_of};
 use flightline::checkpoint::inspect::{
     CheckpointSummary, DiffCheckpoints, Mark, MarkCheckpoint, ShowCheckpoint, VerifyCheckpoints,
 };
 use flightline::checkpoint::take::TakeCheckpoint;
 use flightline::core::checkpoint::Reason;
-use flightline::core::event::sha256_hex;
 use flightline::core::text::Note;
 use flightline::core::{CheckpointId, Code, Kind, Name, Refusal};
+use flightline::errand::CompareFiles;
 
 use super::plain::Words;
 use super::{ATTENTION, Done, prune, transfer, typed};
@@ -292,21 +291,8 @@ fn diff(a: String, b: Option<String>, exit_code: bool, app: &mut App) -> Done {
 }
 
 fn verify(id: Option<String>, app: &mut App) -> Done {
-    let mut verifications = app.serve(&VerifyCheckpoints { checkpoint: id })?;
-    let folder = app.home()?.state.clone();
-    for verification in &mut verifications {
-        let Some(expected) = &verification.file_sha256 else {
-            continue;
-        };
-        let path = path_of(&folder, verification.mission_id, verification.id);
-        let problem = match text_of(&path).map(|text| sha256_hex(&text)) {
-            Ok(found) if found == *expected => None,
-            Ok(_) => Some("its file does not match its checksum".to_owned()),
-            Err(error) => Some(format!("its file cannot be read: {error}")),
-        };
-        verification.sound &= problem.is_none();
-        verification.problem = verification.problem.take().or(problem);
-    }
+    let found = app.serve(&VerifyCheckpoints { checkpoint: id })?;
+    let verifications = app.send(&CompareFiles { found })?;
     let short = app.short(&[Kind::Checkpoint])?;
     app.ui.answer(&verifications, |page| {
         for verification in &verifications {

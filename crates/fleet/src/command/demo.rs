@@ -51,6 +51,12 @@ struct Shown {
 
 pub fn run(args: &DemoArgs, app: &mut App) -> Done {
     let began = Instant::now();
+    if app.globals.server.is_some() {
+        return Err(Refusal::invalid(
+            "the demo makes a store of its own, so `--server` has no meaning",
+        )
+        .hint("leave it out"));
+    }
     if app.globals.location.is_some() {
         return Err(Refusal::invalid(
             "the demo makes a store of its own, so `--location` has no meaning",

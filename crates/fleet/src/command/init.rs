@@ -181,7 +181,7 @@ fn make_private(state: &std::path::Path) -> Result<(), Refusal> {
 }
 
 /// Nothing in the state folder belongs into the repository.
-fn ignore_all(state: &std::path::Path) -> Result<(), Refusal> {
+pub fn ignore_all(state: &std::path::Path) -> Result<(), Refusal> {
     let path = state.join(".gitignore");
     if path.exists() {
         return Ok(());

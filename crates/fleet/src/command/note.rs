@@ -70,6 +70,7 @@ pub enum KindArg {
     Artifact,
     Blocker,
     NextStep,
+    Late,
 }
 
 impl From<KindArg> for NoteKind {
@@ -82,6 +83,7 @@ impl From<KindArg> for NoteKind {
             KindArg::Artifact => Self::Artifact,
             KindArg::Blocker => Self::Blocker,
             KindArg::NextStep => Self::NextStep,
+            KindArg::Late => Self::Late,
         }
     }
 }

@@ -205,10 +205,11 @@ pub fn schema(args: &SchemaArgs, app: &mut App) -> Done {
 }
 
 /// Topics that belong to no single command.
-const TOPICS: [(&str, &str); 7] = [
+const TOPICS: [(&str, &str); 8] = [
     ("ids", include_str!("../../help/ids.txt")),
     ("agents", include_str!("../../help/agents.txt")),
     ("locks", include_str!("../../help/locks.txt")),
+    ("server", include_str!("../../help/server.txt")),
     ("json", include_str!("../../help/json.txt")),
     ("exit-codes", include_str!("../../help/exit-codes.txt")),
     ("environment", include_str!("../../help/environment.txt")),

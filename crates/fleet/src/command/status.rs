@@ -3,9 +3,10 @@
 use std::process::ExitCode;
 
 use flightline::agent::AgentView;
-use flightline::core::Kind;
 use flightline::core::checkpoint::CheckpointStatus;
 use flightline::core::time::human_span;
+use flightline::core::{Kind, Refusal};
+use flightline::remote::Synced;
 use flightline::status::{MissionStatusView, ShowStatus, Status};
 
 use super::Done;
@@ -14,10 +15,11 @@ use crate::ui::{BOLD, Cell, Page, bar, state};
 
 pub fn run(app: &mut App) -> Done {
     let sightings = app.sightings()?;
-    let status = app.run(&ShowStatus {
+    let mut status = app.run(&ShowStatus {
         mission: None,
         sightings,
     })?;
+    status.synced = synced(app)?;
     let short = app.short(&[Kind::Mission, Kind::Sortie, Kind::Checkpoint])?;
     app.ui.answer(&status, |page| {
         page.at(status.now);
@@ -31,6 +33,59 @@ pub fn run(app: &mut App) -> Done {
         show_rest(page, &status, &short);
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The server, and what could not be brought there.
+fn synced(app: &App) -> Result<Option<Synced>, Refusal> {
+    let Some(server) = app.server() else {
+        return Ok(None);
+    };
+    let spool = app.spool()?;
+    Ok(Some(Synced {
+        server: server.to_string(),
+        waiting: spool.waiting(),
+        last_delivery: spool.last_delivery(),
+        damaged: spool
+            .damaged()
+            .iter()
+            .map(|file| file.display().to_string())
+            .collect(),
+    }))
+}
+
+fn show_synced(page: &Page, synced: &Synced, rows: &mut Vec<Vec<Cell>>) {
+    for of in &synced.waiting {
+        let whose = of.agent.as_deref().unwrap_or("you");
+        rows.push(vec![
+            Cell::dim("Waiting"),
+            Cell::new(format_args!(
+                "{} of {whose}, since {}, on this machine only",
+                of.count,
+                page.time(of.since)
+            )),
+        ]);
+    }
+    let late = synced.last_delivery.iter().flat_map(|last| &last.late);
+    for late in late {
+        let whose = late.agent.as_deref().unwrap_or("you");
+        rows.push(vec![
+            Cell::dim("Too late"),
+            Cell::new(format_args!(
+                "{} of {whose}, {}: {}   → fleet note list --kind late",
+                late.operation,
+                page.time(late.asked_at),
+                late.why
+            )),
+        ]);
+    }
+    for file in &synced.damaged {
+        rows.push(vec![
+            Cell::dim("Damaged"),
+            Cell::new(format_args!(
+                "what waited and cannot be brought is in {file}"
+            )),
+        ]);
+    }
 }
 
 fn show_mission(page: &mut Page, view: &MissionStatusView, status: &Status, short: &Short) {
@@ -186,6 +241,9 @@ fn show_rest(page: &mut Page, status: &Status, short: &Short) {
             Cell::dim("Briefings"),
             Cell::new(briefings.join("   ")),
         ]);
+    }
+    if let Some(synced) = &status.synced {
+        show_synced(page, synced, &mut rows);
     }
     if status.attention.is_empty() {
         rows.push(vec![Cell::dim("Needs you"), Cell::new("nothing")]);

@@ -1,15 +1,15 @@
 //! How a server is asked: one operation at a time, over HTTP. A write has a key, so that one whose answer
 //! was lost is asked for again and done once.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use flightline::Access;
 use flightline::core::{Code, Refusal};
-use flightline::remote::{ANSWER_TYPE, Answer, Call, OLDEST_API, Remote, VERSION, header};
-use flightline::store::clock::Ids;
+use flightline::remote::{ANSWER_TYPE, Answer, Call, OLDEST_API, VERSION, header};
 use serde::Deserialize;
 use serde_json::Value;
-use ureq::http::Response;
+use ureq::http::{HeaderValue, Response};
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::{Body, Timeout};
 
 use super::Address;
@@ -51,8 +51,12 @@ pub struct Client {
 pub enum Sent {
     /// An answer.
     Answered(Answer),
-    /// None, and why. Whether it was done is not known, and the same key will tell.
-    Unreachable(String),
+    /// None, and why.
+    Unreachable {
+        why: String,
+        /// Whether it may have been done all the same: the same key will tell.
+        perhaps: bool,
+    },
 }
 
 /// How one attempt ended.
@@ -99,9 +103,10 @@ impl Client {
             // A token is for the server it was given for.
             .max_redirects(0)
             .proxy(None)
-            .timeout_connect(Some(CONNECT))
+            .timeout_connect(Some(CONNECT.min(means.patience)))
             .timeout_global(Some(SLOWEST))
             .user_agent(format!("fleet/{VERSION}"))
+            .tls_config(trusted(&means.address))
             .build();
         Self {
             agent: ureq::Agent::new_with_config(config),
@@ -113,25 +118,33 @@ impl Client {
     pub fn send(&mut self, call: &Call<'_>, key: Option<&str>) -> Sent {
         let began = Instant::now();
         let mut pause = PAUSE;
-        let mut knocked = false;
+        let (mut knocked, mut perhaps) = (false, false);
         loop {
             let (why, wait) = match self.attempt(call, key) {
                 Attempt::Answered(answer) => return Sent::Answered(answer),
                 // Somebody may be about to open: a server that starts anew is there in a moment.
-                Attempt::Nobody(why) if knocked => return Sent::Unreachable(why),
+                Attempt::Nobody(why) if knocked => return Sent::Unreachable { why, perhaps },
                 Attempt::Nobody(why) => {
                     knocked = true;
                     (why, None)
                 }
-                Attempt::Again(why, wait) => (why, wait),
+                Attempt::Again(why, wait) => {
+                    perhaps = true;
+                    (why, wait)
+                }
             };
             let wait = wait.unwrap_or(pause).min(LONGEST_PAUSE);
             if began.elapsed() + wait > self.means.patience {
-                return Sent::Unreachable(why);
+                return Sent::Unreachable { why, perhaps };
             }
             std::thread::sleep(wait);
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
+    }
+
+    /// Where it asks.
+    pub fn address(&self) -> &Address {
+        &self.means.address
     }
 
     fn attempt(&mut self, call: &Call<'_>, key: Option<&str>) -> Attempt {
@@ -153,6 +166,7 @@ impl Client {
         let caller = call.caller;
         let epoch = caller.epoch.map(|epoch| epoch.to_string());
         let next_id = self.means.test_ids.map(|next| next.to_string());
+        let mut unfit = None;
         for (name, value) in [
             (header::AGENT, caller.agent.as_deref()),
             (header::EPOCH, epoch.as_deref()),
@@ -163,9 +177,16 @@ impl Client {
             (header::TEST_NOW, self.means.test_now.as_deref()),
             (header::TEST_IDS, next_id.as_deref()),
         ] {
-            if let Some(value) = value {
-                request = request.header(name, value);
+            match value.map(|value| HeaderValue::from_bytes(value.as_bytes())) {
+                None => {}
+                Some(Ok(value)) => request = request.header(name, value),
+                Some(Err(_)) => unfit = Some(name),
             }
+        }
+        if let Some(name) = unfit {
+            let what = name.trim_start_matches("fleet-");
+            let refusal = Refusal::invalid(format!("the {what} holds a control character"));
+            return Attempt::Answered(refusal.into());
         }
         match request.send(call.request.as_str()) {
             Ok(response) => self.read(response),
@@ -280,6 +301,26 @@ impl Client {
     }
 }
 
+/// Whom to trust: those that this machine trusts.
+fn trusted(address: &Address) -> TlsConfig {
+    let config = TlsConfig::builder();
+    if !address.as_str().starts_with("https://") {
+        return config.build();
+    }
+    let found = rustls_native_certs::load_native_certs().certs;
+    let certificates: Vec<Certificate<'static>> = found
+        .iter()
+        .map(|certificate| Certificate::from_der(certificate.as_ref()).to_owned())
+        .collect();
+    // A machine that has no list of its own has the usual one.
+    match certificates.is_empty() {
+        true => config.build(),
+        false => config
+            .root_certs(RootCerts::Specific(Arc::new(certificates)))
+            .build(),
+    }
+}
+
 /// Whether somebody was there.
 fn failed(error: &ureq::Error) -> Attempt {
     use std::io::ErrorKind::{
@@ -306,41 +347,5 @@ fn failed(error: &ureq::Error) -> Attempt {
             Attempt::Again(why, None)
         }
         _ => Attempt::Nobody(why),
-    }
-}
-
-impl Remote for Client {
-    fn call(&mut self, call: &Call<'_>) -> Answer {
-        let drawn;
-        let key = match (&call.caller.idempotency_key, call.access) {
-            _ if call.rehearse => None,
-            (Some(key), _) => Some(key.as_str()),
-            (None, Access::Write) => {
-                drawn = format!("fleet-{}", Ids::Random.next());
-                Some(drawn.as_str())
-            }
-            (None, Access::Read | Access::Pulse) => None,
-        };
-        match self.send(call, key) {
-            Sent::Answered(answer) => answer,
-            Sent::Unreachable(why) => self.unreachable(&why).into(),
-        }
-    }
-
-    fn address(&self) -> &str {
-        self.means.address.as_str()
-    }
-}
-
-impl Client {
-    fn unreachable(&self, why: &str) -> Refusal {
-        Refusal::new(
-            Code::Unavailable,
-            format!(
-                "the server at {} cannot be reached: {why}",
-                self.means.address
-            ),
-        )
-        .hint("try again when it is there; see whether it is with `fleet status`")
     }
 }

@@ -236,7 +236,7 @@ fn a_file_whose_settings_are_not_tables_is_refused_not_trampled() {
 
 #[test]
 fn where_the_store_is_belongs_to_the_user() {
-    let world = World::new();
+    let world = World::new().local_only("it is about where the store is");
     world
         .fleet("config set location relative --user")
         .expect(expect![[r#"

@@ -39,6 +39,8 @@ const CASES: &[Case] = &[
     case("import", "import epic secondary.json", "import epic README.md", 2, "invalid_input"),
     case("export", "export epic", "export nonsense", 2, "invalid_input"),
     case("init", "init", "init --name \"\"", 2, "invalid_input"),
+    case("login", "login --help", "login nowhere", 2, "invalid_input"),
+    case("logout", "logout --help", "logout", 3, "not_found"),
     case("status", "status", "status --mission msn-ffff", 3, "not_found"),
     case("checkpoint", "checkpoint", "checkpoint --reason nonsense", 2, "invalid_input"),
     case("checkpoints list", "checkpoints list", "checkpoints list --limit many", 2, "invalid_input"),

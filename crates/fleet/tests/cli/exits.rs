@@ -86,7 +86,7 @@ fn five_is_attention() {
 
 #[test]
 fn six_is_a_store_that_cannot_be_trusted() {
-    let world = stage::world();
+    let world = stage::world().local_only("it damages the store");
     world.sql("UPDATE subject SET doc = '{\"not\":\"a mission\"}' WHERE kind = 'mission'");
     let ran = world.fleet("missions show");
     assert_eq!(ran.code, 0, "the journal has it: {ran:?}");

@@ -35,7 +35,7 @@ fn fields_select_from_each_element_of_a_list() {
 fn a_field_that_is_not_there_is_refused() {
     let world = World::with_sorties(&["Model"]);
     world.fleet("status --json --fields rev,colour").expect(expect![[r#"
-        {"error":{"code":"invalid_input","hint":"it has: agents, attention, checkpoint, last_event, locks, mission, now, project, recovery, rev","message":"the answer has no field `colour`","retryable":false}}
+        {"error":{"code":"invalid_input","hint":"it has: agents, attention, checkpoint, last_event, locks, mission, now, project, recovery, rev, synced","message":"the answer has no field `colour`","retryable":false}}
         [exit 2]
     "#]]);
     for typed in [
@@ -71,7 +71,7 @@ fn a_write_whose_answer_lacks_a_field_says_that_it_is_done() {
 
 #[test]
 fn the_answer_is_the_same_with_and_without_talk() {
-    let world = stage::world();
+    let world = stage::world().local_only("`-v` names the store");
     let plain = world.ok("missions list");
     let talking = world.ok("missions list -v");
     assert_eq!(talking.stdout, plain.stdout);

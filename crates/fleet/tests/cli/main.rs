@@ -13,6 +13,7 @@ mod fences;
 mod ids;
 mod json;
 mod locks;
+mod lossy;
 mod programs;
 mod replay;
 mod running;

@@ -336,6 +336,7 @@ fn every_topic_is_explained_and_every_list_of_topics_is_whole() {
             "ids",
             "agents",
             "locks",
+            "server",
             "json",
             "exit-codes",
             "environment",
@@ -372,7 +373,7 @@ fn every_topic_is_explained_and_every_list_of_topics_is_whole() {
         [stderr]
         error: there is no topic or command `nonsense`
 
-        hint: topics: ids, agents, locks, json, exit-codes, environment, secrets; commands: `fleet --help`
+        hint: topics: ids, agents, locks, server, json, exit-codes, environment, secrets; commands: `fleet --help`
         [exit 3]
     "#]]);
     // A topic and a noun may share a name: the topic is what the page says, the noun explains itself.

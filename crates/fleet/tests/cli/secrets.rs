@@ -333,7 +333,7 @@ fn what_comes_from_stdin_and_the_environment_is_no_exception() {
 
 #[test]
 fn the_password_of_a_store_is_not_shown() {
-    let world = World::new();
+    let world = World::new().local_only("it is about where the store is");
     let hidden = ["tr0ub4", "dor"].concat();
     let url = format!("postgres://admin:{hidden}@127.0.0.1:1/x");
     let set = world

@@ -217,13 +217,17 @@ fn a_prune_that_dies_anywhere_leaves_everything_sound_and_can_be_run_again() {
     make_room(&world);
     let snapshot = world.snapshot();
     let whole = {
-        let world = snapshot.world();
+        let world = snapshot
+            .world()
+            .local_only("commands die at points of their own");
         world.ok("checkpoints prune -y");
         world.sql("SELECT count(*) FROM event WHERE change = 'thinned'")
     };
     let mut died = 0;
     for step in 1.. {
-        let world = snapshot.world();
+        let world = snapshot
+            .world()
+            .local_only("commands die at points of their own");
         let prune = world.line("checkpoints prune -y");
         let ran = prune.env("FLEET_CRASH_AT", step.to_string()).run();
         if ran.code == 0 {

@@ -34,7 +34,7 @@ fn without_a_fleet_it_says_how_to_make_one() {
 
 #[test]
 fn init_is_harmless_where_a_fleet_is() {
-    let world = World::with_sorties(&["Model"]);
+    let world = World::with_sorties(&["Model"]).local_only("it removes the store's file");
     let before = world.json("status");
     world.fleet("init").expect(expect![[r#"
         REPO/.flightline is there already, and sound
@@ -103,7 +103,7 @@ fn a_new_fleet_is_private_and_ignored_by_git() {
 
 #[test]
 fn a_newer_store_is_left_alone() {
-    let world = World::with_sorties(&["Model"]);
+    let world = World::with_sorties(&["Model"]).local_only("it changes the store's file");
     let known = world.sql("PRAGMA user_version").trim().to_owned();
     world.sql("PRAGMA user_version = 99");
     let before = fs::read(world.database()).unwrap();
@@ -138,7 +138,7 @@ fn a_newer_store_is_left_alone() {
 
 #[test]
 fn somebody_elses_database_is_left_alone() {
-    let world = World::new();
+    let world = World::new().local_only("it replaces the store's file");
     fs::remove_file(world.database()).unwrap();
     for suffix in ["-wal", "-shm"] {
         let _ = fs::remove_file(world.state().join(format!("flightline.db{suffix}")));
@@ -169,6 +169,7 @@ fn somebody_elses_database_is_left_alone() {
 #[test]
 fn a_link_in_the_place_of_the_database_is_not_followed() {
     let (world, other) = (World::new(), World::new());
+    let world = world.local_only("it replaces the store's file");
     fs::remove_file(world.database()).unwrap();
     std::os::unix::fs::symlink(other.database(), world.database()).unwrap();
     let json = world.fleet("status --json");
@@ -267,7 +268,7 @@ fn a_broken_settings_file_is_named_with_its_line() {
 
 #[test]
 fn files_that_others_could_read_are_closed_again_and_it_is_said() {
-    let world = World::with_sorties(&["Model"]);
+    let world = World::with_sorties(&["Model"]).local_only("it is about the store's files");
     let open = |path: &std::path::Path, mode| {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     };
@@ -345,6 +346,8 @@ fn a_store_may_be_in_another_folder() {
 #[test]
 fn two_projects_may_share_a_store_and_do_not_see_each_other() {
     let (one, two) = (World::empty(), World::empty());
+    let why = "it is about where the store is";
+    let (one, two) = (one.local_only(why), two.local_only(why));
     let shared = World::empty();
     let location = shared.repo().join("store").display().to_string();
     for (world, seed) in [(&one, "1"), (&two, "2")] {

@@ -194,6 +194,7 @@ fn a_briefing_marks_the_files() {
 #[test]
 fn a_git_that_hangs_costs_a_moment_and_is_said() {
     let (world, _repository) = working();
+    let world = world.local_only("the `git` of one command is replaced, and a server has its own");
     let programs = world.home().join("programs");
     fs::create_dir(&programs).unwrap();
     let git = programs.join("git");
@@ -246,6 +247,7 @@ fn what_the_environment_says_of_git_does_not_reach_it() {
 #[test]
 fn a_command_that_takes_no_checkpoint_asks_git_nothing() {
     let (world, _repository) = working();
+    let world = world.local_only("the `git` of one command is replaced, and a server has its own");
     let programs = world.home().join("programs");
     fs::create_dir(&programs).unwrap();
     let (git, marker) = (programs.join("git"), world.home().join("marker"));

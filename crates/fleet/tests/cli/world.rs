@@ -90,27 +90,33 @@ impl World {
 
     /// Has the command go through a server, unless it works beside the store, or there is no store yet.
     fn connect(&self, command: &mut Command) {
-        let typed: Vec<&OsStr> = command.get_args().collect();
-        let beside = |word: &&OsStr| BESIDE_THE_STORE.iter().any(|name| word == name);
-        if typed.iter().any(beside) {
+        // A program that runs ours has it in one of its arguments.
+        let typed: Vec<String> = command
+            .get_args()
+            .flat_map(|argument| {
+                let argument = argument.to_string_lossy().into_owned();
+                match command.get_program() == env!("CARGO_BIN_EXE_fleet") {
+                    true => vec![argument],
+                    false => argument.split_whitespace().map(str::to_owned).collect(),
+                }
+            })
+            .collect();
+        let has = |name: &str| typed.iter().any(|word| word == name);
+        if BESIDE_THE_STORE.iter().any(|name| has(name)) {
             self.end_server();
             return;
         }
-        if !self.through_server
-            || !self
-                .folder
-                .path()
-                .join("repo/.flightline/config.toml")
-                .exists()
-        {
+        let project = self.folder.path().join("repo/.flightline/config.toml");
+        if !self.through_server || !project.exists() || has("--location") {
             return;
         }
-        let settings = [
-            "repo/.flightline/config.toml",
-            "home/.config/flightline/config.toml",
-        ]
-        .map(|file| fs::read(self.folder.path().join(file)).unwrap_or_default())
-        .to_vec();
+        let user = self
+            .folder
+            .path()
+            .join("home/.config/flightline/config.toml");
+        let settings = [project, user]
+            .map(|file| fs::read(file).unwrap_or_default())
+            .to_vec();
         let is_current = |synced: &Synced| synced.settings == settings;
         if !self.server.borrow().as_ref().is_some_and(is_current) {
             self.end_server();
@@ -120,13 +126,17 @@ impl World {
             serve
                 .env("FLEET_TEST_TOKEN", TEST_TOKEN)
                 .stderr(Stdio::null());
-            let server = Server::spawn(serve);
-            *self.server.borrow_mut() = Some(Synced { server, settings });
+            let started = Server::try_spawn(serve);
+            *self.server.borrow_mut() = started.map(|server| Synced { server, settings });
         }
-        if let Some(synced) = &*self.server.borrow() {
-            command.env("FLEET_SERVER", &synced.server.url);
-            command.env("FLEET_TOKEN", TEST_TOKEN);
-        }
+        // A server that does not start, as with settings that cannot be read, is not there.
+        let url = match &*self.server.borrow() {
+            Some(synced) => synced.server.url.clone(),
+            None => "http://127.0.0.1:1".to_owned(),
+        };
+        command.env("FLEET_SERVER", url);
+        command.env("FLEET_TOKEN", TEST_TOKEN);
+        command.env_remove("FLEET_LOCATION");
     }
 
     /// A world with a fleet, and nothing in it.

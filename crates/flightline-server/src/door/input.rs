@@ -12,8 +12,11 @@ use serde::de::DeserializeOwned;
 
 use crate::problem::Problem;
 
+const MIB: usize = 1024 * 1024;
 /// The largest body.
-const LARGEST: usize = 1024 * 1024;
+pub(crate) const LARGEST: usize = MIB;
+/// The largest where whole documents are taken in: as large as one may be in a file.
+pub(crate) const LARGEST_DOCUMENT: usize = 64 * MIB;
 /// How long a body may take to arrive.
 const SLOWEST: Duration = Duration::from_secs(20);
 
@@ -32,15 +35,22 @@ impl<S: Sync> FromRequest<S> for Body {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        Self::within(request, LARGEST).await
+    }
+}
+
+impl Body {
+    /// Reads the body of a request, if it is not larger than that.
+    pub(crate) async fn within(request: Request, largest: usize) -> Result<Self, Problem> {
         let headers = request.headers().clone();
         let announced = headers
             .get(header::CONTENT_LENGTH)
             .and_then(|length| length.to_str().ok())
             .and_then(|length| length.parse::<usize>().ok());
-        if announced.is_some_and(|length| length > LARGEST) {
-            return Err(too_large());
+        if announced.is_some_and(|length| length > largest) {
+            return Err(too_large(largest));
         }
-        let read = tokio::time::timeout(SLOWEST, to_bytes(request.into_body(), LARGEST)).await;
+        let read = tokio::time::timeout(SLOWEST, to_bytes(request.into_body(), largest)).await;
         let bytes = match read {
             Err(_) => {
                 return Err(Problem::of_transport(
@@ -52,7 +62,7 @@ impl<S: Sync> FromRequest<S> for Body {
             }
             Ok(Err(error)) => {
                 return Err(match is_limit(&error) {
-                    true => too_large(),
+                    true => too_large(largest),
                     false => Refusal::invalid("the body cannot be read to its end").into(),
                 });
             }
@@ -95,11 +105,11 @@ fn is_json(headers: &HeaderMap) -> bool {
     })
 }
 
-fn too_large() -> Problem {
+fn too_large(largest: usize) -> Problem {
     Problem::of_transport(
         StatusCode::PAYLOAD_TOO_LARGE,
         "too_large",
-        "the body is larger than 1 MiB",
+        format!("the body is larger than {} MiB", largest / MIB),
         "send less at once",
     )
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use flightline::Access;
 use flightline::core::Refusal;
@@ -28,11 +28,12 @@ pub(crate) async fn call(
     State(shared): State<Arc<Shared>>,
     Named(name): Named<String>,
     guest: Guest,
-    headers: HeaderMap,
-    body: Body,
+    request: Request,
 ) -> Done {
     let entry = operation::find(&name)?;
     guest.must_have(entry.scope)?;
+    let headers = request.headers().clone();
+    let body = Body::within(request, entry.largest).await?;
     check_agent(&guest, entry, &body)?;
     let caller = guest.caller(&headers)?;
     let rehearse = headers.contains_key(remote::header::REHEARSE);

@@ -16,6 +16,7 @@ use crate::desk::{Desk, retired};
 use crate::error::Result;
 use crate::fleet::{Access, Operation};
 use crate::mission::short;
+use crate::remote::Offline;
 
 /// A sign of life. One that says that the context has become too full leads to a checkpoint, once per
 /// context and threshold.
@@ -71,6 +72,7 @@ pub struct Beaten {
 impl Operation for Heartbeat {
     const NAME: &'static str = "heartbeat";
     const ACCESS: Access = Access::Pulse;
+    const OFFLINE: Offline = Offline::Dropped;
     type Outcome = Beaten;
 
     fn note(&self, desk: &mut Desk<'_, '_>) -> Result<Option<Beaten>> {

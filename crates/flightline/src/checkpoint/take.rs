@@ -26,6 +26,7 @@ use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Caller, Fleet, Operation};
 use crate::mail::deadline::notice_overdue;
+use crate::remote::Offline;
 
 /// How many sorties that wait are looked at for the next steps.
 const PENDING_LOOKED_AT: usize = 50;
@@ -49,7 +50,23 @@ pub struct TakeCheckpoint {
 impl Operation for TakeCheckpoint {
     const NAME: &'static str = "take_checkpoint";
     const ACCESS: Access = Access::Write;
+    const OFFLINE: Offline = Offline::Kept;
     type Outcome = CheckpointDocument;
+
+    /// It is taken on delivery, after what came before it, and says when it was asked for.
+    fn for_later(&self, asked_at: Time) -> Result<String> {
+        let when = format!("asked for at {asked_at}, while the server could not be reached");
+        let details = match self.details.as_ref().or(self.note.as_ref()) {
+            Some(details) => format!("{details} ({when})"),
+            None => when,
+        };
+        // What is too long with that is long enough to be told without.
+        let details = Note::parse("details", &details).ok();
+        crate::fleet::to_json(&Self {
+            details: details.or_else(|| self.details.clone()),
+            ..self.clone()
+        })
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<CheckpointDocument> {
         notice_overdue(desk)?;

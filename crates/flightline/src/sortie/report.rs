@@ -22,6 +22,7 @@ use crate::error::Result;
 use crate::fleet::{Access, Operation};
 use crate::mail::progress::post_progress;
 use crate::mission::short;
+use crate::remote::Offline;
 
 /// Reports progress of a sortie. What is left out stays as it is.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
@@ -127,6 +128,7 @@ pub struct AddReview {
 impl Operation for UpdateSortie {
     const NAME: &'static str = "update_sortie";
     const ACCESS: Access = Access::Write;
+    const OFFLINE: Offline = Offline::Kept;
     type Outcome = SortieView;
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SortieView> {

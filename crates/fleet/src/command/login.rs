@@ -1,0 +1,171 @@
+//! `fleet login` and `fleet logout`
+
+use std::fs;
+use std::io::{self, IsTerminal};
+use std::os::unix::fs::DirBuilderExt;
+use std::process::ExitCode;
+
+use clap::Args;
+use flightline::clock::TellTime;
+use flightline::core::token::Presented;
+use flightline::core::{Code, Refusal};
+use flightline::remote::{Call, Offline};
+use flightline::{Access, Caller, Operation};
+use serde_json::json;
+
+use super::{Done, init, typed};
+use crate::app::App;
+use crate::config::Secret;
+use crate::remote::{Address, Known, Sent};
+use crate::terminal::read_hidden;
+
+/// The longest token there could be.
+const LONGEST: usize = 4_096;
+
+#[derive(Debug, Args)]
+pub struct LoginArgs {
+    /// Where the server is, such as `https://fleet.example.com`
+    url: String,
+    /// Read the token from stdin, even from a terminal
+    #[arg(long)]
+    token_stdin: bool,
+}
+
+pub fn log_in(args: &LoginArgs, app: &mut App) -> Done {
+    let address = Address::parse(&args.url)?;
+    let token = token(args, &address, app)?;
+    // Not one of ours: nothing is sent.
+    Presented::parse(token.reveal())?;
+    check(&address, &token, app)?;
+    let mut known = known(app)?;
+    let root = app.root();
+    let state = app.home.as_ref().map_or_else(
+        || root.join(flightline::workspace::STATE_FOLDER),
+        |home| home.state.clone(),
+    );
+    let had_store = state.join("flightline.db").exists();
+    // So that the repository is found from below, and nothing in it is ever committed.
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&state)
+        .map_err(|error| {
+            Refusal::new(
+                Code::Unavailable,
+                format!("cannot create {}: {error}", state.display()),
+            )
+        })?;
+    init::ignore_all(&state)?;
+    known.remember(&address, &token, &root)?;
+    let answer =
+        json!({ "server": address.as_str(), "repository": root, "local_store": had_store });
+    app.ui.answer(&answer, |page| {
+        page.line(format_args!(
+            "This repository's fleet is at {address} from now on"
+        ));
+        if had_store {
+            page.line("The store in its `.flightline/` stays, and is not used: `fleet logout` goes back to it");
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub fn log_out(app: &mut App) -> Done {
+    let (mut known, root) = (known(app)?, app.root());
+    let server = known.server_of(&root).map(str::to_owned).ok_or_else(|| {
+        Refusal::new(
+            Code::NotFound,
+            format!("{} talks to no server", root.display()),
+        )
+        .hint("come in to one with `fleet login URL`")
+    })?;
+    let forgot_token = known.forget(&root, &server)?;
+    let waiting: usize = match &app.home {
+        Some(_) => app.spool()?.waiting().iter().map(|of| of.count).sum(),
+        None => 0,
+    };
+    if waiting > 0 {
+        app.ui.warn(format_args!(
+            "{waiting} of what was said still wait on this machine: `fleet login {server}` brings them there"
+        ));
+    }
+    let answer = json!({ "server": server, "repository": root, "token_forgotten": forgot_token, "waiting": waiting });
+    app.ui.answer(&answer, |page| {
+        let token = match forgot_token {
+            true => "its token is forgotten",
+            false => "its token is kept for other repositories",
+        };
+        page.line(format_args!("Left {server}: {token}"));
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn known(app: &App) -> Result<Known, Refusal> {
+    Known::read(app.env.user_config.as_deref())?.ok_or_else(|| {
+        Refusal::new(Code::Failed, "there is no folder for your settings")
+            .hint("set HOME, or XDG_CONFIG_HOME")
+    })
+}
+
+/// The token, without showing it to anybody.
+fn token(args: &LoginArgs, address: &Address, app: &App) -> Result<Secret, Refusal> {
+    let asks = io::stdin().is_terminal() && !args.token_stdin;
+    if asks && app.globals.no_input {
+        return Err(Refusal::new(
+            Code::ConfirmationNeeded,
+            "the token is asked for, and nothing may be",
+        )
+        .hint(format!(
+            "give it on stdin: `fleet login {address} --token-stdin < FILE`"
+        )));
+    }
+    let text = if asks {
+        app.ui
+            .talk(format_args!("Token for {address} (it is not shown):"));
+        read_hidden().map_err(|error| {
+            Refusal::new(Code::Failed, format!("cannot read the token: {error}"))
+        })?
+    } else {
+        typed::stdin("token", LONGEST)?
+    };
+    let text = text.trim();
+    if text.is_empty() {
+        return Err(Refusal::invalid("there is no token on stdin")
+            .hint("get one with `fleet token create NAME`, where the store is"));
+    }
+    Ok(Secret::new(text.to_owned()))
+}
+
+/// Whether the token opens the server's door.
+fn check(address: &Address, token: &Secret, app: &App) -> Result<(), Refusal> {
+    let mut client = app.client(address.clone(), token.clone())?;
+    let caller = Caller::default();
+    let sent = client.send(
+        &Call {
+            operation: TellTime::NAME,
+            access: Access::Read,
+            rehearse: false,
+            offline: Offline::Refused,
+            request: "{}".to_owned(),
+            later: &|_| Ok("{}".to_owned()),
+            caller: &caller,
+        },
+        None,
+    );
+    match sent {
+        Sent::Answered(answer) => answer
+            .outcome
+            .map(drop)
+            .map_err(|refusal| match refusal.code {
+                Code::Unauthenticated => {
+                    refusal.hint("get another with `fleet token create NAME`, where the store is")
+                }
+                _ => refusal,
+            }),
+        Sent::Unreachable { why, .. } => Err(Refusal::new(
+            Code::Unavailable,
+            format!("the server at {address} cannot be reached: {why}"),
+        )
+        .hint("nothing was remembered: try again when it is there")),
+    }
+}

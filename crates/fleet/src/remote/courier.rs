@@ -1,0 +1,463 @@
+//! Brings requests to the server, what was kept before what is new; and keeps what may be kept while the
+//! server cannot be reached.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use flightline::core::event::sha256_hex;
+use flightline::core::redact::contains_secret;
+use flightline::core::{Code, Name, Refusal, text};
+use flightline::late::RecordLate;
+use flightline::remote::{Answer, Call, Delivery, Late, Offline, Remote};
+use flightline::store::Steps;
+use flightline::store::clock::{Clock, Ids};
+use flightline::{Access, Caller, Operation};
+use serde_json::{Value, json};
+
+use super::client::{Client, Sent};
+use super::spool::{Entry, Queue, Spool};
+
+/// How much of what was said is told of what came too late.
+const TOLD: usize = 4_000;
+const TOLD_WHY: usize = 1_000;
+
+/// A way to a server that remembers what could not be brought.
+pub struct Courier {
+    client: Client,
+    spool: Spool,
+    clock: Clock,
+    /// In test builds: where this process ends.
+    steps: Steps,
+    begun: bool,
+    /// Why the server cannot be reached, when that is known.
+    down: Option<String>,
+    /// Why what waits in a queue cannot be brought, though the server is there.
+    stuck: BTreeMap<String, Refusal>,
+}
+
+/// What became of a queue.
+enum Brought {
+    /// All of it, or as much as this server takes.
+    Enough,
+    /// The server cannot be reached.
+    Down(String),
+}
+
+impl Courier {
+    /// One for this server, with the queues of this state folder.
+    pub fn new(client: Client, spool: Spool, clock: Clock, steps: Steps) -> Self {
+        Self {
+            client,
+            spool,
+            clock,
+            steps,
+            begun: false,
+            down: None,
+            stuck: BTreeMap::new(),
+        }
+    }
+
+    /// Brings what waits, of everybody, each queue in its order. Says what is worth knowing.
+    fn deliver(&mut self, asking: &str) -> Vec<String> {
+        let mut said = Vec::new();
+        let mut delivery = Delivery::default();
+        for name in self.spool.queues() {
+            // Somebody else's may be on their way already; one's own come before anything new.
+            let patience = match name == asking {
+                true => Duration::from_secs(15),
+                false => Duration::ZERO,
+            };
+            let queue = match self.spool.take_within(&name, patience) {
+                Ok(queue) => queue,
+                Err(refusal) => {
+                    self.stuck.insert(name, refusal);
+                    continue;
+                }
+            };
+            match self.bring(&name, &queue, &mut delivery, &mut said) {
+                Ok(Brought::Enough) => {}
+                Ok(Brought::Down(why)) => {
+                    self.down = Some(why);
+                    break;
+                }
+                Err(error) => said.push(format!(
+                    "what waits on this machine for {name} cannot be read or written: {error}"
+                )),
+            }
+        }
+        if delivery.delivered > 0 || !delivery.late.is_empty() {
+            delivery.at = Some(self.clock.now());
+            if let Err(error) = self.spool.remember(&delivery) {
+                said.push(format!(
+                    "what was delivered cannot be written down: {error}"
+                ));
+            }
+            said.push(told(&delivery));
+        }
+        said
+    }
+
+    fn bring(
+        &mut self,
+        name: &str,
+        queue: &Queue,
+        delivery: &mut Delivery,
+        said: &mut Vec<String>,
+    ) -> std::io::Result<Brought> {
+        let (entries, damaged) = queue.entries()?;
+        if let Some(file) = damaged {
+            said.push(format!(
+                "some of what waited on this machine cannot be read, and is kept in {}",
+                file.display()
+            ));
+        }
+        for (at, entry) in entries.iter().enumerate() {
+            if entry.server != self.client.address().as_str() {
+                said.push(format!(
+                    "{} on this machine for {}: bring that with `fleet status --server {}`",
+                    waiting(entries.len() - at),
+                    entry.server,
+                    entry.server
+                ));
+                return Ok(Brought::Enough);
+            }
+            let answer = match self.ask(entry) {
+                Sent::Answered(answer) => answer,
+                Sent::Unreachable { why, .. } => return Ok(Brought::Down(why)),
+            };
+            self.steps.step();
+            match answer.outcome {
+                Ok(_) => delivery.delivered += 1,
+                Err(refusal) if is_ours(refusal.code) => {
+                    said.push(format!(
+                        "{} on this machine: {}",
+                        waiting(entries.len() - at),
+                        refusal.message
+                    ));
+                    self.stuck.insert(name.to_owned(), refusal);
+                    return Ok(Brought::Enough);
+                }
+                Err(refusal) => match self.record_late(entry, &refusal) {
+                    Sent::Unreachable { why, .. } => return Ok(Brought::Down(why)),
+                    Sent::Answered(answer) => {
+                        if let Err(untold) = answer.outcome {
+                            let file = queue.put_aside(entry)?;
+                            said.push(format!(
+                                "`{}` of {} was refused ({}), and that cannot be written down ({}): it is kept in {}",
+                                entry.operation,
+                                entry.at,
+                                refusal.message,
+                                untold.message,
+                                file.display()
+                            ));
+                        } else {
+                            delivery.late.push(Late {
+                                agent: entry.agent.clone(),
+                                operation: entry.operation.clone(),
+                                asked_at: entry.at,
+                                why: refusal.message,
+                            });
+                        }
+                    }
+                },
+            }
+            self.steps.step();
+            queue.replace(&entries[at + 1..])?;
+        }
+        Ok(Brought::Enough)
+    }
+
+    fn ask(&mut self, entry: &Entry) -> Sent {
+        let (caller, request) = (entry.caller(), entry.request.to_string());
+        let call = plain(&entry.operation, &request, &caller);
+        self.client.send(&call, Some(&entry.key))
+    }
+
+    /// What came too late is written down, once, however often this is asked for.
+    fn record_late(&mut self, entry: &Entry, refusal: &Refusal) -> Sent {
+        let of = |field: &str| entry.request[field].as_str().map(str::to_owned);
+        let request = || {
+            Ok::<_, Refusal>(RecordLate {
+                operation: Name::parse("operation", &entry.operation)?,
+                said: text::Note::parse("note", &cut(&what_was_said(&entry.request), TOLD))?,
+                asked_at: entry.at,
+                agent: entry
+                    .agent
+                    .as_deref()
+                    .map(|agent| Name::parse("agent name", agent))
+                    .transpose()?,
+                mission: of("mission").or_else(|| entry.mission.clone()),
+                sortie: of("sortie"),
+                code: refusal.code,
+                why: text::Note::parse("why", &cut(&refusal.message, TOLD_WHY))?,
+            })
+        };
+        let request = match request().map(|request| json!(request).to_string()) {
+            Ok(request) => request,
+            Err(refusal) => return Sent::Answered(refusal.into()),
+        };
+        let caller = Caller::default();
+        let call = plain(RecordLate::NAME, &request, &caller);
+        self.client
+            .send(&call, Some(&format!("late-{}", entry.key)))
+    }
+
+    /// What becomes of a request that cannot be brought now.
+    fn set_aside(
+        &mut self,
+        call: &Call<'_>,
+        key: Option<&str>,
+        why: &str,
+        perhaps: bool,
+    ) -> Refusal {
+        match (call.offline, key) {
+            (Offline::Kept, Some(key)) => self.keep(call, key, why, perhaps).unwrap_or_else(|refusal| refusal),
+            (Offline::Dropped, _) => Refusal::new(
+                Code::Dropped,
+                format!(
+                    "{}; this sign of life is dropped, and the next one says the same",
+                    self.cannot(why)
+                ),
+            )
+            .details(json!({ "dropped": true, "server": self.address() })),
+            (_, Some(key)) if perhaps => Refusal::new(
+                Code::CommitUnknown,
+                format!("{}, and it is not known whether it was done", self.cannot(why)),
+            )
+            .hint(format!(
+                "ask again with `--idempotency-key {key}`: it is done once, however often it is asked for"
+            )),
+            _ => {
+                let refusal = Refusal::new(Code::Unavailable, self.cannot(why));
+                let count: usize = self.spool.waiting().iter().map(|of| of.count).sum();
+                refusal.hint(match count {
+                    0 => "nothing was done: try again when it is there".to_owned(),
+                    count => format!(
+                        "nothing was done: try again when it is there; {} on this machine to be delivered",
+                        waiting(count)
+                    ),
+                })
+            }
+        }
+    }
+
+    fn cannot(&self, why: &str) -> String {
+        format!("the server at {} cannot be reached: {why}", self.address())
+    }
+
+    fn keep(
+        &mut self,
+        call: &Call<'_>,
+        key: &str,
+        why: &str,
+        perhaps: bool,
+    ) -> Result<Refusal, Refusal> {
+        let at = self.clock.now();
+        // One that may have been done must be the same when it is asked for again.
+        let request = match perhaps {
+            true => call.request.clone(),
+            false => (call.later)(at)?,
+        };
+        let entry = Entry::new(
+            key,
+            self.address(),
+            at,
+            (call.operation, &request),
+            call.caller,
+        );
+        let queue = self
+            .spool
+            .take(&Spool::name_of(call.caller.agent.as_deref()))?;
+        let count = queue.push(&entry).map_err(|error| {
+            Refusal::new(
+                Code::Unavailable,
+                format!(
+                    "{}, and it cannot be kept on this machine: {error}",
+                    self.cannot(why)
+                ),
+            )
+            .hint("nothing was done or kept: say it again when the server is there")
+        })?;
+        let whose = call.caller.agent.as_deref().unwrap_or("you");
+        Ok(Refusal::new(
+            Code::Queued,
+            format!(
+                "queued on this machine only: {}; it is delivered by the next command that reaches it ({} of {whose} {})",
+                self.cannot(why),
+                requests(count),
+                if count == 1 { "waits" } else { "wait" }
+            ),
+        )
+        .details(json!({
+            "queued": true,
+            "operation": call.operation,
+            "idempotency_key": key,
+            "agent": call.caller.agent,
+            "asked_at": at,
+            "waiting": count,
+            "server": self.address(),
+        })))
+    }
+}
+
+impl Remote for Courier {
+    fn call(&mut self, call: &Call<'_>) -> Answer {
+        let own = Spool::name_of(call.caller.agent.as_deref());
+        let said = match self.begun {
+            true => Vec::new(),
+            false => self.deliver(&own),
+        };
+        self.begun = true;
+        let key = key_of(call);
+        let writes = call.access != Access::Read && !call.rehearse;
+        // Never before what was said earlier.
+        let behind = writes && self.spool.has(&own);
+        let mut answer = match (&self.down, behind) {
+            (Some(why), _) => {
+                let why = why.clone();
+                self.set_aside(call, key.as_deref(), &why, false).into()
+            }
+            (None, true) if call.offline == Offline::Refused => self.behind(&own).into(),
+            (None, true) => {
+                let why = self.behind(&own).message;
+                self.set_aside(call, key.as_deref(), &why, false).into()
+            }
+            (None, false) => match self.client.send(call, key.as_deref()) {
+                Sent::Answered(answer) => answer,
+                Sent::Unreachable { why, perhaps } => {
+                    let refusal = self.set_aside(call, key.as_deref(), &why, perhaps);
+                    self.down = Some(why);
+                    refusal.into()
+                }
+            },
+        };
+        answer.warnings.splice(0..0, said);
+        answer
+    }
+
+    fn address(&self) -> &str {
+        self.client.address().as_str()
+    }
+}
+
+impl Courier {
+    /// Why nothing new of an agent can be brought: what it said earlier still waits.
+    fn behind(&self, own: &str) -> Refusal {
+        let why = self.stuck.get(own);
+        Refusal::new(
+            why.map_or(Code::Unavailable, |why| why.code),
+            format!(
+                "what was said before still waits on this machine: {}",
+                why.map_or("it is for another server", |why| why.message.as_str())
+            ),
+        )
+        .hint(
+            why.and_then(|why| why.hint.clone())
+                .unwrap_or_else(|| "see what waits with `fleet status`".to_owned()),
+        )
+    }
+}
+
+/// The key of a write: the caller's own, or one that is drawn, so that one whose answer is lost is done once.
+fn key_of(call: &Call<'_>) -> Option<String> {
+    match (&call.caller.idempotency_key, call.access) {
+        _ if call.rehearse => None,
+        (Some(key), _) => Some(wire_key(key)),
+        (None, Access::Write) => Some(format!("fleet-{}", Ids::Random.next())),
+        (None, Access::Read | Access::Pulse) => None,
+    }
+}
+
+/// A key as it can be sent and kept: one that holds what cannot, or must not, goes by its hash.
+fn wire_key(key: &str) -> String {
+    let plain = key
+        .bytes()
+        .all(|byte| byte.is_ascii_graphic() || byte == b' ');
+    match key.len() <= 255 && (!plain || contains_secret(key)) {
+        true => format!("sha256-{}", sha256_hex(key)),
+        false => key.to_owned(),
+    }
+}
+
+/// Whether it is refused for a reason that lies with this machine or the server, and not with what was asked.
+fn is_ours(code: Code) -> bool {
+    matches!(
+        code,
+        Code::Unauthenticated
+            | Code::Forbidden
+            | Code::OtherVersion
+            | Code::Failed
+            | Code::Integrity
+            | Code::NewerStore
+            | Code::NotOurStore
+            | Code::Unavailable
+            | Code::CommitUnknown
+    )
+}
+
+fn plain<'a>(operation: &'a str, request: &'a str, caller: &'a Caller) -> Call<'a> {
+    Call {
+        operation,
+        access: Access::Write,
+        rehearse: false,
+        offline: Offline::Refused,
+        request: request.to_owned(),
+        later: &|_| Err(Refusal::new(Code::Failed, "it is kept already").into()),
+        caller,
+    }
+}
+
+/// What a request says, without what was left out of it.
+fn what_was_said(request: &Value) -> String {
+    for field in ["text", "note", "result"] {
+        if let Some(text) = request[field].as_str() {
+            return text.to_owned();
+        }
+    }
+    let mut said = request.clone();
+    if let Value::Object(fields) = &mut said {
+        fields.retain(|_, value| match value {
+            Value::Null => false,
+            Value::Bool(is) => *is,
+            Value::Number(number) => number.as_u64() != Some(0),
+            Value::String(text) => !text.is_empty(),
+            Value::Array(items) => !items.is_empty(),
+            Value::Object(fields) => !fields.is_empty(),
+        });
+    }
+    said.to_string()
+}
+
+fn cut(text: &str, most: usize) -> String {
+    text.chars().take(most).collect()
+}
+
+fn requests(count: usize) -> String {
+    match count {
+        1 => "1 request".to_owned(),
+        count => format!("{count} requests"),
+    }
+}
+
+/// That so many wait.
+fn waiting(count: usize) -> String {
+    let wait = if count == 1 { "waits" } else { "wait" };
+    format!("{} {wait}", requests(count))
+}
+
+/// What was delivered, in one line.
+fn told(delivery: &Delivery) -> String {
+    let done = format!(
+        "delivered what waited on this machine: {}",
+        requests(delivery.delivered + delivery.late.len())
+    );
+    match delivery.late.as_slice() {
+        [] => done,
+        [one] => format!("{done}; one came too late ({}), and is noted", one.why),
+        several => format!(
+            "{done}; {} came too late ({}), and are noted",
+            several.len(),
+            several[0].why
+        ),
+    }
+}

@@ -1,0 +1,119 @@
+//! What was said while the server could not be reached, and came too late to be done: it is not lost.
+
+use flightline_core::mission::Mission;
+use flightline_core::note::{Note, NoteKind};
+use flightline_core::text;
+use flightline_core::{Code, Name, NoteId, SortieId, Time};
+use flightline_store::Actor;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::desk::{Desk, agent_named};
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+use crate::mail::notice;
+use crate::mission::short;
+
+/// Writes down what came too late: a note on its sortie or mission, and mail to whoever coordinates.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RecordLate {
+    /// What was asked for, such as `update_sortie`.
+    pub operation: Name,
+    /// What was said with it.
+    pub said: text::Note,
+    /// When, by the clock of the machine it was said on.
+    pub asked_at: Time,
+    /// The agent that said it.
+    pub agent: Option<Name>,
+    /// The mission it was about.
+    pub mission: Option<String>,
+    /// The sortie it was about.
+    pub sortie: Option<String>,
+    /// Why it was refused.
+    pub code: Code,
+    /// The same in words.
+    pub why: text::Note,
+}
+
+impl Operation for RecordLate {
+    const NAME: &'static str = "record_late";
+    const ACCESS: Access = Access::Write;
+    /// Whoever said it may be nobody any more: that is why it is late.
+    const FENCED: bool = false;
+    type Outcome = Note;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Note> {
+        let (mission, sortie_id) = self.about(desk)?;
+        let agent = match &self.agent {
+            Some(name) => agent_named(desk.tx, name.as_str())?,
+            None => None,
+        };
+        let author = match &self.agent {
+            Some(name) => name.to_string(),
+            None => desk.caller.person(),
+        };
+        let note = Note {
+            id: NoteId::new(desk.tx.uuid()),
+            kind: NoteKind::Late,
+            mission_id: mission.id,
+            sortie_id,
+            text: self.said.clone(),
+            rationale: Some(text::Note::parse(
+                "rationale",
+                &format!(
+                    "{} of {}, refused on delivery: {}",
+                    self.operation, self.asked_at, self.why
+                ),
+            )?),
+            path: None,
+            checksum: None,
+            artifact_type: None,
+            author,
+            author_id: agent.map(|agent| agent.id),
+            at: desk.now(),
+            after_cut: None,
+        };
+        let before = desk.tx.actor().clone();
+        desk.tx.act_as(Actor::flightline());
+        let data = json!({
+            "kind": note.kind.as_str(),
+            "operation": self.operation,
+            "asked_at": self.asked_at,
+            "code": self.code,
+        });
+        desk.tx.set("note_added", &note, &data)?;
+        let dispatch = desk.dispatch_of(&mission)?;
+        let of = match sortie_id {
+            Some(id) => format!("{} of {}", short(id), mission.title),
+            None => mission.title.to_string(),
+        };
+        let subject = format!("Too late from {}: {of}", note.author);
+        let subject: String = subject.chars().take(120).collect();
+        let body = format!(
+            "Said at {}, while the server could not be reached, and refused on delivery: {}\n\n{}",
+            self.asked_at, self.why, self.said
+        );
+        notice(desk, dispatch, &subject, &body, Some(mission.id))?;
+        desk.tx.act_as(before);
+        Ok(note)
+    }
+}
+
+impl RecordLate {
+    /// The mission it is about, and the sortie, as far as they are known any more.
+    fn about(&self, desk: &mut Desk<'_, '_>) -> Result<(Mission, Option<SortieId>)> {
+        if let Some(reference) = &self.sortie
+            && let Ok(sortie) = desk.sortie(reference)
+        {
+            let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
+            return Ok((mission, Some(sortie.id)));
+        }
+        if let Some(reference) = &self.mission
+            && let Ok(mission) = desk.mission(Some(reference))
+        {
+            return Ok((mission, None));
+        }
+        Ok((desk.mission(None)?, None))
+    }
+}
