@@ -9,6 +9,7 @@ mod writer;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -60,6 +61,17 @@ impl Place {
     }
 }
 
+impl Place {
+    /// The same, for what was open before: a store that is not there any more may come back.
+    fn reopen(&self) -> Result<Fleet, Refusal> {
+        self.open().map_err(|refusal| match refusal.code {
+            Code::NoProject => Refusal::new(Code::Unavailable, refusal.message)
+                .hint("nothing was done: bring the store back; the server goes on by itself"),
+            _ => refusal,
+        })
+    }
+}
+
 /// Whether a write may share its commit with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Company {
@@ -98,6 +110,25 @@ pub(crate) struct Crew {
 pub(crate) struct Lines {
     writers: Vec<SyncSender<Order>>,
     readers: SyncSender<Order>,
+    /// How many writes, and how many reads, wait or are being done.
+    writes: Arc<AtomicUsize>,
+    reads: Arc<AtomicUsize>,
+}
+
+/// A request that waits or is being done.
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn in_line(line: &Arc<AtomicUsize>) -> Self {
+        line.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(line))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Crew {
@@ -122,7 +153,12 @@ impl Crew {
             threads.push(start("read", move || read(&orders, &from))?);
         }
         Ok(Self {
-            lines: Lines { writers, readers },
+            lines: Lines {
+                writers,
+                readers,
+                writes: Arc::default(),
+                reads: Arc::default(),
+            },
             threads,
         })
     }
@@ -207,9 +243,14 @@ impl Lines {
         reply: impl FnOnce(Result<T, Refusal>) + Send + 'static,
         f: impl FnMut(&mut Fleet) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<(), Refusal> {
-        let lane = match access {
-            Access::Read => &self.readers,
-            Access::Write | Access::Pulse => self.writer_of(project),
+        let (lane, line) = match access {
+            Access::Read => (&self.readers, &self.reads),
+            Access::Write | Access::Pulse => (self.writer_of(project), &self.writes),
+        };
+        let counted = Counted::in_line(line);
+        let reply = move |result| {
+            drop(counted);
+            reply(result);
         };
         let errand = Errand {
             task: Box::new(Request::new(f, reply)),
@@ -239,6 +280,15 @@ impl Lines {
         let lanes = self.writers.len();
         let lane = usize::try_from(hasher.finish() % lanes as u64).unwrap_or(0);
         &self.writers[lane]
+    }
+
+    /// How many requests wait or are being done, by the name of their queue.
+    pub(crate) fn waiting(&self) -> Vec<(&'static str, usize)> {
+        let length = |line: &AtomicUsize| line.load(Ordering::Relaxed);
+        vec![
+            ("write", length(&self.writes)),
+            ("read", length(&self.reads)),
+        ]
     }
 }
 
@@ -272,7 +322,7 @@ impl<'a> Hand<'a> {
         for again in [once_more, false] {
             let opened = match self.kept.take() {
                 Some(fleet) => Ok(fleet),
-                None => self.place.open(),
+                None => self.place.reopen(),
             };
             match opened {
                 Err(refusal) => task.refuse(refusal),

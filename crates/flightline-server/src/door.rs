@@ -8,6 +8,7 @@ mod version;
 use std::sync::Arc;
 use std::time::Instant;
 
+use axum::body::HttpBody as _;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
@@ -21,6 +22,7 @@ pub(crate) use guest::Guest;
 pub(crate) use input::{Body, LARGEST, LARGEST_DOCUMENT, Named, Query};
 
 use crate::crew::Company;
+use crate::metrics::Served;
 use crate::problem::Problem;
 use crate::route::Shared;
 use crate::serve::{Line, Said};
@@ -39,6 +41,8 @@ pub(crate) async fn enter(
     let began = Instant::now();
     let id = request_id(request.headers(), &shared);
     let method = request.method().clone();
+    let asked = length_of(request.headers());
+    let takes = takes_checkpoint(&method, request.uri().path());
     // The route as we wrote it, not as it was asked for: nothing private gets into a log that way.
     let route = request
         .extensions()
@@ -91,7 +95,12 @@ pub(crate) async fn enter(
         code,
         micros: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
     };
-    shared.metrics.count(&line);
+    shared.metrics.count(&Served {
+        line: &line,
+        asked,
+        answered: response.body().size_hint().exact(),
+        checkpoint: takes && status < 300,
+    });
     (shared.say)(Said::Served(line));
     response
 }
@@ -104,6 +113,19 @@ fn unchanged(response: Response) -> Response {
         answer.headers_mut().insert(header::ETAG, tag.clone());
     }
     answer
+}
+
+/// How large the body is, as far as its sender said.
+fn length_of(headers: &HeaderMap) -> u64 {
+    let said = headers.get(header::CONTENT_LENGTH);
+    said.and_then(|length| length.to_str().ok()?.parse().ok())
+        .unwrap_or(0)
+}
+
+/// Whether a request asks for a checkpoint.
+fn takes_checkpoint(method: &Method, path: &str) -> bool {
+    let routes = ["/api/v1/checkpoints", "/api/v1/ops/take_checkpoint"];
+    *method == Method::POST && routes.contains(&path)
 }
 
 /// Nothing is at this address.

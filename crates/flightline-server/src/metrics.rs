@@ -1,103 +1,266 @@
 //! Figures for Prometheus. No id, name or text of anybody is in them.
 
+mod histogram;
+mod journal;
+mod page;
+mod process;
+
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
+use flightline::core::Refusal;
+use flightline::figures::{Figures, ReadFigures};
+use flightline::{Caller, Fleet};
+
+use self::histogram::{Histogram, Scale};
+use self::journal::Journal;
+use self::page::{Kind, Page, seconds};
+use crate::health::Health;
 use crate::serve::Line;
+use crate::upkeep::job::JOBS;
 
-/// Upper ends of the classes of durations, in microseconds.
-const CLASSES: [u64; 8] = [
-    1_000, 5_000, 10_000, 50_000, 100_000, 500_000, 1_000_000, 10_000_000,
-];
-
-/// Upper ends of the classes of groups of writes.
-const SIZES: [usize; 6] = [1, 2, 4, 8, 16, 32];
-
-/// What was served so far.
-#[derive(Debug, Default)]
+/// What was served so far, and what the journal told since this node began to count.
+#[derive(Debug)]
 pub(crate) struct Metrics {
-    served: Mutex<BTreeMap<(String, String, u16), Tally>>,
-    groups: Groups,
+    began: Instant,
+    served: Mutex<BTreeMap<(&'static str, String, u16), Histogram>>,
+    /// What was refused, by code.
+    refused: Mutex<BTreeMap<String, u64>>,
+    request_bytes: Mutex<Histogram>,
+    response_bytes: Mutex<Histogram>,
+    /// How long it took to take checkpoints that were asked for.
+    checkpoints: Mutex<Histogram>,
+    /// How many writes were committed together.
+    groups: Mutex<Histogram>,
+    /// By project.
+    journals: Mutex<BTreeMap<String, Journal>>,
 }
 
-/// How many writes commits were for.
-#[derive(Debug, Default)]
-struct Groups {
-    commits: AtomicU64,
-    writes: AtomicU64,
-    within: [AtomicU64; SIZES.len()],
+/// What is looked at when somebody asks, beside what was counted.
+pub(crate) struct Now<'a> {
+    /// Every job.
+    pub(crate) health: &'a Health,
+    /// What waits, by the name of its queue.
+    pub(crate) waiting: Vec<(&'static str, usize)>,
+    /// Streams of events.
+    pub(crate) streams: usize,
+    /// The fleet; none when the store does not answer.
+    pub(crate) fleet: Option<(Figures, Journal)>,
 }
 
-#[derive(Clone, Debug, Default)]
-struct Tally {
-    count: u64,
-    micros: u64,
-    within: [u64; CLASSES.len()],
+/// A request that was answered, as it is counted.
+pub(crate) struct Served<'a> {
+    pub(crate) line: &'a Line,
+    /// How large the body of the request was.
+    pub(crate) asked: u64,
+    /// How large that of the answer is; none of a stream.
+    pub(crate) answered: Option<u64>,
+    /// Whether a checkpoint was taken.
+    pub(crate) checkpoint: bool,
+}
+
+fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let histogram = |scale| Mutex::new(Histogram::new(scale));
+        Self {
+            began: Instant::now(),
+            served: Mutex::default(),
+            refused: Mutex::default(),
+            request_bytes: histogram(Scale::Bytes),
+            response_bytes: histogram(Scale::Bytes),
+            checkpoints: histogram(Scale::Time),
+            groups: histogram(Scale::Count),
+            journals: Mutex::default(),
+        }
+    }
 }
 
 impl Metrics {
     /// Counts a request.
-    pub(crate) fn count(&self, line: &Line) {
+    pub(crate) fn count(&self, served: &Served<'_>) {
+        let line = served.line;
         // Anybody can make methods up; each would be a line here for ever.
-        let method = match line.method.as_str() {
-            known @ ("GET" | "POST" | "PATCH" | "DELETE") => known,
-            _ => "other",
-        };
-        let key = (method.to_owned(), line.route.clone(), line.status);
-        let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
-        let tally = served.entry(key).or_default();
-        tally.count += 1;
-        tally.micros += line.micros;
-        for (within, most) in tally.within.iter_mut().zip(CLASSES) {
-            *within += u64::from(line.micros <= most);
+        let method = ["GET", "POST", "PATCH", "DELETE"]
+            .into_iter()
+            .find(|known| *known == line.method)
+            .unwrap_or("other");
+        let key = (method, line.route.clone(), line.status);
+        open(&self.served)
+            .entry(key)
+            .or_insert_with(|| Histogram::new(Scale::Time))
+            .add(line.micros);
+        open(&self.request_bytes).add(served.asked);
+        if let Some(bytes) = served.answered {
+            open(&self.response_bytes).add(bytes);
+        }
+        if let Some(code) = &line.code {
+            *open(&self.refused).entry(code.clone()).or_default() += 1;
+        }
+        if served.checkpoint {
+            open(&self.checkpoints).add(line.micros);
         }
     }
 
-    /// Counts a commit and the writes it was for.
+    /// Counts a commit of so many writes.
     pub(crate) fn group(&self, size: usize) {
-        let one_more = |counter: &AtomicU64, by: u64| counter.fetch_add(by, Ordering::Relaxed);
-        one_more(&self.groups.commits, 1);
-        one_more(&self.groups.writes, size as u64);
-        for (within, most) in self.groups.within.iter().zip(SIZES) {
-            one_more(within, u64::from(size <= most));
+        open(&self.groups).add(size as u64);
+    }
+
+    /// Looks at a fleet, and counts what its journal has had since the last look.
+    pub(crate) fn look(&self, fleet: &mut Fleet) -> Result<(Figures, Journal), Refusal> {
+        let project = fleet.store()?.project().to_owned();
+        let known = open(&self.journals).get(&project).cloned();
+        let request = ReadFigures {
+            after: known.and_then(|known| known.counted),
+        };
+        let figures = fleet
+            .run(&request, &Caller::default())
+            .map_err(flightline::Error::into_refusal)?;
+        let mut journals = open(&self.journals);
+        let journal = journals.entry(project).or_default();
+        // Two may look at once: what both have seen counts once.
+        if journal.counted == request.after {
+            journal.add(&figures);
         }
+        Ok((figures, journal.clone()))
     }
 
     /// All of it, as Prometheus reads it.
-    pub(crate) fn render(&self) -> String {
-        let served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
-        let name = "flightline_request_duration_seconds";
-        let mut text = format!("# HELP {name} How long requests took.\n# TYPE {name} histogram\n");
-        for ((method, route, status), tally) in served.iter() {
-            let labels = format!("method=\"{method}\",route=\"{route}\",status=\"{status}\"");
-            for (within, most) in tally.within.iter().zip(CLASSES) {
-                let most = seconds(most);
-                let _ = writeln!(text, "{name}_bucket{{{labels},le=\"{most}\"}} {within}");
-            }
-            let Tally { count, micros, .. } = tally;
-            let sum = seconds(*micros);
-            let _ = writeln!(text, "{name}_bucket{{{labels},le=\"+Inf\"}} {count}");
-            let _ = writeln!(text, "{name}_sum{{{labels}}} {sum}");
-            let _ = writeln!(text, "{name}_count{{{labels}}} {count}");
-        }
-        let name = "flightline_group_commit_size";
-        let _ = writeln!(
-            text,
-            "# HELP {name} How many writes shared a commit.\n# TYPE {name} histogram"
+    pub(crate) fn render(&self, now: Now<'_>) -> String {
+        let mut page = Page::default();
+        let version = env!("CARGO_PKG_VERSION");
+        page.family(
+            "flightline_build_info",
+            Kind::Gauge,
+            "The version that runs.",
         );
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        for (within, most) in self.groups.within.iter().zip(SIZES) {
-            let _ = writeln!(text, "{name}_bucket{{le=\"{most}\"}} {}", read(within));
+        page.figure("flightline_build_info", &[("version", version)], 1);
+        page.single(
+            "flightline_uptime_seconds",
+            Kind::Gauge,
+            "Since the start of this node.",
+            whole(self.began.elapsed()),
+        );
+        process::write(&mut page);
+        self.requests(&mut page);
+        let waiting = now.waiting.iter().map(|(name, length)| (*name, *length));
+        page.by(
+            ("flightline_queue_length", "queue"),
+            Kind::Gauge,
+            "Requests that wait for a thread, or are being done.",
+            waiting,
+        );
+        page.single(
+            "flightline_streams_open",
+            Kind::Gauge,
+            "Streams of events that are open.",
+            now.streams,
+        );
+        jobs(&mut page, now.health);
+        page.single(
+            "flightline_store_up",
+            Kind::Gauge,
+            "Whether the store answered this scrape.",
+            u8::from(now.fleet.is_some()),
+        );
+        if let Some((figures, journal)) = &now.fleet {
+            journal::fleet(&mut page, figures);
+            journal.write(&mut page);
         }
-        let (commits, writes) = (read(&self.groups.commits), read(&self.groups.writes));
-        let _ = writeln!(text, "{name}_bucket{{le=\"+Inf\"}} {commits}");
-        let _ = writeln!(text, "{name}_sum {writes}\n{name}_count {commits}");
-        text
+        page.text()
+    }
+
+    fn requests(&self, page: &mut Page) {
+        let name = "flightline_request_duration_seconds";
+        page.family(name, Kind::Histogram, "How long requests took.");
+        for ((method, route, status), histogram) in open(&self.served).iter() {
+            let status = status.to_string();
+            let labels = [("method", *method), ("route", route), ("status", &status)];
+            histogram.write(page, name, &labels);
+        }
+        let mut single = |name: &str, help: &str, histogram: &Mutex<Histogram>| {
+            page.family(name, Kind::Histogram, help);
+            open(histogram).write(page, name, &[]);
+        };
+        single(
+            "flightline_request_bytes",
+            "How large the bodies of requests were.",
+            &self.request_bytes,
+        );
+        single(
+            "flightline_response_bytes",
+            "How large the bodies of answers were, but for streams.",
+            &self.response_bytes,
+        );
+        single(
+            "flightline_checkpoint_duration_seconds",
+            "How long requests for a checkpoint took on this node.",
+            &self.checkpoints,
+        );
+        single(
+            "flightline_group_commit_size",
+            "How many writes shared a commit.",
+            &self.groups,
+        );
+        let refused = open(&self.refused);
+        page.by(
+            ("flightline_refusals_total", "code"),
+            Kind::Counter,
+            "Requests that were refused, by the code of the problem.",
+            refused.iter().map(|(code, count)| (code.as_str(), count)),
+        );
+        page.single(
+            "flightline_lock_conflicts_total",
+            Kind::Counter,
+            "Requests that were refused because somebody else holds the lock.",
+            refused.get("lock_held").unwrap_or(&0),
+        );
     }
 }
 
-fn seconds(micros: u64) -> String {
-    format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
+fn jobs(page: &mut Page, health: &Health) {
+    let known = health.board.all();
+    let ran = || {
+        JOBS.iter()
+            .filter_map(|job| Some((job.name, known.get(job.name)?)))
+    };
+    page.by(
+        ("flightline_job_last_run_age_seconds", "job"),
+        Kind::Gauge,
+        "How long ago a job of the background ran.",
+        ran().map(|(name, record)| (name, whole(record.at.elapsed()))),
+    );
+    page.by(
+        ("flightline_job_last_duration_seconds", "job"),
+        Kind::Gauge,
+        "How long it took.",
+        ran().map(|(name, record)| (name, whole(record.took))),
+    );
+    page.by(
+        ("flightline_job_healthy", "job"),
+        Kind::Gauge,
+        "Whether it went well.",
+        ran().map(|(name, record)| (name, u8::from(record.trouble.is_none()))),
+    );
+    page.by(
+        ("flightline_job_runs_total", "job"),
+        Kind::Counter,
+        "How often it ran.",
+        ran().map(|(name, record)| (name, record.runs)),
+    );
+    page.by(
+        ("flightline_job_failures_total", "job"),
+        Kind::Counter,
+        "How often it failed.",
+        ran().map(|(name, record)| (name, record.failures)),
+    );
+}
+
+fn whole(span: Duration) -> String {
+    seconds(u64::try_from(span.as_micros()).unwrap_or(u64::MAX))
 }

@@ -7,8 +7,8 @@ use flightline::core::token::Scope;
 use flightline::core::{Code, Refusal};
 use flightline::{Access, Caller, Errand, Fleet, Operation};
 use flightline::{
-    agent, checkpoint, clock, context, dialect, effect, errand, event, ids, late, lock, mail,
-    mission, note, recovery, replay, report, sortie, stats, status, task, token,
+    agent, checkpoint, clock, context, dialect, effect, errand, event, figures, ids, late, lease,
+    lock, mail, mission, note, recovery, replay, report, sortie, stats, status, task, token,
 };
 use schemars::{Schema, SchemaGenerator};
 use serde::Serialize;
@@ -102,6 +102,7 @@ const OPERATIONS: &[Entry] = &[
     entry::<agent::UpdateAgent>(),
     entry::<agent::RetireAgent>(),
     entry::<agent::Heartbeat>(),
+    dispatch::<lease::SettleLeases>(),
     entry::<lock::AcquireLocks>(),
     entry::<lock::RenewLocks>(),
     entry::<lock::ReleaseLocks>(),
@@ -132,6 +133,7 @@ const OPERATIONS: &[Entry] = &[
     entry::<clock::NameHistory>(),
     entry::<status::ShowStatus>(),
     entry::<stats::ShowStats>(),
+    entry::<figures::ReadFigures>(),
     entry::<checkpoint::take::TakeCheckpoint>(),
     entry::<checkpoint::take::RecordFailure>(),
     entry::<checkpoint::destructive::BeforeDestructive>(),

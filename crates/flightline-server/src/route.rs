@@ -52,7 +52,7 @@ pub(crate) struct Shared {
     /// Where ids of requests come from.
     pub(crate) ids: Ids,
     pub(crate) say: Say,
-    /// How many streams of events may be open at once.
+    /// Room for as many streams of events as may be open at once.
     pub(crate) streams: Arc<Semaphore>,
     /// Something was written here.
     pub(crate) wrote: Arc<Notify>,

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use flightline::checkpoint::take::TakeCheckpoint;
@@ -34,7 +35,7 @@ use crate::pretend::Pretend;
 use crate::projects::Projects;
 use crate::route::events::watch_journals;
 use crate::route::{Shared, router};
-use crate::upkeep::{Beside, Means, Upkeep, probe};
+use crate::upkeep::{Beside, Means, Upkeep};
 
 /// Where it listens when nobody says.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:7878";
@@ -42,7 +43,7 @@ pub const DEFAULT_ADDRESS: &str = "127.0.0.1:7878";
 /// How many connections are open at once; more wait until one ends.
 const CONNECTIONS: usize = 1_024;
 /// How many of them may be streams of events: the rest is for requests.
-const STREAMS: usize = 768;
+pub(crate) const STREAMS: usize = 768;
 /// How long the head of a request may take to arrive.
 const SLOWEST_HEAD: Duration = Duration::from_secs(10);
 /// How much of a head is read.
@@ -149,7 +150,8 @@ pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
         user: setup.user,
         ..Caller::default()
     };
-    let tokens = count_tokens(&mut place.open()?, &caller)?;
+    let mut opened = place.open()?;
+    let tokens = count_tokens(&mut opened, &caller)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_name("fleet-http")
@@ -166,14 +168,13 @@ pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
     let grouped: Grouped = Arc::new(move |size| counted.group(size));
     let crew = Crew::start(&place, &grouped)?;
     let (lines, health) = (crew.lines(), Arc::new(Health::default()));
-    // Who pretends leaves everything as it was.
-    if setup.pretend.is_none() {
-        probe(&lines, &projects.home().id, &health);
-    }
     let beside = Beside {
         mirrors: setup.mirrors,
         caller: caller.clone(),
     };
+    // From here on it is counted what happens.
+    metrics.look(&mut opened)?;
+    drop(opened);
     let upkeep = Upkeep::start(Means {
         place: Arc::clone(&place),
         beside,
@@ -182,6 +183,7 @@ pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
         health: Arc::clone(&health),
         say: Arc::clone(&say),
         idle: setup.pretend.is_some(),
+        folded_at: AtomicU64::new(0),
     })?;
     let wrote = Arc::new(Notify::new());
     let office = {

@@ -1,25 +1,41 @@
-//! What is done beside requests, on a thread and a connection of its own: backups of checkpoints, mirrors,
-//! checkpoints that time makes due, retention, mail to those who coordinate, and looks at our own health.
-//! A failure is noted in the health and tried again; it stands in nobody's way.
+//! What is done beside requests: on two threads, one for what is quick and one for what may take long, each
+//! with a connection of its own. Every job is on the board: what came of it, and when it is due again. A
+//! failure is tried again later and later; it stands in nobody's way, and in that of no other job either.
 
+pub(crate) mod board;
+pub(crate) mod job;
+#[cfg(test)]
+mod tests;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
-use flightline::checkpoint::due::take_due;
-use flightline::checkpoint::files::settle_and_tell;
-use flightline::checkpoint::leftovers::clear;
-use flightline::checkpoint::prune::daily;
 use flightline::core::{Code, Refusal};
-use flightline::mail::relay::relay;
-use flightline::mirror::{Mirrors, Said as MirrorSaid, take_in, write_out};
-use flightline::store::verify::verify;
-use flightline::{Access, Caller, Fleet};
+use flightline::mirror::Mirrors;
+use flightline::{Caller, Fleet};
 
-use crate::crew::{Company, Lines, Place};
-use crate::health::{CHECK_EVERY, Health, Look, PROBE_EVERY};
-use crate::projects::{Project, Projects};
+use self::board::{LAST_RETRY, Trouble};
+use self::job::{Again, JOBS, Job, PROBE};
+use crate::crew::{Lines, Place};
+use crate::health::Health;
+use crate::projects::Projects;
 use crate::serve::{Said, Say};
+
+/// What comes after writes is not done more often than this, however many there are.
+const BREATH: Duration = Duration::from_millis(50);
+/// When there is more to do than one go of a long job does.
+const SOON: Duration = Duration::from_secs(10);
+/// How long the end waits for a long job that is under way; its work is done in pieces that stand alone.
+const LAST_CHORE: Duration = Duration::from_secs(5);
+
+/// How soon a write is tried again after one that failed.
+const PROBE_RETRY: Duration = Duration::from_secs(3);
+/// How soon everything else is, when the store could not be reached.
+const STORE_RETRY: Duration = Duration::from_secs(15);
 
 /// Where files beside the store are.
 #[derive(Clone, Debug)]
@@ -30,7 +46,7 @@ pub(crate) struct Beside {
     pub(crate) caller: Caller,
 }
 
-/// Why the thread is to look.
+/// Why a thread is to look.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Nudge {
     /// Something was written.
@@ -39,13 +55,16 @@ pub(crate) enum Nudge {
     End,
 }
 
-/// The thread that does it.
+/// The threads that do it.
 pub(crate) struct Upkeep {
     nudge: SyncSender<Nudge>,
-    thread: JoinHandle<()>,
+    quick: JoinHandle<()>,
+    end_slow: SyncSender<Nudge>,
+    slow: JoinHandle<()>,
+    slow_ended: Receiver<()>,
 }
 
-/// What the thread works with.
+/// What the threads work with.
 pub(crate) struct Means {
     pub(crate) place: Arc<Place>,
     pub(crate) beside: Beside,
@@ -55,20 +74,37 @@ pub(crate) struct Means {
     pub(crate) say: Say,
     /// In tests: everything is asked for, and nothing is done by itself.
     pub(crate) idle: bool,
+    /// The last revision when the log was looked at.
+    pub(crate) folded_at: AtomicU64,
 }
 
 impl Upkeep {
-    /// Starts the thread.
+    /// Starts the threads.
     pub(crate) fn start(means: Means) -> Result<Self, Refusal> {
+        let means = Arc::new(means);
+        // Whoever asks at once is told the truth.
+        for job in JOBS.iter().filter(|job| job.name == PROBE && !means.idle) {
+            run(job, &means, &mut None);
+        }
         // One nudge is enough for whatever was written until it is looked at.
         let (nudge, nudges) = sync_channel(1);
-        let thread = std::thread::Builder::new()
-            .name("fleet-upkeep".to_owned())
-            .spawn(move || live(&means, &nudges))
-            .map_err(|error| {
-                Refusal::new(Code::Unavailable, format!("cannot start a thread: {error}"))
-            })?;
-        Ok(Self { nudge, thread })
+        let quick = {
+            let means = Arc::clone(&means);
+            spawn("fleet-upkeep", move || live(&means, &nudges, false))?
+        };
+        let (end_slow, ends) = sync_channel(1);
+        let (ended, slow_ended) = sync_channel(1);
+        let slow = spawn("fleet-chores", move || {
+            live(&means, &ends, true);
+            let _ = ended.send(());
+        })?;
+        Ok(Self {
+            nudge,
+            quick,
+            end_slow,
+            slow,
+            slow_ended,
+        })
     }
 
     /// Something was written: there may be something to do.
@@ -78,66 +114,57 @@ impl Upkeep {
 
     /// Ends when what is under way is done; what was written last is looked after once more.
     pub(crate) fn dismiss(self) {
-        let Self { nudge, thread } = self;
-        let _ = nudge.send(Nudge::End);
-        let _ = thread.join();
+        let _ = self.end_slow.try_send(Nudge::End);
+        let _ = self.nudge.send(Nudge::End);
+        let _ = self.quick.join();
+        // A check of everything may take minutes; nothing is lost when it is not waited for.
+        if self.slow_ended.recv_timeout(LAST_CHORE).is_ok() {
+            let _ = self.slow.join();
+        }
     }
 }
 
-fn live(means: &Means, nudges: &Receiver<Nudge>) {
-    let mut fleet: Option<Fleet> = None;
+fn spawn(name: &str, life: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Refusal> {
+    let thread = std::thread::Builder::new().name(name.to_owned());
+    thread
+        .spawn(life)
+        .map_err(|error| Refusal::new(Code::Unavailable, format!("cannot start a thread: {error}")))
+}
+
+fn live(means: &Means, nudges: &Receiver<Nudge>, slow: bool) {
+    if means.idle {
+        while let Ok(Nudge::Written) = nudges.recv() {}
+        return;
+    }
+    let mine: Vec<&Job> = JOBS.iter().filter(|job| job.slow == slow).collect();
+    let (mut fleet, mut written, mut last_eager) = (None, false, Instant::now());
     loop {
-        let last = match nudges.recv_timeout(PROBE_EVERY) {
-            Ok(Nudge::Written) | Err(RecvTimeoutError::Timeout) => false,
+        let board = &means.health.board;
+        let left = mine.iter().map(|job| board.left(job.name)).min();
+        let left = match written {
+            true => BREATH.saturating_sub(last_eager.elapsed()),
+            false => left.unwrap_or(SOON),
+        };
+        let last = match nudges.recv_timeout(left) {
+            Ok(Nudge::Written) => {
+                written = true;
+                false
+            }
+            Err(RecvTimeoutError::Timeout) => false,
             Ok(Nudge::End) | Err(RecvTimeoutError::Disconnected) => true,
         };
-        match (means.idle, last) {
-            (true, true) => return,
-            (true, false) => continue,
-            (false, _) => {}
+        let eager = last || (written && last_eager.elapsed() >= BREATH);
+        for job in &mine {
+            let due = match last {
+                true => job.eager,
+                false => board.left(job.name).is_zero(),
+            };
+            if due || (eager && job.eager && may(job, means, &mut fleet)) {
+                run(job, means, &mut fleet);
+            }
         }
-        if !last
-            && means
-                .health
-                .age(Look::Probe)
-                .is_none_or(|age| age >= PROBE_EVERY)
-        {
-            probe(&means.lines, &means.projects.home().id, &means.health);
-        }
-        fleet = match fleet {
-            Some(fleet) => Some(fleet),
-            None => match means.place.open() {
-                Ok(fleet) => Some(fleet),
-                Err(refusal) => {
-                    means.health.note(Look::Upkeep, Some(refusal.message));
-                    None
-                }
-            },
-        };
-        if let Some(open) = &mut fleet {
-            let kept = pass_all(open, means);
-            if let Err(refusal) = &kept {
-                (means.say)(Said::Warning(refusal.message.clone()));
-            }
-            let failed = kept.is_err();
-            means
-                .health
-                .note(Look::Upkeep, kept.err().map(|refusal| refusal.message));
-            if !last
-                && means
-                    .health
-                    .age(Look::Integrity)
-                    .is_none_or(|age| age >= CHECK_EVERY)
-            {
-                let trouble = check(open);
-                if let Some(trouble) = &trouble {
-                    (means.say)(Said::Warning(trouble.clone()));
-                }
-                means.health.note(Look::Integrity, trouble);
-            }
-            if failed {
-                fleet = None;
-            }
+        if eager {
+            (written, last_eager) = (false, Instant::now());
         }
         if last {
             return;
@@ -145,73 +172,86 @@ fn live(means: &Means, nudges: &Receiver<Nudge>) {
     }
 }
 
-/// Writes, through the same queue and thread as everybody: the project's row, to the disk and back.
-pub(crate) fn probe(lines: &Lines, project: &Arc<str>, health: &Health) {
-    let written = lines.run_here(project, Access::Write, Company::Welcome, |fleet| {
-        fleet
-            .store()?
-            .write(|_| Ok::<_, flightline::store::Error>(()))
-            .map_err(Refusal::from)
-    });
-    health.note(Look::Probe, written.err().map(|refusal| refusal.message));
+/// Whether a job may run because something was written, though it failed a moment ago.
+fn may(job: &Job, means: &Means, fleet: &mut Option<Fleet>) -> bool {
+    let new_backups = |fleet: &mut Option<Fleet>| {
+        let open = fleet.as_mut().filter(|_| job.name == "backups");
+        open.is_some_and(|fleet| job::has_new_backups(fleet, means))
+    };
+    !means.health.board.waits(job.name) || new_backups(fleet)
 }
 
-/// Everything in the store against its hashes.
-fn check(fleet: &mut Fleet) -> Option<String> {
-    let findings = fleet
-        .store()
-        .and_then(|store| verify(store).map_err(flightline::Error::from));
-    match findings {
-        Err(error) => Some(error.to_string()),
-        Ok(findings) => {
-            let mut problems = findings.into_iter().flat_map(|finding| finding.problems);
-            let first = problems.next()?;
-            let more = problems.count();
-            Some(match more {
-                0 => format!("{first}; look closer with `fleet doctor`"),
-                more => format!("{first}, and {more} more; look closer with `fleet doctor`"),
+/// Runs a job, and notes what came of it.
+pub(crate) fn run(job: &Job, means: &Means, fleet: &mut Option<Fleet>) {
+    let began = Instant::now();
+    let outcome = match opened(means, fleet) {
+        Err(refusal) => Err(refusal),
+        Ok(open) => work(job, means, open),
+    };
+    let board = &means.health.board;
+    if job.name == PROBE
+        && outcome.is_ok()
+        && board
+            .of(PROBE)
+            .is_some_and(|record| record.trouble.is_some())
+    {
+        // The store is back: so is, perhaps, whatever failed for want of it.
+        board.hurry(None);
+    }
+    let outcome = match outcome {
+        Ok(Again::Soon) => Ok(SOON),
+        Ok(Again::AsEver) => Ok(job.every),
+        Err(refusal) => {
+            let line = format!("{}: {}", job.name, refusal.message);
+            (means.say)(Said::Warning(line));
+            let lost = matches!(refusal.code, Code::Unavailable | Code::CommitUnknown);
+            if lost {
+                *fleet = None;
+                // Whether anything can be written is to be known now.
+                board.hurry(Some(PROBE));
+            }
+            // When the store is back, that is to be known soon; trouble of its own can wait.
+            let retry_within = match (job.name, lost) {
+                (PROBE, _) => PROBE_RETRY,
+                (_, true) => STORE_RETRY,
+                (_, false) => LAST_RETRY,
+            };
+            Err(Trouble {
+                message: refusal.message,
+                retry_within,
             })
         }
-    }
+    };
+    board.note(job.name, began, outcome);
 }
 
-/// One pass over every project. The trouble of one stops no other.
-fn pass_all(fleet: &mut Fleet, means: &Means) -> Result<(), Refusal> {
-    let mut passed = Ok(());
-    for project in means.projects.all() {
+/// Does a job for every project, or once where that is enough. The trouble of one project stops no other.
+fn work(job: &Job, means: &Means, fleet: &mut Fleet) -> Result<Again, Refusal> {
+    let projects = match job.once {
+        true => vec![Arc::clone(means.projects.home())],
+        false => means.projects.all(),
+    };
+    let mut outcome = Ok(Again::AsEver);
+    for project in projects {
         means.place.enter(fleet, &project.id);
-        passed = passed.and(pass(fleet, means, &project));
+        let worked = catch_unwind(AssertUnwindSafe(|| (job.work)(fleet, means, &project)));
+        let worked = worked.unwrap_or_else(|_| {
+            let message = "it failed inside; this is a bug of ours";
+            Err(Refusal::new(Code::Unavailable, message))
+        });
+        outcome = match (outcome, worked) {
+            (Ok(Again::AsEver), worked) => worked,
+            (Ok(Again::Soon), Ok(_)) => Ok(Again::Soon),
+            (Ok(Again::Soon), trouble) | (trouble, _) => trouble,
+        };
     }
     means.place.enter(fleet, &means.projects.home().id);
-    passed
+    outcome
 }
 
-fn pass(fleet: &mut Fleet, means: &Means, project: &Project) -> Result<(), Refusal> {
-    let (beside, say) = (&means.beside, &means.say);
-    let state = means.projects.state_of(&project.id);
-    let mirrors = beside.mirrors.as_ref();
-    let mirrors = mirrors.filter(|_| project.id == means.projects.home().id);
-    let caller = &beside.caller;
-    let refused = flightline::Error::into_refusal;
-    let mirrored = |said: Vec<MirrorSaid>| {
-        for line in said {
-            if let MirrorSaid::Trouble(line) = line {
-                say(Said::Warning(line));
-            }
-        }
-    };
-    if let Some(mirrors) = mirrors {
-        mirrored(take_in(fleet, mirrors, caller).map_err(refused)?);
+fn opened<'a>(means: &Means, fleet: &'a mut Option<Fleet>) -> Result<&'a mut Fleet, Refusal> {
+    match fleet {
+        Some(open) => Ok(open),
+        None => Ok(fleet.insert(means.place.open()?)),
     }
-    take_due(fleet, caller, false).map_err(refused)?;
-    for (id, warning) in settle_and_tell(fleet, &state, caller).map_err(refused)? {
-        say(Said::Warning(format!("{id}: {warning}")));
-    }
-    if let Some(mirrors) = mirrors {
-        mirrored(write_out(fleet, mirrors, caller).map_err(refused)?);
-    }
-    if !daily(fleet, caller).map_err(refused)?.is_empty() {
-        clear(fleet, &state).map_err(refused)?;
-    }
-    relay(fleet, caller).map_err(refused)
 }

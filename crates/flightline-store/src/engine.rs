@@ -110,6 +110,10 @@ pub(crate) trait Driver: Send {
     /// alone. When this fails, the store is as it was.
     fn compact(&mut self, loose: u64, most: u64) -> Result<Compaction, Error>;
 
+    /// Folds the log beside the database into it, as far as nobody has to wait; with `truncate` takes its
+    /// space back, too, if nobody reads or writes. Returns how large it is afterwards.
+    fn fold_log(&mut self, truncate: bool) -> Result<u64, Error>;
+
     /// The names of tables and their columns, for the test that compares the two schemas.
     fn columns(&mut self) -> Result<Vec<(String, String)>, Error>;
 

@@ -407,6 +407,15 @@ impl Store {
         self.driver.compact(loose, most)
     }
 
+    /// Folds the log beside the database into it, without making anybody wait; with `truncate` its space is
+    /// given back, too, if nobody is there. For processes that live long. Returns how large it is afterwards.
+    ///
+    /// # Errors
+    /// When the engine fails.
+    pub fn fold_log(&mut self, truncate: bool) -> Result<u64, Error> {
+        self.driver.fold_log(truncate)
+    }
+
     /// In test builds: the numbered moments at which this process may end, for what is written beside
     /// the store.
     #[must_use]

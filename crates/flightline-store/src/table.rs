@@ -28,6 +28,7 @@ pub(crate) fn all_statements() -> Vec<&'static str> {
         subject::STATEMENTS,
         crate::ailment::STATEMENTS,
         crate::copy::STATEMENTS,
+        crate::figures::STATEMENTS,
         crate::mend::STATEMENTS,
         crate::replay::STATEMENTS,
         crate::stats::STATEMENTS,

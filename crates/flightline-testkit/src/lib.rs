@@ -107,6 +107,21 @@ impl World {
         world
     }
 
+    /// The same world with its store elsewhere: that project must be there.
+    #[must_use]
+    pub fn at(self, location: Location, project: &str) -> Self {
+        let engine = match &location {
+            Location::Folder(_) => Engine::Sqlite,
+            Location::Postgres(_) => Engine::Postgres,
+        };
+        Self {
+            engine,
+            location,
+            project: project.to_owned(),
+            ..self
+        }
+    }
+
     /// The folder everything of this world is in.
     #[must_use]
     pub fn folder(&self) -> &std::path::Path {

@@ -6,11 +6,15 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
+use flightline::Access;
 use flightline::core::token::Scope;
 use serde_json::Value;
 
 use super::{Done, Outcome, Shared};
+use crate::crew::Company;
 use crate::door::Guest;
+use crate::metrics::Now;
+use crate::serve::STREAMS;
 
 pub(crate) async fn healthz(State(shared): State<Arc<Shared>>) -> Done {
     answer(shared.health.report())
@@ -27,7 +31,21 @@ pub(crate) async fn openapi(guest: Guest) -> Done {
 
 pub(crate) async fn metrics(State(shared): State<Arc<Shared>>, guest: Guest) -> Done {
     guest.must_have(Scope::Read)?;
-    let mut response = Response::new(Body::from(shared.metrics.render()));
+    let metrics = Arc::clone(&shared.metrics);
+    let look = shared.lines.run(
+        &guest.project().id,
+        Access::Read,
+        Company::Welcome,
+        move |fleet| metrics.look(fleet),
+    );
+    let now = Now {
+        // When the store does not answer, the rest is worth knowing all the more.
+        fleet: look.await.ok(),
+        health: &shared.health,
+        waiting: shared.lines.waiting(),
+        streams: STREAMS - shared.streams.available_permits(),
+    };
+    let mut response = Response::new(Body::from(shared.metrics.render(now)));
     response.headers_mut().insert(
         header::CONTENT_TYPE,
         HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8"),

@@ -1,10 +1,14 @@
 //! Whether the server tells the truth about itself.
 
+use std::time::{Duration, Instant};
+
 use flightline::core::token::Scope;
-use flightline_testkit::both_engines;
+use flightline::store::{Location, Store};
+use flightline_testkit::database::Database;
+use flightline_testkit::{Engine, World, both_engines};
 use serde_json::json;
 
-use crate::server::{start, token};
+use crate::server::{Client, start, token};
 
 both_engines! {
     fn health_needs_no_token_and_is_found_out_by_writing(world: &World) {
@@ -15,6 +19,10 @@ both_engines! {
         assert_eq!(well["write_probe"]["ok"], true, "{well}");
         assert!(well["write_probe"]["age_ms"].is_u64(), "{well}");
         assert_eq!(anybody.get("/readyz").ok(200)["ready"], true);
+        let jobs = well["jobs"].as_array().unwrap();
+        for name in ["write_probe", "backups", "staleness", "leases", "retention", "thinning", "wal_checkpoint", "integrity"] {
+            assert!(jobs.iter().any(|job| job["name"] == name), "{name}: {well}");
+        }
         server.end();
     }
 
@@ -55,4 +63,65 @@ both_engines! {
         assert_eq!(shown["backup"]["state"], "written", "{shown}");
         again.end();
     }
+}
+
+/// Asks until the health is as wanted.
+fn becomes(client: &Client, status: u16, word: &str) -> serde_json::Value {
+    let began = Instant::now();
+    loop {
+        let answer = client.get("/healthz");
+        let told = answer.json();
+        if answer.status == status && told["status"] == word {
+            return told;
+        }
+        assert!(
+            began.elapsed() < Duration::from_secs(45),
+            "{status} {word}: {told}"
+        );
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn a_store_that_was_taken_away_is_told_and_comes_back_by_itself() {
+    let world = World::new(Engine::Sqlite);
+    let server = start(&world);
+    let client = server.with(&token(&world, "tests", Scope::Dispatch, None));
+    let make = json!({ "title": "Add login", "sorties": [] });
+    client.op("create_mission", &make).ok(200);
+    let folder = world.folder().join(".flightline");
+    let away = world.folder().join("away");
+    std::fs::rename(&folder, &away).unwrap();
+    // Nothing is written where nobody would ever find it.
+    client.op("create_mission", &make).problem(503);
+    let told = becomes(&server.with("nothing"), 503, "failing");
+    assert_eq!(told["write_probe"]["ok"], false, "{told}");
+    assert_eq!(server.with("nothing").get("/readyz").status, 503);
+    std::fs::rename(&away, &folder).unwrap();
+    client.op("create_mission", &make).ok(200);
+    becomes(&client, 200, "ok");
+    let listed = client.op("list_missions", &json!({ "limit": 9 })).ok(200);
+    assert_eq!(listed.as_array().unwrap().len(), 2, "{listed}");
+    server.end();
+}
+
+#[test]
+fn a_postgres_that_was_stopped_is_told_and_comes_back_by_itself() {
+    let (world, database) = (World::new(Engine::Sqlite), Database::start());
+    let location = Location::Postgres(database.url().to_owned());
+    Store::create(&location, "prj-health", "health", world.options()).unwrap();
+    let world = world.at(location, "prj-health");
+    let server = start(&world);
+    let client = server.with(&token(&world, "tests", Scope::Dispatch, None));
+    let make = json!({ "title": "Add login", "sorties": [] });
+    client.op("create_mission", &make).ok(200);
+    database.halt();
+    client.op("create_mission", &make).problem(503);
+    becomes(&client, 503, "failing");
+    database.again();
+    becomes(&client, 200, "ok");
+    client.op("create_mission", &make).ok(200);
+    let listed = client.op("list_missions", &json!({ "limit": 9 })).ok(200);
+    assert_eq!(listed.as_array().unwrap().len(), 2, "{listed}");
+    server.end();
 }

@@ -3,8 +3,10 @@
 
 mod door;
 mod events;
+mod exposition;
 mod health;
 mod idempotency;
+mod metrics;
 mod ops;
 mod pages;
 mod projects;

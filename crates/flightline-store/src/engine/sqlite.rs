@@ -1,5 +1,7 @@
 //! SQLite: the embedded default.
 
+mod log;
+
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -58,6 +60,7 @@ pub(crate) struct Options {
 pub(crate) struct Sqlite {
     connection: Connection,
     file: PathBuf,
+    identity: Option<log::Identity>,
     log: PathBuf,
     queue: Queue,
     turn: Option<Turn>,
@@ -112,6 +115,7 @@ pub(crate) fn open(
         .map_err(|error| classify("cannot open the store", &error))?;
     let mut driver = Sqlite {
         connection,
+        identity: log::Identity::of(&real),
         file: real,
         log: folder.join(format!("{FILE}-wal")),
         queue: Queue::new(folder.join(QUEUE), &options.purpose),
@@ -307,6 +311,7 @@ impl Drop for Sqlite {
 impl Driver for Sqlite {
     fn begin_read(&mut self) -> Result<(), Error> {
         self.failed = false;
+        self.check_identity()?;
         // Not a step: whoever dies here has touched nothing.
         self.connection
             .execute_batch("BEGIN DEFERRED")
@@ -317,6 +322,7 @@ impl Driver for Sqlite {
         if self.broken {
             return Err(Error::Broken);
         }
+        self.check_identity()?;
         let began = Instant::now();
         self.turn = Some(self.queue.wait(patience)?);
         self.failed = false;
@@ -447,6 +453,10 @@ impl Driver for Sqlite {
             0 => Compaction::Later("somebody is reading the old pages"),
             bytes => Compaction::Returned(bytes),
         })
+    }
+
+    fn fold_log(&mut self, truncate: bool) -> Result<u64, Error> {
+        self.fold(truncate)
     }
 
     fn columns(&mut self) -> Result<Vec<(String, String)>, Error> {

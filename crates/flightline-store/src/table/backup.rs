@@ -22,7 +22,7 @@ statements! {
            JOIN backup b ON b.project = s.project AND b.checkpoint = s.id \
            WHERE s.project = ?1 AND s.kind = 'checkpoint' AND s.mission = ?2 AND s.gone IS NULL \
            AND (CAST(?3 AS TEXT) IS NULL OR s.status <> ?3) ORDER BY s.born DESC LIMIT CAST(?4 AS BIGINT)";
-    UNSETTLED = "SELECT checkpoint FROM backup WHERE project = ?1 AND state IN ('pending', 'failed') ORDER BY checkpoint";
+    UNSETTLED = "SELECT checkpoint FROM backup WHERE project = ?1 AND state IN ('pending', 'failed') ORDER BY state DESC, at, checkpoint";
     FORGET = "DELETE FROM backup WHERE project = ?1 AND checkpoint = ?2";
 }
 

@@ -116,7 +116,8 @@ impl Operation for RecordBackup {
             (before, backup) => before == backup,
         };
         if same_failure {
-            // What goes on failing in the same way is no news.
+            // What goes on failing in the same way is no news; but others come first the next time.
+            desk.tx.set_backup(checkpoint.id, &self.backup)?;
             return Ok(());
         }
         let failed = matches!(self.backup, Backup::Failed { .. });

@@ -211,6 +211,32 @@ pub fn thin(fleet: &mut Fleet, caller: &Caller, request: &PlanThinning) -> Resul
     Ok(done)
 }
 
+/// So many revisions are looked at by a process that comes back, and so many values go.
+const SOME_REVISIONS: u64 = 20_000;
+const SOME_VALUES: u64 = 5_000;
+
+/// Goes on where the last thinning stopped, for a bit. Says what went, and whether there is more to look at.
+///
+/// # Errors
+/// When the store fails.
+pub fn thin_some(fleet: &mut Fleet, caller: &Caller) -> Result<(Thinned, bool)> {
+    let some = PlanThinning {
+        from: thinned_to(fleet)?,
+        revisions: Some(SOME_REVISIONS),
+        most: Some(SOME_VALUES),
+        ..PlanThinning::default()
+    };
+    let gone = thin(fleet, caller, &some)?;
+    Ok((gone, thinned_to(fleet)? > 0))
+}
+
+fn thinned_to(fleet: &mut Fleet) -> Result<u64> {
+    fleet.store()?.read(|tx| {
+        let last = tx.get::<LastPrune>(LastPrune::KEY)?;
+        Ok(last.map_or(0, |last| last.thinned_to))
+    })
+}
+
 /// What a thinning looks at.
 struct Looking {
     before: Time,

@@ -1,0 +1,184 @@
+//! What the journal of a project tells, whoever wrote it: a node, or a command beside it.
+
+use std::collections::BTreeMap;
+
+use flightline::figures::{Counted, Figures};
+
+use super::histogram::{Histogram, Scale};
+use super::page::{Kind, Page, seconds};
+
+/// What happened since this node began to count.
+#[derive(Clone, Debug)]
+pub(crate) struct Journal {
+    /// How far it was counted.
+    pub(super) counted: Option<Counted>,
+    checkpoints: BTreeMap<(String, String), u64>,
+    checkpoint_bytes: Histogram,
+    recoveries: Histogram,
+    briefings: BTreeMap<String, u64>,
+    compactions: BTreeMap<String, u64>,
+    locks_lost: BTreeMap<String, u64>,
+    backup_failures: u64,
+}
+
+impl Default for Journal {
+    fn default() -> Self {
+        Self {
+            counted: None,
+            checkpoints: BTreeMap::new(),
+            checkpoint_bytes: Histogram::new(Scale::Bytes),
+            recoveries: Histogram::new(Scale::Time),
+            briefings: BTreeMap::new(),
+            compactions: BTreeMap::new(),
+            locks_lost: BTreeMap::new(),
+            backup_failures: 0,
+        }
+    }
+}
+
+impl Journal {
+    /// Adds what a look found.
+    pub(super) fn add(&mut self, figures: &Figures) {
+        self.counted = Some(figures.counted.clone());
+        let happened = &figures.happened;
+        for taken in &happened.checkpoints {
+            let key = (taken.trigger.clone(), taken.reason.clone());
+            *self.checkpoints.entry(key).or_default() += 1;
+            self.checkpoint_bytes.add(taken.bytes);
+        }
+        for millis in &happened.recoveries_ms {
+            self.recoveries.add(millis.saturating_mul(1_000));
+        }
+        let sums = [
+            (&mut self.briefings, &happened.briefings),
+            (&mut self.compactions, &happened.compactions),
+            (&mut self.locks_lost, &happened.locks_lost),
+        ];
+        for (sum, more) in sums {
+            for (word, count) in more {
+                *sum.entry(word.clone()).or_default() += count;
+            }
+        }
+        self.backup_failures += happened.backup_failures;
+    }
+
+    pub(super) fn write(&self, page: &mut Page) {
+        let name = "flightline_checkpoints_total";
+        page.family(name, Kind::Counter, "Checkpoints that were taken.");
+        for ((trigger, reason), count) in &self.checkpoints {
+            page.figure(name, &[("trigger", trigger), ("reason", reason)], count);
+        }
+        let mut histogram = |name: &str, help: &str, histogram: &Histogram| {
+            page.family(name, Kind::Histogram, help);
+            histogram.write(page, name, &[]);
+        };
+        histogram(
+            "flightline_checkpoint_bytes",
+            "How large the records of checkpoints are.",
+            &self.checkpoint_bytes,
+        );
+        histogram(
+            "flightline_recovery_duration_seconds",
+            "How long recoveries took.",
+            &self.recoveries,
+        );
+        let mut counts = |names, help: &str, counts: &BTreeMap<String, u64>| {
+            let figures = counts.iter().map(|(word, count)| (word.as_str(), *count));
+            page.by(names, Kind::Counter, help, figures);
+        };
+        counts(
+            ("flightline_briefings_total", "outcome"),
+            "What became of briefings.",
+            &self.briefings,
+        );
+        counts(
+            ("flightline_compactions_total", "evidence"),
+            "Contexts that were lost, by how that was known.",
+            &self.compactions,
+        );
+        counts(
+            ("flightline_locks_lost_total", "how"),
+            "Locks that were taken from those who held them.",
+            &self.locks_lost,
+        );
+        page.single(
+            "flightline_backup_failures_total",
+            Kind::Counter,
+            "Copies of checkpoints that could not be written.",
+            self.backup_failures,
+        );
+    }
+}
+
+/// How the fleet is now.
+pub(super) fn fleet(page: &mut Page, figures: &Figures) {
+    let mut counts = |names, help: &str, counts: &BTreeMap<String, u64>| {
+        let figures = counts.iter().map(|(word, count)| (word.as_str(), *count));
+        page.by(names, Kind::Gauge, help, figures);
+    };
+    counts(
+        ("flightline_missions", "status"),
+        "Missions.",
+        &figures.missions,
+    );
+    counts(
+        ("flightline_agents", "life"),
+        "Agents that are not retired, by how alive they are.",
+        &figures.agents,
+    );
+    counts(
+        ("flightline_backups", "state"),
+        "Checkpoints, by what became of their copy in a file.",
+        &figures.backups,
+    );
+    let space = &figures.space;
+    let parts = [
+        ("database", Some(space.database)),
+        ("log", Some(space.log)),
+        ("free", space.free),
+    ];
+    page.by(
+        ("flightline_store_bytes", "part"),
+        Kind::Gauge,
+        "The room that the store takes; what is free is within the database.",
+        parts
+            .into_iter()
+            .filter_map(|(part, bytes)| Some((part, bytes?))),
+    );
+    let age = figures.oldest_heartbeat_age_ms.unwrap_or(0);
+    let singles = [
+        (
+            "flightline_oldest_heartbeat_age_seconds",
+            "How long ago the agent that was silent longest gave its last sign of life.",
+            seconds(age.saturating_mul(1_000)),
+        ),
+        (
+            "flightline_locks_held",
+            "Locks that are granted.",
+            figures.locks.held.to_string(),
+        ),
+        (
+            "flightline_locks_orphaned",
+            "Of those: lapsed, or of an agent that is no more.",
+            figures.locks.orphaned.to_string(),
+        ),
+        (
+            "flightline_messages_pending",
+            "Messages that nobody has looked at.",
+            figures.messages_pending.to_string(),
+        ),
+        (
+            "flightline_briefings_pending",
+            "Agents that lost their context and were not briefed since.",
+            figures.briefings_pending.to_string(),
+        ),
+        (
+            "flightline_journal_revision",
+            "The last revision of the journal.",
+            figures.rev.to_string(),
+        ),
+    ];
+    for (name, help, value) in singles {
+        page.single(name, Kind::Gauge, help, value);
+    }
+}

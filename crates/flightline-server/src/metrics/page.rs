@@ -1,0 +1,85 @@
+//! The text that Prometheus reads.
+
+use std::fmt::{Display, Write as _};
+
+/// A page of figures. Each family is written once, whole.
+#[derive(Debug, Default)]
+pub(super) struct Page(String);
+
+/// What kind of figures a family holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    /// Only grows.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// How many were how large.
+    Histogram,
+}
+
+/// A name and what it is.
+pub(super) type Label<'a> = (&'a str, &'a str);
+
+impl Page {
+    /// Begins a family.
+    pub(super) fn family(&mut self, name: &str, kind: Kind, help: &str) {
+        let kind = match kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        };
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    /// One figure of it.
+    pub(super) fn figure(&mut self, name: &str, labels: &[Label<'_>], value: impl Display) {
+        self.0.push_str(name);
+        for (at, (label, text)) in labels.iter().enumerate() {
+            let before = if at == 0 { '{' } else { ',' };
+            let _ = write!(self.0, "{before}{label}=\"");
+            for letter in text.chars() {
+                match letter {
+                    '\\' => self.0.push_str("\\\\"),
+                    '"' => self.0.push_str("\\\""),
+                    '\n' => self.0.push_str("\\n"),
+                    other => self.0.push(other),
+                }
+            }
+            self.0.push('"');
+        }
+        if !labels.is_empty() {
+            self.0.push('}');
+        }
+        let _ = writeln!(self.0, " {value}");
+    }
+
+    /// A family of one figure.
+    pub(super) fn single(&mut self, name: &str, kind: Kind, help: &str, value: impl Display) {
+        self.family(name, kind, help);
+        self.figure(name, &[], value);
+    }
+
+    /// A family of figures that differ in one label.
+    pub(super) fn by<'a, V: Display>(
+        &mut self,
+        (name, label): (&str, &str),
+        kind: Kind,
+        help: &str,
+        figures: impl IntoIterator<Item = (&'a str, V)>,
+    ) {
+        self.family(name, kind, help);
+        for (text, value) in figures {
+            self.figure(name, &[(label, text)], value);
+        }
+    }
+
+    /// The whole text.
+    pub(super) fn text(self) -> String {
+        self.0
+    }
+}
+
+/// Millionths as a number of whole ones.
+pub(super) fn seconds(micros: u64) -> String {
+    format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
+}

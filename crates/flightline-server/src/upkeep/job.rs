@@ -1,0 +1,282 @@
+//! The jobs. Each is done in one go that is short, or in batches that let others in between.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use flightline::agent::look_around;
+use flightline::agent::monitor::MonitorAgents;
+use flightline::checkpoint::due::take_due;
+use flightline::checkpoint::files::settle_and_tell;
+use flightline::checkpoint::leftovers::clear;
+use flightline::checkpoint::prune::daily;
+use flightline::checkpoint::thin::thin_some;
+use flightline::core::checkpoint::Backup;
+use flightline::core::{Code, Refusal};
+use flightline::lease::SettleLeases;
+use flightline::mail::relay::relay;
+use flightline::mirror::{Mirrors, Said as MirrorSaid, take_in, write_out};
+use flightline::recovery::detect::Detect;
+use flightline::store::verify::verify;
+use flightline::{Access, Fleet};
+
+use super::Means;
+use crate::crew::Company;
+use crate::projects::Project;
+use crate::serve::Said;
+
+/// Tries a write.
+pub(crate) const PROBE: &str = "write_probe";
+/// Checks everything in the store.
+pub(crate) const INTEGRITY: &str = "integrity";
+
+/// A log larger than this is given back even while the fleet is busy.
+const LONG_LOG: u64 = 8 * 1024 * 1024;
+
+/// Something that is done beside requests.
+pub(crate) struct Job {
+    pub(crate) name: &'static str,
+    /// How often, at least.
+    pub(crate) every: Duration,
+    /// Whether also after something was written, and before the end.
+    pub(crate) eager: bool,
+    /// Whether once is enough for all projects.
+    pub(crate) once: bool,
+    /// Whether it may take long: those have a thread of their own.
+    pub(crate) slow: bool,
+    pub(crate) work: fn(&mut Fleet, &Means, &Project) -> Result<Again, Refusal>,
+}
+
+/// When a job that went well is to run again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Again {
+    /// As always.
+    AsEver,
+    /// Soon: there is more to do.
+    Soon,
+}
+
+const fn job(
+    name: &'static str,
+    seconds: u64,
+    work: fn(&mut Fleet, &Means, &Project) -> Result<Again, Refusal>,
+) -> Job {
+    Job {
+        name,
+        every: Duration::from_secs(seconds),
+        eager: false,
+        once: false,
+        slow: false,
+        work,
+    }
+}
+
+const fn eager(it: Job) -> Job {
+    Job { eager: true, ..it }
+}
+
+const fn once(it: Job) -> Job {
+    Job { once: true, ..it }
+}
+
+const fn slow(it: Job) -> Job {
+    Job { slow: true, ..it }
+}
+
+/// All of them, in the order in which they are done.
+pub(crate) const JOBS: &[Job] = &[
+    once(job(PROBE, 15, write_probe)),
+    eager(job("mirrors_in", 15, mirrors_in)),
+    eager(job("due_checkpoints", 15, due_checkpoints)),
+    eager(job("backups", 15, backups)),
+    eager(job("mirrors_out", 15, mirrors_out)),
+    job("staleness", 30, staleness),
+    job("leases", 60, leases),
+    eager(job("dispatch_mail", 15, dispatch_mail)),
+    once(job("wal_checkpoint", 60, wal_checkpoint)),
+    slow(job("retention", 900, retention)),
+    slow(job("thinning", 3_600, thinning)),
+    slow(job(INTEGRITY, 3_600, integrity)),
+];
+
+fn refused(error: flightline::Error) -> Refusal {
+    error.into_refusal()
+}
+
+/// Writes, through the same queue and thread as everybody: the project's row, to the disk and back.
+fn write_probe(_: &mut Fleet, means: &Means, project: &Project) -> Result<Again, Refusal> {
+    means
+        .lines
+        .run_here(&project.id, Access::Write, Company::Welcome, |fleet| {
+            fleet
+                .store()?
+                .write(|_| Ok::<_, flightline::store::Error>(()))
+                .map_err(Refusal::from)
+        })?;
+    Ok(Again::AsEver)
+}
+
+fn mirrored(means: &Means, said: Vec<MirrorSaid>) {
+    for line in said {
+        if let MirrorSaid::Trouble(line) = line {
+            (means.say)(Said::Warning(line));
+        }
+    }
+}
+
+/// The mirrors are about the project whose repository this is.
+fn mirrors_of<'a>(means: &'a Means, project: &Project) -> Option<&'a Mirrors> {
+    let mirrors = means.beside.mirrors.as_ref();
+    mirrors.filter(|_| project.id == means.projects.home().id)
+}
+
+fn mirrors_in(fleet: &mut Fleet, means: &Means, project: &Project) -> Result<Again, Refusal> {
+    if let Some(mirrors) = mirrors_of(means, project) {
+        let said = take_in(fleet, mirrors, &means.beside.caller).map_err(refused)?;
+        mirrored(means, said);
+    }
+    Ok(Again::AsEver)
+}
+
+fn mirrors_out(fleet: &mut Fleet, means: &Means, project: &Project) -> Result<Again, Refusal> {
+    if let Some(mirrors) = mirrors_of(means, project) {
+        let said = write_out(fleet, mirrors, &means.beside.caller).map_err(refused)?;
+        mirrored(means, said);
+    }
+    Ok(Again::AsEver)
+}
+
+fn due_checkpoints(fleet: &mut Fleet, means: &Means, _: &Project) -> Result<Again, Refusal> {
+    take_due(fleet, &means.beside.caller, false).map_err(refused)?;
+    Ok(Again::AsEver)
+}
+
+/// Copies of checkpoints. New ones are written at once; those that failed are tried again with them, and
+/// else later and later.
+pub(super) fn backups(
+    fleet: &mut Fleet,
+    means: &Means,
+    project: &Project,
+) -> Result<Again, Refusal> {
+    let (beside, state) = (&means.beside, means.projects.state_of(&project.id));
+    for (id, warning) in settle_and_tell(fleet, &state, &beside.caller).map_err(refused)? {
+        (means.say)(Said::Warning(format!("{id}: {warning}")));
+    }
+    let failed = fleet
+        .store()?
+        .read(|tx| {
+            let counts = tx.backups_by_state()?;
+            let failed = counts.iter().find(|(state, _)| state == "failed");
+            let Some((_, count)) = failed else {
+                return Ok(None);
+            };
+            let why = tx.backups()?.into_iter().find_map(|(_, it)| match it {
+                Backup::Failed { why, .. } => Some(why),
+                _ => None,
+            });
+            Ok::<_, flightline::store::Error>(why.map(|why| (*count, why)))
+        })
+        .map_err(Refusal::from)?;
+    match failed {
+        None => Ok(Again::AsEver),
+        Some((1, why)) => Err(trouble(&format!(
+            "the copy of a checkpoint cannot be written: {why}"
+        ))),
+        Some((count, why)) => Err(trouble(&format!(
+            "the copies of {count} checkpoints cannot be written: {why}"
+        ))),
+    }
+}
+
+fn trouble(message: &str) -> Refusal {
+    Refusal::new(Code::Failed, message)
+}
+
+/// Whether a backup waits that was never tried: then a failure of another is no reason to wait.
+pub(super) fn has_new_backups(fleet: &mut Fleet, means: &Means) -> bool {
+    let found = means.projects.all().iter().any(|project| {
+        means.place.enter(fleet, &project.id);
+        let Ok(store) = fleet.store() else {
+            return false;
+        };
+        let counts = store.read(|tx| tx.backups_by_state()).unwrap_or_default();
+        counts.iter().any(|(state, _)| state == "pending")
+    });
+    means.place.enter(fleet, &means.projects.home().id);
+    found
+}
+
+/// Missions whose agents are gone or silent, and agents that should have given a sign: each silence is
+/// spoken of once, to the agent itself and to who coordinates.
+pub(super) fn staleness(fleet: &mut Fleet, means: &Means, _: &Project) -> Result<Again, Refusal> {
+    let sightings = look_around(fleet).map_err(refused)?;
+    let detect = Detect {
+        threshold_ms: None,
+        sightings,
+    };
+    fleet.run(&detect, &means.beside.caller).map_err(refused)?;
+    let monitor = MonitorAgents::default();
+    fleet.run(&monitor, &means.beside.caller).map_err(refused)?;
+    Ok(Again::AsEver)
+}
+
+pub(super) fn leases(fleet: &mut Fleet, means: &Means, _: &Project) -> Result<Again, Refusal> {
+    let settle = SettleLeases::default();
+    fleet.run(&settle, &means.beside.caller).map_err(refused)?;
+    Ok(Again::AsEver)
+}
+
+fn dispatch_mail(fleet: &mut Fleet, means: &Means, _: &Project) -> Result<Again, Refusal> {
+    relay(fleet, &means.beside.caller).map_err(refused)?;
+    Ok(Again::AsEver)
+}
+
+/// Folds SQLite's log into the database; gives its space back when nothing was written since the last time.
+pub(super) fn wal_checkpoint(
+    fleet: &mut Fleet,
+    means: &Means,
+    _: &Project,
+) -> Result<Again, Refusal> {
+    let (rev, log) = fleet
+        .store()?
+        .read(|tx| Ok::<_, flightline::store::Error>((tx.rev(), tx.space()?.log)))
+        .map_err(Refusal::from)?;
+    let idle = means.folded_at.swap(rev, Ordering::SeqCst) == rev;
+    if log > 0 {
+        let truncate = idle || log > LONG_LOG;
+        fleet.store()?.fold_log(truncate).map_err(Refusal::from)?;
+    }
+    Ok(Again::AsEver)
+}
+
+/// Old checkpoints, once a day; their files with them.
+pub(super) fn retention(
+    fleet: &mut Fleet,
+    means: &Means,
+    project: &Project,
+) -> Result<Again, Refusal> {
+    let beside = &means.beside;
+    if !daily(fleet, &beside.caller).map_err(refused)?.is_empty() {
+        clear(fleet, &means.projects.state_of(&project.id)).map_err(refused)?;
+    }
+    Ok(Again::AsEver)
+}
+
+/// Old values of the journal, a bit at a time.
+pub(super) fn thinning(fleet: &mut Fleet, means: &Means, _: &Project) -> Result<Again, Refusal> {
+    let (_, more) = thin_some(fleet, &means.beside.caller).map_err(refused)?;
+    Ok(if more { Again::Soon } else { Again::AsEver })
+}
+
+/// Everything in the store against its hashes.
+fn integrity(fleet: &mut Fleet, _: &Means, _: &Project) -> Result<Again, Refusal> {
+    let findings = verify(fleet.store()?).map_err(Refusal::from)?;
+    let mut problems = findings.into_iter().flat_map(|finding| finding.problems);
+    let Some(first) = problems.next() else {
+        return Ok(Again::AsEver);
+    };
+    let more = problems.count();
+    Err(trouble(&match more {
+        0 => format!("{first}; look closer with `fleet doctor`"),
+        more => format!("{first}, and {more} more; look closer with `fleet doctor`"),
+    }))
+}

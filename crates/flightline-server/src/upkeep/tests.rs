@@ -1,0 +1,252 @@
+//! Each job by itself, on both engines, by a clock that stands still.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use flightline::checkpoint::take::TakeCheckpoint;
+use flightline::core::agent::Role;
+use flightline::core::policy::Policy;
+use flightline::core::setting::LastPrune;
+use flightline::mail::{PeekInbox, SendMail};
+use flightline_testkit::story::{Story, title};
+use flightline_testkit::{World, both_engines, caller};
+
+use super::job::{self, JOBS};
+use super::*;
+use crate::crew::{Crew, Grouped};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// A crew and what upkeep works with, as a server has them.
+struct Bench {
+    crew: Crew,
+    means: Means,
+    fleet: Option<Fleet>,
+}
+
+impl Bench {
+    fn new(world: &World) -> Self {
+        let place = Arc::new(Place {
+            location: world.location.clone(),
+            project: world.project.clone(),
+            options: world.options(),
+            policy: Policy::default(),
+            tree: None,
+        });
+        let crew = Crew::start(&place, &(Arc::new(drop) as Grouped)).unwrap();
+        let state = world.folder().join("state");
+        fs::create_dir_all(&state).unwrap();
+        let means = Means {
+            place,
+            beside: Beside {
+                mirrors: None,
+                caller: caller(""),
+            },
+            lines: crew.lines(),
+            projects: Arc::new(Projects::new(&world.project, &state)),
+            health: Arc::default(),
+            say: Arc::new(|_| {}),
+            idle: false,
+            folded_at: AtomicU64::new(0),
+        };
+        let fleet = Some(world.fleet());
+        Self { crew, means, fleet }
+    }
+
+    /// Runs a job, and says what went wrong.
+    fn run(&mut self, name: &str) -> Option<String> {
+        let job = JOBS.iter().find(|job| job.name == name).unwrap();
+        run(job, &self.means, &mut self.fleet);
+        self.means.health.board.of(name).unwrap().trouble
+    }
+
+    fn state(&self) -> PathBuf {
+        self.means.projects.state_of(&self.means.projects.home().id)
+    }
+
+    fn end(self) {
+        self.crew.dismiss();
+    }
+}
+
+fn inbox(story: &Story<'_>, agent: &str) -> Vec<String> {
+    let look = PeekInbox {
+        agent: agent.to_owned(),
+        all: true,
+        limit: 99,
+    };
+    let mail = story.run("", &look).unwrap().into_iter();
+    mail.map(|view| view.message.subject.to_string()).collect()
+}
+
+both_engines! {
+    fn every_job_runs_on_an_empty_fleet_and_on_one_at_work(world: &World) {
+        let mut bench = Bench::new(world);
+        for job in JOBS {
+            assert_eq!(bench.run(job.name), None, "{}", job.name);
+        }
+        let story = Story::new(world);
+        story.mission("Add login", &["Model", "Endpoint"]);
+        story.claim("ada", "Model").unwrap();
+        for job in JOBS {
+            assert_eq!(bench.run(job.name), None, "{}", job.name);
+        }
+        assert_eq!(bench.means.health.report().1["status"], "ok");
+        bench.end();
+    }
+
+    fn silence_is_told_to_who_coordinates_once(world: &World) {
+        let (mut bench, story) = (Bench::new(world), Story::new(world));
+        story.register("control", Role::Dispatch);
+        story.mission("Add login", &["Model"]);
+        story.claim("ada", "Model").unwrap();
+        assert_eq!(bench.run("staleness"), None);
+        assert_eq!(inbox(&story, "control"), [] as [&str; 0]);
+        // Somebody was there meanwhile: it is no downtime of ours.
+        for _ in 0..8 {
+            story.pass_minutes(1);
+            story.beat("control").unwrap();
+        }
+        assert_eq!(bench.run("staleness"), None);
+        assert_eq!(bench.run("dispatch_mail"), None);
+        let told = inbox(&story, "control");
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!(bench.run("staleness"), None);
+        assert_eq!(bench.run("dispatch_mail"), None);
+        assert_eq!(inbox(&story, "control"), told);
+        bench.end();
+    }
+
+    fn mail_that_nobody_acknowledged_in_time_is_told_of(world: &World) {
+        let (mut bench, story) = (Bench::new(world), Story::new(world));
+        story.mission("Add login", &["Model"]);
+        story.register("ada", Role::Specialist);
+        story.register("bob", Role::Specialist);
+        let send = SendMail {
+            to: vec!["bob".to_owned()],
+            subject: title("Answer me"),
+            body: None,
+            mission: None,
+            acknowledge_within_ms: Some(60_000),
+        };
+        story.run("ada", &send).unwrap();
+        assert_eq!(bench.run("leases"), None);
+        assert_eq!(inbox(&story, "ada"), [] as [&str; 0]);
+        story.pass_minutes(2);
+        assert_eq!(bench.run("leases"), None);
+        assert_eq!(inbox(&story, "ada").len(), 1, "its sender is told");
+        assert_eq!(bench.run("leases"), None);
+        assert_eq!(inbox(&story, "ada").len(), 1, "once");
+        bench.end();
+    }
+
+    fn retention_is_applied_once_a_day_and_files_go_with_their_checkpoints(world: &World) {
+        let (mut bench, story) = (Bench::new(world), Story::new(world));
+        story.mission("Add login", &["Model"]);
+        story.claim("ada", "Model").unwrap();
+        for number in 0..6 {
+            story.report("ada", "Model", &format!("step {number}"));
+            story.run("", &checkpoint()).unwrap();
+            story.pass_minutes(1);
+        }
+        assert_eq!(bench.run("backups"), None);
+        assert_eq!(files(&bench), 6);
+        assert_eq!(bench.run("retention"), None);
+        assert_eq!(files(&bench), 6, "nothing is old");
+        world.pass(DAY * 9);
+        assert_eq!(bench.run("retention"), None);
+        assert_eq!(files(&bench), 3, "the newest three stay");
+        let applied = || story.look(|tx| Ok(tx.get::<LastPrune>(LastPrune::KEY)?.unwrap().at));
+        let first = applied();
+        assert_eq!(bench.run("retention"), None);
+        assert_eq!(applied(), first, "not again on the same day");
+        bench.end();
+    }
+
+    fn old_values_leave_the_journal_a_bit_at_a_time(world: &World) {
+        let (mut bench, story) = (Bench::new(world), Story::new(world));
+        story.mission("Add login", &["Model"]);
+        story.claim("ada", "Model").unwrap();
+        for text in ["one", "two", "three", "four"] {
+            story.report("ada", "Model", text);
+        }
+        let thinned = || story.look(|tx| Ok(tx.kind_sizes()?.iter().map(|size| size.thinned).sum::<u64>()));
+        assert_eq!(bench.run("thinning"), None);
+        assert_eq!(thinned(), 0);
+        world.pass(DAY * 30);
+        assert_eq!(bench.run("thinning"), None);
+        assert!(thinned() >= 3, "{}", thinned());
+        assert_eq!(world.problems(), [] as [&str; 0]);
+        bench.end();
+    }
+
+    fn a_copy_that_cannot_be_written_is_told_tried_again_later_and_stops_nothing_else(world: &World) {
+        let (mut bench, story) = (Bench::new(world), Story::new(world));
+        story.mission("Add login", &["Model"]);
+        let state = bench.state();
+        fs::write(state.join("checkpoints"), "in the way").unwrap();
+        story.run("", &checkpoint()).unwrap();
+        let trouble = bench.run("backups").unwrap();
+        assert!(trouble.contains("cannot be written"), "{trouble}");
+        let board = &bench.means.health.board;
+        assert!(board.waits("backups"));
+        assert!(board.left("backups") > Duration::from_secs(5));
+        let (status, report) = bench.means.health.report();
+        assert_eq!(status, axum::http::StatusCode::SERVICE_UNAVAILABLE, "no write was tried");
+        assert_eq!(bench.run(job::PROBE), None);
+        let (status, told) = bench.means.health.report();
+        assert_eq!((status.as_u16(), &told["status"]), (200, &"degraded".into()), "{told}");
+        assert_ne!(report["status"], told["status"]);
+        for other in ["dispatch_mail", "staleness", "retention", "wal_checkpoint"] {
+            assert_eq!(bench.run(other), None, "{other}");
+        }
+        // A new one is tried at once, though another failed a moment ago.
+        let backups = JOBS.iter().find(|job| job.name == "backups").unwrap();
+        assert!(!may(backups, &bench.means, &mut bench.fleet));
+        story.claim("ada", "Model").unwrap();
+        story.run("", &checkpoint()).unwrap();
+        assert!(may(backups, &bench.means, &mut bench.fleet));
+        fs::remove_file(state.join("checkpoints")).unwrap();
+        assert_eq!(bench.run("backups"), None);
+        assert_eq!(files(&bench), 2);
+        assert_eq!(bench.means.health.report().1["status"], "ok");
+        bench.end();
+    }
+}
+
+#[test]
+fn the_log_is_given_back_when_nobody_writes() {
+    let world = World::new(flightline_testkit::Engine::Sqlite);
+    let (mut bench, story) = (Bench::new(&world), Story::unrehearsed(&world));
+    story.mission("Add login", &["Model"]);
+    let log = || {
+        let file = world.folder().join(".flightline/flightline.db-wal");
+        fs::metadata(file).unwrap().len()
+    };
+    assert!(log() > 0);
+    assert_eq!(bench.run("wal_checkpoint"), None);
+    assert!(
+        log() > 0,
+        "something was written since it was last looked at"
+    );
+    assert_eq!(bench.run("wal_checkpoint"), None);
+    assert_eq!(log(), 0);
+    story.claim("ada", "Model").unwrap();
+    assert_eq!(world.problems(), [] as [&str; 0]);
+    bench.end();
+}
+
+fn checkpoint() -> TakeCheckpoint {
+    TakeCheckpoint {
+        mission: None,
+        reason: None,
+        details: None,
+        note: None,
+    }
+}
+
+/// How many checkpoints have a file.
+fn files(bench: &Bench) -> usize {
+    flightline::checkpoint::files::all(&bench.state()).len()
+}

@@ -1,0 +1,90 @@
+//! What a look at the whole fleet counts, where it lies: no document crosses, and no table is read through.
+
+use serde_json::Value as Json;
+
+use crate::error::Error;
+use crate::table::statements;
+use crate::tx::Tx;
+use crate::value::{Row, params};
+
+statements! {
+    NOTABLE = "SELECT rev, kind, data, CAST(coalesce(octet_length(after), 0) AS BIGINT) FROM event \
+        WHERE project = ?1 AND rev > ?2 AND rev <= ?3 AND kind IN ('fleet_checkpointed', 'fleet_recovered', 'context_compacted', \
+        'briefing_offered', 'briefing_repeated', 'briefing_acknowledged', 'briefing_expired', 'lock_reclaimed', 'lock_stolen', \
+        'checkpoint_created', 'checkpoint_backup_failed') ORDER BY rev";
+    MISSIONS = "SELECT status, CAST(count(*) AS BIGINT) FROM subject WHERE project = ?1 AND kind = 'mission' AND gone IS NULL \
+        GROUP BY status ORDER BY status";
+    BACKUPS = "SELECT state, CAST(count(*) AS BIGINT) FROM backup WHERE project = ?1 GROUP BY state ORDER BY state";
+    UNREAD = "SELECT CAST(count(*) AS BIGINT) FROM subject a JOIN subject d ON d.project = a.project AND d.kind = 'delivery' \
+        AND d.agent = a.id AND d.status = 'pending' AND d.gone IS NULL \
+        WHERE a.project = ?1 AND a.kind = 'agent' AND a.gone IS NULL";
+}
+
+/// An event that is counted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Notable {
+    /// Its place in the journal.
+    pub rev: u64,
+    /// What happened.
+    pub kind: String,
+    /// What else is known of it.
+    pub data: Json,
+    /// How large the value is that it carries.
+    pub bytes: u64,
+}
+
+impl Tx<'_> {
+    /// The events after `rev`, up to `to`, that are counted.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn notable(&mut self, rev: u64, to: u64) -> Result<Vec<Notable>, Error> {
+        let project = self.project.id.as_str();
+        let rows = self.driver.query(NOTABLE, params![project, rev, to])?;
+        rows.iter()
+            .map(|row| {
+                Ok(Notable {
+                    rev: row.unsigned(0)?,
+                    kind: row.text(1)?,
+                    data: serde_json::from_str(&row.text(2)?)
+                        .map_err(|error| Error::Corrupt(format!("an event's data: {error}")))?,
+                    bytes: row.unsigned(3)?,
+                })
+            })
+            .collect()
+    }
+
+    /// How many missions there are of each status.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn missions_by_status(&mut self) -> Result<Vec<(String, u64)>, Error> {
+        let project = self.project.id.as_str();
+        counted(&self.driver.query(MISSIONS, params![project])?)
+    }
+
+    /// How many checkpoints have a copy in a file, wait for one, or could not get one.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn backups_by_state(&mut self) -> Result<Vec<(String, u64)>, Error> {
+        let project = self.project.id.as_str();
+        counted(&self.driver.query(BACKUPS, params![project])?)
+    }
+
+    /// How many messages nobody has looked at.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn unread_messages(&mut self) -> Result<u64, Error> {
+        let project = self.project.id.as_str();
+        let rows = self.driver.query(UNREAD, params![project])?;
+        rows.first().map_or(Ok(0), |row| row.unsigned(0))
+    }
+}
+
+fn counted(rows: &[Row]) -> Result<Vec<(String, u64)>, Error> {
+    rows.iter()
+        .map(|row| Ok((row.text(0)?, row.unsigned(1)?)))
+        .collect()
+}

@@ -1,0 +1,218 @@
+//! The fleet in figures, for whoever watches it: one read, without going through everything.
+
+use std::collections::BTreeMap;
+
+use flightline_core::Time;
+use flightline_core::agent::Agent;
+use flightline_core::lock::Lock;
+use flightline_core::setting::Receipt;
+use flightline_core::time::Millis;
+use flightline_store::{Find, Notable, Pulse};
+use serde::{Deserialize, Serialize};
+
+use crate::agent::{last_sign, liveness};
+use crate::checkpoint::readable;
+use crate::context::receipt::standing;
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+
+/// So many revisions are looked at by one read; the rest by the next.
+const AT_ONCE: u64 = 20_000;
+
+/// Reads the figures.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReadFigures {
+    /// Counts what happened after this place of a journal; nothing when none is given.
+    pub after: Option<Counted>,
+}
+
+/// How far a journal was counted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Counted {
+    /// The journal's id.
+    pub history: String,
+    /// The last revision that was counted.
+    pub rev: u64,
+}
+
+/// The fleet in figures.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Figures {
+    /// How far the journal is counted now.
+    pub counted: Counted,
+    /// The last revision.
+    pub rev: u64,
+    /// Missions by status.
+    pub missions: BTreeMap<String, u64>,
+    /// Agents that are not retired, by how alive they are.
+    pub agents: BTreeMap<String, u64>,
+    /// How long ago the agent that was silent longest gave its last sign of life.
+    pub oldest_heartbeat_age_ms: Option<Millis>,
+    /// Locks.
+    pub locks: LockFigures,
+    /// Messages that nobody has looked at.
+    pub messages_pending: u64,
+    /// Agents that lost their context and were not briefed since.
+    pub briefings_pending: u64,
+    /// Checkpoints by what became of their copy in a file.
+    pub backups: BTreeMap<String, u64>,
+    /// The room that the store takes.
+    pub space: SpaceFigures,
+    /// What happened since.
+    pub happened: Happened,
+}
+
+/// Locks.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+pub struct LockFigures {
+    /// Granted.
+    pub held: u64,
+    /// Of those: lapsed, or of an agent that is no more.
+    pub orphaned: u64,
+}
+
+/// The room that the store takes, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct SpaceFigures {
+    /// The database.
+    pub database: u64,
+    /// The log beside it.
+    pub log: u64,
+    /// What is free in it, where that is known.
+    pub free: Option<u64>,
+}
+
+/// What happened after a place of the journal.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Happened {
+    /// Checkpoints that were taken.
+    pub checkpoints: Vec<CheckpointFigure>,
+    /// How long each recovery took.
+    pub recoveries_ms: Vec<Millis>,
+    /// What became of briefings.
+    pub briefings: BTreeMap<String, u64>,
+    /// Contexts that were lost, by how that was known.
+    pub compactions: BTreeMap<String, u64>,
+    /// Locks that were taken from those who held them, by how.
+    pub locks_lost: BTreeMap<String, u64>,
+    /// Copies of checkpoints that could not be written.
+    pub backup_failures: u64,
+}
+
+/// A checkpoint that was taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct CheckpointFigure {
+    /// What triggered it.
+    pub trigger: String,
+    /// Why.
+    pub reason: String,
+    /// How large its record is.
+    pub bytes: u64,
+}
+
+impl Operation for ReadFigures {
+    const NAME: &'static str = "read_figures";
+    const ACCESS: Access = Access::Read;
+    type Outcome = Figures;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Figures> {
+        let (rev, history) = (desk.tx.rev(), desk.tx.history().to_owned());
+        // A place in another journal says nothing about this one.
+        let place = self.after.as_ref().filter(|it| it.history == history);
+        let from = place.map_or(rev, |it| it.rev.min(rev));
+        let to = rev.min(from.saturating_add(AT_ONCE));
+        let mut happened = Happened::default();
+        for event in desk.tx.notable(from, to)? {
+            happened.count(&event);
+        }
+        let (agents, _) = readable::<Agent>(desk.tx, Find::All)?;
+        let pulses: BTreeMap<String, Pulse> = desk
+            .tx
+            .pulses()?
+            .into_iter()
+            .map(|pulse| (pulse.agent.clone(), pulse))
+            .collect();
+        let mut lives: BTreeMap<String, u64> = BTreeMap::new();
+        let (mut signs, mut briefings_pending) = (BTreeMap::new(), 0);
+        for agent in agents.iter().filter(|agent| agent.retired_at.is_none()) {
+            let pulse = pulses.get(&agent.id.to_string());
+            let life = liveness(desk, agent, pulse, &[]).life;
+            *lives.entry(life.as_str().to_owned()).or_default() += 1;
+            if let Some(sign) = last_sign(desk, agent, pulse) {
+                signs.insert(agent.id, sign);
+            }
+            let lost = agent.epoch > 1 || agent.context > 0;
+            let pending = lost
+                && standing(desk, agent)?
+                    .is_some_and(|view| view.status == Receipt::Pending.as_str());
+            briefings_pending += u64::from(pending);
+        }
+        let mut locks = LockFigures::default();
+        let (granted, _) = readable::<Lock>(desk.tx, Find::All)?;
+        for lock in granted {
+            locks.held += 1;
+            let holder = signs.get(&lock.held_by);
+            let since = holder.map(|sign: &Time| (*sign).max(desk.tx.awake_since()));
+            let lapsed = since.is_none_or(|since| lock.remaining(since, desk.now()) == 0);
+            locks.orphaned += u64::from(lapsed);
+        }
+        let space = desk.tx.space()?;
+        Ok(Figures {
+            counted: Counted { history, rev: to },
+            rev,
+            missions: desk.tx.missions_by_status()?.into_iter().collect(),
+            agents: lives,
+            oldest_heartbeat_age_ms: signs.values().min().map(|oldest| desk.now().since(*oldest)),
+            locks,
+            messages_pending: desk.tx.unread_messages()?,
+            briefings_pending,
+            backups: desk.tx.backups_by_state()?.into_iter().collect(),
+            space: SpaceFigures {
+                database: space.database,
+                log: space.log,
+                free: space.free,
+            },
+            happened,
+        })
+    }
+}
+
+impl Happened {
+    fn count(&mut self, event: &Notable) {
+        let word = |field: &str| {
+            let word = event.data.get(field).and_then(|value| value.as_str());
+            word.unwrap_or("unknown").to_owned()
+        };
+        match event.kind.as_str() {
+            "fleet_checkpointed" => self.checkpoints.push(CheckpointFigure {
+                trigger: word("trigger"),
+                reason: word("reason"),
+                bytes: event.bytes,
+            }),
+            "fleet_recovered" => {
+                let took = event.data.get("recovery_duration_ms");
+                self.recoveries_ms
+                    .push(took.and_then(serde_json::Value::as_u64).unwrap_or(0));
+            }
+            "context_compacted" => add(&mut self.compactions, word("evidence")),
+            "lock_reclaimed" => add(&mut self.locks_lost, "reclaimed".to_owned()),
+            "lock_stolen" => add(&mut self.locks_lost, "stolen".to_owned()),
+            "checkpoint_created" | "checkpoint_backup_failed" => {
+                self.backup_failures += u64::from(event.data.get("backup_error").is_some());
+            }
+            other => {
+                if let Some(outcome) = other.strip_prefix("briefing_") {
+                    add(&mut self.briefings, outcome.to_owned());
+                }
+            }
+        }
+    }
+}
+
+fn add(counts: &mut BTreeMap<String, u64>, word: String) {
+    *counts.entry(word).or_default() += 1;
+}

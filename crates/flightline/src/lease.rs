@@ -1,0 +1,37 @@
+//! What runs out by itself. A lock that lapsed needs nobody: whoever wants it takes it, and its holder keeps it
+//! with the next sign of life. What does need somebody is noticed here, where no command comes by for long.
+
+use serde::{Deserialize, Serialize};
+
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Operation};
+use crate::mail::deadline::notice_overdue;
+
+/// Settles what has run out: mail that was to be acknowledged by now is told of, and requests that need not be
+/// remembered any longer are forgotten.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SettleLeases {}
+
+/// What had run out.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+pub struct Settled {
+    /// Requests that were forgotten.
+    pub requests: u64,
+}
+
+impl Operation for SettleLeases {
+    const NAME: &'static str = "settle_leases";
+    const ACCESS: Access = Access::Write;
+    type Outcome = Settled;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Settled> {
+        notice_overdue(desk)?;
+        Ok(Settled {
+            requests: desk.tx.forget_requests()?,
+        })
+    }
+}
