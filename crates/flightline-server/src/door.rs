@@ -41,7 +41,7 @@ pub(crate) async fn enter(
     let began = Instant::now();
     let id = request_id(request.headers(), &shared);
     let method = request.method().clone();
-    let asked = length_of(request.headers());
+    let length = length_of(request.headers());
     let takes = takes_checkpoint(&method, request.uri().path());
     // The route as we wrote it, not as it was asked for: nothing private gets into a log that way.
     let route = request
@@ -97,7 +97,7 @@ pub(crate) async fn enter(
     };
     shared.metrics.count(&Served {
         line: &line,
-        asked,
+        asked: length,
         answered: response.body().size_hint().exact(),
         checkpoint: takes && status < 300,
     });
