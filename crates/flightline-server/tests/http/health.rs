@@ -109,8 +109,9 @@ fn a_store_that_was_taken_away_is_told_and_comes_back_by_itself() {
 fn a_postgres_that_was_stopped_is_told_and_comes_back_by_itself() {
     let (world, database) = (World::new(Engine::Sqlite), Database::start());
     let location = Location::Postgres(database.url().to_owned());
-    Store::create(&location, "prj-health", "health", world.options()).unwrap();
-    let world = world.at(location, "prj-health");
+    let project = world.project.clone();
+    Store::create(&location, &project, "health", world.options()).unwrap();
+    let world = world.at(location, &project);
     let server = start(&world);
     let client = server.with(&token(&world, "tests", Scope::Dispatch, None));
     let make = json!({ "title": "Add login", "sorties": [] });
