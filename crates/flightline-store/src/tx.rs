@@ -419,6 +419,19 @@ impl Tx<'_> {
         subject::lines(self.driver, &self.project.id, mission)
     }
 
+    /// The values that a checkpoint of `mission` names when it is taken now, by kind and id; none when the copy of one
+    /// in its subject's row is damaged: then [`Tx::values_at`] knows where another is.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn values_now(&mut self, mission: MissionId) -> Result<Option<Vec<StoredEvent>>, Error> {
+        let values = subject::cut_now(self.driver, &self.project.id, mission)?;
+        let sound = values
+            .iter()
+            .all(|value| sha256_hex(&value.text) == value.sha);
+        Ok(sound.then_some(values))
+    }
+
     /// The values that a checkpoint of `mission` at exactly `rev` names, each checked and read as in
     /// [`Tx::state_at`].
     ///

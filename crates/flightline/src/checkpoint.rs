@@ -15,10 +15,12 @@ pub mod take;
 pub mod thin;
 pub mod tree;
 
+use std::collections::BTreeMap;
+
 use flightline_core::Subject;
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::{
-    Backup, Checkpoint, CheckpointStatus, Standing, size_warning, standing,
+    Backup, Checkpoint, CheckpointStatus, Line, Section, Standing, sections, size_warning, standing,
 };
 use flightline_core::context::AgentContext;
 use flightline_core::file_system::FileSystem;
@@ -170,6 +172,17 @@ pub(crate) struct Contents {
 }
 
 impl Contents {
+    /// Their hashes.
+    pub(crate) fn sections(&self) -> BTreeMap<String, Section> {
+        let lines = self.values.iter().map(|value| Line {
+            kind: value.kind,
+            id: value.id.clone(),
+            rev: value.rev,
+            sha: value.sha.clone(),
+        });
+        sections(lines.collect())
+    }
+
     /// The values of one kind.
     pub(crate) fn of<T: DeserializeOwned>(&self, kind: Kind) -> Result<Vec<T>> {
         let texts = self
@@ -304,15 +317,8 @@ pub(crate) fn load(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<C
         Err(flightline_store::Error::Corrupt(why)) => return Err(damaged(&why)),
         values => values?,
     };
-    let lines = values
-        .iter()
-        .map(|value| flightline_core::checkpoint::Line {
-            kind: value.kind,
-            id: value.id.clone(),
-            rev: value.rev,
-            sha: value.sha.clone(),
-        });
-    let found = flightline_core::checkpoint::sections(lines.collect());
+    let contents = Contents { values };
+    let found = contents.sections();
     for (name, section) in &checkpoint.cut.sections {
         if found.get(name) != Some(section) {
             return Err(damaged(&format!(
@@ -320,7 +326,7 @@ pub(crate) fn load(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<C
             )));
         }
     }
-    Ok(Contents { values })
+    Ok(contents)
 }
 
 /// The document of a checkpoint for whoever looks at it.
@@ -329,10 +335,19 @@ pub(crate) fn document(
     checkpoint: &Checkpoint,
 ) -> Result<CheckpointDocument> {
     let contents = load(desk, checkpoint)?;
-    let analysis = analysis(desk, checkpoint, &contents)?;
+    document_in_full(desk, checkpoint, &contents)
+}
+
+/// The same of what was read already.
+pub(crate) fn document_in_full(
+    desk: &mut Desk<'_, '_>,
+    checkpoint: &Checkpoint,
+    contents: &Contents,
+) -> Result<CheckpointDocument> {
+    let analysis = analysis(desk, checkpoint, contents)?;
     Ok(CheckpointDocument {
         recovery_analysis: analysis,
-        ..document_of(desk, checkpoint, &contents)?
+        ..document_of(desk, checkpoint, contents)?
     })
 }
 

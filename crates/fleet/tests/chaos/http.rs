@@ -41,6 +41,8 @@ pub struct Http {
     pub chance: Chance,
     /// How often it had to ask again.
     pub repeats: u64,
+    /// Whether a server may say that it is broken: one whose disk is gone.
+    pub forgives: bool,
 }
 
 impl Http {
@@ -54,6 +56,7 @@ impl Http {
             token: token.to_owned(),
             chance,
             repeats: 0,
+            forgives: false,
         }
     }
 
@@ -68,7 +71,7 @@ impl Http {
         if let Some(agent) = &request.agent {
             post = post.header("fleet-agent", agent);
         }
-        answer(post.send(request.body.to_string()))
+        self.answer(post.send(request.body.to_string()))
     }
 
     /// Asks one server after another until one answers, or the time is over.
@@ -91,7 +94,7 @@ impl Http {
             .get(format!("{}/api/v1{path}", node.url()))
             .header("authorization", format!("Bearer {}", self.token))
             .call();
-        answer(sent)
+        self.answer(sent)
     }
 
     /// Reads from one server until it answers: each of its connections finds out by itself that the
@@ -113,28 +116,32 @@ impl Http {
             other => panic!("{path}: {other:?}"),
         }
     }
-}
 
-fn answer(sent: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Said {
-    let mut response = match sent {
-        Ok(response) => response,
-        Err(error) => return Said::Nothing(error.to_string()),
-    };
-    let status = response.status().as_u16();
-    let body = response
-        .body_mut()
-        .with_config()
-        .limit(1 << 30)
-        .read_to_string();
-    let text = match body {
-        Ok(text) => text,
-        Err(error) => return Said::Nothing(error.to_string()),
-    };
-    let value: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{status}: {text}"));
-    match status {
-        200..=299 => Said::Done(value),
-        503 => Said::Nothing(text),
-        400..=499 => Said::Refused(value["code"].as_str().unwrap_or_default().to_owned(), value),
-        _ => panic!("a server is broken: {status}: {text}"),
+    fn answer(&self, sent: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Said {
+        let mut response = match sent {
+            Ok(response) => response,
+            Err(error) => return Said::Nothing(error.to_string()),
+        };
+        let status = response.status().as_u16();
+        let body = response
+            .body_mut()
+            .with_config()
+            .limit(1 << 30)
+            .read_to_string();
+        let text = match body {
+            Ok(text) => text,
+            Err(error) => return Said::Nothing(error.to_string()),
+        };
+        let value: Value =
+            serde_json::from_str(&text).unwrap_or_else(|_| panic!("{status}: {text}"));
+        match status {
+            200..=299 => Said::Done(value),
+            503 => Said::Nothing(text),
+            400..=499 => {
+                Said::Refused(value["code"].as_str().unwrap_or_default().to_owned(), value)
+            }
+            _ if self.forgives => Said::Nothing(text),
+            _ => panic!("a server is broken: {status}: {text}"),
+        }
     }
 }

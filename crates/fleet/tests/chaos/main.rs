@@ -21,6 +21,7 @@ mod http;
 mod kill;
 mod ledger;
 mod node;
+mod power;
 mod proxy;
 mod run;
 mod stream;

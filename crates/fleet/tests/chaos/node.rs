@@ -17,7 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A project, and a folder from which commands work on it.
 pub struct Site {
-    folder: TempDir,
+    folder: PathBuf,
+    /// Goes when the site goes.
+    _folder: Option<TempDir>,
     /// Where the store is, when it is not in the folder.
     location: Option<String>,
     /// Opens every server of it.
@@ -35,13 +37,24 @@ impl Site {
         Self::at(None)
     }
 
+    /// The same in a folder that somebody else cleans up.
+    pub fn below(folder: &Path) -> Self {
+        Self::make(folder, None, None)
+    }
+
     fn at(location: Option<String>) -> Self {
         let folder = tempfile::Builder::new()
             .prefix("fleet-site-")
             .tempdir()
             .unwrap();
+        let path = folder.path().to_path_buf();
+        Self::make(&path, Some(folder), location)
+    }
+
+    fn make(folder: &Path, owned: Option<TempDir>, location: Option<String>) -> Self {
         let mut site = Self {
-            folder,
+            folder: folder.to_path_buf(),
+            _folder: owned,
             location,
             token: String::new(),
         };
@@ -54,7 +67,7 @@ impl Site {
     }
 
     fn root(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.folder.join(name)
     }
 
     fn command(&self, root: &Path, location: Option<&str>) -> Command {

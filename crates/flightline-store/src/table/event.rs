@@ -21,6 +21,10 @@ statements! {
               WHERE project = ?1 AND rev <= ?2 AND (CAST(?3 AS TEXT) IS NULL OR mission = ?3) \
               AND (CAST(?4 AS TEXT) IS NULL OR subject = ?4) AND (CAST(?5 AS TEXT) IS NULL OR kind = ?5) \
               AND at >= ?7 ORDER BY rev DESC LIMIT ?6";
+    BEFORE_IN_MISSION = "SELECT rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change FROM event \
+              WHERE project = ?1 AND mission = ?3 AND rev <= ?2 \
+              AND (CAST(?4 AS TEXT) IS NULL OR subject = ?4) AND (CAST(?5 AS TEXT) IS NULL OR kind = ?5) \
+              AND at >= ?7 ORDER BY rev DESC LIMIT ?6";
     AFTER_ABOVE_WORK = "SELECT rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change FROM event \
              WHERE project = ?1 AND rev > ?2 AND subject_kind IN ('mission', 'checkpoint', 'recovery') ORDER BY rev LIMIT ?3";
     OF_SUBJECT = "SELECT rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change FROM event \
@@ -169,8 +173,13 @@ pub(crate) fn before(
 ) -> Result<Vec<Event>, Error> {
     let mission = filter.mission.map(|id| id.to_string());
     let since = filter.since.map_or(i64::MIN, Time::as_millis);
+    // By the index of the mission: else the events of all others are looked through.
+    let statement = match mission {
+        Some(_) => BEFORE_IN_MISSION,
+        None => BEFORE,
+    };
     let rows = driver.query(
-        BEFORE,
+        statement,
         params![
             project,
             filter.up_to.map_or(rev, |up_to| up_to.min(rev)),

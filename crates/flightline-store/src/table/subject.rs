@@ -5,6 +5,7 @@ use std::str::FromStr;
 use flightline_core::checkpoint::Line;
 use flightline_core::{AgentId, Kind, MissionId, Time};
 
+use super::event::StoredEvent;
 use super::statements;
 use crate::engine::Driver;
 use crate::error::Error;
@@ -39,10 +40,14 @@ statements! {
            WHERE project = ?1 AND kind = 'agent' AND name = ?2 AND gone IS NULL ORDER BY born, id";
     BY_EFFECT_KEY = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha FROM subject \
            WHERE project = ?1 AND kind = 'effect' AND mission = ?2 AND name = ?3 AND gone IS NULL ORDER BY born, id";
-    LINES = "SELECT kind, id, rev, sha FROM subject WHERE project = ?1 AND gone IS NULL \
-           AND (mission = ?2 OR (mission IS NULL AND kind IN ('agent', 'step', 'lock'))) \
+    LINES = "SELECT kind, id, rev, sha FROM subject WHERE project = ?1 AND mission = ?2 AND gone IS NULL \
            AND kind IN ('mission', 'sortie', 'subtask', 'file', 'error', 'review', 'agent', 'step', 'lock', 'message', 'delivery', 'note', 'effect') \
-           ORDER BY kind, id";
+           UNION ALL SELECT kind, id, rev, sha FROM subject WHERE project = ?1 AND mission IS NULL AND gone IS NULL \
+           AND kind IN ('agent', 'step', 'lock')";
+    CUT_NOW = "SELECT kind, id, rev, sha, doc FROM subject WHERE project = ?1 AND mission = ?2 AND gone IS NULL \
+           AND kind IN ('mission', 'sortie', 'subtask', 'file', 'error', 'review', 'agent', 'step', 'lock', 'message', 'delivery', 'note', 'effect') \
+           UNION ALL SELECT kind, id, rev, sha, doc FROM subject WHERE project = ?1 AND mission IS NULL AND gone IS NULL \
+           AND kind IN ('agent', 'step', 'lock')";
     CUT_BEFORE = "SELECT id FROM subject WHERE project = ?1 AND kind = 'checkpoint' AND gone IS NULL \
            AND (CAST(?2 AS TEXT) IS NULL OR mission = ?2) AND born <= ?3 ORDER BY born DESC, id LIMIT 1";
     CUT_AFTER = "SELECT id FROM subject WHERE project = ?1 AND kind = 'checkpoint' AND gone IS NULL \
@@ -352,27 +357,52 @@ fn search(
 }
 
 /// What a checkpoint of `mission` taken now names: each value by its revision and hash.
+/// In no order: by kind and id, both engines would look through every mission of the project instead of using the
+/// index by mission. Whoever hashes them puts them in order.
 pub(crate) fn lines(
     driver: &mut dyn Driver,
     project: &str,
     mission: MissionId,
 ) -> Result<Vec<Line>, Error> {
     let rows = driver.query(LINES, params![project, mission.to_string()])?;
-    rows.iter()
-        .map(|row| {
-            let kind = row.text(0)?;
-            Ok(Line {
-                kind: kind
-                    .parse()
-                    .map_err(|error: flightline_core::subject::UnknownKind| {
-                        Error::Corrupt(error.to_string())
-                    })?,
-                id: row.text(1)?,
-                rev: row.unsigned(2)?,
-                sha: row.text(3)?,
-            })
-        })
-        .collect()
+    rows.iter().map(line).collect()
+}
+
+fn line(row: &Row) -> Result<Line, Error> {
+    let kind = row.text(0)?;
+    Ok(Line {
+        kind: kind
+            .parse()
+            .map_err(|error: flightline_core::subject::UnknownKind| {
+                Error::Corrupt(error.to_string())
+            })?,
+        id: row.text(1)?,
+        rev: row.unsigned(2)?,
+        sha: row.text(3)?,
+    })
+}
+
+/// What [`lines`] names, with its texts, as they are; by kind and id.
+pub(crate) fn cut_now(
+    driver: &mut dyn Driver,
+    project: &str,
+    mission: MissionId,
+) -> Result<Vec<StoredEvent>, Error> {
+    let rows = driver.query(CUT_NOW, params![project, mission.to_string()])?;
+    let mut values = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let Line { kind, id, rev, sha } = line(row)?;
+        let text = row.text(4)?;
+        values.push(StoredEvent {
+            kind,
+            id,
+            rev,
+            text,
+            sha,
+        });
+    }
+    values.sort_by(|a, b| (a.kind.as_str(), &a.id).cmp(&(b.kind.as_str(), &b.id)));
+    Ok(values)
 }
 
 /// The checkpoints just before and just after a revision. The record of a checkpoint comes right after the

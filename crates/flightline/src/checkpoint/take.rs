@@ -14,13 +14,13 @@ use flightline_core::recovery::{RecoveryContext, Situation, recovery_context};
 use flightline_core::sortie::{Sortie, SortieError, SortieFile, SortieStatus};
 use flightline_core::text::Note;
 use flightline_core::time::Millis;
-use flightline_core::{AgentId, CheckpointId, Code, Kind, Refusal, SortieId, Time};
+use flightline_core::{AgentId, CheckpointId, Code, Kind, Refusal, SortieId, Subject, Time};
 use flightline_store::{Actor, EventFilter, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::CheckpointDocument;
 use super::prune::archive_surplus;
+use super::{CheckpointDocument, Contents};
 use crate::agent::context::{agent_context, last_figures};
 use crate::desk::Desk;
 use crate::error::Result;
@@ -30,6 +30,9 @@ use crate::remote::Offline;
 
 /// How many sorties that wait are looked at for the next steps.
 const PENDING_LOOKED_AT: usize = 50;
+
+/// Up to so many sorties are read in one go; of more, only those that are looked at.
+const READ_AT_ONCE: usize = 200;
 
 /// One checkpoint per cause and this long.
 const API_ERROR_PAUSE: Millis = 60_000;
@@ -91,9 +94,29 @@ impl Operation for TakeCheckpoint {
             }
             None => None,
         };
+        let before = desk.tx.rev();
         let checkpoint = take_for(desk, &taking, of)?;
-        super::document(desk, &checkpoint)
+        match just_taken(desk, &checkpoint, before)? {
+            Some(contents) => super::document_in_full(desk, &checkpoint, &contents),
+            None => super::document(desk, &checkpoint),
+        }
     }
+}
+
+/// What a checkpoint names, when it was taken in this very transaction, after `before`: then that is what the
+/// subjects' rows hold, and the journal need not be looked through for it. Checked against its hashes like every other;
+/// where anything does not fit, [`super::load`] finds out.
+fn just_taken(
+    desk: &mut Desk<'_, '_>,
+    checkpoint: &Checkpoint,
+    before: u64,
+) -> Result<Option<Contents>> {
+    if checkpoint.cut.rev != before {
+        return Ok(None);
+    }
+    let values = desk.tx.values_now(checkpoint.cut.mission_id)?;
+    let contents = values.map(|values| Contents { values });
+    Ok(contents.filter(|contents| contents.sections() == checkpoint.cut.sections))
 }
 
 /// What a checkpoint is to say.
@@ -249,27 +272,30 @@ fn delta_changes(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<Delta
     Ok(changes(&before, &now))
 }
 
-/// The checkpoints taken since the last change of a mission: the only ones that can hold the same.
+/// The checkpoints taken since the last change of a mission: the only ones that can hold the same. One that is
+/// damaged is the same as nothing.
 fn taken_since(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,
     changed: Option<u64>,
 ) -> Result<Vec<Checkpoint>> {
-    let rows = desk.tx.rows(Kind::Checkpoint, Find::Mission(mission.id))?;
-    let mut taken = Vec::new();
-    for row in rows.iter().rev() {
-        if changed.is_some_and(|changed| row.born <= changed) {
-            break;
+    let archived = Some(CheckpointStatus::Archived.as_str());
+    let since =
+        |checkpoint: &Checkpoint| changed.is_none_or(|changed| checkpoint.cut.rev >= changed);
+    // Almost always there is none, and the newest says so.
+    let mut limit = 1;
+    loop {
+        let mut taken = desk.tx.newest::<Checkpoint>(mission.id, archived, limit)?;
+        let all = (taken.len() as u64) < limit;
+        // One that came back from a file, which is imported or pinned, may be of long ago and newest all the same.
+        let native = |it: &&Checkpoint| it.imported.is_none() && it.pinned_at.is_none();
+        let older = taken.iter().filter(native).any(|it| !since(it));
+        taken.retain(since);
+        if all || older {
+            return Ok(taken);
         }
-        match desk.tx.get::<Checkpoint>(&row.id) {
-            Ok(found) => taken.extend(found),
-            // One that is damaged is the same as nothing.
-            Err(flightline_store::Error::Corrupt(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
+        limit *= 16;
     }
-    taken.retain(|checkpoint| checkpoint.status != CheckpointStatus::Archived);
-    Ok(taken)
 }
 
 /// Who takes a checkpoint: whoever acts, or Flightline for what only it noticed.
@@ -316,6 +342,11 @@ pub(crate) fn context(
     let rows = desk.tx.rows(Kind::Sortie, Find::Mission(mission.id))?;
     let mut settled: BTreeSet<SortieId> = BTreeSet::new();
     let (mut sorties, mut waiting) = (Vec::new(), 0);
+    let mut at_once: BTreeMap<String, Sortie> = BTreeMap::new();
+    if rows.len() <= READ_AT_ONCE {
+        let all = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
+        at_once.extend(all.into_iter().map(|sortie| (sortie.key(), sortie)));
+    }
     for row in &rows {
         match SortieStatus::from_word(&row.status) {
             Some(status) if status.is_settled() => {
@@ -324,7 +355,10 @@ pub(crate) fn context(
             Some(SortieStatus::Pending) if waiting >= PENDING_LOOKED_AT => {}
             Some(status) => {
                 waiting += usize::from(status == SortieStatus::Pending);
-                sorties.extend(desk.tx.get::<Sortie>(&row.id)?);
+                match at_once.remove(&row.id) {
+                    Some(sortie) => sorties.push(sortie),
+                    None => sorties.extend(desk.tx.get::<Sortie>(&row.id)?),
+                }
             }
             None => {}
         }
@@ -406,7 +440,8 @@ fn newest_that(
     mission: &Mission,
     fits: impl Fn(&Event) -> bool,
 ) -> Result<Option<Event>> {
-    let mut limit = 50;
+    // What somebody did is rarely far back.
+    let mut limit = 4;
     loop {
         let events = desk.tx.newest_events(&EventFilter {
             mission: Some(mission.id),
@@ -418,7 +453,7 @@ fn newest_that(
         if all || found.is_some() {
             return Ok(found);
         }
-        limit *= 20;
+        limit *= 8;
     }
 }
 
