@@ -3,9 +3,11 @@
 //! settled here and nowhere else.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt;
 use std::ops::Deref;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Code, Refusal};
@@ -101,9 +103,33 @@ impl<const MAX: usize> fmt::Debug for Text<MAX> {
     }
 }
 
+thread_local! {
+    /// Whether what is read on this thread came through this door before.
+    static KNOWN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Reads a document that the store holds and whose hash was checked. Its texts came through this door when they were
+/// written, and are taken as they are: looking through all of them again would be most of what a checkpoint costs.
+///
+/// # Errors
+/// When it is not what it should be.
+pub fn read_stored<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
+    struct Before(bool);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            KNOWN.set(self.0);
+        }
+    }
+    let _before = Before(KNOWN.replace(true));
+    serde_json::from_str(text)
+}
+
 impl<'de, const MAX: usize> Deserialize<'de> for Text<MAX> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <Cow<'_, str>>::deserialize(deserializer)?;
+        if KNOWN.get() {
+            return Ok(Self(raw.into_owned()));
+        }
         Self::parse("text", &raw).map_err(serde::de::Error::custom)
     }
 }
@@ -287,6 +313,15 @@ mod tests {
                 .unwrap()
                 .contains("hunter2")
         );
+    }
+
+    #[test]
+    fn what_is_stored_is_read_as_it_is_and_nothing_else() {
+        let json = serde_json::to_string("use password=hunter2hunter2 please").unwrap();
+        assert!(read_stored::<Note>(&json).unwrap().contains("hunter2"));
+        assert!(read_stored::<u8>(&json).is_err());
+        let after: Note = serde_json::from_str(&json).unwrap();
+        assert!(!after.contains("hunter2"), "the door is closed again");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use flightline_core::checkpoint::Line;
 use flightline_core::event::{Change, Event, sha256_hex};
+use flightline_core::text::read_stored;
 use flightline_core::{Kind, MissionId, Subject, Time};
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
@@ -211,7 +212,7 @@ impl Tx<'_> {
     ) -> Result<T, Error> {
         let id = document.id.clone();
         let text = self.sound_text(kind, &id, document)?;
-        serde_json::from_str(&text)
+        read_stored(&text)
             .map_err(|error| Error::Corrupt(format!("{kind} {id} cannot be read: {error}")))
     }
 

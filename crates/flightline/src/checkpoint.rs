@@ -29,7 +29,7 @@ use flightline_core::message::{Delivery, DeliveryState, Message};
 use flightline_core::mission::Mission;
 use flightline_core::recovery::{Analysis, RecoveryContext};
 use flightline_core::sortie::{Sortie, SortieFile, SortieStatus};
-use flightline_core::text::Note;
+use flightline_core::text::{Note, read_stored};
 use flightline_core::{AgentId, CheckpointId, Code, Kind, MissionId, Refusal, Time};
 use flightline_store::{Find, StoredEvent, SubjectRow, Tx};
 use serde::de::DeserializeOwned;
@@ -192,7 +192,7 @@ impl Contents {
             .map(|value| &value.text);
         texts
             .map(|text| {
-                serde_json::from_str(text).map_err(|error| {
+                read_stored(text).map_err(|error| {
                     flightline_store::Error::Corrupt(format!(
                         "a {kind} in a checkpoint cannot be read: {error}"
                     ))
