@@ -228,15 +228,18 @@ impl Courier {
                 "ask again with `--idempotency-key {key}`: it is done once, however often it is asked for"
             )),
             _ => {
-                let refusal = Refusal::new(Code::Unavailable, self.cannot(why));
-                let count: usize = self.spool.waiting().iter().map(|of| of.count).sum();
-                refusal.hint(match count {
+                let queues = self.spool.waiting();
+                let count: usize = queues.iter().map(|of| of.count).sum();
+                let hint = match count {
                     0 => "nothing was done: try again when it is there".to_owned(),
                     count => format!(
                         "nothing was done: try again when it is there; {} on this machine to be delivered",
                         waiting(count)
                     ),
-                })
+                };
+                Refusal::new(Code::Unavailable, self.cannot(why))
+                    .hint(hint)
+                    .details(json!({ "server": self.address(), "waiting": queues }))
             }
         }
     }

@@ -94,9 +94,9 @@ fn a_request_that_does_not_fit_is_refused() {
         error: the request does not fit `claim_next`: expected ident at line 1 column 2
         [exit 2]
     "#]]);
-    call("{}").expect(expect![[r#"
+    call("{\"lock\":1}").expect(expect![[r#"
         [stderr]
-        error: the request does not fit `claim_next`: missing field `lock` at line 1 column 2
+        error: the request does not fit `claim_next`: invalid type: integer `1`, expected a boolean at line 1 column 9
         [exit 2]
     "#]]);
     for wrong in [

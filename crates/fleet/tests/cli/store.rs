@@ -346,8 +346,8 @@ fn a_store_may_be_in_another_folder() {
 #[test]
 fn two_projects_may_share_a_store_and_do_not_see_each_other() {
     let (one, two) = (World::empty(), World::empty());
-    let why = "it is about where the store is";
-    let (one, two) = (one.local_only(why), two.local_only(why));
+    let one = one.local_only("it is about where the store is");
+    let two = two.local_only("it is about where the store is");
     let shared = World::empty();
     let location = shared.repo().join("store").display().to_string();
     for (world, seed) in [(&one, "1"), (&two, "2")] {

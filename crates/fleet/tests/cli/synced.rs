@@ -374,6 +374,9 @@ on_both_engines! {
             let told = anonymous(&far, refused.refused(7));
             assert!(told.contains("6 requests wait on this machine to be delivered"), "{typed}: {told}");
         }
+        let away = ada(&far, "status --json").json();
+        let waiting = &away["error"]["details"]["waiting"][0];
+        assert_eq!((&waiting["agent"], &waiting["count"]), (&json!("ada"), &json!(6)), "{away}");
         let spool = far.world.repo().join(".flightline/spool/ada.jsonl");
         assert_eq!(mode(&spool), 0o600);
         assert_eq!(mode(spool.parent().unwrap()), 0o700);
@@ -513,4 +516,44 @@ fn nothing_is_lost_of_a_queue_that_is_damaged_or_for_another_server() {
     let behind = far.run("missions list");
     assert_eq!(behind.code, 0, "{behind:?}");
     assert_eq!(far.run("missions create Other").code, 7);
+}
+
+/// The tests that no server comes between when all others run through one, by their reasons.
+#[test]
+fn what_is_only_tried_beside_the_store_is_little_and_says_why() {
+    let mut reasons: Vec<String> = Vec::new();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli");
+    for file in fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        if path.is_dir() {
+            continue;
+        }
+        let text = fs::read_to_string(path).unwrap();
+        let marked = text.split(".local_only(\"").skip(1);
+        reasons.extend(marked.map(|rest| rest.split('"').next().unwrap().to_owned()));
+    }
+    reasons.sort();
+    expect![[r#"
+        `-v` names the store
+        commands die at points of their own
+        commands die at points of their own
+        it changes the store's file
+        it compares the bytes of the store
+        it compares the bytes of the store
+        it damages the store
+        it has a server of its own
+        it is about the store's files
+        it is about where the store is
+        it is about where the store is
+        it is about where the store is
+        it is about where the store is
+        it names a server that is not there
+        it removes the store's file
+        it replaces the store's file
+        it replaces the store's file
+        it talks to the server of another world
+        the `git` of one command is replaced, and a server has its own
+        the `git` of one command is replaced, and a server has its own
+    "#]]
+    .assert_eq(&(reasons.join("\n") + "\n"));
 }
