@@ -177,6 +177,14 @@ impl Ui {
         }
     }
 
+    /// A line of a log that programs read. Its texts were redacted one by one: redacting the document as a
+    /// whole could take the end of it away.
+    pub fn log(&self, document: &Value) {
+        if !self.quiet {
+            let _ = writeln!(io::stderr(), "{document}");
+        }
+    }
+
     /// Warns.
     pub fn warn(&self, text: impl Display) {
         self.talk(format_args!(

@@ -230,31 +230,31 @@ fn jobs(page: &mut Page, health: &Health) {
             .filter_map(|job| Some((job.name, known.get(job.name)?)))
     };
     page.by(
-        ("flightline_job_last_run_age_seconds", "job"),
+        ("flightline_job_last_run_age_seconds", "task"),
         Kind::Gauge,
         "How long ago a job of the background ran.",
         ran().map(|(name, record)| (name, whole(record.at.elapsed()))),
     );
     page.by(
-        ("flightline_job_last_duration_seconds", "job"),
+        ("flightline_job_last_duration_seconds", "task"),
         Kind::Gauge,
         "How long it took.",
         ran().map(|(name, record)| (name, whole(record.took))),
     );
     page.by(
-        ("flightline_job_healthy", "job"),
+        ("flightline_job_healthy", "task"),
         Kind::Gauge,
         "Whether it went well.",
         ran().map(|(name, record)| (name, u8::from(record.trouble.is_none()))),
     );
     page.by(
-        ("flightline_job_runs_total", "job"),
+        ("flightline_job_runs_total", "task"),
         Kind::Counter,
         "How often it ran.",
         ran().map(|(name, record)| (name, record.runs)),
     );
     page.by(
-        ("flightline_job_failures_total", "job"),
+        ("flightline_job_failures_total", "task"),
         Kind::Counter,
         "How often it failed.",
         ran().map(|(name, record)| (name, record.failures)),

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use flightline_core::agent::Agent;
 use flightline_core::lock::Lock;
 use flightline_core::setting::{EpochFloor, Restoration};
-use flightline_core::{Code, Kind, Name, Refusal};
+use flightline_core::token::Token;
+use flightline_core::{Code, Kind, Name, Refusal, Subject, Time};
 use flightline_store::{Actor, Error as StoreError, Find, Store, Tx};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -126,6 +127,7 @@ pub fn restore(fleet: &mut Fleet, file: &Path, keep: &Path, caller: &Caller) -> 
         )?;
         let released_locks = void_locks(tx, "the store was restored")?;
         void_epochs(tx, &seen, "the store was restored")?;
+        void_tokens(tx, &seen, "the store was restored")?;
         Ok(Restored {
             file: file.to_path_buf(),
             rev: copied.rev,
@@ -153,8 +155,10 @@ pub(crate) fn void_locks(tx: &mut Tx<'_>, reason: &str) -> Result<u64> {
 /// So far above what is known an epoch begins when some were forgotten.
 const FORGOTTEN: u64 = 1_000;
 
-/// What a store that is replaced knew of epochs.
+/// What a store that is replaced knew of what must stay over: epochs, and tokens that were taken back.
 pub(crate) struct Seen {
+    /// Tokens that open nothing, by id: since when, where that can still be read.
+    revoked: BTreeMap<String, Option<Time>>,
     agents: Vec<Agent>,
     floor: u64,
     /// Some could not be read.
@@ -164,6 +168,7 @@ pub(crate) struct Seen {
 impl Seen {
     /// Nothing: the store was lost.
     pub(crate) const NOTHING: Self = Self {
+        revoked: BTreeMap::new(),
         agents: Vec::new(),
         floor: 0,
         incomplete: true,
@@ -174,6 +179,7 @@ impl Seen {
         store.read(|tx| {
             let floor = tx.get::<EpochFloor>(EpochFloor::KEY);
             let mut seen = Self {
+                revoked: revoked(tx)?,
                 agents: Vec::new(),
                 incomplete: floor.is_err(),
                 floor: floor.ok().flatten().map_or(0, |floor| floor.epoch),
@@ -188,6 +194,39 @@ impl Seen {
             Ok::<_, Error>(seen)
         })
     }
+}
+
+/// The tokens that were taken back, and those that nobody can read any more: whether those were is not known.
+fn revoked(tx: &mut Tx<'_>) -> Result<BTreeMap<String, Option<Time>>> {
+    let mut revoked = BTreeMap::new();
+    for row in tx.rows(Kind::Token, Find::All)? {
+        match tx.get::<Token>(&row.id) {
+            Ok(token) => {
+                let at = token.and_then(|token| token.revoked_at);
+                revoked.extend(at.map(|at| (row.id, Some(at))));
+            }
+            Err(StoreError::Corrupt(_)) => {
+                revoked.insert(row.id, None);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(revoked)
+}
+
+/// Takes back again what was taken back after the backup was made.
+fn void_tokens(tx: &mut Tx<'_>, seen: &Seen, reason: &str) -> Result<()> {
+    for mut token in tx.find::<Token>(Find::All)? {
+        let Some(at) = seen.revoked.get(&token.key()) else {
+            continue;
+        };
+        if token.revoked_at.is_none() {
+            token.revoked_at = Some(at.unwrap_or_else(|| tx.now()));
+            let data = json!({ "name": token.name, "token_id": token.id, "reason": reason });
+            tx.set("token_revoked", &token, &data)?;
+        }
+    }
+    Ok(())
 }
 
 /// Ends every session: no epoch of before is accepted any more.

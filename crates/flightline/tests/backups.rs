@@ -8,11 +8,16 @@ use flightline::Caller;
 use flightline::agent::{Heartbeat, RegisterAgent, RetireAgent};
 use flightline::backup::{BackedUp, Restored, back_up, restore};
 use flightline::core::agent::Role;
+use flightline::core::event::sha256_hex;
+use flightline::core::token::{Presented, Scope, written};
 use flightline::core::{Code, Refusal};
 use flightline::event::{Cursor, ListEvents};
 use flightline::lock::RenewLocks;
 use flightline::sortie::change::SortieAction;
-use flightline_testkit::story::{Story, create_mission, locks_on, process, registration, title};
+use flightline::token::{CheckToken, CreateToken, RevokeToken};
+use flightline_testkit::story::{
+    Story, create_mission, locks_on, name, process, registration, title,
+};
 use flightline_testkit::{Engine, World, both_engines, caller};
 
 fn saved(story: &Story<'_>, name: &str) -> (PathBuf, Result<BackedUp, Refusal>) {
@@ -37,6 +42,19 @@ fn cursor(story: &Story<'_>) -> Cursor {
         ..ListEvents::default()
     };
     story.run("", &list).unwrap().cursor
+}
+
+fn given(story: &Story<'_>, named: &str) -> Presented {
+    let secret = sha256_hex(named);
+    let create = CreateToken {
+        name: name(named),
+        scope: Scope::Read,
+        agent: None,
+        expires_in_ms: None,
+        sha256: sha256_hex(&secret),
+    };
+    let id = story.run("", &create).unwrap().id;
+    Presented::parse(&written(id, &secret)).unwrap()
 }
 
 /// Ada is at a sortie and holds a lock; then a backup is made; then more happens.
@@ -287,6 +305,21 @@ both_engines! {
             .run_as(&keyed, &create_mission("Add login", vec![]))
             .unwrap();
         assert_eq!(again.mission.id, first.mission.id);
+    }
+
+    fn a_token_that_was_taken_back_since_stays_taken_back(world: &World) {
+        let story = Story::new(world);
+        let kept = given(&story, "kept");
+        let lost = given(&story, "lost");
+        saved(&story, "backup.db").1.unwrap();
+        let later = given(&story, "later");
+        story.run("", &RevokeToken { token: "lost".to_owned() }).unwrap();
+        restored(&story, "backup.db", "undo.db").unwrap();
+        let opens = |presented: &Presented| story.run("", &CheckToken { presented: presented.clone() }).is_ok();
+        assert!(opens(&kept));
+        assert!(!opens(&lost), "it was taken back");
+        assert!(!opens(&later), "nobody knows it any more");
+        assert_eq!(story.ailments(), [] as [&str; 0]);
     }
 
     fn a_retired_agent_stays_retired(world: &World) {

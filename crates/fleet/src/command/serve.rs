@@ -1,5 +1,8 @@
 //! `fleet serve`
 
+mod check;
+mod log;
+
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,9 +10,10 @@ use std::time::Duration;
 
 use clap::Args;
 use flightline::core::Refusal;
-use flightline_server::{DEFAULT_ADDRESS, Line, Pretend, Ready, Said, Setup, Stop};
+use flightline_server::{DEFAULT_ADDRESS, Pretend, Ready, Said, Setup, Stop};
 use serde_json::json;
 
+use self::log::{Log, LogFormat};
 use super::{Done, typed};
 use crate::app::App;
 use crate::ui::Ui;
@@ -25,10 +29,19 @@ pub struct ServeArgs {
     /// Stop after so long, such as `10m` (default: never)
     #[arg(long = "for", value_name = "SPAN", value_parser = typed::span)]
     during: Option<u64>,
+    /// How warnings, and with `-v` requests, are told on stderr
+    #[arg(long = "log-format", value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
+    /// Serve nothing: ask the server at this address whether it is well
+    #[arg(long, value_name = "URL", conflicts_with_all = ["hosts", "during"])]
+    check: Option<String>,
 }
 
 pub fn run(args: &ServeArgs, app: &mut App) -> Done {
     app.must_be_local()?;
+    if let Some(url) = &args.check {
+        return check::run(url, app);
+    }
     let address: SocketAddr = args.addr.parse().map_err(|_| {
         Refusal::invalid(format!("`{}` is not an address to listen at", args.addr)).hint(format!(
             "give an IP and a port, such as `{DEFAULT_ADDRESS}`"
@@ -36,8 +49,14 @@ pub fn run(args: &ServeArgs, app: &mut App) -> Done {
     })?;
     let home = app.home()?.clone();
     let config = app.config()?;
+    let log = Log {
+        ui: app.ui.clone(),
+        format: args.log_format,
+        verbose: app.globals.verbose,
+        clock: app.open_options(&config)?.clock,
+    };
     if !address.ip().is_loopback() {
-        app.ui.warn(format_args!(
+        log.warning(&format!(
             "{address} can be reached from other machines, and tokens are sent as they are: put a proxy with TLS in front"
         ));
     }
@@ -59,22 +78,20 @@ pub fn run(args: &ServeArgs, app: &mut App) -> Done {
         }),
         policy: config.policy,
     };
-    let (ui, verbose) = (app.ui.clone(), app.globals.verbose);
     // Whoever cannot be told where the server is has no use for one.
     let stop = Stop::default();
     let untold: Arc<Mutex<Option<Refusal>>> = Arc::default();
     let (told, ends) = (Arc::clone(&untold), stop.clone());
     let say = Arc::new(move |said: Said| match said {
         Said::Ready(ready) => {
-            if let Err(refusal) = announce(&ui, &ready) {
+            if let Err(refusal) = announce(&log.ui, &ready) {
                 *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
                 ends.now();
             }
         }
-        Said::Warning(text) => ui.warn(text),
-        Said::Served(line) if verbose => ui.talk(request(&line)),
-        Said::Stopping if verbose => ui.talk("stopping: requests that were taken on are finished"),
-        Said::Served(_) | Said::Stopping => {}
+        Said::Warning(text) => log.warning(&text),
+        Said::Served(line) => log.request(&line),
+        Said::Stopping => log.note("stopping: requests that were taken on are finished"),
     });
     flightline_server::serve(setup, say, &stop)?;
     let untold = untold.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -106,22 +123,4 @@ fn announce(ui: &Ui, ready: &Ready) -> Result<(), Refusal> {
             page.line("Nobody has a token yet: create one with `fleet token create NAME`");
         }
     })
-}
-
-/// A line of the log: what people and programs can read alike.
-fn request(line: &Line) -> String {
-    let code = line.code.as_deref().unwrap_or("-");
-    let Line {
-        request_id,
-        method,
-        route,
-        status,
-        micros,
-        ..
-    } = line;
-    format!(
-        "request method={method} route={route} status={status} code={code} ms={}.{:03} id={request_id}",
-        micros / 1000,
-        micros % 1000
-    )
 }

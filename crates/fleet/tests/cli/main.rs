@@ -14,6 +14,7 @@ mod ids;
 mod json;
 mod locks;
 mod lossy;
+mod operating;
 mod programs;
 mod replay;
 mod running;

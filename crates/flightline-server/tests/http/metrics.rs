@@ -109,7 +109,7 @@ both_engines! {
             ("flightline_agents", vec![("life", "active")], 2.0),
             ("flightline_oldest_heartbeat_age_seconds", vec![], 90.0),
             ("flightline_store_up", vec![], 1.0),
-            ("flightline_job_healthy", vec![("job", "write_probe")], 1.0),
+            ("flightline_job_healthy", vec![("task", "write_probe")], 1.0),
             ("flightline_streams_open", vec![], 0.0),
         ];
         for (name, labels, wanted) in expected {
@@ -141,4 +141,52 @@ both_engines! {
         }
         server.end();
     }
+}
+
+/// Every figure that a dashboard, a rule or the manual names is one that there is, and every one there is is on
+/// the dashboard.
+#[test]
+fn what_is_watched_is_there() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let named = |file: &str| -> Vec<String> {
+        let text = std::fs::read_to_string(root.join(file)).unwrap();
+        let words = text.split(|letter: char| !letter.is_ascii_lowercase() && letter != '_');
+        words
+            .filter(|word| word.starts_with("flightline_"))
+            .map(str::to_owned)
+            .collect()
+    };
+    let family = |word: &str| {
+        let bare = ["_bucket", "_sum", "_count"]
+            .iter()
+            .find_map(|suffix| word.strip_suffix(suffix));
+        bare.filter(|bare| PROMISED.contains(bare))
+            .unwrap_or(word)
+            .to_owned()
+    };
+    let dashboard = "deploy/grafana/flightline.json";
+    for file in [
+        dashboard,
+        "deploy/prometheus/flightline.rules.yml",
+        "docs/operating.md",
+    ] {
+        let found = named(file);
+        assert!(!found.is_empty(), "{file} names no figure");
+        for word in found {
+            assert!(
+                PROMISED.contains(&family(&word).as_str()),
+                "{file}: there is no {word}"
+            );
+        }
+    }
+    let shown: Vec<String> = named(dashboard).iter().map(|word| family(word)).collect();
+    for name in PROMISED {
+        assert!(
+            shown.contains(&(*name).to_owned()),
+            "{name} is not on the dashboard"
+        );
+    }
+    let parsed: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(root.join(dashboard)).unwrap()).unwrap();
+    assert!(parsed["panels"].as_array().unwrap().len() > 20);
 }

@@ -1,0 +1,94 @@
+//! What a server says while it lives, a line at a time: as text for people, or as JSON for programs. Never a token,
+//! never a body, never an address as it was typed: only the route, as we wrote it.
+
+use clap::ValueEnum;
+use flightline::core::redact::redact;
+use flightline::store::clock::Clock;
+use flightline_server::Line;
+use serde_json::{Value, json};
+
+use crate::ui::Ui;
+
+/// How lines are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people
+    Text,
+    /// One JSON document a line
+    Json,
+}
+
+/// Where lines go.
+pub struct Log {
+    pub ui: Ui,
+    pub format: LogFormat,
+    /// Whether every request is told, and not only what is wrong.
+    pub verbose: bool,
+    pub clock: Clock,
+}
+
+impl Log {
+    /// Something is wrong that fails no request.
+    pub fn warning(&self, text: &str) {
+        match self.format {
+            LogFormat::Text => self.ui.warn(text),
+            LogFormat::Json => self.json("warning", "warning", json!({ "message": redact(text) })),
+        }
+    }
+
+    /// Something worth knowing.
+    pub fn note(&self, text: &str) {
+        match (self.verbose, self.format) {
+            (false, _) => {}
+            (true, LogFormat::Text) => self.ui.talk(text),
+            (true, LogFormat::Json) => {
+                self.json("info", "note", json!({ "message": redact(text) }))
+            }
+        }
+    }
+
+    /// A request was answered.
+    pub fn request(&self, line: &Line) {
+        match (self.verbose, self.format) {
+            (false, _) => {}
+            (true, LogFormat::Text) => self.ui.talk(text(line)),
+            (true, LogFormat::Json) => {
+                let level = if line.status >= 500 { "error" } else { "info" };
+                let told = json!({
+                    "request_id": redact(&line.request_id),
+                    "method": line.method,
+                    "route": line.route,
+                    "status": line.status,
+                    "code": line.code,
+                    "duration_us": line.micros,
+                });
+                self.json(level, "request", told);
+            }
+        }
+    }
+
+    fn json(&self, level: &str, event: &str, mut told: Value) {
+        told["time"] = json!(self.clock.now());
+        told["level"] = json!(level);
+        told["event"] = json!(event);
+        self.ui.log(&told);
+    }
+}
+
+/// A line that people and programs can read alike.
+fn text(line: &Line) -> String {
+    let code = line.code.as_deref().unwrap_or("-");
+    let Line {
+        request_id,
+        method,
+        route,
+        status,
+        micros,
+        ..
+    } = line;
+    format!(
+        "request method={method} route={route} status={status} code={code} ms={}.{:03} id={request_id}",
+        micros / 1000,
+        micros % 1000
+    )
+}

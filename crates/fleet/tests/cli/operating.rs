@@ -1,0 +1,147 @@
+//! Operating a server: its log, its health check, its end, and whether the manual says what is so.
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::server::{PATIENCE, Server};
+use crate::world::World;
+
+fn get(url: &str, path: &str, token: &str) -> u16 {
+    let config = ureq::Agent::config_builder()
+        .http_status_as_error(false)
+        .timeout_global(Some(PATIENCE))
+        .build();
+    let asked = ureq::Agent::new_with_config(config)
+        .get(format!("{url}{path}"))
+        .header("authorization", format!("Bearer {token}"))
+        .header("x-request-id", "asked-by-a-test")
+        .call();
+    asked.unwrap().status().as_u16()
+}
+
+fn token(world: &World) -> String {
+    let made = world
+        .line("token create tests --json")
+        .without("FLEET_TEST_NOW");
+    made.run().json()["token"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_log_for_programs_is_one_document_a_line_and_holds_no_secret() {
+    let world = World::new().local_only("it has a server of its own");
+    let token = token(&world);
+    let server = Server::start(&world, "-v --log-format json");
+    assert_eq!(get(&server.url, "/api/v1/missions?limit=3", &token), 200);
+    assert_eq!(get(&server.url, "/api/v1/missions/msn-secret", &token), 404);
+    assert_eq!(
+        get(&server.url, "/api/v1/missions", "fleet_nonsense_secret"),
+        401
+    );
+    server.signal(Signal::TERM);
+    let (status, said) = server.wait();
+    assert!(status.success(), "{said}");
+    let lines: Vec<Value> = said
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}")))
+        .collect();
+    let requests: Vec<&Value> = lines
+        .iter()
+        .filter(|line| line["event"] == "request")
+        .collect();
+    assert_eq!(requests.len(), 3, "{said}");
+    for line in &lines {
+        for field in ["time", "level", "event"] {
+            assert!(line[field].is_string(), "{field}: {line}");
+        }
+    }
+    for (line, status) in requests.iter().zip([200, 404, 401]) {
+        assert_eq!(line["status"], status, "{line}");
+        assert_eq!(line["request_id"], "asked-by-a-test", "{line}");
+        assert_eq!(line["method"], "GET", "{line}");
+        assert_eq!(line["code"].is_null(), status == 200, "{line}");
+        assert!(line["duration_us"].is_u64(), "{line}");
+        assert!(
+            line["route"]
+                .as_str()
+                .unwrap()
+                .starts_with("/api/v1/missions"),
+            "{line}"
+        );
+    }
+    let secret = token.rsplit('_').next().unwrap();
+    for private in [secret, "msn-secret", "nonsense", "limit=3"] {
+        assert!(!said.contains(private), "{private}: {said}");
+    }
+}
+
+#[test]
+fn requests_are_told_when_asked_for_and_nothing_when_quiet() {
+    let world = World::new().local_only("it has a server of its own");
+    let token = token(&world);
+    for (level, told) in [("", 0), ("-v", 1), ("-q", 0)] {
+        let server = Server::start(&world, level);
+        assert_eq!(get(&server.url, "/api/v1/missions", &token), 200);
+        server.signal(Signal::TERM);
+        let (_, said) = server.wait();
+        let lines = said
+            .lines()
+            .filter(|line| line.starts_with("request method=GET"));
+        assert_eq!(lines.count(), told, "{level}: {said}");
+    }
+}
+
+#[test]
+fn a_health_check_says_what_the_server_says() {
+    let world = World::new().local_only("it has a server of its own");
+    let server = Server::start(&world, "");
+    let check = format!("serve --check {}", server.url);
+    assert_eq!(world.ok(&check).stdout, "The server is ok\n");
+    let told = world.json(&check);
+    assert_eq!(told["status"], "ok", "{told}");
+    // The store is taken away: nothing can be written.
+    let (state, away) = (world.state(), world.repo().join("away"));
+    std::fs::rename(&state, &away).unwrap();
+    let began = std::time::Instant::now();
+    let refused = loop {
+        let checked = world.fleet(&check);
+        if checked.code != 0 {
+            break checked;
+        }
+        assert!(began.elapsed() < PATIENCE, "{checked:?}");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    };
+    assert_eq!(refused.code, 7, "{refused:?}");
+    assert!(
+        refused.stderr.contains("the server is failing"),
+        "{refused:?}"
+    );
+    std::fs::rename(&away, &state).unwrap();
+    server.signal(Signal::TERM);
+    server.wait();
+    let gone = world.fleet(&check);
+    assert_eq!(gone.code, 7, "{gone:?}");
+    assert!(gone.stderr.contains("does not answer"), "{gone:?}");
+    assert_eq!(world.fleet("serve --check nonsense").code, 7);
+}
+
+/// Every command in the manual can be typed: the binary itself reads it.
+#[test]
+fn the_manual_names_commands_that_there_are() {
+    let manual = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operating.md");
+    let text = std::fs::read_to_string(manual).unwrap();
+    let (mut inside, mut commands) = (false, Vec::new());
+    for line in text.lines() {
+        if let Some(language) = line.strip_prefix("```") {
+            inside = language == "sh";
+        } else if inside && line.starts_with("fleet ") {
+            commands.push(line.strip_prefix("fleet ").unwrap());
+        }
+    }
+    assert!(commands.len() > 15, "{commands:?}");
+    let world = World::new();
+    for command in commands {
+        let typed = command.split(" #").next().unwrap().trim();
+        let read = world.fleet(&format!("{typed} --help"));
+        assert_eq!(read.code, 0, "`fleet {typed}`: {read:?}");
+    }
+}
