@@ -54,7 +54,7 @@ fn given(story: &Story<'_>, named: &str) -> Presented {
         sha256: sha256_hex(&secret),
     };
     let id = story.run("", &create).unwrap().id;
-    Presented::parse(&written(id, &secret)).unwrap()
+    Presented::parse(&written(&story.world.project, id, &secret)).unwrap()
 }
 
 /// Ada is at a sortie and holds a lock; then a backup is made; then more happens.
