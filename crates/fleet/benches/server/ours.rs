@@ -128,7 +128,11 @@ impl Work {
         let body = json!({ "title": format!("Mission {number}"), "sorties": sorties });
         let made = client.json("POST", "/missions", &body);
         let mission = made["mission"]["id"].as_str().unwrap().to_owned();
-        let listed = client.json("GET", &format!("/missions/{mission}/sorties"), &Value::Null);
+        let listed = client.json(
+            "POST",
+            "/ops/list_sorties",
+            &json!({ "mission": mission, "limit": kilobytes }),
+        );
         let ids = listed.as_array().unwrap().iter();
         let sorties: Vec<String> = ids
             .map(|sortie| sortie["id"].as_str().unwrap().to_owned())
@@ -309,7 +313,7 @@ pub fn missions(server: &Server, count: usize) {
     }
     let mut client = server.client();
     for _ in 0..3 {
-        let listed = client.json("GET", &format!("/missions?limit={count}"), &Value::Null);
+        let listed = client.json("POST", "/ops/list_missions", &json!({ "limit": count }));
         assert_eq!(listed.as_array().unwrap().len(), count);
     }
 }

@@ -22,20 +22,11 @@ pub fn note(text: &str) -> Request {
 
 /// The notes that are there.
 pub fn notes(http: &Http, node: &Node) -> Vec<String> {
-    let request = Request {
-        path: "/ops/list_notes".to_owned(),
-        body: json!({}),
-        ..note("a look")
-    };
-    match http.ask(node, &request) {
-        Said::Done(list) => list
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|note| note["text"].as_str().unwrap().to_owned())
-            .collect(),
-        other => panic!("{other:?}"),
-    }
+    let list = http.read(node, "list_notes", json!({}));
+    let texts = list.as_array().unwrap().iter();
+    texts
+        .map(|note| note["text"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[test]

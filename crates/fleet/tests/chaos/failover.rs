@@ -5,6 +5,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde_json::json;
+
 use crate::chance::{self, Chance};
 use crate::cluster::Cluster;
 use crate::commits::note;
@@ -116,7 +118,7 @@ fn a_replica_that_lags_refuses_places_it_never_had() {
     let replayed = format!("SELECT pg_last_wal_replay_lsn() >= '{reached}'");
     standby.until(&replayed, "t");
     let look = Http::new(&site.token, Chance::new(1));
-    let common = place(&look.read(&nodes[0], "/events?limit=1"));
+    let common = place(&look, &nodes[0]);
     // From here on it gets nothing.
     standby.sql("ALTER SYSTEM SET primary_conninfo = ''");
     standby.sql("SELECT pg_reload_conf()");
@@ -124,16 +126,18 @@ fn a_replica_that_lags_refuses_places_it_never_had() {
     for number in 0..10 {
         write(&format!("only the primary has {number}"));
     }
-    let ahead = place(&look.read(&nodes[0], "/events?limit=1"));
+    let ahead = place(&look, &nodes[0]);
     assert!(ahead.rev >= common.rev + 10);
     primary.kill();
     standby.promote();
     write("after it");
 
     let after = |place: &crate::stream::Place| {
+        let after = json!({ "history": place.history, "rev": place.rev });
         look.look(
             &nodes[0],
-            &format!("/events?after={}.{}", place.history, place.rev),
+            "list_events",
+            json!({ "after": after, "limit": 100 }),
         )
     };
     match after(&ahead) {

@@ -87,33 +87,29 @@ impl Http {
         }
     }
 
-    /// Reads from one server.
-    fn get(&self, node: &Node, path: &str) -> Said {
-        let sent = self
-            .agent
-            .get(format!("{}/api/v1{path}", node.url()))
-            .header("authorization", format!("Bearer {}", self.token))
-            .call();
-        self.answer(sent)
-    }
-
     /// Reads from one server until it answers: each of its connections finds out by itself that the
     /// database went away.
-    pub fn look(&self, node: &Node, path: &str) -> Said {
+    pub fn look(&self, node: &Node, operation: &str, body: Value) -> Said {
         let began = Instant::now();
+        let request = Request {
+            path: format!("/ops/{operation}"),
+            body,
+            key: "a look".to_owned(),
+            agent: None,
+        };
         loop {
-            match self.get(node, path) {
-                Said::Nothing(why) => assert!(began.elapsed() < PATIENCE, "{path}: {why}"),
+            match self.ask(node, &request) {
+                Said::Nothing(why) => assert!(began.elapsed() < PATIENCE, "{operation}: {why}"),
                 said => return said,
             }
         }
     }
 
     /// Reads what can be read.
-    pub fn read(&self, node: &Node, path: &str) -> Value {
-        match self.look(node, path) {
+    pub fn read(&self, node: &Node, operation: &str, body: Value) -> Value {
+        match self.look(node, operation, body) {
             Said::Done(value) => value,
-            other => panic!("{path}: {other:?}"),
+            other => panic!("{operation}: {other:?}"),
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::chance::Chance;
 use crate::client::{Client, Crowd};
@@ -59,7 +59,7 @@ pub fn run(
     trouble: impl FnOnce(&Crowd<'_>),
 ) -> Figures {
     let http = Http::new(&site.token, chance.branch(1));
-    let missions = http.read(&nodes[0], "/missions");
+    let missions = http.read(&nodes[0], "list_missions", json!({ "limit": 1 }));
     let crowd = Crowd {
         nodes,
         token: &site.token,
@@ -77,7 +77,7 @@ pub fn run(
         client.register();
     }
     let journal = Journal::default();
-    let start = place(&http.read(&nodes[0], "/events?limit=1"));
+    let start = place(&http, &nodes[0]);
     thread::scope(|scope| {
         // Whatever goes wrong in here, the others are told to end.
         let end = Ending(&crowd, &journal);
@@ -129,8 +129,9 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// Where an answer says the journal is.
-pub fn place(events: &Value) -> Place {
+/// Where the journal of a server is.
+pub fn place(http: &Http, node: &Node) -> Place {
+    let events = http.read(node, "list_events", json!({ "limit": 1 }));
     let cursor = &events["cursor"];
     Place {
         history: cursor["history"].as_str().unwrap().to_owned(),
@@ -143,7 +144,7 @@ pub fn serves_again(http: &Http, node: &Node) {
     let deadline = Instant::now() + RECOVERY;
     let request = Request {
         path: "/ops/heartbeat".to_owned(),
-        body: serde_json::json!({}),
+        body: json!({}),
         key: "a sign of life".to_owned(),
         agent: Some("agent-00".to_owned()),
     };
@@ -167,7 +168,7 @@ fn quiet(http: &Http, node: &Node) -> u64 {
     let (mut last, mut since) = (0, Instant::now());
     let deadline = Instant::now() + RECOVERY;
     while since.elapsed() < Duration::from_secs(2) {
-        let now = place(&http.read(node, "/events?limit=1")).rev;
+        let now = place(http, node).rev;
         if now != last {
             (last, since) = (now, Instant::now());
         }
@@ -181,15 +182,15 @@ fn quiet(http: &Http, node: &Node) -> u64 {
 fn reckon(site: &Site, http: &Http, crowd: &Crowd<'_>) {
     let mission = &crowd.mission;
     for node in crowd.nodes {
-        let texts = |path: &str, field: &str| -> Vec<String> {
-            let list = http.read(node, path);
+        let texts = |operation: &str, body: Value, field: &str| -> Vec<String> {
+            let list = http.read(node, operation, body);
             let list = list.as_array().unwrap().iter();
             list.map(|it| it[field].as_str().unwrap().to_owned())
                 .collect()
         };
-        let mut there = texts(&format!("/missions/{mission}/notes"), "text");
-        let sorties = format!("/missions/{mission}/sorties?limit=1000000");
-        there.extend(texts(&sorties, "title"));
+        let mut there = texts("list_notes", json!({ "mission": mission }), "text");
+        let all = json!({ "mission": mission, "limit": 1_000_000 });
+        there.extend(texts("list_sorties", all, "title"));
         crowd.ledger.check(&there);
     }
     // A key gives its first answer, wherever it is asked for.
