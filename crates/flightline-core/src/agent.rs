@@ -130,8 +130,10 @@ pub struct Process {
     /// When it started, in clock ticks since boot.
     pub started: u64,
     /// Which boot of the machine it belongs to.
+    #[schemars(length(min = 1, max = 500), regex(pattern = r"^[!-~]+$"))]
     pub boot_id: String,
     /// Which machine.
+    #[schemars(length(min = 1, max = 500), regex(pattern = r"^[!-~]+$"))]
     pub host: String,
 }
 

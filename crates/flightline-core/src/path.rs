@@ -13,9 +13,25 @@ pub const MAX_PATH: usize = 1024;
 
 /// A path relative to the repository's root: `/` between parts, no `.` or `..`, no trailing `/`.
 /// The root itself is `.`.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct RepoPath(String);
+
+impl schemars::JsonSchema for RepoPath {
+    fn schema_name() -> Cow<'static, str> {
+        "RepoPath".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "A path relative to the repository's root, `/` between parts; the root itself is `.`",
+            "type": "string",
+            "minLength": 1,
+            "maxLength": MAX_PATH,
+            "pattern": "^(?!/)(?!\\.\\.(/|$))(?!.*/\\.\\.(/|$))[^\\u0000-\\u001f\\u007f-\\u009f]+$"
+        })
+    }
+}
 
 impl RepoPath {
     /// Normalises `raw`, which is relative to the repository's root.

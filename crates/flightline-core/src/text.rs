@@ -144,15 +144,35 @@ impl<const MAX: usize> schemars::JsonSchema for Text<MAX> {
     }
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": "string", "minLength": 1, "maxLength": MAX })
+        // Something must be left when it is cleaned. What it may be long is counted in bytes.
+        schemars::json_schema!({
+            "type": "string",
+            "minLength": 1,
+            "maxLength": MAX,
+            "pattern": "[^\\s\\u0000-\\u001f\\u007f-\\u009f]"
+        })
     }
 }
 
 /// A name that people type and files carry: of an agent, a subtask, a criterion, an effect.
 /// Letters, digits, `.`, `_`, `-`, `:`; 1 to 100 bytes; begins with a letter or a digit.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Name(String);
+
+impl schemars::JsonSchema for Name {
+    fn schema_name() -> Cow<'static, str> {
+        "Name".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "A name that people type and files carry: of an agent, a subtask, a criterion, an effect",
+            "type": "string",
+            "pattern": "^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"
+        })
+    }
+}
 
 impl Name {
     /// Checks `raw`; `what` names the field in errors.

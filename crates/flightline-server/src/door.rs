@@ -240,9 +240,12 @@ fn check_host(hosts: &[String], headers: &HeaderMap, uri: &Uri) -> Result<(), Pr
         (None, Some(authority)) => authority.as_str(),
         _ => return Err(foreign_host()),
     };
-    let name = without_port(host).to_ascii_lowercase();
-    if !hosts.contains(&name) {
-        return Err(foreign_host());
+    // A request line that names a server goes before the header: both must mean us.
+    let named = uri.authority().map(axum::http::uri::Authority::as_str);
+    for host in named.into_iter().chain([host]) {
+        if !hosts.contains(&without_port(host).to_ascii_lowercase()) {
+            return Err(foreign_host());
+        }
     }
     for origin in headers.get_all(header::ORIGIN) {
         let own = origin.to_str().ok().and_then(|origin| {

@@ -22,4 +22,4 @@ mod upkeep;
 pub use openapi::openapi;
 pub use operation::{Ask, Called, call, operation_names};
 pub use pretend::Pretend;
-pub use serve::{DEFAULT_ADDRESS, Line, Ready, Said, Say, Setup, Stop, serve};
+pub use serve::{DEFAULT_ADDRESS, Limits, Line, Ready, Said, Say, Setup, Stop, serve};

@@ -1,17 +1,17 @@
 //! The description of the HTTP interface, made from the same table as the router.
 
-use flightline::checkpoint::CheckpointDocument;
-use flightline::checkpoint::inspect::CheckpointSummary;
-use flightline::checkpoint::prune::Pruned;
-use flightline::core::recovery::RecoveryContext;
-use flightline::event::EventList;
-use flightline::recovery::resume::RestoredCounts;
+mod shape;
+
+use flightline::core::event::Event;
+use flightline::event::Cursor;
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use crate::operation::{find, operation_names};
-use crate::route::{SPECIAL, Special, table};
+use self::shape::{Asked, bounds, not_null, place};
+use crate::operation::{find, operation_names, scopes};
+use crate::route::table::{ROUTES, Route};
+use crate::route::{SPECIAL, Special};
 
 /// The OpenAPI 3.1 document of everything that is served.
 #[must_use]
@@ -21,34 +21,17 @@ pub fn openapi() -> Value {
     let mut schemas = settings.into_generator();
     let mut paths: Map<String, Value> = Map::new();
     for special in SPECIAL {
-        add(
-            &mut paths,
-            special.path,
-            special.method,
-            special_of(special, &mut schemas),
-        );
+        let described = special_of(special, &mut schemas);
+        add(&mut paths, special.path, special.method, described);
     }
-    for route in table::ROUTES {
+    for route in ROUTES {
         let path = format!("/api/v1{}", route.path);
-        let (method, status) = (route.method, route.status.as_u16());
-        let described = describe(&Described {
-            id: &id_of(method, route.path),
-            about: route.about,
-            path: &path,
-            method,
-            status,
-            answer: match (find(route.operation), route.list) {
-                (Ok(entry), None) => json!((entry.outcome)(&mut schemas)),
-                _ => json!({}),
-            },
-            scope: find(route.operation).map_or("read", |entry| entry.scope.as_str()),
-            operation: Some(route.operation),
-        });
-        add(&mut paths, &path, method, described);
+        let described = row(route, &path, &mut schemas);
+        add(&mut paths, &path, route.method, described);
     }
     let mut components: Map<String, Value> = schemas.take_definitions(true);
     components.insert("Problem".to_owned(), problem());
-    json!({
+    let mut document = json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Flightline",
@@ -61,145 +44,213 @@ pub fn openapi() -> Value {
         "paths": paths,
         "components": {
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+            "parameters": parameters(),
+            "headers": headers(),
+            "responses": {
+                "Problem": {
+                    "description": "Not done, and why",
+                    "headers": {
+                        "X-Request-Id": { "$ref": "#/components/headers/X-Request-Id" },
+                        "Retry-After": { "$ref": "#/components/headers/Retry-After" },
+                    },
+                    "content": { "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } },
+                },
+            },
             "schemas": components,
         },
-    })
+    });
+    bounds(&mut document);
+    drop_unused(&mut document);
+    document
 }
 
+/// Takes out the schemas that nothing names: those of requests that a route asks for in another shape.
+fn drop_unused(document: &mut Value) {
+    loop {
+        let text = document.to_string();
+        let schemas = document.pointer_mut("/components/schemas");
+        let Some(schemas) = schemas.and_then(Value::as_object_mut) else {
+            return;
+        };
+        let before = schemas.len();
+        schemas.retain(|name, _| text.contains(&format!("\"#/components/schemas/{name}\"")));
+        if schemas.len() == before {
+            return;
+        }
+    }
+}
+
+/// What is to be said of an address and a method.
 struct Described<'a> {
-    id: &'a str,
+    id: String,
     about: &'a str,
-    path: &'a str,
     method: &'a str,
     status: u16,
-    /// The schema of the answer.
-    answer: Value,
     scope: &'a str,
     operation: Option<&'a str>,
+    asked: Asked,
+    /// The schema of the answer.
+    answer: Value,
+    /// What the answer is written in.
+    written: &'a str,
+    /// Whether an answer has a tag.
+    tagged: bool,
+    /// Whether it is about one thing, which must not have changed if the caller says so.
+    thing: bool,
 }
 
-fn describe(it: &Described<'_>) -> Value {
-    let mut parameters: Vec<Value> = it
-        .path
-        .split('/')
-        .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
-        .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }))
-        .collect();
+fn describe(it: Described<'_>) -> Value {
+    let common = |name: &str| json!({ "$ref": format!("#/components/parameters/{name}") });
+    let mut parameters = it.asked.parameters;
     let writes = it.method != "GET";
     if writes {
-        parameters.push(json!({
-            "name": "Idempotency-Key", "in": "header", "required": false,
-            "schema": { "type": "string", "minLength": 1, "maxLength": 255 },
-        }));
+        parameters.push(common("Idempotency-Key"));
+        if it.thing {
+            parameters.push(common("If-Match"));
+        }
+    } else if it.tagged {
+        parameters.push(common("If-None-Match"));
     }
-    let mut done = json!({ "description": "Done" });
+    if it.operation.is_some() || writes {
+        parameters.push(common("Fleet-Agent"));
+    }
+    let header = |name: &str| json!({ "$ref": format!("#/components/headers/{name}") });
+    let mut headers = json!({ "X-Request-Id": header("X-Request-Id") });
+    if it.tagged || it.thing {
+        headers["ETag"] = header("ETag");
+    }
+    if writes {
+        headers["Idempotent-Replayed"] = header("Idempotent-Replayed");
+    }
+    let mut done = json!({ "description": "Done", "headers": headers });
     if it.status != 204 {
-        done["content"] = json!({ "application/json": { "schema": it.answer } });
+        done["content"] = json!({ it.written: { "schema": it.answer } });
+    }
+    let mut responses = json!({
+        it.status.to_string(): done,
+        "default": { "$ref": "#/components/responses/Problem" },
+    });
+    if it.tagged && !writes {
+        responses["304"] = json!({
+            "description": "It is as it was",
+            "headers": { "ETag": header("ETag"), "X-Request-Id": header("X-Request-Id") },
+        });
     }
     let mut described = json!({
         "operationId": it.id,
         "summary": it.about,
         "parameters": parameters,
-        "responses": {
-            it.status.to_string(): done,
-            "default": {
-                "description": "Not done",
-                "content": { "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } },
-            },
-        },
+        "responses": responses,
         "x-scope": it.scope,
     });
     if let Some(operation) = it.operation {
         described["x-operation"] = json!(operation);
     }
-    if matches!(it.method, "POST" | "PATCH") {
+    if let Some(body) = it.asked.body {
+        let required = body["required"].as_array().is_some_and(|it| !it.is_empty())
+            || body.get("anyOf").is_some();
         described["requestBody"] = json!({
-            "required": false,
-            "content": { "application/json": { "schema": { "type": "object" } } },
+            "required": required,
+            "content": { "application/json": { "schema": body } },
         });
     }
     described
 }
 
+fn row(route: &Route, path: &str, schemas: &mut SchemaGenerator) -> Value {
+    let entry = find(route.operation).ok();
+    let (request, outcome) = match entry {
+        Some(entry) => (
+            json!((entry.request)(schemas)),
+            json!((entry.outcome)(schemas)),
+        ),
+        None => (json!({}), json!({})),
+    };
+    let answer = match route.list {
+        Some(list) => json!({
+            "type": "object",
+            "required": [list.things, "total", "next_cursor"],
+            "properties": {
+                list.things: outcome,
+                "total": { "type": "integer", "minimum": 0 },
+                "next_cursor": { "type": ["string", "null"], "description": "Where the next page begins" },
+            },
+        }),
+        None if route.operation == "list_events" => json!({
+            "type": "object",
+            "required": ["events", "cursor", "next_cursor"],
+            "properties": {
+                "events": schemas.subschema_for::<Vec<Event>>(),
+                "cursor": schemas.subschema_for::<Cursor>(),
+                "next_cursor": { "type": ["string", "null"], "description": "Where the next page begins" },
+            },
+        }),
+        None => outcome,
+    };
+    describe(Described {
+        id: id_of(route.method, route.path),
+        about: route.about,
+        method: route.method,
+        status: route.status.as_u16(),
+        scope: entry.map_or("read", |entry| entry.scope.as_str()),
+        operation: Some(route.operation),
+        asked: Asked::of(route, path, request, schemas),
+        answer,
+        written: "application/json",
+        tagged: route.method == "GET",
+        thing: route.thing.is_some(),
+    })
+}
+
 fn special_of(special: &Special, schemas: &mut SchemaGenerator) -> Value {
-    let mut of = |name: &str| answer_of(name, schemas);
-    let mut described = describe(&Described {
-        id: special.id,
+    let mut asked = Asked::at(special.path);
+    if let Some(query) = special.query {
+        asked.query(&json!(query(schemas)));
+    }
+    asked.body = special
+        .body
+        .map(|body| shape::body(json!(body(schemas)), &[]));
+    let mut described = describe(Described {
+        id: special.id.to_owned(),
         about: special.about,
-        path: special.path,
         method: special.method,
         status: special.status,
-        answer: of(special.id),
         scope: special.scope,
         operation: None,
+        asked,
+        answer: special
+            .answer
+            .map_or(json!({}), |answer| json!(answer(schemas))),
+        written: special.written,
+        tagged: special.tagged && special.method == "GET",
+        thing: special.tagged,
     });
     match special.id {
-        "listCheckpoints" => {
-            for (name, kind) in [
-                ("mission_id", "string"),
-                ("limit", "integer"),
-                ("archived", "boolean"),
-            ] {
-                push_query(&mut described, name, kind);
-            }
+        "createCheckpoint" => {
+            described["responses"]["201"]["headers"]["Location"] =
+                json!({ "schema": { "type": "string" }, "description": "Where it can be read" });
         }
         "streamEvents" => {
-            described["responses"]["200"]["content"] =
-                json!({ "text/event-stream": { "schema": { "type": "string" } } });
-            for name in ["after", "mission_id", "type"] {
-                push_query(&mut described, name, "string");
+            if let Some(parameters) = described["parameters"].as_array_mut() {
+                parameters.push(json!({
+                    "name": "Last-Event-ID", "in": "header", "required": false, "schema": place(),
+                    "description": "The id of the last event that arrived; what follows it is sent",
+                }));
             }
         }
-        "metrics" => {
-            described["responses"]["200"]["content"] =
-                json!({ "text/plain": { "schema": { "type": "string" } } });
-        }
         "callOperation" => {
-            described["parameters"][0]["schema"]["enum"] = json!(operation_names());
+            described["parameters"][0]["schema"] =
+                json!({ "type": "string", "enum": operation_names() });
+            described["x-scopes"] = json!(scopes());
         }
-        "healthz" | "readyz" => described["security"] = json!([]),
+        "healthz" | "readyz" => {
+            described["security"] = json!([]);
+            described["responses"]["503"] = described["responses"]["200"].clone();
+            described["responses"]["503"]["description"] = json!("Not well");
+        }
         _ => {}
     }
     described
-}
-
-fn push_query(described: &mut Value, name: &str, kind: &str) {
-    if let Some(parameters) = described["parameters"].as_array_mut() {
-        parameters.push(
-            json!({ "name": name, "in": "query", "required": false, "schema": { "type": kind } }),
-        );
-    }
-}
-
-fn answer_of(id: &str, schemas: &mut SchemaGenerator) -> Value {
-    match id {
-        "createCheckpoint" => json!({
-            "type": "object",
-            "required": ["checkpoint"],
-            "properties": { "checkpoint": schemas.subschema_for::<CheckpointDocument>() },
-        }),
-        "listCheckpoints" => json!({
-            "type": "object",
-            "required": ["checkpoints", "total"],
-            "properties": {
-                "checkpoints": { "type": "array", "items": schemas.subschema_for::<CheckpointSummary>() },
-                "total": { "type": "integer", "minimum": 0 },
-            },
-        }),
-        "showCheckpoint" => json!(schemas.subschema_for::<CheckpointDocument>()),
-        "recoverCheckpoint" => json!({
-            "type": "object",
-            "required": ["success", "recovery_context", "restored", "warnings", "errors", "skipped_agents", "restored_state"],
-            "properties": {
-                "success": { "type": "boolean" },
-                "recovery_context": schemas.subschema_for::<RecoveryContext>(),
-                "restored": schemas.subschema_for::<RestoredCounts>(),
-            },
-        }),
-        "pruneCheckpoints" => json!(schemas.subschema_for::<Pruned>()),
-        "streamEvents" => json!(schemas.subschema_for::<EventList>()),
-        _ => json!({}),
-    }
 }
 
 /// `getSortiesId` of `GET /sorties/{id}`: unique, because routes are.
@@ -221,9 +272,30 @@ fn add(paths: &mut Map<String, Value>, path: &str, method: &str, described: Valu
     entry[method.to_ascii_lowercase()] = described;
 }
 
+fn parameters() -> Value {
+    let header = |name: &str, about: &str, schema: Value| json!({ "name": name, "in": "header", "required": false, "description": about, "schema": schema });
+    json!({
+        "Idempotency-Key": header("Idempotency-Key", "Makes the write happen once, however often it is asked for", json!({ "type": "string", "minLength": 1, "maxLength": 255 })),
+        "If-Match": header("If-Match", "The ETag of what was read: refused with 412 when it has changed since", json!({ "type": "string" })),
+        "If-None-Match": header("If-None-Match", "The ETag of what is known: answered with 304 when it is still the same", json!({ "type": "string" })),
+        "Fleet-Agent": header("Fleet-Agent", "The agent that acts; by default the token's", not_null(&json!({ "type": "string", "pattern": shape::NAME }))),
+    })
+}
+
+fn headers() -> Value {
+    let header = |about: &str| json!({ "description": about, "schema": { "type": "string" } });
+    json!({
+        "ETag": header("Where the thing last changed: `HISTORY.REV`, and for what was read a hash of the answer"),
+        "Idempotent-Replayed": header("`true` when this is the answer of an earlier request with the same key"),
+        "Retry-After": header("How many seconds to wait before asking again"),
+        "X-Request-Id": header("The id of this request in the server's log"),
+    })
+}
+
 fn problem() -> Value {
     json!({
         "type": "object",
+        "description": "Why a request was not done, as RFC 9457 has it",
         "required": ["type", "title", "status", "detail", "code", "retryable", "request_id"],
         "properties": {
             "type": { "type": "string" },

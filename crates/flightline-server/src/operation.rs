@@ -1,5 +1,6 @@
 //! Every operation by its name: the one way in which transports reach what Flightline does.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use flightline::checkpoint::serve::{self, ReadsCheckpoints};
@@ -62,6 +63,8 @@ pub(crate) struct Entry {
     pub(crate) scope: Scope,
     /// Whether it may share a commit with others.
     pub(crate) company: Company,
+    /// What it is asked with.
+    pub(crate) request: fn(&mut SchemaGenerator) -> Schema,
     /// What comes of it.
     pub(crate) outcome: fn(&mut SchemaGenerator) -> Schema,
     /// The largest request over a network.
@@ -206,6 +209,14 @@ pub fn operation_names() -> Vec<&'static str> {
     OPERATIONS.iter().map(|entry| entry.name).collect()
 }
 
+/// Every operation, and the narrowest token that may ask for it.
+pub(crate) fn scopes() -> BTreeMap<&'static str, &'static str> {
+    let scopes = OPERATIONS.iter();
+    scopes
+        .map(|entry| (entry.name, entry.scope.as_str()))
+        .collect()
+}
+
 /// Runs the operation `name` on a request in JSON, and gives its outcome as JSON.
 pub fn call(fleet: &mut Fleet, name: &str, ask: &Ask<'_>) -> Called {
     match find(name) {
@@ -239,6 +250,7 @@ const fn entry<O: Operation>() -> Entry {
             Access::Write | Access::Pulse => Scope::Agent,
         },
         company: Company::Welcome,
+        request: O::json_schema,
         outcome: |schemas| schemas.subschema_for::<O::Outcome>(),
         largest: LARGEST,
         handler: handle::<O>,
@@ -294,6 +306,7 @@ const fn upkeep<E: Errand>(scope: Scope) -> Entry {
         scope,
         company: Company::Alone,
         // No route is made of one.
+        request: |_| Schema::default(),
         outcome: |_| Schema::default(),
         largest: LARGEST,
         handler: handle_errand::<E>,

@@ -17,14 +17,19 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use flightline::checkpoint::CheckpointDocument;
+use flightline::checkpoint::prune::Pruned;
 use flightline::core::{Code, Refusal};
 use flightline::event::Cursor;
 use flightline::remote::header::REPLAYED;
 use flightline::store::clock::Ids;
 use flightline::{Access, Caller, Fleet, Operation};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use tokio::sync::{Notify, Semaphore, watch};
 
+use self::checkpoints::{Create, Created, Listed, Listing, Prune, Recover, Recovered};
+use self::events::Wanted;
 use crate::crew::{Company, Lines};
 use crate::door::{self, Guest, tag};
 use crate::health::Health;
@@ -34,7 +39,7 @@ use crate::post::Post;
 use crate::pretend::Pretend;
 use crate::problem::Problem;
 use crate::projects::{Project, Projects};
-use crate::serve::Say;
+use crate::serve::{Limits, Say};
 use crate::upkeep::Nudge;
 
 /// What every request works with.
@@ -61,6 +66,8 @@ pub(crate) struct Shared {
     pub(crate) post: Option<Post>,
     /// Whether we are about to end.
     pub(crate) stopping: watch::Sender<bool>,
+    /// How much patience there is.
+    pub(crate) limits: Limits,
 }
 
 /// What a handler ends with.
@@ -93,7 +100,11 @@ pub(crate) fn router(shared: &Arc<Shared>) -> Router {
         .with_state(Arc::clone(shared))
 }
 
+/// The schema of something.
+type Shape = fn(&mut SchemaGenerator) -> Schema;
+
 /// A route that is more than one operation, or an envelope of its own: what is to be said of it.
+#[derive(Clone, Copy)]
 pub(crate) struct Special {
     pub(crate) id: &'static str,
     pub(crate) method: &'static str,
@@ -101,6 +112,13 @@ pub(crate) struct Special {
     pub(crate) about: &'static str,
     pub(crate) status: u16,
     pub(crate) scope: &'static str,
+    pub(crate) query: Option<Shape>,
+    pub(crate) body: Option<Shape>,
+    pub(crate) answer: Option<Shape>,
+    /// What the answer is written in.
+    pub(crate) written: &'static str,
+    /// Whether there are tags: for what is read, and for what must not have changed.
+    pub(crate) tagged: bool,
 }
 
 const fn special(
@@ -116,24 +134,77 @@ const fn special(
         about,
         status: answer.0,
         scope: answer.1,
+        query: None,
+        body: None,
+        answer: None,
+        written: "application/json",
+        tagged: false,
     }
+}
+
+impl Special {
+    const fn asks(self, query: Shape) -> Self {
+        Self {
+            query: Some(query),
+            ..self
+        }
+    }
+
+    const fn takes(self, body: Shape) -> Self {
+        Self {
+            body: Some(body),
+            ..self
+        }
+    }
+
+    const fn gives(self, answer: Shape) -> Self {
+        Self {
+            answer: Some(answer),
+            ..self
+        }
+    }
+
+    const fn as_text(self, written: &'static str) -> Self {
+        Self {
+            answer: Some(String::json_schema),
+            written,
+            ..self
+        }
+    }
+
+    const fn tagged(self) -> Self {
+        Self {
+            tagged: true,
+            ..self
+        }
+    }
+}
+
+/// Any object.
+fn object(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "object" })
+}
+
+/// Anything.
+fn anything(_: &mut SchemaGenerator) -> Schema {
+    Schema::default()
 }
 
 /// Every one of them.
 #[rustfmt::skip]
 pub(crate) const SPECIAL: &[Special] = &[
-    special("createCheckpoint", ("POST", "/api/v1/checkpoints"), "Take a checkpoint", (201, "agent")),
-    special("listCheckpoints", ("GET", "/api/v1/checkpoints"), "Checkpoints of a mission, newest first", (200, "read")),
-    special("showCheckpoint", ("GET", "/api/v1/checkpoints/{id}"), "A checkpoint in full", (200, "read")),
-    special("recoverCheckpoint", ("POST", "/api/v1/checkpoints/{id}/recover"), "Go back to exactly this checkpoint", (200, "agent")),
-    special("deleteCheckpoint", ("DELETE", "/api/v1/checkpoints/{id}"), "Delete a checkpoint", (204, "dispatch")),
-    special("pruneCheckpoints", ("POST", "/api/v1/checkpoints/prune"), "Delete old checkpoints", (200, "dispatch")),
-    special("streamEvents", ("GET", "/api/v1/events/stream"), "Events as they come", (200, "read")),
-    special("callOperation", ("POST", "/api/v1/ops/{operation}"), "Any operation by its name", (200, "read")),
-    special("metrics", ("GET", "/metrics"), "Figures for Prometheus", (200, "read")),
-    special("openapi", ("GET", "/openapi.json"), "This description", (200, "read")),
-    special("healthz", ("GET", "/healthz"), "What is known of the server's health", (200, "read")),
-    special("readyz", ("GET", "/readyz"), "Whether requests can be served", (200, "read")),
+    special("createCheckpoint", ("POST", "/api/v1/checkpoints"), "Take a checkpoint", (201, "agent")).takes(Create::json_schema).gives(Created::json_schema),
+    special("listCheckpoints", ("GET", "/api/v1/checkpoints"), "Checkpoints of a mission, newest first", (200, "read")).asks(Listing::json_schema).gives(Listed::json_schema).tagged(),
+    special("showCheckpoint", ("GET", "/api/v1/checkpoints/{id}"), "A checkpoint in full", (200, "read")).gives(|schemas| schemas.subschema_for::<CheckpointDocument>()).tagged(),
+    special("recoverCheckpoint", ("POST", "/api/v1/checkpoints/{id}/recover"), "Go back to exactly this checkpoint", (200, "agent")).takes(Recover::json_schema).gives(Recovered::json_schema).tagged(),
+    special("deleteCheckpoint", ("DELETE", "/api/v1/checkpoints/{id}"), "Delete a checkpoint", (204, "dispatch")).tagged(),
+    special("pruneCheckpoints", ("POST", "/api/v1/checkpoints/prune"), "Delete old checkpoints", (200, "dispatch")).takes(Prune::json_schema).gives(|schemas| schemas.subschema_for::<Pruned>()),
+    special("streamEvents", ("GET", "/api/v1/events/stream"), "Events as they come", (200, "read")).asks(Wanted::json_schema).as_text("text/event-stream"),
+    special("callOperation", ("POST", "/api/v1/ops/{operation}"), "Any operation by its name", (200, "read")).takes(object).gives(anything),
+    special("metrics", ("GET", "/metrics"), "Figures for Prometheus", (200, "read")).as_text("text/plain"),
+    special("openapi", ("GET", "/openapi.json"), "This description", (200, "read")).gives(object),
+    special("healthz", ("GET", "/healthz"), "What is known of the server's health", (200, "read")).gives(object),
+    special("readyz", ("GET", "/readyz"), "Whether requests can be served", (200, "read")).gives(object),
 ];
 
 /// An outcome, and whether it is that of an earlier request with the same key.

@@ -42,10 +42,6 @@ pub const DEFAULT_ADDRESS: &str = "127.0.0.1:7878";
 
 /// How many connections are open at once; more wait until one ends.
 const CONNECTIONS: usize = 1_024;
-/// How many of them may be streams of events: the rest is for requests.
-pub(crate) const STREAMS: usize = 768;
-/// How long the head of a request may take to arrive.
-const SLOWEST_HEAD: Duration = Duration::from_secs(10);
 /// How much of a head is read.
 const LARGEST_HEAD: usize = 64 * 1024;
 /// How long requests that were taken on may take once we are to end.
@@ -75,10 +71,33 @@ pub struct Setup {
     pub user: String,
     /// When to end by itself.
     pub lifetime: Option<Duration>,
+    /// How much patience it has.
+    pub limits: Limits,
     /// What this end speaks: [`flightline::remote::API`], but in tests of what does not fit.
     pub api: u32,
     /// In tests: what is pretended.
     pub pretend: Option<Pretend>,
+}
+
+/// How much patience it has, and with how many.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// How long the head of a request may take to arrive.
+    pub head: Duration,
+    /// How long its body may.
+    pub body: Duration,
+    /// How many connections may be streams of events: the rest is for requests.
+    pub streams: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            head: Duration::from_secs(10),
+            body: Duration::from_secs(20),
+            streams: 768,
+        }
+    }
 }
 
 /// What the server says while it lives.
@@ -209,11 +228,12 @@ pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
         pretend: setup.pretend,
         ids: Ids::Random,
         say: Arc::clone(&say),
-        streams: Arc::new(Semaphore::new(STREAMS)),
+        streams: Arc::new(Semaphore::new(setup.limits.streams)),
         wrote,
         post: office.as_ref().map(PostOffice::post),
         projects: Arc::clone(&projects),
         stopping: watch::Sender::new(false),
+        limits: setup.limits,
     });
     let ended = runtime.block_on(async {
         let ending = Ending::listen(stop.clone(), setup.lifetime)?;
@@ -313,7 +333,7 @@ async fn accept(listener: &TcpListener, shared: &Arc<Shared>, ending: Ending) {
     let service = TowerToHyperService::new(router(shared));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
-        .header_read_timeout(SLOWEST_HEAD)
+        .header_read_timeout(shared.limits.head)
         .max_buf_size(LARGEST_HEAD);
     let (graceful, room) = (
         GracefulShutdown::new(),

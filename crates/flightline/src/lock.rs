@@ -28,8 +28,10 @@ use crate::mission::short;
 #[serde(deny_unknown_fields)]
 pub struct AcquireLocks {
     /// The files or folders.
+    #[schemars(length(min = 1))]
     pub paths: Vec<RepoPath>,
     /// How long after the holder's last sign of life they lapse; the policy's when none is given.
+    #[schemars(range(min = 1_000, max = 604_800_000))]
     pub ttl_ms: Option<Millis>,
     /// Why.
     pub purpose: Option<Title>,
@@ -49,6 +51,7 @@ pub struct RenewLocks {
     /// The fence of the grant; checked when given.
     pub fence: Option<u64>,
     /// A new time to live.
+    #[schemars(range(min = 1_000, max = 604_800_000))]
     pub ttl_ms: Option<Millis>,
 }
 

@@ -29,6 +29,7 @@ use crate::fleet::{Access, Caller, Fleet, Operation};
 #[serde(deny_unknown_fields)]
 pub struct SendMail {
     /// To whom: names or ids of agents, or `dispatch` for the mission's.
+    #[schemars(length(min = 1))]
     pub to: Vec<String>,
     /// What it is about.
     pub subject: Title,

@@ -35,6 +35,7 @@ pub struct AddNote {
     /// The file, for an artifact.
     pub path: Option<RepoPath>,
     /// The SHA-256 of the file's bytes, as the caller found them.
+    #[schemars(regex(pattern = r"^[0-9A-Fa-f]{64}$"))]
     pub checksum: Option<String>,
     /// What sort of artifact.
     pub artifact_type: Option<Name>,

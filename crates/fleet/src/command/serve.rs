@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::Args;
 use flightline::core::Refusal;
-use flightline_server::{DEFAULT_ADDRESS, Pretend, Ready, Said, Setup, Stop};
+use flightline_server::{DEFAULT_ADDRESS, Limits, Pretend, Ready, Said, Setup, Stop};
 use serde_json::json;
 
 use self::log::{Log, LogFormat};
@@ -71,6 +71,7 @@ pub fn run(args: &ServeArgs, app: &mut App) -> Done {
         tree: Some(app.work_tree()?),
         user: app.env.user.clone(),
         lifetime: args.during.map(Duration::from_millis),
+        limits: Limits::default(),
         api: app.api()?,
         pretend: app.env.test_token.as_ref().map(|token| Pretend {
             token: token.reveal().to_owned(),

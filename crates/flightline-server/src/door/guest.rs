@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use flightline::core::Kind;
 use flightline::core::redact::shown;
 use flightline::core::token::{Presented, Scope, unknown};
-use flightline::core::{Code, Refusal};
+use flightline::core::{Code, Name, Refusal};
 use flightline::remote::header::{AGENT, EPOCH, IDEMPOTENCY_KEY, MISSION, SESSION};
 use flightline::token::TokenView;
 use flightline::{Caller, Thing};
@@ -89,6 +89,7 @@ impl Guest {
     fn who(&self, headers: &HeaderMap) -> Result<Caller, Refusal> {
         let agent = match text(headers, AGENT)? {
             Some(agent) => {
+                Name::parse("agent name", &agent)?;
                 self.must_be(&agent)?;
                 Some(agent)
             }
@@ -109,7 +110,12 @@ impl Guest {
             session: text(headers, SESSION)?,
             user: self.token.name.to_string(),
             mission: text(headers, MISSION)?,
-            idempotency_key: text(headers, IDEMPOTENCY_KEY)?,
+            idempotency_key: match text(headers, IDEMPOTENCY_KEY)? {
+                Some(key) if key.is_empty() || key.len() > 255 => {
+                    return Err(Refusal::invalid("an idempotency key has 1 to 255 bytes"));
+                }
+                key => key,
+            },
             thing: None,
             token: self.presented.clone(),
         })
@@ -124,7 +130,7 @@ impl Guest {
         thing: Option<(Kind, String)>,
     ) -> Result<Caller, Refusal> {
         let mut caller = self.who(headers)?;
-        let unless = tag::unless(headers)?;
+        let unless = tag::unless(headers);
         caller.thing = match (thing, unless) {
             (None, None) => None,
             (None, Some(_)) => {

@@ -1,6 +1,7 @@
 //! What comes in with a request: its body, its query, and the names in its path, each with limits, and each
 //! with a problem that says what is wrong.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::to_bytes;
@@ -9,16 +10,16 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use flightline::core::Refusal;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::problem::Problem;
+use crate::route::Shared;
 
 const MIB: usize = 1024 * 1024;
 /// The largest body.
 pub(crate) const LARGEST: usize = MIB;
 /// The largest where whole documents are taken in: as large as one may be in a file.
 pub(crate) const LARGEST_DOCUMENT: usize = 64 * MIB;
-/// How long a body may take to arrive.
-const SLOWEST: Duration = Duration::from_secs(20);
 
 /// A body of JSON, as text; `{}` when there is none.
 pub(crate) struct Body(pub(crate) String);
@@ -26,22 +27,47 @@ pub(crate) struct Body(pub(crate) String);
 impl Body {
     /// Reads it as this type.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
-        serde_json::from_str(&self.0)
-            .map_err(|error| Refusal::invalid(format!("the body does not fit: {error}")))
+        let read = serde_json::from_str(&self.0).and_then(|mut value: Value| {
+            settle_numbers(&mut value);
+            serde_json::from_value(value)
+        });
+        read.map_err(|error| Refusal::invalid(format!("the body does not fit: {error}")))
     }
 }
 
-impl<S: Sync> FromRequest<S> for Body {
+/// JSON has one kind of number: `5.0` is 5, whoever writes it so.
+fn settle_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            let text = number.to_string();
+            let whole = text
+                .strip_suffix(".0")
+                .and_then(|text| text.parse::<i64>().ok());
+            if let Some(whole) = whole {
+                *number = whole.into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(settle_numbers),
+        Value::Object(fields) => fields.values_mut().for_each(settle_numbers),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+impl FromRequest<Arc<Shared>> for Body {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
-        Self::within(request, LARGEST).await
+    async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self, Problem> {
+        Self::within(request, LARGEST, shared.limits.body).await
     }
 }
 
 impl Body {
-    /// Reads the body of a request, if it is not larger than that.
-    pub(crate) async fn within(request: Request, largest: usize) -> Result<Self, Problem> {
+    /// Reads the body of a request, if it is not larger than that, and comes in time.
+    pub(crate) async fn within(
+        request: Request,
+        largest: usize,
+        slowest: Duration,
+    ) -> Result<Self, Problem> {
         let headers = request.headers().clone();
         let announced = headers
             .get(header::CONTENT_LENGTH)
@@ -50,7 +76,7 @@ impl Body {
         if announced.is_some_and(|length| length > largest) {
             return Err(too_large(largest));
         }
-        let read = tokio::time::timeout(SLOWEST, to_bytes(request.into_body(), largest)).await;
+        let read = tokio::time::timeout(slowest, to_bytes(request.into_body(), largest)).await;
         let bytes = match read {
             Err(_) => {
                 return Err(Problem::of_transport(

@@ -2,7 +2,6 @@
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use flightline::Unless;
-use flightline::core::Refusal;
 use flightline::core::event::sha256_hex;
 use flightline::event::Cursor;
 
@@ -31,28 +30,20 @@ pub(crate) fn is_known(asked: &HeaderMap, tag: Option<&HeaderValue>) -> bool {
     })
 }
 
-/// What must not have happened, for whoever says `If-Match`.
-pub(crate) fn unless(asked: &HeaderMap) -> Result<Option<Unless>, Refusal> {
+/// What must not have happened, for whoever says `If-Match`. What is no tag of ours is that of something else:
+/// then it changed.
+pub(crate) fn unless(asked: &HeaderMap) -> Option<Unless> {
     if !asked.contains_key(header::IF_MATCH) {
-        return Ok(None);
+        return None;
     }
     let mut places = Vec::new();
     for tag in given(asked, header::IF_MATCH) {
         if tag == "*" {
-            return Ok(Some(Unless::Never));
+            return Some(Unless::Never);
         }
-        // One that says itself that it is not exact proves nothing.
-        if tag.starts_with("W/") {
-            continue;
-        }
-        let inner = tag
-            .strip_prefix('"')
-            .and_then(|tag| tag.strip_suffix('"'))
-            .ok_or_else(|| {
-                Refusal::invalid("`If-Match` is no tag")
-                    .hint("send the `ETag` of an answer, as it is")
-            })?;
-        let mut parts = inner.split('.');
+        // One that says itself that it is not exact (`W/`) proves nothing.
+        let inner = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"'));
+        let mut parts = inner.unwrap_or_default().split('.');
         if let (Some(history), Some(rev)) = (parts.next(), parts.next())
             && let Ok(rev) = rev.parse()
         {
@@ -62,8 +53,7 @@ pub(crate) fn unless(asked: &HeaderMap) -> Result<Option<Unless>, Refusal> {
             });
         }
     }
-    // What is no tag of ours is a tag of something else: then it changed.
-    Ok(Some(Unless::Changed(places)))
+    Some(Unless::Changed(places))
 }
 
 fn given(headers: &HeaderMap, name: header::HeaderName) -> impl Iterator<Item = &str> {

@@ -6,7 +6,10 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
 use flightline::agent::look_around;
-use flightline::checkpoint::inspect::{ListCheckpoints, Mark, MarkCheckpoint, ShowCheckpoint};
+use flightline::checkpoint::CheckpointDocument;
+use flightline::checkpoint::inspect::{
+    CheckpointSummary, ListCheckpoints, Mark, MarkCheckpoint, ShowCheckpoint,
+};
 use flightline::checkpoint::leftovers::clear;
 use flightline::checkpoint::prune::{PlanPrune, PruneCheckpoints, plan_all};
 use flightline::checkpoint::serve as from_files;
@@ -17,6 +20,7 @@ use flightline::core::text::Note;
 use flightline::core::{Code, Kind, Name, Refusal};
 use flightline::recovery::resume::{Resume, Resumed};
 use flightline::{Access, Caller, Operation};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -32,17 +36,35 @@ use crate::serve::Said;
 const LISTED: u64 = 10;
 const DAY_MS: u64 = 86_400_000;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Create {
     mission_id: Option<String>,
     trigger: Option<Trigger>,
     trigger_details: Option<Note>,
+    #[schemars(regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"))]
     created_by: Option<String>,
     /// Why, exactly; by default what the trigger stands for.
     reason: Option<Reason>,
     /// What to remember about it.
     note: Option<Note>,
+}
+
+/// The checkpoint that was taken.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Created {
+    checkpoint: CheckpointDocument,
+}
+
+/// A page of checkpoints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Listed {
+    /// The checkpoints, newest first.
+    checkpoints: Vec<CheckpointSummary>,
+    /// How many there are in all.
+    total: u64,
+    /// Where the next page begins.
+    next_cursor: Option<String>,
 }
 
 impl Create {
@@ -86,7 +108,7 @@ pub(crate) async fn create(
     let taken = shared.run(&guest, caller, request).await?;
     let at = format!("/api/v1/checkpoints/{}", taken.value.id);
     let mut response = taken
-        .map(|checkpoint| json!({ "checkpoint": checkpoint }))
+        .map(|checkpoint| Created { checkpoint })
         .answer(StatusCode::CREATED)?;
     if let Ok(at) = HeaderValue::from_str(&at) {
         response.headers_mut().insert(header::LOCATION, at);
@@ -94,7 +116,7 @@ pub(crate) async fn create(
     Ok(response)
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Listing {
     mission_id: Option<String>,
@@ -160,11 +182,12 @@ pub(crate) async fn show(
     }
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Recover {
     #[serde(default)]
     dry_run: bool,
+    #[schemars(regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"))]
     agent_id: Option<String>,
     #[serde(default)]
     force: bool,
@@ -174,8 +197,8 @@ pub(crate) struct Recover {
 }
 
 /// What came of a recovery: seed A's three fields first.
-#[derive(Debug, Serialize)]
-struct Recovered {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Recovered {
     success: bool,
     recovery_context: flightline::core::recovery::RecoveryContext,
     restored: flightline::recovery::resume::RestoredCounts,
@@ -286,7 +309,7 @@ pub(crate) async fn delete(
     Ok(response)
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Prune {
     older_than_days: Option<u64>,

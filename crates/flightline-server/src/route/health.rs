@@ -14,7 +14,6 @@ use super::{Done, Outcome, Shared};
 use crate::crew::Company;
 use crate::door::Guest;
 use crate::metrics::Now;
-use crate::serve::STREAMS;
 
 pub(crate) async fn healthz(State(shared): State<Arc<Shared>>) -> Done {
     answer(shared.health.report())
@@ -43,7 +42,7 @@ pub(crate) async fn metrics(State(shared): State<Arc<Shared>>, guest: Guest) -> 
         fleet: look.await.ok(),
         health: &shared.health,
         waiting: shared.lines.waiting(),
-        streams: STREAMS - shared.streams.available_permits(),
+        streams: shared.limits.streams - shared.streams.available_permits(),
     };
     let mut response = Response::new(Body::from(shared.metrics.render(now)));
     response.headers_mut().insert(

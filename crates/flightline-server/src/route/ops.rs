@@ -6,6 +6,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use flightline::Access;
 use flightline::core::Refusal;
+use flightline::core::token::Scope;
 use flightline::remote::{self, ANSWER_TYPE};
 use serde_json::{Value, json};
 
@@ -33,7 +34,7 @@ pub(crate) async fn call(
     let entry = operation::find(&name)?;
     guest.must_have(entry.scope)?;
     let headers = request.headers().clone();
-    let body = Body::within(request, entry.largest).await?;
+    let body = Body::within(request, entry.largest, shared.limits.body).await?;
     check_agent(&guest, entry, &body)?;
     let caller = guest.caller(&headers)?;
     let rehearse = headers.contains_key(remote::header::REHEARSE);
@@ -114,11 +115,17 @@ pub(crate) fn check_agent(guest: &Guest, entry: Entry, body: &Body) -> Result<()
     let field = match entry.name {
         "register_agent" => "name",
         "take_over" => "to",
+        "add_review" => "reviewer",
         _ => "agent",
     };
     let request: Value = body.read()?;
-    match request.get(field) {
-        Some(Value::String(agent)) => guest.must_be(agent),
-        _ => Ok(()),
+    if let Some(Value::String(agent)) = request.get(field) {
+        guest.must_be(agent)?;
+    }
+    // Who is alive gives nothing up but to those who coordinate.
+    let takes = entry.name == "take_over" && request["force"] == true;
+    match takes {
+        true => guest.must_have(Scope::Dispatch),
+        false => Ok(()),
     }
 }

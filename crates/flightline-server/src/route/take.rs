@@ -55,7 +55,7 @@ pub(crate) enum Take {
     Mark,
     /// `{other}` is another checkpoint, or `now`.
     Other,
-    /// Which page of a history: `step`, `after`, `before`; its beginning when none is named.
+    /// Which page of a history: `step`, else `after`, else `before`; its beginning when none is named.
     Place,
     /// Where events are to begin: `after` a place, or where a list went on (`cursor`).
     After,
@@ -248,11 +248,10 @@ impl Asked {
             self.number("before")?,
         );
         let place = match (step, after, before) {
-            (None, None, None) => json!("first"),
-            (Some(step), None, None) => json!({ "at": { "of": step } }),
-            (None, Some(rev), None) => json!({ "after": { "rev": rev } }),
+            (Some(step), _, _) => json!({ "at": { "of": step } }),
+            (None, Some(rev), _) => json!({ "after": { "rev": rev } }),
             (None, None, Some(step)) => json!({ "before": { "step": step } }),
-            _ => return Err(Refusal::invalid("give one of `step`, `after`, `before`")),
+            (None, None, None) => json!("first"),
         };
         self.set("place", place)
     }

@@ -138,3 +138,57 @@ fn a_place_in_another_journal_gets_no_events() {
     }
     server.end();
 }
+
+both_engines! {
+    fn a_listener_that_is_cut_off_again_and_again_sees_every_revision_once(world: &World) {
+        let mut server = start(world);
+        let token = token(world, "tests", Scope::Dispatch, None);
+        server.with(&token).op("create_mission", &json!({ "title": "M" })).ok(200);
+        let mut listener = Listener::new(&server, &token, "");
+        let (mut last, _, _) = listener.next().unwrap();
+        let begin: u64 = last.rsplit('.').next().unwrap().parse().unwrap();
+        let mut revs: Vec<u64> = Vec::new();
+        for round in 0..12 {
+            let client = server.with(&token);
+            let writes = std::thread::spawn(move || (0..5).for_each(|_| note(&client, "lesson")));
+            // It is cut off in the middle of things, at another place each time.
+            for _ in 0..round % 4 + 1 {
+                let (id, name, data) = listener.next().unwrap();
+                assert_ne!(name, "history_changed");
+                last = id;
+                revs.push(data["rev"].as_u64().unwrap());
+            }
+            drop(listener);
+            writes.join().unwrap();
+            if round % 5 == 4 {
+                server.end();
+                server = start(world);
+            }
+            listener = Listener::new(&server, &token, &format!("Last-Event-ID: {last}\r\n"));
+            let (again, name, _) = listener.next().unwrap();
+            assert_eq!((again.as_str(), name.as_str()), (last.as_str(), "hello"));
+        }
+        note(&server.with(&token), "constraint");
+        revs.extend(listener.until("constraint").0);
+        let all: Vec<u64> = (begin + 1..=begin + revs.len() as u64).collect();
+        assert_eq!(revs, all, "every revision once, in order");
+        server.end();
+    }
+
+    fn a_listener_hears_that_the_history_was_replaced(world: &World) {
+        let server = start(world);
+        let token = token(world, "tests", Scope::Dispatch, None);
+        server.with(&token).op("create_mission", &json!({ "title": "M" })).ok(200);
+        let (file, keep) = (world.folder().join("copy.db"), world.folder().join("kept.db"));
+        flightline::backup::back_up(&mut world.fleet(), &file).unwrap();
+        let mut listener = Listener::new(&server, &token, "");
+        let (last, _, _) = listener.next().unwrap();
+        flightline::backup::restore(&mut world.fleet(), &file, &keep, &flightline_testkit::caller("")).unwrap();
+        let told = std::iter::from_fn(|| listener.next()).find(|(_, name, _)| name == "history_changed");
+        assert_eq!(told.unwrap().2["code"], "history_changed");
+        assert!(listener.next().is_none(), "the stream is over");
+        let back = server.with(&token).and("last-event-id", &last).get("/api/v1/events/stream");
+        assert_eq!(back.problem(409), "history_changed");
+        server.end();
+    }
+}

@@ -11,5 +11,7 @@ mod ops;
 mod pages;
 mod projects;
 mod routes;
+mod security;
 mod seed_a;
+mod seed_letter;
 mod server;

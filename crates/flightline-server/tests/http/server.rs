@@ -11,7 +11,7 @@ use flightline::core::policy::Policy;
 use flightline::core::token::{Scope, written};
 use flightline::core::{Name, Refusal};
 use flightline::token::CreateToken;
-use flightline_server::{Said, Setup, Stop, serve};
+use flightline_server::{Limits, Said, Setup, Stop, serve};
 use flightline_testkit::World;
 use serde_json::Value;
 
@@ -29,6 +29,11 @@ pub struct Server {
 
 /// Starts a server on a world.
 pub fn start(world: &World) -> Server {
+    start_with(world, Limits::default())
+}
+
+/// The same with other limits.
+pub fn start_with(world: &World, limits: Limits) -> Server {
     let state = world.folder().join(".flightline");
     std::fs::create_dir_all(&state).expect("a folder");
     let setup = Setup {
@@ -43,6 +48,7 @@ pub fn start(world: &World) -> Server {
         tree: None,
         user: "tester".to_owned(),
         lifetime: None,
+        limits,
         api: flightline::remote::API,
         pretend: None,
     };

@@ -32,6 +32,7 @@ pub struct AddSorties {
 
 /// A sortie to be.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct NewSortie {
     /// What is to be done.
     pub title: Title,
@@ -41,6 +42,9 @@ pub struct NewSortie {
     pub task_id: Option<Name>,
     /// Sorties that must be completed first, by id or beginning of an id.
     #[serde(default)]
+    #[schemars(inner(regex(
+        pattern = r"^srt-([0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$"
+    )))]
     pub depends_on: Vec<String>,
     /// Files it is expected to touch.
     #[serde(default)]

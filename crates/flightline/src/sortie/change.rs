@@ -35,6 +35,7 @@ pub struct ChangeSortie {
 /// How a sortie moves.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[serde(deny_unknown_fields)]
 pub enum SortieAction {
     /// Give it to an agent.
     Assign {

@@ -66,6 +66,7 @@ pub struct UpdateSortie {
 
 /// Where a subtask stands.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct SubtaskReport {
     /// Its name within the sortie; a new name adds it.
     pub name: Name,
@@ -79,6 +80,7 @@ pub struct SubtaskReport {
 
 /// What was done to a file.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct FileReport {
     /// The file.
     pub path: RepoPath,

@@ -1,0 +1,351 @@
+//! What is asked for with a request, of a row and the schema of its operation.
+
+use schemars::SchemaGenerator;
+use serde_json::{Map, Value, json};
+
+use crate::route::page::USUAL;
+use crate::route::table::Route;
+use crate::route::take::{MOST, NOT_FROM_AFAR, Take};
+
+/// A name that people give.
+pub(super) const NAME: &str = "^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$";
+/// The id of a mission, whole or its beginning.
+pub(super) const MISSION: &str =
+    "^msn-([0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$";
+const CHECKPOINT: &str = "^(chk-([0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})|@latest(~[0-9]{1,4})?)$";
+/// A revision, or a checkpoint.
+const POINT: &str = "^([0-9]{1,18}|chk-([0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})|@latest(~[0-9]{1,4})?)$";
+const PLACE: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\\.[0-9]{1,18}$";
+const CURSOR: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\\.[0-9]{1,18}~[A-Za-z0-9._:-]{1,100}$";
+const EVENTS_CURSOR: &str =
+    "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\\.[0-9]{1,18}~(after|before)$";
+
+/// A place in the journal.
+pub(super) fn place() -> Value {
+    json!({ "type": "string", "pattern": PLACE })
+}
+
+/// What an id of this prefix looks like, whole or its beginning.
+fn id(prefix: &str) -> String {
+    MISSION.replace("msn-", prefix)
+}
+
+/// What names a thing of this field, when the field names one.
+fn reference(field: &str) -> Option<String> {
+    Some(match field {
+        "mission" | "mission_id" => MISSION.to_owned(),
+        "sortie" | "depends_on" => id("srt-"),
+        "checkpoint" => CHECKPOINT.to_owned(),
+        _ => return None,
+    })
+}
+
+/// Everything that is asked for.
+pub(super) struct Asked {
+    pub(super) parameters: Vec<Value>,
+    pub(super) body: Option<Value>,
+}
+
+impl Asked {
+    /// What is in the address.
+    pub(super) fn at(path: &str) -> Self {
+        let parts: Vec<&str> = path.split('/').collect();
+        let named = parts
+            .iter()
+            .zip(parts.iter().skip(1))
+            .filter_map(|(before, part)| {
+                let name = part.strip_prefix('{')?.strip_suffix('}')?;
+                let schema = match (*before, name) {
+                    (_, "other") => {
+                        json!({ "type": "string", "pattern": CHECKPOINT.replace("^(", "^(now|") })
+                    }
+                    ("checkpoints", _) => json!({ "type": "string", "pattern": CHECKPOINT }),
+                    ("missions", _) => json!({ "type": "string", "pattern": MISSION }),
+                    ("sorties", _) => json!({ "type": "string", "pattern": id("srt-") }),
+                    ("locks", _) => json!({ "type": "string", "pattern": id("lck-") }),
+                    ("messages", _) => json!({ "type": "string", "pattern": id("msg-") }),
+                    ("recoveries", _) => json!({ "type": "string", "pattern": id("rcv-") }),
+                    _ => json!({ "type": "string", "pattern": NAME }),
+                };
+                Some(json!({ "name": name, "in": "path", "required": true, "schema": schema }))
+            });
+        Self {
+            parameters: named.collect(),
+            body: None,
+        }
+    }
+
+    /// The same with every field of this schema in the query.
+    pub(super) fn query(&mut self, schema: &Value) {
+        let fields = schema["properties"]
+            .as_object()
+            .cloned()
+            .unwrap_or_default();
+        for (name, schema) in fields {
+            let schema = match name.as_str() {
+                "cursor" => json!({ "type": "string", "pattern": CURSOR }),
+                "after" => place(),
+                _ => schema,
+            };
+            self.ask(&name, &name, &schema);
+        }
+    }
+
+    fn ask(&mut self, name: &str, field: &str, schema: &Value) {
+        let mut schema = not_null(schema);
+        if let Some(pattern) = reference(field) {
+            schema["pattern"] = json!(pattern);
+        }
+        let about = schema
+            .as_object_mut()
+            .and_then(|it| it.remove("description"));
+        let mut parameter =
+            json!({ "name": name, "in": "query", "required": false, "schema": schema });
+        if let Some(about) = about {
+            parameter["description"] = about;
+        }
+        self.parameters.push(parameter);
+    }
+
+    /// What a row asks for, of the fields of its operation.
+    pub(super) fn of(route: &Route, path: &str, request: Value, schemas: &SchemaGenerator) -> Self {
+        let mut asked = Self::at(path);
+        let mut taken: Vec<&str> = NOT_FROM_AFAR.to_vec();
+        let mut body = None;
+        let field = |name: &str| request["properties"][name].clone();
+        for take in route.takes {
+            match *take {
+                Take::Id(name)
+                | Take::Key(name)
+                | Take::Ids(name)
+                | Take::Is(name, _)
+                | Take::Not(name) => {
+                    taken.push(name);
+                }
+                Take::Text(name, to) | Take::Number(name, to) | Take::Switch(name, to) => {
+                    let schema = match (route.operation, name) {
+                        ("replay", "from" | "to") => json!({ "type": "string", "pattern": POINT }),
+                        ("show_state", "at") => json!({
+                            "description": "A revision, a time or a checkpoint",
+                            "anyOf": [{ "type": "string", "pattern": POINT }, { "type": "string", "format": "date-time" }],
+                        }),
+                        _ => field(to),
+                    };
+                    asked.ask(name, to, &schema);
+                    taken.push(to);
+                }
+                Take::Limit(usual) => {
+                    asked.ask("limit", "limit", &limit(usual));
+                    taken.push("limit");
+                }
+                Take::All => taken.push("limit"),
+                Take::ActsAs => {}
+                Take::Act(word) => body = Some(act(word, schemas)),
+                Take::Bare(_) => {
+                    body = Some(json!({ "type": "object", "additionalProperties": false }))
+                }
+                Take::Sorties => body = Some(one_or_several(&request)),
+                Take::Mark => body = Some(mark()),
+                Take::Other => taken.extend(["a", "b"]),
+                Take::Place => {
+                    asked.ask("step", "step", &json!({ "type": "string", "pattern": POINT, "description": "This step alone: a revision of it, or a checkpoint that it took" }));
+                    asked.ask("after", "after", &json!({ "type": "integer", "format": "uint64", "description": "The steps after this revision" }));
+                    asked.ask("before", "before", &json!({ "type": "integer", "format": "uint64", "description": "The steps before this one" }));
+                }
+                Take::After => {
+                    let about = "Events after this place, oldest first";
+                    asked.ask(
+                        "after",
+                        "after",
+                        &json!({ "type": "string", "pattern": PLACE, "description": about }),
+                    );
+                    asked.ask(
+                        "cursor",
+                        "cursor",
+                        &json!({ "type": "string", "pattern": EVENTS_CURSOR }),
+                    );
+                }
+                Take::Story => asked.ask(
+                    "cursor",
+                    "cursor",
+                    &json!({ "type": "string", "pattern": EVENTS_CURSOR }),
+                ),
+            }
+        }
+        if route.list.is_some() {
+            asked.ask("limit", "limit", &limit(USUAL));
+            let about = "`next_cursor` of the page before";
+            asked.ask(
+                "cursor",
+                "cursor",
+                &json!({ "type": "string", "pattern": CURSOR, "description": about }),
+            );
+        }
+        if route.has_body() {
+            asked.body = Some(body.unwrap_or_else(|| self::body(request.clone(), &taken)));
+        }
+        asked
+    }
+}
+
+fn limit(usual: u64) -> Value {
+    json!({ "type": "integer", "minimum": 1, "maximum": MOST, "default": usual, "description": "At most so many" })
+}
+
+/// The body of a request, without what is known otherwise.
+pub(super) fn body(mut request: Value, taken: &[&str]) -> Value {
+    let is_taken = |name: &str| taken.contains(&name);
+    if let Some(required) = request.get_mut("required").and_then(Value::as_array_mut) {
+        required.retain(|name| !name.as_str().is_some_and(is_taken));
+    }
+    if let Some(fields) = request.get_mut("properties").and_then(Value::as_object_mut) {
+        fields.retain(|name, _| !is_taken(name));
+        for (name, schema) in fields {
+            let Some(pattern) = reference(name) else {
+                continue;
+            };
+            match schema.get_mut("items") {
+                Some(items) => items["pattern"] = json!(pattern),
+                None => schema["pattern"] = json!(pattern),
+            }
+        }
+    }
+    if let Some(fields) = request.as_object_mut() {
+        fields.remove("title");
+        fields.remove("description");
+        fields.remove("$schema");
+    }
+    request
+}
+
+/// What an act of a sortie says more.
+fn act(word: &str, schemas: &SchemaGenerator) -> Value {
+    let acts = schemas.definitions().get("SortieAction");
+    let variants = acts.and_then(|acts| acts["oneOf"].as_array());
+    let found =
+        variants.and_then(|variants| variants.iter().find_map(|it| it["properties"].get(word)));
+    body(
+        found
+            .cloned()
+            .unwrap_or_else(|| json!({ "type": "object" })),
+        &[],
+    )
+}
+
+fn one_or_several(request: &Value) -> Value {
+    let several = &request["properties"]["sorties"];
+    json!({
+        "anyOf": [
+            several["items"],
+            { "type": "object", "required": ["sorties"], "properties": { "sorties": several }, "additionalProperties": false },
+        ],
+    })
+}
+
+fn mark() -> Value {
+    let one = |name: &str, schema: Value| json!({ "type": "object", "required": [name], "properties": { name: schema }, "additionalProperties": false });
+    json!({
+        "anyOf": [
+            one("note", json!({ "type": "string", "minLength": 1, "maxLength": 8_192, "pattern": "[^\\s\\u0000-\\u001f\\u007f-\\u009f]" })),
+            one("pinned", json!({ "type": "boolean" })),
+        ],
+    })
+}
+
+/// A schema without the null that stands for what is left out.
+pub(super) fn not_null(schema: &Value) -> Value {
+    let mut schema = schema.clone();
+    if let Some(types) = schema["type"].as_array() {
+        let some: Vec<&Value> = types.iter().filter(|it| *it != "null").collect();
+        if let [only] = some.as_slice() {
+            schema["type"] = (*only).clone();
+        }
+    }
+    if let Some(some) = schema["anyOf"].as_array() {
+        let some: Vec<Value> = some
+            .iter()
+            .filter(|it| it["type"] != "null")
+            .cloned()
+            .collect();
+        if let [only] = some.as_slice() {
+            let about = schema.get("description").cloned();
+            schema = only.clone();
+            if let Some(about) = about {
+                schema["description"] = about;
+            }
+        }
+    }
+    if let Some(fields) = schema.as_object_mut() {
+        fields.retain(|name, value| !(name == "default" && value.is_null()));
+        if fields.get("type").is_some_and(Value::is_null) {
+            fields.remove("type");
+        }
+    }
+    schema
+}
+
+/// Says of every number how large it may be, where its format says so. Writes what may be anything as a schema
+/// without words, because some readers take `true` for none, and words as one list of them.
+pub(super) fn bounds(document: &mut Value) {
+    list_words(document);
+    for list in ["prefixItems", "anyOf", "oneOf", "allOf"] {
+        if let Some(schemas) = document.get_mut(list).and_then(Value::as_array_mut) {
+            schemas.iter_mut().for_each(spell_out);
+        }
+    }
+    if let Some(fields) = document
+        .get_mut("properties")
+        .and_then(Value::as_object_mut)
+    {
+        fields.values_mut().for_each(spell_out);
+    }
+    if let Some(items) = document.get_mut("items") {
+        spell_out(items);
+    }
+    match document {
+        Value::Array(items) => items.iter_mut().for_each(bounds),
+        Value::Object(fields) => {
+            bound(fields);
+            fields.values_mut().for_each(bounds);
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// A choice of words is written word by word, each with its meaning: makers of clients know only lists.
+fn list_words(schema: &mut Value) {
+    let Some(choices) = schema.get("oneOf").and_then(Value::as_array) else {
+        return;
+    };
+    let mut words = Vec::new();
+    for choice in choices {
+        match (&choice["const"], &choice["enum"]) {
+            (Value::String(word), _) => words.push(json!(word)),
+            (_, Value::Array(several)) => words.extend(several.iter().cloned()),
+            _ => return,
+        }
+    }
+    if let Some(fields) = schema.as_object_mut() {
+        fields.remove("oneOf");
+        fields.insert("type".to_owned(), json!("string"));
+        fields.insert("enum".to_owned(), json!(words));
+    }
+}
+
+fn spell_out(schema: &mut Value) {
+    if *schema == Value::Bool(true) {
+        *schema = json!({});
+    }
+}
+
+fn bound(fields: &mut Map<String, Value>) {
+    let (least, most) = match fields.get("format").and_then(Value::as_str) {
+        Some("uint64" | "uint") => (json!(0), json!(u64::MAX)),
+        Some("uint32") => (json!(0), json!(u32::MAX)),
+        Some("int64") => (json!(i64::MIN), json!(i64::MAX)),
+        Some("int32") => (json!(i32::MIN), json!(i32::MAX)),
+        _ => return,
+    };
+    fields.entry("minimum").or_insert(least);
+    fields.entry("maximum").or_insert(most);
+}
