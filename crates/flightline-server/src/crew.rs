@@ -324,17 +324,20 @@ impl<'a> Hand<'a> {
                 Some(fleet) => Ok(fleet),
                 None => self.place.reopen(),
             };
+            let mut closed = false;
             match opened {
                 Err(refusal) => task.refuse(refusal),
                 Ok(mut fleet) => {
                     self.place.enter(&mut fleet, &errand.project);
                     let ran = catch_unwind(AssertUnwindSafe(|| task.run(&mut fleet)));
+                    closed = fleet.store().is_ok_and(|store| store.is_closed());
                     if ran.is_ok() && !task.failed().is_some_and(is_lost) {
                         self.kept = Some(fleet);
                     }
                 }
             }
-            if !(again && task.failed() == Some(Code::Unavailable)) {
+            // Who was refused for another reason, such as a busy store, has waited long enough.
+            if !(again && closed && task.failed() == Some(Code::Unavailable)) {
                 return;
             }
         }

@@ -174,18 +174,26 @@ fn request_id(headers: &HeaderMap, shared: &Shared) -> String {
 async fn admit(shared: &Shared, headers: HeaderMap, uri: Uri) -> Result<Option<Guest>, Problem> {
     check_host(&shared.hosts, &headers, &uri)?;
     if OPEN_TO_ALL.contains(&uri.path()) {
-        return Ok(None);
+        // Who has a token is told more.
+        let known = known(shared, &headers, false).await;
+        return Ok(known.ok());
     }
-    version::check(&headers, shared.api)?;
-    let presented = bearer(&headers)?;
+    let cached = uri.path().starts_with("/api/");
+    Ok(Some(known(shared, &headers, cached).await?))
+}
+
+/// Who holds the token that a request brings.
+async fn known(shared: &Shared, headers: &HeaderMap, cached: bool) -> Result<Guest, Problem> {
+    version::check(headers, shared.api)?;
+    let presented = bearer(headers)?;
     if let Some(pretend) = &shared.pretend
         && let Some(view) = pretend.admits(&presented)?
     {
         let home = shared.projects.home();
-        return Ok(Some(Guest::new(Arc::new(view), None, Arc::clone(home))));
+        return Ok(Guest::new(Arc::new(view), None, Arc::clone(home)));
     }
     // Whatever is done beyond this looks at the token again, in its own transaction; what is not, has no such.
-    let known = match uri.path().starts_with("/api/") {
+    let known = match cached {
         true => shared.projects.token(&presented),
         false => None,
     };
@@ -194,7 +202,7 @@ async fn admit(shared: &Shared, headers: HeaderMap, uri: Uri) -> Result<Option<G
         None => check(shared, &presented).await?,
     };
     let project = shared.projects.of(&presented.project);
-    Ok(Some(Guest::new(view, Some(presented), project)))
+    Ok(Guest::new(view, Some(presented), project))
 }
 
 async fn check(shared: &Shared, presented: &Presented) -> Result<Arc<TokenView>, Refusal> {
@@ -217,7 +225,16 @@ async fn check(shared: &Shared, presented: &Presented) -> Result<Arc<TokenView>,
         }
         // Which projects there are is nobody's business who has no token.
         Err(refusal) if refusal.code == Code::NoProject => Err(unknown()),
-        Err(refusal) => Err(refusal),
+        Err(refusal) if refusal.code == Code::Unauthenticated => Err(refusal),
+        // Nor where the store is, and what is wrong with it.
+        Err(refusal) => Err(Refusal::new(
+            Code::Unavailable,
+            "whether this token opens anything cannot be looked up now",
+        )
+        .hint(match refusal.retryable {
+            true => "come back in a moment",
+            false => "whoever runs this server finds the reason in its log",
+        })),
     }
 }
 

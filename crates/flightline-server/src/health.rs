@@ -39,8 +39,8 @@ impl Health {
             .is_some_and(|record| record.trouble.is_none() && record.at.elapsed() < PROBE_TOO_OLD)
     }
 
-    /// Everything that is known, and whether all is well.
-    pub(crate) fn report(&self) -> (StatusCode, Value) {
+    /// Everything that is known, and whether all is well; what is wrong in words only when asked `in_words`.
+    pub(crate) fn report(&self, in_words: bool) -> (StatusCode, Value) {
         let (known, writes) = (self.board.all(), self.writes());
         let failing = known.values().any(|record| record.trouble.is_some());
         let status = match (writes, failing) {
@@ -51,7 +51,7 @@ impl Health {
         let jobs: Vec<Value> = JOBS
             .iter()
             .map(|job| {
-                let mut told = tell(known.get(job.name));
+                let mut told = tell(known.get(job.name), in_words);
                 told["name"] = json!(job.name);
                 told
             })
@@ -59,8 +59,8 @@ impl Health {
         let report = json!({
             "status": status,
             "version": env!("CARGO_PKG_VERSION"),
-            "write_probe": tell(known.get(PROBE)),
-            "integrity": tell(known.get(INTEGRITY)),
+            "write_probe": tell(known.get(PROBE), in_words),
+            "integrity": tell(known.get(INTEGRITY), in_words),
             "jobs": jobs,
         });
         (code(writes), report)
@@ -68,20 +68,23 @@ impl Health {
 }
 
 /// A job that never ran is neither well nor ill.
-fn tell(record: Option<&Record>) -> Value {
+fn tell(record: Option<&Record>, in_words: bool) -> Value {
     let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
     record.map_or_else(
         || json!({ "ok": null }),
         |record| {
-            json!({
+            let mut told = json!({
                 "ok": record.trouble.is_none(),
                 "age_ms": millis(record.at.elapsed()),
                 "took_ms": millis(record.took),
                 "due_in_ms": millis(record.due.saturating_duration_since(Instant::now())),
                 "runs": record.runs,
                 "failures": record.failures,
-                "trouble": record.trouble,
-            })
+            });
+            if in_words {
+                told["trouble"] = json!(record.trouble);
+            }
+            told
         },
     )
 }

@@ -162,9 +162,9 @@ const OPERATIONS: &[Entry] = &[
     alone(dispatch::<recovery::detect::Detect>()),
     entry::<recovery::detect::PeekCandidates>(),
     entry::<recovery::points::ListRecoveryPoints>(),
-    helped::<recovery::resume::Resume>(),
-    helped::<recovery::undo::Undo>(),
-    alone(entry::<recovery::past::UndoRecovery>()),
+    coordinating(helped::<recovery::resume::Resume>()),
+    coordinating(helped::<recovery::undo::Undo>()),
+    alone(dispatch::<recovery::past::UndoRecovery>()),
     entry::<recovery::past::ListRecoveries>(),
     entry::<recovery::compaction::ReportCompaction>(),
     entry::<context::BriefAgent>(),
@@ -175,7 +175,7 @@ const OPERATIONS: &[Entry] = &[
     entry::<dialect::ExportDocuments>(),
     alone(dispatch::<agent::monitor::MonitorAgents>()),
     entry::<agent::resume::ResumeAgent>(),
-    entry::<agent::takeover::TakeOver>(),
+    dispatch::<agent::takeover::TakeOver>(),
     entry::<agent::takeover::ShowHandoff>(),
     dispatch::<agent::restart::RestartAgent>(),
     entry::<agent::context::EndSession>(),
@@ -188,7 +188,7 @@ const OPERATIONS: &[Entry] = &[
     entry::<replay::Replay>(),
     entry::<replay::state::ShowState>(),
     alone(entry::<recovery::delta::ApplyDeltas>()),
-    large(entry::<dialect::convert::ConvertDocument>()),
+    large(dispatch::<dialect::convert::ConvertDocument>()),
     admin::<token::CreateToken>(),
     admin::<token::ListTokens>(),
     admin::<token::RevokeToken>(),
@@ -259,9 +259,13 @@ const fn entry<O: Operation>() -> Entry {
 
 /// For those who coordinate: it takes away what others may need, or settles what belongs to all.
 const fn dispatch<O: Operation>() -> Entry {
+    coordinating(entry::<O>())
+}
+
+const fn coordinating(entry: Entry) -> Entry {
     Entry {
         scope: Scope::Dispatch,
-        ..entry::<O>()
+        ..entry
     }
 }
 

@@ -196,7 +196,7 @@ pub(crate) const SPECIAL: &[Special] = &[
     special("createCheckpoint", ("POST", "/api/v1/checkpoints"), "Take a checkpoint", (201, "agent")).takes(Create::json_schema).gives(Created::json_schema),
     special("listCheckpoints", ("GET", "/api/v1/checkpoints"), "Checkpoints of a mission, newest first", (200, "read")).asks(Listing::json_schema).gives(Listed::json_schema).tagged(),
     special("showCheckpoint", ("GET", "/api/v1/checkpoints/{id}"), "A checkpoint in full", (200, "read")).gives(|schemas| schemas.subschema_for::<CheckpointDocument>()).tagged(),
-    special("recoverCheckpoint", ("POST", "/api/v1/checkpoints/{id}/recover"), "Go back to exactly this checkpoint", (200, "agent")).takes(Recover::json_schema).gives(Recovered::json_schema).tagged(),
+    special("recoverCheckpoint", ("POST", "/api/v1/checkpoints/{id}/recover"), "Go back to exactly this checkpoint", (200, "dispatch")).takes(Recover::json_schema).gives(Recovered::json_schema).tagged(),
     special("deleteCheckpoint", ("DELETE", "/api/v1/checkpoints/{id}"), "Delete a checkpoint", (204, "dispatch")).tagged(),
     special("pruneCheckpoints", ("POST", "/api/v1/checkpoints/prune"), "Delete old checkpoints", (200, "dispatch")).takes(Prune::json_schema).gives(|schemas| schemas.subschema_for::<Pruned>()),
     special("streamEvents", ("GET", "/api/v1/events/stream"), "Events as they come", (200, "read")).asks(Wanted::json_schema).as_text("text/event-stream"),

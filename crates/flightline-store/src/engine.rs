@@ -78,17 +78,18 @@ pub(crate) trait Driver: Send {
         self.run("RELEASE SAVEPOINT attempt")
     }
 
-    /// The same, and marks the place where we are.
-    fn release_and_savepoint(&mut self) -> Result<(), Error> {
-        self.run("RELEASE SAVEPOINT attempt; SAVEPOINT attempt")
-    }
-
-    /// Drops what was written since the last such place, which stays. Fails when the whole transaction is gone.
-    fn roll_back_to(&mut self) -> Result<(), Error>;
+    /// Goes back to a place, by a statement that says to which: drops what was written since, and every place
+    /// within it. It stays itself. Fails when the whole transaction is gone.
+    fn roll_back_to(&mut self, place: &'static str) -> Result<(), Error>;
 
     /// Whether the transaction can go on: it is still there, and no statement of it has failed since the
     /// last place that was come back to.
     fn is_sound(&self) -> bool;
+
+    /// Whether the connection is gone for good.
+    fn is_closed(&self) -> bool {
+        false
+    }
 
     /// Ends the transaction and keeps what it wrote. When this returns `Ok`, it is durable.
     fn commit(&mut self) -> Result<(), Error>;

@@ -168,11 +168,19 @@ impl Store {
         &self.project
     }
 
+    /// Whether the connection is gone for good: whatever is asked of it is refused.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.driver.is_closed()
+    }
+
     /// Works on another project in the same store from now on. Whether there is such a one shows when
     /// something is asked of it.
     pub fn enter(&mut self, project: &str) {
         if self.project != project {
             project.clone_into(&mut self.project);
+            // What was found damaged there is nobody's business here.
+            self.noticed.clear();
         }
     }
 
@@ -281,7 +289,9 @@ impl Store {
         match (ran, ending) {
             (Ok(written), Ending::Commit) => {
                 match self.driver.commit() {
-                    Err(Error::CommitUnknown(cause)) if durability == Durability::Full => {
+                    Err(Error::CommitUnknown(cause))
+                        if durability == Durability::Full && self.can_settle() =>
+                    {
                         self.settle(&written.trace, &cause)?;
                     }
                     committed => {

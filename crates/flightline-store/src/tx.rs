@@ -470,7 +470,7 @@ impl Tx<'_> {
     /// # Errors
     /// When the store fails.
     pub fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<(), Error> {
-        self.driver.roll_back_to()?;
+        self.driver.roll_back_to("ROLLBACK TO SAVEPOINT attempt")?;
         self.driver.release()?;
         self.trace.cut(savepoint.rev);
         self.project.rev = savepoint.rev;

@@ -119,6 +119,26 @@ both_engines! {
         assert_eq!(world.problems(), Vec::<String>::new());
     }
 
+    fn a_member_that_fails_within_a_place_of_its_own_leaves_nothing_before_it_either(world: &World) {
+        let mut store = world.store();
+        store.begin_group().unwrap();
+        store.write(|tx| learn(tx, 1)).unwrap();
+        let failed = store.write(|tx| {
+            learn(tx, 2)?;
+            tx.savepoint()?;
+            learn(tx, 3)?;
+            // As when the store fails: nobody comes back to that place.
+            refuse()
+        });
+        assert!(matches!(failed, Err(Error::Location(_))));
+        assert_eq!(store.write(|tx| learn(tx, 4)).unwrap(), 2);
+        store.commit_group().unwrap();
+        let ids = world.store().read(|tx| tx.ids(Kind::Note)).unwrap();
+        let kept = [1, 4].map(|number| lesson(number, &mission(1, "x"), "x").key());
+        assert_eq!(ids, kept);
+        assert_eq!(world.problems(), Vec::<String>::new());
+    }
+
     fn one_who_passes_over_a_failed_statement_spoils_the_group_and_nothing_is_committed(world: &World) {
         let mut store = Store::open(&world.location, &world.project, OpenOptions { rehearse: false, ..world.options() }).unwrap();
         store.begin_group().unwrap();

@@ -296,7 +296,12 @@ impl Fleet {
         caller: &Caller,
     ) -> Result<E::Outcome> {
         match self.place {
-            Place::Here(_) => errand.carry_out(self, folder, caller),
+            Place::Here(_) => {
+                if caller.token.is_some() {
+                    self.store()?.read(|tx| check_token(tx, caller))?;
+                }
+                errand.carry_out(self, folder, caller)
+            }
             Place::There(_) => self.ask(&Call {
                 operation: E::NAME,
                 access: E::ACCESS,
@@ -323,7 +328,9 @@ impl Fleet {
             }
             Some(key) => self.run_once(operation, caller, key),
         };
-        if matches!(&outcome, Err(Error::Refused(refusal)) if refusal.code != Code::Fenced) {
+        let lives =
+            |refusal: &Refusal| !matches!(refusal.code, Code::Fenced | Code::Unauthenticated);
+        if matches!(&outcome, Err(Error::Refused(refusal)) if lives(refusal)) {
             self.note_life(caller);
         }
         outcome

@@ -20,6 +20,7 @@ use hyper::body::{Bytes, Frame};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::time::MissedTickBehavior;
 
 use super::{Done, Shared};
 use crate::crew::Company;
@@ -168,10 +169,14 @@ impl Follow {
             news.mark_unchanged();
             let listed = match self.reader.list(self.ask.clone()).await {
                 Ok(listed) => listed,
-                Err(refusal) if refusal.retryable => EventList {
-                    events: Vec::new(),
-                    cursor: self.ask.after.clone().unwrap_or_else(|| now.clone()),
-                },
+                // Nobody says when the store can be read again: look soon.
+                Err(refusal) if refusal.retryable => {
+                    if *stopping.borrow_and_update() || self.send.is_closed() {
+                        return;
+                    }
+                    tokio::time::sleep(LOOK).await;
+                    continue;
+                }
                 Err(refusal) => {
                     let why = json!({ "code": refusal.code, "detail": refusal.message });
                     let code = why["code"].as_str().unwrap_or_default();
@@ -199,16 +204,13 @@ impl Follow {
         news: &mut watch::Receiver<u64>,
         stopping: &mut watch::Receiver<bool>,
     ) -> bool {
-        loop {
-            tokio::select! {
-                changed = news.changed() => return changed.is_ok(),
-                _ = stopping.changed() => return true,
-                () = self.send.closed() => return false,
-                () = tokio::time::sleep(HEARTBEAT) => {
-                    if !self.say(": still here\n\n".to_owned()).await {
-                        return false;
-                    }
-                }
+        tokio::select! {
+            changed = news.changed() => return changed.is_ok(),
+            _ = stopping.changed() => return true,
+            () = self.send.closed() => return false,
+            // And looks, should a word have been missed.
+            () = tokio::time::sleep(HEARTBEAT) => {
+                return self.say(": still here\n\n".to_owned()).await;
             }
         }
     }
@@ -235,10 +237,12 @@ fn told(listed: &EventList) -> String {
 /// Says when there is something new in a journal, whoever wrote it. One look for all who listen.
 pub(crate) async fn watch_journals(shared: Arc<Shared>) {
     let mut stopping = shared.stopping.subscribe();
+    let mut look = tokio::time::interval(LOOK);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let look_at_all = tokio::select! {
             () = shared.wrote.notified() => false,
-            () = tokio::time::sleep(LOOK) => true,
+            _ = look.tick() => true,
             _ = stopping.changed() => return,
         };
         for project in shared.projects.all() {

@@ -114,18 +114,17 @@ pub(crate) fn check_agent(guest: &Guest, entry: Entry, body: &Body) -> Result<()
     }
     let field = match entry.name {
         "register_agent" => "name",
-        "take_over" => "to",
         "add_review" => "reviewer",
+        "create_mission" => "dispatch",
         _ => "agent",
     };
     let request: Value = body.read()?;
     if let Some(Value::String(agent)) = request.get(field) {
         guest.must_be(agent)?;
     }
-    // Who is alive gives nothing up but to those who coordinate.
-    let takes = entry.name == "take_over" && request["force"] == true;
-    match takes {
-        true => guest.must_have(Scope::Dispatch),
-        false => Ok(()),
+    // Nor does it make itself one that coordinates.
+    match request.get("role").and_then(Value::as_str) {
+        Some("dispatch") => guest.must_have(Scope::Dispatch),
+        _ => Ok(()),
     }
 }

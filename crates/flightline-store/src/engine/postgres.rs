@@ -190,14 +190,18 @@ impl Driver for Postgres {
         ran.map_err(|error| self.fail("cannot write to the store", &error))
     }
 
-    fn roll_back_to(&mut self) -> Result<(), Error> {
-        self.run("ROLLBACK TO SAVEPOINT attempt")?;
+    fn roll_back_to(&mut self, place: &'static str) -> Result<(), Error> {
+        self.run(place)?;
         self.failed = false;
         Ok(())
     }
 
     fn is_sound(&self) -> bool {
         !self.failed
+    }
+
+    fn is_closed(&self) -> bool {
+        self.client.is_closed()
     }
 
     fn commit(&mut self) -> Result<(), Error> {

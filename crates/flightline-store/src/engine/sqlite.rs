@@ -2,9 +2,11 @@
 
 mod log;
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use flightline_core::Time;
@@ -54,6 +56,19 @@ pub(crate) struct Options {
     pub(crate) purpose: String,
     pub(crate) steps: Steps,
     pub(crate) max_pages: Option<u32>,
+}
+
+/// The files to which a write of this process did not reach the disk: no connection of it writes to them again.
+static BROKEN: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+fn note_broken(file: &Path) {
+    let mut broken = BROKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    broken.insert(file.to_path_buf());
+}
+
+fn is_broken(file: &Path) -> bool {
+    let broken = BROKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    broken.contains(file)
 }
 
 /// One connection to a SQLite store.
@@ -115,6 +130,7 @@ pub(crate) fn open(
         .map_err(|error| classify("cannot open the store", &error))?;
     let mut driver = Sqlite {
         connection,
+        broken: is_broken(&real),
         identity: log::Identity::of(&real),
         file: real,
         log: folder.join(format!("{FILE}-wal")),
@@ -122,7 +138,6 @@ pub(crate) fn open(
         turn: None,
         durability: Durability::Full,
         failed: false,
-        broken: false,
         steps: options.steps,
     };
     driver.prepare_connection(folder, create)?;
@@ -368,10 +383,10 @@ impl Driver for Sqlite {
         self.batch("cannot write to the store", sql)
     }
 
-    fn roll_back_to(&mut self) -> Result<(), Error> {
+    fn roll_back_to(&mut self, place: &'static str) -> Result<(), Error> {
         // A full disk, among others, takes the whole transaction: then there is no such place any more, and
         // the next SAVEPOINT would silently begin a transaction of its own.
-        self.batch("cannot write to the store", "ROLLBACK TO SAVEPOINT attempt")?;
+        self.batch("cannot write to the store", place)?;
         self.failed = false;
         Ok(())
     }
@@ -387,13 +402,19 @@ impl Driver for Sqlite {
         }
         let committed = self.batch("cannot commit to the store", "COMMIT");
         if committed.is_err() {
-            // After a failed fsync nobody knows what the disk holds, and a later one may lie.
-            self.broken = matches!(committed, Err(Error::Engine { .. }));
             self.rollback();
         }
         self.steps.step();
         self.turn = None;
-        committed
+        match committed {
+            // After a failed fsync nobody knows what the disk holds, and a later one may lie.
+            Err(Error::Engine { cause, .. }) => {
+                note_broken(&self.file);
+                self.broken = true;
+                Err(Error::CommitUnknown(cause))
+            }
+            committed => committed,
+        }
     }
 
     fn rollback(&mut self) {

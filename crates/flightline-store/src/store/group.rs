@@ -83,7 +83,9 @@ impl Store {
             return Err(error);
         }
         match self.driver.commit() {
-            Err(Error::CommitUnknown(cause)) => self.settle(&group.trace, &cause),
+            Err(Error::CommitUnknown(cause)) if self.can_settle() => {
+                self.settle(&group.trace, &cause)
+            }
             committed => {
                 committed?;
                 self.read_back(&group.trace)
@@ -159,8 +161,10 @@ impl Store {
             return Err(Error::Collision("a neighbour failed".to_owned()));
         }
         let marked = match group.place {
-            Place::Nowhere => self.driver.savepoint(),
-            Place::Behind => self.driver.release_and_savepoint(),
+            Place::Nowhere => self.driver.run("SAVEPOINT member"),
+            Place::Behind => self
+                .driver
+                .run("RELEASE SAVEPOINT member; SAVEPOINT member"),
             Place::Here => Ok(()),
         };
         group.place = Place::Here;
@@ -171,7 +175,9 @@ impl Store {
     /// Drops what the member that just ran has written.
     pub(super) fn drop_member(&mut self) {
         let Some(group) = &mut self.group else { return };
-        if !group.lost && self.driver.roll_back_to().is_err() {
+        // Not to a place that the member made and left open: that would keep half of it.
+        let back = "ROLLBACK TO SAVEPOINT member";
+        if !group.lost && self.driver.roll_back_to(back).is_err() {
             group.lost = true;
         }
     }

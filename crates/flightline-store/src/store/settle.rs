@@ -6,13 +6,21 @@ use std::time::{Duration, Instant};
 use super::{Store, drive};
 use crate::engine::Durability;
 use crate::error::Error;
+use crate::location::Location;
 use crate::table::event;
+use crate::table::project::{self, Project};
 use crate::tx::Trace;
 
 /// How long to wait before the next attempt to reach the store.
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl Store {
+    /// Whether it can be found out: on a server that lives on when our connection does not. A disk that failed
+    /// us is not asked again.
+    pub(super) fn can_settle(&self) -> bool {
+        matches!(self.location, Location::Postgres(_))
+    }
+
     /// Finds out whether a commit was made: over a new connection, by taking the project's row first, which
     /// waits for whatever is left of the old one, and then by looking for what was written. `Ok` when it was
     /// made.
@@ -39,19 +47,30 @@ impl Store {
         self.driver
             .begin_write(Durability::Full, self.options.patience)?;
         let found = self.is_there(trace);
-        self.driver.rollback();
+        if !matches!(found, Ok(true)) {
+            self.driver.rollback();
+            return found;
+        }
+        // Seen is not yet safe: the commit may still wait for a replica. One of our own waits for it as well.
+        self.driver
+            .commit()
+            .map_err(|error| Error::Unreachable(error.to_string()))?;
         found
     }
 
     fn is_there(&mut self, trace: &Trace) -> Result<bool, Error> {
         let driver = self.driver.as_mut();
-        if driver.take_project(&self.project, true)?.is_none() {
-            return Err(Error::UnknownProject(self.project.clone()));
+        let row = driver.take_project(&self.project, true)?;
+        let row = row.ok_or_else(|| Error::UnknownProject(self.project.clone()))?;
+        // What left no trace can be run again.
+        let Some((first, last)) = trace.bounds() else {
+            return Ok(false);
+        };
+        let found = event::trace(driver, &self.project, first, last)? == *trace;
+        if found {
+            let project = Project::from_row(&self.project, &row)?;
+            project::advance(driver, &project)?;
         }
-        match trace.bounds() {
-            // What left no trace can be run again.
-            None => Ok(false),
-            Some((first, last)) => Ok(event::trace(driver, &self.project, first, last)? == *trace),
-        }
+        Ok(found)
     }
 }
