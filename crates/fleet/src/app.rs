@@ -26,7 +26,7 @@ use flightline::{Access, Caller, Errand, Fleet, Operation, not_here};
 
 use crate::cli::Globals;
 use crate::config::{Config, Environment, Secret, parse_location};
-use crate::remote::{Address, Client, Courier, Known, Means, Spool};
+use crate::remote::{Address, Bearer, Client, Courier, Known, Means, Spool};
 use crate::ui::{Asking, Ui};
 
 /// What a command works with.
@@ -226,14 +226,16 @@ impl App {
     fn courier(&self, config: &Config) -> Result<Courier, Refusal> {
         let address = self.server.clone();
         let address = address.ok_or_else(|| Refusal::invalid("no server was named"))?;
-        let client = self.client(address.clone(), self.token_for(&address)?)?;
+        let token = self.token_for(&address)?;
+        let bearer = Bearer::of(&token);
+        let client = self.client(address.clone(), token)?;
         if self.globals.verbose {
             self.ui.talk(format_args!("server at {address}"));
         }
         let options = self.open_options(config)?;
         Ok(Courier::new(
-            client,
-            self.spool()?,
+            (client, bearer),
+            self.spool(),
             options.clock,
             options.steps,
         ))
@@ -264,11 +266,11 @@ impl App {
         }
         let known = Known::read(self.env.user_config.as_deref())?;
         known
-            .and_then(|known| known.token_for(address))
+            .and_then(|known| known.token_for(&self.root(), address))
             .ok_or_else(|| {
                 Refusal::new(
                     Code::Unauthenticated,
-                    format!("there is no token for {address} on this machine"),
+                    format!("this repository has no token for {address}"),
                 )
                 .hint(format!(
                     "come in with `fleet login {address}`, or set FLEET_TOKEN"
@@ -277,8 +279,14 @@ impl App {
     }
 
     /// What is kept on this machine until the server can be reached.
-    pub fn spool(&self) -> Result<Spool, Refusal> {
-        Ok(Spool::of(&self.home()?.state))
+    pub fn spool(&self) -> Spool {
+        Spool::of(self.env.user_state.as_deref(), &self.root())
+    }
+
+    /// Whose token opens the server, when there is one.
+    pub fn bearer(&self) -> Option<Bearer> {
+        let token = self.token_for(self.server.as_ref()?).ok()?;
+        Bearer::of(&token)
     }
 
     /// The folder that servers are remembered by: the same for all work trees of a repository.

@@ -40,6 +40,8 @@ pub struct Environment {
     pub token: Option<Secret>,
     pub user: String,
     pub user_config: Option<PathBuf>,
+    /// Where the user's programs keep what is neither a setting nor part of a project.
+    pub user_state: Option<PathBuf>,
     /// What `git` is given of it.
     pub surroundings: Surroundings,
     /// In test builds: the time, the first id, where to end or to stop, and how long to wait for a turn.
@@ -101,6 +103,13 @@ impl Environment {
         let folder = get("XDG_CONFIG_HOME")
             .map(PathBuf::from)
             .or_else(|| get("HOME").map(|home| Path::new(&home).join(".config")));
+        // A relative one would be another in each folder, and might be in a repository.
+        let absolute = |path: &PathBuf| path.is_absolute();
+        let user_state = get("XDG_STATE_HOME")
+            .map(PathBuf::from)
+            .filter(absolute)
+            .or_else(|| get("HOME").map(|home| Path::new(&home).join(".local/state")))
+            .filter(absolute);
         let user = get("USER").or_else(|| get("LOGNAME"));
         Ok(Self {
             agent: text("FLEET_AGENT")?,
@@ -112,6 +121,7 @@ impl Environment {
             token: text("FLEET_TOKEN")?.map(Secret::new),
             user: plain_user(user.as_deref().and_then(|user| user.to_str())),
             user_config: folder.map(|folder| folder.join("flightline").join(FILE)),
+            user_state,
             surroundings: Surroundings {
                 path: get("PATH"),
                 home: get("HOME"),

@@ -1,12 +1,14 @@
 //! A fleet at a server: where it is, how it is asked, and what is kept while it cannot be reached.
 
 mod address;
+mod bearer;
 mod client;
 mod courier;
 mod known;
 mod spool;
 
 pub use address::Address;
+pub use bearer::Bearer;
 pub use client::{Client, Means, Sent};
 pub use courier::Courier;
 pub use known::Known;

@@ -20,6 +20,6 @@ mod serve;
 mod upkeep;
 
 pub use openapi::openapi;
-pub use operation::{Ask, Called, call, operation_names};
+pub use operation::{Ask, Called, call, may_wait, operation_names};
 pub use pretend::Pretend;
 pub use serve::{DEFAULT_ADDRESS, Limits, Line, Ready, Said, Say, Setup, Stop, serve};

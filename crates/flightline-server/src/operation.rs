@@ -6,6 +6,7 @@ use std::path::Path;
 use flightline::checkpoint::serve::{self, ReadsCheckpoints};
 use flightline::core::token::Scope;
 use flightline::core::{Code, Refusal};
+use flightline::remote::Offline;
 use flightline::{Access, Caller, Errand, Fleet, Operation};
 use flightline::{
     agent, checkpoint, clock, context, dialect, effect, errand, event, figures, ids, late, lease,
@@ -69,6 +70,8 @@ pub(crate) struct Entry {
     pub(crate) outcome: fn(&mut SchemaGenerator) -> Schema,
     /// The largest request over a network.
     pub(crate) largest: usize,
+    /// What becomes of it when the store cannot be reached.
+    offline: Offline,
     handler: Handler,
 }
 
@@ -217,6 +220,12 @@ pub(crate) fn scopes() -> BTreeMap<&'static str, &'static str> {
         .collect()
 }
 
+/// Whether an operation may have waited on somebody's machine until the server could be reached.
+#[must_use]
+pub fn may_wait(name: &str) -> bool {
+    find(name).is_ok_and(|entry| entry.offline == Offline::Kept)
+}
+
 /// Runs the operation `name` on a request in JSON, and gives its outcome as JSON.
 pub fn call(fleet: &mut Fleet, name: &str, ask: &Ask<'_>) -> Called {
     match find(name) {
@@ -253,6 +262,7 @@ const fn entry<O: Operation>() -> Entry {
         request: O::json_schema,
         outcome: |schemas| schemas.subschema_for::<O::Outcome>(),
         largest: LARGEST,
+        offline: O::OFFLINE,
         handler: handle::<O>,
     }
 }
@@ -313,6 +323,7 @@ const fn upkeep<E: Errand>(scope: Scope) -> Entry {
         request: |_| Schema::default(),
         outcome: |_| Schema::default(),
         largest: LARGEST,
+        offline: Offline::Refused,
         handler: handle_errand::<E>,
     }
 }

@@ -129,6 +129,9 @@ pub struct Waiting {
     pub count: usize,
     /// Since when, by this machine's clock.
     pub since: Time,
+    /// How many of them only another token can bring.
+    #[serde(default)]
+    pub for_other_token: usize,
 }
 
 /// What became of what waited.

@@ -16,7 +16,7 @@ use serde_json::json;
 use super::{Done, init, typed};
 use crate::app::App;
 use crate::config::Secret;
-use crate::remote::{Address, Known, Sent};
+use crate::remote::{Address, Bearer, Known, Sent};
 use crate::terminal::read_hidden;
 
 /// The longest token there could be.
@@ -57,6 +57,13 @@ pub fn log_in(args: &LoginArgs, app: &mut App) -> Done {
         })?;
     init::ignore_all(&state)?;
     known.remember(&address, &token, &root)?;
+    let waiting = app.spool().waiting(Bearer::of(&token).as_ref());
+    let held: usize = waiting.iter().map(|of| of.for_other_token).sum();
+    if held > 0 {
+        app.ui.warn(format_args!(
+            "{held} of what was said wait on this machine for another token: come in with that one to bring them"
+        ));
+    }
     let answer =
         json!({ "server": address.as_str(), "repository": root, "local_store": had_store });
     app.ui.answer(&answer, |page| {
@@ -79,11 +86,9 @@ pub fn log_out(app: &mut App) -> Done {
         )
         .hint("come in to one with `fleet login URL`")
     })?;
-    let forgot_token = known.forget(&root, &server)?;
-    let waiting: usize = match &app.home {
-        Some(_) => app.spool()?.waiting().iter().map(|of| of.count).sum(),
-        None => 0,
-    };
+    let forgot_token = known.forget(&root)?;
+    let waiting = app.spool().waiting(None);
+    let waiting: usize = waiting.iter().map(|of| of.count).sum();
     if waiting > 0 {
         app.ui.warn(format_args!(
             "{waiting} of what was said still wait on this machine: `fleet login {server}` brings them there"

@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use flightline::agent::AgentView;
+use flightline::core::Kind;
 use flightline::core::checkpoint::CheckpointStatus;
 use flightline::core::time::human_span;
-use flightline::core::{Kind, Refusal};
 use flightline::remote::Synced;
 use flightline::status::{MissionStatusView, ShowStatus, Status};
 
@@ -19,7 +19,7 @@ pub fn run(app: &mut App) -> Done {
         mission: None,
         sightings,
     })?;
-    status.synced = synced(app)?;
+    status.synced = synced(app);
     let short = app.short(&[Kind::Mission, Kind::Sortie, Kind::Checkpoint])?;
     app.ui.answer(&status, |page| {
         page.at(status.now);
@@ -36,30 +36,35 @@ pub fn run(app: &mut App) -> Done {
 }
 
 /// The server, and what could not be brought there.
-fn synced(app: &App) -> Result<Option<Synced>, Refusal> {
-    let Some(server) = app.server() else {
-        return Ok(None);
-    };
-    let spool = app.spool()?;
-    Ok(Some(Synced {
+fn synced(app: &App) -> Option<Synced> {
+    let server = app.server()?;
+    let spool = app.spool();
+    Some(Synced {
         server: server.to_string(),
-        waiting: spool.waiting(),
+        waiting: spool.waiting(app.bearer().as_ref()),
         last_delivery: spool.last_delivery(),
         damaged: spool
             .damaged()
             .iter()
             .map(|file| file.display().to_string())
             .collect(),
-    }))
+    })
 }
 
 fn show_synced(page: &Page, synced: &Synced, rows: &mut Vec<Vec<Cell>>) {
     for of in &synced.waiting {
         let whose = of.agent.as_deref().unwrap_or("you");
+        let held = match of.for_other_token {
+            0 => String::new(),
+            some => format!(
+                "; {some} for another token   → fleet login {}",
+                synced.server
+            ),
+        };
         rows.push(vec![
             Cell::dim("Waiting"),
             Cell::new(format_args!(
-                "{} of {whose}, since {}, on this machine only",
+                "{} of {whose}, since {}, on this machine only{held}",
                 of.count,
                 page.time(of.since)
             )),

@@ -6,16 +6,19 @@ use std::time::Duration;
 
 use flightline::core::event::sha256_hex;
 use flightline::core::redact::contains_secret;
+use flightline::core::token::unknown;
 use flightline::core::{Code, Name, Refusal, text};
 use flightline::late::RecordLate;
 use flightline::remote::{Answer, Call, Delivery, Late, Offline, Remote};
 use flightline::store::Steps;
 use flightline::store::clock::{Clock, Ids};
 use flightline::{Access, Caller, Operation};
+use flightline_server::may_wait;
 use serde_json::{Value, json};
 
+use super::Bearer;
 use super::client::{Client, Sent};
-use super::spool::{Entry, Queue, Spool};
+use super::spool::{Entry, Kept, Queue, Spool};
 
 /// How much of what was said is told of what came too late.
 const TOLD: usize = 4_000;
@@ -24,6 +27,8 @@ const TOLD_WHY: usize = 1_000;
 /// A way to a server that remembers what could not be brought.
 pub struct Courier {
     client: Client,
+    /// Whose token it asks with.
+    bearer: Option<Bearer>,
     spool: Spool,
     clock: Clock,
     /// In test builds: where this process ends.
@@ -44,10 +49,16 @@ enum Brought {
 }
 
 impl Courier {
-    /// One for this server, with the queues of this state folder.
-    pub fn new(client: Client, spool: Spool, clock: Clock, steps: Steps) -> Self {
+    /// One for this server and token, with these queues.
+    pub fn new(
+        (client, bearer): (Client, Option<Bearer>),
+        spool: Spool,
+        clock: Clock,
+        steps: Steps,
+    ) -> Self {
         Self {
             client,
+            bearer,
             spool,
             clock,
             steps,
@@ -61,6 +72,13 @@ impl Courier {
     fn deliver(&mut self, asking: &str) -> Vec<String> {
         let mut said = Vec::new();
         let mut delivery = Delivery::default();
+        if let Err(refusal) = self.spool.check() {
+            said.push(format!(
+                "what waits on this machine is not looked at: {}",
+                refusal.message
+            ));
+            return said;
+        }
         for name in self.spool.queues() {
             // Somebody else's may be on their way already; one's own come before anything new.
             let patience = match name == asking {
@@ -104,7 +122,8 @@ impl Courier {
         delivery: &mut Delivery,
         said: &mut Vec<String>,
     ) -> std::io::Result<Brought> {
-        let (entries, damaged) = queue.entries()?;
+        let (Kept { entries, rest, .. }, damaged) = queue.kept()?;
+        let all = entries.len() + rest.len();
         if let Some(file) = damaged {
             said.push(format!(
                 "some of what waited on this machine cannot be read, and is kept in {}",
@@ -114,11 +133,25 @@ impl Courier {
         for (at, entry) in entries.iter().enumerate() {
             if entry.server != self.client.address().as_str() {
                 said.push(format!(
-                    "{} on this machine for {}: bring that with `fleet status --server {}`",
-                    waiting(entries.len() - at),
+                    "{} on this machine for {}: bring that with `fleet login {}`",
+                    waiting(all - at),
                     entry.server,
                     entry.server
                 ));
+                return Ok(Brought::Enough);
+            }
+            // The server would take it for somebody else's, or as said in another project.
+            if !self
+                .bearer
+                .as_ref()
+                .is_some_and(|bearer| entry.fits(bearer))
+            {
+                self.stuck.insert(name.to_owned(), for_another_token());
+                return Ok(Brought::Enough);
+            }
+            // Whoever wrote this file: only what is ever kept is brought.
+            if !may_wait(&entry.operation) {
+                self.stop_at(name, queue, all - at, said);
                 return Ok(Brought::Enough);
             }
             let answer = match self.ask(entry) {
@@ -131,7 +164,7 @@ impl Courier {
                 Err(refusal) if is_ours(refusal.code) => {
                     said.push(format!(
                         "{} on this machine: {}",
-                        waiting(entries.len() - at),
+                        waiting(all - at),
                         refusal.message
                     ));
                     self.stuck.insert(name.to_owned(), refusal);
@@ -162,9 +195,34 @@ impl Courier {
                 },
             }
             self.steps.step();
-            queue.replace(&entries[at + 1..])?;
+            queue.replace(&entries[at + 1..], &rest)?;
+        }
+        if !rest.is_empty() {
+            self.stop_at(name, queue, rest.len(), said);
         }
         Ok(Brought::Enough)
+    }
+
+    /// What comes next is not understood here: it stays for whoever wrote it.
+    fn stop_at(&mut self, name: &str, queue: &Queue, count: usize, said: &mut Vec<String>) {
+        let refusal = Refusal::new(
+            Code::OtherVersion,
+            format!(
+                "{} was not written by this version of `fleet`, and stays as it is",
+                queue.file().display()
+            ),
+        )
+        .hint("upgrade `fleet` here; or look at that file, and remove it if it is not yours");
+        said.push(format!(
+            "{} on this machine: {}",
+            waiting(count),
+            refusal.message
+        ));
+        self.stuck.insert(name.to_owned(), refusal);
+    }
+
+    fn name_of(&self, agent: Option<&str>) -> String {
+        Spool::name_of(agent, self.bearer.as_ref())
     }
 
     fn ask(&mut self, entry: &Entry) -> Sent {
@@ -198,8 +256,9 @@ impl Courier {
         };
         let caller = Caller::default();
         let call = plain(RecordLate::NAME, &request, &caller);
-        self.client
-            .send(&call, Some(&format!("late-{}", entry.key)))
+        // A key may be as long as a key may be: its hash never is.
+        let key = format!("late-{}", sha256_hex(&entry.key));
+        self.client.send(&call, Some(&key))
     }
 
     /// What becomes of a request that cannot be brought now.
@@ -228,7 +287,7 @@ impl Courier {
                 "ask again with `--idempotency-key {key}`: it is done once, however often it is asked for"
             )),
             _ => {
-                let queues = self.spool.waiting();
+                let queues = self.spool.waiting(self.bearer.as_ref());
                 let count: usize = queues.iter().map(|of| of.count).sum();
                 let hint = match count {
                     0 => "nothing was done: try again when it is there".to_owned(),
@@ -261,16 +320,17 @@ impl Courier {
             true => call.request.clone(),
             false => (call.later)(at)?,
         };
+        let bearer = self.bearer.as_ref().ok_or_else(unknown)?;
         let entry = Entry::new(
             key,
-            self.address(),
+            (self.address(), bearer),
             at,
             (call.operation, &request),
             call.caller,
         );
         let queue = self
             .spool
-            .take(&Spool::name_of(call.caller.agent.as_deref()))?;
+            .take(&self.name_of(call.caller.agent.as_deref()))?;
         let count = queue.push(&entry).map_err(|error| {
             Refusal::new(
                 Code::Unavailable,
@@ -305,7 +365,7 @@ impl Courier {
 
 impl Remote for Courier {
     fn call(&mut self, call: &Call<'_>) -> Answer {
-        let own = Spool::name_of(call.caller.agent.as_deref());
+        let own = self.name_of(call.caller.agent.as_deref());
         let said = match self.begun {
             true => Vec::new(),
             false => self.deliver(&own),
@@ -396,6 +456,11 @@ fn is_ours(code: Code) -> bool {
             | Code::Unavailable
             | Code::CommitUnknown
     )
+}
+
+fn for_another_token() -> Refusal {
+    Refusal::new(Code::Unauthenticated, "it is for another token")
+        .hint("come in with that one by `fleet login URL`; see what waits with `fleet status`")
 }
 
 fn plain<'a>(operation: &'a str, request: &'a str, caller: &'a Caller) -> Call<'a> {

@@ -1,4 +1,4 @@
-//! The servers that somebody has come in to, with their tokens, and which of them each repository talks to. It
+//! The server that each repository talks to, and the token it does that with, which selects the project. It
 //! is the user's own file, which nobody else can read; nothing of it is ever in a repository.
 
 use std::fs;
@@ -51,18 +51,30 @@ impl Known {
 
     /// The server that a repository talks to.
     pub fn server_of(&self, root: &Path) -> Option<&str> {
-        let table = self.document.get("repositories")?.as_table()?;
-        table.get(root.to_str()?)?.as_str()
+        let of = self.repository(root)?;
+        of.as_str().or_else(|| of.get("server")?.as_str())
     }
 
-    /// The token for a server.
-    pub fn token_for(&self, server: &Address) -> Option<Secret> {
-        let servers = self.document.get("servers")?.as_table()?;
-        let token = servers.get(server.as_str())?.get("token")?.as_str()?;
-        Some(Secret::new(token.to_owned()))
+    /// The token with which a repository talks to a server: a token is for one project, so no other repository's
+    /// will do.
+    pub fn token_for(&self, root: &Path, server: &Address) -> Option<Secret> {
+        if self.server_of(root)? != server.as_str() {
+            return None;
+        }
+        let of = self.repository(root)?;
+        // The first files had one token for each server.
+        let token = match of.as_str() {
+            Some(server) => self.document.get("servers")?.get(server)?.get("token")?,
+            None => of.get("token")?,
+        };
+        Some(Secret::new(token.as_str()?.to_owned()))
     }
 
-    /// Remembers a token, and that a repository talks to its server.
+    fn repository(&self, root: &Path) -> Option<&Item> {
+        self.document.get("repositories")?.get(root.to_str()?)
+    }
+
+    /// Remembers the server that a repository talks to, and its token.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -76,32 +88,41 @@ impl Known {
             .to_str()
             .ok_or_else(|| Refusal::invalid(format!("{} is not UTF-8", root.display())))?;
         let mut entry = Table::new();
+        entry.insert("server", value(server.as_str()));
         entry.insert("token", value(token.reveal()));
-        self.table("servers")?
-            .insert(server.as_str(), Item::Table(entry));
-        self.table("repositories")?
-            .insert(root, value(server.as_str()));
+        self.table("repositories")?.insert(root, Item::Table(entry));
+        self.tidy()?;
         self.write()
     }
 
-    /// Forgets that a repository talks to a server; and its token, when no other does. Says whether the token
-    /// was forgotten too.
+    /// Forgets that a repository talks to a server, and its token. Says whether the token is gone: in the first
+    /// files, other repositories may share it.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn forget(&mut self, root: &Path, server: &str) -> Result<bool, Refusal> {
+    pub fn forget(&mut self, root: &Path) -> Result<bool, Refusal> {
         let repositories = self.table("repositories")?;
-        if let Some(root) = root.to_str() {
-            repositories.remove(root);
-        }
-        let used = repositories
-            .iter()
-            .any(|(_, other)| other.as_str() == Some(server));
-        if !used {
-            self.table("servers")?.remove(server);
-        }
+        let removed = root.to_str().and_then(|root| repositories.remove(root));
+        let kept = self.tidy()?;
         self.write()?;
-        Ok(!used)
+        let shared = removed.as_ref().and_then(Item::as_str);
+        Ok(!shared.is_some_and(|server| kept.iter().any(|kept| kept == server)))
+    }
+
+    /// Drops the tokens that the first files had for each server, when no repository needs them any more. Gives
+    /// the servers whose tokens stay.
+    fn tidy(&mut self) -> Result<Vec<String>, Refusal> {
+        let repositories = self.table("repositories")?.iter();
+        let needed: Vec<String> = repositories
+            .filter_map(|(_, of)| of.as_str().map(str::to_owned))
+            .collect();
+        if needed.is_empty() {
+            self.document.remove("servers");
+        } else {
+            self.table("servers")?
+                .retain(|server, _| needed.iter().any(|needed| needed == server));
+        }
+        Ok(needed)
     }
 
     fn table(&mut self, name: &str) -> Result<&mut Table, Refusal> {

@@ -1,14 +1,18 @@
-//! What is kept on this machine while the server cannot be reached: one queue per agent, in the state folder.
+//! What is kept on this machine while the server cannot be reached: one queue per agent and project, or per
+//! token. They are in the user's own folder, never in the repository: whoever can write there must not be able
+//! to say something with the user's token.
+//!
 //! An entry is on the disk before anybody is told that it is kept, and it goes only after the server has
 //! answered it; whoever dies in between asks again with the same key.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use flightline::Caller;
+use flightline::core::event::sha256_hex;
 use flightline::core::redact::redact;
 use flightline::core::{Code, Refusal, Time};
 use flightline::file::{Replacing, plain, put};
@@ -16,18 +20,38 @@ use flightline::remote::{Delivery, Waiting};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::Bearer;
+
+#[cfg(test)]
+mod tests;
+
 /// The version of what is written here.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// The largest queue. Whoever cannot be reached for so long needs somebody to look.
 const LARGEST: usize = 64 * 1024 * 1024;
 /// How long another command's turn is waited for.
 const PATIENCE: Duration = Duration::from_secs(15);
 const PRIVATE: u32 = 0o600;
 
-/// The queues of a state folder.
+/// The longest name of an agent that is the name of a file.
+const LONGEST: usize = 120;
+
+/// The queues of a repository.
 #[derive(Clone, Debug)]
 pub struct Spool {
-    folder: PathBuf,
+    /// None where the user has no folder.
+    folder: Option<PathBuf>,
+    largest: usize,
+}
+
+/// What is in a queue.
+#[derive(Debug, Default)]
+pub struct Kept {
+    /// What can be brought, oldest first.
+    pub entries: Vec<Entry>,
+    /// What comes after it, from the first line on that another version wrote: as it is.
+    pub rest: Vec<String>,
+    damaged: Vec<String>,
 }
 
 /// A request that is kept.
@@ -39,6 +63,9 @@ pub struct Entry {
     pub key: String,
     /// The server it is for.
     pub server: String,
+    /// The project that the token opened, and the token's id.
+    pub project: String,
+    pub token: String,
     /// When it was asked for, by this machine's clock.
     pub at: Time,
     /// The operation.
@@ -54,8 +81,13 @@ pub struct Entry {
 
 impl Entry {
     /// A request as it is kept.
-    pub fn new(key: &str, server: &str, at: Time, call: (&str, &str), caller: &Caller) -> Self {
-        let (operation, request) = call;
+    pub fn new(
+        key: &str,
+        (server, bearer): (&str, &Bearer),
+        at: Time,
+        (operation, request): (&str, &str),
+        caller: &Caller,
+    ) -> Self {
         let clean = |text: &Option<String>| text.as_deref().map(|text| redact(text).into_owned());
         let mut request: Value = serde_json::from_str(request).unwrap_or_default();
         redact_texts(&mut request);
@@ -63,6 +95,8 @@ impl Entry {
             v: VERSION,
             key: key.to_owned(),
             server: server.to_owned(),
+            project: bearer.project.clone(),
+            token: bearer.token.clone(),
             at,
             operation: operation.to_owned(),
             request,
@@ -71,6 +105,12 @@ impl Entry {
             session: clean(&caller.session),
             mission: clean(&caller.mission),
         }
+    }
+
+    /// Whether it is the same when it is asked for with this token. Who acts is the agent that was named; else
+    /// it depends on the token.
+    pub fn fits(&self, bearer: &Bearer) -> bool {
+        self.project == bearer.project && (self.agent.is_some() || self.token == bearer.token)
     }
 
     /// Who asked, as the server is told.
@@ -99,20 +139,59 @@ fn redact_texts(value: &mut Value) {
 /// One queue, while nobody else has it.
 pub struct Queue {
     file: PathBuf,
+    largest: usize,
     _turn: File,
 }
 
 impl Spool {
-    /// The queues in a state folder. Nothing is made until something is kept.
-    pub fn of(state: &Path) -> Self {
+    /// The queues of the repository at `root`, in the user's state folder. Nothing is made until something is
+    /// kept.
+    pub fn of(user_state: Option<&Path>, root: &Path) -> Self {
+        let name = sha256_hex(&format!("{root:?}"));
         Self {
-            folder: state.join("spool"),
+            folder: user_state.map(|state| state.join("flightline/spool").join(&name[..32])),
+            largest: LARGEST,
         }
+    }
+
+    /// Refuses a folder that is not the user's own, and theirs alone. One that is not there yet is well.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub fn check(&self) -> Result<(), Refusal> {
+        let Some(folder) = &self.folder else {
+            return Ok(());
+        };
+        for (above, path) in folder.ancestors().take(3).enumerate() {
+            let others = if above == 0 { 0o077 } else { 0o022 };
+            match fs::symlink_metadata(path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(trouble("look at", path, &error)),
+                Ok(seen) if seen.is_dir() && is_own(&seen) && seen.mode() & others == 0 => {}
+                Ok(_) => {
+                    return Err(Refusal::new(
+                        Code::Unavailable,
+                        format!("{} is not a folder of yours alone", path.display()),
+                    )
+                    .hint(format!(
+                        "see what it is with `ls -ld {0}`; if it is yours, `chmod 700 {0}`",
+                        path.display()
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The folder, when there can be one and it can be trusted.
+    fn folder(&self) -> Option<&Path> {
+        self.check().ok()?;
+        self.folder.as_deref()
     }
 
     /// Whose queues there are: the names of their files.
     pub fn queues(&self) -> Vec<String> {
-        let Ok(entries) = fs::read_dir(&self.folder) else {
+        let Some(Ok(entries)) = self.folder().map(fs::read_dir) else {
             return Vec::new();
         };
         let names = entries.flatten().filter_map(|entry| {
@@ -124,10 +203,10 @@ impl Spool {
         names
     }
 
-    /// The queue of an agent, or of the person at the keyboard.
-    pub fn name_of(agent: Option<&str>) -> String {
+    /// The queue of an agent in a project, or of whoever holds a token.
+    pub fn name_of(agent: Option<&str>, bearer: Option<&Bearer>) -> String {
         let Some(agent) = agent else {
-            return "-".to_owned();
+            return format!("-@{}", bearer.map_or("", |bearer| &bearer.token));
         };
         // A name may hold anything but what a file's name may not.
         let mut name = String::new();
@@ -138,12 +217,16 @@ impl Spool {
                 byte => name.push_str(&format!("%{byte:02X}")),
             }
         }
-        name
+        if name.len() > LONGEST {
+            name = format!("%%{}", sha256_hex(agent));
+        }
+        format!("{name}@{}", bearer.map_or("", |bearer| &bearer.project))
     }
 
     /// Whether something waits in a queue.
     pub fn has(&self, name: &str) -> bool {
-        fs::symlink_metadata(self.folder.join(format!("{name}.jsonl"))).is_ok()
+        let folder = self.folder.as_ref();
+        folder.is_some_and(|folder| fs::symlink_metadata(file_of(folder, name)).is_ok())
     }
 
     /// Takes a queue, when it is this command's turn.
@@ -159,9 +242,8 @@ impl Spool {
     /// # Errors
     /// As [`Spool::take`].
     pub fn take_within(&self, name: &str, patience: Duration) -> Result<Queue, Refusal> {
-        self.make()
-            .map_err(|error| self.trouble("make", &self.folder, &error))?;
-        let lock = self.folder.join(format!("{name}.lock"));
+        let folder = self.make()?;
+        let lock = folder.join(format!("{name}.lock"));
         let turn = OpenOptions::new()
             .create(true)
             .truncate(false)
@@ -169,7 +251,7 @@ impl Spool {
             .mode(PRIVATE)
             .custom_flags(no_follow())
             .open(&lock)
-            .map_err(|error| self.trouble("open", &lock, &error))?;
+            .map_err(|error| trouble("open", &lock, &error))?;
         let began = Instant::now();
         loop {
             match turn.try_lock() {
@@ -184,56 +266,65 @@ impl Spool {
                     )
                     .hint("try again when it is done"));
                 }
-                Err(TryLockError::Error(error)) => return Err(self.trouble("lock", &lock, &error)),
+                Err(TryLockError::Error(error)) => return Err(trouble("lock", &lock, &error)),
             }
         }
         Ok(Queue {
-            file: self.folder.join(format!("{name}.jsonl")),
+            file: file_of(folder, name),
+            largest: self.largest,
             _turn: turn,
         })
     }
 
-    /// Makes the folder. Nothing in a state folder belongs into the repository.
-    fn make(&self) -> io::Result<()> {
+    /// Makes the folder.
+    fn make(&self) -> Result<&Path, Refusal> {
+        let folder = self.folder.as_deref().ok_or_else(|| {
+            Refusal::new(
+                Code::Unavailable,
+                "the server cannot be reached, and you have no folder to keep this in until it can",
+            )
+            .hint("nothing was done or kept: set HOME, or XDG_STATE_HOME, and say it again")
+        })?;
+        // Before, so that nothing is made behind a link; after, because it is used from now on.
+        self.check()?;
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
-            .create(&self.folder)?;
-        let ignored = self.folder.with_file_name(".gitignore");
-        match fs::symlink_metadata(&ignored) {
-            Ok(_) => Ok(()),
-            Err(_) => fs::write(ignored, "*\n"),
-        }
+            .create(folder)
+            .map_err(|error| trouble("make", folder, &error))?;
+        self.check()?;
+        Ok(folder)
     }
 
-    fn trouble(&self, act: &str, path: &Path, error: &io::Error) -> Refusal {
-        Refusal::new(
-            Code::Unavailable,
-            format!("cannot {act} {}: {error}", path.display()),
-        )
-        .hint("nothing was kept: what was to be said is lost unless it is said again")
-    }
-
-    /// How many wait, of everybody. Looks, and waits for nobody.
-    pub fn waiting(&self) -> Vec<Waiting> {
+    /// How many wait, of everybody, and how many of them not for this token. Looks, and waits for nobody.
+    pub fn waiting(&self, at_hand: Option<&Bearer>) -> Vec<Waiting> {
         let mut waiting = Vec::new();
+        let Some(folder) = self.folder() else {
+            return waiting;
+        };
         for name in self.queues() {
-            let file = self.folder.join(format!("{name}.jsonl"));
-            let (entries, _) = read(&file).unwrap_or_default();
-            if let Some(first) = entries.first() {
-                waiting.push(Waiting {
-                    agent: first.agent.clone(),
-                    count: entries.len(),
-                    since: first.at,
-                });
+            let file = file_of(folder, &name);
+            let kept = read(&file, self.largest).unwrap_or_default();
+            let count = kept.entries.len() + kept.rest.len();
+            if count == 0 {
+                continue;
             }
+            let first = kept.entries.first();
+            let other = |entry: &&Entry| at_hand.is_some_and(|bearer| !entry.fits(bearer));
+            waiting.push(Waiting {
+                agent: first.and_then(|first| first.agent.clone()),
+                count,
+                since: first.map_or_else(|| changed_at(&file), |first| first.at),
+                for_other_token: kept.entries.iter().filter(other).count(),
+            });
         }
         waiting
     }
 
     /// The lines that could not be read, and are kept aside: in which files.
     pub fn damaged(&self) -> Vec<PathBuf> {
-        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let folder = self.folder().map(fs::read_dir);
+        let entries = folder.into_iter().flatten().flatten().flatten();
         let mut files: Vec<PathBuf> = entries
             .map(|entry| entry.path())
             .filter(|path| path.to_string_lossy().ends_with(".damaged.jsonl"))
@@ -244,34 +335,39 @@ impl Spool {
 
     /// What became of what waited, the last time.
     pub fn last_delivery(&self) -> Option<Delivery> {
-        let bytes = plain(&self.folder.join("last-delivery.json"), LARGEST).ok()??;
+        let bytes = own(&self.folder()?.join("last-delivery.json"), LARGEST).ok()??;
         serde_json::from_slice(&bytes).ok()
     }
 
     /// Remembers what became of what waited.
     pub fn remember(&self, delivery: &Delivery) -> io::Result<()> {
         let text = serde_json::to_string(delivery).map_err(io::Error::other)?;
-        let file = self.folder.join("last-delivery.json");
+        let folder = self.folder().ok_or(ErrorKind::NotFound)?;
+        let file = folder.join("last-delivery.json");
         put(&file, text, Replacing::Yes, PRIVATE)
     }
 }
 
 impl Queue {
-    /// What waits, oldest first. Lines that cannot be read are put aside first: the name of their file is
-    /// given with them.
+    /// Where it is.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// What waits. Lines that cannot be read are put aside first: the name of their file is given with it.
     ///
     /// # Errors
     /// When the file cannot be read, or the lines not be put aside.
-    pub fn entries(&self) -> io::Result<(Vec<Entry>, Option<PathBuf>)> {
-        let (entries, damaged) = read(&self.file)?;
-        if damaged.is_empty() {
-            return Ok((entries, None));
+    pub fn kept(&self) -> io::Result<(Kept, Option<PathBuf>)> {
+        let kept = read(&self.file, self.largest)?;
+        if kept.damaged.is_empty() {
+            return Ok((kept, None));
         }
         // Beside, and on the disk, before they go from here.
         let aside = self.file.with_extension("damaged.jsonl");
-        append(&aside, &damaged.join("\n"))?;
-        self.replace(&entries)?;
-        Ok((entries, Some(aside)))
+        append(&aside, &kept.damaged.join("\n"))?;
+        self.replace(&kept.entries, &kept.rest)?;
+        Ok((kept, Some(aside)))
     }
 
     /// Puts an entry aside that nobody can use any more.
@@ -288,20 +384,31 @@ impl Queue {
     /// Keeps one more. When this returns, it is on the disk.
     ///
     /// # Errors
-    /// When it is not.
+    /// When it is not, or the queue would become too large to be read again.
     pub fn push(&self, entry: &Entry) -> io::Result<usize> {
-        let (entries, _) = self.entries()?;
+        let (kept, _) = self.kept()?;
         let line = serde_json::to_string(entry).map_err(io::Error::other)?;
+        let size = match fs::symlink_metadata(&self.file) {
+            Ok(seen) => usize::try_from(seen.len()).unwrap_or(usize::MAX),
+            Err(_) => 0,
+        };
+        if size.saturating_add(line.len() + 2) > self.largest {
+            return Err(io::Error::other(format!(
+                "{} would be larger than {} bytes",
+                self.file.display(),
+                self.largest
+            )));
+        }
         append(&self.file, &line)?;
-        Ok(entries.len() + 1)
+        Ok(kept.entries.len() + kept.rest.len() + 1)
     }
 
     /// Keeps these and no others: those before them were answered.
     ///
     /// # Errors
     /// When it cannot be written: they are asked for again, with the same keys.
-    pub fn replace(&self, entries: &[Entry]) -> io::Result<()> {
-        if entries.is_empty() {
+    pub fn replace(&self, entries: &[Entry], rest: &[String]) -> io::Result<()> {
+        if entries.is_empty() && rest.is_empty() {
             return match fs::remove_file(&self.file) {
                 Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
                 _ => sync_folder(&self.file),
@@ -312,24 +419,67 @@ impl Queue {
             text.push_str(&serde_json::to_string(entry).map_err(io::Error::other)?);
             text.push('\n');
         }
+        for line in rest {
+            text.push_str(line);
+            text.push('\n');
+        }
         put(&self.file, text, Replacing::Yes, PRIVATE)
     }
 }
 
-/// The entries of a file, and the lines that are none.
-fn read(file: &Path) -> io::Result<(Vec<Entry>, Vec<String>)> {
-    let bytes = plain(file, LARGEST)?.unwrap_or_default();
-    let (mut entries, mut damaged) = (Vec::new(), Vec::new());
+fn trouble(act: &str, path: &Path, error: &io::Error) -> Refusal {
+    Refusal::new(
+        Code::Unavailable,
+        format!("cannot {act} {}: {error}", path.display()),
+    )
+    .hint("nothing was kept: what was to be said is lost unless it is said again")
+}
+
+fn file_of(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{name}.jsonl"))
+}
+
+fn is_own(seen: &fs::Metadata) -> bool {
+    seen.uid() == rustix::process::geteuid().as_raw()
+}
+
+/// The bytes of a plain file of the user's own.
+fn own(file: &Path, most: usize) -> io::Result<Option<Vec<u8>>> {
+    match fs::symlink_metadata(file) {
+        Ok(seen) if !is_own(&seen) => Err(io::Error::other("it is not yours")),
+        _ => plain(file, most),
+    }
+}
+
+fn changed_at(file: &Path) -> Time {
+    let seen = fs::symlink_metadata(file);
+    Time::from_millis(seen.map_or(0, |seen| seen.mtime().saturating_mul(1_000)))
+}
+
+/// What is in a file.
+fn read(file: &Path, most: usize) -> io::Result<Kept> {
+    let bytes = own(file, most)?.unwrap_or_default();
+    let mut kept = Kept::default();
     for line in bytes.split(|byte| *byte == b'\n') {
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
+        let text = || String::from_utf8_lossy(line).into_owned();
         match serde_json::from_slice::<Entry>(line) {
-            Ok(entry) if entry.v == VERSION => entries.push(entry),
-            _ => damaged.push(String::from_utf8_lossy(line).into_owned()),
+            // In order: nothing is brought before what is not understood.
+            _ if !kept.rest.is_empty() => kept.rest.push(text()),
+            Ok(entry) if entry.v == VERSION => kept.entries.push(entry),
+            _ if is_of_another_version(line) => kept.rest.push(text()),
+            _ => kept.damaged.push(text()),
         }
     }
-    Ok((entries, damaged))
+    Ok(kept)
+}
+
+/// Whether a line that is no entry of ours is whole, and somebody else's.
+fn is_of_another_version(line: &[u8]) -> bool {
+    let whole = serde_json::from_slice::<Value>(line);
+    whole.is_ok_and(|whole| whole["v"].is_number())
 }
 
 fn append(file: &Path, line: &str) -> io::Result<()> {
@@ -350,8 +500,14 @@ fn append(file: &Path, line: &str) -> io::Result<()> {
 }
 
 fn ends_whole(file: &Path) -> io::Result<bool> {
-    let bytes = plain(file, LARGEST)?.unwrap_or_default();
-    Ok(bytes.last().is_none_or(|byte| *byte == b'\n'))
+    let mut open = File::open(file)?;
+    if open.seek(SeekFrom::End(0))? == 0 {
+        return Ok(true);
+    }
+    open.seek(SeekFrom::End(-1))?;
+    let mut last = [0];
+    open.read_exact(&mut last)?;
+    Ok(last == *b"\n")
 }
 
 fn sync_folder(file: &Path) -> io::Result<()> {
@@ -365,70 +521,4 @@ fn sync_folder(file: &Path) -> io::Result<()> {
 
 fn no_follow() -> i32 {
     i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn entry(key: &str) -> Entry {
-        let caller = Caller {
-            agent: Some("ada".to_owned()),
-            ..Caller::default()
-        };
-        let request = r#"{"text":"the key is AKIAIOSFODNN7EXAMPLE"}"#;
-        let at = Time::from_millis(0);
-        Entry::new(key, "http://localhost", at, ("add_note", request), &caller)
-    }
-
-    #[test]
-    fn what_is_kept_comes_back_in_order_and_without_secrets() {
-        let temp = tempfile::tempdir().unwrap();
-        let spool = Spool::of(temp.path());
-        for key in ["a", "b", "c"] {
-            let queue = spool.take("ada").unwrap();
-            queue.push(&entry(key)).unwrap();
-        }
-        let queue = spool.take("ada").unwrap();
-        let (entries, damaged) = queue.entries().unwrap();
-        assert!(damaged.is_none());
-        let keys: Vec<&str> = entries.iter().map(|entry| entry.key.as_str()).collect();
-        assert_eq!(keys, ["a", "b", "c"]);
-        let text = fs::read_to_string(temp.path().join("spool/ada.jsonl")).unwrap();
-        assert!(!text.contains("AKIAIOSFODNN7EXAMPLE"), "{text}");
-        let ignored = fs::read_to_string(temp.path().join(".gitignore")).unwrap();
-        assert_eq!(ignored, "*\n");
-        queue.replace(&entries[1..]).unwrap();
-        drop(queue);
-        assert_eq!(spool.waiting()[0].count, 2);
-        assert_eq!(spool.queues(), ["ada"]);
-    }
-
-    #[test]
-    fn a_line_that_is_none_is_put_aside_and_stops_no_other() {
-        let temp = tempfile::tempdir().unwrap();
-        let spool = Spool::of(temp.path());
-        spool.take("ada").unwrap().push(&entry("a")).unwrap();
-        let file = temp.path().join("spool/ada.jsonl");
-        let mut text = fs::read_to_string(&file).unwrap();
-        // Cut short in the middle of a line, as by a full disk.
-        text.push_str("{\"v\":1,\"key\":\"ha");
-        fs::write(&file, text).unwrap();
-        let queue = spool.take("ada").unwrap();
-        assert_eq!(queue.push(&entry("b")).unwrap(), 2);
-        let (entries, damaged) = queue.entries().unwrap();
-        assert_eq!(entries.len(), 2);
-        assert!(damaged.is_none(), "it was put aside before");
-        let aside = fs::read_to_string(&spool.damaged()[0]).unwrap();
-        assert_eq!(aside, "{\"v\":1,\"key\":\"ha\n");
-    }
-
-    #[test]
-    fn every_name_has_a_file_of_its_own() {
-        let name = |agent| Spool::name_of(Some(agent));
-        assert_eq!(name("Specialist-2"), "Specialist-2");
-        assert_eq!(name("../x"), "%2E%2E%2Fx");
-        assert_ne!(name("a/b"), name("a_b"));
-        assert_ne!(name("-"), Spool::name_of(None));
-    }
 }

@@ -31,6 +31,7 @@ mod stage;
 mod storage;
 mod store;
 mod synced;
+mod synced_tokens;
 mod text;
 mod tour;
 mod tree;

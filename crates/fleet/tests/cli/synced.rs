@@ -1,6 +1,7 @@
 //! A fleet at a server: commands that do not care where it is, and what they do when it is not there.
 
 use std::fs;
+use std::path::PathBuf;
 
 use expect_test::expect;
 use flightline_testkit::{Engine, postgres_url};
@@ -33,19 +34,19 @@ macro_rules! on_both_engines {
 }
 
 /// A fleet whose commands reach it only through a server.
-struct Far {
-    world: World,
-    server: Option<Server>,
-    url: String,
-    token: String,
+pub struct Far {
+    pub world: World,
+    pub server: Option<Server>,
+    pub url: String,
+    pub token: String,
 }
 
 impl Far {
-    fn new(titles: &[&str]) -> Self {
+    pub fn new(titles: &[&str]) -> Self {
         Self::on(Engine::Sqlite, titles)
     }
 
-    fn on(engine: Engine, titles: &[&str]) -> Self {
+    pub fn on(engine: Engine, titles: &[&str]) -> Self {
         let mut world = World::empty().local_only("it has a server of its own");
         if engine == Engine::Postgres {
             world.everywhere = vec![("FLEET_LOCATION", postgres_url())];
@@ -68,7 +69,7 @@ impl Far {
     }
 
     /// A command that talks to the server, in real time.
-    fn line(&self, typed: &str) -> Fleet<'_> {
+    pub fn line(&self, typed: &str) -> Fleet<'_> {
         self.world
             .line(typed)
             .without("FLEET_LOCATION")
@@ -78,18 +79,18 @@ impl Far {
             .env("FLEET_TOKEN", &self.token)
     }
 
-    fn run(&self, typed: &str) -> Ran {
+    pub fn run(&self, typed: &str) -> Ran {
         self.line(typed).run()
     }
 
-    fn ok(&self, typed: &str) -> Ran {
+    pub fn ok(&self, typed: &str) -> Ran {
         let ran = self.run(typed);
         assert_eq!(ran.code, 0, "{typed}: {ran:?}");
         ran
     }
 
     /// What a command beside the store says.
-    fn here(&self, typed: &str) -> Value {
+    pub fn here(&self, typed: &str) -> Value {
         let ran = self.world.line(&format!("{typed} --json"));
         let ran = ran.without("FLEET_TEST_NOW").run();
         assert_eq!(ran.code, 0, "{typed}: {ran:?}");
@@ -97,18 +98,32 @@ impl Far {
     }
 
     /// The server dies.
-    fn go_down(&mut self) {
+    pub fn go_down(&mut self) {
         self.server = None;
     }
 
     /// It is there again, where it was.
-    fn come_back(&mut self) {
+    pub fn come_back(&mut self) {
         let place = self.url.trim_start_matches("http://");
         self.server = Some(Server::start_at(&self.world, place, ""));
     }
 
+    /// The queue on this machine whose name begins so.
+    pub fn spool(&self, begins: &str) -> PathBuf {
+        let folder = self.world.home().join(".local/state/flightline/spool");
+        let mut files = fs::read_dir(folder)
+            .unwrap()
+            .flat_map(|of| fs::read_dir(of.unwrap().path()).unwrap())
+            .map(|file| file.unwrap().path());
+        let fits = |file: &PathBuf| {
+            let name = file.file_name().unwrap().to_str().unwrap();
+            name.starts_with(begins) && name.ends_with(".jsonl")
+        };
+        files.find(fits).unwrap()
+    }
+
     /// The texts of all notes, oldest first.
-    fn notes(&self) -> Vec<String> {
+    pub fn notes(&self) -> Vec<String> {
         let notes = self.here("note list");
         let texts = notes.as_array().unwrap().iter();
         texts
@@ -117,7 +132,7 @@ impl Far {
     }
 }
 
-fn token(world: &World, what: &str) -> String {
+pub fn token(world: &World, what: &str) -> String {
     let made = world
         .line(&format!("token create {what} --json"))
         .without("FLEET_TEST_NOW")
@@ -203,7 +218,7 @@ fn a_server_that_is_not_there_is_named() {
     .assert_eq(odd.refused(2));
     let tokenless = world.fleet("status --server http://127.0.0.1:1");
     expect![[r#"
-        error: there is no token for http://127.0.0.1:1 on this machine
+        error: this repository has no token for http://127.0.0.1:1
 
         hint: come in with `fleet login http://127.0.0.1:1`, or set FLEET_TOKEN
     "#]]
@@ -377,7 +392,7 @@ on_both_engines! {
         let away = ada(&far, "status --json").json();
         let waiting = &away["error"]["details"]["waiting"][0];
         assert_eq!((&waiting["agent"], &waiting["count"]), (&json!("ada"), &json!(6)), "{away}");
-        let spool = far.world.repo().join(".flightline/spool/ada.jsonl");
+        let spool = far.spool("ada@prj-");
         assert_eq!(mode(&spool), 0o600);
         assert_eq!(mode(spool.parent().unwrap()), 0o700);
         assert!(!fs::read_to_string(&spool).unwrap().contains("AKIAIOSFODNN7EXAMPLE"));
@@ -495,12 +510,12 @@ fn nothing_is_lost_of_a_queue_that_is_damaged_or_for_another_server() {
     let mut far = Far::new(&[]);
     far.go_down();
     assert_eq!(far.run("note lesson one").code, 0);
-    let spool = far.world.repo().join(".flightline/spool/-.jsonl");
+    let spool = far.spool("-@tok-");
     let sound = fs::read_to_string(&spool).unwrap();
     fs::write(&spool, format!("nonsense\n{sound}")).unwrap();
     far.come_back();
     let told = far.ok("note list").stderr;
-    let aside = far.world.repo().join(".flightline/spool/-.damaged.jsonl");
+    let aside = spool.with_extension("damaged.jsonl");
     assert!(told.contains("cannot be read, and is kept in"), "{told}");
     assert_eq!(fs::read_to_string(&aside).unwrap(), "nonsense\n");
     assert_eq!(far.notes(), ["one"]);
@@ -551,6 +566,7 @@ fn what_is_only_tried_beside_the_store_is_little_and_says_why() {
         it removes the store's file
         it replaces the store's file
         it replaces the store's file
+        it talks to the server of another world
         it talks to the server of another world
         the `git` of one command is replaced, and a server has its own
         the `git` of one command is replaced, and a server has its own

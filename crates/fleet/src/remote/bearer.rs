@@ -1,0 +1,25 @@
+//! Whose token it is that a server is asked with, without its secret.
+
+use flightline::core::token::Presented;
+
+use crate::config::Secret;
+
+/// What a token says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bearer {
+    /// The project that it opens.
+    pub project: String,
+    /// Its id.
+    pub token: String,
+}
+
+impl Bearer {
+    /// Of this token; none when it is no token of ours, which opens nothing.
+    pub fn of(token: &Secret) -> Option<Self> {
+        let presented = Presented::parse(token.reveal()).ok()?;
+        Some(Self {
+            project: presented.project,
+            token: presented.id.to_string(),
+        })
+    }
+}
