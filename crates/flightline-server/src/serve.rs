@@ -22,6 +22,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
+use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, Semaphore, watch};
@@ -41,7 +42,7 @@ use crate::upkeep::{Beside, Means, Upkeep};
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:7878";
 
 /// How many connections are open at once; more wait until one ends.
-const CONNECTIONS: usize = 1_024;
+const CONNECTIONS: usize = 2_048;
 /// How much of a head is read.
 const LARGEST_HEAD: usize = 64 * 1024;
 /// How long requests that were taken on may take once we are to end.
@@ -95,7 +96,7 @@ impl Default for Limits {
         Self {
             head: Duration::from_secs(10),
             body: Duration::from_secs(20),
-            streams: 768,
+            streams: 1_536,
         }
     }
 }
@@ -158,6 +159,7 @@ impl Stop {
 /// # Errors
 /// When the store does not open, or the address cannot be listened at.
 pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
+    allow_files();
     let place = Arc::new(Place {
         location: setup.location,
         project: setup.project,
@@ -253,6 +255,16 @@ pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
     }
     crew.dismiss();
     ended
+}
+
+/// As many open files as the system lets us have: each connection is one. What is usual is fewer.
+fn allow_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current < limit.maximum || limit.maximum.is_none() {
+        limit.current = limit.maximum;
+        // With fewer there are fewer connections, and it is said when they run out.
+        let _ = setrlimit(Resource::Nofile, limit);
+    }
 }
 
 fn cannot(act: &str, error: &dyn std::fmt::Display) -> Refusal {

@@ -205,12 +205,12 @@ impl Follow {
         stopping: &mut watch::Receiver<bool>,
     ) -> bool {
         tokio::select! {
-            changed = news.changed() => return changed.is_ok(),
-            _ = stopping.changed() => return true,
-            () = self.send.closed() => return false,
+            changed = news.changed() => changed.is_ok(),
+            _ = stopping.changed() => true,
+            () = self.send.closed() => false,
             // And looks, should a word have been missed.
             () = tokio::time::sleep(HEARTBEAT) => {
-                return self.say(": still here\n\n".to_owned()).await;
+                self.say(": still here\n\n".to_owned()).await
             }
         }
     }

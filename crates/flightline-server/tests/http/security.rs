@@ -20,7 +20,7 @@ fn routes() -> Vec<(String, String, String)> {
     let paths = described["paths"].as_object().unwrap();
     let routes = paths.iter().flat_map(|(path, methods)| {
         methods.as_object().unwrap().iter().map(|(method, about)| {
-            let address = path.replace('{', "").replace('}', "");
+            let address = path.replace(['{', '}'], "");
             let scope = about["x-scope"].as_str().unwrap().to_owned();
             (method.to_uppercase(), address, scope)
         })

@@ -192,7 +192,7 @@ impl Sqlite {
         self.connection
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
             .map_err(|error| said(&error))?;
-        self.connection.set_prepared_statement_cache_capacity(64);
+        self.connection.set_prepared_statement_cache_capacity(256);
         if version < SCHEMA_VERSION {
             self.migrate()?;
         }
