@@ -9,12 +9,11 @@ use serde_json::{Value, json};
 
 use crate::ui::Ui;
 
-/// How lines are written.
+/// How lines are written: for people, or as one JSON document each. (Explained value by value, the help of
+/// the command would come in another layout.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// For people
     Text,
-    /// One JSON document a line
     Json,
 }
 
