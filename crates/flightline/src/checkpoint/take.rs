@@ -344,8 +344,12 @@ pub(crate) fn context(
     let (mut sorties, mut waiting) = (Vec::new(), 0);
     let mut at_once: BTreeMap<String, Sortie> = BTreeMap::new();
     if rows.len() <= READ_AT_ONCE {
-        let all = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
-        at_once.extend(all.into_iter().map(|sortie| (sortie.key(), sortie)));
+        match desk.tx.find::<Sortie>(Find::Mission(mission.id)) {
+            Ok(all) => at_once.extend(all.into_iter().map(|sortie| (sortie.key(), sortie))),
+            // It may be one that is not looked at: those that are, are read one by one.
+            Err(flightline_store::Error::Corrupt(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
     for row in &rows {
         match SortieStatus::from_word(&row.status) {
