@@ -5,7 +5,7 @@ use std::fmt::{Display, Write as _};
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
-use flightline::core::redact::redact;
+use flightline::core::redact::{redact, redact_texts};
 use flightline::core::time::human_span;
 use flightline::core::{Code, Refusal, Time};
 use serde::Serialize;
@@ -278,15 +278,6 @@ pub enum Asking {
 fn plain(text: &str) -> String {
     let kept = text.chars().filter(|c| !c.is_control() || *c == '\n');
     redact(&kept.collect::<String>()).into_owned()
-}
-
-fn redact_texts(value: &mut Value) {
-    match value {
-        Value::String(text) => *text = redact(text).into_owned(),
-        Value::Array(items) => items.iter_mut().for_each(redact_texts),
-        Value::Object(fields) => fields.values_mut().for_each(redact_texts),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
 }
 
 /// What a command says to people.

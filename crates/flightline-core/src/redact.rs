@@ -294,6 +294,17 @@ static CODE: LazyLock<Regex> = LazyLock::new(|| {
 static BARE: LazyLock<Regex> =
     LazyLock::new(|| compile(r#"^(?:,?[^ \t\r\n"'`<>\\,;&)}\]]|[)}\]]|\\[^nrt \t\r\n"'\\])+"#));
 
+/// Hides what looks like a secret in every text of a document; its keys are words of ours.
+pub fn redact_texts(value: &mut serde_json::Value) {
+    use serde_json::Value;
+    match value {
+        Value::String(text) => *text = redact(text).into_owned(),
+        Value::Array(items) => items.iter_mut().for_each(redact_texts),
+        Value::Object(fields) => fields.values_mut().for_each(redact_texts),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

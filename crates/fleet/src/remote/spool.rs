@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use flightline::Caller;
 use flightline::core::event::sha256_hex;
-use flightline::core::redact::redact;
+use flightline::core::redact::{redact, redact_texts};
 use flightline::core::{Code, Refusal, Time};
 use flightline::file::{Replacing, plain, put};
 use flightline::remote::{Delivery, Waiting};
@@ -90,6 +90,7 @@ impl Entry {
     ) -> Self {
         let clean = |text: &Option<String>| text.as_deref().map(|text| redact(text).into_owned());
         let mut request: Value = serde_json::from_str(request).unwrap_or_default();
+        // Texts clean themselves; what is plain in it, such as a reference, does not.
         redact_texts(&mut request);
         Self {
             v: VERSION,
@@ -123,16 +124,6 @@ impl Entry {
             idempotency_key: Some(self.key.clone()),
             ..Caller::default()
         }
-    }
-}
-
-/// Texts of a request clean themselves; what is plain in it, such as a reference, is cleaned here.
-fn redact_texts(value: &mut Value) {
-    match value {
-        Value::String(text) => *text = redact(text).into_owned(),
-        Value::Array(items) => items.iter_mut().for_each(redact_texts),
-        Value::Object(fields) => fields.values_mut().for_each(redact_texts),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
