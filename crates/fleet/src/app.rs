@@ -249,14 +249,15 @@ impl App {
             ));
         }
         let patience = self.env.patience_ms.as_deref().map(number).transpose()?;
-        Ok(Client::new(Means {
+        Client::new(Means {
             address,
             token,
             patience: patience.map_or(Duration::from_secs(10), Duration::from_millis),
             api: self.api()?,
+            authorities_named: self.env.authorities_named,
             test_now: self.env.test_now.clone(),
             test_ids: self.env.test_ids.as_deref().map(number).transpose()?,
-        }))
+        })
     }
 
     /// The token for a server: from the environment, or as somebody came in.

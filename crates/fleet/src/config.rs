@@ -42,6 +42,8 @@ pub struct Environment {
     pub user_config: Option<PathBuf>,
     /// Where the user's programs keep what is neither a setting nor part of a project.
     pub user_state: Option<PathBuf>,
+    /// Whether the user says which authorities to trust (SSL_CERT_FILE, SSL_CERT_DIR).
+    pub authorities_named: bool,
     /// What `git` is given of it.
     pub surroundings: Surroundings,
     /// In test builds: the time, the first id, where to end or to stop, and how long to wait for a turn.
@@ -122,6 +124,9 @@ impl Environment {
             user: plain_user(user.as_deref().and_then(|user| user.to_str())),
             user_config: folder.map(|folder| folder.join("flightline").join(FILE)),
             user_state,
+            authorities_named: ["SSL_CERT_FILE", "SSL_CERT_DIR"]
+                .iter()
+                .any(|name| get(name).is_some()),
             surroundings: Surroundings {
                 path: get("PATH"),
                 home: get("HOME"),

@@ -6,6 +6,7 @@ mod client;
 mod courier;
 mod known;
 mod spool;
+mod trust;
 
 pub use address::Address;
 pub use bearer::Bearer;

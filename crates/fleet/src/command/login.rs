@@ -167,10 +167,13 @@ fn check(address: &Address, token: &Secret, app: &App) -> Result<(), Refusal> {
                 }
                 _ => refusal,
             }),
-        Sent::Unreachable { why, .. } => Err(Refusal::new(
+        Sent::Unreachable { silence, .. } => Err(Refusal::new(
             Code::Unavailable,
-            format!("the server at {address} cannot be reached: {why}"),
+            format!("the server at {address} cannot be reached: {}", silence.why),
         )
-        .hint("nothing was remembered: try again when it is there")),
+        .hint(format!(
+            "nothing was remembered: {}",
+            silence.hint.unwrap_or("try again when it is there")
+        ))),
     }
 }

@@ -1,7 +1,6 @@
 //! How a server is asked: one operation at a time, over HTTP. A write has a key, so that one whose answer
 //! was lost is asked for again and done once.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flightline::core::{Code, Refusal};
@@ -9,10 +8,10 @@ use flightline::remote::{ANSWER_TYPE, Answer, Call, OLDEST_API, VERSION, header}
 use serde::Deserialize;
 use serde_json::Value;
 use ureq::http::{HeaderValue, Response};
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::{Body, Timeout};
 
 use super::Address;
+use super::trust::{Silence, distrust, trusted};
 use crate::config::Secret;
 
 /// How long a connection may take to come about.
@@ -36,6 +35,8 @@ pub struct Means {
     pub patience: Duration,
     /// What this end speaks.
     pub api: u32,
+    /// Whether the user says whom to trust, instead of this machine.
+    pub authorities_named: bool,
     /// In tests: the time, and the number of the next id.
     pub test_now: Option<String>,
     pub test_ids: Option<u64>,
@@ -53,7 +54,7 @@ pub enum Sent {
     Answered(Answer),
     /// None, and why.
     Unreachable {
-        why: String,
+        silence: Silence,
         /// Whether it may have been done all the same: the same key will tell.
         perhaps: bool,
     },
@@ -66,6 +67,8 @@ enum Attempt {
     Again(String, Option<Duration>),
     /// Nothing was sent: nobody is there.
     Nobody(String),
+    /// Nothing was sent: whoever is there is not known to be the server.
+    Distrusted(Silence),
 }
 
 /// What a server answers to those who ask as we do.
@@ -97,7 +100,10 @@ struct Problem {
 
 impl Client {
     /// Sets up; asks nothing yet.
-    pub fn new(means: Means) -> Self {
+    ///
+    /// # Errors
+    /// When it is not known whom to trust.
+    pub fn new(means: Means) -> Result<Self, Refusal> {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
             // A token is for the server it was given for.
@@ -106,12 +112,12 @@ impl Client {
             .timeout_connect(Some(CONNECT.min(means.patience)))
             .timeout_global(Some(SLOWEST))
             .user_agent(format!("fleet/{VERSION}"))
-            .tls_config(trusted(&means.address))
+            .tls_config(trusted(&means.address, means.authorities_named)?)
             .build();
-        Self {
+        Ok(Self {
             agent: ureq::Agent::new_with_config(config),
             means,
-        }
+        })
     }
 
     /// Asks until there is an answer, nobody is there, or patience ends.
@@ -123,11 +129,15 @@ impl Client {
             let (why, wait) = match self.attempt(call, key) {
                 Attempt::Answered(answer) => return Sent::Answered(answer),
                 // Somebody may be about to open: a server that starts anew is there in a moment.
-                Attempt::Nobody(why) if knocked => return Sent::Unreachable { why, perhaps },
+                Attempt::Nobody(why) if knocked => {
+                    let silence = why.into();
+                    return Sent::Unreachable { silence, perhaps };
+                }
                 Attempt::Nobody(why) => {
                     knocked = true;
                     (why, None)
                 }
+                Attempt::Distrusted(silence) => return Sent::Unreachable { silence, perhaps },
                 Attempt::Again(why, wait) => {
                     perhaps = true;
                     (why, wait)
@@ -135,7 +145,8 @@ impl Client {
             };
             let wait = wait.unwrap_or(pause).min(LONGEST_PAUSE);
             if began.elapsed() + wait > self.means.patience {
-                return Sent::Unreachable { why, perhaps };
+                let silence = why.into();
+                return Sent::Unreachable { silence, perhaps };
             }
             std::thread::sleep(wait);
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -203,6 +214,7 @@ impl Client {
         let replayed = text(header::REPLAYED).is_some();
         let wait = text("retry-after").and_then(|wait| wait.parse().ok());
         let wait = wait.map(Duration::from_secs);
+        let elsewhere = text("location");
         let next_id = text(header::TEST_IDS).and_then(|next| next.parse().ok());
         let status = response.status().as_u16();
         let body = response.body_mut().with_config().limit(LARGEST);
@@ -217,6 +229,7 @@ impl Client {
             return Attempt::Again(why, wait);
         }
         Attempt::Answered(match api.and_then(|api| api.parse::<u32>().ok()) {
+            None if matches!(status, 300..=399) => self.moved(elsewhere.as_deref()).into(),
             None => self.stranger(status).into(),
             Some(api) if api < OLDEST_API => self
                 .too_old(api, version.as_deref().unwrap_or("unknown"))
@@ -289,6 +302,25 @@ impl Client {
         .hint("see where the server is: `fleet serve` says it when it starts")
     }
 
+    /// A token is for the server it was given for: whoever it is to be shown to is said by a person.
+    fn moved(&self, to: Option<&str>) -> Refusal {
+        let to = to.and_then(|to| Address::parse(to.split("/api/v1/").next()?).ok());
+        let (there, name) = match &to {
+            Some(to) => (format!("sends us on to {to}"), to.as_str()),
+            None => ("sends us on to another place".to_owned(), "URL"),
+        };
+        Refusal::new(
+            Code::OtherVersion,
+            format!(
+                "{} {there}, where its token is not sent",
+                self.means.address
+            ),
+        )
+        .hint(format!(
+            "if that is where the server is, come in there with `fleet login {name}`"
+        ))
+    }
+
     fn too_old(&self, api: u32, version: &str) -> Refusal {
         Refusal::new(
             Code::OtherVersion,
@@ -301,31 +333,14 @@ impl Client {
     }
 }
 
-/// Whom to trust: those that this machine trusts.
-fn trusted(address: &Address) -> TlsConfig {
-    let config = TlsConfig::builder();
-    if !address.as_str().starts_with("https://") {
-        return config.build();
-    }
-    let found = rustls_native_certs::load_native_certs().certs;
-    let certificates: Vec<Certificate<'static>> = found
-        .iter()
-        .map(|certificate| Certificate::from_der(certificate.as_ref()).to_owned())
-        .collect();
-    // A machine that has no list of its own has the usual one.
-    match certificates.is_empty() {
-        true => config.build(),
-        false => config
-            .root_certs(RootCerts::Specific(Arc::new(certificates)))
-            .build(),
-    }
-}
-
 /// Whether somebody was there.
 fn failed(error: &ureq::Error) -> Attempt {
     use std::io::ErrorKind::{
         AddrNotAvailable, ConnectionRefused, HostUnreachable, NetworkDown, NetworkUnreachable,
     };
+    if let Some(silence) = distrust(error) {
+        return Attempt::Distrusted(silence);
+    }
     let why = error.to_string();
     match error {
         ureq::Error::HostNotFound

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use super::Bearer;
 use super::client::{Client, Sent};
 use super::spool::{Entry, Kept, Queue, Spool};
+use super::trust::Silence;
 
 /// How much of what was said is told of what came too late.
 const TOLD: usize = 4_000;
@@ -35,7 +36,7 @@ pub struct Courier {
     steps: Steps,
     begun: bool,
     /// Why the server cannot be reached, when that is known.
-    down: Option<String>,
+    down: Option<Silence>,
     /// Why what waits in a queue cannot be brought, though the server is there.
     stuck: BTreeMap<String, Refusal>,
 }
@@ -45,7 +46,7 @@ enum Brought {
     /// All of it, or as much as this server takes.
     Enough,
     /// The server cannot be reached.
-    Down(String),
+    Down(Silence),
 }
 
 impl Courier {
@@ -94,8 +95,8 @@ impl Courier {
             };
             match self.bring(&name, &queue, &mut delivery, &mut said) {
                 Ok(Brought::Enough) => {}
-                Ok(Brought::Down(why)) => {
-                    self.down = Some(why);
+                Ok(Brought::Down(silence)) => {
+                    self.down = Some(silence);
                     break;
                 }
                 Err(error) => said.push(format!(
@@ -156,7 +157,7 @@ impl Courier {
             }
             let answer = match self.ask(entry) {
                 Sent::Answered(answer) => answer,
-                Sent::Unreachable { why, .. } => return Ok(Brought::Down(why)),
+                Sent::Unreachable { silence, .. } => return Ok(Brought::Down(silence)),
             };
             self.steps.step();
             match answer.outcome {
@@ -171,7 +172,7 @@ impl Courier {
                     return Ok(Brought::Enough);
                 }
                 Err(refusal) => match self.record_late(entry, &refusal) {
-                    Sent::Unreachable { why, .. } => return Ok(Brought::Down(why)),
+                    Sent::Unreachable { silence, .. } => return Ok(Brought::Down(silence)),
                     Sent::Answered(answer) => {
                         if let Err(untold) = answer.outcome {
                             let file = queue.put_aside(entry)?;
@@ -266,9 +267,10 @@ impl Courier {
         &mut self,
         call: &Call<'_>,
         key: Option<&str>,
-        why: &str,
+        silence: &Silence,
         perhaps: bool,
     ) -> Refusal {
+        let why = silence.why.as_str();
         match (call.offline, key) {
             (Offline::Kept, Some(key)) => self.keep(call, key, why, perhaps).unwrap_or_else(|refusal| refusal),
             (Offline::Dropped, _) => Refusal::new(
@@ -289,10 +291,11 @@ impl Courier {
             _ => {
                 let queues = self.spool.waiting(self.bearer.as_ref());
                 let count: usize = queues.iter().map(|of| of.count).sum();
+                let then = silence.hint.unwrap_or("try again when it is there");
                 let hint = match count {
-                    0 => "nothing was done: try again when it is there".to_owned(),
+                    0 => format!("nothing was done: {then}"),
                     count => format!(
-                        "nothing was done: try again when it is there; {} on this machine to be delivered",
+                        "nothing was done: {then}; {} on this machine to be delivered",
                         waiting(count)
                     ),
                 };
@@ -376,20 +379,20 @@ impl Remote for Courier {
         // Never before what was said earlier.
         let behind = writes && self.spool.has(&own);
         let mut answer = match (&self.down, behind) {
-            (Some(why), _) => {
-                let why = why.clone();
-                self.set_aside(call, key.as_deref(), &why, false).into()
+            (Some(silence), _) => {
+                let silence = silence.clone();
+                self.set_aside(call, key.as_deref(), &silence, false).into()
             }
             (None, true) if call.offline == Offline::Refused => self.behind(&own).into(),
             (None, true) => {
-                let why = self.behind(&own).message;
-                self.set_aside(call, key.as_deref(), &why, false).into()
+                let silence = self.behind(&own).message.into();
+                self.set_aside(call, key.as_deref(), &silence, false).into()
             }
             (None, false) => match self.client.send(call, key.as_deref()) {
                 Sent::Answered(answer) => answer,
-                Sent::Unreachable { why, perhaps } => {
-                    let refusal = self.set_aside(call, key.as_deref(), &why, perhaps);
-                    self.down = Some(why);
+                Sent::Unreachable { silence, perhaps } => {
+                    let refusal = self.set_aside(call, key.as_deref(), &silence, perhaps);
+                    self.down = Some(silence);
                     refusal.into()
                 }
             },

@@ -82,7 +82,7 @@ fn pass(client: &TcpStream, way: &Way) -> Option<()> {
 }
 
 /// A request or an answer: its head, and as much as the head says.
-fn message(from: &mut impl BufRead) -> Option<Vec<u8>> {
+pub fn message(from: &mut impl BufRead) -> Option<Vec<u8>> {
     let (mut whole, mut length) = (Vec::new(), 0);
     loop {
         let mut line = Vec::new();

@@ -10,6 +10,8 @@ mod events;
 mod every;
 mod exits;
 mod fences;
+mod front;
+mod https;
 mod ids;
 mod json;
 mod locks;

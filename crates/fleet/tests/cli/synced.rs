@@ -571,6 +571,10 @@ fn what_is_only_tried_beside_the_store_is_little_and_says_why() {
         it replaces the store's file
         it talks to the server of another world
         it talks to the server of another world
+        it talks to the server of another world
+        it talks to the server of another world
+        it talks to the server of another world
+        it talks to the server of another world
         the `git` of one command is replaced, and a server has its own
         the `git` of one command is replaced, and a server has its own
     "#]]

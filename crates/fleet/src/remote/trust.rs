@@ -1,0 +1,120 @@
+//! Whom this machine trusts to be the server, and what to say of one that is not.
+
+use std::sync::Arc;
+
+use flightline::core::{Code, Refusal, Time};
+use rustls::{CertificateError, Error as TlsError};
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+
+use super::Address;
+
+const ROOTS_HINT: &str = "have this machine trust the server's authority, or name the file with its certificate in SSL_CERT_FILE: \
+    `export SSL_CERT_FILE=/path/ca.pem`";
+
+/// Why a server gave no answer.
+#[derive(Clone, Debug)]
+pub struct Silence {
+    pub why: String,
+    /// What to do about it, when waiting does not help.
+    pub hint: Option<&'static str>,
+}
+
+impl From<String> for Silence {
+    fn from(why: String) -> Self {
+        Self { why, hint: None }
+    }
+}
+
+/// Whom to trust: those that this machine trusts, or that the user named.
+///
+/// # Errors
+/// When the user named authorities and none is there: nobody else is trusted in their place.
+pub fn trusted(address: &Address, user_named: bool) -> Result<TlsConfig, Refusal> {
+    let config = TlsConfig::builder();
+    if !address.as_str().starts_with("https://") {
+        return Ok(config.build());
+    }
+    let found = rustls_native_certs::load_native_certs();
+    let certificates: Vec<Certificate<'static>> = found
+        .certs
+        .iter()
+        .map(|certificate| Certificate::from_der(certificate.as_ref()).to_owned())
+        .collect();
+    match certificates.is_empty() {
+        false => Ok(config
+            .root_certs(RootCerts::Specific(Arc::new(certificates)))
+            .build()),
+        true if user_named => {
+            let why = found.errors.first().map_or_else(
+                || "there is no certificate in it".to_owned(),
+                ToString::to_string,
+            );
+            Err(Refusal::new(
+                Code::Unavailable,
+                format!("cannot read whom to trust from SSL_CERT_FILE or SSL_CERT_DIR: {why}"),
+            )
+            .hint("name a file with certificates in PEM format, or `unset SSL_CERT_FILE SSL_CERT_DIR`"))
+        }
+        // A machine that has no list of its own has the usual one.
+        true => Ok(config.build()),
+    }
+}
+
+/// Why there is no safe way to a server, when that is what is wrong. Nothing was asked of it then: a
+/// request goes out only after all of this is found good.
+pub fn distrust(error: &ureq::Error) -> Option<Silence> {
+    let error = match error {
+        ureq::Error::Io(io) => io.get_ref()?.downcast_ref::<TlsError>()?,
+        ureq::Error::Rustls(error) => error,
+        _ => return None,
+    };
+    let (why, hint) = match error {
+        TlsError::InvalidCertificate(error) => of_certificate(error),
+        TlsError::InvalidMessage(_) => (
+            "what answers there does not speak TLS".to_owned(),
+            "`fleet serve` speaks plain HTTP: give the address of the proxy with TLS in front of it, or `http://` on the server's own machine",
+        ),
+        other => (
+            format!("no safe connection comes about: {other}"),
+            "see what the proxy with TLS in front of the server says",
+        ),
+    };
+    Some(Silence {
+        why,
+        hint: Some(hint),
+    })
+}
+
+fn of_certificate(error: &CertificateError) -> (String, &'static str) {
+    let at = |seconds: u64| {
+        let millis = i64::try_from(seconds.saturating_mul(1000)).unwrap_or(i64::MAX);
+        Time::from_millis(millis)
+    };
+    let renew =
+        "renew the server's certificate; if it is valid, the clock of this machine is wrong";
+    match error {
+        CertificateError::ExpiredContext { not_after, .. } => (
+            format!("its certificate expired at {}", at(not_after.as_secs())),
+            renew,
+        ),
+        CertificateError::Expired => ("its certificate has expired".to_owned(), renew),
+        CertificateError::NotValidYetContext { not_before, .. } => (
+            format!(
+                "its certificate is not valid before {}",
+                at(not_before.as_secs())
+            ),
+            renew,
+        ),
+        CertificateError::NotValidYet => ("its certificate is not valid yet".to_owned(), renew),
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => (
+            "its certificate is for another name".to_owned(),
+            "use the name that the certificate is for, as in `fleet login https://NAME`",
+        ),
+        // The signature is another's when an authority of the same name is trusted.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => (
+            "its certificate is by an authority that this machine does not trust".to_owned(),
+            ROOTS_HINT,
+        ),
+        other => (format!("its certificate is not good: {other}"), ROOTS_HINT),
+    }
+}
