@@ -5,6 +5,7 @@ mod bearer;
 mod client;
 mod courier;
 mod known;
+mod silence;
 mod spool;
 mod trust;
 

@@ -24,6 +24,18 @@ impl Location {
             Self::Folder(PathBuf::from(text))
         }
     }
+
+    /// How many bytes its disk has left for us; nothing where that is not ours to know.
+    #[must_use]
+    pub fn room(&self) -> Option<u64> {
+        match self {
+            Self::Folder(path) => {
+                let seen = rustix::fs::statvfs(path).ok()?;
+                Some(seen.f_bavail.saturating_mul(seen.f_frsize))
+            }
+            Self::Postgres(_) => None,
+        }
+    }
 }
 
 // The URL may hold a password: it is never printed whole.

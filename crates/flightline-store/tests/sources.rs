@@ -122,7 +122,10 @@ fn nothing_new_opens_a_file_that_sqlite_may_have_open() {
         ("engine/queue.rs", "let file = OpenOptions::new()"),
         ("engine/queue.rs", "let read = OpenOptions::new()"),
         // With `create_new`: a file that exists is not opened.
-        ("engine/sqlite.rs", "let created = fs::OpenOptions::new()"),
+        (
+            "engine/sqlite/place.rs",
+            "let created = fs::OpenOptions::new()",
+        ),
         // A backup that somebody named, which `refuse_live` has looked at; into a folder of our own.
         (
             "copy.rs",
@@ -164,7 +167,7 @@ fn nothing_new_opens_a_file_that_sqlite_may_have_open() {
 
 #[test]
 fn a_new_database_is_created_and_never_opened_over_an_old_one() {
-    let code = fs::read_to_string(store().join("engine/sqlite.rs")).unwrap();
+    let code = fs::read_to_string(store().join("engine/sqlite/place.rs")).unwrap();
     let (_, rest) = code
         .split_once("let created = fs::OpenOptions::new()")
         .unwrap();

@@ -169,11 +169,8 @@ fn check(address: &Address, token: &Secret, app: &App) -> Result<(), Refusal> {
             }),
         Sent::Unreachable { silence, .. } => Err(Refusal::new(
             Code::Unavailable,
-            format!("the server at {address} cannot be reached: {}", silence.why),
+            format!("the server at {address} {}", silence.what),
         )
-        .hint(format!(
-            "nothing was remembered: {}",
-            silence.hint.unwrap_or("try again when it is there")
-        ))),
+        .hint(silence.advice("nothing was remembered"))),
     }
 }

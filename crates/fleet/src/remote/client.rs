@@ -11,7 +11,8 @@ use ureq::http::{HeaderValue, Response};
 use ureq::{Body, Timeout};
 
 use super::Address;
-use super::trust::{Silence, distrust, trusted};
+use super::silence::Silence;
+use super::trust::{distrust, trusted};
 use crate::config::Secret;
 
 /// How long a connection may take to come about.
@@ -63,8 +64,10 @@ pub enum Sent {
 /// How one attempt ended.
 enum Attempt {
     Answered(Answer),
-    /// It is worth asking again, after so long if the server said.
+    /// It may have been done or not, and is worth asking again, after so long if the server said.
     Again(String, Option<Duration>),
+    /// The server says that it was not done, and may be later.
+    Declined(Silence, Option<Duration>),
     /// Nothing was sent: nobody is there.
     Nobody(String),
     /// Nothing was sent: whoever is there is not known to be the server.
@@ -126,26 +129,26 @@ impl Client {
         let mut pause = PAUSE;
         let (mut knocked, mut perhaps) = (false, false);
         loop {
-            let (why, wait) = match self.attempt(call, key) {
+            let (silence, wait) = match self.attempt(call, key) {
                 Attempt::Answered(answer) => return Sent::Answered(answer),
                 // Somebody may be about to open: a server that starts anew is there in a moment.
                 Attempt::Nobody(why) if knocked => {
-                    let silence = why.into();
+                    let silence = Silence::unreached(&why, None);
                     return Sent::Unreachable { silence, perhaps };
                 }
                 Attempt::Nobody(why) => {
                     knocked = true;
-                    (why, None)
+                    (Silence::unreached(&why, None), None)
                 }
                 Attempt::Distrusted(silence) => return Sent::Unreachable { silence, perhaps },
+                Attempt::Declined(silence, wait) => (silence, wait),
                 Attempt::Again(why, wait) => {
                     perhaps = true;
-                    (why, wait)
+                    (Silence::unreached(&why, None), wait)
                 }
             };
             let wait = wait.unwrap_or(pause).min(LONGEST_PAUSE);
             if began.elapsed() + wait > self.means.patience {
-                let silence = why.into();
                 return Sent::Unreachable { silence, perhaps };
             }
             std::thread::sleep(wait);
@@ -224,9 +227,13 @@ impl Client {
         };
         self.means.test_ids = next_id.or(self.means.test_ids);
         if matches!(status, 429 | 502..=504) {
-            let problem = serde_json::from_str::<Problem>(&body);
-            let why = problem.map_or_else(|_| format!("it answers {status}"), |said| said.detail);
-            return Attempt::Again(why, wait);
+            return match serde_json::from_str::<Problem>(&body) {
+                Ok(said) if said.code == "unavailable" => {
+                    Attempt::Declined(Silence::declined(&said.detail, said.hint), wait)
+                }
+                Ok(said) => Attempt::Again(said.detail, wait),
+                Err(_) => Attempt::Again(format!("it answers {status}"), wait),
+            };
         }
         Attempt::Answered(match api.and_then(|api| api.parse::<u32>().ok()) {
             None if matches!(status, 300..=399) => self.moved(elsewhere.as_deref()).into(),

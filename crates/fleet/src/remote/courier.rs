@@ -2,6 +2,7 @@
 //! server cannot be reached.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use flightline::core::event::sha256_hex;
@@ -18,8 +19,8 @@ use serde_json::{Value, json};
 
 use super::Bearer;
 use super::client::{Client, Sent};
+use super::silence::Silence;
 use super::spool::{Entry, Kept, Queue, Spool};
-use super::trust::Silence;
 
 /// How much of what was said is told of what came too late.
 const TOLD: usize = 4_000;
@@ -270,20 +271,19 @@ impl Courier {
         silence: &Silence,
         perhaps: bool,
     ) -> Refusal {
-        let why = silence.why.as_str();
         match (call.offline, key) {
-            (Offline::Kept, Some(key)) => self.keep(call, key, why, perhaps).unwrap_or_else(|refusal| refusal),
+            (Offline::Kept, Some(key)) => self.keep(call, key, silence, perhaps).unwrap_or_else(|refusal| refusal),
             (Offline::Dropped, _) => Refusal::new(
                 Code::Dropped,
                 format!(
                     "{}; this sign of life is dropped, and the next one says the same",
-                    self.cannot(why)
+                    self.cannot(silence)
                 ),
             )
             .details(json!({ "dropped": true, "server": self.address() })),
             (_, Some(key)) if perhaps => Refusal::new(
                 Code::CommitUnknown,
-                format!("{}, and it is not known whether it was done", self.cannot(why)),
+                format!("{}, and it is not known whether it was done", self.cannot(silence)),
             )
             .hint(format!(
                 "ask again with `--idempotency-key {key}`: it is done once, however often it is asked for"
@@ -291,30 +291,26 @@ impl Courier {
             _ => {
                 let queues = self.spool.waiting(self.bearer.as_ref());
                 let count: usize = queues.iter().map(|of| of.count).sum();
-                let then = silence.hint.unwrap_or("try again when it is there");
-                let hint = match count {
-                    0 => format!("nothing was done: {then}"),
-                    count => format!(
-                        "nothing was done: {then}; {} on this machine to be delivered",
-                        waiting(count)
-                    ),
-                };
-                Refusal::new(Code::Unavailable, self.cannot(why))
+                let mut hint = silence.advice("nothing was done");
+                if count > 0 {
+                    let _ = write!(hint, "; {} on this machine to be delivered", waiting(count));
+                }
+                Refusal::new(Code::Unavailable, self.cannot(silence))
                     .hint(hint)
                     .details(json!({ "server": self.address(), "waiting": queues }))
             }
         }
     }
 
-    fn cannot(&self, why: &str) -> String {
-        format!("the server at {} cannot be reached: {why}", self.address())
+    fn cannot(&self, silence: &Silence) -> String {
+        format!("the server at {} {}", self.address(), silence.what)
     }
 
     fn keep(
         &mut self,
         call: &Call<'_>,
         key: &str,
-        why: &str,
+        silence: &Silence,
         perhaps: bool,
     ) -> Result<Refusal, Refusal> {
         let at = self.clock.now();
@@ -339,7 +335,7 @@ impl Courier {
                 Code::Unavailable,
                 format!(
                     "{}, and it cannot be kept on this machine: {error}",
-                    self.cannot(why)
+                    self.cannot(silence)
                 ),
             )
             .hint("nothing was done or kept: say it again when the server is there")
@@ -349,7 +345,7 @@ impl Courier {
             Code::Queued,
             format!(
                 "queued on this machine only: {}; it is delivered by the next command that reaches it ({} of {whose} {})",
-                self.cannot(why),
+                self.cannot(silence),
                 requests(count),
                 if count == 1 { "waits" } else { "wait" }
             ),
@@ -385,7 +381,7 @@ impl Remote for Courier {
             }
             (None, true) if call.offline == Offline::Refused => self.behind(&own).into(),
             (None, true) => {
-                let silence = self.behind(&own).message.into();
+                let silence = Silence::unreached(&self.behind(&own).message, None);
                 self.set_aside(call, key.as_deref(), &silence, false).into()
             }
             (None, false) => match self.client.send(call, key.as_deref()) {

@@ -7,23 +7,10 @@ use rustls::{CertificateError, Error as TlsError};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use super::Address;
+use super::silence::Silence;
 
 const ROOTS_HINT: &str = "have this machine trust the server's authority, or name the file with its certificate in SSL_CERT_FILE: \
     `export SSL_CERT_FILE=/path/ca.pem`";
-
-/// Why a server gave no answer.
-#[derive(Clone, Debug)]
-pub struct Silence {
-    pub why: String,
-    /// What to do about it, when waiting does not help.
-    pub hint: Option<&'static str>,
-}
-
-impl From<String> for Silence {
-    fn from(why: String) -> Self {
-        Self { why, hint: None }
-    }
-}
 
 /// Whom to trust: those that this machine trusts, or that the user named.
 ///
@@ -79,10 +66,7 @@ pub fn distrust(error: &ureq::Error) -> Option<Silence> {
             "see what the proxy with TLS in front of the server says",
         ),
     };
-    Some(Silence {
-        why,
-        hint: Some(hint),
-    })
+    Some(Silence::unreached(&why, Some(hint)))
 }
 
 fn of_certificate(error: &CertificateError) -> (String, &'static str) {

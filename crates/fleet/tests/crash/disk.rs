@@ -13,7 +13,7 @@ use crate::journal::{self, texts};
 use crate::world::{Answer, World};
 
 /// A note that takes several pages, and says which one it is.
-fn long(name: &str) -> String {
+pub fn long(name: &str) -> String {
     format!("{name}: {}.", "all work and no play ".repeat(380))
 }
 
@@ -198,14 +198,14 @@ fn within(world: &World, kib: u32, arguments: &[&str]) -> Answer {
 }
 
 /// A small disk of our own. It goes with this value.
-struct Disk {
-    path: PathBuf,
+pub struct Disk {
+    pub path: PathBuf,
     _folder: TempDir,
 }
 
 impl Disk {
     /// Nothing where this user may not mount one, which is said.
-    fn mount(kib: u32) -> Option<Self> {
+    pub fn mount(kib: u32) -> Option<Self> {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("disk");
         fs::create_dir(&path).unwrap();
@@ -224,7 +224,7 @@ impl Disk {
         None
     }
 
-    fn remount(&self, mode: &str) {
+    pub fn remount(&self, mode: &str) {
         assert!(run(
             "mount",
             &["-o", &format!("remount,{mode}")],
@@ -233,7 +233,7 @@ impl Disk {
     }
 
     /// Fills the disk but for so many KiB, with a file.
-    fn leave(&self, kib: u64) -> PathBuf {
+    pub fn leave(&self, kib: u64) -> PathBuf {
         let seen = rustix::fs::statvfs(&self.path).unwrap();
         let free = seen.f_bavail * seen.f_frsize;
         let bytes = usize::try_from(free.checked_sub(kib * 1024).unwrap()).unwrap();
@@ -249,7 +249,7 @@ impl Drop for Disk {
     }
 }
 
-fn run(program: &str, arguments: &[&str], path: &Path) -> bool {
+pub fn run(program: &str, arguments: &[&str], path: &Path) -> bool {
     let output = Command::new(program).args(arguments).arg(path).output();
     output.is_ok_and(|output| output.status.success())
 }

@@ -17,4 +17,5 @@ mod points;
 mod race;
 mod rebuild;
 mod recovery;
+mod served;
 mod world;

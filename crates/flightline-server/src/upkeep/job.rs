@@ -29,6 +29,9 @@ pub(crate) const PROBE: &str = "write_probe";
 /// Checks everything in the store.
 pub(crate) const INTEGRITY: &str = "integrity";
 
+/// With less room than this on the disk, writes are about to fail.
+const LEAST_ROOM: u64 = 512 * 1024;
+
 /// A log larger than this is given back even while the fleet is busy.
 const LONG_LOG: u64 = 8 * 1024 * 1024;
 
@@ -102,7 +105,8 @@ fn refused(error: flightline::Error) -> Refusal {
     error.into_refusal()
 }
 
-/// Writes, through the same queue and thread as everybody: the project's row, to the disk and back.
+/// Writes, through the same queue and thread as everybody: the project's row, to the disk and back. That
+/// is less than anybody else writes, so that it must not be all that there is room for.
 fn write_probe(_: &mut Fleet, means: &Means, project: &Project) -> Result<Again, Refusal> {
     means
         .lines
@@ -112,7 +116,13 @@ fn write_probe(_: &mut Fleet, means: &Means, project: &Project) -> Result<Again,
                 .write(|_| Ok::<_, flightline::store::Error>(()))
                 .map_err(Refusal::from)
         })?;
-    Ok(Again::AsEver)
+    match means.place.location.room() {
+        Some(left) if left < LEAST_ROOM => Err(Refusal::new(
+            Code::Unavailable,
+            format!("the disk is full: {} KiB are left on it", left / 1024),
+        )),
+        Some(_) | None => Ok(Again::AsEver),
+    }
 }
 
 fn mirrored(means: &Means, said: Vec<MirrorSaid>) {

@@ -1,10 +1,11 @@
 //! SQLite: the embedded default.
 
+mod failure;
 mod log;
+mod place;
 
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,6 +15,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql};
 
+use self::failure::{classify, io};
+use self::place::{create_private, refuse_network, repair_mode};
 use super::queue::{Queue, Turn};
 use super::{Compaction, Driver, Durability, SCHEMA_VERSION, Space};
 use crate::error::Error;
@@ -517,107 +520,5 @@ fn from_engine(value: ValueRef<'_>) -> Value {
         // Our tables are strict and hold neither; shown as text, they fail their checksum.
         ValueRef::Real(value) => Value::Text(value.to_string()),
         ValueRef::Blob(bytes) => Value::Text(String::from_utf8_lossy(bytes).into_owned()),
-    }
-}
-
-fn create_private(folder: &Path, file: &Path) -> Result<(), Error> {
-    let cannot = |error: &std::io::Error| io("cannot create the store", error);
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)
-        .map_err(|error| cannot(&error))?;
-    let created = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(file);
-    match created {
-        Ok(_) => Ok(()),
-        // It is there already, and was not opened: `create_new` fails before that.
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(cannot(&error)),
-    }
-}
-
-fn repair_mode(path: &Path, mode: u32, repaired: &mut Vec<String>) {
-    let Ok(seen) = fs::symlink_metadata(path) else {
-        return;
-    };
-    let found = seen.mode() & 0o777;
-    if seen.file_type().is_symlink() || found & !mode & 0o777 == 0 {
-        return;
-    }
-    let name = path
-        .file_name()
-        .map_or_else(|| path.to_path_buf(), PathBuf::from);
-    repaired.push(
-        match fs::set_permissions(path, fs::Permissions::from_mode(mode)) {
-            Ok(()) => format!(
-                "`{}` was open to others (mode {found:o}); made it {mode:o}",
-                name.display()
-            ),
-            Err(error) => format!(
-                "`{}` is open to others (mode {found:o}) and cannot be changed: {error}",
-                name.display()
-            ),
-        },
-    );
-}
-
-/// SQLite's locks do not hold over a network.
-fn refuse_network(folder: &Path) -> Result<(), Error> {
-    const NETWORK: [(i64, &str); 6] = [
-        (0x6969, "NFS"),
-        (0x517B, "SMB"),
-        (0xFE53_4D42, "SMB2"),
-        (0xFF53_4D42, "CIFS"),
-        (0x5346_414F, "AFS"),
-        (0x0102_1997, "9P"),
-    ];
-    let Ok(statistics) = rustix::fs::statfs(folder) else {
-        return Ok(());
-    };
-    #[expect(
-        clippy::unnecessary_cast,
-        reason = "its type differs between platforms"
-    )]
-    let kind = statistics.f_type as i64;
-    match NETWORK.iter().find(|(magic, _)| *magic == kind) {
-        None => Ok(()),
-        Some((_, name)) => Err(Error::Location(format!(
-            "{} is on a network file system ({name}), where SQLite's locks do not hold: use `--location postgres://…`",
-            folder.display()
-        ))),
-    }
-}
-
-fn io(act: &'static str, error: &std::io::Error) -> Error {
-    match error.kind() {
-        std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
-            Error::ReadOnly(error.to_string())
-        }
-        std::io::ErrorKind::StorageFull => Error::Full(error.to_string()),
-        _ => Error::Engine {
-            act,
-            cause: error.to_string(),
-        },
-    }
-}
-
-fn classify(act: &'static str, error: &rusqlite::Error) -> Error {
-    let cause = error.to_string();
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            Error::Busy("another program holds the database".to_owned())
-        }
-        Some(ErrorCode::DiskFull) => Error::Full(cause),
-        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-            Error::ReadOnly(cause)
-        }
-        // Writers of a project come one after the other: what is there twice was damaged before.
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::ConstraintViolation) => Error::Corrupt(cause),
-        Some(ErrorCode::NotADatabase) => Error::NotOurs("the file".to_owned()),
-        _ => Error::Engine { act, cause },
     }
 }

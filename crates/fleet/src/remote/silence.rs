@@ -1,0 +1,46 @@
+//! A server that gave no answer, and why.
+
+/// Why there is no answer.
+#[derive(Clone, Debug)]
+pub struct Silence {
+    /// As it follows the server's name.
+    pub what: String,
+    then: Then,
+}
+
+/// What to do about it.
+#[derive(Clone, Debug)]
+enum Then {
+    Wait,
+    /// Waiting does not help, and this does.
+    Do(&'static str),
+    /// In the server's own words.
+    Said(String),
+}
+
+impl Silence {
+    /// Nobody answers, or nobody who is trusted; with what helps, unless it is waiting.
+    pub fn unreached(why: &str, hint: Option<&'static str>) -> Self {
+        Self {
+            what: format!("cannot be reached: {why}"),
+            then: hint.map_or(Then::Wait, Then::Do),
+        }
+    }
+
+    /// It is there, and takes nothing now: nothing was done.
+    pub fn declined(why: &str, hint: Option<String>) -> Self {
+        Self {
+            what: format!("does not take it now: {why}"),
+            then: hint.map_or(Then::Wait, Then::Said),
+        }
+    }
+
+    /// What to do now, after what was done so far.
+    pub fn advice(&self, so_far: &str) -> String {
+        match &self.then {
+            Then::Wait => format!("{so_far}: try again when it is there"),
+            Then::Do(what) => format!("{so_far}: {what}"),
+            Then::Said(hint) => hint.clone(),
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! What an error of SQLite, or of a file, means.
+
+use rusqlite::ErrorCode;
+
+use crate::error::Error;
+
+pub(super) fn io(act: &'static str, error: &std::io::Error) -> Error {
+    match error.kind() {
+        std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+            Error::ReadOnly(error.to_string())
+        }
+        std::io::ErrorKind::StorageFull => Error::Full(error.to_string()),
+        _ => Error::Engine {
+            act,
+            cause: error.to_string(),
+        },
+    }
+}
+
+pub(super) fn classify(act: &'static str, error: &rusqlite::Error) -> Error {
+    let cause = error.to_string();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            Error::Busy("another program holds the database".to_owned())
+        }
+        Some(ErrorCode::DiskFull) => Error::Full(cause),
+        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+            Error::ReadOnly(cause)
+        }
+        Some(ErrorCode::SystemIoFailure) if was_writing(error) => Error::ReadOnly(cause),
+        // Writers of a project come one after the other: what is there twice was damaged before.
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::ConstraintViolation) => Error::Corrupt(cause),
+        Some(ErrorCode::NotADatabase) => Error::NotOurs("the file".to_owned()),
+        _ => Error::Engine { act, cause },
+    }
+}
+
+/// Whether it is a file that did not take what was written. Nothing is committed then: what says that it is
+/// would have been written last. (What may not have reached the disk, because waiting for that failed, is
+/// another matter.)
+fn was_writing(error: &rusqlite::Error) -> bool {
+    let extended = error.sqlite_error().map(|error| error.extended_code);
+    extended == Some(rusqlite::ffi::SQLITE_IOERR_WRITE)
+}
