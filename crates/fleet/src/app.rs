@@ -326,6 +326,7 @@ impl App {
                 .or_else(|| self.env.mission.clone()),
             idempotency_key: self.globals.idempotency_key.clone(),
             thing: None,
+            place: None,
             token: None,
         })
     }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use crate::history;
 use crate::id::MissionId;
 use crate::subject::Kind;
 use crate::time::Time;
@@ -43,7 +44,8 @@ impl Event {
     pub fn is_bookkeeping(&self) -> bool {
         self.data.get("tells_of").is_some()
             || (matches!(self.subject_kind, Kind::Setting | Kind::FileSystem)
-                && self.actor == "flightline")
+                && self.actor == "flightline"
+                && self.kind != history::BEGUN)
     }
 }
 

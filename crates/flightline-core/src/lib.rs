@@ -13,6 +13,7 @@ pub mod effect;
 pub mod error;
 pub mod event;
 pub mod file_system;
+pub mod history;
 pub mod id;
 pub mod liveness;
 pub mod lock;

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::time::Duration;
 
+use flightline_core::history::LEFT_OUT;
 use uuid::Uuid;
 
 use crate::engine::{Driver, Durability, sqlite};
@@ -207,11 +208,11 @@ impl Store {
         let replaced = self
             .replace_rows(from, source, &project)
             .and_then(|(seen, copied)| {
-                let mut tx = self.transaction(Access::Write)?;
-                tx.project.rev = seen.max(copied.rev).max(above);
-                tx.step = tx.project.rev + 1;
-                tx.project.history = tx.ids.next().to_string();
-                tx.project.awake_since = tx.now;
+                let mut tx = self.transaction_as_it_is(Access::Write)?;
+                let above = seen.max(copied.rev).max(above);
+                // What a replica lacked may have had revisions that nobody here has seen.
+                let unseen = if tx.was_replaced() { LEFT_OUT } else { 0 };
+                tx.begin_history(above.saturating_add(unseen));
                 Ok((tx, copied))
             });
         let settled = match replaced {

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::value::{Row, Value};
 
 /// The number of the newest schema this version knows.
-pub(crate) const SCHEMA_VERSION: i64 = 2;
+pub(crate) const SCHEMA_VERSION: i64 = 3;
 
 /// How firmly a commit must stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +85,12 @@ pub(crate) trait Driver: Send {
     /// Whether the transaction can go on: it is still there, and no statement of it has failed since the
     /// last place that was come back to.
     fn is_sound(&self) -> bool;
+
+    /// Which of its lives the database is in, as far as it says so: the number goes up when a replica takes its place.
+    /// Known in a write. A file has one life.
+    fn timeline(&self) -> Option<u64> {
+        None
+    }
 
     /// Whether the connection is gone for good.
     fn is_closed(&self) -> bool {

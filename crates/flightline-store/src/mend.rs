@@ -5,6 +5,7 @@
 use std::fmt;
 
 use flightline_core::event::{Change, sha256_hex};
+use flightline_core::history::{BEGUN, Branch};
 use flightline_core::subject::keys_of;
 use flightline_core::{Kind, MissionId, Time};
 use serde_json::json;
@@ -296,7 +297,12 @@ impl Tx<'_> {
             None => (String::new(), rev, self.now.as_millis()),
         };
         // Below a restore there is no loss but another history, whose values do not belong here.
-        if rev == 0 || rev > self.project.rev || kind == "store_restored" {
+        let left_out = |branch: &Branch| branch.left_out(rev);
+        if rev == 0
+            || rev > self.project.rev
+            || kind == "store_restored"
+            || (kind == BEGUN && self.branches()?.iter().any(left_out))
+        {
             return Ok(Mended::Refused);
         }
         event::insert(

@@ -348,22 +348,28 @@ impl Store {
 
     /// Reads what a commit claims to have written, before anybody is told.
     fn read_back(&mut self, trace: &Trace) -> Result<(), Error> {
-        let Some((first, last)) = trace.bounds() else {
-            return Ok(());
-        };
-        let found = event::between(self.driver.as_mut(), &self.project, first, last)
-            // The commit was made: whatever keeps us from seeing it, nobody may take it for undone.
-            .map_err(|error| Error::CommitUnknown(error.to_string()))?;
-        if found == last - first + 1 {
-            Ok(())
-        } else {
-            Err(Error::Corrupt(
-                "what was written cannot be read back".to_owned(),
-            ))
+        for (first, last) in trace.spans() {
+            let found = event::between(self.driver.as_mut(), &self.project, first, last)
+                // The commit was made: whatever keeps us from seeing it, nobody may take it for undone.
+                .map_err(|error| Error::CommitUnknown(error.to_string()))?;
+            if found != last - first + 1 {
+                let problem = "what was written cannot be read back";
+                return Err(Error::Corrupt(problem.to_owned()));
+            }
         }
+        Ok(())
     }
 
     pub(crate) fn transaction(&mut self, access: Access) -> Result<Tx<'_>, Error> {
+        let mut tx = self.transaction_as_it_is(access)?;
+        if access == Access::Write {
+            tx.go_on()?;
+        }
+        Ok(tx)
+    }
+
+    /// The same, for what replaces the journal: in the history that it finds.
+    pub(crate) fn transaction_as_it_is(&mut self, access: Access) -> Result<Tx<'_>, Error> {
         let row = self
             .driver
             .take_project(&self.project, access == Access::Write)?;

@@ -1,6 +1,7 @@
 //! A transaction: the only way to the tables.
 
 mod beside;
+mod history;
 mod trace;
 
 pub(crate) use trace::{Mark, Trace};
@@ -107,12 +108,6 @@ impl Tx<'_> {
     #[must_use]
     pub fn project_created_at(&self) -> Time {
         self.project.created_at
-    }
-
-    /// The id of the unbroken journal this store holds.
-    #[must_use]
-    pub fn history(&self) -> &str {
-        &self.project.history
     }
 
     /// The last revision handed out.
@@ -537,6 +532,15 @@ impl Tx<'_> {
     /// When the store fails.
     pub fn last_rev_of(&mut self, mission: MissionId) -> Result<Option<u64>, Error> {
         event::last_of_mission(self.driver, &self.project.id, &mission.to_string())
+    }
+
+    /// How many events came after `rev`.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn events_since(&mut self, rev: u64) -> Result<u64, Error> {
+        let (project, first) = (&self.project.id, rev.saturating_add(1));
+        event::between(self.driver, project, first, self.project.rev)
     }
 
     /// How many events the journal holds.

@@ -21,8 +21,11 @@ statements! {
     UNBORN = "SELECT e.subject_kind, e.subject FROM event e WHERE e.project = ?1 AND e.change <> 'none' \
         AND NOT EXISTS (SELECT 1 FROM subject s WHERE s.project = e.project AND s.kind = e.subject_kind AND s.id = e.subject) \
         ORDER BY e.rev LIMIT 10";
-    GAPS = "SELECT e.rev FROM event e WHERE e.project = ?1 AND e.rev > 1 AND e.kind <> 'store_restored' \
+    GAPS = "SELECT e.rev FROM event e WHERE e.project = ?1 AND e.rev > 1 AND e.kind NOT IN ('store_restored', 'history_begun') \
         AND NOT EXISTS (SELECT 1 FROM event p WHERE p.project = e.project AND p.rev = e.rev - 1) ORDER BY e.rev LIMIT 10";
+    // A history that goes on from another leaves so many revisions out: `core::history::LEFT_OUT`.
+    LOST_ENDS = "SELECT e.rev FROM event e WHERE e.project = ?1 AND e.kind = 'history_begun' AND e.rev > 100000000001 \
+        AND NOT EXISTS (SELECT 1 FROM event p WHERE p.project = e.project AND p.rev = e.rev - 100000000001) ORDER BY e.rev LIMIT 10";
     TORN = "SELECT e.rev FROM event e WHERE e.project = ?1 AND e.step < e.rev \
         AND NOT EXISTS (SELECT 1 FROM event f WHERE f.project = e.project AND f.rev = e.step AND f.step = e.step) \
         ORDER BY e.rev LIMIT 10";
@@ -76,6 +79,12 @@ fn checks(store: &mut Store) -> Result<Vec<Finding>, Error> {
     let mut journal = list(GAPS, |row| {
         Ok(format!("no event before revision {}", row.int(0)?))
     })?;
+    journal.extend(list(LOST_ENDS, |row| {
+        let begun = row.int(0)?;
+        Ok(format!(
+            "the last event before the history that begins at revision {begun} is missing"
+        ))
+    })?);
     journal.extend(list(TORN, |row| {
         Ok(format!(
             "revision {} belongs to a request whose beginning is missing",

@@ -294,7 +294,7 @@ fn a_file_with_several_projects_is_no_backup() {
     let database = rusqlite::Connection::open(&file).unwrap();
     database
         .execute_batch(
-            "INSERT INTO project SELECT 'another', name, history, 0, 0, 0, 0 FROM project",
+            "INSERT INTO project SELECT 'another', name, history, 0, 0, 0, 0, NULL FROM project",
         )
         .unwrap();
     drop(database);

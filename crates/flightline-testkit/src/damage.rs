@@ -74,3 +74,13 @@ fn run(world: &World, sql: &str) -> u64 {
         }
     }
 }
+
+/// As if a replica had taken the place of the database since the last write. A file has none: nothing happens then.
+///
+/// # Panics
+/// When there is no such project.
+pub fn fail_over(world: &World) {
+    let another =
+        "UPDATE project SET timeline = coalesce(timeline, 0) + 1000000 WHERE id = {project}";
+    assert_eq!(raw(world, another), 1);
+}

@@ -182,7 +182,11 @@ impl Seen {
                 revoked: revoked(tx)?,
                 agents: Vec::new(),
                 incomplete: floor.is_err(),
-                floor: floor.ok().flatten().map_or(0, |floor| floor.epoch),
+                floor: floor
+                    .ok()
+                    .flatten()
+                    .map_or(0, |floor| floor.epoch)
+                    .max(tx.epochs_above()?),
             };
             for row in tx.rows(Kind::Agent, Find::All)? {
                 match tx.get::<Agent>(&row.id) {
@@ -271,7 +275,7 @@ pub(crate) fn void_epochs(tx: &mut Tx<'_>, seen: &Seen, reason: &str) -> Result<
             // Only a mailbox, then and now.
             continue;
         }
-        let last = agent.epoch.max(seen_epoch);
+        let last = agent.epoch.max(seen_epoch).max(seen.floor);
         agent.epoch = if seen.incomplete { floor } else { last } + 1;
         agent.session_id = None;
         agent.session_ended_at = Some(tx.now());

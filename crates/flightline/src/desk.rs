@@ -400,7 +400,7 @@ pub(crate) fn acting(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Agent>> 
         let mut agent = agent;
         agent.epoch = first_epoch(tx)?;
         agent.session_id = session_of(caller)?;
-        if agent.session_id.is_some() && agent.epoch > 1 {
+        if agent.session_id.is_some() && epoch_floor(tx)? > 0 {
             return Err(forgotten(&agent.name));
         }
         agent.session_started_at = Some(tx.now());
@@ -429,8 +429,21 @@ pub(crate) fn speak_for(tx: &mut Tx<'_>, agent: &Agent) {
 /// The epoch an agent begins with: above every one that somebody of its name may have had in a store that
 /// was lost.
 pub(crate) fn first_epoch(tx: &mut Tx<'_>) -> Result<u64> {
+    next_epoch(tx, 0)
+}
+
+/// The epoch that follows an agent's last one: also above those that a lost part of the journal may have known.
+pub(crate) fn next_epoch(tx: &mut Tx<'_>, last: u64) -> Result<u64> {
+    let last = match last {
+        0 => epoch_floor(tx)?,
+        last => last,
+    };
+    Ok(last.max(tx.epochs_above()?) + 1)
+}
+
+fn epoch_floor(tx: &mut Tx<'_>) -> Result<u64> {
     let floor = tx.get::<EpochFloor>(EpochFloor::KEY)?;
-    Ok(floor.map_or(0, |floor| floor.epoch) + 1)
+    Ok(floor.map_or(0, |floor| floor.epoch))
 }
 
 /// Where agents were forgotten, a session that nobody knows may be one of theirs, and who begins a new one

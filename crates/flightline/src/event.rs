@@ -1,12 +1,14 @@
 //! Looking at the journal.
 
 use flightline_core::event::Event;
+use flightline_core::history::BEGUN;
 use flightline_core::{Code, Refusal, Time};
-use flightline_store::EventFilter;
+use flightline_store::{EventFilter, Tx};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::desk::Desk;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fleet::{Access, Operation};
 
 /// Lists events.
@@ -43,22 +45,48 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// Refuses a place in another journal than that of `history`, which is at `rev`: what follows it there
-    /// is not what follows it here.
+    /// Refuses a place in another journal than the one there is: what follows it there is not what follows it here.
     ///
     /// # Errors
     /// When it is not a place in this journal.
-    pub fn check(&self, history: &str, rev: u64) -> Result<()> {
-        if self.history == history && self.rev <= rev {
-            return Ok(());
+    pub(crate) fn check(&self, tx: &mut Tx<'_>) -> Result<()> {
+        match tx.part_of(&self.history)? {
+            Some(last) if self.rev <= last => Ok(()),
+            Some(last) if self.history != tx.history() => {
+                Err(lost(self.rev, tx.history().to_owned(), last))
+            }
+            Some(_) | None => Err(elsewhere()),
         }
-        Err(Refusal::new(
-            Code::HistoryChanged,
-            "the journal was replaced since you last looked",
-        )
-        .hint("start again from the beginning: `fleet events list`")
-        .into())
     }
+}
+
+/// Somebody saw what nobody knows any more; where they can go on is known.
+fn lost(seen: u64, history: String, last: u64) -> Error {
+    let message = format!(
+        "revision {seen} was lost when a replica took the place of the database; what came up to {last} is there"
+    );
+    let after = Cursor { history, rev: last };
+    Refusal::new(Code::HistoryChanged, message)
+        .hint(format!(
+            "forget what came after it, and go on from there: `fleet events tail --after {last}`"
+        ))
+        .details(json!({ "after": after }))
+        .into()
+}
+
+fn elsewhere() -> Error {
+    Refusal::new(
+        Code::HistoryChanged,
+        "the journal was replaced since you last looked",
+    )
+    .hint("start again from the beginning: `fleet events list`")
+    .into()
+}
+
+/// Whether this event begins a history in which revision `rev` was left out.
+fn leaves_out(event: &Event, rev: u64) -> bool {
+    let left_at = event.data["before"]["rev"].as_u64();
+    event.kind == BEGUN && left_at.is_some_and(|left_at| left_at < rev)
 }
 
 /// Events, and where to go on from.
@@ -95,7 +123,7 @@ impl Operation for ListEvents {
         };
         let (history, rev) = (desk.tx.history().to_owned(), desk.tx.rev());
         for place in self.after.iter().chain(&self.before) {
-            place.check(&history, rev)?;
+            place.check(desk.tx)?;
         }
         let Some(after) = &self.after else {
             let events = if self.story {
@@ -109,6 +137,13 @@ impl Operation for ListEvents {
             });
         };
         let events = desk.tx.events_after(after.rev, &filter)?;
+        // Somebody put together a place that never was one.
+        if events
+            .first()
+            .is_some_and(|next| leaves_out(next, after.rev))
+        {
+            return Err(elsewhere());
+        }
         let full = events.len() as u64 >= filter.limit;
         let rev = if full {
             events.last().map_or(rev, |event| event.rev)

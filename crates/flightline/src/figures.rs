@@ -121,9 +121,15 @@ impl Operation for ReadFigures {
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Figures> {
         let (rev, history) = (desk.tx.rev(), desk.tx.history().to_owned());
-        // A place in another journal says nothing about this one.
-        let place = self.after.as_ref().filter(|it| it.history == history);
-        let from = place.map_or(rev, |it| it.rev.min(rev));
+        let from = match &self.after {
+            // What was left out between two histories is nothing to count.
+            Some(it) if desk.tx.has_place(&it.history, it.rev)? => desk
+                .tx
+                .next_there(it.rev.saturating_add(1))?
+                .saturating_sub(1),
+            // A place in another journal says nothing about this one.
+            Some(_) | None => rev,
+        };
         let to = rev.min(from.saturating_add(AT_ONCE));
         let mut happened = Happened::default();
         for event in desk.tx.notable(from, to)? {

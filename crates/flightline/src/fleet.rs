@@ -60,6 +60,8 @@ pub struct Caller {
     pub idempotency_key: Option<String>,
     /// The thing it is about, and what must not have happened to it.
     pub thing: Option<Thing>,
+    /// The place in the journal that it goes on from, when it looks.
+    pub place: Option<Cursor>,
     /// The token it came in with, through a server's door: looked at again in every transaction, so that one
     /// that was taken back while its request waited opens nothing.
     pub token: Option<Presented>,
@@ -238,6 +240,7 @@ impl Fleet {
                         policy: &policy,
                         agent,
                     };
+                    thing::check_place(desk)?;
                     Ok::<_, Error>((operation.decide(desk)?, thing::since(desk)?))
                 })?;
                 self.stands_since = Some(since);

@@ -10,10 +10,10 @@ use serde_json::json;
 use crate::chance::{self, Chance};
 use crate::cluster::Cluster;
 use crate::commits::note;
-use crate::http::{Http, Said};
+use crate::http::{Http, Request, Said};
 use crate::node::{Node, Site};
 use crate::run::{place, run, serves_again};
-use crate::stream::peek;
+use crate::stream::{Place, peek};
 
 /// Both of them: whichever takes writes.
 fn either(primary: &Cluster, standby: &Cluster) -> String {
@@ -71,6 +71,10 @@ fn a_synchronous_replica_has_everything_that_was_acknowledged() {
         let after = crowd.ledger.acknowledged() - before;
         rows.push(("acknowledged after it", after.to_string()));
     });
+    assert_eq!(
+        figures.histories, 1,
+        "every reader passed from one to the next"
+    );
     rows.extend([
         (
             "acknowledged in all, each there once at every server",
@@ -101,19 +105,35 @@ fn seconds(span: Duration) -> String {
     format!("{:.1} s", span.as_secs_f64())
 }
 
+/// A lock, by an agent of its own: its fence.
+fn fence(http: &mut Http, nodes: &[Node], agent: &str) -> u64 {
+    let request = Request {
+        path: "/locks".to_owned(),
+        body: json!({ "paths": [format!("src/{agent}.rs")], "ttl_ms": 3_600_000 }),
+        key: format!("lock of {agent}"),
+        agent: Some(agent.to_owned()),
+    };
+    let until = Instant::now() + Duration::from_secs(30);
+    match http.settle(nodes, &request, until) {
+        Said::Done(answer) => answer[0]["lock"]["fence"].as_u64().unwrap(),
+        other => panic!("{agent}: {other:?}"),
+    }
+}
+
 #[test]
-fn a_replica_that_lags_refuses_places_it_never_had() {
+fn what_a_replica_that_lagged_never_had_is_refused_for_good() {
     let primary = Cluster::start();
     let standby = primary.standby();
     let site = Site::new(either(&primary, &standby));
     let nodes = [site.node("one", either(&primary, &standby))];
     let mut http = Http::new(&site.token, Chance::new(1));
-    let mut write = |text: &str| {
+    let write = |http: &mut Http, text: &str| {
         let until = Instant::now() + Duration::from_secs(30);
         let said = http.settle(&nodes, &note(text), until);
         assert!(matches!(said, Said::Done(_)), "{said:?}");
     };
-    write("both have it");
+    write(&mut http, "both have it");
+    let kept = fence(&mut http, &nodes, "ada");
     let reached = primary.sql("SELECT pg_current_wal_lsn()").unwrap();
     let replayed = format!("SELECT pg_last_wal_replay_lsn() >= '{reached}'");
     standby.until(&replayed, "t");
@@ -124,30 +144,80 @@ fn a_replica_that_lags_refuses_places_it_never_had() {
     standby.sql("SELECT pg_reload_conf()");
     standby.until("SELECT count(*) FROM pg_stat_wal_receiver", "0");
     for number in 0..10 {
-        write(&format!("only the primary has {number}"));
+        write(&mut http, &format!("only the primary has {number}"));
     }
+    let lost = fence(&mut http, &nodes, "bob");
+    assert!(lost > kept);
     let ahead = place(&look, &nodes[0]);
-    assert!(ahead.rev >= common.rev + 10);
+    assert!(ahead.rev >= common.rev + 11);
     primary.kill();
     standby.promote();
-    write("after it");
+    write(&mut http, "after it");
 
-    let after = |place: &crate::stream::Place| {
+    let after = |place: &Place| {
         let after = json!({ "history": place.history, "rev": place.rev });
-        look.look(
-            &nodes[0],
-            "list_events",
-            json!({ "after": after, "limit": 100 }),
-        )
+        let ask = json!({ "after": after, "limit": 1_000 });
+        look.look(&nodes[0], "list_events", ask)
     };
-    match after(&ahead) {
-        Said::Refused(code, _) => assert_eq!(code, "history_changed"),
-        other => panic!("{other:?}"),
+    // Also when there is far more than the other ever had.
+    for round in 0..3 {
+        match after(&ahead) {
+            Said::Refused(code, why) => {
+                assert_eq!(code, "history_changed");
+                let hint = why["hint"].as_str().unwrap();
+                assert!(hint.contains("fleet events tail --after "), "{why}");
+            }
+            other => panic!("{other:?}"),
+        }
+        let stream = peek(&nodes[0], &site.token, &ahead);
+        assert!(
+            stream.contains(" 409 ") && stream.contains("history_changed"),
+            "{stream}"
+        );
+        for number in 0..20 {
+            write(&mut http, &format!("{number} of round {round} after it"));
+        }
     }
-    let stream = peek(&nodes[0], &site.token, &ahead);
-    assert!(
-        stream.contains(" 409 ") && stream.contains("history_changed"),
-        "{stream}"
-    );
+    // What both had goes on: every event once, and one of them says what happened.
+    let Said::Done(rest) = after(&common) else {
+        panic!("{:?}", after(&common));
+    };
+    let events = rest["events"].as_array().unwrap();
+    let begun = events
+        .iter()
+        .position(|event| event["type"] == "history_begun")
+        .unwrap();
+    assert_eq!(events[begun]["data"]["before"]["history"], common.history);
+    let left = events[begun]["data"]["before"]["rev"].as_u64().unwrap();
+    assert!((common.rev..ahead.rev).contains(&left), "{left}");
+    for (at, event) in events.iter().enumerate() {
+        let next = if at == begun {
+            continue;
+        } else {
+            event["rev"].as_u64().unwrap()
+        };
+        let last = match at {
+            0 => common.rev,
+            _ => events[at - 1]["rev"].as_u64().unwrap(),
+        };
+        assert_eq!(next, last + 1);
+    }
+    let now = place(&look, &nodes[0]);
+    assert_ne!(now.history, ahead.history);
+    let stream = peek(&nodes[0], &site.token, &common);
+    assert!(stream.contains("event: history_begun"), "{stream}");
+    // Nobody has bob's lock, and whoever takes it comes after him.
+    let new = fence(&mut http, &nodes, "eve");
+    assert!(new > lost && new > ahead.rev, "{new} {lost}");
+    let taken = Request {
+        path: "/locks".to_owned(),
+        body: json!({ "paths": ["src/bob.rs"], "ttl_ms": 3_600_000 }),
+        key: "the same".to_owned(),
+        agent: Some("eve".to_owned()),
+    };
+    let Said::Done(taken) = look.ask(&nodes[0], &taken) else {
+        panic!("nobody has it");
+    };
+    assert!(taken[0]["lock"]["fence"].as_u64().unwrap() > lost);
     assert!(site.run(&["doctor"]).status.success());
 }

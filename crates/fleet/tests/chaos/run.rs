@@ -31,6 +31,8 @@ pub struct Figures {
     pub turned_away: u64,
     pub revisions: u64,
     pub moves: u64,
+    /// How often a history went on from another one.
+    pub histories: usize,
 }
 
 impl fmt::Display for Figures {
@@ -104,8 +106,9 @@ pub fn run(
     });
     reckon(site, &http, &crowd);
     let (locks, turned_away) = crowd.resources.figures();
-    let revisions = journal.end.load(Ordering::SeqCst);
-    assert_eq!(journal.length() as u64, revisions - start.rev);
+    let (end, (left_out, histories)) = (journal.end.load(Ordering::SeqCst), journal.left_out());
+    let revisions = journal.length();
+    assert_eq!(revisions, end - start.rev - left_out);
     Figures {
         acknowledged: crowd.ledger.acknowledged(),
         unanswered: crowd.ledger.unanswered(),
@@ -115,6 +118,7 @@ pub fn run(
         turned_away,
         revisions,
         moves: journal.moves.load(Ordering::SeqCst),
+        histories,
     }
 }
 

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use crate::chance::Chance;
 use crate::node::Node;
 
@@ -21,6 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Journal {
     /// What was seen at each revision: the same by all.
     seen: Mutex<BTreeMap<u64, String>>,
+    /// Where a history went on from another, and how many revisions it left out.
+    left_out: Mutex<BTreeMap<u64, u64>>,
     /// The last revision there will be, once it is known.
     pub end: AtomicU64,
     pub moves: AtomicU64,
@@ -94,7 +98,11 @@ impl Journal {
             }
             let (history, rev) = id.rsplit_once('.').unwrap();
             let rev: u64 = rev.parse().unwrap();
-            assert_eq!(rev, at.rev + 1, "{block:?} came after {at:?}");
+            if kind == "history_begun" {
+                self.pass_over(rev, at, history, &block["data"]);
+            } else {
+                assert_eq!(rev, at.rev + 1, "{block:?} came after {at:?}");
+            }
             self.note(rev, &block["data"]);
             *at = Place {
                 history: history.to_owned(),
@@ -107,6 +115,17 @@ impl Journal {
         }
     }
 
+    /// A history goes on from another one: from exactly the place where the reader is, so that it has missed nothing.
+    fn pass_over(&self, rev: u64, at: &Place, history: &str, data: &str) {
+        let data: Value = serde_json::from_str(data).unwrap();
+        let before = &data["data"]["before"];
+        assert_eq!(before["rev"], at.rev, "{data} came after {at:?}");
+        assert!(before["history"] != history && data["data"]["history"] == history);
+        assert!(rev > at.rev, "{data} came after {at:?}");
+        let mut left_out = self.left_out.lock().unwrap();
+        left_out.insert(rev, rev - at.rev - 1);
+    }
+
     fn note(&self, rev: u64, data: &str) {
         let mut seen = self.seen.lock().unwrap();
         let first = seen.entry(rev).or_insert_with(|| data.to_owned());
@@ -114,8 +133,14 @@ impl Journal {
     }
 
     /// How many revisions were seen.
-    pub fn length(&self) -> usize {
-        self.seen.lock().unwrap().len()
+    pub fn length(&self) -> u64 {
+        self.seen.lock().unwrap().len() as u64
+    }
+
+    /// How many there never were, and how often some were left out.
+    pub fn left_out(&self) -> (u64, usize) {
+        let left_out = self.left_out.lock().unwrap();
+        (left_out.values().sum(), left_out.len())
     }
 }
 

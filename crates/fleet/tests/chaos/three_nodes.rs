@@ -85,6 +85,7 @@ fn nothing_is_lost_doubled_or_out_of_order_whatever_happens() {
     );
     assert!(broken >= 3, "{broken} commits were broken");
     assert!(figures.acknowledged >= 200, "{figures}");
+    assert_eq!(figures.histories, 0, "nobody took the database's place");
     assert!(figures.locks >= 20 && figures.repeats >= 20, "{figures}");
 }
 

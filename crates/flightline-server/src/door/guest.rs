@@ -117,6 +117,7 @@ impl Guest {
                 key => key,
             },
             thing: None,
+            place: None,
             token: self.presented.clone(),
         })
     }

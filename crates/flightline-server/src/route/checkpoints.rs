@@ -144,7 +144,8 @@ pub(crate) async fn list(
         archived: asked.archived,
         limit: asking.needs(),
     };
-    let caller = guest.caller(&headers)?;
+    let mut caller = guest.caller(&headers)?;
+    caller.place = asking.place();
     let listed = shared.run(&guest, caller, request).await?;
     let since = listed.since.clone();
     let paged = listed.and_then(|list| {

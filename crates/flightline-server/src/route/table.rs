@@ -270,7 +270,8 @@ async fn handle(
     asked.must_be_used_up()?;
     let events = asked.events(route.operation);
     let thing = route.thing.map(|kind| (kind, asked.name("id")));
-    let caller = guest.caller_of(headers, asked.acts_as.as_deref(), thing)?;
+    let mut caller = guest.caller_of(headers, asked.acts_as.as_deref(), thing)?;
+    caller.place = page.as_ref().and_then(Asking::place);
     let request = Value::Object(asked.body).to_string();
     check_agent(guest, entry, &Body(request.clone()))?;
     let folder = shared.projects.state_of(&guest.project().id);

@@ -19,16 +19,18 @@ use crate::error::Error;
 use crate::steps::Steps;
 use crate::value::{Row, Value};
 
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     include_str!("../schema/postgres/0001_journal.sql"),
     include_str!("../schema/postgres/0002_backups.sql"),
+    include_str!("../schema/postgres/0003_timeline.sql"),
 ];
 
-const TAKE: &str =
-    "SELECT name, history, rev, created_at, seen_at, awake_since FROM project WHERE id = $1";
+const TAKE: &str = "SELECT name, history, rev, created_at, seen_at, awake_since, timeline FROM project WHERE id = $1";
 // Not FOR UPDATE: the first heartbeat of an agent refers to this row and would wait for it.
-const TAKE_AND_HOLD: &str = "SELECT name, history, rev, created_at, seen_at, awake_since FROM project WHERE id = $1 FOR NO KEY UPDATE";
+const TAKE_AND_HOLD: &str = "SELECT name, history, rev, created_at, seen_at, awake_since, timeline FROM project WHERE id = $1 FOR NO KEY UPDATE";
 const NOW: &str = "SELECT CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS BIGINT)";
+// Of the log that is being written, not of the last checkpoint: a replica that was promoted a moment ago has made none.
+const TIMELINE: &str = "SELECT substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)";
 const COLUMNS: &str = "SELECT CAST(table_name AS TEXT), CAST(column_name AS TEXT) FROM information_schema.columns \
      WHERE table_schema = current_schema() AND table_name <> 'schema_version' \
      ORDER BY CAST(table_name AS TEXT) COLLATE \"C\", CAST(column_name AS TEXT) COLLATE \"C\"";
@@ -52,6 +54,18 @@ pub(crate) struct Postgres {
     /// A statement of this transaction failed: the server refuses all others until it is rolled back.
     failed: bool,
     steps: Steps,
+    timeline: Timeline,
+}
+
+/// Which life the database is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Timeline {
+    /// Nobody asked yet, or it was a replica then.
+    Unread,
+    /// This one, as long as the connection lives: a server that others take the place of ends it.
+    Known(u64),
+    /// It does not say. Some that only speak like PostgreSQL have none.
+    Untold,
 }
 
 /// Opens the store at `url`, creating its schema when `create` says so.
@@ -67,6 +81,7 @@ pub(crate) fn open(
         prepared: HashMap::new(),
         failed: false,
         steps,
+        timeline: Timeline::Unread,
     };
     driver.migrate(create)?;
     Ok(driver)
@@ -122,6 +137,25 @@ impl Postgres {
         Ok(())
     }
 
+    /// Asks for the timeline, once per connection and outside of transactions: a refusal would end one.
+    fn read_timeline(&mut self) -> Result<(), Error> {
+        if self.timeline != Timeline::Unread {
+            return Ok(());
+        }
+        let digits = match self.client.query_one(TIMELINE, &[]) {
+            Ok(row) => row.try_get::<_, String>(0).ok(),
+            Err(error) => match error.code().map(postgres::error::SqlState::code) {
+                // A replica, which takes no writes yet.
+                Some("55000") => return Ok(()),
+                Some(_) => None,
+                None => return Err(classify("cannot write to the store", &error)),
+            },
+        };
+        let number = digits.and_then(|digits| u64::from_str_radix(&digits, 16).ok());
+        self.timeline = number.map_or(Timeline::Untold, Timeline::Known);
+        Ok(())
+    }
+
     fn fail(&mut self, act: &'static str, error: &postgres::Error) -> Error {
         self.failed = true;
         classify(act, error)
@@ -153,6 +187,7 @@ impl Driver for Postgres {
                 "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = off"
             }
         };
+        self.read_timeline()?;
         self.steps.step();
         self.failed = false;
         self.client
@@ -198,6 +233,13 @@ impl Driver for Postgres {
 
     fn is_sound(&self) -> bool {
         !self.failed
+    }
+
+    fn timeline(&self) -> Option<u64> {
+        match self.timeline {
+            Timeline::Known(number) => Some(number),
+            Timeline::Unread | Timeline::Untold => None,
+        }
     }
 
     fn is_closed(&self) -> bool {

@@ -45,13 +45,13 @@ impl Store {
             .begin_write(Durability::Full, self.options.patience)?;
         let begun = self.guarded(|store| {
             let tx = store.transaction(Access::Write)?;
-            Ok((tx.project, tx.now))
+            Ok((tx.project, tx.now, tx.trace))
         });
-        let (project, now) = begun.inspect_err(|_: &Error| self.driver.rollback())?;
+        let (project, now, trace) = begun.inspect_err(|_: &Error| self.driver.rollback())?;
         self.group = Some(Group {
             project,
             now,
-            trace: Trace::default(),
+            trace,
             place: Place::Nowhere,
             lost: false,
         });

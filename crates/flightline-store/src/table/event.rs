@@ -31,6 +31,7 @@ statements! {
              WHERE project = ?1 AND subject_kind = ?2 AND subject = ?3 ORDER BY rev DESC LIMIT ?4";
     BETWEEN = "SELECT CAST(count(*) AS BIGINT) FROM event WHERE project = ?1 AND rev >= ?2 AND rev <= ?3";
     TRACE = "SELECT rev, step, at, kind, subject_kind, subject, actor, sha FROM event WHERE project = ?1 AND rev >= ?2 AND rev <= ?3 ORDER BY rev";
+    NEXT = "SELECT rev FROM event WHERE project = ?1 AND rev >= ?2 ORDER BY rev LIMIT 1";
     STEP_OF = "SELECT step FROM event WHERE project = ?1 AND rev = ?2";
     LAST_OF_MISSION = "SELECT rev FROM event WHERE project = ?1 AND mission = ?2 \
                        AND kind NOT IN ('checkpoint_created', 'checkpoint_backed_up', 'checkpoint_backup_failed', 'context_compacted') \
@@ -253,6 +254,12 @@ pub(crate) fn trace(
         });
     }
     Ok(trace)
+}
+
+/// The first revision at `rev` or after it that there is.
+pub(crate) fn next(driver: &mut dyn Driver, project: &str, rev: u64) -> Result<Option<u64>, Error> {
+    let rows = driver.query(NEXT, params![project, rev])?;
+    rows.first().map(|row| row.unsigned(0)).transpose()
 }
 
 /// The first revision of the request that a revision belongs to.

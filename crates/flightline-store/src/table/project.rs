@@ -8,9 +8,9 @@ use crate::error::Error;
 use crate::value::{Row, params};
 
 statements! {
-    INSERT = "INSERT INTO project (id, name, history, rev, created_at, seen_at, awake_since) \
-              VALUES (?1, ?2, ?3, 0, ?4, ?4, ?4) ON CONFLICT (id) DO NOTHING";
-    ADVANCE = "UPDATE project SET rev = ?2, seen_at = ?3, awake_since = ?4, history = ?5 WHERE id = ?1";
+    INSERT = "INSERT INTO project (id, name, history, rev, created_at, seen_at, awake_since, timeline) \
+              VALUES (?1, ?2, ?3, 0, ?4, ?4, ?4, ?5) ON CONFLICT (id) DO NOTHING";
+    ADVANCE = "UPDATE project SET rev = ?2, seen_at = ?3, awake_since = ?4, history = ?5, timeline = ?6 WHERE id = ?1";
     WAKE = "UPDATE project SET seen_at = ?2, awake_since = ?2 WHERE id = ?1";
     LIST = "SELECT id FROM project ORDER BY id";
 }
@@ -25,6 +25,8 @@ pub(crate) struct Project {
     pub(crate) created_at: Time,
     pub(crate) seen_at: Time,
     pub(crate) awake_since: Time,
+    /// That of the database when it was last written.
+    pub(crate) timeline: Option<u64>,
 }
 
 impl Project {
@@ -38,6 +40,7 @@ impl Project {
             created_at: Time::from_millis(row.int(3)?),
             seen_at: Time::from_millis(row.int(4)?),
             awake_since: Time::from_millis(row.int(5)?),
+            timeline: row.opt_unsigned(6)?,
         })
     }
 }
@@ -49,8 +52,12 @@ pub(crate) fn insert(
     history: &str,
     now: Time,
 ) -> Result<(), Error> {
+    let timeline = driver.timeline();
     driver
-        .execute(INSERT, params![id, name, history, now.as_millis()])
+        .execute(
+            INSERT,
+            params![id, name, history, now.as_millis(), timeline],
+        )
         .map(drop)
 }
 
@@ -65,6 +72,7 @@ pub(crate) fn advance(driver: &mut dyn Driver, project: &Project) -> Result<(), 
             project.seen_at.as_millis(),
             project.awake_since.as_millis(),
             project.history.as_str(),
+            project.timeline,
         ],
     )?;
     if changed == 1 {

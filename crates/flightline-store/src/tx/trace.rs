@@ -32,6 +32,18 @@ impl Trace {
         self.0.retain(|mark| mark.rev <= rev);
     }
 
+    /// The revisions, as spans without gaps: one, but where something was put back far below.
+    pub(crate) fn spans(&self) -> Vec<(u64, u64)> {
+        let mut spans: Vec<(u64, u64)> = Vec::new();
+        for rev in self.0.iter().map(|mark| mark.rev) {
+            match spans.last_mut() {
+                Some((_, last)) if *last + 1 == rev => *last = rev,
+                _ => spans.push((rev, rev)),
+            }
+        }
+        spans
+    }
+
     /// The first and the last revision; none when nothing was added.
     pub(crate) fn bounds(&self) -> Option<(u64, u64)> {
         Some((self.0.first()?.rev, self.0.last()?.rev))

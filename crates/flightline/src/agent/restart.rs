@@ -87,7 +87,7 @@ impl Operation for RestartAgent {
             desk.tx.remove("agent_step_removed", &step, &data)?;
         }
         let archive = archive_name(name.as_str(), Ended::Aborted, desk.now()).ok();
-        let agent = forget(desk, agent);
+        let agent = forget(desk, agent)?;
         let data = json!({ "archive": archive, "reason": evidence, "epoch": agent.epoch });
         desk.tx.set("agent_restarted", &agent, &data)?;
         Ok(Restarted {
@@ -144,9 +144,9 @@ fn drop_parts<S: Subject>(desk: &mut Desk<'_, '_>, sortie: &str) -> Result<()> {
 }
 
 /// The agent as it was before it began; only what it owns stays, and its mail.
-fn forget(desk: &Desk<'_, '_>, mut agent: Agent) -> Agent {
-    end_session(desk.tx, &mut agent);
-    Agent {
+fn forget(desk: &mut Desk<'_, '_>, mut agent: Agent) -> Result<Agent> {
+    end_session(desk.tx, &mut agent)?;
+    Ok(Agent {
         process: None,
         status: AgentStatus::Idle,
         stage: None,
@@ -162,5 +162,5 @@ fn forget(desk: &Desk<'_, '_>, mut agent: Agent) -> Agent {
         next_checkpoint_expected: None,
         session_started_at: None,
         ..agent
-    }
+    })
 }

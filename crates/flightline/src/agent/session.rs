@@ -6,7 +6,7 @@ use flightline_store::Tx;
 use serde_json::json;
 
 use super::Sighting;
-use crate::desk::{Desk, first_epoch};
+use crate::desk::{Desk, next_epoch};
 use crate::error::Result;
 use crate::recovery::settled_fate;
 
@@ -16,10 +16,7 @@ pub(crate) fn begin_session(
     agent: &mut Agent,
     session: Option<Title>,
 ) -> Result<()> {
-    agent.epoch = match agent.epoch {
-        0 => first_epoch(tx)?,
-        last => last + 1,
-    };
+    agent.epoch = next_epoch(tx, agent.epoch)?;
     agent.session_started_at = Some(tx.now());
     agent.session_ended_at = None;
     agent.session_id = session;
@@ -31,13 +28,14 @@ pub(crate) fn begin_session(
 
 /// The agent's session is over, and no other has begun: should it wake after all, it is refused. One that
 /// never began cannot be ended.
-pub(crate) fn end_session(tx: &Tx<'_>, agent: &mut Agent) {
+pub(crate) fn end_session(tx: &mut Tx<'_>, agent: &mut Agent) -> Result<()> {
     if agent.epoch > 0 {
-        agent.epoch += 1;
+        agent.epoch = next_epoch(tx, agent.epoch)?;
         agent.session_id = None;
         agent.session_ended_at = Some(tx.now());
     }
     agent.updated_at = tx.now();
+    Ok(())
 }
 
 /// Refuses to take from an agent that is alive, unless somebody insists. Returns why it is thought to be

@@ -114,7 +114,7 @@ impl Operation for TakeOver {
         pass_on_missions(desk, &old, &new)?;
         let archive = archive_name(old.name.as_str(), Ended::Crashed, desk.now()).ok();
         let mut crashed = old.clone();
-        end_session(desk.tx, &mut crashed);
+        end_session(desk.tx, &mut crashed)?;
         crashed.retired_at = Some(desk.now());
         let package = package(&old, checkpoint.as_ref(), archive.as_deref())?;
         // With what the agent last said, so that the same package can be given again at any time.

@@ -188,7 +188,9 @@ impl<'a> Arriving<'a> {
             ..self.original.clone()
         };
         let native = self.original.cut.rev <= rev && super::load(desk, &checkpoint).is_ok();
-        let arrival = match (native, self.history == desk.tx.history()) {
+        let ours = self.history == desk.tx.history()
+            || desk.tx.has_place(&self.history, self.original.cut.rev)?;
+        let arrival = match (native, ours) {
             (true, _) => Arrival::Returned,
             (false, true) => Arrival::Copied,
             (false, false) => Arrival::Foreign,

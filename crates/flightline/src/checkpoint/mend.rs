@@ -3,6 +3,7 @@
 
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, Line, sections};
 use flightline_core::event::{Change, sha256_hex};
+use flightline_core::history::Branch;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Time};
 use flightline_store::{Actor, EventFilter, Find, Mended, StoredEvent, Told};
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,7 @@ use super::inspect::unreadable;
 use super::{find, load, tree};
 use crate::desk::Desk;
 use crate::error::{Error, Result};
+use crate::event::Cursor;
 use crate::fleet::{Access, Operation};
 use crate::mission::short;
 use crate::recovery::{before_last_rewind, newest_sound};
@@ -75,6 +77,9 @@ pub struct Examined {
     pub unknown: Vec<String>,
     /// The unbroken journal the store holds.
     pub history: String,
+    /// Journals that it goes on from, each up to the revision at which it was left.
+    #[serde(default)]
+    pub before: Vec<Cursor>,
 }
 
 /// How a checkpoint stands in the store.
@@ -104,6 +109,7 @@ impl Operation for ExamineCheckpoints {
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Examined> {
         let mut examined = Examined {
             history: desk.tx.history().to_owned(),
+            before: desk.tx.branches()?.into_iter().map(left).collect(),
             ..Examined::default()
         };
         let ids = match &self.wanted {
@@ -154,6 +160,14 @@ impl Operation for ExamineCheckpoints {
             examined.checkpoints.extend(examine(desk, id)?);
         }
         Ok(examined)
+    }
+}
+
+/// Where a journal was left.
+fn left(branch: Branch) -> Cursor {
+    Cursor {
+        history: branch.before,
+        rev: branch.left_at,
     }
 }
 

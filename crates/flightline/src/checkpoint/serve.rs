@@ -15,6 +15,7 @@ use super::files::{self, StateValue, path_of};
 use super::inspect::{DiffCheckpoints, ShowCheckpoint, VerifyCheckpoints};
 use super::mend::{ExamineCheckpoints, Examined, ExaminedCheckpoint, MendCheckpoint, Wanted};
 use crate::error::{Error, Result};
+use crate::event::Cursor;
 use crate::fleet::{Access, Caller, Fleet, Operation};
 use crate::mission::short;
 use crate::recovery::resume::Resume;
@@ -273,7 +274,9 @@ pub(crate) fn offers(folder: &Path, examined: &Examined) -> Vec<MendCheckpoint> 
     });
     let unknown = strangers(folder, examined).into_iter().filter_map(|path| {
         let document = files::read(&path).ok()?;
-        let ours = document.state.as_ref()?.history == examined.history;
+        let (history, rev) = (&document.state.as_ref()?.history, document.rev);
+        let left = |place: &Cursor| place.history == *history && rev <= place.rev;
+        let ours = *history == examined.history || examined.before.iter().any(left);
         (ours && files::id_of(&path) == Some(document.id)).then(|| whole(folder, document))
     });
     known.chain(unknown).collect()

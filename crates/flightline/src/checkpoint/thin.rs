@@ -98,16 +98,17 @@ impl Operation for PlanThinning {
         let looking = Looking::new(desk, self.mission.as_deref(), self.older_than_ms)?;
         let without: BTreeSet<CheckpointId> = self.without.iter().copied().collect();
         let kept = kept_cuts(desk.tx, &without)?;
-        let end = desk.tx.rev();
+        // Not through what was left out between two histories.
+        let (begin, end) = (desk.tx.next_there(self.from)?, desk.tx.rev());
         let to = self
             .revisions
-            .map_or(end, |revisions| self.from.saturating_add(revisions));
+            .map_or(end, |revisions| begin.saturating_add(revisions));
         let mut plan = ThinningPlan {
             journal: Thinned::default(),
             batches: Vec::new(),
             next: if to < end { to } else { 0 },
         };
-        let (mut from, mut size) = (self.from, 0);
+        let (mut from, mut size) = (begin, 0);
         loop {
             let page = looking.superseded(desk.tx, from, to)?;
             let Some(last) = page.last() else { break };

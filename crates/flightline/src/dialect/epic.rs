@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{EndedFile, Stored, Thing, note, refuse_others, refuse_retired, title};
 use crate::agent::document::checkpoint_of;
 use crate::agent::takeover::CRASHED;
-use crate::desk::{Desk, agent_named, first_epoch, new_agent};
+use crate::desk::{Desk, agent_named, first_epoch, new_agent, next_epoch};
 use crate::error::{Error, Result};
 use crate::recovery::compaction::{CompactionEvidence, lose_context};
 
@@ -119,7 +119,7 @@ pub(super) fn store(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<St
     }
     if resumed {
         // The same agent in a new session: what the old one still does is fenced.
-        agent.epoch += 1;
+        agent.epoch = next_epoch(desk.tx, agent.epoch)?;
         agent.session_started_at = Some(written);
         agent.session_ended_at = None;
         agent.process = None;

@@ -48,8 +48,10 @@ pub(super) fn check(desk: &mut Desk<'_, '_>) -> Result<()> {
     };
     let id = find(desk, thing)?;
     let now = place(desk, thing.kind, &id)?;
-    if places.contains(&now) {
-        return Ok(());
+    for seen in places.iter().filter(|seen| seen.rev == now.rev) {
+        if desk.tx.has_place(&seen.history, seen.rev)? {
+            return Ok(());
+        }
     }
     Err(Refusal::new(
         Code::Changed,
@@ -57,6 +59,14 @@ pub(super) fn check(desk: &mut Desk<'_, '_>) -> Result<()> {
     )
     .hint("look at it again, and decide anew")
     .into())
+}
+
+/// Refuses whoever goes on from a place that is not in this journal.
+pub(super) fn check_place(desk: &mut Desk<'_, '_>) -> Result<()> {
+    match &desk.caller.place {
+        Some(place) => place.check(desk.tx),
+        None => Ok(()),
+    }
 }
 
 /// Since when the caller's thing stands as it does; everything there is when it named none, or none that is

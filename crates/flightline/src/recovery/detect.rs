@@ -254,9 +254,10 @@ fn candidate(
     };
     let (checkpoint, _) = newest_sound(desk, mission)?;
     let checkpoint = checkpoint.filter(|checkpoint| checkpoint.cut.progress_percent < 100);
-    let events_since = checkpoint.as_ref().map_or(0, |checkpoint| {
-        desk.tx.rev().saturating_sub(checkpoint.cut.rev + 1)
-    });
+    let events_since = match &checkpoint {
+        Some(checkpoint) => desk.tx.events_since(checkpoint.cut.rev.saturating_add(1))?,
+        None => 0,
+    };
     Ok(Some(Candidate {
         mission_id: mission.id,
         title: mission.title.to_string(),

@@ -498,7 +498,7 @@ fn fence(desk: &mut Desk<'_, '_>, fates: &[Fate], taken_from: &BTreeSet<AgentId>
         .filter(|fate| taken_from.contains(&fate.agent.id) && fate.agent.epoch > 0)
     {
         let mut agent = fate.agent.clone();
-        end_session(desk.tx, &mut agent);
+        end_session(desk.tx, &mut agent)?;
         let data = json!({ "reason": fate.liveness.evidence, "epoch": agent.epoch });
         desk.tx.set("agent_session_ended", &agent, &data)?;
     }

@@ -1,0 +1,74 @@
+//! Histories. Each is one unbroken journal, and places in it are a history and a revision. When a replica takes the
+//! place of the database, nobody knows what it lacked; so a new history goes on from what it has, far enough above
+//! whatever was handed out in the part that is lost.
+
+use serde::{Deserialize, Serialize};
+
+use crate::subject::{Keys, Kind, Subject};
+use crate::time::Time;
+
+/// The event that begins a history.
+pub const BEGUN: &str = "history_begun";
+
+/// So many revisions are left out where one goes on from another: more than a replica can be behind, weeks of the
+/// fastest writing; and there is room for some ninety thousand of them in what JavaScript counts exactly.
+pub const LEFT_OUT: u64 = 100_000_000_000;
+
+/// So many incarnations of one agent are left out.
+const LEFT_OUT_EPOCHS: u64 = 1_000;
+
+/// A history that goes on from another one, because a replica took the place of the database.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Branch {
+    /// The history that began.
+    pub history: String,
+    /// The one it goes on from.
+    pub before: String,
+    /// The last revision of that one which is part of this one, too.
+    pub left_at: u64,
+    /// Epochs that begin in it lie above this: others may have begun in the part that is lost.
+    pub epochs_above: u64,
+    /// When it began.
+    pub at: Time,
+}
+
+impl Branch {
+    /// The id of what is known of a history.
+    #[must_use]
+    pub fn key_of(history: &str) -> String {
+        format!("history/{history}")
+    }
+
+    /// The history that goes on from `before` at `left_at`; `highest` is the highest epoch anybody had until then.
+    #[must_use]
+    pub fn new(history: String, before: String, left_at: u64, highest: u64, at: Time) -> Self {
+        Self {
+            history,
+            before,
+            left_at,
+            epochs_above: highest.saturating_add(LEFT_OUT_EPOCHS),
+            at,
+        }
+    }
+
+    /// Whether this revision is one of those that were left out: it may have been handed out in the part that is lost.
+    #[must_use]
+    pub fn left_out(&self, rev: u64) -> bool {
+        rev > self.left_at && rev <= self.left_at.saturating_add(LEFT_OUT)
+    }
+}
+
+impl Subject for Branch {
+    const KIND: Kind = Kind::Setting;
+
+    fn key(&self) -> String {
+        Self::key_of(&self.history)
+    }
+
+    fn keys(&self) -> Keys {
+        Keys {
+            status: "set",
+            ..Keys::default()
+        }
+    }
+}

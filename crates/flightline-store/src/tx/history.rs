@@ -1,0 +1,137 @@
+//! Which journal this is: where a new history begins, and which places of earlier ones are part of it.
+
+use flightline_core::Subject;
+use flightline_core::agent::Agent;
+use flightline_core::history::{BEGUN, Branch, LEFT_OUT};
+use flightline_core::setting::EpochFloor;
+use serde_json::json;
+
+use super::Tx;
+use crate::error::Error;
+use crate::table::subject::Find;
+use crate::table::{event, subject};
+
+/// So many histories are followed back. Whoever comes from further back starts again.
+const FOLLOWED: usize = 64;
+
+impl Tx<'_> {
+    /// The id of the unbroken journal this store holds.
+    #[must_use]
+    pub fn history(&self) -> &str {
+        &self.project.history
+    }
+
+    /// Whether this is a place in the journal as it is: in its own history, or in one that it goes on from, before it
+    /// was left.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn has_place(&mut self, history: &str, rev: u64) -> Result<bool, Error> {
+        Ok(self.part_of(history)?.is_some_and(|last| rev <= last))
+    }
+
+    /// Up to which revision a history is part of this journal; not at all when it is none that this one goes on from.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn part_of(&mut self, history: &str) -> Result<Option<u64>, Error> {
+        if self.project.history == history {
+            return Ok(Some(self.project.rev));
+        }
+        let branches = self.branches()?;
+        let left = branches.iter().find(|branch| branch.before == history);
+        Ok(left.map(|branch| branch.left_at))
+    }
+
+    /// How this history goes on from earlier ones, newest first.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn branches(&mut self) -> Result<Vec<Branch>, Error> {
+        let (mut branches, mut history) = (Vec::new(), self.project.history.clone());
+        while branches.len() < FOLLOWED
+            && let Some(branch) = self.get::<Branch>(&Branch::key_of(&history))?
+        {
+            history.clone_from(&branch.before);
+            branches.push(branch);
+        }
+        Ok(branches)
+    }
+
+    /// No epoch up to this one may be handed out any more: a part of the journal that was lost may have done so.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn epochs_above(&mut self) -> Result<u64, Error> {
+        let branch = self.get::<Branch>(&Branch::key_of(&self.project.history))?;
+        Ok(branch.map_or(0, |branch| branch.epochs_above))
+    }
+
+    /// The first revision at `rev` or after it that there is; where the journal ends when there is none.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn next_there(&mut self, rev: u64) -> Result<u64, Error> {
+        let next = event::next(self.driver, &self.project.id, rev)?;
+        Ok(next.unwrap_or(self.project.rev))
+    }
+
+    /// From here on it is another history, whose counter lies above `above`. No sign of life from before it is missed.
+    pub(crate) fn begin_history(&mut self, above: u64) {
+        self.project.rev = above;
+        self.project.history = self.ids.next().to_string();
+        self.project.awake_since = self.now;
+        self.project.timeline = self.driver.timeline();
+        self.step = self.next_rev();
+    }
+
+    /// Whether a replica took the place of the database since the last write. Only what says its timeline can tell.
+    pub(crate) fn was_replaced(&self) -> bool {
+        match (self.project.timeline, self.driver.timeline()) {
+            (Some(written), Some(now)) => written != now,
+            (None, _) | (_, None) => false,
+        }
+    }
+
+    /// Begins a new history where a replica took the place of the database. What was acknowledged last may be lost, and
+    /// places, fences and epochs that were handed out then must never mean anything else.
+    pub(crate) fn go_on(&mut self) -> Result<(), Error> {
+        if !self.was_replaced() {
+            if self.project.timeline.is_none() {
+                self.project.timeline = self.driver.timeline();
+            }
+            return Ok(());
+        }
+        let (before, left_at) = (self.project.history.clone(), self.project.rev);
+        let (was, highest) = (self.project.timeline, self.highest_epoch()?);
+        self.begin_history(left_at.saturating_add(LEFT_OUT));
+        let history = self.project.history.clone();
+        let branch = Branch::new(history, before, left_at, highest, self.now);
+        let data = json!({
+            "history": branch.history,
+            "before": { "history": branch.before, "rev": branch.left_at },
+            "reason": "a replica took the place of the database",
+            "timeline": { "before": was, "now": self.project.timeline },
+        });
+        self.set(BEGUN, &branch, &data)?;
+        // Whatever is written next is a request of its own.
+        self.step = self.next_rev();
+        Ok(())
+    }
+
+    /// The highest epoch that any agent has, or must lie above. A record that cannot be read hides no other.
+    fn highest_epoch(&mut self) -> Result<u64, Error> {
+        let floor = self.get::<EpochFloor>(EpochFloor::KEY)?;
+        let floor = floor.map_or(0, |floor| floor.epoch);
+        let mut highest = self.epochs_above()?.max(floor);
+        let project = &self.project.id;
+        for document in subject::documents(self.driver, project, Agent::KIND, Find::All)? {
+            match self.read_document::<Agent>(Agent::KIND, document) {
+                Ok(agent) => highest = highest.max(agent.epoch),
+                Err(Error::Corrupt(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(highest)
+    }
+}
