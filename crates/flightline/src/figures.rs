@@ -123,10 +123,10 @@ impl Operation for ReadFigures {
         let (rev, history) = (desk.tx.rev(), desk.tx.history().to_owned());
         let from = match &self.after {
             // What was left out between two histories is nothing to count.
-            Some(it) if desk.tx.has_place(&it.history, it.rev)? => desk
-                .tx
-                .next_there(it.rev.saturating_add(1))?
-                .saturating_sub(1),
+            Some(it) if desk.tx.has_place(&it.history, it.rev)? => {
+                let next = desk.tx.next_there(it.rev.saturating_add(1))?;
+                next.map_or(rev, |next| next.saturating_sub(1))
+            }
             // A place in another journal says nothing about this one.
             Some(_) | None => rev,
         };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use flightline::core::token::Scope;
-use flightline_testkit::{Engine, World, both_engines};
+use flightline_testkit::{Engine, World, both_engines, damage};
 use serde_json::{Value, json};
 
 use crate::server::{Client, start, token};
@@ -232,5 +232,36 @@ fn of_many_who_saw_the_same_one_writes() {
     });
     let count = |status| statuses.iter().filter(|it| **it == status).count();
     assert_eq!((count(200), count(412)), (1, 7), "{statuses:?}");
+    server.end();
+}
+
+#[test]
+fn a_list_goes_on_after_a_failover() {
+    let world = World::new(Engine::Postgres);
+    let server = start(&world);
+    let boss = server.with(&token(&world, "boss", Scope::Dispatch, None));
+    let make = |title: &str| {
+        let made = boss.post("/api/v1/missions", &json!({ "title": title }));
+        id(&made.ok(201)["mission"])
+    };
+    let old: Vec<String> = (0..4).map(|number| make(&format!("M{number}"))).collect();
+    let first = boss.get("/api/v1/missions?limit=2").ok(200);
+    let cursor = first["next_cursor"].as_str().unwrap();
+    damage::fail_over(&world);
+    make("New");
+    let next = |cursor: &str| boss.get(&format!("/api/v1/missions?limit=2&cursor={cursor}"));
+    let second = next(cursor).ok(200);
+    let ids: Vec<String> = second["missions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(id)
+        .collect();
+    assert_eq!(ids, [old[1].clone(), old[0].clone()]);
+    // One that was given in a part that is lost gets no data.
+    let (place, key) = cursor.split_once('~').unwrap();
+    let (history, rev) = place.split_once('.').unwrap();
+    let lost = format!("{history}.{}~{key}", rev.parse::<u64>().unwrap() + 1_000);
+    assert_eq!(next(&lost).problem(409), "history_changed");
     server.end();
 }

@@ -67,13 +67,12 @@ impl Tx<'_> {
         Ok(branch.map_or(0, |branch| branch.epochs_above))
     }
 
-    /// The first revision at `rev` or after it that there is; where the journal ends when there is none.
+    /// The first revision at `rev` or after it that there is.
     ///
     /// # Errors
     /// When the store fails.
-    pub fn next_there(&mut self, rev: u64) -> Result<u64, Error> {
-        let next = event::next(self.driver, &self.project.id, rev)?;
-        Ok(next.unwrap_or(self.project.rev))
+    pub fn next_there(&mut self, rev: u64) -> Result<Option<u64>, Error> {
+        event::next(self.driver, &self.project.id, rev)
     }
 
     /// From here on it is another history, whose counter lies above `above`. No sign of life from before it is missed.

@@ -99,7 +99,8 @@ impl Operation for PlanThinning {
         let without: BTreeSet<CheckpointId> = self.without.iter().copied().collect();
         let kept = kept_cuts(desk.tx, &without)?;
         // Not through what was left out between two histories.
-        let (begin, end) = (desk.tx.next_there(self.from)?, desk.tx.rev());
+        let end = desk.tx.rev();
+        let begin = desk.tx.next_there(self.from)?.unwrap_or(end);
         let to = self
             .revisions
             .map_or(end, |revisions| begin.saturating_add(revisions));
