@@ -6,11 +6,17 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::{command, complete};
 
+/// The version, and what this build has beyond every other.
+const VERSION: &str = match cfg!(feature = "otel") {
+    true => concat!(env!("CARGO_PKG_VERSION"), " (otel)"),
+    false => env!("CARGO_PKG_VERSION"),
+};
+
 /// Keeps fleets of AI agents alive through context death
 #[derive(Debug, Parser)]
 #[command(
     name = "fleet",
-    version,
+    version = VERSION,
     about,
     disable_help_subcommand = true,
     after_help = "Without a command: `fleet status`. More: `fleet help TOPIC` (ids, agents, locks, server, json, exit-codes, environment, secrets)."

@@ -4,6 +4,7 @@
 //! `fleet` at a server or make it run something.
 
 mod change;
+mod traces;
 
 use std::ffi::OsString;
 use std::fs;
@@ -18,6 +19,7 @@ use serde::Serialize;
 use toml_edit::{DocumentMut, Item};
 
 pub use self::change::{Change, Level, set, write_project};
+use self::traces::Told;
 
 /// The name of the project's file, in the state folder.
 pub const FILE: &str = "config.toml";
@@ -141,6 +143,19 @@ impl Environment {
             test_token: in_tests("FLEET_TEST_TOKEN")?.map(Secret::new),
         })
     }
+}
+
+/// Where the traces of a server go. Its variables are not ours, and matter to nothing else: no command looks at
+/// them, and one that is not text is none.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is where the environment is read"
+)]
+pub fn traces() -> Told {
+    traces::traces(|name| {
+        let value = std::env::var_os(name)?.into_string().ok()?;
+        Some(value.trim().to_owned()).filter(|value| !value.is_empty())
+    })
 }
 
 /// A person's name as events show it: letters, digits and little else.

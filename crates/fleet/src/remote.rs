@@ -15,3 +15,5 @@ pub use client::{Client, Means, Sent};
 pub use courier::Courier;
 pub use known::Known;
 pub use spool::Spool;
+#[cfg(feature = "otel")]
+pub use trust::trusted;

@@ -21,6 +21,7 @@ use flightline::workspace::WorkTree;
 use flightline::{Access, Fleet};
 use tokio::sync::oneshot;
 
+use crate::passage;
 use task::{Request, Task};
 
 /// How many requests may wait for a thread that writes.
@@ -198,18 +199,24 @@ impl Lines {
         project: &Arc<str>,
         access: Access,
         company: Company,
-        f: impl FnMut(&mut Fleet) -> Result<T, Refusal> + Send + 'static,
+        mut f: impl FnMut(&mut Fleet) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
         let (reply, outcome) = oneshot::channel();
+        let stay = passage::stay(access);
+        let done = stay.clone();
         self.send(
             project,
             access,
             company,
             move |result| {
+                done.inspect(|stay| stay.answer());
                 // Whoever asked may have gone: then nobody reads it.
                 let _ = reply.send(result);
             },
-            f,
+            move |fleet| {
+                stay.as_ref().inspect(|stay| stay.take());
+                f(fleet)
+            },
         )?;
         outcome.await.map_err(|_| broken())?
     }

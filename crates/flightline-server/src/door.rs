@@ -6,7 +6,6 @@ pub(crate) mod tag;
 mod version;
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::body::HttpBody as _;
 use axum::extract::{MatchedPath, Request, State};
@@ -22,10 +21,9 @@ pub(crate) use guest::Guest;
 pub(crate) use input::{Body, LARGEST, LARGEST_DOCUMENT, Named, Query};
 
 use crate::crew::Company;
-use crate::metrics::Served;
+use crate::passage::{self, Answered, Notes};
 use crate::problem::Problem;
 use crate::route::Shared;
-use crate::serve::{Line, Said};
 
 /// What everybody may ask: whether we are there.
 const OPEN_TO_ALL: [&str; 2] = ["/healthz", "/readyz"];
@@ -35,43 +33,21 @@ const REQUEST_ID: &str = "x-request-id";
 /// Lets a request in, or not; writes its problem down, if it has one; and says in the log what became of it.
 pub(crate) async fn enter(
     State(shared): State<Arc<Shared>>,
-    mut request: Request,
+    request: Request,
     next: Next,
 ) -> Response {
-    let began = Instant::now();
+    let notes = Notes::begin();
     let id = request_id(request.headers(), &shared);
     let method = request.method().clone();
     let length = length_of(request.headers());
-    let takes = takes_checkpoint(&method, request.uri().path());
+    let path = request.uri().path().to_owned();
     // The route as we wrote it, not as it was asked for: nothing private gets into a log that way.
     let route = request
         .extensions()
         .get::<MatchedPath>()
         .map_or_else(|| "unknown".to_owned(), |path| path.as_str().to_owned());
     let asked = request.headers().clone();
-    let answer = match admit(&shared, asked.clone(), request.uri().clone()).await {
-        Err(problem) => Err(problem),
-        Ok(guest) => {
-            if let Some(guest) = guest {
-                request.extensions_mut().insert(guest);
-            }
-            let mut response = next.run(request).await;
-            match response.extensions_mut().remove::<Problem>() {
-                Some(problem) => Err(problem),
-                None if response.status() == StatusCode::METHOD_NOT_ALLOWED => {
-                    let allowed = response.headers().get(header::ALLOW).cloned();
-                    Err(wrong_method(&method, allowed))
-                }
-                None if response.status() == StatusCode::OK
-                    && method == Method::GET
-                    && tag::is_known(&asked, response.headers().get(header::ETAG)) =>
-                {
-                    Ok(unchanged(response))
-                }
-                None => Ok(response),
-            }
-        }
-    };
+    let answer = notes.follow(answer(&shared, &asked, request, next)).await;
     let (mut response, code) = match answer {
         Ok(response) => (response, None),
         Err(problem) => (problem.response(&id), Some(problem.code().to_owned())),
@@ -87,22 +63,51 @@ pub(crate) async fn enter(
         header::X_CONTENT_TYPE_OPTIONS,
         HeaderValue::from_static("nosniff"),
     );
-    let line = Line {
+    let checkpoint = takes_checkpoint(&method, &path) && status < 300;
+    let answered = Answered {
         request_id: id,
-        method: method.to_string(),
+        method,
         route,
         status,
         code,
-        micros: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
+        headers: &asked,
+        path: &path,
+        request_bytes: length,
+        response_bytes: response.body().size_hint().exact(),
+        checkpoint,
     };
-    shared.metrics.count(&Served {
-        line: &line,
-        asked: length,
-        answered: response.body().size_hint().exact(),
-        checkpoint: takes && status < 300,
-    });
-    (shared.say)(Said::Served(line));
+    notes.tell(&shared, answered);
     response
+}
+
+/// What becomes of a request, if it is let in.
+async fn answer(
+    shared: &Shared,
+    asked: &HeaderMap,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
+    let method = request.method().clone();
+    let guest = admit(shared, asked.clone(), request.uri().clone()).await?;
+    if let Some(guest) = guest {
+        passage::project(&guest.project().id);
+        request.extensions_mut().insert(guest);
+    }
+    let mut response = next.run(request).await;
+    match response.extensions_mut().remove::<Problem>() {
+        Some(problem) => Err(problem),
+        None if response.status() == StatusCode::METHOD_NOT_ALLOWED => {
+            let allowed = response.headers().get(header::ALLOW).cloned();
+            Err(wrong_method(&method, allowed))
+        }
+        None if response.status() == StatusCode::OK
+            && method == Method::GET
+            && tag::is_known(asked, response.headers().get(header::ETAG)) =>
+        {
+            Ok(unchanged(response))
+        }
+        None => Ok(response),
+    }
 }
 
 /// Whoever has it already is told so, and no more.

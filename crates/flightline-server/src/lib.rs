@@ -11,15 +11,20 @@ mod health;
 mod metrics;
 mod openapi;
 mod operation;
+mod passage;
 mod post;
 mod pretend;
 mod problem;
 mod projects;
 mod route;
 mod serve;
+mod trace;
 mod upkeep;
 
 pub use openapi::openapi;
 pub use operation::{Ask, Called, call, may_wait, operation_names};
 pub use pretend::Pretend;
 pub use serve::{DEFAULT_ADDRESS, Limits, Line, Ready, Said, Say, Setup, Stop, serve};
+#[cfg(feature = "otel")]
+pub use trace::Sampling;
+pub use trace::Traces;

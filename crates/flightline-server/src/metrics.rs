@@ -17,7 +17,7 @@ use self::histogram::{Histogram, Scale};
 use self::journal::Journal;
 use self::page::{Kind, Page, seconds};
 use crate::health::Health;
-use crate::serve::Line;
+use crate::passage::{Served, micros};
 use crate::upkeep::job::JOBS;
 
 /// What was served so far, and what the journal told since this node began to count.
@@ -29,6 +29,8 @@ pub(crate) struct Metrics {
     refused: Mutex<BTreeMap<String, u64>>,
     request_bytes: Mutex<Histogram>,
     response_bytes: Mutex<Histogram>,
+    /// How long requests waited for a thread, by the name of its queue.
+    waits: Mutex<BTreeMap<&'static str, Histogram>>,
     /// How long it took to take checkpoints that were asked for.
     checkpoints: Mutex<Histogram>,
     /// How many writes were committed together.
@@ -49,17 +51,6 @@ pub(crate) struct Now<'a> {
     pub(crate) fleet: Option<(Figures, Journal)>,
 }
 
-/// A request that was answered, as it is counted.
-pub(crate) struct Served<'a> {
-    pub(crate) line: &'a Line,
-    /// How large the body of the request was.
-    pub(crate) asked: u64,
-    /// How large that of the answer is; none of a stream.
-    pub(crate) answered: Option<u64>,
-    /// Whether a checkpoint was taken.
-    pub(crate) checkpoint: bool,
-}
-
 fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -73,6 +64,7 @@ impl Default for Metrics {
             refused: Mutex::default(),
             request_bytes: histogram(Scale::Bytes),
             response_bytes: histogram(Scale::Bytes),
+            waits: Mutex::default(),
             checkpoints: histogram(Scale::Time),
             groups: histogram(Scale::Count),
             journals: Mutex::default(),
@@ -83,7 +75,7 @@ impl Default for Metrics {
 impl Metrics {
     /// Counts a request.
     pub(crate) fn count(&self, served: &Served<'_>) {
-        let line = served.line;
+        let (line, answered) = (&served.line, &served.answered);
         // Anybody can make methods up; each would be a line here for ever.
         let method = ["GET", "POST", "PATCH", "DELETE"]
             .into_iter()
@@ -94,15 +86,24 @@ impl Metrics {
             .entry(key)
             .or_insert_with(|| Histogram::new(Scale::Time))
             .add(line.micros);
-        open(&self.request_bytes).add(served.asked);
-        if let Some(bytes) = served.answered {
+        open(&self.request_bytes).add(answered.request_bytes);
+        if let Some(bytes) = answered.response_bytes {
             open(&self.response_bytes).add(bytes);
         }
         if let Some(code) = &line.code {
             *open(&self.refused).entry(code.clone()).or_default() += 1;
         }
-        if served.checkpoint {
+        if answered.checkpoint {
             open(&self.checkpoints).add(line.micros);
+        }
+        let mut waits = open(&self.waits);
+        for stay in &served.stays {
+            if let Some(waited) = stay.waited() {
+                waits
+                    .entry(stay.queue)
+                    .or_insert_with(|| Histogram::new(Scale::Time))
+                    .add(micros(waited));
+            }
         }
     }
 
@@ -183,6 +184,12 @@ impl Metrics {
             let labels = [("method", *method), ("route", route), ("status", &status)];
             histogram.write(page, name, &labels);
         }
+        let name = "flightline_queue_wait_seconds";
+        let help = "How long requests waited for a thread.";
+        page.family(name, Kind::Histogram, help);
+        for (queue, histogram) in open(&self.waits).iter() {
+            histogram.write(page, name, &[("queue", queue)]);
+        }
         let mut single = |name: &str, help: &str, histogram: &Mutex<Histogram>| {
             page.family(name, Kind::Histogram, help);
             open(histogram).write(page, name, &[]);
@@ -262,5 +269,5 @@ fn jobs(page: &mut Page, health: &Health) {
 }
 
 fn whole(span: Duration) -> String {
-    seconds(u64::try_from(span.as_micros()).unwrap_or(u64::MAX))
+    seconds(micros(span))
 }

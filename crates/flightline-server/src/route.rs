@@ -34,12 +34,12 @@ use crate::crew::{Company, Lines};
 use crate::door::{self, Guest, tag};
 use crate::health::Health;
 use crate::metrics::Metrics;
-use crate::operation;
 use crate::post::Post;
 use crate::pretend::Pretend;
 use crate::problem::Problem;
 use crate::projects::{Project, Projects};
 use crate::serve::{Limits, Say};
+use crate::trace::Tracing;
 use crate::upkeep::Nudge;
 
 /// What every request works with.
@@ -48,6 +48,7 @@ pub(crate) struct Shared {
     pub(crate) nudge: SyncSender<Nudge>,
     pub(crate) health: Arc<Health>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) tracing: Tracing,
     /// The names this server goes by.
     pub(crate) hosts: Vec<String>,
     /// What this end speaks.
@@ -290,8 +291,7 @@ impl Shared {
     where
         O::Outcome: Send + 'static,
     {
-        let entry = operation::find(O::NAME)?;
-        guest.must_have(entry.scope)?;
+        let entry = guest.may_call(O::NAME)?;
         self.with(guest.project(), O::ACCESS, entry.company, move |fleet| {
             fleet
                 .run(&request, &caller)

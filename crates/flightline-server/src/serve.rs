@@ -36,6 +36,7 @@ use crate::pretend::Pretend;
 use crate::projects::Projects;
 use crate::route::events::watch_journals;
 use crate::route::{Shared, router};
+use crate::trace::{Traces, Tracing};
 use crate::upkeep::{Beside, Means, Upkeep};
 
 /// Where it listens when nobody says.
@@ -78,6 +79,8 @@ pub struct Setup {
     pub api: u32,
     /// In tests: what is pretended.
     pub pretend: Option<Pretend>,
+    /// Where traces go, if anywhere.
+    pub traces: Option<Traces>,
 }
 
 /// How much patience it has, and with how many.
@@ -122,7 +125,7 @@ pub struct Ready {
     pub tokens: usize,
 }
 
-/// A request that was answered. Nothing of what was asked or answered is in it.
+/// A request that was answered. Nothing of what it brought, and nothing of the answer, is in it.
 #[derive(Clone, Debug)]
 pub struct Line {
     /// The id it went by.
@@ -137,6 +140,16 @@ pub struct Line {
     pub code: Option<String>,
     /// How long it took.
     pub micros: u64,
+    /// How much of that it waited for a thread.
+    pub queue_micros: u64,
+    /// The project that its token opens.
+    pub project: Option<String>,
+    /// Whom it was done as.
+    pub agent: Option<String>,
+    /// What it asked for.
+    pub operation: Option<&'static str>,
+    /// Where it is found among traces, if it is there.
+    pub trace_id: Option<String>,
 }
 
 /// Who hears what the server says.
@@ -196,6 +209,7 @@ pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
     // From here on it is counted what happens.
     metrics.look(&mut opened)?;
     drop(opened);
+    let tracing = Tracing::start(setup.traces, address, &say);
     let upkeep = Upkeep::start(Means {
         place: Arc::clone(&place),
         beside,
@@ -203,6 +217,7 @@ pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
         projects: Arc::clone(&projects),
         health: Arc::clone(&health),
         say: Arc::clone(&say),
+        tracing: tracing.clone(),
         idle: setup.pretend.is_some(),
         folded_at: AtomicU64::new(0),
     })?;
@@ -225,6 +240,7 @@ pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
         nudge: upkeep.nudger(),
         health: Arc::clone(&health),
         metrics,
+        tracing: tracing.clone(),
         hosts: names(address, &setup.hosts),
         api: setup.api,
         pretend: setup.pretend,
@@ -254,6 +270,7 @@ pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
         office.close();
     }
     crew.dismiss();
+    tracing.end();
     ended
 }
 

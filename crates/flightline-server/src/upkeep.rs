@@ -24,6 +24,7 @@ use crate::crew::{Lines, Place};
 use crate::health::Health;
 use crate::projects::Projects;
 use crate::serve::{Said, Say};
+use crate::trace::Tracing;
 
 /// What comes after writes is not done more often than this, however many there are.
 const BREATH: Duration = Duration::from_millis(50);
@@ -72,6 +73,7 @@ pub(crate) struct Means {
     pub(crate) projects: Arc<Projects>,
     pub(crate) health: Arc<Health>,
     pub(crate) say: Say,
+    pub(crate) tracing: Tracing,
     /// In tests: everything is asked for, and nothing is done by itself.
     pub(crate) idle: bool,
     /// The last revision when the log was looked at.
@@ -188,6 +190,7 @@ pub(crate) fn run(job: &Job, means: &Means, fleet: &mut Option<Fleet>) {
         Err(refusal) => Err(refusal),
         Ok(open) => work(job, means, open),
     };
+    means.tracing.job(job.name, began, outcome.as_ref().err());
     let board = &means.health.board;
     if job.name == PROBE
         && outcome.is_ok()

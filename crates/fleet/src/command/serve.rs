@@ -16,9 +16,14 @@ use serde_json::json;
 use self::log::{Log, LogFormat};
 use super::{Done, typed};
 use crate::app::App;
+use crate::config;
 use crate::ui::Ui;
 
 #[derive(Debug, Args)]
+#[cfg_attr(
+    feature = "otel",
+    command(after_help = "Traces go where OTEL_EXPORTER_OTLP_ENDPOINT says.")
+)]
 pub struct ServeArgs {
     /// Where to listen; port 0 takes any that is free
     #[arg(long, value_name = "IP:PORT", default_value = DEFAULT_ADDRESS)]
@@ -60,6 +65,10 @@ pub fn run(args: &ServeArgs, app: &mut App) -> Done {
             "{address} can be reached from other machines, and tokens are sent as they are: put a proxy with TLS in front"
         ));
     }
+    let asked = config::traces();
+    for warning in &asked.warnings {
+        log.warning(warning);
+    }
     let setup = Setup {
         address,
         hosts: args.hosts.clone(),
@@ -78,6 +87,7 @@ pub fn run(args: &ServeArgs, app: &mut App) -> Done {
             user: app.env.user.clone(),
         }),
         policy: config.policy,
+        traces: asked.traces,
     };
     // Whoever cannot be told where the server is has no use for one.
     let stop = Stop::default();
@@ -85,7 +95,7 @@ pub fn run(args: &ServeArgs, app: &mut App) -> Done {
     let (told, ends) = (Arc::clone(&untold), stop.clone());
     let say = Arc::new(move |said: Said| match said {
         Said::Ready(ready) => {
-            if let Err(refusal) = announce(&log.ui, &ready) {
+            if let Err(refusal) = announce(&log.ui, &ready, asked.to.as_deref()) {
                 *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
                 ends.now();
             }
@@ -111,17 +121,23 @@ pub fn describe(app: &mut App) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn announce(ui: &Ui, ready: &Ready) -> Result<(), Refusal> {
+fn announce(ui: &Ui, ready: &Ready, traces: Option<&str>) -> Result<(), Refusal> {
     let url = format!("http://{}", ready.address);
-    let answer = json!({
+    let mut answer = json!({
         "url": url,
         "pid": std::process::id(),
         "tokens": ready.tokens,
     });
+    if let Some(to) = traces {
+        answer["traces"] = json!(to);
+    }
     ui.answer(&answer, |page| {
         page.line(format_args!("Serving this fleet at {url}"));
         if ready.tokens == 0 {
             page.line("Nobody has a token yet: create one with `fleet token create NAME`");
+        }
+        if let Some(to) = traces {
+            page.line(format_args!("Traces go to {to}"));
         }
     })
 }

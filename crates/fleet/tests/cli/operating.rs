@@ -59,7 +59,23 @@ fn a_log_for_programs_is_one_document_a_line_and_holds_no_secret() {
         assert_eq!(line["request_id"], "asked-by-a-test", "{line}");
         assert_eq!(line["method"], "GET", "{line}");
         assert_eq!(line["code"].is_null(), status == 200, "{line}");
-        assert!(line["duration_us"].is_u64(), "{line}");
+        let (took, waited) = (line["duration_us"].as_u64(), line["queue_us"].as_u64());
+        assert!(
+            took.is_some() && waited.is_some() && waited <= took,
+            "{line}"
+        );
+        // Who has no token that opens anything has no project.
+        assert_eq!(line["project"].is_string(), status != 401, "{line}");
+        let asked = match status {
+            200 => Value::from("list_missions"),
+            404 => Value::from("show_mission"),
+            _ => Value::Null,
+        };
+        assert_eq!(line["operation"], asked, "{line}");
+        assert!(
+            line["agent"].is_null() && line["trace_id"].is_null(),
+            "{line}"
+        );
         assert!(
             line["route"]
                 .as_str()
@@ -72,6 +88,21 @@ fn a_log_for_programs_is_one_document_a_line_and_holds_no_secret() {
     for private in [secret, "msn-ffff", "nonsense", "limit=3"] {
         assert!(!said.contains(private), "{private}: {said}");
     }
+}
+
+#[cfg(not(feature = "otel"))]
+#[test]
+fn who_wants_traces_of_a_build_that_has_none_is_told_so_once() {
+    let mut world = World::new().local_only("it has a server of its own");
+    let at = "http://user:hunter2@127.0.0.1:4318".to_owned();
+    world.everywhere.push(("OTEL_EXPORTER_OTLP_ENDPOINT", at));
+    let server = Server::start(&world, "");
+    server.signal(Signal::TERM);
+    let (status, said) = server.wait();
+    assert!(status.success(), "{said}");
+    let line = "warning: OTEL_EXPORTER_OTLP_ENDPOINT is set, and this `fleet` was built without OpenTelemetry: no traces are sent\n";
+    assert_eq!(said, line);
+    assert_eq!(world.ok("status").stderr, "");
 }
 
 #[test]

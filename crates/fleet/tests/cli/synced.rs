@@ -560,6 +560,7 @@ fn what_is_only_tried_beside_the_store_is_little_and_says_why() {
         it has a server of its own
         it has a server of its own
         it has a server of its own
+        it has a server of its own
         it is about the store's files
         it is about where the store is
         it is about where the store is

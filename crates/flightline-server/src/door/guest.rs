@@ -15,6 +15,8 @@ use flightline::token::TokenView;
 use flightline::{Caller, Thing};
 
 use super::tag;
+use crate::operation::{self, Entry};
+use crate::passage;
 use crate::problem::Problem;
 use crate::projects::Project;
 
@@ -61,6 +63,14 @@ impl Guest {
         .hint(format!(
             "get another with `fleet token create NAME --scope {scope}`"
         )))
+    }
+
+    /// The operation of this name, unless the token is too narrow for it. The request is told of by it.
+    pub(crate) fn may_call(&self, name: &str) -> Result<Entry, Refusal> {
+        let entry = operation::find(name)?;
+        passage::operation(entry.name);
+        self.must_have(entry.scope)?;
+        Ok(entry)
     }
 
     /// Refuses to act as, or on, an agent that is not the token's, unless it coordinates.
@@ -151,6 +161,9 @@ impl Guest {
                 self.must_be(agent)?;
                 caller.agent = Some(agent.to_owned());
             }
+        }
+        if let Some(agent) = &caller.agent {
+            passage::agent(agent);
         }
         Ok(caller)
     }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{Done, Shared};
 use crate::crew::Company;
 use crate::door::{Body, Guest, Named};
-use crate::operation::{self, Ask, Entry};
+use crate::operation::{Ask, Entry};
 use crate::pretend::Pretence;
 use crate::problem::Problem;
 
@@ -31,8 +31,7 @@ pub(crate) async fn call(
     guest: Guest,
     request: Request,
 ) -> Done {
-    let entry = operation::find(&name)?;
-    guest.must_have(entry.scope)?;
+    let entry = guest.may_call(&name)?;
     let headers = request.headers().clone();
     let body = Body::within(request, entry.largest, shared.limits.body).await?;
     check_agent(&guest, entry, &body)?;

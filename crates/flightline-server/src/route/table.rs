@@ -15,7 +15,7 @@ use super::page::{self, Asking};
 use super::take::{Asked, Take};
 use super::{Done, Shared};
 use crate::door::{Body, Guest};
-use crate::operation::{self, Ask};
+use crate::operation::Ask;
 use Take::{
     Act, ActsAs, After, All, Bare, Id, Ids, Is, Key, Limit, Mark, Not, Number, Other, Place,
     Sorties, Story, Switch, Text,
@@ -260,8 +260,7 @@ async fn handle(
     guest: &Guest,
     headers: &HeaderMap,
 ) -> Done {
-    let entry = operation::find(route.operation)?;
-    guest.must_have(entry.scope)?;
+    let entry = guest.may_call(route.operation)?;
     asked.take_all(route.takes)?;
     let page = match route.list {
         Some(_) => Some(Asking::take(&mut asked)?),

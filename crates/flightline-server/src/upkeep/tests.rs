@@ -47,6 +47,7 @@ impl Bench {
             projects: Arc::new(Projects::new(&world.project, &state)),
             health: Arc::default(),
             say: Arc::new(|_| {}),
+            tracing: Tracing::default(),
             idle: false,
             folded_at: AtomicU64::new(0),
         };

@@ -38,6 +38,7 @@ const PROMISED: &[&str] = &[
     "flightline_store_up",
     "flightline_group_commit_size",
     "flightline_queue_length",
+    "flightline_queue_wait_seconds",
     "flightline_streams_open",
     "flightline_missions",
     "flightline_agents",
@@ -118,6 +119,10 @@ both_engines! {
         }
         for name in ["flightline_process_resident_memory_bytes", "flightline_process_open_fds", "flightline_group_commit_size_count"] {
             assert!(value(&page, name, &[]) > 0.0, "{name}");
+        }
+        for queue in ["read", "write"] {
+            let waited = value(&page, "flightline_queue_wait_seconds_count", &[("queue", queue)]);
+            assert!(waited > 0.0, "{queue}");
         }
         assert!(value(&page, "flightline_store_bytes", &[("part", "database")]) > 1_000.0);
         for private in ["ada", "bob", "src/a.rs", "Hello", "msn-", "chk-", "Add login"] {

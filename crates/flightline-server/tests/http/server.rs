@@ -51,6 +51,7 @@ pub fn start_with(world: &World, limits: Limits) -> Server {
         limits,
         api: flightline::remote::API,
         pretend: None,
+        traces: None,
     };
     let (stop, log) = (Stop::default(), Arc::new(Mutex::new(Vec::new())));
     let (ready, is_ready) = mpsc::channel();

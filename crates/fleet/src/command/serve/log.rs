@@ -60,6 +60,11 @@ impl Log {
                     "status": line.status,
                     "code": line.code,
                     "duration_us": line.micros,
+                    "queue_us": line.queue_micros,
+                    "project": line.project,
+                    "agent": line.agent,
+                    "operation": line.operation,
+                    "trace_id": line.trace_id,
                 });
                 self.json(level, "request", told);
             }
@@ -76,18 +81,23 @@ impl Log {
 
 /// A line that people and programs can read alike.
 fn text(line: &Line) -> String {
-    let code = line.code.as_deref().unwrap_or("-");
-    let Line {
-        request_id,
-        method,
-        route,
-        status,
-        micros,
-        ..
-    } = line;
-    format!(
-        "request method={method} route={route} status={status} code={code} ms={}.{:03} id={request_id}",
-        micros / 1000,
-        micros % 1000
-    )
+    let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+    let millis = |micros: u64| format!("{}.{:03}", micros / 1000, micros % 1000);
+    let mut said = format!(
+        "request method={} route={} status={} code={} ms={} queue_ms={} operation={} agent={} id={}",
+        line.method,
+        line.route,
+        line.status,
+        known(&line.code),
+        millis(line.micros),
+        millis(line.queue_micros),
+        line.operation.unwrap_or("-"),
+        known(&line.agent),
+        line.request_id,
+    );
+    if let Some(trace) = &line.trace_id {
+        said += " trace=";
+        said += trace;
+    }
+    said
 }

@@ -1,0 +1,41 @@
+//! Where traces go, by the standard variables of OpenTelemetry. What cannot be understood is said, and taken for
+//! not set, as its specification wants it: no server stays down for the sake of its traces.
+
+#[cfg(feature = "otel")]
+mod variables;
+
+use flightline_server::Traces;
+
+#[cfg(feature = "otel")]
+pub use self::variables::traces;
+
+/// What the variables come to.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// Where traces go; none when nobody asks for any.
+    pub traces: Option<Traces>,
+    /// The same for people.
+    pub to: Option<String>,
+    pub warnings: Vec<String>,
+}
+
+/// Those that say where to; the first goes before the second.
+const ENDPOINTS: [&str; 2] = [
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+];
+
+/// Understands them; `get` gives the value of one that is set.
+#[cfg(not(feature = "otel"))]
+pub fn traces(get: impl Fn(&str) -> Option<String>) -> Told {
+    let set = ENDPOINTS.into_iter().find(|name| get(name).is_some());
+    let warning = set.map(|name| {
+        format!(
+            "{name} is set, and this `fleet` was built without OpenTelemetry: no traces are sent"
+        )
+    });
+    Told {
+        warnings: warning.into_iter().collect(),
+        ..Told::default()
+    }
+}

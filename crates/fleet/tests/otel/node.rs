@@ -1,0 +1,180 @@
+//! A fleet of its own, and `fleet serve` on it as a process.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::collector::PATIENCE;
+
+/// A folder with a fleet in it, and what opens its door.
+pub struct World {
+    folder: TempDir,
+    token: String,
+}
+
+impl World {
+    pub fn new() -> Self {
+        let mut world = Self {
+            folder: tempfile::tempdir().unwrap(),
+            token: String::new(),
+        };
+        for folder in ["home", "repo"] {
+            std::fs::create_dir(world.folder.path().join(folder)).unwrap();
+        }
+        world.json(&["init"]);
+        let made = world.json(&["token", "create", "tests"]);
+        made["token"].as_str().unwrap().clone_into(&mut world.token);
+        world
+    }
+
+    pub fn state(&self) -> PathBuf {
+        self.folder.path().join("repo/.flightline")
+    }
+
+    /// A command, with nothing of this machine's environment.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fleet"));
+        command
+            .args(arguments)
+            .current_dir(self.folder.path().join("repo"))
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", self.folder.path().join("home"))
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// What a command answers.
+    pub fn json(&self, arguments: &[&str]) -> Value {
+        let done = self.command(arguments).arg("--json").output().unwrap();
+        assert!(done.status.success(), "{arguments:?}: {done:?}");
+        serde_json::from_slice(&done.stdout).unwrap()
+    }
+}
+
+/// A server that ends with the test.
+pub struct Node {
+    child: Child,
+    /// What it says, read as it comes: a full pipe would stop it.
+    stderr: Option<JoinHandle<String>>,
+    pub ready: Value,
+    token: String,
+}
+
+impl Node {
+    /// Starts one that sees these variables.
+    pub fn start(world: &World, variables: &[(&str, &str)]) -> Self {
+        let serve = [
+            "-v",
+            "serve",
+            "--addr",
+            "127.0.0.1:0",
+            "--log-format",
+            "json",
+            "--json",
+        ];
+        let mut command = world.command(&serve);
+        command.envs(variables.iter().copied());
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdout = child.stdout.take().unwrap();
+        let mut stderr = child.stderr.take().unwrap();
+        let stderr = std::thread::spawn(move || {
+            let mut said = String::new();
+            stderr.read_to_string(&mut said).unwrap();
+            said
+        });
+        let (say, said) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let _ = BufReader::new(stdout).read_line(&mut line);
+            let _ = say.send(line);
+        });
+        let line = said.recv_timeout(PATIENCE).expect("an announcement");
+        Self {
+            child,
+            stderr: Some(stderr),
+            ready: serde_json::from_str(&line).unwrap(),
+            token: world.token.clone(),
+        }
+    }
+
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// Asks, and says with which status it was answered, and what.
+    pub fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> (u16, Value) {
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(PATIENCE))
+            .allow_non_standard_methods(true)
+            .build();
+        let url = self.ready["url"].as_str().unwrap();
+        let mut request = ureq::http::Request::builder()
+            .method(method)
+            .uri(format!("{url}{path}"))
+            .header("authorization", format!("Bearer {}", self.token))
+            .header("content-type", "application/json");
+        let mut body = "";
+        for (name, value) in headers {
+            match *name {
+                "body" => body = value,
+                name => request = request.header(name, *value),
+            }
+        }
+        let agent = ureq::Agent::new_with_config(config);
+        let mut answer = agent.run(request.body(body).unwrap()).unwrap();
+        let text = answer.body_mut().read_to_string().unwrap();
+        (
+            answer.status().as_u16(),
+            serde_json::from_str(&text).unwrap_or_default(),
+        )
+    }
+
+    /// The names of its threads.
+    pub fn threads(&self) -> Vec<String> {
+        let tasks = format!("/proc/{}/task", self.child.id());
+        let tasks = std::fs::read_dir(tasks).unwrap();
+        tasks
+            .filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).ok())
+            .collect()
+    }
+
+    /// Ends it as an operator does, and gives what it said.
+    pub fn end(mut self) -> (ExitStatus, Vec<Value>) {
+        let pid = i32::try_from(self.child.id()).unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
+        let began = Instant::now();
+        let said = self.stderr.take().unwrap().join().unwrap();
+        let status = self.child.wait().unwrap();
+        assert!(began.elapsed() < PATIENCE, "{said}");
+        let lines = said.lines().map(|line| serde_json::from_str(line).unwrap());
+        (status, lines.collect())
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The warnings among what a server said.
+pub fn warnings(said: &[Value]) -> Vec<&str> {
+    let warnings = said.iter().filter(|line| line["event"] == "warning");
+    warnings
+        .map(|line| line["message"].as_str().unwrap())
+        .collect()
+}

@@ -1,0 +1,194 @@
+//! The passage of a request: what is noted of it on its way, and told when it is answered. The log, the figures
+//! and the traces all have it from here. No token, no body and no address as it was typed is ever noted.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::http::{HeaderMap, Method};
+use flightline::Access;
+use flightline::core::Name;
+
+use crate::route::Shared;
+use crate::serve::{Line, Said};
+
+tokio::task_local! {
+    /// The notes of the request that is under way.
+    static NOTES: Arc<Notes>;
+}
+
+/// What is noted of a request on its way.
+#[derive(Debug)]
+pub(crate) struct Notes {
+    began: Instant,
+    noted: Mutex<Noted>,
+}
+
+#[derive(Debug, Default)]
+struct Noted {
+    project: Option<Arc<str>>,
+    agent: Option<Name>,
+    operation: Option<&'static str>,
+    stays: Vec<Arc<Stay>>,
+}
+
+/// A stay with the threads: first in their queue, then in the store.
+#[derive(Debug)]
+pub(crate) struct Stay {
+    /// Whose queue.
+    pub(crate) queue: &'static str,
+    /// What for; nothing while it is looked up who asks.
+    #[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "traces tell it"))]
+    pub(crate) operation: Option<&'static str>,
+    pub(crate) sent: Instant,
+    taken: OnceLock<Instant>,
+    answered: OnceLock<Instant>,
+}
+
+/// A request that was answered, as the door knows it.
+pub(crate) struct Answered<'a> {
+    pub(crate) request_id: String,
+    pub(crate) method: Method,
+    /// The route as we wrote it.
+    pub(crate) route: String,
+    pub(crate) status: u16,
+    pub(crate) code: Option<String>,
+    /// What came with it, and where it went.
+    #[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "traces tell it"))]
+    pub(crate) headers: &'a HeaderMap,
+    #[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "traces tell it"))]
+    pub(crate) path: &'a str,
+    /// How large the body of the request was.
+    pub(crate) request_bytes: u64,
+    /// How large that of the answer is; none of a stream.
+    pub(crate) response_bytes: Option<u64>,
+    /// Whether a checkpoint was taken.
+    pub(crate) checkpoint: bool,
+}
+
+/// All that there is to tell of it.
+pub(crate) struct Served<'a> {
+    pub(crate) line: Line,
+    pub(crate) answered: Answered<'a>,
+    #[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "traces tell it"))]
+    pub(crate) began: Instant,
+    #[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "traces tell it"))]
+    pub(crate) ended: Instant,
+    pub(crate) stays: Vec<Arc<Stay>>,
+}
+
+impl Notes {
+    /// A request came in.
+    pub(crate) fn begin() -> Arc<Self> {
+        Arc::new(Self {
+            began: Instant::now(),
+            noted: Mutex::default(),
+        })
+    }
+
+    /// Notes what a request comes by on this way.
+    pub(crate) async fn follow<T>(self: &Arc<Self>, way: impl Future<Output = T>) -> T {
+        NOTES.scope(Arc::clone(self), way).await
+    }
+
+    /// Tells of it, to all who want to know.
+    pub(crate) fn tell(&self, shared: &Shared, mut answered: Answered<'_>) {
+        let ended = Instant::now();
+        let noted = std::mem::take(&mut *self.open());
+        let waited = noted.stays.iter().filter_map(|stay| stay.waited()).sum();
+        let line = Line {
+            request_id: std::mem::take(&mut answered.request_id),
+            method: answered.method.to_string(),
+            route: std::mem::take(&mut answered.route),
+            status: answered.status,
+            code: answered.code.take(),
+            micros: micros(ended.duration_since(self.began)),
+            queue_micros: micros(waited),
+            project: noted.project.map(|project| project.to_string()),
+            agent: noted.agent.map(|agent| agent.to_string()),
+            operation: noted.operation,
+            trace_id: None,
+        };
+        let mut served = Served {
+            line,
+            answered,
+            began: self.began,
+            ended,
+            stays: noted.stays,
+        };
+        shared.metrics.count(&served);
+        served.line.trace_id = shared.tracing.request(&served);
+        (shared.say)(Said::Served(served.line));
+    }
+
+    fn open(&self) -> MutexGuard<'_, Noted> {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whose project the request is about.
+pub(crate) fn project(id: &Arc<str>) {
+    note(|noted| noted.project = Some(Arc::clone(id)));
+}
+
+/// Whom it is done as, when that is a name.
+pub(crate) fn agent(name: &str) {
+    note(|noted| noted.agent = Name::parse("agent name", name).ok());
+}
+
+/// What it asks for.
+pub(crate) fn operation(name: &'static str) {
+    note(|noted| noted.operation = Some(name));
+}
+
+/// It is sent to the threads; none when it is no request that is under way here.
+pub(crate) fn stay(access: Access) -> Option<Arc<Stay>> {
+    let queue = match access {
+        Access::Read => "read",
+        Access::Write | Access::Pulse => "write",
+    };
+    let mut begun = None;
+    note(|noted| {
+        let stay = Arc::new(Stay {
+            queue,
+            operation: noted.operation,
+            sent: Instant::now(),
+            taken: OnceLock::new(),
+            answered: OnceLock::new(),
+        });
+        noted.stays.push(Arc::clone(&stay));
+        begun = Some(stay);
+    });
+    begun
+}
+
+fn note(f: impl FnOnce(&mut Noted)) {
+    // What is done by ourselves is no request.
+    let _ = NOTES.try_with(|notes| f(&mut notes.open()));
+}
+
+impl Stay {
+    /// A thread has it now; for the first time, should it run twice.
+    pub(crate) fn take(&self) {
+        self.taken.get_or_init(Instant::now);
+    }
+
+    /// It is done: what it wrote is durable.
+    pub(crate) fn answer(&self) {
+        self.answered.get_or_init(Instant::now);
+    }
+
+    /// When a thread took it, and when that was done with it; nothing when the queue was full.
+    pub(crate) fn times(&self) -> Option<(Instant, Instant)> {
+        Some((*self.taken.get()?, *self.answered.get()?))
+    }
+
+    /// How long it waited in the queue.
+    pub(crate) fn waited(&self) -> Option<Duration> {
+        Some(self.times()?.0.duration_since(self.sent))
+    }
+}
+
+/// In millionths of a second.
+pub(crate) fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+}

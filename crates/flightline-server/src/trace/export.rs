@@ -1,0 +1,234 @@
+//! How spans leave: in batches, from a thread of the SDK's own, over OTLP. Its queue is of limited length, and
+//! whoever finds it full goes on without: no request ever waits for a collector.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use opentelemetry::KeyValue;
+use opentelemetry::trace::TracerProvider as _;
+use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
+use opentelemetry_otlp::{
+    Compression, ExporterBuildError, Protocol, SpanExporter, WithExportConfig as _,
+    WithHttpConfig as _,
+};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::resource::TelemetryResourceDetector;
+use opentelemetry_sdk::trace::{
+    BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider, SpanData,
+};
+
+use crate::serve::{Said, Say};
+
+/// How often it is said that spans do not arrive.
+const SAID_AGAIN: Duration = Duration::from_secs(5 * 60);
+/// The largest answer of a collector.
+const LARGEST_ANSWER: u64 = 64 * 1024;
+
+/// Where traces go, and how.
+#[derive(Debug)]
+pub struct Traces {
+    /// The whole address that they are sent to.
+    pub url: String,
+    /// How that is called where people read it.
+    pub shown: String,
+    /// Asks there, with the patience that it is to have.
+    pub agent: ureq::Agent,
+    /// What is sent with them, such as what opens the door there.
+    pub headers: HashMap<String, String>,
+    /// How long one batch may take in all.
+    pub timeout: Duration,
+    /// Whether they are compressed.
+    pub gzip: bool,
+    /// What is said of this server; `service.name` is among it.
+    pub resource: Vec<(String, String)>,
+    /// Which requests are picked.
+    pub sampling: Sampling,
+    /// How many spans may wait; more are dropped.
+    pub queue: usize,
+    /// How many are sent at once.
+    pub batch: usize,
+    /// How long they wait for others at most.
+    pub delay: Duration,
+}
+
+/// Which requests are picked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sampling {
+    /// The share of all traces, from 0 to 1.
+    pub share: f64,
+    /// Whether a caller that has decided already is followed.
+    pub follows_caller: bool,
+}
+
+/// Starts the thread that sends them.
+pub(super) fn open(
+    traces: Traces,
+    say: &Say,
+) -> Result<(SdkTracerProvider, SdkTracer), ExporterBuildError> {
+    let why = Arc::new(Mutex::default());
+    let client = Client {
+        agent: traces.agent,
+        why: Arc::clone(&why),
+    };
+    let mut exporter = SpanExporter::builder()
+        .with_http()
+        .with_http_client(client)
+        .with_protocol(Protocol::HttpBinary)
+        .with_endpoint(traces.url)
+        .with_timeout(traces.timeout)
+        .with_headers(traces.headers);
+    if traces.gzip {
+        exporter = exporter.with_compression(Compression::Gzip);
+    }
+    let watched = Watched {
+        inner: exporter.build()?,
+        shown: traces.shown,
+        why,
+        trouble: Mutex::default(),
+        say: Arc::clone(say),
+    };
+    let batches = BatchConfigBuilder::default()
+        .with_max_queue_size(traces.queue)
+        .with_max_export_batch_size(traces.batch)
+        .with_scheduled_delay(traces.delay)
+        .build();
+    let said = traces.resource.into_iter();
+    let resource = Resource::builder_empty()
+        .with_detector(Box::new(TelemetryResourceDetector))
+        .with_attributes(said.map(|(name, value)| KeyValue::new(name, value)))
+        .build();
+    let share = Sampler::TraceIdRatioBased(traces.sampling.share);
+    let sampler = match traces.sampling.follows_caller {
+        true => Sampler::ParentBased(Box::new(share)),
+        false => share,
+    };
+    let processor = BatchSpanProcessor::builder(watched);
+    let provider = SdkTracerProvider::builder()
+        .with_resource(resource)
+        .with_sampler(sampler)
+        .with_span_processor(processor.with_batch_config(batches).build())
+        .build();
+    let tracer = provider.tracer("flightline-server");
+    Ok((provider, tracer))
+}
+
+/// Asks a collector. It is used on the thread of the batches alone, which may wait.
+#[derive(Debug)]
+struct Client {
+    agent: ureq::Agent,
+    /// Why the last attempt failed: the exporter itself does not say.
+    why: Arc<Mutex<String>>,
+}
+
+impl Client {
+    fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, ureq::Error> {
+        let (parts, body) = request.into_parts();
+        let response = self.agent.run(Request::from_parts(parts, body.as_ref()))?;
+        let (parts, mut body) = response.into_parts();
+        let answer = body.with_config().limit(LARGEST_ANSWER).read_to_vec()?;
+        Ok(Response::from_parts(parts, answer.into()))
+    }
+}
+
+// As `async_trait` would write it.
+impl HttpClient for Client {
+    fn send_bytes<'a, 'b>(
+        &'a self,
+        request: Request<Bytes>,
+    ) -> Pin<Box<dyn Future<Output = Result<Response<Bytes>, HttpError>> + Send + 'b>>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        Box::pin(async move {
+            let answer = self.send(request);
+            *open_lock(&self.why) = match &answer {
+                Ok(answer) => format!("it answers {}", answer.status().as_u16()),
+                Err(error) => error.to_string(),
+            };
+            answer.map_err(Into::into)
+        })
+    }
+}
+
+/// An exporter whose failures are said, now and then.
+struct Watched {
+    inner: SpanExporter,
+    shown: String,
+    why: Arc<Mutex<String>>,
+    trouble: Mutex<Trouble>,
+    say: Say,
+}
+
+/// What is known of spans that did not arrive.
+#[derive(Debug, Default)]
+struct Trouble {
+    /// When that was said last.
+    said: Option<Instant>,
+    /// How many are lost since all was well.
+    lost: usize,
+}
+
+impl Watched {
+    fn note(&self, spans: usize, result: &OTelSdkResult) {
+        let mut trouble = open_lock(&self.trouble);
+        match result {
+            Ok(()) if trouble.said.is_some() => {
+                let line = format!(
+                    "traces reach {} again; spans lost meanwhile: {}",
+                    self.shown, trouble.lost
+                );
+                *trouble = Trouble::default();
+                (self.say)(Said::Warning(line));
+            }
+            Ok(()) => {}
+            Err(_) => {
+                trouble.lost += spans;
+                if trouble.said.is_none_or(|said| said.elapsed() >= SAID_AGAIN) {
+                    trouble.said = Some(Instant::now());
+                    let line = format!(
+                        "traces do not reach {}: {}; spans lost so far: {} (nothing else is affected)",
+                        self.shown,
+                        open_lock(&self.why),
+                        trouble.lost
+                    );
+                    (self.say)(Said::Warning(line));
+                }
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Watched {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watched").finish_non_exhaustive()
+    }
+}
+
+impl opentelemetry_sdk::trace::SpanExporter for Watched {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let spans = batch.len();
+        let result = self.inner.export(batch).await;
+        self.note(spans, &result);
+        result
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.inner.shutdown_with_timeout(timeout)
+    }
+
+    fn shutdown(&self) -> OTelSdkResult {
+        self.inner.shutdown()
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.inner.set_resource(resource);
+    }
+}
+
+fn open_lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
