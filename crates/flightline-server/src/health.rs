@@ -36,13 +36,13 @@ impl Health {
     fn writes(&self) -> bool {
         self.board
             .of(PROBE)
-            .is_some_and(|record| record.trouble.is_none() && record.at.elapsed() < PROBE_TOO_OLD)
+            .is_some_and(|record| record.is_well() && record.at.elapsed() < PROBE_TOO_OLD)
     }
 
-    /// Everything that is known, and whether all is well; what is wrong in words only when asked `in_words`.
-    pub(crate) fn report(&self, in_words: bool) -> (StatusCode, Value) {
+    /// Everything that is known, and whether all is well; what is wrong in words only for those of a project.
+    pub(crate) fn report(&self, project: Option<&str>) -> (StatusCode, Value) {
         let (known, writes) = (self.board.all(), self.writes());
-        let failing = known.values().any(|record| record.trouble.is_some());
+        let failing = !known.values().all(Record::is_well);
         let status = match (writes, failing) {
             (true, false) => "ok",
             (true, true) => "degraded",
@@ -51,7 +51,7 @@ impl Health {
         let jobs: Vec<Value> = JOBS
             .iter()
             .map(|job| {
-                let mut told = tell(known.get(job.name), in_words);
+                let mut told = tell(known.get(job.name), project);
                 told["name"] = json!(job.name);
                 told
             })
@@ -59,8 +59,8 @@ impl Health {
         let report = json!({
             "status": status,
             "version": env!("CARGO_PKG_VERSION"),
-            "write_probe": tell(known.get(PROBE), in_words),
-            "integrity": tell(known.get(INTEGRITY), in_words),
+            "write_probe": tell(known.get(PROBE), project),
+            "integrity": tell(known.get(INTEGRITY), project),
             "jobs": jobs,
         });
         (code(writes), report)
@@ -68,21 +68,21 @@ impl Health {
 }
 
 /// A job that never ran is neither well nor ill.
-fn tell(record: Option<&Record>, in_words: bool) -> Value {
+fn tell(record: Option<&Record>, project: Option<&str>) -> Value {
     let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
     record.map_or_else(
         || json!({ "ok": null }),
         |record| {
             let mut told = json!({
-                "ok": record.trouble.is_none(),
+                "ok": record.is_well(),
                 "age_ms": millis(record.at.elapsed()),
                 "took_ms": millis(record.took),
                 "due_in_ms": millis(record.due.saturating_duration_since(Instant::now())),
                 "runs": record.runs,
                 "failures": record.failures,
             });
-            if in_words {
-                told["trouble"] = json!(record.trouble);
+            if let Some(project) = project {
+                told["trouble"] = json!(record.trouble_for(project));
             }
             told
         },

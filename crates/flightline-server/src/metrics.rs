@@ -252,7 +252,7 @@ fn jobs(page: &mut Page, health: &Health) {
         ("flightline_job_healthy", "task"),
         Kind::Gauge,
         "Whether it went well.",
-        ran().map(|(name, record)| (name, u8::from(record.trouble.is_none()))),
+        ran().map(|(name, record)| (name, u8::from(record.is_well()))),
     );
     page.by(
         ("flightline_job_runs_total", "task"),

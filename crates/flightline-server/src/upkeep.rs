@@ -18,11 +18,11 @@ use flightline::core::{Code, Refusal};
 use flightline::mirror::Mirrors;
 use flightline::{Caller, Fleet};
 
-use self::board::{LAST_RETRY, Trouble};
-use self::job::{Again, JOBS, Job, PROBE};
+use self::board::{LAST_RETRY, Ran, Trouble};
+use self::job::{Again, JOBS, Job, PROBE, has_new_backups};
 use crate::crew::{Lines, Place};
 use crate::health::Health;
-use crate::projects::Projects;
+use crate::projects::{Project, Projects};
 use crate::serve::{Said, Say};
 use crate::trace::Tracing;
 
@@ -86,7 +86,7 @@ impl Upkeep {
         let means = Arc::new(means);
         // Whoever asks at once is told the truth.
         for job in JOBS.iter().filter(|job| job.name == PROBE && !means.idle) {
-            run(job, &means, &mut None);
+            run(job, &means, &mut None, Whose::Due);
         }
         // One nudge is enough for whatever was written until it is looked at.
         let (nudge, nudges) = sync_channel(1);
@@ -161,8 +161,9 @@ fn live(means: &Means, nudges: &Receiver<Nudge>, slow: bool) {
                 true => job.eager,
                 false => board.left(job.name).is_zero(),
             };
-            if due || (eager && job.eager && may(job, means, &mut fleet)) {
-                run(job, means, &mut fleet);
+            if due || (eager && job.eager && !board.waits(job.name)) {
+                let whose = if last { Whose::All } else { Whose::Due };
+                run(job, means, &mut fleet, whose);
             }
         }
         if eager {
@@ -174,82 +175,130 @@ fn live(means: &Means, nudges: &Receiver<Nudge>, slow: bool) {
     }
 }
 
-/// Whether a job may run because something was written, though it failed a moment ago.
-fn may(job: &Job, means: &Means, fleet: &mut Option<Fleet>) -> bool {
-    let new_backups = |fleet: &mut Option<Fleet>| {
-        let open = fleet.as_mut().filter(|_| job.name == "backups");
-        open.is_some_and(|fleet| job::has_new_backups(fleet, means))
-    };
-    !means.health.board.waits(job.name) || new_backups(fleet)
+/// For whom a job is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// For every project but those in which it failed a moment ago.
+    Due,
+    /// For all: it is the last time.
+    All,
 }
 
 /// Runs a job, and notes what came of it.
-pub(crate) fn run(job: &Job, means: &Means, fleet: &mut Option<Fleet>) {
-    let began = Instant::now();
-    let outcome = match opened(means, fleet) {
-        Err(refusal) => Err(refusal),
-        Ok(open) => work(job, means, open),
+pub(crate) fn run(job: &Job, means: &Means, fleet: &mut Option<Fleet>, whose: Whose) {
+    let (began, board) = (Instant::now(), &means.health.board);
+    let ran = match opened(means, fleet) {
+        Err(refusal) => {
+            means.tracing.job(job.name, began, Some(&refusal));
+            Ran::Not(troubled(job, means, fleet, None, &refusal))
+        }
+        Ok(open) => {
+            let projects = turn(job, means, open, whose);
+            if projects.is_empty() {
+                return;
+            }
+            let worked = work(job, means, open, &projects);
+            let first = worked.iter().find_map(|(_, it)| it.as_ref().err());
+            means.tracing.job(job.name, began, first);
+            noted(job, means, fleet, worked)
+        }
     };
-    means.tracing.job(job.name, began, outcome.as_ref().err());
-    let board = &means.health.board;
-    if job.name == PROBE
-        && outcome.is_ok()
-        && board
-            .of(PROBE)
-            .is_some_and(|record| record.trouble.is_some())
-    {
+    let was_ill = |record: board::Record| !record.is_well();
+    if job.name == PROBE && matches!(ran, Ran::For(..)) && board.of(PROBE).is_some_and(was_ill) {
         // The store is back: so is, perhaps, whatever failed for want of it.
         board.hurry(None);
     }
-    let outcome = match outcome {
-        Ok(Again::Soon) => Ok(SOON),
-        Ok(Again::AsEver) => Ok(job.every),
-        Err(refusal) => {
-            let line = format!("{}: {}", job.name, refusal.message);
-            (means.say)(Said::Warning(line));
-            let lost = matches!(refusal.code, Code::Unavailable | Code::CommitUnknown);
-            if lost {
-                *fleet = None;
-                // Whether anything can be written is to be known now.
-                board.hurry(Some(PROBE));
-            }
-            // When the store is back, that is to be known soon; trouble of its own can wait.
-            let retry_within = match (job.name, lost) {
-                (PROBE, _) => PROBE_RETRY,
-                (_, true) => STORE_RETRY,
-                (_, false) => LAST_RETRY,
-            };
-            Err(Trouble {
-                message: refusal.message,
-                retry_within,
-            })
-        }
-    };
-    board.note(job.name, began, outcome);
+    board.note(job.name, began, ran);
 }
 
-/// Does a job for every project, or once where that is enough. The trouble of one project stops no other.
-fn work(job: &Job, means: &Means, fleet: &mut Fleet) -> Result<Again, Refusal> {
-    let projects = match job.once {
-        true => vec![Arc::clone(means.projects.home())],
-        false => means.projects.all(),
-    };
-    let mut outcome = Ok(Again::AsEver);
+/// The projects for which it is done now.
+fn turn(job: &Job, means: &Means, fleet: &mut Fleet, whose: Whose) -> Vec<Arc<Project>> {
+    if job.once {
+        return vec![Arc::clone(means.projects.home())];
+    }
+    let mut projects = means.projects.all();
+    projects.retain(|project| {
+        // A copy that was never tried does not wait because another failed.
+        whose == Whose::All
+            || !means.health.board.rests(job.name, &project.id)
+            || (job.name == "backups" && has_new_backups(fleet, means, project))
+    });
+    projects
+}
+
+/// Does a job for these projects. The trouble of one stops no other.
+fn work(
+    job: &Job,
+    means: &Means,
+    fleet: &mut Fleet,
+    projects: &[Arc<Project>],
+) -> Vec<(Arc<Project>, Result<Again, Refusal>)> {
+    let mut worked = Vec::new();
     for project in projects {
         means.place.enter(fleet, &project.id);
-        let worked = catch_unwind(AssertUnwindSafe(|| (job.work)(fleet, means, &project)));
-        let worked = worked.unwrap_or_else(|_| {
+        let outcome = catch_unwind(AssertUnwindSafe(|| (job.work)(fleet, means, project)));
+        let outcome = outcome.unwrap_or_else(|_| {
             let message = "it failed inside; this is a bug of ours";
             Err(Refusal::new(Code::Unavailable, message))
         });
-        outcome = match (outcome, worked) {
-            (Ok(Again::AsEver), worked) => worked,
-            (Ok(Again::Soon), Ok(_)) => Ok(Again::Soon),
-            (Ok(Again::Soon), trouble) | (trouble, _) => trouble,
-        };
+        worked.push((Arc::clone(project), outcome));
     }
     means.place.enter(fleet, &means.projects.home().id);
-    outcome
+    worked
+}
+
+/// What came of it, as the board has it.
+fn noted(
+    job: &Job,
+    means: &Means,
+    fleet: &mut Option<Fleet>,
+    worked: Vec<(Arc<Project>, Result<Again, Refusal>)>,
+) -> Ran {
+    let (mut again, mut outcomes) = (job.every, Vec::new());
+    for (project, outcome) in worked {
+        let outcome = match outcome {
+            Ok(next) => {
+                again = if next == Again::Soon { SOON } else { again };
+                Ok(())
+            }
+            // What is done once is not about the project that it is done in.
+            Err(refusal) if job.once => {
+                return Ran::Not(troubled(job, means, fleet, None, &refusal));
+            }
+            Err(refusal) => Err(troubled(job, means, fleet, Some(&project), &refusal)),
+        };
+        outcomes.push((Arc::clone(&project.id), outcome));
+    }
+    Ran::For(outcomes, again)
+}
+
+/// Says what went wrong; and when it is tried again.
+fn troubled(
+    job: &Job,
+    means: &Means,
+    fleet: &mut Option<Fleet>,
+    project: Option<&Project>,
+    refusal: &Refusal,
+) -> Trouble {
+    let elsewhere = project.filter(|project| project.id != means.projects.home().id);
+    let of = elsewhere.map_or_else(String::new, |project| format!(" of {}", project.id));
+    let line = format!("{}{of}: {}", job.name, refusal.message);
+    (means.say)(Said::Warning(line));
+    let lost = matches!(refusal.code, Code::Unavailable | Code::CommitUnknown);
+    if lost {
+        *fleet = None;
+        // Whether anything can be written is to be known now.
+        means.health.board.hurry(Some(PROBE));
+    }
+    Trouble {
+        message: refusal.message.clone(),
+        // When the store is back, that is to be known soon; trouble of its own can wait.
+        retry_within: match (job.name, lost) {
+            (PROBE, _) => PROBE_RETRY,
+            (_, true) => STORE_RETRY,
+            (_, false) => LAST_RETRY,
+        },
+    }
 }
 
 fn opened<'a>(means: &Means, fleet: &'a mut Option<Fleet>) -> Result<&'a mut Fleet, Refusal> {

@@ -15,12 +15,14 @@ use crate::crew::Company;
 use crate::door::Guest;
 use crate::metrics::Now;
 
-/// What is wrong is told in words to those with a token only: it may name files, or what is in the store.
+/// What is wrong is told in words to those with a token only: it may name files, or what is in the store; and
+/// what is wrong with a project to those of that project.
 pub(crate) async fn healthz(
     State(shared): State<Arc<Shared>>,
     guest: Option<Extension<Guest>>,
 ) -> Done {
-    answer(shared.health.report(guest.is_some()))
+    let project = guest.as_ref().map(|guest| &*guest.project().id);
+    answer(shared.health.report(project))
 }
 
 pub(crate) async fn readyz(State(shared): State<Arc<Shared>>) -> Done {

@@ -1,7 +1,7 @@
 //! What is known of each job: when it ran, how long it took, what came of it, and when it is due again.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// After its first failure a job is tried again after so long; after each further one in twice the time.
@@ -16,15 +16,24 @@ pub(crate) struct Record {
     pub(crate) at: Instant,
     /// How long it took.
     pub(crate) took: Duration,
-    /// What went wrong, if anything did.
-    pub(crate) trouble: Option<String>,
+    /// What went wrong with all of it, if anything did.
+    trouble: Option<Failure>,
+    /// What went wrong in single projects.
+    troubles: BTreeMap<Arc<str>, Failure>,
     /// When it runs next, at the latest.
     pub(crate) due: Instant,
     /// How often it ran.
     pub(crate) runs: u64,
     /// How often it failed.
     pub(crate) failures: u64,
-    /// How often in a row.
+}
+
+/// What failed, and when it is tried again.
+#[derive(Clone, Debug)]
+struct Failure {
+    message: String,
+    due: Instant,
+    /// How often it failed in a row.
     in_a_row: u32,
 }
 
@@ -37,61 +46,117 @@ pub(crate) struct Trouble {
     pub(crate) retry_within: Duration,
 }
 
+/// What came of a job.
+#[derive(Debug)]
+pub(crate) enum Ran {
+    /// It was done for these projects, and is to be done again after so long.
+    For(Vec<(Arc<str>, Result<(), Trouble>)>, Duration),
+    /// It could not be done at all.
+    Not(Trouble),
+}
+
 /// What is known of every job.
 #[derive(Debug, Default)]
 pub(crate) struct Board(Mutex<BTreeMap<&'static str, Record>>);
 
+impl Record {
+    /// Whether all went well when it was last tried.
+    pub(crate) fn is_well(&self) -> bool {
+        self.trouble.is_none() && self.troubles.is_empty()
+    }
+
+    /// What is wrong, as those of a project may hear it: what is wrong with another is not their business.
+    pub(crate) fn trouble_for(&self, project: &str) -> Option<&str> {
+        let own = self.trouble.as_ref().or_else(|| self.troubles.get(project));
+        match own {
+            Some(failure) => Some(&failure.message),
+            None if self.is_well() => None,
+            None => Some("it fails in another project"),
+        }
+    }
+
+    fn failures(&mut self) -> impl Iterator<Item = &mut Failure> {
+        self.trouble.iter_mut().chain(self.troubles.values_mut())
+    }
+}
+
+impl Failure {
+    fn new(trouble: Trouble, before: Option<&Self>) -> Self {
+        let in_a_row = before.map_or(0, |before| before.in_a_row).saturating_add(1);
+        Self {
+            message: trouble.message,
+            due: Instant::now() + retry(in_a_row).min(trouble.retry_within),
+            in_a_row,
+        }
+    }
+}
+
 impl Board {
-    /// Notes that a job ran just now, having begun at `began`: and when it is to run again, or what went wrong.
-    pub(crate) fn note(
-        &self,
-        name: &'static str,
-        began: Instant,
-        outcome: Result<Duration, Trouble>,
-    ) {
-        let mut jobs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = jobs.get(name);
-        let failed = before.map_or(0, |before| before.in_a_row).saturating_add(1);
-        let (in_a_row, left, trouble) = match outcome {
-            Ok(again) => (0, again, None),
-            Err(trouble) => {
-                let left = retry(failed).min(trouble.retry_within);
-                (failed, left, Some(trouble.message))
+    fn jobs(&self) -> MutexGuard<'_, BTreeMap<&'static str, Record>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a job ran just now, having begun at `began`, and what came of it.
+    pub(crate) fn note(&self, name: &'static str, began: Instant, ran: Ran) {
+        let mut jobs = self.jobs();
+        let now = Instant::now();
+        let mut record = jobs.remove(name).unwrap_or(Record {
+            at: now,
+            took: Duration::ZERO,
+            trouble: None,
+            troubles: BTreeMap::new(),
+            due: now,
+            runs: 0,
+            failures: 0,
+        });
+        (record.at, record.took) = (now, now.duration_since(began));
+        record.runs += 1;
+        let failed = match ran {
+            Ran::For(projects, again) => {
+                (record.trouble, record.due) = (None, now + again);
+                let mut failed = false;
+                for (project, outcome) in projects {
+                    let before = record.troubles.remove(&project);
+                    if let Err(trouble) = outcome {
+                        failed = true;
+                        let failure = Failure::new(trouble, before.as_ref());
+                        record.troubles.insert(project, failure);
+                    }
+                }
+                failed
+            }
+            Ran::Not(trouble) => {
+                let failure = Failure::new(trouble, record.trouble.as_ref());
+                record.due = failure.due;
+                record.trouble = Some(failure);
+                true
             }
         };
-        let now = Instant::now();
-        let record = Record {
-            at: now,
-            took: now.duration_since(began),
-            due: now + left,
-            runs: before.map_or(0, |before| before.runs) + 1,
-            failures: before.map_or(0, |before| before.failures) + u64::from(in_a_row > 0),
-            in_a_row,
-            trouble,
-        };
+        record.failures += u64::from(failed);
+        let soonest = record.failures().map(|failure| failure.due).min();
+        record.due = soonest.map_or(record.due, |soonest| soonest.min(record.due));
         jobs.insert(name, record);
     }
 
     /// Has a job run as soon as its thread comes to it; all that failed, when none is named.
     pub(crate) fn hurry(&self, name: Option<&str>) {
-        let mut jobs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for (known, record) in jobs.iter_mut() {
-            if name.map_or(record.trouble.is_some(), |name| name == *known) {
-                record.due = Instant::now();
+        for (known, record) in self.jobs().iter_mut() {
+            if name.map_or(!record.is_well(), |name| name == *known) {
+                let now = Instant::now();
+                record.due = now;
+                record.failures().for_each(|failure| failure.due = now);
             }
         }
     }
 
     /// What is known of one job; nothing before it ran.
     pub(crate) fn of(&self, name: &str) -> Option<Record> {
-        let jobs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        jobs.get(name).cloned()
+        self.jobs().get(name).cloned()
     }
 
     /// What is known of all.
     pub(crate) fn all(&self) -> BTreeMap<&'static str, Record> {
-        let jobs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        jobs.clone()
+        self.jobs().clone()
     }
 
     /// How long until a job is due; nothing is left when it never ran.
@@ -103,8 +168,18 @@ impl Board {
 
     /// Whether a job failed lately and waits before it is tried again.
     pub(crate) fn waits(&self, name: &str) -> bool {
-        self.of(name)
-            .is_some_and(|record| record.trouble.is_some() && record.due > Instant::now())
+        let jobs = self.jobs();
+        let failure = jobs.get(name).and_then(|record| record.trouble.as_ref());
+        failure.is_some_and(|failure| failure.due > Instant::now())
+    }
+
+    /// Whether it failed lately in this project, and is not tried there yet. Other projects do not wait.
+    pub(crate) fn rests(&self, name: &str, project: &str) -> bool {
+        let jobs = self.jobs();
+        let failure = jobs
+            .get(name)
+            .and_then(|record| record.troubles.get(project));
+        failure.is_some_and(|failure| failure.due > Instant::now())
     }
 }
 
@@ -124,29 +199,72 @@ mod tests {
         assert_eq!(retry(u32::MAX), LAST_RETRY);
     }
 
-    #[test]
-    fn a_job_is_due_when_it_never_ran_and_counts_what_became_of_it() {
-        let (board, hour) = (Board::default(), Duration::from_secs(3_600));
-        assert_eq!(board.left("it"), Duration::ZERO);
-        let fails = |retry_within| Trouble {
+    fn fails(retry_within: Duration) -> Trouble {
+        Trouble {
             message: "no".to_owned(),
             retry_within,
-        };
-        board.note("it", Instant::now(), Ok(hour));
+        }
+    }
+
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    #[test]
+    fn a_job_is_due_when_it_never_ran_and_counts_what_became_of_it() {
+        let board = Board::default();
+        let well = || Ran::For(Vec::new(), HOUR);
+        assert_eq!(board.left("it"), Duration::ZERO);
+        board.note("it", Instant::now(), well());
         assert!(board.left("it") > Duration::from_secs(3_000));
         assert!(!board.waits("it"));
         for _ in 0..2 {
-            board.note("it", Instant::now(), Err(fails(LAST_RETRY)));
+            board.note("it", Instant::now(), Ran::Not(fails(LAST_RETRY)));
         }
         assert!(board.waits("it"));
-        assert!(board.left("it") > Duration::from_secs(25) && board.left("it") < hour);
+        assert!(board.left("it") > Duration::from_secs(25) && board.left("it") < HOUR);
         let record = board.of("it").unwrap();
         assert_eq!((record.runs, record.failures), (3, 2));
-        board.note("it", Instant::now(), Err(fails(Duration::from_secs(5))));
+        board.note(
+            "it",
+            Instant::now(),
+            Ran::Not(fails(Duration::from_secs(5))),
+        );
         assert!(board.left("it") <= Duration::from_secs(5));
-        board.note("it", Instant::now(), Ok(hour));
+        board.note("it", Instant::now(), well());
         let record = board.of("it").unwrap();
         assert_eq!((record.runs, record.failures), (5, 3));
         assert!(!board.waits("it"));
+    }
+
+    #[test]
+    fn what_fails_in_one_project_is_tried_there_later_and_later_and_in_others_as_ever() {
+        let (board, ill, well): (_, Arc<str>, Arc<str>) =
+            (Board::default(), "ill".into(), "well".into());
+        for _ in 0..3 {
+            let both = vec![
+                (Arc::clone(&ill), Err(fails(LAST_RETRY))),
+                (Arc::clone(&well), Ok(())),
+            ];
+            board.note("it", Instant::now(), Ran::For(both, HOUR));
+        }
+        assert!(!board.waits("it"));
+        assert!(board.rests("it", &ill) && !board.rests("it", &well));
+        let left = board.left("it");
+        assert!(left > Duration::from_secs(50) && left < HOUR, "{left:?}");
+        let record = board.of("it").unwrap();
+        assert_eq!((record.runs, record.failures), (3, 3));
+        assert_eq!(record.trouble_for(&ill), Some("no"));
+        assert_eq!(
+            record.trouble_for(&well),
+            Some("it fails in another project")
+        );
+        // Where it was not tried, what was known stays.
+        let one = vec![(Arc::clone(&well), Ok(()))];
+        board.note("it", Instant::now(), Ran::For(one, HOUR));
+        assert!(board.rests("it", &ill) && board.left("it") < HOUR);
+        board.hurry(None);
+        assert!(!board.rests("it", &ill) && board.left("it").is_zero());
+        let one = vec![(ill, Ok(()))];
+        board.note("it", Instant::now(), Ran::For(one, HOUR));
+        assert!(board.of("it").unwrap().is_well());
     }
 }

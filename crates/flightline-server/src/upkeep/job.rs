@@ -202,17 +202,14 @@ fn trouble(message: &str) -> Refusal {
 }
 
 /// Whether a backup waits that was never tried: then a failure of another is no reason to wait.
-pub(super) fn has_new_backups(fleet: &mut Fleet, means: &Means) -> bool {
-    let found = means.projects.all().iter().any(|project| {
-        means.place.enter(fleet, &project.id);
-        let Ok(store) = fleet.store() else {
-            return false;
-        };
-        let counts = store.read(|tx| tx.backups_by_state()).unwrap_or_default();
-        counts.iter().any(|(state, _)| state == "pending")
-    });
+pub(super) fn has_new_backups(fleet: &mut Fleet, means: &Means, project: &Project) -> bool {
+    means.place.enter(fleet, &project.id);
+    let counts = match fleet.store() {
+        Ok(store) => store.read(|tx| tx.backups_by_state()).unwrap_or_default(),
+        Err(_) => Vec::new(),
+    };
     means.place.enter(fleet, &means.projects.home().id);
-    found
+    counts.iter().any(|(state, _)| state == "pending")
 }
 
 /// Missions whose agents are gone or silent, and agents that should have given a sign: each silence is

@@ -10,7 +10,7 @@ use flightline::core::policy::Policy;
 use flightline::core::setting::LastPrune;
 use flightline::mail::{PeekInbox, SendMail};
 use flightline_testkit::story::{Story, title};
-use flightline_testkit::{World, both_engines, caller};
+use flightline_testkit::{Engine, World, both_engines, caller, damage};
 
 use super::job::{self, JOBS};
 use super::*;
@@ -58,8 +58,19 @@ impl Bench {
     /// Runs a job, and says what went wrong.
     fn run(&mut self, name: &str) -> Option<String> {
         let job = JOBS.iter().find(|job| job.name == name).unwrap();
-        run(job, &self.means, &mut self.fleet);
-        self.means.health.board.of(name).unwrap().trouble
+        run(job, &self.means, &mut self.fleet, Whose::Due);
+        let record = self.means.health.board.of(name).unwrap();
+        record.trouble_for(&self.home()).map(str::to_owned)
+    }
+
+    fn home(&self) -> Arc<str> {
+        Arc::clone(&self.means.projects.home().id)
+    }
+
+    /// What its health is, as those of its own project hear it.
+    fn report(&self) -> (u16, serde_json::Value) {
+        let (status, told) = self.means.health.report(Some(&self.home()));
+        (status.as_u16(), told)
     }
 
     fn state(&self) -> PathBuf {
@@ -93,7 +104,7 @@ both_engines! {
         for job in JOBS {
             assert_eq!(bench.run(job.name), None, "{}", job.name);
         }
-        assert_eq!(bench.means.health.report(true).1["status"], "ok");
+        assert_eq!(bench.report().1["status"], "ok");
         bench.end();
     }
 
@@ -191,34 +202,81 @@ both_engines! {
         let trouble = bench.run("backups").unwrap();
         assert!(trouble.contains("cannot be written"), "{trouble}");
         let board = &bench.means.health.board;
-        assert!(board.waits("backups"));
+        assert!(board.rests("backups", &bench.home()));
         assert!(board.left("backups") > Duration::from_secs(5));
-        let (status, report) = bench.means.health.report(true);
-        assert_eq!(status, axum::http::StatusCode::SERVICE_UNAVAILABLE, "no write was tried");
+        let (status, report) = bench.report();
+        assert_eq!(status, 503, "no write was tried");
         assert_eq!(bench.run(job::PROBE), None);
-        let (status, told) = bench.means.health.report(true);
-        assert_eq!((status.as_u16(), &told["status"]), (200, &"degraded".into()), "{told}");
+        let (status, told) = bench.report();
+        assert_eq!((status, &told["status"]), (200, &"degraded".into()), "{told}");
         assert_ne!(report["status"], told["status"]);
         for other in ["dispatch_mail", "staleness", "retention", "wal_checkpoint"] {
             assert_eq!(bench.run(other), None, "{other}");
         }
         // A new one is tried at once, though another failed a moment ago.
         let backups = JOBS.iter().find(|job| job.name == "backups").unwrap();
-        assert!(!may(backups, &bench.means, &mut bench.fleet));
+        let whose_turn = |bench: &mut Bench| {
+            turn(backups, &bench.means, bench.fleet.as_mut().unwrap(), Whose::Due).len()
+        };
+        assert_eq!(whose_turn(&mut bench), 0);
         story.claim("ada", "Model").unwrap();
         story.run("", &checkpoint()).unwrap();
-        assert!(may(backups, &bench.means, &mut bench.fleet));
+        assert_eq!(whose_turn(&mut bench), 1);
         fs::remove_file(state.join("checkpoints")).unwrap();
         assert_eq!(bench.run("backups"), None);
         assert_eq!(files(&bench), 2);
-        assert_eq!(bench.means.health.report(true).1["status"], "ok");
+        assert_eq!(bench.report().1["status"], "ok");
         bench.end();
     }
 }
 
 #[test]
+fn a_project_that_is_damaged_is_told_to_its_own_and_holds_up_no_other() {
+    let (ill, well) = (World::new(Engine::Postgres), World::new(Engine::Postgres));
+    let (mut bench, story) = (Bench::new(&ill), Story::new(&well));
+    bench.means.projects.of(&well.project);
+    let broken = Story::new(&ill);
+    broken.mission("Broken", &["Model"]);
+    broken.claim("ada", "Model").unwrap();
+    for spoil in [
+        "UPDATE subject SET doc = doc || ' ' WHERE project = {project}",
+        "UPDATE event SET after = after || ' ' WHERE project = {project}",
+    ] {
+        damage::raw(&ill, spoil);
+    }
+    story.register("control", Role::Dispatch);
+    story.mission("Add login", &["Model"]);
+    story.claim("ada", "Model").unwrap();
+    for job in ["staleness", "integrity"] {
+        let trouble = bench.run(job).unwrap();
+        assert!(!trouble.contains("another project"), "{job}: {trouble}");
+        let record = bench.means.health.board.of(job).unwrap();
+        let elsewhere = record.trouble_for(&well.project);
+        assert_eq!(elsewhere, Some("it fails in another project"), "{job}");
+    }
+    // What failed waits; what did not goes on.
+    for _ in 0..8 {
+        for story in [&story, &broken] {
+            story.pass_minutes(1);
+        }
+        story.beat("control").unwrap();
+    }
+    let runs = |bench: &Bench| bench.means.health.board.of("staleness").unwrap().runs;
+    let before = runs(&bench);
+    assert!(bench.run("staleness").is_some());
+    assert_eq!(runs(&bench), before + 1);
+    assert_eq!(bench.run("dispatch_mail"), None);
+    assert_eq!(
+        inbox(&story, "control").len(),
+        1,
+        "it is told of its silence"
+    );
+    bench.end();
+}
+
+#[test]
 fn the_log_is_given_back_when_nobody_writes() {
-    let world = World::new(flightline_testkit::Engine::Sqlite);
+    let world = World::new(Engine::Sqlite);
     let (mut bench, story) = (Bench::new(&world), Story::unrehearsed(&world));
     story.mission("Add login", &["Model"]);
     let log = || {

@@ -66,7 +66,7 @@ both_engines! {
 }
 
 /// Asks until the health is as wanted.
-fn becomes(client: &Client, status: u16, word: &str) -> serde_json::Value {
+pub fn becomes(client: &Client, status: u16, word: &str) -> serde_json::Value {
     let began = Instant::now();
     loop {
         let answer = client.get("/healthz");

@@ -15,3 +15,4 @@ mod security;
 mod seed_a;
 mod seed_letter;
 mod server;
+mod several;

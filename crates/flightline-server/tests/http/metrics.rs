@@ -51,7 +51,7 @@ const PROMISED: &[&str] = &[
 ];
 
 /// The value of a figure, by its name and some of its labels.
-fn value(page: &BTreeMap<String, Family>, name: &str, labels: &[(&str, &str)]) -> f64 {
+pub fn value(page: &BTreeMap<String, Family>, name: &str, labels: &[(&str, &str)]) -> f64 {
     let family = ["_count", "_sum", "_bucket", ""]
         .iter()
         .filter_map(|suffix| page.get(name.strip_suffix(suffix)?))
