@@ -23,6 +23,7 @@ pub(crate) use input::{Body, LARGEST, LARGEST_DOCUMENT, Named, Query};
 use crate::crew::Company;
 use crate::passage::{self, Answered, Notes};
 use crate::problem::Problem;
+use crate::projects::REFUSAL;
 use crate::route::Shared;
 
 /// What everybody may ask: whether we are there.
@@ -198,16 +199,28 @@ async fn known(shared: &Shared, headers: &HeaderMap, cached: bool) -> Result<Gue
         return Ok(Guest::new(Arc::new(view), None, Arc::clone(home)));
     }
     // Whatever is done beyond this looks at the token again, in its own transaction; what is not, has no such.
-    let known = match cached {
-        true => shared.projects.token(&presented),
-        false => None,
-    };
-    let view = match known {
-        Some(view) => view,
-        None => check(shared, &presented).await?,
+    let view = match (shared.projects.token(&presented), cached) {
+        (Some(view), true) => view,
+        (Some(_), false) => check(shared, &presented).await?,
+        (None, _) => meet(shared, &presented).await?,
     };
     let project = shared.projects.of(&presented.project);
     Ok(Guest::new(view, Some(presented), project))
+}
+
+/// Looks up a token that is not known yet, when it is its turn.
+async fn meet(shared: &Shared, presented: &Presented) -> Result<Arc<TokenView>, Refusal> {
+    let _turn = shared.projects.strangers.turn().await?;
+    // Others may have come with the same one meanwhile.
+    if let Some(view) = shared.projects.token(presented) {
+        return Ok(view);
+    }
+    let until = tokio::time::Instant::now() + REFUSAL;
+    let met = check(shared, presented).await;
+    if met.is_err() {
+        tokio::time::sleep_until(until).await;
+    }
+    met
 }
 
 async fn check(shared: &Shared, presented: &Presented) -> Result<Arc<TokenView>, Refusal> {

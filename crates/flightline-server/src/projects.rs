@@ -5,12 +5,22 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use std::time::Duration;
+
 use flightline::core::token::Presented;
+use flightline::core::{Code, Refusal};
 use flightline::token::TokenView;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 /// How many tokens are known at once; then they are looked up anew.
 const TOKENS: usize = 4_096;
+/// So many tokens that are not known are looked up at once: a few of the places that reads have.
+const LOOKED_UP: usize = 8;
+/// So many more wait for that.
+const WAITING: usize = 256;
+/// So long a look-up takes at least that finds nothing. Longer than any takes, so that how long it took does not tell
+/// whether there is such a project; and nobody tries more than a few hundred a second.
+pub(crate) const REFUSAL: Duration = Duration::from_millis(20);
 
 /// A project that is served.
 #[derive(Debug)]
@@ -47,6 +57,39 @@ impl Project {
     }
 }
 
+/// Tokens that nobody has come with yet, and how many of them are looked up at once. Whoever makes some up must not
+/// stand in the way of those who are known, nor for long in that of those who will be.
+#[derive(Debug)]
+pub(crate) struct Strangers {
+    places: Semaphore,
+    turns: Semaphore,
+}
+
+impl Strangers {
+    /// Waits for a turn, unless too many do.
+    ///
+    /// # Errors
+    /// When too many wait.
+    pub(crate) async fn turn(&self) -> Result<[SemaphorePermit<'_>; 2], Refusal> {
+        let too_many = || {
+            let message = "too many tokens that are not known yet are being looked up";
+            Refusal::new(Code::Unavailable, message).hint("come back in a moment")
+        };
+        let place = self.places.try_acquire().map_err(|_| too_many())?;
+        let turn = self.turns.acquire().await.map_err(|_| too_many())?;
+        Ok([place, turn])
+    }
+}
+
+impl Default for Strangers {
+    fn default() -> Self {
+        Self {
+            places: Semaphore::new(LOOKED_UP + WAITING),
+            turns: Semaphore::new(LOOKED_UP),
+        }
+    }
+}
+
 /// All that are served.
 #[derive(Debug)]
 pub(crate) struct Projects {
@@ -56,6 +99,8 @@ pub(crate) struct Projects {
     /// Tokens that were checked. What they may do never changes; whether they still open is looked at in every
     /// transaction.
     tokens: Mutex<BTreeMap<(String, String), Arc<TokenView>>>,
+    /// Those that were not.
+    pub(crate) strangers: Strangers,
     state: PathBuf,
 }
 
@@ -67,6 +112,7 @@ impl Projects {
             served: Mutex::new(BTreeMap::from([(Arc::clone(&home.id), Arc::clone(&home))])),
             home,
             tokens: Mutex::default(),
+            strangers: Strangers::default(),
             state: state.to_path_buf(),
         }
     }

@@ -3,7 +3,7 @@
 use flightline_core::mission::Mission;
 use flightline_core::note::{Note, NoteKind};
 use flightline_core::text;
-use flightline_core::{Code, Name, NoteId, SortieId, Time};
+use flightline_core::{Code, Name, NoteId, Refusal, SortieId, Time};
 use flightline_store::Actor;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -18,6 +18,9 @@ use crate::mission::short;
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RecordLate {
+    /// The id that its note has, whoever brings it and however often. Without one, it gets a new one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<NoteId>,
     /// What was asked for, such as `update_sortie`.
     pub operation: Name,
     /// What was said with it.
@@ -44,6 +47,15 @@ impl Operation for RecordLate {
     type Outcome = Note;
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Note> {
+        // Somebody else may have brought it, with a token and so under a key of their own.
+        if let Some(id) = self.note
+            && let Some(known) = desk.tx.get::<Note>(&id.to_string())?
+        {
+            return match known.kind {
+                NoteKind::Late => Ok(known),
+                _ => Err(Refusal::invalid(format!("{id} is another note")).into()),
+            };
+        }
         let (mission, sortie_id) = self.about(desk)?;
         let agent = match &self.agent {
             Some(name) => agent_named(desk.tx, name.as_str())?,
@@ -54,7 +66,7 @@ impl Operation for RecordLate {
             None => desk.caller.person(),
         };
         let note = Note {
-            id: NoteId::new(desk.tx.uuid()),
+            id: self.note.unwrap_or_else(|| NoteId::new(desk.tx.uuid())),
             kind: NoteKind::Late,
             mission_id: mission.id,
             sortie_id,

@@ -3,7 +3,7 @@
 
 use flightline::checkpoint::take::TakeCheckpoint;
 use flightline::core::note::{Note, NoteKind};
-use flightline::core::{Code, Refusal, Time};
+use flightline::core::{Code, NoteId, Refusal, Time};
 use flightline::late::RecordLate;
 use flightline::mail::PeekInbox;
 use flightline::note::{AddNote, ListNotes};
@@ -13,6 +13,7 @@ use flightline_testkit::story::{Story, name, note};
 
 fn late(sortie: Option<String>, mission: Option<&str>) -> RecordLate {
     RecordLate {
+        note: None,
         operation: name("update_sortie"),
         said: note("nearly done"),
         asked_at: Time::from_millis(0),
@@ -57,6 +58,26 @@ both_engines! {
         assert_eq!(record(&story, "late-1", &request).unwrap(), first);
         assert_eq!(story.run("ada", &ListNotes { mission: None, kind: Some(NoteKind::Late) }).unwrap(), [first]);
         assert_eq!(told(&story), 1);
+    }
+
+    fn whoever_brings_it_it_is_one_note(world: &World) {
+        let story = Story::new(world);
+        story.mission("Add login", &["Model"]);
+        story.claim("ada", "Model").unwrap();
+        let id: NoteId = "nte-00000000-0000-4000-8000-00000000000a".parse().unwrap();
+        let request = RecordLate { note: Some(id), ..late(Some(story.sortie_id("Model")), None) };
+        let first = record(&story, "late-1", &request).unwrap();
+        assert_eq!(first.id, id);
+        // The answer was lost; another token brings it, under another key, and words of why may differ.
+        let rev = story.rev();
+        let caller = Caller { user: "eve".to_owned(), idempotency_key: Some("late-2".to_owned()), ..Caller::default() };
+        let again = RecordLate { why: note("epoch 2 of ada is over"), ..request.clone() };
+        assert_eq!(story.run_as(&caller, &again).unwrap(), first);
+        assert_eq!((story.rev(), told(&story)), (rev, 1));
+        // It takes the place of no other note.
+        let other = story.run("ada", &AddNote::of(NoteKind::Lesson, note("x"))).unwrap().id;
+        let refused = record(&story, "late-3", &RecordLate { note: Some(other), ..request }).unwrap_err();
+        assert_eq!(refused.code, Code::InvalidInput);
     }
 
     fn what_is_not_there_any_more_is_noted_on_its_mission_or_the_current_one(world: &World) {

@@ -238,6 +238,7 @@ impl Courier {
         let of = |field: &str| entry.request[field].as_str().map(str::to_owned);
         let request = || {
             Ok::<_, Refusal>(RecordLate {
+                note: Some(entry.note()),
                 operation: Name::parse("operation", &entry.operation)?,
                 said: text::Note::parse("note", &cut(&what_was_said(&entry.request), TOLD))?,
                 asked_at: entry.at,

@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 use flightline::Caller;
 use flightline::core::event::sha256_hex;
 use flightline::core::redact::{redact, redact_texts};
-use flightline::core::{Code, Refusal, Time};
+use flightline::core::{Code, NoteId, Refusal, Time};
 use flightline::file::{Replacing, plain, put};
 use flightline::remote::{Delivery, Waiting};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Bearer;
 
@@ -112,6 +112,22 @@ impl Entry {
     /// it depends on the token.
     pub fn fits(&self, bearer: &Bearer) -> bool {
         self.project == bearer.project && (self.agent.is_some() || self.token == bearer.token)
+    }
+
+    /// The id of the note that it becomes, should it come too late: the same whoever brings it.
+    pub fn note(&self) -> NoteId {
+        let Self {
+            key,
+            token,
+            agent,
+            operation,
+            at,
+            ..
+        } = self;
+        let said = json!([key, token, agent, operation, at]).to_string();
+        let digits = &sha256_hex(&said)[..32];
+        let number = u128::from_str_radix(digits, 16).unwrap_or_default();
+        NoteId::new(uuid::Builder::from_u128(number).into_uuid())
     }
 
     /// Who asked, as the server is told.
