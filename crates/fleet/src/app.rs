@@ -328,6 +328,7 @@ impl App {
             thing: None,
             place: None,
             token: None,
+            instead_of: None,
         })
     }
 

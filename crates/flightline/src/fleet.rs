@@ -1,12 +1,13 @@
 //! A fleet: where operations run.
 
+mod instead;
 mod thing;
 
 use std::path::Path;
 
 use flightline_core::policy::Policy;
 use flightline_core::token::Presented;
-use flightline_core::{Code, Name, Refusal, Time, Title};
+use flightline_core::{Code, Name, Refusal, Time, Title, TokenId};
 use flightline_store::{Past, Steps, Store, Tx};
 use flightline_workspace::WorkTree;
 use schemars::JsonSchema;
@@ -65,6 +66,8 @@ pub struct Caller {
     /// The token it came in with, through a server's door: looked at again in every transaction, so that one
     /// that was taken back while its request waited opens nothing.
     pub token: Option<Presented>,
+    /// The token that this was said with, which opens nothing any more.
+    pub instead_of: Option<TokenId>,
 }
 
 impl Caller {
@@ -549,6 +552,12 @@ fn check_token(tx: &mut Tx<'_>, caller: &Caller) -> Result<()> {
 /// What an earlier request with the same key left behind, for whoever may still come in.
 fn past(tx: &mut Tx<'_>, caller: &Caller, actor: &str, key: &str, request: &str) -> Result<Past> {
     check_token(tx, caller)?;
+    if let Some(before) = caller.instead_of {
+        match instead::past(tx, (caller, before), key, request)? {
+            Past::Unknown => {}
+            known @ (Past::Same(_) | Past::Other) => return Ok(known),
+        }
+    }
     Ok(tx.past(actor, key, request)?)
 }
 

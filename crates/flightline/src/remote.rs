@@ -26,6 +26,8 @@ pub mod header {
     pub const SESSION: &str = "fleet-session";
     /// The mission it works on.
     pub const MISSION: &str = "fleet-mission";
+    /// The token that it was said with, when that is over and another brings it.
+    pub const INSTEAD_OF: &str = "fleet-instead-of";
     /// Makes a write happen once, however often it is asked for.
     pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
     /// The outcome is that of an earlier request with the same key.
@@ -132,6 +134,9 @@ pub struct Waiting {
     /// How many of them only another token can bring.
     #[serde(default)]
     pub for_other_token: usize,
+    /// The token that they were said with, where it is another than the one at hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_id: Option<String>,
 }
 
 /// What became of what waited.

@@ -61,7 +61,8 @@ pub fn log_in(args: &LoginArgs, app: &mut App) -> Done {
     let held: usize = waiting.iter().map(|of| of.for_other_token).sum();
     if held > 0 {
         app.ui.warn(format_args!(
-            "{held} of what was said wait on this machine for another token: come in with that one to bring them"
+            "{held} of what was said wait on this machine for another token: the next command brings what was said with one \
+             that is over; for others come in with that one"
         ));
     }
     let answer =

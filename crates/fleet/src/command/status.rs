@@ -57,7 +57,8 @@ fn show_synced(page: &Page, synced: &Synced, rows: &mut Vec<Vec<Cell>>) {
         let held = match of.for_other_token {
             0 => String::new(),
             some => format!(
-                "; {some} for another token   → fleet login {}",
+                "; {some} for another token ({}): come in with that one, or with a new one once it is over   → fleet login {}",
+                of.token_id.as_deref().unwrap_or("unknown"),
                 synced.server
             ),
         };

@@ -179,6 +179,7 @@ impl Client {
             .header(header::VERSION, VERSION);
         let caller = call.caller;
         let epoch = caller.epoch.map(|epoch| epoch.to_string());
+        let instead_of = caller.instead_of.map(|token| token.to_string());
         let next_id = self.means.test_ids.map(|next| next.to_string());
         let mut unfit = None;
         for (name, value) in [
@@ -186,6 +187,7 @@ impl Client {
             (header::EPOCH, epoch.as_deref()),
             (header::SESSION, caller.session.as_deref()),
             (header::MISSION, caller.mission.as_deref()),
+            (header::INSTEAD_OF, instead_of.as_deref()),
             (header::IDEMPOTENCY_KEY, key),
             (header::REHEARSE, call.rehearse.then_some("true")),
             (header::TEST_NOW, self.means.test_now.as_deref()),

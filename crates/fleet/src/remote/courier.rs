@@ -142,27 +142,32 @@ impl Courier {
                 ));
                 return Ok(Brought::Enough);
             }
-            // The server would take it for somebody else's, or as said in another project.
-            if !self
-                .bearer
-                .as_ref()
-                .is_some_and(|bearer| entry.fits(bearer))
-            {
+            // The server would take it as said in another project, or by somebody else; unless it knows for whom.
+            let may = |bearer: &Bearer| {
+                entry.fits(bearer)
+                    || (entry.project == bearer.project && entry.instead_of(bearer).is_some())
+            };
+            let Some(bearer) = self.bearer.clone().filter(may) else {
                 self.stuck.insert(name.to_owned(), for_another_token());
                 return Ok(Brought::Enough);
-            }
+            };
             // Whoever wrote this file: only what is ever kept is brought.
             if !may_wait(&entry.operation) {
                 self.stop_at(name, queue, all - at, said);
                 return Ok(Brought::Enough);
             }
-            let answer = match self.ask(entry) {
+            let answer = match self.ask(entry, &bearer) {
                 Sent::Answered(answer) => answer,
                 Sent::Unreachable { silence, .. } => return Ok(Brought::Down(silence)),
             };
             self.steps.step();
             match answer.outcome {
                 Ok(_) => delivery.delivered += 1,
+                // Whoever said it can still come; or this one may not speak for them.
+                Err(refusal) if refusal.code == Code::Forbidden && !entry.fits(&bearer) => {
+                    self.stuck.insert(name.to_owned(), refusal);
+                    return Ok(Brought::Enough);
+                }
                 Err(refusal) if is_ours(refusal.code) => {
                     said.push(format!(
                         "{} on this machine: {}",
@@ -227,8 +232,8 @@ impl Courier {
         Spool::name_of(agent, self.bearer.as_ref())
     }
 
-    fn ask(&mut self, entry: &Entry) -> Sent {
-        let (caller, request) = (entry.caller(), entry.request.to_string());
+    fn ask(&mut self, entry: &Entry, bearer: &Bearer) -> Sent {
+        let (caller, request) = (entry.caller(bearer), entry.request.to_string());
         let call = plain(&entry.operation, &request, &caller);
         self.client.send(&call, Some(&entry.key))
     }
@@ -395,6 +400,11 @@ impl Remote for Courier {
             },
         };
         answer.warnings.splice(0..0, said);
+        if let Err(refusal) = &mut answer.outcome
+            && refusal.code == Code::Unauthenticated
+        {
+            self.advise(refusal);
+        }
         answer
     }
 
@@ -404,6 +414,20 @@ impl Remote for Courier {
 }
 
 impl Courier {
+    /// A token that is over keeps what was said with it here: what to do about that.
+    fn advise(&self, refusal: &mut Refusal) {
+        let queues = self.spool.waiting(self.bearer.as_ref());
+        let count: usize = queues.iter().map(|of| of.count).sum();
+        if count > 0 {
+            let hint = refusal.hint.take().unwrap_or_default();
+            refusal.hint = Some(format!(
+                "{hint}\n{} on this machine: to bring that, come in with a new one of the same project: `fleet login {}`",
+                waiting(count),
+                self.address()
+            ));
+        }
+    }
+
     /// Why nothing new of an agent can be brought: what it said earlier still waits.
     fn behind(&self, own: &str) -> Refusal {
         let why = self.stuck.get(own);

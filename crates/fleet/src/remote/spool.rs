@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use flightline::Caller;
 use flightline::core::event::sha256_hex;
 use flightline::core::redact::{redact, redact_texts};
-use flightline::core::{Code, NoteId, Refusal, Time};
+use flightline::core::{Code, NoteId, Refusal, Time, TokenId};
 use flightline::file::{Replacing, plain, put};
 use flightline::remote::{Delivery, Waiting};
 use serde::{Deserialize, Serialize};
@@ -111,7 +111,19 @@ impl Entry {
     /// Whether it is the same when it is asked for with this token. Who acts is the agent that was named; else
     /// it depends on the token.
     pub fn fits(&self, bearer: &Bearer) -> bool {
-        self.project == bearer.project && (self.agent.is_some() || self.token == bearer.token)
+        self.project == bearer.project && self.is_own(bearer)
+    }
+
+    fn is_own(&self, bearer: &Bearer) -> bool {
+        self.agent.is_some() || self.token == bearer.token
+    }
+
+    /// The token that this one would speak for, which the server allows once that is over.
+    pub fn instead_of(&self, bearer: &Bearer) -> Option<TokenId> {
+        match self.is_own(bearer) {
+            true => None,
+            false => self.token.parse().ok(),
+        }
     }
 
     /// The id of the note that it becomes, should it come too late: the same whoever brings it.
@@ -131,8 +143,9 @@ impl Entry {
     }
 
     /// Who asked, as the server is told.
-    pub fn caller(&self) -> Caller {
+    pub fn caller(&self, bearer: &Bearer) -> Caller {
         Caller {
+            instead_of: self.instead_of(bearer),
             agent: self.agent.clone(),
             epoch: self.epoch,
             session: self.session.clone(),
@@ -318,11 +331,13 @@ impl Spool {
             }
             let first = kept.entries.first();
             let other = |entry: &&Entry| at_hand.is_some_and(|bearer| !entry.fits(bearer));
+            let held = kept.entries.iter().find(other);
             waiting.push(Waiting {
                 agent: first.and_then(|first| first.agent.clone()),
                 count,
                 since: first.map_or_else(|| changed_at(&file), |first| first.at),
                 for_other_token: kept.entries.iter().filter(other).count(),
+                token_id: held.map(|entry| entry.token.clone()),
             });
         }
         waiting

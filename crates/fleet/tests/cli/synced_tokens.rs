@@ -163,6 +163,105 @@ fn what_somebody_said_is_not_brought_as_somebody_elses() {
     );
 }
 
+fn revoke(far: &Far, name: &str) {
+    let revoked = far
+        .world
+        .line(&format!("token revoke {name}"))
+        .without("FLEET_TEST_NOW")
+        .without("FLEET_TEST_IDS")
+        .run();
+    assert_eq!(revoked.code, 0, "{revoked:?}");
+}
+
+fn authors(far: &Far) -> Vec<(String, String)> {
+    let text = |note: &Value, field: &str| note[field].as_str().unwrap().to_owned();
+    let notes = far.here("note list");
+    let notes = notes.as_array().unwrap().iter();
+    let mut said: Vec<_> = notes
+        .map(|note| (text(note, "text"), text(note, "author")))
+        .collect();
+    said.sort();
+    said
+}
+
+#[test]
+fn what_was_said_with_a_token_that_is_over_is_brought_with_a_new_one() {
+    let mut far = Far::new(&[]);
+    let linus = token(&far.world, "linus --scope admin");
+    let worker = token(&far.world, "worker --scope agent --as-agent ada");
+    far.go_down();
+    assert_eq!(far.run("note lesson from-grace").code, 0);
+    assert_eq!(with(&far, &worker, "note lesson from-ada").code, 0);
+    far.come_back();
+    // While it still opens, it waits for it; and it is said for which, and what to do.
+    let shown = with(&far, &linus, "status").stdout;
+    let id = waiting(&far, &linus)[0]["token_id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(id.starts_with("tok-"), "{id}");
+    assert!(
+        shown.contains("come in with that one, or with a new one once it is over   → fleet login "),
+        "{shown}"
+    );
+    revoke(&far, "grace");
+    revoke(&far, "worker");
+    for token in [&far.token, &worker] {
+        let refused = with(&far, token, "status");
+        assert_ne!(refused.code, 0);
+        assert!(
+            refused.stderr.contains("this token was revoked"),
+            "{refused:?}"
+        );
+        let wait = "2 requests wait on this machine: to bring that, come in with a new one of the same project: `fleet login ";
+        assert!(refused.stderr.contains(wait), "{refused:?}");
+    }
+    // A person speaks for a person, and nobody for an agent but the agent.
+    let delivered = with(&far, &linus, "status");
+    assert!(
+        delivered
+            .stderr
+            .contains("delivered what waited on this machine: 1 request"),
+        "{delivered:?}"
+    );
+    let held = waiting(&far, &linus);
+    assert_eq!(
+        (held.as_array().unwrap().len(), &held[0]["for_other_token"]),
+        (1, &json!(1))
+    );
+    let again = token(&far.world, "worker-2 --scope agent --as-agent ada");
+    assert_eq!(with(&far, &again, "note list").code, 0);
+    assert_eq!(waiting(&far, &linus), json!([]));
+    let said = |text: &str, author: &str| (text.to_owned(), author.to_owned());
+    assert_eq!(
+        authors(&far),
+        [said("from-ada", "ada"), said("from-grace", "user:linus")]
+    );
+}
+
+#[test]
+fn what_was_done_before_its_token_was_over_is_not_done_again() {
+    let mut far = Far::new(&[]);
+    let linus = token(&far.world, "linus --scope admin");
+    far.go_down();
+    assert_eq!(far.run("note lesson once").code, 0);
+    let spool = far.spool("-@tok-");
+    let kept = fs::read(&spool).unwrap();
+    far.come_back();
+    far.ok("status");
+    // As if its answer had been lost.
+    fs::write(&spool, kept).unwrap();
+    revoke(&far, "grace");
+    let delivered = with(&far, &linus, "status");
+    assert!(
+        delivered.stderr.contains("delivered what waited"),
+        "{delivered:?}"
+    );
+    assert!(!spool.exists());
+    let once = [("once".to_owned(), "user:grace".to_owned())];
+    assert_eq!(authors(&far), once);
+}
+
 #[test]
 fn a_repository_cannot_say_anything_with_the_users_token() {
     let mut far = Far::new(&["Model"]);

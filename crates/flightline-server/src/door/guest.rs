@@ -10,7 +10,7 @@ use flightline::core::Kind;
 use flightline::core::redact::shown;
 use flightline::core::token::{Presented, Scope, unknown};
 use flightline::core::{Code, Name, Refusal};
-use flightline::remote::header::{AGENT, EPOCH, IDEMPOTENCY_KEY, MISSION, SESSION};
+use flightline::remote::header::{AGENT, EPOCH, IDEMPOTENCY_KEY, INSTEAD_OF, MISSION, SESSION};
 use flightline::token::TokenView;
 use flightline::{Caller, Thing};
 
@@ -129,6 +129,10 @@ impl Guest {
             thing: None,
             place: None,
             token: self.presented.clone(),
+            instead_of: match text(headers, INSTEAD_OF)? {
+                Some(token) => Some(token.parse()?),
+                None => None,
+            },
         })
     }
 

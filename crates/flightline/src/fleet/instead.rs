@@ -1,0 +1,49 @@
+//! Speaking for a token that is over: what was said with it, and could not be brought before, is not lost.
+
+use flightline_core::token::Token;
+use flightline_core::{Code, Refusal, TokenId};
+use flightline_store::{Past, Tx};
+
+use super::Caller;
+use crate::error::Result;
+
+/// What whoever held that token left behind under this key: it may have been done, and only the answer was lost. Refuses
+/// to speak for one that can still come by itself, or that was somebody else than the caller is now.
+pub(super) fn past(
+    tx: &mut Tx<'_>,
+    (caller, before): (&Caller, TokenId),
+    key: &str,
+    request: &str,
+) -> Result<Past> {
+    let Some(token) = tx.get::<Token>(&before.to_string())? else {
+        return Err(refused("with a token that nobody knows here".to_owned()));
+    };
+    let name = &token.name;
+    if token.is_valid(tx.now()) {
+        return Err(refused(format!(
+            "with the token `{name}`, which still opens"
+        )));
+    }
+    let agent = token.agent.as_ref().map(ToString::to_string);
+    if agent != caller.agent {
+        return Err(refused(match agent {
+            Some(agent) => format!("by {agent}, with its token `{name}`"),
+            None => format!("by a person, with the token `{name}`"),
+        }));
+    }
+    let actor = agent.unwrap_or_else(|| {
+        let user = name.to_string();
+        let person = Caller {
+            user,
+            ..Caller::default()
+        };
+        person.person()
+    });
+    Ok(tx.past(&actor, key, request)?)
+}
+
+fn refused(how: String) -> crate::Error {
+    Refusal::new(Code::Forbidden, format!("it was said {how}"))
+        .hint("come in with that one; or, once it is over, with a new one for the same")
+        .into()
+}
