@@ -184,3 +184,31 @@ fn project(id: &str) -> Arc<Project> {
         heard: AtomicBool::new(false),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn so_many_are_looked_up_so_many_wait_and_the_rest_come_back() {
+        let strangers = Strangers::default();
+        let mut looked_up = Vec::new();
+        for _ in 0..LOOKED_UP {
+            looked_up.push(strangers.turn().await.expect("a turn"));
+        }
+        let mut waiting: Vec<_> = (0..WAITING).map(|_| Box::pin(strangers.turn())).collect();
+        for one in &mut waiting {
+            let polled = std::future::poll_fn(|context| {
+                std::task::Poll::Ready(one.as_mut().poll(context).is_pending())
+            });
+            assert!(polled.await, "it waits");
+        }
+        let refused = strangers.turn().await.expect_err("there are too many");
+        assert_eq!((refused.code, refused.retryable), (Code::Unavailable, true));
+        // Who is done makes room, in order, for one that waits and for one more.
+        looked_up.pop();
+        assert!(waiting.remove(0).await.is_ok());
+        drop(waiting);
+        assert!(strangers.turn().await.is_ok());
+    }
+}

@@ -16,3 +16,4 @@ mod seed_a;
 mod seed_letter;
 mod server;
 mod several;
+mod strangers;
