@@ -49,27 +49,40 @@ pub enum Manner {
     Takes,
     /// It reads, and never says a word.
     Hangs,
+    /// It is unwell, and says so.
+    Unwell,
 }
 
 pub struct Collector {
     pub address: SocketAddr,
+    manner: Arc<Mutex<Manner>>,
     arrived: Arc<(Mutex<Arrived>, Condvar)>,
 }
 
 impl Collector {
     pub fn start(manner: Manner) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let manner = Arc::new(Mutex::new(manner));
         let address = listener.local_addr().unwrap();
         let arrived: Arc<(Mutex<Arrived>, Condvar)> = Arc::default();
-        let kept = Arc::clone(&arrived);
+        let (kept, behaves) = (Arc::clone(&arrived), Arc::clone(&manner));
         // Both threads end with the test's process.
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let kept = Arc::clone(&kept);
-                std::thread::spawn(move || while take(&stream, manner, &kept).is_some() {});
+                let (kept, behaves) = (Arc::clone(&kept), Arc::clone(&behaves));
+                std::thread::spawn(move || while take(&stream, &behaves, &kept).is_some() {});
             }
         });
-        Self { address, arrived }
+        Self {
+            address,
+            manner,
+            arrived,
+        }
+    }
+
+    /// From now on it takes everything.
+    pub fn recovers(&self) {
+        *self.manner.lock().unwrap() = Manner::Takes;
     }
 
     pub fn url(&self) -> String {
@@ -106,7 +119,11 @@ impl Collector {
 }
 
 /// Reads one request and answers it; nothing when there is none any more.
-fn take(mut stream: &TcpStream, manner: Manner, kept: &(Mutex<Arrived>, Condvar)) -> Option<()> {
+fn take(
+    mut stream: &TcpStream,
+    manner: &Mutex<Manner>,
+    kept: &(Mutex<Arrived>, Condvar),
+) -> Option<()> {
     let mut reader = BufReader::new(stream);
     let (mut head, mut length) = (String::new(), 0);
     loop {
@@ -135,7 +152,11 @@ fn take(mut stream: &TcpStream, manner: Manner, kept: &(Mutex<Arrived>, Condvar)
         arrived.heads.push(head);
         kept.1.notify_all();
     }
+    let manner = *manner.lock().unwrap();
     match manner {
+        Manner::Unwell => stream
+            .write_all(b"HTTP/1.1 503 Unwell\r\ncontent-length: 0\r\n\r\n")
+            .ok(),
         Manner::Takes => stream
             .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
             .ok(),

@@ -1,9 +1,9 @@
 //! A fleet of its own, and `fleet serve` on it as a process.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -63,7 +63,8 @@ impl World {
 pub struct Node {
     child: Child,
     /// What it says, read as it comes: a full pipe would stop it.
-    stderr: Option<JoinHandle<String>>,
+    said: Arc<(Mutex<String>, Condvar)>,
+    reader: Option<JoinHandle<()>>,
     pub ready: Value,
     token: String,
 }
@@ -88,11 +89,14 @@ impl Node {
             .spawn()
             .unwrap();
         let stdout = child.stdout.take().unwrap();
-        let mut stderr = child.stderr.take().unwrap();
-        let stderr = std::thread::spawn(move || {
-            let mut said = String::new();
-            stderr.read_to_string(&mut said).unwrap();
-            said
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let heard: Arc<(Mutex<String>, Condvar)> = Arc::default();
+        let kept = Arc::clone(&heard);
+        let reader = std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                *kept.0.lock().unwrap() += &(line + "\n");
+                kept.1.notify_all();
+            }
         });
         let (say, said) = mpsc::channel();
         std::thread::spawn(move || {
@@ -103,7 +107,8 @@ impl Node {
         let line = said.recv_timeout(PATIENCE).expect("an announcement");
         Self {
             child,
-            stderr: Some(stderr),
+            said: heard,
+            reader: Some(reader),
             ready: serde_json::from_str(&line).unwrap(),
             token: world.token.clone(),
         }
@@ -151,12 +156,22 @@ impl Node {
             .collect()
     }
 
+    /// Waits until it says this.
+    pub fn until_said(&self, text: &str) {
+        let said = self.said.0.lock().unwrap();
+        let missing = |said: &mut String| !said.contains(text);
+        let waited = self.said.1.wait_timeout_while(said, PATIENCE, missing);
+        let (said, waited) = waited.unwrap();
+        assert!(!waited.timed_out(), "{text}: {said}");
+    }
+
     /// Ends it as an operator does, and gives what it said.
     pub fn end(mut self) -> (ExitStatus, Vec<Value>) {
         let pid = i32::try_from(self.child.id()).unwrap();
         kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
         let began = Instant::now();
-        let said = self.stderr.take().unwrap().join().unwrap();
+        self.reader.take().unwrap().join().unwrap();
+        let said = self.said.0.lock().unwrap().clone();
         let status = self.child.wait().unwrap();
         assert!(began.elapsed() < PATIENCE, "{said}");
         let lines = said.lines().map(|line| serde_json::from_str(line).unwrap());

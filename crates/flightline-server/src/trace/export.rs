@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -63,11 +64,39 @@ pub struct Sampling {
     pub follows_caller: bool,
 }
 
+/// The way out for spans.
+pub(super) struct Way {
+    pub(super) provider: SdkTracerProvider,
+    pub(super) tracer: SdkTracer,
+    /// How many spans were given, and how many of them arrived.
+    pub(super) counts: Arc<Counts>,
+    /// Where it leads, for people.
+    pub(super) shown: String,
+}
+
+/// How many spans were given, and how many of them arrived.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    given: AtomicU64,
+    sent: AtomicU64,
+}
+
+impl Counts {
+    /// So many more are given.
+    pub(super) fn give(&self, spans: usize) {
+        self.given.fetch_add(spans as u64, Ordering::Relaxed);
+    }
+
+    /// How many were given and did not arrive: not yet, or never.
+    pub(super) fn missing(&self) -> u64 {
+        // In this order: none has arrived before it was given.
+        let sent = self.sent.load(Ordering::Relaxed);
+        self.given.load(Ordering::Relaxed).saturating_sub(sent)
+    }
+}
+
 /// Starts the thread that sends them.
-pub(super) fn open(
-    traces: Traces,
-    say: &Say,
-) -> Result<(SdkTracerProvider, SdkTracer), ExporterBuildError> {
+pub(super) fn open(traces: Traces, say: &Say) -> Result<Way, ExporterBuildError> {
     let why = Arc::new(Mutex::default());
     let client = Client {
         agent: traces.agent,
@@ -83,9 +112,12 @@ pub(super) fn open(
     if traces.gzip {
         exporter = exporter.with_compression(Compression::Gzip);
     }
+    let counts = Arc::<Counts>::default();
     let watched = Watched {
         inner: exporter.build()?,
-        shown: traces.shown,
+        shown: traces.shown.clone(),
+        counts: Arc::clone(&counts),
+        queue: traces.queue as u64,
         why,
         trouble: Mutex::default(),
         say: Arc::clone(say),
@@ -112,7 +144,12 @@ pub(super) fn open(
         .with_span_processor(processor.with_batch_config(batches).build())
         .build();
     let tracer = provider.tracer("flightline-server");
-    Ok((provider, tracer))
+    Ok(Way {
+        provider,
+        tracer,
+        counts,
+        shown: traces.shown,
+    })
 }
 
 /// Asks a collector. It is used on the thread of the batches alone, which may wait.
@@ -145,7 +182,7 @@ impl HttpClient for Client {
     {
         Box::pin(async move {
             let answer = self.send(request);
-            *open_lock(&self.why) = match &answer {
+            *lock(&self.why) = match &answer {
                 Ok(answer) => format!("it answers {}", answer.status().as_u16()),
                 Err(error) => error.to_string(),
             };
@@ -158,6 +195,9 @@ impl HttpClient for Client {
 struct Watched {
     inner: SpanExporter,
     shown: String,
+    counts: Arc<Counts>,
+    /// How many may wait.
+    queue: u64,
     why: Arc<Mutex<String>>,
     trouble: Mutex<Trouble>,
     say: Say,
@@ -166,39 +206,49 @@ struct Watched {
 /// What is known of spans that did not arrive.
 #[derive(Debug, Default)]
 struct Trouble {
-    /// When that was said last.
+    /// When something was said of them last.
     said: Option<Instant>,
-    /// How many are lost since all was well.
-    lost: usize,
+    /// Whether that was that none arrive.
+    cut_off: bool,
+    /// How many could not be sent.
+    failed: u64,
+    /// How many, at least, found the queue full.
+    dropped: u64,
+    /// How many were lost when it was said last.
+    told: u64,
 }
 
 impl Watched {
     fn note(&self, spans: usize, result: &OTelSdkResult) {
-        let mut trouble = open_lock(&self.trouble);
+        let spans = spans as u64;
+        let mut trouble = lock(&self.trouble);
         match result {
-            Ok(()) if trouble.said.is_some() => {
-                let line = format!(
-                    "traces reach {} again; spans lost meanwhile: {}",
-                    self.shown, trouble.lost
-                );
-                *trouble = Trouble::default();
-                (self.say)(Said::Warning(line));
-            }
-            Ok(()) => {}
-            Err(_) => {
-                trouble.lost += spans;
-                if trouble.said.is_none_or(|said| said.elapsed() >= SAID_AGAIN) {
-                    trouble.said = Some(Instant::now());
-                    let line = format!(
-                        "traces do not reach {}: {}; spans lost so far: {} (nothing else is affected)",
-                        self.shown,
-                        open_lock(&self.why),
-                        trouble.lost
-                    );
-                    (self.say)(Said::Warning(line));
-                }
-            }
+            Ok(()) => drop(self.counts.sent.fetch_add(spans, Ordering::Relaxed)),
+            Err(_) => trouble.failed += spans,
         }
+        // What is missing, and neither failed nor can wait in the queue, was dropped.
+        let elsewhere = trouble.failed + self.queue;
+        let dropped = self.counts.missing().saturating_sub(elsewhere);
+        trouble.dropped = trouble.dropped.max(dropped);
+        let (to, lost) = (&self.shown, trouble.failed + trouble.dropped);
+        let quiet = trouble.said.is_some_and(|said| said.elapsed() < SAID_AGAIN);
+        let line = match result {
+            Err(_) if !quiet => format!(
+                "traces do not reach {to}: {}; spans lost so far: {lost} (nothing else is affected)",
+                lock(&self.why)
+            ),
+            Ok(()) if trouble.cut_off => {
+                format!("traces reach {to} again; spans lost so far: {lost}")
+            }
+            Ok(()) if lost > trouble.told && !quiet => format!(
+                "there are more spans than {to} takes; lost so far: {lost}; raise OTEL_BSP_MAX_QUEUE_SIZE, or pick fewer by OTEL_TRACES_SAMPLER"
+            ),
+            Ok(()) | Err(_) => return,
+        };
+        trouble.said = Some(Instant::now());
+        trouble.cut_off = result.is_err();
+        trouble.told = lost;
+        (self.say)(Said::Warning(line));
     }
 }
 
@@ -229,6 +279,6 @@ impl opentelemetry_sdk::trace::SpanExporter for Watched {
     }
 }
 
-fn open_lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

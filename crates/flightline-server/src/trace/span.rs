@@ -7,14 +7,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 use flightline::core::Refusal;
 use flightline::core::redact::contains_secret;
+use flightline::core::text::counted;
 use opentelemetry::propagation::TextMapPropagator as _;
 use opentelemetry::trace::{Span as _, SpanBuilder, SpanKind, Status, TraceContextExt as _};
 use opentelemetry::{Context, KeyValue, Value};
 use opentelemetry_http::HeaderExtractor;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
-use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
 
-use super::export::{self, Traces};
+use super::export::{self, Traces, Way};
 use crate::passage::Served;
 use crate::problem::Problem;
 use crate::serve::{Said, Say};
@@ -32,8 +32,7 @@ const METHODS: [&str; 9] = [
 pub(crate) struct Tracing(Option<Arc<Open>>);
 
 struct Open {
-    provider: SdkTracerProvider,
-    tracer: SdkTracer,
+    way: Way,
     address: SocketAddr,
     say: Say,
 }
@@ -45,9 +44,8 @@ impl Tracing {
             return Self(None);
         };
         match export::open(traces, say) {
-            Ok((provider, tracer)) => Self(Some(Arc::new(Open {
-                provider,
-                tracer,
+            Ok(way) => Self(Some(Arc::new(Open {
+                way,
                 address,
                 say: Arc::clone(say),
             }))),
@@ -75,9 +73,12 @@ impl Tracing {
         let Some(open) = &self.0 else {
             return;
         };
-        if open.provider.shutdown_with_timeout(LAST_SPANS).is_err() {
-            let text = "the last traces were not taken in time, and are lost";
-            (open.say)(Said::Warning(text.to_owned()));
+        // How it went is in the counts.
+        let _ = open.way.provider.shutdown_with_timeout(LAST_SPANS);
+        let (lost, to) = (open.way.counts.missing(), &open.way.shown);
+        if lost > 0 {
+            let text = format!("traces: {} did not reach {to}", counted(lost, "span"));
+            (open.say)(Said::Warning(text));
         }
     }
 }
@@ -94,7 +95,7 @@ impl Open {
             .with_start_time(clock.at(served.began))
             // A sampler may look at them.
             .with_attributes(self.of_request(served, method))
-            .start_with_context(&self.tracer, &caller);
+            .start_with_context(&self.way.tracer, &caller);
         if !span.is_recording() {
             return None;
         }
@@ -103,10 +104,12 @@ impl Open {
         }
         let id = span.span_context().trace_id().to_string();
         let inside = caller.with_span(span);
-        for stay in &served.stays {
-            let Some((taken, answered)) = stay.times() else {
-                continue;
-            };
+        let stays = served.stays.iter();
+        let stays: Vec<_> = stays
+            .filter_map(|stay| Some((stay, stay.times()?)))
+            .collect();
+        self.way.counts.give(1 + 2 * stays.len());
+        for (stay, (taken, answered)) in stays {
             let mut told = vec![KeyValue::new("flightline.queue", stay.queue)];
             told.extend(text("flightline.operation", stay.operation));
             for (name, from, to) in [("queue", stay.sent, taken), ("store", taken, answered)] {
@@ -114,7 +117,7 @@ impl Open {
                     .with_kind(SpanKind::Internal)
                     .with_start_time(clock.at(from))
                     .with_attributes(told.clone())
-                    .start_with_context(&self.tracer, &inside)
+                    .start_with_context(&self.way.tracer, &inside)
                     .end_with_timestamp(clock.at(to));
             }
         }
@@ -157,13 +160,14 @@ impl Open {
             .with_kind(SpanKind::Internal)
             .with_start_time(clock.at(began))
             .with_attributes([KeyValue::new("flightline.job", name)])
-            .start_with_context(&self.tracer, &Context::new());
+            .start_with_context(&self.way.tracer, &Context::new());
         if let Some(refusal) = refused {
             // What was wrong is in the log, in words; they may name what is in the store.
             let code = Problem::from(refusal.clone()).code().to_owned();
             span.set_attribute(KeyValue::new("error.type", code));
             span.set_status(Status::error(""));
         }
+        self.way.counts.give(usize::from(span.is_recording()));
         span.end_with_timestamp(clock.at(clock.now));
     }
 }
