@@ -191,6 +191,24 @@ fn every_crate_keeps_the_lints() {
 }
 
 #[test]
+fn what_traces_need_is_there_only_for_those_who_ask_for_it() {
+    for entry in fs::read_dir(crates()).unwrap() {
+        let manifest = fs::read_to_string(entry.unwrap().path().join("Cargo.toml")).unwrap();
+        let mut lines = manifest.lines();
+        assert!(
+            !lines.any(|line| line.starts_with("default =")),
+            "{manifest}"
+        );
+        let needed = manifest
+            .lines()
+            .filter(|line| line.starts_with("opentelemetry"));
+        for line in needed {
+            assert!(line.contains("optional = true"), "{line}");
+        }
+    }
+}
+
+#[test]
 fn the_map_names_every_room() {
     let map = fs::read_to_string(crates().parent().unwrap().join("ARCHITECTURE.md")).unwrap();
     for entry in fs::read_dir(crates()).unwrap() {
