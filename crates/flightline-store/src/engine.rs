@@ -86,8 +86,8 @@ pub(crate) trait Driver: Send {
     /// last place that was come back to.
     fn is_sound(&self) -> bool;
 
-    /// Which of its lives the database is in, as far as it says so: the number goes up when a replica takes its place.
-    /// Known in a write. A file has one life.
+    /// Which database it is, and in which of its lives, as far as it says so: another when a replica took its place, or
+    /// another cluster. Known in a write. A file has one life.
     fn timeline(&self) -> Option<u64> {
         None
     }

@@ -6,10 +6,11 @@ use flightline_core::event::Event;
 use flightline_core::event::sha256_hex;
 use flightline_core::history::{Branch, LEFT_OUT};
 use flightline_core::{Kind, Subject};
-use flightline_store::{Error, EventFilter, Mended, Store, StoredEvent, Tx};
+use flightline_store::{Error, EventFilter, Location, Mended, Store, StoredEvent, Tx};
 use flightline_testkit::damage::{fail_over, raw};
+use flightline_testkit::database::Database;
 use flightline_testkit::value::{lesson, mission};
-use flightline_testkit::{Engine, World, both_engines};
+use flightline_testkit::{Engine, World, both_engines, postgres_url};
 use serde_json::json;
 
 fn learn(tx: &mut Tx<'_>, number: u128) -> Result<u64, Error> {
@@ -241,6 +242,32 @@ fn a_restore_lies_above_the_lost_part_as_well() {
         None
     );
     assert_eq!(world.problems(), Vec::<String>::new());
+}
+
+#[test]
+fn the_same_project_in_another_cluster_is_another_journal() {
+    let timeline = |url: &str, project: &str| {
+        let mut client = postgres::Client::connect(url, postgres::NoTls).unwrap();
+        let row = client.query_one("SELECT timeline FROM project WHERE id = $1", &[&project]);
+        row.unwrap().get::<_, i64>(0)
+    };
+    let (world, mut store) = three();
+    let here = timeline(&postgres_url(), &world.project);
+    // A dump that was read in there: the same rows, and what was written here since is not among them.
+    let database = Database::start();
+    let location = Location::Postgres(database.url().to_owned());
+    let mut copy = Store::create(&location, &world.project, "test", world.options()).unwrap();
+    let there = timeline(database.url(), &world.project);
+    assert!(here != there && here & 0xffff_ffff == 1 && there & 0xffff_ffff == 1);
+    let mut client = postgres::Client::connect(database.url(), postgres::NoTls).unwrap();
+    let dumped = client.execute("UPDATE project SET timeline = $1", &[&here]);
+    assert_eq!(dumped.unwrap(), 1);
+    let before = history(&mut copy).0;
+    copy.write(|tx| learn(tx, 1)).unwrap();
+    assert_ne!(history(&mut copy).0, before);
+    let before = history(&mut store).0;
+    store.write(|tx| learn(tx, 4)).unwrap();
+    assert_eq!(history(&mut store).0, before);
 }
 
 both_engines! {

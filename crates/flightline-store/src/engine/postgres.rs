@@ -30,7 +30,11 @@ const TAKE: &str = "SELECT name, history, rev, created_at, seen_at, awake_since,
 const TAKE_AND_HOLD: &str = "SELECT name, history, rev, created_at, seen_at, awake_since, timeline FROM project WHERE id = $1 FOR NO KEY UPDATE";
 const NOW: &str = "SELECT CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS BIGINT)";
 // Of the log that is being written, not of the last checkpoint: a replica that was promoted a moment ago has made none.
-const TIMELINE: &str = "SELECT substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)";
+const TIMELINE: &str =
+    "SELECT substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8), CAST(0 AS BIGINT)";
+// With what replicas of one cluster have in common, and no other has.
+const CLUSTER_AND_TIMELINE: &str = "SELECT substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8), \
+     CAST(system_identifier AS BIGINT) FROM pg_control_system()";
 const COLUMNS: &str = "SELECT CAST(table_name AS TEXT), CAST(column_name AS TEXT) FROM information_schema.columns \
      WHERE table_schema = current_schema() AND table_name <> 'schema_version' \
      ORDER BY CAST(table_name AS TEXT) COLLATE \"C\", CAST(column_name AS TEXT) COLLATE \"C\"";
@@ -142,17 +146,22 @@ impl Postgres {
         if self.timeline != Timeline::Unread {
             return Ok(());
         }
-        let digits = match self.client.query_one(TIMELINE, &[]) {
-            Ok(row) => row.try_get::<_, String>(0).ok(),
-            Err(error) => match error.code().map(postgres::error::SqlState::code) {
-                // A replica, which takes no writes yet.
-                Some("55000") => return Ok(()),
-                Some(_) => None,
-                None => return Err(classify("cannot write to the store", &error)),
-            },
-        };
-        let number = digits.and_then(|digits| u64::from_str_radix(&digits, 16).ok());
-        self.timeline = number.map_or(Timeline::Untold, Timeline::Known);
+        // Some let nobody ask which cluster it is.
+        for question in [CLUSTER_AND_TIMELINE, TIMELINE] {
+            match self.client.query_one(question, &[]) {
+                Ok(row) => {
+                    self.timeline = timeline(&row).map_or(Timeline::Untold, Timeline::Known);
+                    return Ok(());
+                }
+                Err(error) => match error.code().map(postgres::error::SqlState::code) {
+                    // A replica, which takes no writes yet.
+                    Some("55000") => return Ok(()),
+                    Some(_) => {}
+                    None => return Err(classify("cannot write to the store", &error)),
+                },
+            }
+        }
+        self.timeline = Timeline::Untold;
         Ok(())
     }
 
@@ -310,6 +319,14 @@ impl Driver for Postgres {
     fn name(&self) -> &'static str {
         "postgres"
     }
+}
+
+/// The timeline, below; above it, which cluster's it is.
+fn timeline(row: &postgres::Row) -> Option<u64> {
+    let digits: String = row.try_get(0).ok()?;
+    let cluster = row.try_get::<_, i64>(1).ok()?.cast_unsigned();
+    let number = u64::from(u32::from_str_radix(&digits, 16).ok()?);
+    Some(((cluster ^ (cluster >> 32)) & 0x7fff_ffff) << 32 | number)
 }
 
 /// `?1` is how both engines' statements are written; PostgreSQL reads `$1`.

@@ -110,7 +110,7 @@ impl Tx<'_> {
             "history": branch.history,
             "before": { "history": branch.before, "rev": branch.left_at },
             "reason": "a replica took the place of the database",
-            "timeline": { "before": was, "now": self.project.timeline },
+            "database": { "before": was, "now": self.project.timeline },
         });
         self.set(BEGUN, &branch, &data)?;
         // Whatever is written next is a request of its own.
