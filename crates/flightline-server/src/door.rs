@@ -18,7 +18,7 @@ use flightline::token::{CheckToken, TokenView};
 use flightline::{Access, Caller};
 
 pub(crate) use guest::Guest;
-pub(crate) use input::{Body, LARGEST, LARGEST_DOCUMENT, Named, Query};
+pub(crate) use input::{Body, LARGEST, LARGEST_DOCUMENT, Named, Query, settle_numbers};
 
 use crate::crew::Company;
 use crate::passage::{self, Answered, Notes};

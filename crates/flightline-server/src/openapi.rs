@@ -8,8 +8,8 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use self::shape::{Asked, bounds, not_null, place};
-use crate::operation::{find, operation_names, scopes};
+use self::shape::{Asked, bounds, capitalized, name_choices, not_null, place};
+use crate::operation::{Entry, find, operation_names, operations, scopes};
 use crate::route::table::{ROUTES, Route};
 use crate::route::{SPECIAL, Special};
 
@@ -29,7 +29,18 @@ pub fn openapi() -> Value {
         let described = row(route, &path, &mut schemas);
         add(&mut paths, &path, route.method, described);
     }
+    for entry in operations() {
+        if let Some(described) = operation_of(entry, &mut schemas) {
+            add(
+                &mut paths,
+                &format!("/api/v1/ops/{}", entry.name),
+                "POST",
+                described,
+            );
+        }
+    }
     let mut components: Map<String, Value> = schemas.take_definitions(true);
+    name_choices(&mut components);
     components.insert("Problem".to_owned(), problem());
     let mut document = json!({
         "openapi": "3.1.0",
@@ -202,6 +213,28 @@ fn row(route: &Route, path: &str, schemas: &mut SchemaGenerator) -> Value {
     })
 }
 
+/// An operation by its own name, with what it takes and gives; not what only ends of ours ask one another for.
+fn operation_of(entry: &Entry, schemas: &mut SchemaGenerator) -> Option<Value> {
+    let request = json!((entry.request)(schemas));
+    let about = request["description"].as_str()?.replace('\n', " ");
+    let first = about.split(". ").next().unwrap_or_default();
+    let mut asked = Asked::at("");
+    asked.body = Some(shape::body(request, &[]));
+    Some(describe(Described {
+        id: id_of("ops", &entry.name.replace('_', "-")),
+        about: first.trim_end_matches('.'),
+        method: "POST",
+        status: 200,
+        scope: entry.scope.as_str(),
+        operation: Some(entry.name),
+        asked,
+        answer: json!((entry.outcome)(schemas)),
+        written: "application/json",
+        tagged: false,
+        thing: false,
+    }))
+}
+
 fn special_of(special: &Special, schemas: &mut SchemaGenerator) -> Value {
     let mut asked = Asked::at(special.path);
     if let Some(query) = special.query {
@@ -260,9 +293,7 @@ fn id_of(method: &str, path: &str) -> String {
         .split(['/', '{', '}', '-'])
         .filter(|part| !part.is_empty())
     {
-        let mut letters = part.chars();
-        id.extend(letters.next().map(|first| first.to_ascii_uppercase()));
-        id.push_str(letters.as_str());
+        id.push_str(&capitalized(part));
     }
     id
 }

@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::crew::Company;
-use crate::door::{LARGEST, LARGEST_DOCUMENT};
+use crate::door::{LARGEST, LARGEST_DOCUMENT, settle_numbers};
 
 type Handler = fn(&mut Fleet, &Ask<'_>) -> Called;
 
@@ -206,6 +206,11 @@ const OPERATIONS: &[Entry] = &[
     upkeep::<errand::MendFromFiles>(Scope::Dispatch),
 ];
 
+/// Every operation.
+pub(crate) fn operations() -> &'static [Entry] {
+    OPERATIONS
+}
+
 /// The names of all operations.
 #[must_use]
 pub fn operation_names() -> Vec<&'static str> {
@@ -319,7 +324,7 @@ const fn upkeep<E: Errand>(scope: Scope) -> Entry {
         access: E::ACCESS,
         scope,
         company: Company::Alone,
-        // No route is made of one.
+        // Only ends of ours ask for one.
         request: |_| Schema::default(),
         outcome: |_| Schema::default(),
         largest: LARGEST,
@@ -369,8 +374,13 @@ fn handle_errand<E: Errand>(fleet: &mut Fleet, ask: &Ask<'_>) -> Called {
 }
 
 fn read<T: DeserializeOwned>(name: &str, ask: &Ask<'_>) -> Result<T, Refusal> {
-    serde_json::from_str(ask.request)
-        .map_err(|error| Refusal::invalid(format!("the request does not fit `{name}`: {error}")))
+    let read = serde_json::from_str(ask.request).or_else(|error| {
+        // Read twice only when it does not fit at once: most numbers are written as ours.
+        let mut value: Value = serde_json::from_str(ask.request)?;
+        settle_numbers(&mut value);
+        serde_json::from_value(value).map_err(|_| error)
+    });
+    read.map_err(|error| Refusal::invalid(format!("the request does not fit `{name}`: {error}")))
 }
 
 fn write<T: Serialize>(outcome: flightline::Result<T>) -> Result<Value, Refusal> {

@@ -36,7 +36,7 @@ impl Body {
 }
 
 /// JSON has one kind of number: `5.0` is 5, whoever writes it so.
-fn settle_numbers(value: &mut Value) {
+pub(crate) fn settle_numbers(value: &mut Value) {
     match value {
         Value::Number(number) => {
             let text = number.to_string();

@@ -349,3 +349,33 @@ fn bound(fields: &mut Map<String, Value>) {
     fields.entry("minimum").or_insert(least);
     fields.entry("maximum").or_insert(most);
 }
+
+/// Gives what a choice holds a name of its own, such as `SortieActionAssign`: some makers of clients lose what
+/// has none.
+pub(super) fn name_choices(schemas: &mut Map<String, Value>) {
+    let mut named = Vec::new();
+    for (name, schema) in schemas.iter_mut() {
+        let choices = schema.get_mut("oneOf").and_then(Value::as_array_mut);
+        for choice in choices.into_iter().flatten() {
+            let Some(fields) = choice.get_mut("properties").and_then(Value::as_object_mut) else {
+                continue;
+            };
+            for (word, inner) in fields.iter_mut() {
+                if inner["type"] == "object" && inner.get("properties").is_some() {
+                    let own = word.split('_').map(capitalized).collect::<String>();
+                    let own = format!("{name}{own}");
+                    let there = json!({ "$ref": format!("#/components/schemas/{own}") });
+                    named.push((own, std::mem::replace(inner, there)));
+                }
+            }
+        }
+    }
+    schemas.extend(named);
+}
+
+/// With a capital.
+pub(super) fn capitalized(word: &str) -> String {
+    let mut letters = word.chars();
+    let first = letters.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
+}

@@ -1,6 +1,7 @@
 //! Any operation by its name, and who may ask for it.
 
 use flightline::core::token::Scope;
+use flightline_server::{openapi, operation_names};
 use flightline_testkit::{Engine, World, both_engines};
 use serde_json::json;
 
@@ -117,5 +118,56 @@ fn what_is_no_operation_or_does_not_fit_is_said() {
         .and("fleet-epoch", "9")
         .op("add_note", &json!({ "kind": "lesson", "text": "x" }));
     assert_eq!(old.problem(409), "fenced");
+    server.end();
+}
+
+#[test]
+fn every_operation_is_described_by_its_own_name() {
+    let document = openapi();
+    let described: Vec<&str> = document["paths"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .filter_map(|path| path.strip_prefix("/api/v1/ops/"))
+        .filter(|name| !name.starts_with('{'))
+        .collect();
+    for name in &described {
+        let post = &document["paths"][format!("/api/v1/ops/{name}")]["post"];
+        assert_eq!(post["x-operation"], *name);
+        let body = &post["requestBody"]["content"]["application/json"]["schema"];
+        assert_eq!(body["type"], "object", "{name}: {body}");
+        let answer = &post["responses"]["200"]["content"]["application/json"]["schema"];
+        assert!(answer.is_object(), "{name}: {answer}");
+        assert!(post["summary"].as_str().unwrap().len() > 5, "{name}");
+    }
+    // What only ends of ours ask for is about files beside the store.
+    let others: Vec<&str> = operation_names()
+        .into_iter()
+        .filter(|name| !described.contains(name))
+        .collect();
+    assert_eq!(
+        others,
+        [
+            "settle_backups",
+            "compare_files",
+            "take_due",
+            "prune_daily",
+            "clear_files",
+            "give_back",
+            "tell_dispatch",
+            "mend_from_files"
+        ]
+    );
+}
+
+#[test]
+fn a_whole_number_may_be_written_with_a_point() {
+    let world = World::new(Engine::Sqlite);
+    let server = start(&world);
+    let client = server.with(&token(&world, "tests", Scope::Dispatch, None));
+    client.op("list_missions", &json!({ "limit": 5.0 })).ok(200);
+    let answer = client.op("list_missions", &json!({ "limit": 5.5 }));
+    assert_eq!(answer.problem(400), "invalid_input");
+    assert!(answer.text.contains("column 12"), "{answer:?}");
     server.end();
 }
