@@ -17,3 +17,4 @@ mod seed_letter;
 mod server;
 mod several;
 mod strangers;
+mod wear;
