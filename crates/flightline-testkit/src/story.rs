@@ -3,6 +3,7 @@
 
 pub mod epic;
 pub mod recovery;
+pub mod task;
 
 use std::cell::RefCell;
 use std::fmt::Write;

@@ -8,34 +8,11 @@ use flightline::core::message::MessageKind;
 use flightline::core::policy::Preset;
 use flightline::core::sortie::{Declared, SubtaskStatus};
 use flightline::mail::{OpenInbox, PeekInbox};
-use flightline::sortie::add::NewSortie;
 use flightline::sortie::change::SortieAction;
 use flightline::sortie::report::{SubtaskReport, UpdateSortie};
+use flightline_testkit::both_engines;
+use flightline_testkit::story::task::{begun, update};
 use flightline_testkit::story::{Story, create_mission, name, note, sortie, title};
-use flightline_testkit::{World, both_engines};
-
-/// Ada is at task T060 of a mission.
-fn begun(world: &World) -> Story<'_> {
-    let story = Story::new(world);
-    let task = NewSortie {
-        task_id: Some(name("T060")),
-        criteria: vec![name("tests_pass"), name("docs_written")],
-        estimate_ms: Some(3_600_000),
-        ..sortie("Write 29 files")
-    };
-    story
-        .run("", &create_mission("Build the site", vec![task]))
-        .unwrap();
-    story.claim("ada", "Write 29 files").unwrap();
-    story
-}
-
-fn update(story: &Story<'_>) -> UpdateSortie {
-    UpdateSortie {
-        sortie: story.sortie_id("Write 29 files"),
-        ..UpdateSortie::default()
-    }
-}
 
 fn subtask(named: &str, status: SubtaskStatus) -> SubtaskReport {
     SubtaskReport {

@@ -3,34 +3,11 @@
 
 use flightline::core::Code;
 use flightline::core::sortie::{FileChange, SortieStatus, TokenUsage};
-use flightline::sortie::add::NewSortie;
 use flightline::sortie::change::SortieAction;
 use flightline::sortie::report::{AddReview, ClearErrors, FileReport, ReportError, UpdateSortie};
-use flightline_testkit::story::{Story, create_mission, name, note, path, sortie, title};
-use flightline_testkit::{World, both_engines};
-
-/// Ada is at task T060 of a mission.
-fn begun(world: &World) -> Story<'_> {
-    let story = Story::new(world);
-    let task = NewSortie {
-        task_id: Some(name("T060")),
-        criteria: vec![name("tests_pass"), name("docs_written")],
-        estimate_ms: Some(3_600_000),
-        ..sortie("Write 29 files")
-    };
-    story
-        .run("", &create_mission("Build the site", vec![task]))
-        .unwrap();
-    story.claim("ada", "Write 29 files").unwrap();
-    story
-}
-
-fn update(story: &Story<'_>) -> UpdateSortie {
-    UpdateSortie {
-        sortie: story.sortie_id("Write 29 files"),
-        ..UpdateSortie::default()
-    }
-}
+use flightline_testkit::both_engines;
+use flightline_testkit::story::task::{begun, update};
+use flightline_testkit::story::{Story, name, note, path, title};
 
 fn file(named: &str, change: FileChange) -> FileReport {
     FileReport {

@@ -1,7 +1,5 @@
 //! Whoever means harm: who does not come in, and who does not act as somebody else.
 
-use std::time::Duration;
-
 use flightline::core::token::Scope;
 use flightline_testkit::{Engine, World};
 use serde_json::{Value, json};
