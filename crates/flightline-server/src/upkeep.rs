@@ -28,6 +28,8 @@ use crate::trace::Tracing;
 
 /// What comes after writes is not done more often than this, however many there are.
 const BREATH: Duration = Duration::from_millis(50);
+/// After what came of writes was done, it rests so many times as long as that took: what remains is the fleet's.
+const REST: u32 = 4;
 /// When there is more to do than one go of a long job does.
 const SOON: Duration = Duration::from_secs(10);
 /// How long the end waits for a long job that is under way; its work is done in pieces that stand alone.
@@ -139,12 +141,13 @@ fn live(means: &Means, nudges: &Receiver<Nudge>, slow: bool) {
         return;
     }
     let mine: Vec<&Job> = JOBS.iter().filter(|job| job.slow == slow).collect();
-    let (mut fleet, mut written, mut last_eager) = (None, false, Instant::now());
+    let (mut fleet, mut written) = (None, false);
+    let (mut last_eager, mut rest) = (Instant::now(), BREATH);
     loop {
         let board = &means.health.board;
         let left = mine.iter().map(|job| board.left(job.name)).min();
         let left = match written {
-            true => BREATH.saturating_sub(last_eager.elapsed()),
+            true => rest.saturating_sub(last_eager.elapsed()),
             false => left.unwrap_or(SOON),
         };
         let last = match nudges.recv_timeout(left) {
@@ -155,7 +158,8 @@ fn live(means: &Means, nudges: &Receiver<Nudge>, slow: bool) {
             Err(RecvTimeoutError::Timeout) => false,
             Ok(Nudge::End) | Err(RecvTimeoutError::Disconnected) => true,
         };
-        let eager = last || (written && last_eager.elapsed() >= BREATH);
+        let eager = last || (written && last_eager.elapsed() >= rest);
+        let began = Instant::now();
         for job in &mine {
             let due = match last {
                 true => job.eager,
@@ -168,6 +172,7 @@ fn live(means: &Means, nudges: &Receiver<Nudge>, slow: bool) {
         }
         if eager {
             (written, last_eager) = (false, Instant::now());
+            rest = BREATH.max(began.elapsed() * REST);
         }
         if last {
             return;

@@ -35,6 +35,7 @@ pub use replay::{Happening, Was, Way};
 pub use stats::{KindSize, MissionSize};
 pub use steps::Steps;
 pub use store::{AsStoreError, OpenOptions, Store};
+pub use table::backup::{WaitingBackup, WrittenBackup};
 pub use table::event::{EventFilter, StoredEvent};
 pub use table::pulse::Pulse;
 pub use table::subject::{Find, SubjectRow};

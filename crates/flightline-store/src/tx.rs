@@ -518,6 +518,14 @@ impl Tx<'_> {
         event::of_subject(self.driver, &self.project.id, kind, id, limit)
     }
 
+    /// The revision of a subject's last change, also when that took it away.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn changed(&mut self, kind: Kind, id: &str) -> Result<Option<u64>, Error> {
+        subject::changed(self.driver, &self.project.id, kind, id)
+    }
+
     /// The last revision that was written at this time or before; 0 when there was none.
     ///
     /// # Errors

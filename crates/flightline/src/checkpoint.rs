@@ -1,5 +1,6 @@
 //! Operations on checkpoints.
 
+pub mod backups;
 pub mod destructive;
 pub mod due;
 pub mod export;

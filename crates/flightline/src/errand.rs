@@ -7,8 +7,9 @@ use flightline_core::CheckpointId;
 use flightline_core::event::sha256_hex;
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoint::backups::settle_and_tell;
 use crate::checkpoint::due::take_due;
-use crate::checkpoint::files::{path_of, settle_and_tell, text_of};
+use crate::checkpoint::files::{path_of, text_of};
 use crate::checkpoint::inspect::Verification;
 use crate::checkpoint::leftovers::clear;
 use crate::checkpoint::mend::Wanted;

@@ -17,8 +17,8 @@ use serde_json::json;
 use self::history::History;
 use crate::backup::{Seen, free_file, void_epochs, void_locks};
 use crate::checkpoint::CheckpointDocument;
-use crate::checkpoint::files;
 use crate::checkpoint::take::trigger;
+use crate::checkpoint::{backups, files};
 use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::fleet::{Caller, Fleet};
@@ -251,7 +251,7 @@ fn put_in_place(
         if fleet.store()?.read(|tx| tx.unsettled_backups())?.is_empty() {
             break;
         }
-        files::settle(&mut fleet, request.state, caller)?;
+        backups::settle(&mut fleet, request.state, caller)?;
     }
     Ok(())
 }

@@ -7,10 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use flightline::checkpoint::CheckpointDocument;
-use flightline::checkpoint::files;
 use flightline::checkpoint::inspect::VerifyCheckpoints;
 use flightline::checkpoint::prune::{ApplyPrune, PlanPrune};
 use flightline::checkpoint::take::TakeCheckpoint;
+use flightline::checkpoint::{backups, files};
 use flightline::core::agent::Role;
 use flightline::core::checkpoint::Reason;
 use flightline::core::mission::Mission;
@@ -92,7 +92,7 @@ both_engines! {
         let mut taken = Vec::new();
         for round in 0..8 {
             taken.push(story.run("", &noted(&format!("round {round}"))).unwrap());
-            let write = |fleet: &mut Fleet| files::settle(fleet, &folder, &caller("")).unwrap();
+            let write = |fleet: &mut Fleet| backups::settle(fleet, &folder, &caller("")).unwrap();
             at_once(world, write, write);
         }
         for one in &taken {

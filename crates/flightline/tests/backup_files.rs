@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use flightline::checkpoint::CheckpointDocument;
+use flightline::checkpoint::backups;
 use flightline::checkpoint::files::{self, WholeCheckpoint, path_of};
 use flightline::checkpoint::inspect::{Mark, MarkCheckpoint, ShowCheckpoint};
 use flightline::checkpoint::leftovers;
@@ -168,7 +169,7 @@ both_engines! {
         let large = story.checkpoint();
         assert!(large.warnings[0].starts_with("the checkpoint takes 1."), "{:?}", large.warnings);
         let folder = story.state_folder();
-        let tell = || story.with_fleet(|fleet| files::settle_and_tell(fleet, &folder, &caller(""))).unwrap();
+        let tell = || story.with_fleet(|fleet| backups::settle_and_tell(fleet, &folder, &caller(""))).unwrap();
         let told = tell();
         assert_eq!((told.len(), told[0].0), (1, large.id));
         assert_eq!(tell(), []);

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use flightline::agent::look_around;
 use flightline::agent::monitor::MonitorAgents;
+use flightline::checkpoint::backups::settle_and_tell;
 use flightline::checkpoint::due::take_due;
-use flightline::checkpoint::files::settle_and_tell;
 use flightline::checkpoint::leftovers::clear;
 use flightline::checkpoint::prune::daily;
 use flightline::checkpoint::thin::thin_some;

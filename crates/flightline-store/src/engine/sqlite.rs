@@ -41,10 +41,11 @@ const PAGE_SIZE: i64 = 8192;
 /// `FLTL`: says that a SQLite file is ours.
 const APPLICATION_ID: i64 = 0x464C_544C;
 
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     include_str!("../schema/sqlite/0001_journal.sql"),
     include_str!("../schema/sqlite/0002_backups.sql"),
     include_str!("../schema/sqlite/0003_timeline.sql"),
+    include_str!("../schema/sqlite/0004_plans.sql"),
 ];
 
 const TAKE: &str = "SELECT name, history, rev, created_at, seen_at, awake_since, timeline FROM project WHERE id = ?1";
@@ -194,6 +195,10 @@ impl Sqlite {
         // The checkpoint on the last close would cost every command 14 ms; `bound_log` does it now and then.
         self.connection
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+            .map_err(|error| said(&error))?;
+        // Else a statement is planned anew for every value that is bound to it, which takes longer than running it.
+        self.connection
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
             .map_err(|error| said(&error))?;
         self.connection.set_prepared_statement_cache_capacity(256);
         if version < SCHEMA_VERSION {

@@ -23,7 +23,37 @@ statements! {
            WHERE s.project = ?1 AND s.kind = 'checkpoint' AND s.mission = ?2 AND s.gone IS NULL \
            AND (CAST(?3 AS TEXT) IS NULL OR s.status <> ?3) ORDER BY s.born DESC LIMIT CAST(?4 AS BIGINT)";
     UNSETTLED = "SELECT checkpoint FROM backup WHERE project = ?1 AND state IN ('pending', 'failed') ORDER BY state DESC, at, checkpoint";
+    WAITING = "SELECT b.checkpoint, b.state, s.mission, s.born FROM backup b \
+           JOIN subject s ON s.project = b.project AND s.kind = 'checkpoint' AND s.id = b.checkpoint \
+           WHERE b.project = ?1 AND b.state IN ('pending', 'failed') AND s.gone IS NULL ORDER BY b.state DESC, b.at, b.checkpoint LIMIT ?2";
+    WRITTEN = "SELECT b.checkpoint, s.born, b.at FROM ( \
+           SELECT project, id, born FROM subject WHERE project = ?1 AND kind = 'checkpoint' AND mission = ?2 AND gone IS NULL \
+           ORDER BY born DESC LIMIT ?3) s JOIN backup b ON b.project = s.project AND b.checkpoint = s.id WHERE b.state = 'written'";
     FORGET = "DELETE FROM backup WHERE project = ?1 AND checkpoint = ?2";
+}
+
+/// A checkpoint whose copy in a file is not settled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitingBackup {
+    /// Which.
+    pub checkpoint: CheckpointId,
+    /// Of which mission.
+    pub mission: MissionId,
+    /// The revision of its record.
+    pub born: u64,
+    /// Whether nobody tried yet.
+    pub is_new: bool,
+}
+
+/// A checkpoint that has its copy in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenBackup {
+    /// Which.
+    pub checkpoint: CheckpointId,
+    /// The revision of its record.
+    pub born: u64,
+    /// When the file was written.
+    pub at: Time,
 }
 
 pub(crate) fn set(
@@ -115,6 +145,44 @@ pub(crate) fn unsettled(
         .iter()
         .map(checkpoint)
         .collect()
+}
+
+/// Those that wait for a file, the new ones first.
+pub(crate) fn waiting(
+    driver: &mut dyn Driver,
+    project: &str,
+    limit: u64,
+) -> Result<Vec<WaitingBackup>, Error> {
+    let rows = driver.query(WAITING, params![project, limit])?;
+    let waiting = rows.iter().map(|row| {
+        Ok(WaitingBackup {
+            checkpoint: checkpoint(row)?,
+            is_new: row.text(1)? == "pending",
+            mission: row.text(2)?.parse().map_err(|_| {
+                Error::Corrupt("a checkpoint names a mission that is no id".to_owned())
+            })?,
+            born: row.unsigned(3)?,
+        })
+    });
+    waiting.collect()
+}
+
+/// Which of a mission's newest checkpoints have a file.
+pub(crate) fn written(
+    driver: &mut dyn Driver,
+    project: &str,
+    mission: MissionId,
+    newest: u64,
+) -> Result<Vec<WrittenBackup>, Error> {
+    let rows = driver.query(WRITTEN, params![project, mission.to_string(), newest])?;
+    let written = rows.iter().map(|row| {
+        Ok(WrittenBackup {
+            checkpoint: checkpoint(row)?,
+            born: row.unsigned(1)?,
+            at: Time::from_millis(row.int(2)?),
+        })
+    });
+    written.collect()
 }
 
 pub(crate) fn forget(

@@ -44,14 +44,18 @@ statements! {
               ON e.project = s.project AND e.rev = (SELECT max(x.rev) FROM event x WHERE x.project = s.project \
               AND x.subject_kind = s.kind AND x.subject = s.id AND x.rev <= ?2 AND x.change <> 'none') \
               WHERE s.project = ?1 AND s.born <= ?2 AND s.mission = ?3 ORDER BY s.kind, s.id";
-    AT_CUT = "SELECT s.kind, s.id, e.rev, e.change, e.after, e.sha, s.rev, s.gone FROM subject s LEFT JOIN event e \
-              ON e.project = s.project AND e.rev = (SELECT max(x.rev) FROM event x WHERE x.project = s.project \
-              AND x.subject_kind = s.kind AND x.subject = s.id AND x.rev <= ?2 AND x.change <> 'none') \
-              WHERE s.project = ?1 AND s.born <= ?2 AND (s.mission = ?3 OR (s.mission IS NULL AND s.kind IN ('agent', 'step', 'lock'))) \
-              AND s.kind IN ('mission', 'sortie', 'subtask', 'file', 'error', 'review', 'agent', 'step', 'lock', 'message', 'delivery', 'note', 'effect') \
-              ORDER BY s.kind, s.id";
+    AT_CUT = "SELECT s.kind, s.id, e.rev, e.change, e.after, e.sha, s.rev, s.gone FROM ( \
+              SELECT kind, id, rev, gone FROM subject WHERE project = ?1 AND gone IS NULL AND mission = ?3 AND born <= ?2 \
+              AND kind IN ('mission', 'sortie', 'subtask', 'file', 'error', 'review', 'agent', 'step', 'lock', 'message', 'delivery', 'note', 'effect') \
+              UNION ALL SELECT kind, id, rev, gone FROM subject WHERE project = ?1 AND gone IS NULL AND mission IS NULL AND born <= ?2 \
+              AND kind IN ('agent', 'step', 'lock') \
+              UNION ALL SELECT kind, id, rev, gone FROM subject WHERE project = ?1 AND gone > ?2 AND born <= ?2 \
+              AND (mission = ?3 OR (mission IS NULL AND kind IN ('agent', 'step', 'lock'))) \
+              AND kind IN ('mission', 'sortie', 'subtask', 'file', 'error', 'review', 'agent', 'step', 'lock', 'message', 'delivery', 'note', 'effect')) s LEFT JOIN event e \
+              ON e.project = ?1 AND e.rev = (SELECT max(x.rev) FROM event x WHERE x.project = ?1 \
+              AND x.subject_kind = s.kind AND x.subject = s.id AND x.rev <= ?2 AND x.change <> 'none') ORDER BY s.kind, s.id";
     COUNT = "SELECT CAST(count(*) AS BIGINT) FROM event WHERE project = ?1";
-    REV_AT = "SELECT CAST(coalesce(max(rev), 0) AS BIGINT) FROM event WHERE project = ?1 AND at <= ?2";
+    REV_AT = "SELECT rev FROM event WHERE project = ?1 AND at <= ?2 ORDER BY rev DESC LIMIT 1";
 }
 
 /// What a new event says.

@@ -19,6 +19,7 @@ statements! {
               at = excluded.at, sha = excluded.sha, doc = excluded.doc, gone = NULL";
     REMOVE = "UPDATE subject SET gone = ?4, rev = ?4, at = ?5 WHERE project = ?1 AND kind = ?2 AND id = ?3";
     GET = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
+    CHANGED = "SELECT rev FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
     IDS = "SELECT id FROM subject WHERE project = ?1 AND kind = ?2 AND gone IS NULL ORDER BY id";
     GONE_IDS = "SELECT id FROM subject WHERE project = ?1 AND kind = ?2 AND gone IS NOT NULL ORDER BY id";
     BEGINNING = "SELECT id FROM subject WHERE project = ?1 AND kind = ?2 AND id >= ?3 AND id < ?4 AND gone IS NULL ORDER BY id LIMIT 11";
@@ -191,6 +192,22 @@ pub(crate) fn get(
     match rows.first() {
         Some(row) if row.opt_int(2)?.is_none() => document(row).map(Some),
         _ => Ok(None),
+    }
+}
+
+/// The revision of a subject's last change, also when that took it away.
+pub(crate) fn changed(
+    driver: &mut dyn Driver,
+    project: &str,
+    kind: Kind,
+    id: &str,
+) -> Result<Option<u64>, Error> {
+    match driver
+        .query(CHANGED, params![project, kind.as_str(), id])?
+        .first()
+    {
+        Some(row) => row.unsigned(0).map(Some),
+        None => Ok(None),
     }
 }
 

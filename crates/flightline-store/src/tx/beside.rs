@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 
 use super::{Past, Tx};
 use crate::error::Error;
+use crate::table::backup::{WaitingBackup, WrittenBackup};
 use crate::table::pulse::Pulse;
 use crate::table::request::Remembered;
 use crate::table::{backup, pulse, request};
@@ -64,6 +65,26 @@ impl Tx<'_> {
     /// When the store fails.
     pub fn unsettled_backups(&mut self) -> Result<Vec<CheckpointId>, Error> {
         backup::unsettled(self.driver, &self.project.id)
+    }
+
+    /// The checkpoints whose copies in files are not settled, those first that nobody tried to write.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn waiting_backups(&mut self, limit: u64) -> Result<Vec<WaitingBackup>, Error> {
+        backup::waiting(self.driver, &self.project.id, limit)
+    }
+
+    /// Which of the newest checkpoints of a mission have their copies in files.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn written_backups(
+        &mut self,
+        mission: MissionId,
+        newest: u64,
+    ) -> Result<Vec<WrittenBackup>, Error> {
+        backup::written(self.driver, &self.project.id, mission, newest)
     }
 
     /// Forgets the copy of a checkpoint that is gone.

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use flightline::agent::{RegisterAgent, Sighting};
 use flightline::checkpoint::CheckpointDocument;
-use flightline::checkpoint::files;
 use flightline::checkpoint::serve::{ReadsCheckpoints, serve};
 use flightline::checkpoint::take::TakeCheckpoint;
+use flightline::checkpoint::{backups, files};
 use flightline::core::agent::Role;
 use flightline::core::checkpoint::{Checkpoint, Reason};
 use flightline::core::event::Event;
@@ -185,7 +185,7 @@ impl Story<'_> {
     /// When the store fails.
     pub fn settle(&self) {
         let folder = self.state_folder();
-        self.with_fleet(|fleet| files::settle(fleet, &folder, &caller("")))
+        self.with_fleet(|fleet| backups::settle(fleet, &folder, &caller("")))
             .expect("a failed backup fails nothing");
     }
 

@@ -5,27 +5,20 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError, mpsc};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
 
-use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, size_warning};
+use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
 use flightline_core::event::sha256_hex;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Time};
 use flightline_store::{Find, Steps};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use super::CheckpointDocument;
+use super::backups::RecordBackups;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Caller, Fleet, Operation};
 
-/// How long a command waits for its backups.
-const BUDGET: Duration = Duration::from_secs(2);
-/// Frequent checkpoints of one mission share a backup within this long.
-const SHARED_WITHIN_MS: u64 = 10_000;
-/// So many backups are written by one command.
-const AT_ONCE: usize = 20;
 /// The largest file we read back.
 pub(super) const MAX_FILE: u64 = 64 * 1024 * 1024;
 
@@ -68,167 +61,6 @@ pub struct StateValue {
     pub text: String,
 }
 
-/// Checkpoints whose backup is not settled, with their documents.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct UnsettledBackups {}
-
-impl Operation for UnsettledBackups {
-    const NAME: &'static str = "unsettled_backups";
-    const ACCESS: Access = Access::Read;
-    type Outcome = Vec<CheckpointDocument>;
-
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<CheckpointDocument>> {
-        let mut documents = Vec::new();
-        for id in desk.tx.unsettled_backups()? {
-            // One mission's damage never stops another's backup.
-            if let Ok(Some(checkpoint)) = desk.tx.get::<Checkpoint>(&id.to_string()) {
-                documents.extend(whole(desk, &checkpoint).ok());
-            }
-            if documents.len() == AT_ONCE {
-                break;
-            }
-        }
-        Ok(documents)
-    }
-}
-
-/// Says what became of a backup.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct RecordBackup {
-    /// Of which checkpoint.
-    pub checkpoint: CheckpointId,
-    /// What became of it.
-    pub backup: Backup,
-}
-
-impl Operation for RecordBackup {
-    const NAME: &'static str = "record_backup";
-    const ACCESS: Access = Access::Write;
-    type Outcome = ();
-
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<()> {
-        let Some(checkpoint) = desk.tx.get::<Checkpoint>(&self.checkpoint.to_string())? else {
-            return Ok(());
-        };
-        let before = desk.tx.backup_of(checkpoint.id)?;
-        let same_failure = match (&before, &self.backup) {
-            (Backup::Failed { why: before, .. }, Backup::Failed { why, .. }) => before == why,
-            (before, backup) => before == backup,
-        };
-        if same_failure {
-            // What goes on failing in the same way is no news; but others come first the next time.
-            desk.tx.set_backup(checkpoint.id, &self.backup)?;
-            return Ok(());
-        }
-        let failed = matches!(self.backup, Backup::Failed { .. });
-        desk.tx.set_backup(checkpoint.id, &self.backup)?;
-        // The first attempt tells that there is a checkpoint and where it really is.
-        let event = match (&before, failed) {
-            (Backup::Pending, _) => "checkpoint_created",
-            (_, true) => "checkpoint_backup_failed",
-            (_, false) => "checkpoint_backed_up",
-        };
-        let mut locations = vec![desk.tx.engine()];
-        if matches!(self.backup, Backup::Written { .. }) {
-            locations.push("file");
-        }
-        let mut data = json!({
-            "checkpoint_id": checkpoint.id,
-            "mission_id": checkpoint.cut.mission_id,
-            "trigger": checkpoint.cut.trigger,
-            "storage_locations": locations,
-        });
-        match &self.backup {
-            Backup::Failed { why, .. } => data["backup_error"] = json!(why),
-            Backup::Written { bytes, .. } => {
-                if let Some(warning) = size_warning(*bytes) {
-                    data["warning"] = json!(warning);
-                }
-            }
-            Backup::Pending | Backup::Shared => {}
-        }
-        desk.tx.note(event, &checkpoint, &data)?;
-        Ok(())
-    }
-}
-
-/// Writes the backups that are due, and records what became of them. A failed backup fails nothing:
-/// it is recorded, and tried again by the next command.
-///
-/// # Errors
-/// When the store fails.
-pub fn settle(fleet: &mut Fleet, folder: &Path, caller: &Caller) -> Result<()> {
-    settle_and_tell(fleet, folder, caller).map(drop)
-}
-
-/// The same, and says what people should know of the checkpoints that were new.
-///
-/// # Errors
-/// When the store fails.
-pub fn settle_and_tell(
-    fleet: &mut Fleet,
-    folder: &Path,
-    caller: &Caller,
-) -> Result<Vec<(CheckpointId, String)>> {
-    let mut told = Vec::new();
-    let caller = Caller {
-        idempotency_key: None,
-        ..caller.clone()
-    };
-    let mut documents = fleet.run(&UnsettledBackups {}, &caller)?;
-    super::tree::record(fleet, &caller, &mut documents)?;
-    for document in documents {
-        let (id, is_new) = (document.id, document.backup == Backup::Pending);
-        let mut warning = document.warnings.first().cloned();
-        let backup = write_within_budget(fleet, folder, document)?;
-        if let Backup::Written { bytes, .. } = &backup {
-            warning = size_warning(*bytes);
-        }
-        told.extend(warning.filter(|_| is_new).map(|warning| (id, warning)));
-        fleet.run(
-            &RecordBackup {
-                checkpoint: id,
-                backup,
-            },
-            &caller,
-        )?;
-    }
-    Ok(told)
-}
-
-fn write_within_budget(
-    fleet: &mut Fleet,
-    folder: &Path,
-    document: CheckpointDocument,
-) -> Result<Backup> {
-    let now = fleet.now()?;
-    if shares(fleet, &document)? {
-        return Ok(Backup::Shared);
-    }
-    let newest = is_newest(fleet, &document)?;
-    let (send, receive) = mpsc::channel();
-    let (folder, steps) = (folder.to_path_buf(), fleet.steps());
-    // A file system that hangs must not hang the command: another thread waits for it.
-    std::thread::spawn(move || {
-        let _ = send.send(write(&folder, &document, newest, &steps));
-    });
-    Ok(match receive.recv_timeout(BUDGET) {
-        Ok(Ok((bytes, sha256))) => Backup::Written {
-            at: now,
-            bytes,
-            sha256,
-        },
-        Ok(Err(error)) => Backup::Failed {
-            at: now,
-            why: error.to_string(),
-        },
-        Err(_) => Backup::Failed {
-            at: now,
-            why: "the file system did not answer in time".to_owned(),
-        },
-    })
-}
-
 /// Writes a checkpoint's file anew from the store.
 pub(crate) fn rewrite(
     fleet: &mut Fleet,
@@ -241,17 +73,12 @@ pub(crate) fn rewrite(
     let now = fleet.now()?;
     match write(folder, &document, newest, &fleet.steps()) {
         Ok((bytes, sha256)) => {
-            fleet.run(
-                &RecordBackup {
-                    checkpoint: id,
-                    backup: Backup::Written {
-                        at: now,
-                        bytes,
-                        sha256,
-                    },
-                },
-                &caller,
-            )?;
+            let written = Backup::Written {
+                at: now,
+                bytes,
+                sha256,
+            };
+            fleet.run(&RecordBackups::of(id, written), &caller)?;
             Ok(Ok(()))
         }
         Err(error) => Ok(Err(error.to_string())),
@@ -274,26 +101,6 @@ impl Operation for WholeCheckpoint {
         let checkpoint = super::find(desk, &self.checkpoint.to_string())?;
         whole(desk, &checkpoint)
     }
-}
-
-/// Frequent checkpoints of one mission share one backup per ten seconds.
-fn shares(fleet: &mut Fleet, document: &CheckpointDocument) -> Result<bool> {
-    let frequent = flightline_core::checkpoint::Reason::from_word(&document.reason)
-        .is_some_and(|reason| reason.is_frequent());
-    if !frequent {
-        return Ok(false);
-    }
-    let others = written(fleet, document.mission_id)?;
-    // Either way round: one of long ago, such as a rebuild writes anew, is of no other's seconds.
-    let apart = |at: Time| {
-        document
-            .timestamp
-            .since(at)
-            .max(at.since(document.timestamp))
-    };
-    Ok(others
-        .iter()
-        .any(|(id, _, at)| *id != document.id && apart(*at) < SHARED_WITHIN_MS))
 }
 
 fn is_newest(fleet: &mut Fleet, document: &CheckpointDocument) -> Result<bool> {
@@ -338,7 +145,7 @@ pub fn path_of(folder: &Path, mission: MissionId, id: CheckpointId) -> PathBuf {
 }
 
 /// Writes a checkpoint's file: old or new, never half; private; read back. Returns its size and hash.
-fn write(
+pub(super) fn write(
     folder: &Path,
     document: &CheckpointDocument,
     newest: bool,

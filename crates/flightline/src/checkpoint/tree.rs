@@ -87,10 +87,10 @@ fn set(desk: &mut Desk<'_, '_>, event: &str, record: &RecordedFiles) -> Result<(
 
 /// Looks at the work trees of checkpoints that are new, and puts what is recorded into their documents.
 /// That it cannot be recorded is no reason to write no file.
-pub(super) fn record(
+pub(super) fn record<'a>(
     fleet: &mut Fleet,
     caller: &Caller,
-    documents: &mut [CheckpointDocument],
+    documents: impl Iterator<Item = &'a mut CheckpointDocument>,
 ) -> Result<()> {
     let Some(tree) = fleet.work_tree().cloned() else {
         return Ok(());

@@ -1,6 +1,5 @@
 //! The thing a request is about: since when it stands as it does, and that it must not have changed.
 
-use flightline_core::event::Change;
 use flightline_core::lock::Lock;
 use flightline_core::message::Message;
 use flightline_core::setting::Recovery;
@@ -12,9 +11,6 @@ use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::event::Cursor;
 use crate::mission::short;
-
-/// How many events of a thing are looked through for the last that changed it.
-const LOOKED_THROUGH: u64 = 100;
 
 /// The thing a request is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,9 +112,7 @@ fn find(desk: &mut Desk<'_, '_>, thing: &Thing) -> Result<String> {
 
 /// Where a thing, or a part of it, last changed.
 fn place(desk: &mut Desk<'_, '_>, kind: Kind, id: &str) -> Result<Cursor> {
-    let events = desk.tx.events_of(kind, id, LOOKED_THROUGH)?;
-    let changed = events.iter().find(|event| event.change != Change::None);
-    let mut rev = changed.or(events.last()).map_or(0, |event| event.rev);
+    let mut rev = desk.tx.changed(kind, id)?.unwrap_or(0);
     let parts: &[Kind] = match kind {
         Kind::Sortie => &[Kind::Subtask, Kind::File, Kind::Error, Kind::Review],
         Kind::Message => &[Kind::Delivery],

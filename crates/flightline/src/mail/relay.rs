@@ -2,6 +2,8 @@
 //! is read after the fact, by whichever command comes next: so nothing that checkpoints, prunes or recovers
 //! has to know of it, and none of it can fail because of it.
 
+use std::collections::BTreeMap;
+
 use flightline_core::event::Event;
 use flightline_core::message::{
     Delivery, DeliveryState, EventDigest, Message, MessageKind, reaches_dispatch,
@@ -42,11 +44,16 @@ impl Operation for RelayEvents {
             .last()
             .filter(|_| !all)
             .map_or(now, |event| event.rev);
+        let mut news: BTreeMap<(MissionId, &str), Vec<&Event>> = BTreeMap::new();
         for event in events.iter().filter(|event| reaches_dispatch(event)) {
             if let Some(mission) = event.mission_id {
-                // A mission or a mailbox that cannot be read is the doctor's, and stops no other.
-                drop(desk.attempt(|desk| tell(desk, mission, event))?);
+                let key = (mission, event.kind.as_str());
+                news.entry(key).or_default().push(event);
             }
+        }
+        for ((mission, _), events) in news {
+            // A mission or a mailbox that cannot be read is the doctor's, and stops no other.
+            drop(desk.attempt(|desk| tell(desk, mission, &events))?);
         }
         desk.tx
             .set("events_told", &Told { rev }, &json!({ "rev": rev }))?;
@@ -87,16 +94,19 @@ fn mark(desk: &mut Desk<'_, '_>) -> Result<u64> {
 
 /// One message per type of event and mission, which grows until it is read: however much happens, the
 /// mailbox stays small.
-fn tell(desk: &mut Desk<'_, '_>, mission: MissionId, event: &Event) -> Result<()> {
+fn tell(desk: &mut Desk<'_, '_>, mission: MissionId, events: &[&Event]) -> Result<()> {
     let Some(mission) = desk.tx.get::<Mission>(&mission.to_string())? else {
         return Ok(());
     };
     let dispatch = desk.dispatch_of(&mission)?;
     // Neither what it did itself, nor what happened to it.
-    let about = event.data["agent"].as_str();
-    if event.actor == dispatch.name.as_str() || about == Some(dispatch.name.as_str()) {
+    let name = dispatch.name.as_str();
+    let others =
+        |event: &&&Event| event.actor != name && event.data["agent"].as_str() != Some(name);
+    let events: Vec<&Event> = events.iter().filter(others).copied().collect();
+    let Some(event) = events.last() else {
         return Ok(());
-    }
+    };
     let key = Delivery::digest_key(&event.kind, mission.id);
     let open = Find::AgentStatus(dispatch.id, Delivery::OPEN_DIGEST);
     let rows = desk.tx.rows(Kind::Delivery, open)?;
@@ -105,8 +115,12 @@ fn tell(desk: &mut Desk<'_, '_>, mission: MissionId, event: &Event) -> Result<()
         Some(message) => desk.tx.get::<Message>(message)?,
         None => None,
     };
-    let before = unread.as_ref().and_then(|message| message.event.as_ref());
-    let digest = EventDigest::of(event, before);
+    let before = unread.as_ref().and_then(|message| message.event.clone());
+    let digest = events.iter().fold(before, |before, event| {
+        Some(EventDigest::of(event, before.as_ref()))
+    });
+    let line = digest.as_ref().map(|digest| digest.line(&event.actor));
+    let line = line.unwrap_or_default();
     let id = unread
         .as_ref()
         .map_or_else(|| MessageId::new(desk.tx.uuid()), |message| message.id);
@@ -123,12 +137,12 @@ fn tell(desk: &mut Desk<'_, '_>, mission: MissionId, event: &Event) -> Result<()
         from: Actor::flightline().name,
         from_id: None,
         to: vec![dispatch.id],
-        subject: Title::parse("subject", &digest.line(&event.actor))?,
+        subject: Title::parse("subject", &line)?,
         body: Some(Body::parse("body", &body)?),
         kind: MessageKind::Event,
         sent_at: desk.now(),
         acknowledge_by: None,
-        event: Some(digest),
+        event: digest,
     };
     let data = json!({ "to": [dispatch.name], "subject": message.subject, "tells_of": event.kind });
     if unread.is_some() {

@@ -1,0 +1,347 @@
+//! Which checkpoints get their copy in a file now, and what became of it. A few at a time, recorded together:
+//! however fast checkpoints are taken, their files are never in the way of the work.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, size_warning};
+use flightline_core::{CheckpointId, MissionId, Time};
+use flightline_store::{WaitingBackup, WrittenBackup};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::CheckpointDocument;
+use super::files::{whole, write};
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Caller, Fleet, Operation};
+
+/// How long a command waits for a file.
+const BUDGET: Duration = Duration::from_secs(2);
+/// Checkpoints of one mission that share a file are not further apart than this.
+const SHARED_WITHIN_MS: u64 = 10_000;
+/// More of one mission that wait at once share a file.
+const MANY: usize = 8;
+/// So many files are written by one command.
+const AT_ONCE: usize = 20;
+/// So many checkpoints that wait are looked at by one command.
+const LOOKED_AT: u64 = 500;
+/// So many of a mission's newest checkpoints are looked at for the files there are.
+const NEWEST: u64 = 100;
+
+/// Asks which checkpoints get their copy in a file now.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct UnsettledBackups {}
+
+/// Which checkpoints get their copy in a file now.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct DueBackups {
+    /// The files to write.
+    pub files: Vec<DueBackup>,
+    /// Those for which another's file is enough.
+    pub shared: Vec<CheckpointId>,
+}
+
+/// A file to write.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct DueBackup {
+    /// All that goes into it.
+    pub document: CheckpointDocument,
+    /// Whether it is the newest of its mission that has one.
+    pub newest: bool,
+    /// Those for which it will be enough.
+    pub also_for: Vec<CheckpointId>,
+}
+
+impl Operation for UnsettledBackups {
+    const NAME: &'static str = "unsettled_backups";
+    const ACCESS: Access = Access::Read;
+    type Outcome = DueBackups;
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<DueBackups> {
+        let waiting = desk.tx.waiting_backups(LOOKED_AT)?;
+        let mut plan = Plan::default();
+        let mut many: BTreeMap<MissionId, Vec<&WaitingBackup>> = BTreeMap::new();
+        for one in waiting.iter().filter(|one| one.is_new) {
+            many.entry(one.mission).or_default().push(one);
+        }
+        many.retain(|_, ones| ones.len() > MANY);
+        for one in &waiting {
+            if plan.due.files.len() >= AT_ONCE {
+                break;
+            }
+            if !one.is_new || !many.contains_key(&one.mission) {
+                plan.add(desk, one)?;
+            } else if let Some(ones) = many.get_mut(&one.mission) {
+                plan.add_many(desk, std::mem::take(ones))?;
+            }
+        }
+        Ok(plan.due)
+    }
+}
+
+#[derive(Default)]
+struct Plan {
+    due: DueBackups,
+    /// The files that missions have, as far as they were looked at.
+    written: BTreeMap<MissionId, Vec<WrittenBackup>>,
+}
+
+impl Plan {
+    fn add(&mut self, desk: &mut Desk<'_, '_>, one: &WaitingBackup) -> Result<()> {
+        if let Some(checkpoint) = sound(desk, one.checkpoint) {
+            if checkpoint.cut.reason.is_frequent() && self.has_near(desk, &checkpoint)? {
+                self.due.shared.push(checkpoint.id);
+            } else {
+                self.write(desk, &checkpoint, one.born, Vec::new())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Of many that wait at once, the newest has a file, for all that were taken shortly before it.
+    fn add_many(&mut self, desk: &mut Desk<'_, '_>, mut ones: Vec<&WaitingBackup>) -> Result<()> {
+        ones.sort_by_key(|one| std::cmp::Reverse(one.born));
+        let mut heads: Vec<(Checkpoint, u64, Vec<CheckpointId>)> = Vec::new();
+        for one in ones {
+            let Some(checkpoint) = sound(desk, one.checkpoint) else {
+                continue;
+            };
+            let taken_at = checkpoint.cut.timestamp;
+            match heads.last_mut() {
+                Some((head, _, also_for)) if near(head.cut.timestamp, taken_at) => {
+                    also_for.push(checkpoint.id);
+                }
+                _ => heads.push((checkpoint, one.born, Vec::new())),
+            }
+        }
+        for (checkpoint, born, also_for) in heads.into_iter().rev() {
+            self.write(desk, &checkpoint, born, also_for)?;
+        }
+        Ok(())
+    }
+
+    fn write(
+        &mut self,
+        desk: &mut Desk<'_, '_>,
+        checkpoint: &Checkpoint,
+        born: u64,
+        also_for: Vec<CheckpointId>,
+    ) -> Result<()> {
+        // One mission's damage never stops another's backup.
+        let Ok(document) = whole(desk, checkpoint) else {
+            return Ok(());
+        };
+        let written = self.written(desk, document.mission_id)?;
+        let newest = document.status != CheckpointStatus::Archived
+            && written
+                .iter()
+                .all(|other| other.checkpoint == document.id || other.born < born);
+        written.push(WrittenBackup {
+            checkpoint: document.id,
+            born,
+            at: document.timestamp,
+        });
+        self.due.files.push(DueBackup {
+            document,
+            newest,
+            also_for,
+        });
+        Ok(())
+    }
+
+    /// Frequent checkpoints of one mission share one file per ten seconds.
+    fn has_near(&mut self, desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<bool> {
+        let written = self.written(desk, checkpoint.cut.mission_id)?;
+        // Either way round: one of long ago, such as a rebuild writes anew, is of no other's seconds.
+        Ok(written.iter().any(|other| {
+            other.checkpoint != checkpoint.id && near(checkpoint.cut.timestamp, other.at)
+        }))
+    }
+
+    fn written(
+        &mut self,
+        desk: &mut Desk<'_, '_>,
+        mission: MissionId,
+    ) -> Result<&mut Vec<WrittenBackup>> {
+        let known = match self.written.remove(&mission) {
+            Some(known) => known,
+            None => desk.tx.written_backups(mission, NEWEST)?,
+        };
+        Ok(self.written.entry(mission).or_insert(known))
+    }
+}
+
+fn near(a: Time, b: Time) -> bool {
+    a.since(b).max(b.since(a)) < SHARED_WITHIN_MS
+}
+
+fn sound(desk: &mut Desk<'_, '_>, id: CheckpointId) -> Option<Checkpoint> {
+    desk.tx.get::<Checkpoint>(&id.to_string()).ok().flatten()
+}
+
+/// Says what became of backups.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct RecordBackups {
+    /// Of each checkpoint.
+    pub backups: Vec<Settled>,
+}
+
+/// What became of a checkpoint's copy in a file.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Settled {
+    /// Of which checkpoint.
+    pub checkpoint: CheckpointId,
+    /// What became of it.
+    pub backup: Backup,
+}
+
+impl RecordBackups {
+    /// Of one checkpoint.
+    #[must_use]
+    pub fn of(checkpoint: CheckpointId, backup: Backup) -> Self {
+        let mut one = Self::default();
+        one.add(checkpoint, backup);
+        one
+    }
+
+    fn add(&mut self, checkpoint: CheckpointId, backup: Backup) {
+        self.backups.push(Settled { checkpoint, backup });
+    }
+}
+
+impl Operation for RecordBackups {
+    const NAME: &'static str = "record_backups";
+    const ACCESS: Access = Access::Write;
+    type Outcome = ();
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<()> {
+        for settled in &self.backups {
+            record(desk, settled)?;
+        }
+        Ok(())
+    }
+}
+
+fn record(desk: &mut Desk<'_, '_>, settled: &Settled) -> Result<()> {
+    let Some(checkpoint) = desk.tx.get::<Checkpoint>(&settled.checkpoint.to_string())? else {
+        return Ok(());
+    };
+    let before = desk.tx.backup_of(checkpoint.id)?;
+    let same_failure = match (&before, &settled.backup) {
+        (Backup::Failed { why: before, .. }, Backup::Failed { why, .. }) => before == why,
+        (before, backup) => before == backup,
+    };
+    if same_failure {
+        // What goes on failing in the same way is no news; but others come first the next time.
+        desk.tx.set_backup(checkpoint.id, &settled.backup)?;
+        return Ok(());
+    }
+    let failed = matches!(settled.backup, Backup::Failed { .. });
+    desk.tx.set_backup(checkpoint.id, &settled.backup)?;
+    // The first attempt tells that there is a checkpoint and where it really is.
+    let event = match (&before, failed) {
+        (Backup::Pending, _) => "checkpoint_created",
+        (_, true) => "checkpoint_backup_failed",
+        (_, false) => "checkpoint_backed_up",
+    };
+    let mut locations = vec![desk.tx.engine()];
+    if matches!(settled.backup, Backup::Written { .. }) {
+        locations.push("file");
+    }
+    let mut data = json!({
+        "checkpoint_id": checkpoint.id,
+        "mission_id": checkpoint.cut.mission_id,
+        "trigger": checkpoint.cut.trigger,
+        "storage_locations": locations,
+    });
+    match &settled.backup {
+        Backup::Failed { why, .. } => data["backup_error"] = json!(why),
+        Backup::Written { bytes, .. } => {
+            if let Some(warning) = size_warning(*bytes) {
+                data["warning"] = json!(warning);
+            }
+        }
+        Backup::Pending | Backup::Shared => {}
+    }
+    desk.tx.note(event, &checkpoint, &data)?;
+    Ok(())
+}
+
+/// Writes the backups that are due, and records what became of them. A failed backup fails nothing:
+/// it is recorded, and tried again by the next command.
+///
+/// # Errors
+/// When the store fails.
+pub fn settle(fleet: &mut Fleet, folder: &Path, caller: &Caller) -> Result<()> {
+    settle_and_tell(fleet, folder, caller).map(drop)
+}
+
+/// The same, and says what people should know of the checkpoints that were new.
+///
+/// # Errors
+/// When the store fails.
+pub fn settle_and_tell(
+    fleet: &mut Fleet,
+    folder: &Path,
+    caller: &Caller,
+) -> Result<Vec<(CheckpointId, String)>> {
+    let caller = Caller {
+        idempotency_key: None,
+        ..caller.clone()
+    };
+    let mut due = fleet.run(&UnsettledBackups {}, &caller)?;
+    if due.files.is_empty() && due.shared.is_empty() {
+        return Ok(Vec::new());
+    }
+    let documents = due.files.iter_mut().map(|file| &mut file.document);
+    super::tree::record(fleet, &caller, documents)?;
+    let (mut told, mut done) = (Vec::new(), RecordBackups::default());
+    let now = fleet.now()?;
+    for id in due.shared {
+        done.add(id, Backup::Shared);
+    }
+    for file in due.files {
+        let (id, is_new) = (file.document.id, file.document.backup == Backup::Pending);
+        let mut warning = file.document.warnings.first().cloned();
+        let also_for = file.also_for.clone();
+        let Some(backup) = write_within_budget(fleet, folder, file, now) else {
+            // Whoever comes next tries the others: a file system that hangs costs nobody more than this.
+            let why = "the file system did not answer in time".to_owned();
+            done.add(id, Backup::Failed { at: now, why });
+            break;
+        };
+        if let Backup::Written { bytes, .. } = &backup {
+            warning = size_warning(*bytes);
+            for other in also_for {
+                done.add(other, Backup::Shared);
+            }
+        }
+        told.extend(warning.filter(|_| is_new).map(|warning| (id, warning)));
+        done.add(id, backup);
+    }
+    fleet.run(&done, &caller)?;
+    Ok(told)
+}
+
+fn write_within_budget(fleet: &Fleet, folder: &Path, file: DueBackup, now: Time) -> Option<Backup> {
+    let (send, receive) = mpsc::channel();
+    let (folder, steps) = (folder.to_path_buf(), fleet.steps());
+    // A file system that hangs must not hang the command: another thread waits for it.
+    std::thread::spawn(move || {
+        let _ = send.send(write(&folder, &file.document, file.newest, &steps));
+    });
+    Some(match receive.recv_timeout(BUDGET).ok()? {
+        Ok((bytes, sha256)) => Backup::Written {
+            at: now,
+            bytes,
+            sha256,
+        },
+        Err(error) => Backup::Failed {
+            at: now,
+            why: error.to_string(),
+        },
+    })
+}
