@@ -188,7 +188,7 @@ pub struct Keys {
 }
 
 /// A thing whose values the journal keeps.
-pub trait Subject: Serialize + DeserializeOwned + Clone {
+pub trait Subject: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
     /// Its kind.
     const KIND: Kind;
 

@@ -47,7 +47,11 @@ pub(crate) struct Place {
 impl Place {
     /// A connection of its own to the store, in that project.
     pub(crate) fn open(&self) -> Result<Fleet, Refusal> {
-        let store = Store::open(&self.location, &self.project, self.options.clone())?;
+        self.connect(self.options.clone())
+    }
+
+    fn connect(&self, options: OpenOptions) -> Result<Fleet, Refusal> {
+        let store = Store::open(&self.location, &self.project, options)?;
         let fleet = Fleet::new(store, self.policy.clone());
         Ok(match &self.tree {
             Some(tree) => fleet.in_tree(tree.clone()),
@@ -63,9 +67,14 @@ impl Place {
 }
 
 impl Place {
-    /// The same, for what was open before: a store that is not there any more may come back.
+    /// The same, for what was open before: a store that is not there any more may come back. Whoever writes there again
+    /// and again remembers what it wrote.
     fn reopen(&self) -> Result<Fleet, Refusal> {
-        self.open().map_err(|refusal| match refusal.code {
+        let options = OpenOptions {
+            remember: true,
+            ..self.options.clone()
+        };
+        self.connect(options).map_err(|refusal| match refusal.code {
             Code::NoProject => Refusal::new(Code::Unavailable, refusal.message)
                 .hint("nothing was done: bring the store back; the server goes on by itself"),
             _ => refusal,

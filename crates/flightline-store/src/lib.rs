@@ -11,6 +11,7 @@ mod engine;
 mod error;
 mod figures;
 mod location;
+mod memory;
 mod mend;
 mod news;
 mod replay;

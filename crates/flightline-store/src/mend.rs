@@ -381,6 +381,9 @@ impl Tx<'_> {
         place: &str,
         from: &str,
     ) -> Result<(), Error> {
+        if let Some(memory) = &mut self.memory {
+            memory.forget(kind);
+        }
         let (project, rev) = (self.project.id.clone(), self.hand_out());
         event::insert(
             self.driver,

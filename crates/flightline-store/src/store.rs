@@ -12,6 +12,7 @@ use crate::clock::{Clock, Ids};
 use crate::engine::{Compaction, Driver, Durability, postgres, sqlite};
 use crate::error::Error;
 use crate::location::Location;
+use crate::memory::Memories;
 use crate::mend::Damage;
 use crate::steps::Steps;
 use crate::table::project::Project;
@@ -40,6 +41,8 @@ pub struct OpenOptions {
     pub rehearse: bool,
     /// In test builds: where this process ends, or stops.
     pub steps: Steps,
+    /// Keep the last values of what is written in memory, for processes that write again and again.
+    pub remember: bool,
     /// For tests of a full disk: the database may have so many pages and no more. SQLite only.
     pub max_pages: Option<u32>,
 }
@@ -54,6 +57,7 @@ impl Default for OpenOptions {
             downtime_ms: flightline_core::policy::Policy::default().downtime_ms,
             rehearse: false,
             steps: Steps::default(),
+            remember: false,
             max_pages: None,
         }
     }
@@ -69,6 +73,8 @@ pub struct Store {
     noticed: Vec<Damage>,
     /// The writes that will be committed together.
     group: Option<Group>,
+    /// The last values of what was written, where they are remembered.
+    memories: Memories,
 }
 
 impl Store {
@@ -133,6 +139,7 @@ impl Store {
             repaired,
             noticed: Vec::new(),
             group: None,
+            memories: Memories::default(),
         })
     }
 
@@ -288,27 +295,51 @@ impl Store {
         let ran = self.guarded(|store| store.run(durability, f));
         match (ran, ending) {
             (Ok(written), Ending::Commit) => {
-                match self.driver.commit() {
-                    Err(Error::CommitUnknown(cause))
-                        if durability == Durability::Full && self.can_settle() =>
-                    {
-                        self.settle(&written.trace, &cause)?;
-                    }
-                    committed => {
-                        committed?;
-                        self.read_back(&written.trace)?;
-                    }
+                let committed = self.commit(durability, &written.trace);
+                if durability == Durability::Full {
+                    self.remember(committed.is_ok(), &written.project);
                 }
+                committed?;
                 Ok(written.outcome)
             }
             (Ok(written), Ending::RollBack) => {
-                self.driver.rollback();
+                self.roll_back();
                 Ok(written.outcome)
             }
             (Err(error), _) => {
-                self.driver.rollback();
+                self.roll_back();
                 Err(error)
             }
+        }
+    }
+
+    /// Commits, finds out what became of it where that is in doubt, and reads it back.
+    fn commit(&mut self, durability: Durability, trace: &Trace) -> Result<(), Error> {
+        match self.driver.commit() {
+            Err(Error::CommitUnknown(cause))
+                if durability == Durability::Full && self.can_settle() =>
+            {
+                self.settle(trace, &cause)
+            }
+            committed => {
+                committed?;
+                self.read_back(trace)
+            }
+        }
+    }
+
+    /// Memory is as good as what was committed, and no better.
+    fn remember(&mut self, committed: bool, project: &Project) {
+        match self.memories.of(&project.id) {
+            Some(memory) if committed => memory.stands_at(project),
+            _ => self.memories.forget(),
+        }
+    }
+
+    fn roll_back(&mut self) {
+        self.driver.rollback();
+        if let Some(memory) = self.memories.of(&self.project) {
+            memory.go_back(0);
         }
     }
 
@@ -320,7 +351,7 @@ impl Store {
             Err(panic) => {
                 match self.group {
                     Some(_) => self.drop_member(),
-                    None => self.driver.rollback(),
+                    None => self.roll_back(),
                 }
                 resume_unwind(panic)
             }
@@ -343,7 +374,11 @@ impl Store {
         if durability == Durability::Full {
             project::advance(self.driver.as_mut(), &project)?;
         }
-        Ok(Written { outcome, trace })
+        Ok(Written {
+            outcome,
+            trace,
+            project,
+        })
     }
 
     /// Reads what a commit claims to have written, before anybody is told.
@@ -388,6 +423,10 @@ impl Store {
             Access::Pulse => {}
             Access::Write => project.seen_at = now,
         }
+        let remember = self.options.remember && access == Access::Write;
+        if remember {
+            self.memories.recall(self.driver.as_mut(), &project)?;
+        }
         Ok(Tx {
             step: project.rev + 1,
             driver: self.driver.as_mut(),
@@ -398,6 +437,10 @@ impl Store {
             began: Instant::now(),
             noticed: Vec::new(),
             trace: Trace::default(),
+            memory: match remember {
+                true => self.memories.of(&self.project),
+                false => None,
+            },
         })
     }
 
@@ -490,6 +533,7 @@ enum Ending {
 struct Written<T> {
     outcome: T,
     trace: Trace,
+    project: Project,
 }
 
 /// A connection of its own to the store, and what was repaired on the way.

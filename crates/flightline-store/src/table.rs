@@ -29,6 +29,7 @@ pub(crate) fn all_statements() -> Vec<&'static str> {
         crate::ailment::STATEMENTS,
         crate::copy::STATEMENTS,
         crate::figures::STATEMENTS,
+        crate::memory::STATEMENTS,
         crate::mend::STATEMENTS,
         crate::replay::STATEMENTS,
         crate::stats::STATEMENTS,

@@ -2,6 +2,7 @@
 
 mod beside;
 mod history;
+mod known;
 mod trace;
 
 pub(crate) use trace::{Mark, Trace};
@@ -19,6 +20,7 @@ use uuid::Uuid;
 use crate::clock::Ids;
 use crate::engine::Driver;
 use crate::error::Error;
+use crate::memory::Memory;
 use crate::mend::Damage;
 use crate::table::event::{EventFilter, NewEvent, StoredEvent};
 use crate::table::project::Project;
@@ -39,6 +41,8 @@ pub struct Tx<'a> {
     pub(crate) noticed: Vec<Damage>,
     /// What was added to the journal.
     pub(crate) trace: Trace,
+    /// The last values, where they are remembered.
+    pub(crate) memory: Option<&'a mut Memory>,
 }
 
 /// A place in a transaction to come back to.
@@ -46,6 +50,8 @@ pub struct Tx<'a> {
 pub struct Savepoint {
     rev: u64,
     actor: Actor,
+    /// Where memory goes back to.
+    mark: usize,
 }
 
 /// Who acts in a transaction.
@@ -145,6 +151,9 @@ impl Tx<'_> {
     /// # Errors
     /// When the store fails or both copies are damaged.
     pub fn get<S: Subject>(&mut self, id: &str) -> Result<Option<S>, Error> {
+        if let Some(known) = self.known_value::<S>(id)? {
+            return Ok(known);
+        }
         let found = subject::get(self.driver, &self.project.id, S::KIND, id)?;
         found
             .map(|found| self.read_document(S::KIND, found))
@@ -156,6 +165,9 @@ impl Tx<'_> {
     /// # Errors
     /// When the store fails or both copies of a document are damaged.
     pub fn find<S: Subject>(&mut self, find: Find<'_>) -> Result<Vec<S>, Error> {
+        if let Some(known) = self.known_values(find)? {
+            return Ok(known);
+        }
         subject::documents(self.driver, &self.project.id, S::KIND, find)?
             .into_iter()
             .map(|found| self.read_document(S::KIND, found))
@@ -216,7 +228,10 @@ impl Tx<'_> {
     /// # Errors
     /// When the store fails.
     pub fn rows(&mut self, kind: Kind, find: Find<'_>) -> Result<Vec<SubjectRow>, Error> {
-        subject::rows(self.driver, &self.project.id, kind, find)
+        match self.known_rows(kind, find)? {
+            Some(known) => Ok(known),
+            None => subject::rows(self.driver, &self.project.id, kind, find),
+        }
     }
 
     /// How many of each status there are.
@@ -224,7 +239,10 @@ impl Tx<'_> {
     /// # Errors
     /// When the store fails.
     pub fn counts(&mut self, kind: Kind, find: Find<'_>) -> Result<Vec<(String, u64)>, Error> {
-        subject::counts(self.driver, &self.project.id, kind, find)
+        match self.known_counts(kind, find)? {
+            Some(known) => Ok(known),
+            None => subject::counts(self.driver, &self.project.id, kind, find),
+        }
     }
 
     /// Every id of a kind, in byte order.
@@ -248,7 +266,10 @@ impl Tx<'_> {
     /// # Errors
     /// When the store fails.
     pub fn ids_between(&mut self, kind: Kind, from: &str, to: &str) -> Result<Vec<String>, Error> {
-        subject::ids_between(self.driver, &self.project.id, kind, from, to)
+        match self.known_ids(kind, from, to)? {
+            Some(known) => Ok(known),
+            None => subject::ids_between(self.driver, &self.project.id, kind, from, to),
+        }
     }
 
     /// Gives `value` to its subject and records the event that did it. Returns the event's revision.
@@ -295,19 +316,20 @@ impl Tx<'_> {
                 sha: Some(&sha),
             },
         )?;
-        subject::upsert(
-            self.driver,
-            &NewValue {
-                project: &self.project.id,
-                kind: S::KIND,
-                id: &id,
-                keys: &keys,
-                rev,
-                at: self.now,
-                sha: &sha,
-                doc: (!S::KIND.is_kept_once()).then_some(doc.as_str()),
-            },
-        )?;
+        let value = NewValue {
+            project: &self.project.id,
+            kind: S::KIND,
+            id: &id,
+            keys: &keys,
+            rev,
+            at: self.now,
+            sha: &sha,
+            doc: (!S::KIND.is_kept_once()).then_some(doc.as_str()),
+        };
+        subject::upsert(self.driver, &value)?;
+        if let Some(memory) = &mut self.memory {
+            memory.set(self.driver, &value)?;
+        }
         Ok(rev)
     }
 
@@ -324,6 +346,9 @@ impl Tx<'_> {
         let id = value.key();
         let rev = self.record::<S>(event_kind, value, data, Change::Gone)?;
         subject::remove(self.driver, &self.project.id, S::KIND, &id, rev, self.now)?;
+        if let Some(memory) = &mut self.memory {
+            memory.remove(S::KIND, &id);
+        }
         Ok(rev)
     }
 
@@ -412,7 +437,10 @@ impl Tx<'_> {
     /// # Errors
     /// When the store fails.
     pub fn lines(&mut self, mission: MissionId) -> Result<Vec<Line>, Error> {
-        subject::lines(self.driver, &self.project.id, mission)
+        match self.known_lines(mission)? {
+            Some(known) => Ok(known),
+            None => subject::lines(self.driver, &self.project.id, mission),
+        }
     }
 
     /// The values that a checkpoint of `mission` names when it is taken now, by kind and id; none when the copy of one
@@ -421,6 +449,9 @@ impl Tx<'_> {
     /// # Errors
     /// When the store fails.
     pub fn values_now(&mut self, mission: MissionId) -> Result<Option<Vec<StoredEvent>>, Error> {
+        if let Some(known) = self.known_cut(mission)? {
+            return Ok(Some(known));
+        }
         let values = subject::cut_now(self.driver, &self.project.id, mission)?;
         let sound = values
             .iter()
@@ -449,6 +480,7 @@ impl Tx<'_> {
         Ok(Savepoint {
             rev: self.project.rev,
             actor: self.actor.clone(),
+            mark: self.memory.as_ref().map_or(0, |memory| memory.mark()),
         })
     }
 
@@ -467,6 +499,9 @@ impl Tx<'_> {
     pub fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<(), Error> {
         self.driver.roll_back_to("ROLLBACK TO SAVEPOINT attempt")?;
         self.driver.release()?;
+        if let Some(memory) = &mut self.memory {
+            memory.go_back(savepoint.mark);
+        }
         self.trace.cut(savepoint.rev);
         self.project.rev = savepoint.rev;
         self.actor = savepoint.actor;
@@ -523,7 +558,10 @@ impl Tx<'_> {
     /// # Errors
     /// When the store fails.
     pub fn changed(&mut self, kind: Kind, id: &str) -> Result<Option<u64>, Error> {
-        subject::changed(self.driver, &self.project.id, kind, id)
+        match self.known_change(kind, id)? {
+            Some(known) => Ok(Some(known)),
+            None => subject::changed(self.driver, &self.project.id, kind, id),
+        }
     }
 
     /// The last revision that was written at this time or before; 0 when there was none.

@@ -137,6 +137,7 @@ impl World {
             patience: Duration::from_secs(10),
             purpose: "test".to_owned(),
             rehearse: true,
+            remember: true,
             ..OpenOptions::default()
         }
     }

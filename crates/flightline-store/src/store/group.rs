@@ -19,6 +19,8 @@ pub(super) struct Group {
     now: Time,
     trace: Trace,
     place: Place,
+    /// Where memory goes back to when the next member is dropped.
+    mark: usize,
     /// The transaction is gone, or in doubt: nothing of it may be committed.
     lost: bool,
 }
@@ -53,6 +55,7 @@ impl Store {
             now,
             trace,
             place: Place::Nowhere,
+            mark: 0,
             lost: false,
         });
         Ok(())
@@ -75,28 +78,22 @@ impl Store {
             return Ok(());
         };
         if group.lost {
-            self.driver.rollback();
+            self.roll_back();
             return Err(Error::Collision("a neighbour failed".to_owned()));
         }
         if let Err(error) = project::advance(self.driver.as_mut(), &group.project) {
-            self.driver.rollback();
+            self.roll_back();
             return Err(error);
         }
-        match self.driver.commit() {
-            Err(Error::CommitUnknown(cause)) if self.can_settle() => {
-                self.settle(&group.trace, &cause)
-            }
-            committed => {
-                committed?;
-                self.read_back(&group.trace)
-            }
-        }
+        let committed = self.commit(Durability::Full, &group.trace);
+        self.remember(committed.is_ok(), &group.project);
+        committed
     }
 
     /// Drops what the members wrote.
     pub fn abandon_group(&mut self) {
         if self.group.take().is_some() {
-            self.driver.rollback();
+            self.roll_back();
         }
     }
 
@@ -169,6 +166,8 @@ impl Store {
         };
         group.place = Place::Here;
         group.lost = marked.is_err();
+        let memory = self.memories.of(&self.project);
+        group.mark = memory.map_or(0, |memory| memory.mark());
         marked
     }
 
@@ -179,6 +178,9 @@ impl Store {
         let back = "ROLLBACK TO SAVEPOINT member";
         if !group.lost && self.driver.roll_back_to(back).is_err() {
             group.lost = true;
+        }
+        if let Some(memory) = self.memories.of(&self.project) {
+            memory.go_back(group.mark);
         }
     }
 
@@ -202,6 +204,7 @@ impl Store {
             began: Instant::now(),
             noticed: Vec::new(),
             trace: Trace::default(),
+            memory: self.memories.of(&self.project),
         })
     }
 }

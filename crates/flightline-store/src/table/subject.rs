@@ -19,6 +19,7 @@ statements! {
               at = excluded.at, sha = excluded.sha, doc = excluded.doc, gone = NULL";
     REMOVE = "UPDATE subject SET gone = ?4, rev = ?4, at = ?5 WHERE project = ?1 AND kind = ?2 AND id = ?3";
     GET = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
+    BORN = "SELECT born FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
     CHANGED = "SELECT rev FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
     IDS = "SELECT id FROM subject WHERE project = ?1 AND kind = ?2 AND gone IS NULL ORDER BY id";
     GONE_IDS = "SELECT id FROM subject WHERE project = ?1 AND kind = ?2 AND gone IS NOT NULL ORDER BY id";
@@ -65,6 +66,28 @@ statements! {
     DOC_BY_EFFECT_KEY = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = 'effect' AND mission = ?2 AND name = ?3 \
            AND gone IS NULL ORDER BY born, id";
 }
+
+/// The kinds of a mission that a checkpoint names, as [`LINES`] and others list them.
+pub(crate) const CUT: [Kind; 13] = [
+    Kind::Mission,
+    Kind::Sortie,
+    Kind::Subtask,
+    Kind::File,
+    Kind::Error,
+    Kind::Review,
+    Kind::Agent,
+    Kind::Step,
+    Kind::Lock,
+    Kind::Message,
+    Kind::Delivery,
+    Kind::Note,
+    Kind::Effect,
+];
+/// Those of them that may belong to no mission, and then to all.
+pub(crate) const CUT_OF_ALL: [Kind; 3] = [Kind::Agent, Kind::Step, Kind::Lock];
+
+/// Ids that fit the beginning of one: enough to say which ones.
+pub(crate) const FITTING: usize = 11;
 
 /// How to look for subjects of a kind.
 #[derive(Clone, Copy, Debug)]
@@ -202,13 +225,28 @@ pub(crate) fn changed(
     kind: Kind,
     id: &str,
 ) -> Result<Option<u64>, Error> {
-    match driver
-        .query(CHANGED, params![project, kind.as_str(), id])?
-        .first()
-    {
-        Some(row) => row.unsigned(0).map(Some),
-        None => Ok(None),
-    }
+    number(driver, CHANGED, project, kind, id)
+}
+
+/// The revision that made a subject, also when it was taken away since.
+pub(crate) fn born(
+    driver: &mut dyn Driver,
+    project: &str,
+    kind: Kind,
+    id: &str,
+) -> Result<Option<u64>, Error> {
+    number(driver, BORN, project, kind, id)
+}
+
+fn number(
+    driver: &mut dyn Driver,
+    sql: &'static str,
+    project: &str,
+    kind: Kind,
+    id: &str,
+) -> Result<Option<u64>, Error> {
+    let rows = driver.query(sql, params![project, kind.as_str(), id])?;
+    rows.first().map(|row| row.unsigned(0)).transpose()
 }
 
 pub(crate) fn ids(
@@ -418,8 +456,13 @@ pub(crate) fn cut_now(
             sha,
         });
     }
+    Ok(in_order(values))
+}
+
+/// By kind and id.
+pub(crate) fn in_order(mut values: Vec<StoredEvent>) -> Vec<StoredEvent> {
     values.sort_by(|a, b| (a.kind.as_str(), &a.id).cmp(&(b.kind.as_str(), &b.id)));
-    Ok(values)
+    values
 }
 
 /// The checkpoints just before and just after a revision. The record of a checkpoint comes right after the
@@ -454,7 +497,7 @@ fn document(row: &Row) -> Result<Document, Error> {
     })
 }
 
-fn from_row(row: &Row) -> Result<SubjectRow, Error> {
+pub(crate) fn from_row(row: &Row) -> Result<SubjectRow, Error> {
     Ok(SubjectRow {
         id: row.text(0)?,
         mission: row.opt_text(1)?,

@@ -1,0 +1,449 @@
+//! The last values of a project's subjects, kept in the memory of a process that writes again and again, so that it need
+//! not ask for what it has just written. Only inside a transaction that holds the project's row, and only as
+//! good as that row's revision: what others wrote meanwhile is read first. The journal and the rows stay the truth; whatever is
+//! damaged, large or unusual is asked of them.
+
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, OnceLock};
+
+use flightline_core::event::sha256_hex;
+use flightline_core::text::read_stored;
+use flightline_core::{Keys, Kind, Subject};
+
+use crate::engine::Driver;
+use crate::error::Error;
+use crate::table::event;
+use crate::table::project::Project;
+use crate::table::statements;
+use crate::table::subject::{self, Find, SubjectRow};
+use crate::value::{Row, params};
+
+statements! {
+    SIZE = "SELECT CAST(count(*) AS BIGINT), CAST(coalesce(sum(octet_length(doc)), 0) AS BIGINT) FROM subject \
+            WHERE project = ?1 AND kind = ?2 AND gone IS NULL";
+    LOAD = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, doc, gone, kind FROM subject \
+            WHERE project = ?1 AND kind = ?2 AND gone IS NULL";
+    MISSED = "SELECT s.id, s.mission, s.parent, s.agent, s.name, s.status, s.born, s.rev, s.at, s.sha, s.doc, s.gone, s.kind FROM event e \
+              JOIN subject s ON s.project = e.project AND s.kind = e.subject_kind AND s.id = e.subject \
+              WHERE e.project = ?1 AND e.rev > ?2 AND (e.change <> 'none' OR e.kind = 'value_repaired') AND e.subject_kind <> 'checkpoint' LIMIT ?3";
+}
+
+/// So many projects are remembered at a time.
+const PROJECTS: usize = 4;
+/// A kind with more subjects, or more text, is not remembered.
+const MOST_ROWS: u64 = 20_000;
+const MOST_BYTES: u64 = 4 * 1024 * 1024;
+/// After more changes by others, it is better to begin anew.
+const MOST_MISSED: u64 = 1_000;
+
+/// What a connection remembers.
+#[derive(Default)]
+pub(crate) struct Memories {
+    /// By project, the one used last at the end.
+    of: Vec<Memory>,
+}
+
+impl Memories {
+    /// Brings what is remembered of a project up to the revision of its row, which the transaction holds.
+    pub(crate) fn recall(
+        &mut self,
+        driver: &mut dyn Driver,
+        project: &Project,
+    ) -> Result<(), Error> {
+        let at = self.of.iter().position(|it| it.project == project.id);
+        let mut memory = match at {
+            Some(at) => self.of.remove(at),
+            None => {
+                if self.of.len() >= PROJECTS {
+                    self.of.remove(0);
+                }
+                Memory::new(project)
+            }
+        };
+        memory.catch_up(driver, project)?;
+        self.of.push(memory);
+        Ok(())
+    }
+
+    /// What is remembered of a project.
+    pub(crate) fn of(&mut self, project: &str) -> Option<&mut Memory> {
+        self.of.iter_mut().find(|it| it.project == project)
+    }
+
+    /// Forgets everything: what is in the store is not known.
+    pub(crate) fn forget(&mut self) {
+        self.of.clear();
+    }
+}
+
+/// What is remembered of a project.
+pub(crate) struct Memory {
+    project: String,
+    history: String,
+    rev: u64,
+    /// None: there is too much of it.
+    shelves: HashMap<Kind, Option<Shelf>>,
+    /// How to go back, as long as what was written may be dropped.
+    undo: Vec<Undo>,
+}
+
+enum Undo {
+    /// It was loaded, perhaps with what may be dropped.
+    Loaded(Kind),
+    /// What it was.
+    Was(Kind, String, Option<Arc<Entry>>),
+}
+
+/// All subjects of a kind.
+#[derive(Default)]
+struct Shelf {
+    by_id: BTreeMap<String, Arc<Entry>>,
+    /// By what they belong to, in the order in which they were made.
+    by_owner: HashMap<Owner, BTreeSet<(u64, String)>>,
+    bytes: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Owner {
+    Nobody,
+    Mission(String),
+    Parent(String),
+    Agent(String),
+}
+
+/// A subject.
+pub(crate) struct Entry {
+    pub(crate) row: SubjectRow,
+    pub(crate) text: String,
+    /// Whether the text has its hash.
+    sound: bool,
+    value: OnceLock<Arc<dyn Any + Send + Sync>>,
+}
+
+impl Entry {
+    fn new(row: SubjectRow, text: String, sound: bool) -> Self {
+        Self {
+            row,
+            text,
+            sound,
+            value: OnceLock::new(),
+        }
+    }
+
+    /// Its value; none when its text is damaged or cannot be read.
+    pub(crate) fn value<S: Subject>(&self) -> Option<S> {
+        if !self.sound {
+            return None;
+        }
+        if let Some(value) = self.value.get() {
+            return value.downcast_ref::<S>().cloned();
+        }
+        let value: S = read_stored(&self.text).ok()?;
+        let _ = self.value.set(Arc::new(value.clone()));
+        Some(value)
+    }
+
+    pub(crate) fn is_sound(&self) -> bool {
+        self.sound
+    }
+
+    fn owners(&self) -> [Option<Owner>; 3] {
+        let row = &self.row;
+        [
+            Some(row.mission.clone().map_or(Owner::Nobody, Owner::Mission)),
+            row.parent.clone().map(Owner::Parent),
+            row.agent.clone().map(Owner::Agent),
+        ]
+    }
+}
+
+impl Shelf {
+    fn put(&mut self, id: &str, entry: Option<Arc<Entry>>) -> Option<Arc<Entry>> {
+        let before = match &entry {
+            Some(entry) => self.by_id.insert(id.to_owned(), Arc::clone(entry)),
+            None => self.by_id.remove(id),
+        };
+        if let Some(before) = &before {
+            self.bytes = self.bytes.saturating_sub(before.text.len() as u64);
+            for owner in before.owners().into_iter().flatten() {
+                if let Some(ids) = self.by_owner.get_mut(&owner) {
+                    ids.remove(&(before.row.born, id.to_owned()));
+                    if ids.is_empty() {
+                        self.by_owner.remove(&owner);
+                    }
+                }
+            }
+        }
+        if let Some(entry) = entry {
+            self.bytes += entry.text.len() as u64;
+            for owner in entry.owners().into_iter().flatten() {
+                let ids = self.by_owner.entry(owner).or_default();
+                ids.insert((entry.row.born, id.to_owned()));
+            }
+        }
+        before
+    }
+
+    fn of(&self, owner: &Owner) -> Vec<&Arc<Entry>> {
+        let ids = self.by_owner.get(owner).into_iter().flatten();
+        ids.filter_map(|(_, id)| self.by_id.get(id)).collect()
+    }
+
+    fn find(&self, find: Find<'_>) -> Vec<&Arc<Entry>> {
+        match find {
+            Find::All => {
+                let mut all: Vec<_> = self.by_id.values().collect();
+                all.sort_by(|a, b| (a.row.born, &a.row.id).cmp(&(b.row.born, &b.row.id)));
+                all
+            }
+            Find::Mission(mission) => self.of(&Owner::Mission(mission.to_string())),
+            Find::Parent(parent) => self.of(&Owner::Parent(parent.to_owned())),
+            Find::Agent(agent) => self.of(&Owner::Agent(agent.to_string())),
+            Find::AgentStatus(agent, status) => {
+                let mut of = self.of(&Owner::Agent(agent.to_string()));
+                of.retain(|entry| entry.row.status == status);
+                of
+            }
+            Find::AgentName(name) => {
+                let mut all = self.find(Find::All);
+                all.retain(|entry| entry.row.name.as_deref() == Some(name));
+                all
+            }
+            Find::EffectKey(mission, key) => {
+                let mut of = self.of(&Owner::Mission(mission.to_string()));
+                of.retain(|entry| entry.row.name.as_deref() == Some(key));
+                of
+            }
+        }
+    }
+
+    fn is_too_large(&self) -> bool {
+        self.by_id.len() as u64 > MOST_ROWS * 2 || self.bytes > MOST_BYTES * 2
+    }
+}
+
+impl Memory {
+    fn new(project: &Project) -> Self {
+        Self {
+            project: project.id.clone(),
+            history: project.history.clone(),
+            rev: project.rev,
+            shelves: HashMap::new(),
+            undo: Vec::new(),
+        }
+    }
+
+    /// Reads what others wrote since.
+    fn catch_up(&mut self, driver: &mut dyn Driver, project: &Project) -> Result<(), Error> {
+        self.undo.clear();
+        if self.history != project.history || self.rev > project.rev {
+            *self = Self::new(project);
+        }
+        if self.rev < project.rev && !self.shelves.is_empty() {
+            let missed =
+                driver.query(MISSED, params![project.id.as_str(), self.rev, MOST_MISSED])?;
+            if missed.len() as u64 >= MOST_MISSED {
+                *self = Self::new(project);
+            }
+            for row in &missed {
+                let (kind, entry) = read(row)?;
+                let id = row.text(0)?;
+                self.put(kind, &id, entry);
+            }
+        }
+        self.undo.clear();
+        self.rev = project.rev;
+        Ok(())
+    }
+
+    /// What a transaction that goes on has made of the project.
+    pub(crate) fn stands_at(&mut self, project: &Project) {
+        self.rev = project.rev;
+        if self.history != project.history {
+            *self = Self::new(project);
+        }
+    }
+
+    /// A place to come back to.
+    pub(crate) fn mark(&self) -> usize {
+        self.undo.len()
+    }
+
+    /// Goes back to a place: what was written since was dropped.
+    pub(crate) fn go_back(&mut self, mark: usize) {
+        while self.undo.len() > mark {
+            match self.undo.pop() {
+                Some(Undo::Loaded(kind)) => drop(self.shelves.remove(&kind)),
+                Some(Undo::Was(kind, id, before)) => {
+                    if let Some(Some(shelf)) = self.shelves.get_mut(&kind) {
+                        shelf.put(&id, before);
+                    }
+                }
+                None => return,
+            }
+        }
+    }
+
+    /// Forgets a kind: it is changed behind our back.
+    pub(crate) fn forget(&mut self, kind: Kind) {
+        self.shelves.remove(&kind);
+    }
+
+    fn put(&mut self, kind: Kind, id: &str, entry: Option<Arc<Entry>>) {
+        let Some(Some(shelf)) = self.shelves.get_mut(&kind) else {
+            return;
+        };
+        let before = shelf.put(id, entry);
+        let too_large = shelf.is_too_large();
+        self.undo.push(Undo::Was(kind, id.to_owned(), before));
+        if too_large {
+            self.shelves.insert(kind, None);
+            self.undo.push(Undo::Loaded(kind));
+        }
+    }
+
+    /// Remembers a value that was written.
+    pub(crate) fn set(
+        &mut self,
+        driver: &mut dyn Driver,
+        value: &subject::NewValue<'_>,
+    ) -> Result<(), Error> {
+        let Some(Some(shelf)) = self.shelves.get(&value.kind) else {
+            return Ok(());
+        };
+        let born = match shelf.by_id.get(value.id) {
+            Some(known) => known.row.born,
+            // It may have been there before, and taken away.
+            None => {
+                subject::born(driver, value.project, value.kind, value.id)?.unwrap_or(value.rev)
+            }
+        };
+        let (keys, text) = (value.keys, value.doc.unwrap_or_default());
+        let entry = Entry::new(
+            row_of(value, keys, born),
+            text.to_owned(),
+            value.doc.is_some(),
+        );
+        self.put(value.kind, value.id, Some(Arc::new(entry)));
+        Ok(())
+    }
+
+    /// Forgets a subject that was taken away.
+    pub(crate) fn remove(&mut self, kind: Kind, id: &str) {
+        self.put(kind, id, None);
+    }
+
+    /// All subjects of a kind, if it is remembered.
+    fn shelf(&mut self, driver: &mut dyn Driver, kind: Kind) -> Result<Option<&Shelf>, Error> {
+        if kind.is_kept_once() {
+            return Ok(None);
+        }
+        if !self.shelves.contains_key(&kind) {
+            let loaded = load(driver, &self.project, kind)?;
+            self.shelves.insert(kind, loaded);
+            self.undo.push(Undo::Loaded(kind));
+        }
+        Ok(self.shelves.get(&kind).and_then(Option::as_ref))
+    }
+
+    /// The subject with this id; `None` when its kind is not remembered.
+    pub(crate) fn get(
+        &mut self,
+        driver: &mut dyn Driver,
+        kind: Kind,
+        id: &str,
+    ) -> Result<Option<Option<&Arc<Entry>>>, Error> {
+        let shelf = self.shelf(driver, kind)?;
+        Ok(shelf.map(|shelf| shelf.by_id.get(id)))
+    }
+
+    /// The subjects that fit, oldest first; `None` when their kind is not remembered.
+    pub(crate) fn find(
+        &mut self,
+        driver: &mut dyn Driver,
+        kind: Kind,
+        find: Find<'_>,
+    ) -> Result<Option<Vec<&Arc<Entry>>>, Error> {
+        let shelf = self.shelf(driver, kind)?;
+        Ok(shelf.map(|shelf| shelf.find(find)))
+    }
+
+    /// The subjects of a mission, or of none, in no order; `None` when their kind is not remembered.
+    pub(crate) fn of_mission(
+        &mut self,
+        driver: &mut dyn Driver,
+        kind: Kind,
+        mission: Option<&str>,
+    ) -> Result<Option<Vec<&Arc<Entry>>>, Error> {
+        let owner = mission.map_or(Owner::Nobody, |id| Owner::Mission(id.to_owned()));
+        let shelf = self.shelf(driver, kind)?;
+        Ok(shelf.map(|shelf| shelf.of(&owner)))
+    }
+
+    /// Ids from `from` up to, not including, `to`.
+    pub(crate) fn ids_between(
+        &mut self,
+        driver: &mut dyn Driver,
+        kind: Kind,
+        (from, to): (&str, &str),
+    ) -> Result<Option<Vec<String>>, Error> {
+        let shelf = self.shelf(driver, kind)?;
+        Ok(shelf.filter(|_| from <= to).map(|shelf| {
+            let range = shelf.by_id.range::<str, _>((
+                std::ops::Bound::Included(from),
+                std::ops::Bound::Excluded(to),
+            ));
+            range
+                .map(|(id, _)| id.clone())
+                .take(subject::FITTING)
+                .collect()
+        }))
+    }
+}
+
+fn load(driver: &mut dyn Driver, project: &str, kind: Kind) -> Result<Option<Shelf>, Error> {
+    let size = driver.query(SIZE, params![project, kind.as_str()])?;
+    let (rows, bytes) = match size.first() {
+        Some(row) => (row.unsigned(0)?, row.unsigned(1)?),
+        None => (0, 0),
+    };
+    if rows > MOST_ROWS || bytes > MOST_BYTES {
+        return Ok(None);
+    }
+    let mut shelf = Shelf::default();
+    for row in &driver.query(LOAD, params![project, kind.as_str()])? {
+        let (_, entry) = read(row)?;
+        shelf.put(&row.text(0)?, entry);
+    }
+    Ok(Some(shelf))
+}
+
+/// A row of [`LOAD`] or [`MISSED`]; nothing when it is gone.
+fn read(row: &Row) -> Result<(Kind, Option<Arc<Entry>>), Error> {
+    let kind = event::kind(&row.text(12)?)?;
+    if row.opt_int(11)?.is_some() {
+        return Ok((kind, None));
+    }
+    let (stored, text) = (
+        subject::from_row(row)?,
+        row.opt_text(10)?.unwrap_or_default(),
+    );
+    let sound = sha256_hex(&text) == stored.sha;
+    Ok((kind, Some(Arc::new(Entry::new(stored, text, sound)))))
+}
+
+fn row_of(value: &subject::NewValue<'_>, keys: &Keys, born: u64) -> SubjectRow {
+    SubjectRow {
+        id: value.id.to_owned(),
+        mission: keys.mission.map(|id| id.to_string()),
+        parent: keys.parent.clone(),
+        agent: keys.agent.map(|id| id.to_string()),
+        name: keys.name.clone(),
+        status: keys.status.to_owned(),
+        born,
+        rev: value.rev,
+        at: value.at,
+        sha: value.sha.to_owned(),
+    }
+}

@@ -1,0 +1,196 @@
+//! What a transaction need not ask for, because it is remembered. In builds for tests it asks all the same, and both
+//! answers must agree.
+
+use flightline_core::checkpoint::Line;
+use flightline_core::{Kind, MissionId, Subject};
+
+use super::Tx;
+use crate::error::Error;
+use crate::memory::Entry;
+use crate::table::event::StoredEvent;
+use crate::table::subject::{self, CUT, CUT_OF_ALL, Find, SubjectRow};
+
+impl Tx<'_> {
+    /// The subject with this id; `None` when it has to be asked for.
+    pub(super) fn known_value<S: Subject>(&mut self, id: &str) -> Result<Option<Option<S>>, Error> {
+        let Some(memory) = &mut self.memory else {
+            return Ok(None);
+        };
+        let Some(entry) = memory.get(self.driver, S::KIND, id)? else {
+            return Ok(None);
+        };
+        if cfg!(debug_assertions) {
+            let found = subject::get(self.driver, &self.project.id, S::KIND, id)?;
+            let found = found.map(|found| (found.rev, found.sha));
+            let known = entry.map(|entry| (entry.row.rev, entry.row.sha.clone()));
+            assert_eq!(known, found, "{} {id}", S::KIND);
+        }
+        Ok(match entry {
+            None => Some(None),
+            Some(entry) => entry.value().map(Some),
+        })
+    }
+
+    /// The subjects that fit, oldest first.
+    pub(super) fn known_values<S: Subject>(
+        &mut self,
+        find: Find<'_>,
+    ) -> Result<Option<Vec<S>>, Error> {
+        let Some(memory) = &mut self.memory else {
+            return Ok(None);
+        };
+        let Some(entries) = memory.find(self.driver, S::KIND, find)? else {
+            return Ok(None);
+        };
+        if cfg!(debug_assertions) {
+            let found = subject::documents(self.driver, &self.project.id, S::KIND, find)?;
+            let found: Vec<_> = found.into_iter().map(|it| (it.id, it.rev)).collect();
+            let known = entries.iter().map(|it| (it.row.id.clone(), it.row.rev));
+            assert_eq!(known.collect::<Vec<_>>(), found, "{} {find:?}", S::KIND);
+        }
+        // One that is damaged is nothing that memory could tell of.
+        Ok(entries.into_iter().map(|entry| entry.value()).collect())
+    }
+
+    /// The rows that fit, oldest first.
+    pub(super) fn known_rows(
+        &mut self,
+        kind: Kind,
+        find: Find<'_>,
+    ) -> Result<Option<Vec<SubjectRow>>, Error> {
+        let Some(memory) = &mut self.memory else {
+            return Ok(None);
+        };
+        let Some(entries) = memory.find(self.driver, kind, find)? else {
+            return Ok(None);
+        };
+        let known: Vec<SubjectRow> = entries.iter().map(|entry| entry.row.clone()).collect();
+        if cfg!(debug_assertions) {
+            let found = subject::rows(self.driver, &self.project.id, kind, find)?;
+            assert_eq!(known, found, "{kind} {find:?}");
+        }
+        Ok(Some(known))
+    }
+
+    /// How many of each status there are.
+    pub(super) fn known_counts(
+        &mut self,
+        kind: Kind,
+        find: Find<'_>,
+    ) -> Result<Option<Vec<(String, u64)>>, Error> {
+        // All others are counted by nobody.
+        let find = match find {
+            Find::Mission(_) | Find::Parent(_) | Find::Agent(_) => find,
+            _ => return Ok(None),
+        };
+        let Some(memory) = &mut self.memory else {
+            return Ok(None);
+        };
+        let Some(entries) = memory.find(self.driver, kind, find)? else {
+            return Ok(None);
+        };
+        let mut known = std::collections::BTreeMap::new();
+        for entry in entries {
+            *known.entry(entry.row.status.clone()).or_insert(0) += 1;
+        }
+        let known: Vec<(String, u64)> = known.into_iter().collect();
+        if cfg!(debug_assertions) {
+            let found = subject::counts(self.driver, &self.project.id, kind, find)?;
+            assert_eq!(known, found, "{kind} {find:?}");
+        }
+        Ok(Some(known))
+    }
+
+    /// Ids of a kind from `from` up to, not including, `to`.
+    pub(super) fn known_ids(
+        &mut self,
+        kind: Kind,
+        from: &str,
+        to: &str,
+    ) -> Result<Option<Vec<String>>, Error> {
+        let Some(memory) = &mut self.memory else {
+            return Ok(None);
+        };
+        let known = memory.ids_between(self.driver, kind, (from, to))?;
+        if cfg!(debug_assertions)
+            && let Some(known) = &known
+        {
+            let found = subject::ids_between(self.driver, &self.project.id, kind, from, to)?;
+            assert_eq!(*known, found, "{kind} {from} {to}");
+        }
+        Ok(known)
+    }
+
+    /// The revision of a subject's last change.
+    pub(super) fn known_change(&mut self, kind: Kind, id: &str) -> Result<Option<u64>, Error> {
+        let Some(memory) = &mut self.memory else {
+            return Ok(None);
+        };
+        let entry = memory.get(self.driver, kind, id)?.flatten();
+        Ok(entry.map(|entry| entry.row.rev))
+    }
+
+    /// What a checkpoint of `mission` taken now names, by revision and hash.
+    pub(super) fn known_lines(&mut self, mission: MissionId) -> Result<Option<Vec<Line>>, Error> {
+        let known = self.known_in_cut(mission, |kind, entry| {
+            Some(Line {
+                kind,
+                id: entry.row.id.clone(),
+                rev: entry.row.rev,
+                sha: entry.row.sha.clone(),
+            })
+        })?;
+        if cfg!(debug_assertions)
+            && let Some(known) = &known
+        {
+            let found = subject::lines(self.driver, &self.project.id, mission)?;
+            let in_order = |mut lines: Vec<Line>| {
+                lines.sort_by(|a, b| (a.kind, &a.id).cmp(&(b.kind, &b.id)));
+                lines
+            };
+            assert_eq!(in_order(known.clone()), in_order(found));
+        }
+        Ok(known)
+    }
+
+    /// The same with the texts, by kind and id; `None` when one of them is damaged.
+    pub(super) fn known_cut(
+        &mut self,
+        mission: MissionId,
+    ) -> Result<Option<Vec<StoredEvent>>, Error> {
+        let known = self.known_in_cut(mission, |kind, entry| {
+            entry.is_sound().then(|| StoredEvent {
+                kind,
+                id: entry.row.id.clone(),
+                rev: entry.row.rev,
+                text: entry.text.clone(),
+                sha: entry.row.sha.clone(),
+            })
+        })?;
+        Ok(known.map(subject::in_order))
+    }
+
+    fn known_in_cut<T>(
+        &mut self,
+        mission: MissionId,
+        tell: impl Fn(Kind, &Entry) -> Option<T>,
+    ) -> Result<Option<Vec<T>>, Error> {
+        let Some(memory) = &mut self.memory else {
+            return Ok(None);
+        };
+        let (mission, mut known) = (mission.to_string(), Vec::new());
+        let of_mission = CUT.iter().map(|kind| (*kind, Some(mission.as_str())));
+        for (kind, mission) in of_mission.chain(CUT_OF_ALL.iter().map(|kind| (*kind, None))) {
+            let Some(entries) = memory.of_mission(self.driver, kind, mission)? else {
+                return Ok(None);
+            };
+            for entry in entries {
+                match tell(kind, entry) {
+                    Some(told) => known.push(told),
+                    None => return Ok(None),
+                }
+            }
+        }
+        Ok(Some(known))
+    }
+}
