@@ -16,7 +16,9 @@ pub mod take;
 pub mod thin;
 pub mod tree;
 
-use std::collections::BTreeMap;
+use std::any::{Any, TypeId};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
 
 use flightline_core::Subject;
 use flightline_core::agent::Agent;
@@ -31,9 +33,8 @@ use flightline_core::mission::Mission;
 use flightline_core::recovery::{Analysis, RecoveryContext};
 use flightline_core::sortie::{Sortie, SortieFile, SortieStatus};
 use flightline_core::text::{Note, read_stored};
-use flightline_core::{AgentId, CheckpointId, Code, Kind, MissionId, Refusal, Time};
+use flightline_core::{AgentId, CheckpointId, Code, MissionId, Refusal, Time};
 use flightline_store::{Find, StoredEvent, SubjectRow, Tx};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::desk::Desk;
@@ -170,9 +171,37 @@ pub(crate) struct Views {
 /// The values a cut names, read back and checked against its hashes.
 pub(crate) struct Contents {
     pub(crate) values: Vec<StoredEvent>,
+    /// Those that were read already, by their type.
+    read: RefCell<HashMap<TypeId, Box<dyn Any>>>,
 }
 
 impl Contents {
+    pub(crate) fn new(values: Vec<StoredEvent>) -> Self {
+        Self {
+            values,
+            read: RefCell::default(),
+        }
+    }
+
+    /// Takes the values of one kind from what the transaction remembers, if it does: it is the one in which the
+    /// cut was made, so they are the same.
+    pub(crate) fn recall<S: Subject>(&self, tx: &mut Tx<'_>) -> Result<()> {
+        let mut known: Vec<S> = Vec::new();
+        for value in self.values.iter().filter(|value| value.kind == S::KIND) {
+            match tx.remembered(&value.id)? {
+                Some(it) => known.push(it),
+                None => return Ok(()),
+            }
+        }
+        self.keep(known);
+        Ok(())
+    }
+
+    fn keep<S: Subject>(&self, known: Vec<S>) {
+        let mut read = self.read.borrow_mut();
+        read.insert(TypeId::of::<S>(), Box::new(known));
+    }
+
     /// Their hashes.
     pub(crate) fn sections(&self) -> BTreeMap<String, Section> {
         let lines = self.values.iter().map(|value| Line {
@@ -185,40 +214,47 @@ impl Contents {
     }
 
     /// The values of one kind.
-    pub(crate) fn of<T: DeserializeOwned>(&self, kind: Kind) -> Result<Vec<T>> {
-        let texts = self
-            .values
-            .iter()
-            .filter(|value| value.kind == kind)
-            .map(|value| &value.text);
-        texts
-            .map(|text| {
-                read_stored(text).map_err(|error| {
+    pub(crate) fn of<S: Subject>(&self) -> Result<Vec<S>> {
+        let known = |read: &HashMap<TypeId, Box<dyn Any>>| {
+            let known = read.get(&TypeId::of::<S>())?;
+            known.downcast_ref::<Vec<S>>().cloned()
+        };
+        if let Some(known) = known(&self.read.borrow()) {
+            return Ok(known);
+        }
+        let values = self.values.iter().filter(|value| value.kind == S::KIND);
+        let read: Result<Vec<S>> = values
+            .map(|value| {
+                read_stored(&value.text).map_err(|error| {
                     flightline_store::Error::Corrupt(format!(
-                        "a {kind} in a checkpoint cannot be read: {error}"
+                        "a {} in a checkpoint cannot be read: {error}",
+                        S::KIND
                     ))
                     .into()
                 })
             })
-            .collect()
+            .collect();
+        let read = read?;
+        self.keep(read.clone());
+        Ok(read)
     }
 
     /// Seed A's view of them, and the agents.
     pub(crate) fn views(&self) -> Result<Views> {
-        let agents: Vec<Agent> = self.of(Kind::Agent)?;
+        let agents: Vec<Agent> = self.of()?;
         let name = |id: AgentId| {
             agents
                 .iter()
                 .find(|agent| agent.id == id)
                 .map_or_else(|| id.to_string(), |agent| agent.name.to_string())
         };
-        let mut sorties: Vec<Sortie> = self.of(Kind::Sortie)?;
+        let mut sorties: Vec<Sortie> = self.of()?;
         sorties.sort_by_key(|sortie| sortie.position);
-        let files: Vec<SortieFile> = self.of(Kind::File)?;
-        let deliveries: Vec<Delivery> = self.of(Kind::Delivery)?;
-        let mut messages: Vec<Message> = self.of(Kind::Message)?;
+        let files: Vec<SortieFile> = self.of()?;
+        let deliveries: Vec<Delivery> = self.of()?;
+        let mut messages: Vec<Message> = self.of()?;
         messages.sort_by_key(|message| (message.sent_at, message.id));
-        let mut locks: Vec<Lock> = self.of(Kind::Lock)?;
+        let mut locks: Vec<Lock> = self.of()?;
         locks.sort_by_key(|lock| lock.fence);
         Ok(Views {
             sorties: sorties
@@ -318,7 +354,7 @@ pub(crate) fn load(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<C
         Err(flightline_store::Error::Corrupt(why)) => return Err(damaged(&why)),
         values => values?,
     };
-    let contents = Contents { values };
+    let contents = Contents::new(values);
     let found = contents.sections();
     for (name, section) in &checkpoint.cut.sections {
         if found.get(name) != Some(section) {

@@ -31,6 +31,14 @@ impl Tx<'_> {
         })
     }
 
+    /// The subject with this id, if that need not be asked for.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn remembered<S: Subject>(&mut self, id: &str) -> Result<Option<S>, Error> {
+        Ok(self.known_value(id)?.flatten())
+    }
+
     /// The subjects that fit, oldest first.
     pub(super) fn known_values<S: Subject>(
         &mut self,

@@ -433,9 +433,7 @@ pub(crate) fn load(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<C
         text: value.text,
         sha: value.sha,
     });
-    Ok(Contents {
-        values: values.collect(),
-    })
+    Ok(Contents::new(values.collect()))
 }
 
 /// Takes away what was kept for a checkpoint that is gone.

@@ -8,7 +8,7 @@ use flightline_core::checkpoint::{
 };
 use flightline_core::context::{AgentContext, DeltaChange, changes};
 use flightline_core::event::Event;
-use flightline_core::message::DeliveryState;
+use flightline_core::message::{Delivery, DeliveryState, Message};
 use flightline_core::mission::Mission;
 use flightline_core::recovery::{RecoveryContext, Situation, recovery_context};
 use flightline_core::sortie::{Sortie, SortieError, SortieFile, SortieStatus};
@@ -115,8 +115,15 @@ fn just_taken(
         return Ok(None);
     }
     let values = desk.tx.values_now(checkpoint.cut.mission_id)?;
-    let contents = values.map(|values| Contents { values });
-    Ok(contents.filter(|contents| contents.sections() == checkpoint.cut.sections))
+    let contents = values.map(Contents::new);
+    let contents = contents.filter(|contents| contents.sections() == checkpoint.cut.sections);
+    if let Some(contents) = &contents {
+        contents.recall::<Sortie>(desk.tx)?;
+        contents.recall::<Agent>(desk.tx)?;
+        contents.recall::<Message>(desk.tx)?;
+        contents.recall::<Delivery>(desk.tx)?;
+    }
+    Ok(contents)
 }
 
 /// What a checkpoint is to say.
@@ -262,7 +269,7 @@ fn delta_changes(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<Delta
     let before = match last.first() {
         None => Vec::new(),
         Some(last) => match super::load(desk, last) {
-            Ok(contents) => contents.of::<Sortie>(Kind::Sortie)?,
+            Ok(contents) => contents.of::<Sortie>()?,
             Err(error) if error.is_damage() => return Ok(Vec::new()),
             Err(error) => return Err(error),
         },

@@ -14,7 +14,7 @@ use flightline_core::recovery::{OwnContext, OwnWork, own_context};
 use flightline_core::redact::shown;
 use flightline_core::setting::Secret;
 use flightline_core::sortie::{Sortie, SortieError, SortieFile};
-use flightline_core::{CheckpointId, Code, Kind, Refusal};
+use flightline_core::{CheckpointId, Code, Refusal};
 use serde::{Deserialize, Serialize};
 
 use super::{constraints, decisions};
@@ -81,7 +81,7 @@ fn quote(author: &str, text: &str) -> Quote {
 }
 
 fn facts(checkpoint: &Checkpoint, contents: &Contents, agent: Option<&str>) -> Result<Facts> {
-    let agents: Vec<Agent> = contents.of(Kind::Agent)?;
+    let agents: Vec<Agent> = contents.of()?;
     let agent = match agent {
         None => None,
         Some(wanted) => {
@@ -94,23 +94,23 @@ fn facts(checkpoint: &Checkpoint, contents: &Contents, agent: Option<&str>) -> R
             Some(found)
         }
     };
-    let missions: Vec<Mission> = contents.of(Kind::Mission)?;
+    let missions: Vec<Mission> = contents.of()?;
     let title = missions
         .first()
         .map_or("", |mission| mission.title.as_str());
-    let mut sorties: Vec<Sortie> = contents.of(Kind::Sortie)?;
+    let mut sorties: Vec<Sortie> = contents.of()?;
     sorties.sort_by_key(|sortie| sortie.position);
     sorties.retain(|sortie| {
         agent.is_some_and(|agent| sortie.assigned_to == Some(agent.id)) && sortie.status.is_held()
     });
-    let notes: Vec<Note> = contents.of(Kind::Note)?;
+    let notes: Vec<Note> = contents.of()?;
     let of = |kind: NoteKind| -> Vec<Quote> {
         let wanted = notes.iter().filter(|note| note.kind == kind);
         wanted
             .map(|note| quote(&note.author, &note.told()))
             .collect()
     };
-    let effects: Vec<Effect> = contents.of(Kind::Effect)?;
+    let effects: Vec<Effect> = contents.of()?;
     let described = |effect: &Effect| match &effect.what {
         Some(what) => quote(&effect.by, &format!("{}: {what}", effect.key)),
         None => quote(&effect.by, effect.key.as_str()),
@@ -178,9 +178,9 @@ fn own(
         });
     }
     let mine = |id| sorties.iter().any(|sortie| sortie.id == id);
-    let mut errors: Vec<SortieError> = contents.of(Kind::Error)?;
+    let mut errors: Vec<SortieError> = contents.of()?;
     errors.retain(|error| mine(error.sortie_id));
-    let mut files: Vec<SortieFile> = contents.of(Kind::File)?;
+    let mut files: Vec<SortieFile> = contents.of()?;
     files.retain(|file| mine(file.sortie_id));
     Ok(own_context(&OwnWork {
         agent,
@@ -195,8 +195,8 @@ fn mail(contents: &Contents, agent: Option<&Agent>) -> Result<Vec<MailFact>> {
     let Some(agent) = agent else {
         return Ok(Vec::new());
     };
-    let messages: Vec<Message> = contents.of(Kind::Message)?;
-    let mut deliveries: Vec<Delivery> = contents.of(Kind::Delivery)?;
+    let messages: Vec<Message> = contents.of()?;
+    let mut deliveries: Vec<Delivery> = contents.of()?;
     deliveries.retain(|delivery| {
         delivery.to == agent.id
             && delivery.digest.is_none()

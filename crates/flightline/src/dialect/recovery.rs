@@ -105,8 +105,8 @@ fn own_file(checkpoint: &Checkpoint) -> String {
 
 fn document(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<recovery::Checkpoint> {
     let contents = load(desk, checkpoint)?;
-    let missions: Vec<Mission> = contents.of(Kind::Mission)?;
-    let sorties: Vec<Sortie> = contents.of(Kind::Sortie)?;
+    let missions: Vec<Mission> = contents.of()?;
+    let sorties: Vec<Sortie> = contents.of()?;
     let mission = match missions.into_iter().next() {
         Some(mission) => mission,
         None => desk.mission(Some(&checkpoint.cut.mission_id.to_string()))?,

@@ -150,10 +150,10 @@ pub(crate) fn analysis(
     checkpoint: &Checkpoint,
     contents: &Contents,
 ) -> Result<Option<Analysis>> {
-    let mut sorties: Vec<Sortie> = contents.of(Kind::Sortie)?;
+    let mut sorties: Vec<Sortie> = contents.of()?;
     sorties.sort_by_key(|sortie| sortie.position);
-    let agents: Vec<Agent> = contents.of(Kind::Agent)?;
-    let mission: Vec<Mission> = contents.of(Kind::Mission)?;
+    let agents: Vec<Agent> = contents.of()?;
+    let mission: Vec<Mission> = contents.of()?;
     let id = short(checkpoint.id);
     Ok(mission.first().map(|mission| {
         analyze(&Analyzed {

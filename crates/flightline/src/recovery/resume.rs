@@ -310,7 +310,7 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
         Some(_) => RecoveryKind::Rewind,
         None => RecoveryKind::RollForward,
     };
-    let then: Vec<Lock> = contents.of(Kind::Lock)?;
+    let then: Vec<Lock> = contents.of()?;
     // Rolling forward, what was given up since the checkpoint stays given up.
     let gone_back_to = match kind {
         RecoveryKind::Rewind => then.as_slice(),

@@ -35,7 +35,7 @@ pub(super) fn rewind(
     fates: &[Fate],
     force: bool,
 ) -> Result<Rewound> {
-    let then: Vec<Sortie> = contents.of(Kind::Sortie)?;
+    let then: Vec<Sortie> = contents.of()?;
     let now = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
     if !force {
         refuse_unfinishing(desk, checkpoint, &then, &now, fates)?;
@@ -103,7 +103,7 @@ pub(super) fn rewind(
     restore_parts::<SortieFile>(desk, mission, contents, checkpoint, &mut lost)?;
     restore_parts::<SortieError>(desk, mission, contents, checkpoint, &mut lost)?;
     restore_parts::<Review>(desk, mission, contents, checkpoint, &mut lost)?;
-    let old: Vec<Mission> = contents.of(Kind::Mission)?;
+    let old: Vec<Mission> = contents.of()?;
     let old = old.into_iter().next().ok_or_else(|| {
         Refusal::new(
             Code::Integrity,
@@ -145,7 +145,7 @@ fn restore_parts<S: Subject + PartialEq>(
 ) -> Result<()> {
     let data = json!({ "checkpoint_id": checkpoint.id });
     let then: BTreeMap<String, S> = contents
-        .of::<S>(S::KIND)?
+        .of::<S>()?
         .into_iter()
         .map(|part| (part.key(), part))
         .collect();

@@ -12,7 +12,7 @@ use flightline_core::dialect::recovery::{
 use flightline_core::mission::Mission;
 use flightline_core::policy::RecoveryMode;
 use flightline_core::sortie::Sortie;
-use flightline_core::{CheckpointId, Kind, Name};
+use flightline_core::{CheckpointId, Name};
 use flightline_store::{Actor, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -69,8 +69,7 @@ pub(super) fn start_from(
     if !desk.policy.recovery_enabled || !checkpoint.is_resumable_context() {
         return Ok(None);
     }
-    let (then, tasks): (Vec<Mission>, Vec<Sortie>) =
-        (contents.of(Kind::Mission)?, contents.of(Kind::Sortie)?);
+    let (then, tasks): (Vec<Mission>, Vec<Sortie>) = (contents.of()?, contents.of()?);
     let then = then.first().unwrap_or(mission);
     let document = recovery_document(checkpoint, then, &tasks);
     let (now, _) = readable::<Sortie>(desk.tx, Find::Mission(mission.id))?;

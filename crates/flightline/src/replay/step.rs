@@ -274,9 +274,9 @@ pub(super) fn state_at(
         Err(error @ StoreError::Corrupt(_)) => return Ok(Err(error.into())),
         values => values?,
     };
-    let contents = Contents { values };
+    let contents = Contents::new(values);
     let views = contents.views()?;
-    let Some(mission) = contents.of::<Mission>(Kind::Mission)?.into_iter().next() else {
+    let Some(mission) = contents.of::<Mission>()?.into_iter().next() else {
         let lost = StoreError::Corrupt(format!("the mission is not there at revision {rev}"));
         return Ok(Err(lost.into()));
     };
