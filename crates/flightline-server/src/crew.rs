@@ -71,7 +71,7 @@ impl Place {
     /// and again remembers what it wrote.
     fn reopen(&self) -> Result<Fleet, Refusal> {
         let options = OpenOptions {
-            remember: true,
+            remember: Arc::new(true.into()),
             ..self.options.clone()
         };
         self.connect(options).map_err(|refusal| match refusal.code {

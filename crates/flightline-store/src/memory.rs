@@ -257,8 +257,9 @@ impl Memory {
         Ok(())
     }
 
-    /// What a transaction that goes on has made of the project.
+    /// What a transaction that was committed has made of the project: nothing of it goes back any more.
     pub(crate) fn stands_at(&mut self, project: &Project) {
+        self.undo.clear();
         self.rev = project.rev;
         if self.history != project.history {
             *self = Self::new(project);

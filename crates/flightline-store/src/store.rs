@@ -4,6 +4,8 @@ mod group;
 mod settle;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use flightline_core::Time;
@@ -41,8 +43,9 @@ pub struct OpenOptions {
     pub rehearse: bool,
     /// In test builds: where this process ends, or stops.
     pub steps: Steps,
-    /// Keep the last values of what is written in memory, for processes that write again and again.
-    pub remember: bool,
+    /// Keep the last values of what is written in memory, for processes that write again and again. Whoever changes the
+    /// tables behind our back, as tests do, turns it off first.
+    pub remember: Arc<AtomicBool>,
     /// For tests of a full disk: the database may have so many pages and no more. SQLite only.
     pub max_pages: Option<u32>,
 }
@@ -57,7 +60,7 @@ impl Default for OpenOptions {
             downtime_ms: flightline_core::policy::Policy::default().downtime_ms,
             rehearse: false,
             steps: Steps::default(),
-            remember: false,
+            remember: Arc::default(),
             max_pages: None,
         }
     }
@@ -396,7 +399,8 @@ impl Store {
     }
 
     pub(crate) fn transaction(&mut self, access: Access) -> Result<Tx<'_>, Error> {
-        let mut tx = self.transaction_as_it_is(access)?;
+        let remember = self.options.remember.load(Ordering::Relaxed);
+        let mut tx = self.begin(access, remember)?;
         if access == Access::Write {
             tx.go_on()?;
         }
@@ -405,6 +409,10 @@ impl Store {
 
     /// The same, for what replaces the journal: in the history that it finds.
     pub(crate) fn transaction_as_it_is(&mut self, access: Access) -> Result<Tx<'_>, Error> {
+        self.begin(access, false)
+    }
+
+    fn begin(&mut self, access: Access, remember: bool) -> Result<Tx<'_>, Error> {
         let row = self
             .driver
             .take_project(&self.project, access == Access::Write)?;
@@ -423,7 +431,10 @@ impl Store {
             Access::Pulse => {}
             Access::Write => project.seen_at = now,
         }
-        let remember = self.options.remember && access == Access::Write;
+        if !remember {
+            self.memories.forget();
+        }
+        let remember = remember && access == Access::Write;
         if remember {
             self.memories.recall(self.driver.as_mut(), &project)?;
         }

@@ -1,5 +1,7 @@
 //! Damage done behind the store's back, as a bad disk or a careless hand does it.
 
+use std::sync::atomic::Ordering;
+
 use flightline::core::Kind;
 use flightline::store::Location;
 use postgres::{Client, NoTls};
@@ -62,6 +64,7 @@ pub fn raw(world: &World, sql: &str) -> u64 {
 }
 
 fn run(world: &World, sql: &str) -> u64 {
+    world.remember.store(false, Ordering::Relaxed);
     match &world.location {
         Location::Folder(folder) => {
             let database = rusqlite::Connection::open(folder.join("flightline.db"));

@@ -10,6 +10,8 @@ pub mod story;
 mod schema;
 pub mod value;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use flightline::core::policy::Policy;
@@ -74,6 +76,8 @@ pub struct World {
     /// Its clock: stands at 2026-01-04T12:00:00Z until it is moved.
     pub clock: Clock,
     ids: Ids,
+    /// Whether its stores remember what they wrote: until somebody damages them.
+    remember: Arc<AtomicBool>,
 }
 
 impl World {
@@ -101,6 +105,7 @@ impl World {
             project,
             clock: Clock::fixed(start),
             ids: Ids::counting(1),
+            remember: Arc::new(true.into()),
         };
         Store::create(&world.location, &world.project, "test", world.options())
             .expect("a new store");
@@ -137,7 +142,7 @@ impl World {
             patience: Duration::from_secs(10),
             purpose: "test".to_owned(),
             rehearse: true,
-            remember: true,
+            remember: Arc::clone(&self.remember),
             ..OpenOptions::default()
         }
     }
