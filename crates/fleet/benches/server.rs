@@ -7,6 +7,8 @@
     reason = "a benchmark is told where its peers are, reports on stdout, and stops at trouble"
 )]
 
+#[path = "server/disk.rs"]
+mod disk;
 #[path = "server/http.rs"]
 mod http;
 #[path = "server/ours.rs"]
@@ -80,6 +82,9 @@ fn main() {
                 writing(&peers, &url, folder, (kilobytes, writers));
             }
         }
+    }
+    if wants("disk") {
+        slow_disk(&peers, folder);
     }
     if wants("listing") {
         listing(&peers, folder);
@@ -168,6 +173,34 @@ fn writing(peers: &Peers, url: &str, temp: &Path, (kilobytes, writers): (usize, 
                 Some(1.0),
             );
         }
+    }
+}
+
+/// The same where waiting for the disk takes as long as it does on most machines. Writers of SQLite wait in turn; what
+/// waits with us is written together.
+fn slow_disk(peers: &Peers, temp: &Path) {
+    let slow = disk::Slow::build(temp, Duration::from_millis(5));
+    for writers in [1, 32] {
+        let folder = temp.join(format!("slow-{writers}"));
+        let ours = ours::write(
+            &Server::start_on(&folder, None, Some(&slow)),
+            10,
+            writers,
+            TURN,
+        );
+        let theirs = peers.on(&slow).write(Saver::Sqlite, 10, writers, TURN);
+        let what = format!(
+            "checkpoints/s on SQLite, 10 KB, {writers} writers, every fsync 5 ms slower, against SqliteSaver"
+        );
+        let said = |speed: Speed| {
+            format!(
+                "{:.0} (p50 {:.1} ms, p95 {:.1} ms)",
+                speed.per_second, speed.p50_ms, speed.p95_ms
+            )
+        };
+        let ratio = ours.per_second / theirs.per_second;
+        let target = (writers == 32).then_some(10.0);
+        row(&what, &said(ours), &said(theirs), ratio, target);
     }
 }
 

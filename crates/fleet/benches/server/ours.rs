@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::Speed;
+use crate::disk::Slow;
 use crate::http::Client;
 
 /// A server that ends with this value.
@@ -23,6 +24,11 @@ pub struct Server {
 impl Server {
     /// In a folder of its own; its store there, or in a PostgreSQL.
     pub fn start(root: &Path, location: Option<&str>) -> Self {
+        Self::start_on(root, location, None)
+    }
+
+    /// The same on a slow disk.
+    pub fn start_on(root: &Path, location: Option<&str>, slow: Option<&Slow>) -> Self {
         // There, and not at the root of the repository that we are built in.
         fs::create_dir_all(root.join(".flightline")).unwrap();
         let fleet = |arguments: &[&str]| {
@@ -39,6 +45,9 @@ impl Server {
                 .stdout(Stdio::piped());
             if let Some(location) = location {
                 command.env("FLEET_LOCATION", location);
+            }
+            if let Some(slow) = slow {
+                slow.apply(&mut command);
             }
             command
         };

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::Speed;
+use crate::disk::Slow;
 
 #[derive(Clone, Copy, Debug)]
 pub enum Saver {
@@ -14,10 +15,12 @@ pub enum Saver {
     Postgres,
 }
 
+#[derive(Clone)]
 pub struct Peers {
     python: String,
     url: String,
     folder: PathBuf,
+    slow: Option<Slow>,
 }
 
 impl Peers {
@@ -26,6 +29,15 @@ impl Peers {
             python: python.to_owned(),
             url: url.to_owned(),
             folder: folder.to_path_buf(),
+            slow: None,
+        }
+    }
+
+    /// The same on a slow disk.
+    pub fn on(&self, slow: &Slow) -> Self {
+        Self {
+            slow: Some(slow.clone()),
+            ..self.clone()
         }
     }
 
@@ -40,12 +52,12 @@ impl Peers {
             Saver::Postgres => ("postgres", self.url.clone()),
         };
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/server/peers.py");
-        let done = Command::new(&self.python)
-            .arg(script)
-            .args([what, name, &place])
-            .args(more)
-            .output()
-            .unwrap();
+        let mut command = Command::new(&self.python);
+        command.arg(script).args([what, name, &place]).args(more);
+        if let Some(slow) = &self.slow {
+            slow.apply(&mut command);
+        }
+        let done = command.output().unwrap();
         let said = String::from_utf8_lossy(&done.stderr);
         assert!(done.status.success(), "{what} {name}: {said}");
         serde_json::from_slice(&done.stdout).unwrap()

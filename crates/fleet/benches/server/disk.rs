@@ -1,0 +1,34 @@
+//! A disk that takes as long as those of most machines.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// A library that makes every wait for the disk longer, and by how much.
+#[derive(Clone)]
+pub struct Slow {
+    library: PathBuf,
+    by: Duration,
+}
+
+impl Slow {
+    pub fn build(folder: &Path, by: Duration) -> Self {
+        let library = folder.join("slow_disk.so");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/server/slow_disk.c");
+        let built = Command::new("cc")
+            .args(["-shared", "-fPIC", "-O2", "-o"])
+            .arg(&library)
+            .arg(source)
+            .arg("-ldl")
+            .status()
+            .unwrap();
+        assert!(built.success(), "the C compiler builds it");
+        Self { library, by }
+    }
+
+    pub fn apply(&self, command: &mut Command) {
+        command
+            .env("LD_PRELOAD", &self.library)
+            .env("SLOW_DISK_MS", self.by.as_millis().to_string());
+    }
+}
