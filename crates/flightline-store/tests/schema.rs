@@ -97,3 +97,46 @@ fn server() -> Client {
     drop(world);
     Client::connect(&flightline_testkit::postgres_url(), NoTls).unwrap()
 }
+
+/// However large the journal is: what is about one subject or one mission is found by its index.
+#[test]
+fn no_statement_about_one_thing_looks_through_a_whole_project() {
+    let world = World::new(Engine::Sqlite);
+    let database =
+        rusqlite::Connection::open(world.folder().join(".flightline/flightline.db")).unwrap();
+    let cases = [
+        (
+            "FROM event WHERE project = ?1 AND subject_kind = ?2 AND subject = ?3",
+            "event_by_subject",
+        ),
+        (
+            "FROM event WHERE project = ?1 AND mission = ?",
+            "event_by_mission",
+        ),
+        (
+            "SELECT s.kind, s.id, e.rev, e.change, e.after, e.sha, s.rev, s.gone FROM (",
+            "subject_gone",
+        ),
+    ];
+    for (about, index) in cases {
+        let statements: Vec<&str> = statements()
+            .into_iter()
+            .filter(|sql| sql.contains(about))
+            .collect();
+        assert!(!statements.is_empty(), "{about}");
+        for sql in statements {
+            let mut explain = database
+                .prepare(&format!("EXPLAIN QUERY PLAN {sql}"))
+                .unwrap();
+            let nothing = vec![rusqlite::types::Null; explain.parameter_count()];
+            let steps = explain
+                .query_map(rusqlite::params_from_iter(nothing), |row| row.get(3))
+                .unwrap();
+            let plan: Vec<String> = steps.collect::<Result<_, _>>().unwrap();
+            assert!(
+                plan.iter().any(|step| step.contains(index)),
+                "{sql}\n{plan:?}"
+            );
+        }
+    }
+}

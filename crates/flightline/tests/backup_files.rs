@@ -129,6 +129,41 @@ both_engines! {
         assert_eq!(story.rev(), rev, "settled once");
     }
 
+    fn of_many_that_wait_at_once_the_newest_has_a_file_for_all_of_the_last_seconds(world: &World) {
+        let story = working(world);
+        let long_ago = story.checkpoint();
+        world.pass(std::time::Duration::from_secs(11));
+        let mut taken = Vec::new();
+        for number in 0..9 {
+            let request = TakeCheckpoint { mission: None, reason: None, details: None, note: Some(note(&format!("number {number}"))) };
+            taken.push(story.run("", &request).unwrap());
+        }
+        story.settle();
+        let has_file = |one: &CheckpointDocument| story.file_of(one).exists();
+        assert!(has_file(&long_ago), "it is too far from the others");
+        let (newest, others) = taken.split_last().unwrap();
+        assert!(has_file(newest) && !others.iter().any(has_file));
+        assert!(others.iter().all(|one| stored(&story, one).1 == Backup::Shared));
+        assert_eq!(latest(&story, newest), format!("{}.json", newest.id));
+        assert_eq!(story.events_of("checkpoint_created").len(), 10, "each is told");
+        // The file of the newest fails: then nobody has one, and each is tried again.
+        for number in 0..9 {
+            let request = TakeCheckpoint { mission: None, reason: None, details: None, note: Some(note(&format!("again {number}"))) };
+            taken.push(story.run("", &request).unwrap());
+        }
+        let place = story.state_folder().join("checkpoints");
+        let aside = story.state_folder().join("aside");
+        fs::rename(&place, &aside).unwrap();
+        fs::write(&place, "in the way").unwrap();
+        story.settle();
+        assert!(!taken[9..].iter().any(|one| stored(&story, one).1 == Backup::Shared));
+        fs::remove_file(&place).unwrap();
+        fs::rename(&aside, &place).unwrap();
+        story.settle();
+        assert!(taken[9..].iter().all(|one| matches!(stored(&story, one).1, Backup::Written { .. } | Backup::Shared)));
+        assert!(has_file(taken.last().unwrap()));
+    }
+
     fn a_failed_backup_fails_nothing_says_so_and_is_tried_again(world: &World) {
         let story = working(world);
         let place = story.state_folder().join("checkpoints");
