@@ -122,9 +122,10 @@ fn a_change_behind_the_back_is_noticed_by_tests() {
     let mut store = world.store();
     store.write(|tx| learn(tx, 1, "one")).unwrap();
     assert_eq!(texts(&mut store), ["one"]);
-    outside::query(
+    let changed = outside::query(
         &world,
         "UPDATE subject SET rev = 7 WHERE kind = 'note' AND project = {project} RETURNING id",
     );
+    assert_eq!(changed.len(), 1);
     assert!(catch_unwind(AssertUnwindSafe(|| texts(&mut store))).is_err());
 }

@@ -51,7 +51,10 @@ impl Operation for RelayEvents {
                 news.entry(key).or_default().push(event);
             }
         }
-        for ((mission, _), events) in news {
+        let mut news: Vec<(MissionId, Vec<&Event>)> =
+            news.into_iter().map(|((of, _), it)| (of, it)).collect();
+        news.sort_by_key(|(_, events)| events.first().map(|event| event.rev));
+        for (mission, events) in news {
             // A mission or a mailbox that cannot be read is the doctor's, and stops no other.
             drop(desk.attempt(|desk| tell(desk, mission, &events))?);
         }
