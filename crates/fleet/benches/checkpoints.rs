@@ -11,7 +11,7 @@ mod measure;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use flightline::checkpoint::files::settle;
+use flightline::checkpoint::backups::settle;
 use flightline::checkpoint::inspect::{ListCheckpoints, ShowCheckpoint};
 use flightline::checkpoint::take::TakeCheckpoint;
 use flightline::core::checkpoint::Reason;
