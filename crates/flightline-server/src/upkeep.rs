@@ -30,6 +30,8 @@ use crate::trace::Tracing;
 const BREATH: Duration = Duration::from_millis(50);
 /// After what came of writes was done, it rests so many times as long as that took: what remains is the fleet's.
 const REST: u32 = 4;
+/// But never longer than this.
+const LONGEST_REST: Duration = Duration::from_secs(5);
 /// When there is more to do than one go of a long job does.
 const SOON: Duration = Duration::from_secs(10);
 /// How long the end waits for a long job that is under way; its work is done in pieces that stand alone.
@@ -146,9 +148,10 @@ fn live(means: &Means, nudges: &Receiver<Nudge>, slow: bool) {
     loop {
         let board = &means.health.board;
         let left = mine.iter().map(|job| board.left(job.name)).min();
+        let left = left.unwrap_or(SOON);
         let left = match written {
-            true => rest.saturating_sub(last_eager.elapsed()),
-            false => left.unwrap_or(SOON),
+            true => rest.saturating_sub(last_eager.elapsed()).min(left),
+            false => left,
         };
         let last = match nudges.recv_timeout(left) {
             Ok(Nudge::Written) => {
@@ -172,7 +175,7 @@ fn live(means: &Means, nudges: &Receiver<Nudge>, slow: bool) {
         }
         if eager {
             (written, last_eager) = (false, Instant::now());
-            rest = BREATH.max(began.elapsed() * REST);
+            rest = (began.elapsed() * REST).clamp(BREATH, LONGEST_REST);
         }
         if last {
             return;

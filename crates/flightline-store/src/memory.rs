@@ -4,7 +4,7 @@
 //! damaged, large or unusual is asked of them.
 
 use std::any::Any;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use flightline_core::event::sha256_hex;
@@ -31,9 +31,10 @@ statements! {
 
 /// So many projects are remembered at a time.
 const PROJECTS: usize = 4;
-/// A kind with more subjects, or more text, is not remembered.
+/// A kind with more subjects is not remembered.
 const MOST_ROWS: u64 = 20_000;
-const MOST_BYTES: u64 = 4 * 1024 * 1024;
+/// Nor one for whose text there is no room beside the others.
+const MOST_BYTES: u64 = 16 * 1024 * 1024;
 /// After more changes by others, it is better to begin anew.
 const MOST_MISSED: u64 = 1_000;
 
@@ -42,6 +43,8 @@ const MOST_MISSED: u64 = 1_000;
 pub(crate) struct Memories {
     /// By project, the one used last at the end.
     of: Vec<Memory>,
+    /// The projects that were written to last and are not remembered yet.
+    last: Vec<String>,
 }
 
 impl Memories {
@@ -51,19 +54,30 @@ impl Memories {
         driver: &mut dyn Driver,
         project: &Project,
     ) -> Result<(), Error> {
-        let at = self.of.iter().position(|it| it.project == project.id);
-        let mut memory = match at {
+        let mut memory = match self.of.iter().position(|it| it.project == project.id) {
             Some(at) => self.of.remove(at),
-            None => {
-                if self.of.len() >= PROJECTS {
-                    self.of.remove(0);
-                }
-                Memory::new(project)
-            }
+            // Who writes to many projects in turn would only load and forget.
+            None if !self.is_again(&project.id) => return Ok(()),
+            None => Memory::new(project),
         };
+        if self.of.len() >= PROJECTS {
+            self.of.remove(0);
+        }
         memory.catch_up(driver, project)?;
         self.of.push(memory);
         Ok(())
+    }
+
+    /// Whether this project was one of the last that were written to.
+    fn is_again(&mut self, project: &str) -> bool {
+        let known = self.last.iter().position(|last| last == project);
+        if let Some(at) = known {
+            self.last.remove(at);
+        } else if self.last.len() >= PROJECTS {
+            self.last.remove(0);
+        }
+        self.last.push(project.to_owned());
+        known.is_some()
     }
 
     /// What is remembered of a project.
@@ -86,10 +100,12 @@ pub(crate) struct Memory {
     shelves: HashMap<Kind, Option<Shelf>>,
     /// How to go back, as long as what was written may be dropped.
     undo: Vec<Undo>,
+    /// What this transaction has written to.
+    written: HashSet<Kind>,
 }
 
 enum Undo {
-    /// It was loaded, perhaps with what may be dropped.
+    /// It was loaded, with what may be dropped.
     Loaded(Kind),
     /// What it was.
     Was(Kind, String, Option<Arc<Entry>>),
@@ -231,12 +247,13 @@ impl Memory {
             rev: project.rev,
             shelves: HashMap::new(),
             undo: Vec::new(),
+            written: HashSet::new(),
         }
     }
 
     /// Reads what others wrote since.
     fn catch_up(&mut self, driver: &mut dyn Driver, project: &Project) -> Result<(), Error> {
-        self.undo.clear();
+        self.settle();
         if self.history != project.history || self.rev > project.rev {
             *self = Self::new(project);
         }
@@ -252,14 +269,20 @@ impl Memory {
                 self.put(kind, &id, entry);
             }
         }
-        self.undo.clear();
+        self.settle();
         self.rev = project.rev;
         Ok(())
     }
 
+    /// Nothing of what was written goes back any more.
+    fn settle(&mut self) {
+        self.undo.clear();
+        self.written.clear();
+    }
+
     /// What a transaction that was committed has made of the project: nothing of it goes back any more.
     pub(crate) fn stands_at(&mut self, project: &Project) {
-        self.undo.clear();
+        self.settle();
         self.rev = project.rev;
         if self.history != project.history {
             *self = Self::new(project);
@@ -288,6 +311,7 @@ impl Memory {
 
     /// Forgets a kind: it is changed behind our back.
     pub(crate) fn forget(&mut self, kind: Kind) {
+        self.written.insert(kind);
         self.shelves.remove(&kind);
     }
 
@@ -310,6 +334,7 @@ impl Memory {
         driver: &mut dyn Driver,
         value: &subject::NewValue<'_>,
     ) -> Result<(), Error> {
+        self.written.insert(value.kind);
         let Some(Some(shelf)) = self.shelves.get(&value.kind) else {
             return Ok(());
         };
@@ -332,6 +357,7 @@ impl Memory {
 
     /// Forgets a subject that was taken away.
     pub(crate) fn remove(&mut self, kind: Kind, id: &str) {
+        self.written.insert(kind);
         self.put(kind, id, None);
     }
 
@@ -341,9 +367,14 @@ impl Memory {
             return Ok(None);
         }
         if !self.shelves.contains_key(&kind) {
-            let loaded = load(driver, &self.project, kind)?;
+            let shelves = self.shelves.values().flatten();
+            let room = MOST_BYTES.saturating_sub(shelves.map(|shelf| shelf.bytes).sum());
+            let loaded = load(driver, &self.project, kind, room)?;
             self.shelves.insert(kind, loaded);
-            self.undo.push(Undo::Loaded(kind));
+            // With what this transaction wrote, which may be dropped.
+            if self.written.contains(&kind) {
+                self.undo.push(Undo::Loaded(kind));
+            }
         }
         Ok(self.shelves.get(&kind).and_then(Option::as_ref))
     }
@@ -403,13 +434,18 @@ impl Memory {
     }
 }
 
-fn load(driver: &mut dyn Driver, project: &str, kind: Kind) -> Result<Option<Shelf>, Error> {
+fn load(
+    driver: &mut dyn Driver,
+    project: &str,
+    kind: Kind,
+    room: u64,
+) -> Result<Option<Shelf>, Error> {
     let size = driver.query(SIZE, params![project, kind.as_str()])?;
     let (rows, bytes) = match size.first() {
         Some(row) => (row.unsigned(0)?, row.unsigned(1)?),
         None => (0, 0),
     };
-    if rows > MOST_ROWS || bytes > MOST_BYTES {
+    if rows > MOST_ROWS || bytes > room {
         return Ok(None);
     }
     let mut shelf = Shelf::default();

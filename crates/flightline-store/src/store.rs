@@ -333,9 +333,10 @@ impl Store {
 
     /// Memory is as good as what was committed, and no better.
     fn remember(&mut self, committed: bool, project: &Project) {
-        match self.memories.of(&project.id) {
-            Some(memory) if committed => memory.stands_at(project),
-            _ => self.memories.forget(),
+        if !committed {
+            self.memories.forget();
+        } else if let Some(memory) = self.memories.of(&project.id) {
+            memory.stands_at(project);
         }
     }
 

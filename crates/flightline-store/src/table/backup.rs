@@ -23,12 +23,15 @@ statements! {
            WHERE s.project = ?1 AND s.kind = 'checkpoint' AND s.mission = ?2 AND s.gone IS NULL \
            AND (CAST(?3 AS TEXT) IS NULL OR s.status <> ?3) ORDER BY s.born DESC LIMIT CAST(?4 AS BIGINT)";
     UNSETTLED = "SELECT checkpoint FROM backup WHERE project = ?1 AND state IN ('pending', 'failed') ORDER BY state DESC, at, checkpoint";
-    WAITING = "SELECT b.checkpoint, b.state, s.mission, s.born FROM backup b \
+    WAITING = "SELECT b.checkpoint, b.state, s.mission, s.born, b.at FROM backup b \
            JOIN subject s ON s.project = b.project AND s.kind = 'checkpoint' AND s.id = b.checkpoint \
            WHERE b.project = ?1 AND b.state IN ('pending', 'failed') AND s.gone IS NULL ORDER BY b.state DESC, b.at, b.checkpoint LIMIT ?2";
     WRITTEN = "SELECT b.checkpoint, s.born, b.at FROM ( \
            SELECT project, id, born FROM subject WHERE project = ?1 AND kind = 'checkpoint' AND mission = ?2 AND gone IS NULL \
            ORDER BY born DESC LIMIT ?3) s JOIN backup b ON b.project = s.project AND b.checkpoint = s.id WHERE b.state = 'written'";
+    NEWEST_WRITTEN = "SELECT s.born FROM subject s JOIN backup b ON b.project = s.project AND b.checkpoint = s.id \
+           WHERE s.project = ?1 AND s.kind = 'checkpoint' AND s.mission = ?2 AND s.gone IS NULL AND b.state = 'written' AND s.id <> ?3 \
+           ORDER BY s.born DESC LIMIT 1";
     FORGET = "DELETE FROM backup WHERE project = ?1 AND checkpoint = ?2";
 }
 
@@ -43,6 +46,8 @@ pub struct WaitingBackup {
     pub born: u64,
     /// Whether nobody tried yet.
     pub is_new: bool,
+    /// Since when it waits, or when it was tried last.
+    pub since: Time,
 }
 
 /// A checkpoint that has its copy in a file.
@@ -154,17 +159,34 @@ pub(crate) fn waiting(
     limit: u64,
 ) -> Result<Vec<WaitingBackup>, Error> {
     let rows = driver.query(WAITING, params![project, limit])?;
-    let waiting = rows.iter().map(|row| {
-        Ok(WaitingBackup {
-            checkpoint: checkpoint(row)?,
-            is_new: row.text(1)? == "pending",
-            mission: row.text(2)?.parse().map_err(|_| {
-                Error::Corrupt("a checkpoint names a mission that is no id".to_owned())
-            })?,
-            born: row.unsigned(3)?,
-        })
-    });
-    waiting.collect()
+    let mut waiting = Vec::with_capacity(rows.len());
+    for row in &rows {
+        // One that is damaged is the doctor's, and holds up no other.
+        if let (Ok(checkpoint), Ok(Ok(mission))) =
+            (checkpoint(row), row.text(2).map(|id| id.parse()))
+        {
+            waiting.push(WaitingBackup {
+                checkpoint,
+                mission,
+                is_new: row.text(1)? == "pending",
+                born: row.unsigned(3)?,
+                since: Time::from_millis(row.int(4)?),
+            });
+        }
+    }
+    Ok(waiting)
+}
+
+/// The revision of the record of a mission's newest checkpoint that has a file, but for one.
+pub(crate) fn newest_written(
+    driver: &mut dyn Driver,
+    project: &str,
+    mission: MissionId,
+    but: CheckpointId,
+) -> Result<Option<u64>, Error> {
+    let params = params![project, mission.to_string(), but.to_string()];
+    let rows = driver.query(NEWEST_WRITTEN, params)?;
+    rows.first().map(|row| row.unsigned(0)).transpose()
 }
 
 /// Which of a mission's newest checkpoints have a file.

@@ -87,6 +87,18 @@ impl Tx<'_> {
         backup::written(self.driver, &self.project.id, mission, newest)
     }
 
+    /// The revision of the record of a mission's newest checkpoint that has its copy in a file, but for one.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn newest_written_backup(
+        &mut self,
+        mission: MissionId,
+        but: CheckpointId,
+    ) -> Result<Option<u64>, Error> {
+        backup::newest_written(self.driver, &self.project.id, mission, but)
+    }
+
     /// Forgets the copy of a checkpoint that is gone.
     ///
     /// # Errors

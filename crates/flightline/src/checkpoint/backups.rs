@@ -2,6 +2,7 @@
 //! however fast checkpoints are taken, their files are never in the way of the work.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -22,6 +23,8 @@ use crate::fleet::{Access, Caller, Fleet, Operation};
 const BUDGET: Duration = Duration::from_secs(2);
 /// Checkpoints of one mission that share a file are not further apart than this.
 const SHARED_WITHIN_MS: u64 = 10_000;
+/// What has waited since it was taken, and not since it was brought back.
+const FRESH_MS: u64 = 1_000;
 /// More of one mission that wait at once share a file.
 const MANY: usize = 8;
 /// So many files are written by one command.
@@ -49,8 +52,10 @@ pub struct DueBackups {
 pub struct DueBackup {
     /// All that goes into it.
     pub document: CheckpointDocument,
-    /// Whether it is the newest of its mission that has one.
-    pub newest: bool,
+    /// The revision of its record.
+    pub born: u64,
+    /// That of the newest other one of its mission that has a file.
+    pub after: Option<u64>,
     /// Those for which it will be enough.
     pub also_for: Vec<CheckpointId>,
 }
@@ -91,12 +96,25 @@ struct Plan {
 
 impl Plan {
     fn add(&mut self, desk: &mut Desk<'_, '_>, one: &WaitingBackup) -> Result<()> {
-        if let Some(checkpoint) = sound(desk, one.checkpoint) {
-            if checkpoint.cut.reason.is_frequent() && self.has_near(desk, &checkpoint)? {
-                self.due.shared.push(checkpoint.id);
-            } else {
-                self.write(desk, &checkpoint, one.born, Vec::new())?;
-            }
+        let Some(checkpoint) = sound(desk, one.checkpoint) else {
+            return Ok(());
+        };
+        if !checkpoint.cut.reason.is_frequent() {
+            return self.write(desk, &checkpoint, one.born).map(drop);
+        }
+        // Frequent checkpoints of one mission share one file per ten seconds. One of long ago, such as a rebuild writes
+        // anew, is of no other's seconds.
+        let (cut, now) = (&checkpoint.cut, desk.now());
+        let planned =
+            self.due.files.iter_mut().find(|file| {
+                file.document.mission_id == cut.mission_id && near(cut.timestamp, now)
+            });
+        if let Some(planned) = planned {
+            planned.also_for.push(checkpoint.id);
+        } else if self.has_near(desk, &checkpoint)? {
+            self.due.shared.push(checkpoint.id);
+        } else {
+            self.write(desk, &checkpoint, one.born)?;
         }
         Ok(())
     }
@@ -104,21 +122,34 @@ impl Plan {
     /// Of many that wait at once, the newest has a file, for all that were taken shortly before it.
     fn add_many(&mut self, desk: &mut Desk<'_, '_>, mut ones: Vec<&WaitingBackup>) -> Result<()> {
         ones.sort_by_key(|one| std::cmp::Reverse(one.born));
-        let mut heads: Vec<(Checkpoint, u64, Vec<CheckpointId>)> = Vec::new();
+        let mut groups: Vec<Vec<(Checkpoint, u64)>> = Vec::new();
         for one in ones {
             let Some(checkpoint) = sound(desk, one.checkpoint) else {
                 continue;
             };
             let taken_at = checkpoint.cut.timestamp;
-            match heads.last_mut() {
-                Some((head, _, also_for)) if near(head.cut.timestamp, taken_at) => {
-                    also_for.push(checkpoint.id);
+            // What a rebuild brought back has waited for less long than it is old, and has a file of its own.
+            let is_fresh = one.since.since(taken_at) < FRESH_MS;
+            match groups.last_mut() {
+                Some(group) if is_fresh && near(group[0].0.cut.timestamp, taken_at) => {
+                    group.push((checkpoint, one.born));
                 }
-                _ => heads.push((checkpoint, one.born, Vec::new())),
+                _ => groups.push(vec![(checkpoint, one.born)]),
             }
         }
-        for (checkpoint, born, also_for) in heads.into_iter().rev() {
-            self.write(desk, &checkpoint, born, also_for)?;
+        for group in groups.into_iter().rev() {
+            if self.due.files.len() >= AT_ONCE {
+                break;
+            }
+            // One that is damaged stands for nobody: the next newest does.
+            let mut rest = group.into_iter();
+            for (checkpoint, born) in rest.by_ref() {
+                if let Some(file) = self.write(desk, &checkpoint, born)? {
+                    file.also_for
+                        .extend(rest.map(|(checkpoint, _)| checkpoint.id));
+                    break;
+                }
+            }
         }
         Ok(())
     }
@@ -128,49 +159,32 @@ impl Plan {
         desk: &mut Desk<'_, '_>,
         checkpoint: &Checkpoint,
         born: u64,
-        also_for: Vec<CheckpointId>,
-    ) -> Result<()> {
+    ) -> Result<Option<&mut DueBackup>> {
         // One mission's damage never stops another's backup.
         let Ok(document) = whole(desk, checkpoint) else {
-            return Ok(());
+            return Ok(None);
         };
-        let written = self.written(desk, document.mission_id)?;
-        let newest = document.status != CheckpointStatus::Archived
-            && written
-                .iter()
-                .all(|other| other.checkpoint == document.id || other.born < born);
-        written.push(WrittenBackup {
-            checkpoint: document.id,
-            born,
-            at: document.timestamp,
-        });
+        let after = desk
+            .tx
+            .newest_written_backup(document.mission_id, document.id)?;
         self.due.files.push(DueBackup {
             document,
-            newest,
-            also_for,
+            born,
+            after,
+            also_for: Vec::new(),
         });
-        Ok(())
+        Ok(self.due.files.last_mut())
     }
 
-    /// Frequent checkpoints of one mission share one file per ten seconds.
     fn has_near(&mut self, desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<bool> {
-        let written = self.written(desk, checkpoint.cut.mission_id)?;
-        // Either way round: one of long ago, such as a rebuild writes anew, is of no other's seconds.
+        let mission = checkpoint.cut.mission_id;
+        let written = match self.written.entry(mission) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(vacant) => vacant.insert(desk.tx.written_backups(mission, NEWEST)?),
+        };
         Ok(written.iter().any(|other| {
             other.checkpoint != checkpoint.id && near(checkpoint.cut.timestamp, other.at)
         }))
-    }
-
-    fn written(
-        &mut self,
-        desk: &mut Desk<'_, '_>,
-        mission: MissionId,
-    ) -> Result<&mut Vec<WrittenBackup>> {
-        let known = match self.written.remove(&mission) {
-            Some(known) => known,
-            None => desk.tx.written_backups(mission, NEWEST)?,
-        };
-        Ok(self.written.entry(mission).or_insert(known))
     }
 }
 
@@ -230,6 +244,13 @@ fn record(desk: &mut Desk<'_, '_>, settled: &Settled) -> Result<()> {
         return Ok(());
     };
     let before = desk.tx.backup_of(checkpoint.id)?;
+    // Somebody else was faster, and wrote it a file.
+    if matches!(
+        (&before, &settled.backup),
+        (Backup::Written { .. }, Backup::Shared)
+    ) {
+        return Ok(());
+    }
     let same_failure = match (&before, &settled.backup) {
         (Backup::Failed { why: before, .. }, Backup::Failed { why, .. }) => before == why,
         (before, backup) => before == backup,
@@ -299,15 +320,20 @@ pub fn settle_and_tell(
     let documents = due.files.iter_mut().map(|file| &mut file.document);
     super::tree::record(fleet, &caller, documents)?;
     let (mut told, mut done) = (Vec::new(), RecordBackups::default());
+    let mut newest: BTreeMap<MissionId, u64> = BTreeMap::new();
     let now = fleet.now()?;
     for id in due.shared {
         done.add(id, Backup::Shared);
     }
     for file in due.files {
         let (id, is_new) = (file.document.id, file.document.backup == Backup::Pending);
+        let (mission, born) = (file.document.mission_id, file.born);
         let mut warning = file.document.warnings.first().cloned();
-        let also_for = file.also_for.clone();
-        let Some(backup) = write_within_budget(fleet, folder, file, now) else {
+        let others = file.after.max(newest.get(&mission).copied());
+        // The record of a checkpoint comes right after the revision it names.
+        let is_newest = file.document.status != CheckpointStatus::Archived
+            && others.is_none_or(|other| other <= file.document.rev + 1);
+        let Some(backup) = write_within_budget(fleet, folder, file.document, is_newest, now) else {
             // Whoever comes next tries the others: a file system that hangs costs nobody more than this.
             let why = "the file system did not answer in time".to_owned();
             done.add(id, Backup::Failed { at: now, why });
@@ -315,7 +341,8 @@ pub fn settle_and_tell(
         };
         if let Backup::Written { bytes, .. } = &backup {
             warning = size_warning(*bytes);
-            for other in also_for {
+            newest.insert(mission, born.max(others.unwrap_or(0)));
+            for other in file.also_for {
                 done.add(other, Backup::Shared);
             }
         }
@@ -326,12 +353,18 @@ pub fn settle_and_tell(
     Ok(told)
 }
 
-fn write_within_budget(fleet: &Fleet, folder: &Path, file: DueBackup, now: Time) -> Option<Backup> {
+fn write_within_budget(
+    fleet: &Fleet,
+    folder: &Path,
+    document: CheckpointDocument,
+    newest: bool,
+    now: Time,
+) -> Option<Backup> {
     let (send, receive) = mpsc::channel();
     let (folder, steps) = (folder.to_path_buf(), fleet.steps());
     // A file system that hangs must not hang the command: another thread waits for it.
     std::thread::spawn(move || {
-        let _ = send.send(write(&folder, &file.document, file.newest, &steps));
+        let _ = send.send(write(&folder, &document, newest, &steps));
     });
     Some(match receive.recv_timeout(BUDGET).ok()? {
         Ok((bytes, sha256)) => Backup::Written {
