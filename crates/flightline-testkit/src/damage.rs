@@ -52,6 +52,19 @@ pub fn everywhere(world: &World, kind: Kind, id: &str, after: u64) {
     }
 }
 
+/// Damages every value there is, in both places.
+///
+/// # Panics
+/// When there is none.
+pub fn everything(world: &World) {
+    for spoil in [
+        "UPDATE subject SET doc = doc || ' ' WHERE project = {project}",
+        "UPDATE event SET after = after || ' ' WHERE project = {project}",
+    ] {
+        assert!(raw(world, spoil) > 0, "there is nothing to damage");
+    }
+}
+
 /// Runs SQL behind the store's back; `{project}` stands for the world's. Says how many rows it changed.
 ///
 /// # Panics

@@ -238,12 +238,7 @@ fn a_project_that_is_damaged_is_told_to_its_own_and_holds_up_no_other() {
     let broken = Story::new(&ill);
     broken.mission("Broken", &["Model"]);
     broken.claim("ada", "Model").unwrap();
-    for spoil in [
-        "UPDATE subject SET doc = doc || ' ' WHERE project = {project}",
-        "UPDATE event SET after = after || ' ' WHERE project = {project}",
-    ] {
-        damage::raw(&ill, spoil);
-    }
+    damage::everything(&ill);
     story.register("control", Role::Dispatch);
     story.mission("Add login", &["Model"]);
     story.claim("ada", "Model").unwrap();
