@@ -15,6 +15,7 @@ import json
 import multiprocessing
 import os
 import sqlite3
+import sys
 import threading
 import time
 
@@ -84,6 +85,14 @@ def work(args, process, queue):
     count = args.writers // args.processes
     barrier, times = threading.Barrier(count), [[] for _ in range(count)]
 
+    def attempt(number):
+        try:
+            write(number)
+        except Exception as error:  # one that fails would be waited for for ever
+            barrier.abort()
+            if not isinstance(error, threading.BrokenBarrierError):
+                print(f"writer {number}: {error}", file=sys.stderr)
+
     def write(number):
         saver, state = open_saver(), State(f"thread-{process}-{number}", args.kilobytes)
         # The first one holds the whole state and warms up.
@@ -97,7 +106,7 @@ def work(args, process, queue):
             state.put(saver)
             times[number].append(time.perf_counter() - began)
 
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(count)]
+    threads = [threading.Thread(target=attempt, args=(number,)) for number in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -113,6 +122,8 @@ def write(args):
     spans = sorted(span for _ in workers for span in queue.get())
     for worker in workers:
         worker.join()
+    if not spans:
+        return {"per_second": 0, "p50_ms": 0, "p95_ms": 0}
     at = lambda percent: spans[min(len(spans) - 1, len(spans) * percent // 100)] * 1000
     return {"per_second": len(spans) / args.seconds, "p50_ms": at(50), "p95_ms": at(95)}
 
