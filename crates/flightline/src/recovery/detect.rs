@@ -5,7 +5,7 @@ use flightline_core::mission::{Mission, MissionStatus};
 use flightline_core::recovery::analysis::COMPLETE;
 use flightline_core::sortie::SortieStatus;
 use flightline_core::time::{Millis, human_span};
-use flightline_core::{CheckpointId, Kind, MissionId, Subject, Time};
+use flightline_core::{AgentId, CheckpointId, Kind, MissionId, Subject, Time};
 use flightline_store::{Error as StoreError, Find, SubjectRow};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -198,15 +198,18 @@ fn candidate(
     threshold: Millis,
     fates: &[Fate],
 ) -> Result<Option<Candidate>> {
-    let (mut agents, mut running, key) = (Vec::new(), false, mission.key());
+    let (mut agents, mut running) = (Vec::new(), false);
+    let mut held: Vec<(AgentId, String)> = Vec::new();
+    for row in desk.tx.rows(Kind::Sortie, Find::Mission(mission.id))? {
+        let owner = row.agent.as_deref().and_then(|id| id.parse().ok());
+        if SortieStatus::from_word(&row.status).is_some_and(SortieStatus::is_held) {
+            held.extend(owner.map(|owner| (owner, row.id)));
+        }
+    }
     let mut signs = vec![last_act(desk, mission)?.map(|event| event.timestamp)];
     for fate in fates {
-        let rows = desk.tx.rows(Kind::Sortie, Find::Agent(fate.agent.id))?;
-        let held = rows.into_iter().filter(|row| {
-            row.mission.as_ref() == Some(&key)
-                && SortieStatus::from_word(&row.status).is_some_and(SortieStatus::is_held)
-        });
-        let sorties: Vec<String> = held.map(|row| row.id).collect();
+        let ours = held.iter().filter(|(owner, _)| *owner == fate.agent.id);
+        let sorties: Vec<String> = ours.map(|(_, sortie)| sortie.clone()).collect();
         if sorties.is_empty() && mission.dispatch != Some(fate.agent.id) {
             continue;
         }
