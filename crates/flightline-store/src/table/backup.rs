@@ -15,9 +15,6 @@ statements! {
            sha = excluded.sha, why = excluded.why";
     OF = "SELECT checkpoint, state, at, bytes, sha, why FROM backup WHERE project = ?1 AND checkpoint = ?2";
     ALL = "SELECT checkpoint, state, at, bytes, sha, why FROM backup WHERE project = ?1 ORDER BY checkpoint";
-    OF_MISSION = "SELECT b.checkpoint, b.state, b.at, b.bytes, b.sha, b.why FROM subject s \
-           JOIN backup b ON b.project = s.project AND b.checkpoint = s.id \
-           WHERE s.project = ?1 AND s.kind = 'checkpoint' AND s.mission = ?2 AND s.gone IS NULL ORDER BY s.born";
     OF_NEWEST = "SELECT b.checkpoint, b.state, b.at, b.bytes, b.sha, b.why FROM subject s \
            JOIN backup b ON b.project = s.project AND b.checkpoint = s.id \
            WHERE s.project = ?1 AND s.kind = 'checkpoint' AND s.mission = ?2 AND s.gone IS NULL \
@@ -109,18 +106,6 @@ pub(crate) fn all(
 ) -> Result<Vec<(CheckpointId, Backup)>, Error> {
     driver
         .query(ALL, params![project])?
-        .iter()
-        .map(from_row)
-        .collect()
-}
-
-pub(crate) fn of_mission(
-    driver: &mut dyn Driver,
-    project: &str,
-    mission: MissionId,
-) -> Result<Vec<(CheckpointId, Backup)>, Error> {
-    driver
-        .query(OF_MISSION, params![project, mission.to_string()])?
         .iter()
         .map(from_row)
         .collect()

@@ -38,15 +38,7 @@ impl Tx<'_> {
         backup::all(self.driver, &self.project.id)
     }
 
-    /// What became of the copies in files of a mission's checkpoints.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub fn backups_of(&mut self, mission: MissionId) -> Result<Vec<(CheckpointId, Backup)>, Error> {
-        backup::of_mission(self.driver, &self.project.id, mission)
-    }
-
-    /// The same of its newest checkpoints, without those of one status.
+    /// What became of the copies in files of a mission's newest checkpoints, without those of one status.
     ///
     /// # Errors
     /// When the store fails.

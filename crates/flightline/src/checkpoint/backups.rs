@@ -7,14 +7,14 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, size_warning};
+use flightline_core::checkpoint::{Backup, Checkpoint, size_warning};
 use flightline_core::{CheckpointId, MissionId, Time};
 use flightline_store::{WaitingBackup, WrittenBackup};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::CheckpointDocument;
-use super::files::{whole, write};
+use super::files::{is_newest, whole, write};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Caller, Fleet, Operation};
@@ -330,9 +330,7 @@ pub fn settle_and_tell(
         let (mission, born) = (file.document.mission_id, file.born);
         let mut warning = file.document.warnings.first().cloned();
         let others = file.after.max(newest.get(&mission).copied());
-        // The record of a checkpoint comes right after the revision it names.
-        let is_newest = file.document.status != CheckpointStatus::Archived
-            && others.is_none_or(|other| other <= file.document.rev + 1);
+        let is_newest = is_newest(&file.document, others);
         let Some(backup) = write_within_budget(fleet, folder, file.document, is_newest, now) else {
             // Whoever comes next tries the others: a file system that hangs costs nobody more than this.
             let why = "the file system did not answer in time".to_owned();

@@ -1,6 +1,5 @@
 //! The copy of a checkpoint in a file: whole, private, read back, and never in the way of the work.
 
-use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
@@ -9,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
 use flightline_core::event::sha256_hex;
-use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Time};
-use flightline_store::{Find, Steps};
+use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal};
+use flightline_store::Steps;
 use serde::{Deserialize, Serialize};
 
 use super::CheckpointDocument;
@@ -69,7 +68,11 @@ pub(crate) fn rewrite(
 ) -> Result<std::result::Result<(), String>> {
     let caller = Caller::default();
     let document = fleet.run(&WholeCheckpoint { checkpoint: id }, &caller)?;
-    let newest = is_newest(fleet, &document)?;
+    let mission = document.mission_id;
+    let other = fleet
+        .store()?
+        .read(|tx| tx.newest_written_backup(mission, id))?;
+    let newest = is_newest(&document, other);
     let now = fleet.now()?;
     match write(folder, &document, newest, &fleet.steps()) {
         Ok((bytes, sha256)) => {
@@ -103,36 +106,12 @@ impl Operation for WholeCheckpoint {
     }
 }
 
-fn is_newest(fleet: &mut Fleet, document: &CheckpointDocument) -> Result<bool> {
-    if document.status == CheckpointStatus::Archived {
-        return Ok(false);
-    }
+/// Whether a checkpoint is the newest of its mission that has a file; `other` is the revision of the record of the newest
+/// other one.
+pub(super) fn is_newest(document: &CheckpointDocument, other: Option<u64>) -> bool {
     // The record of a checkpoint comes right after the revision it names.
-    let newest = written(fleet, document.mission_id)?
-        .into_iter()
-        .filter(|(id, ..)| *id != document.id)
-        .map(|(_, born, _)| born)
-        .max();
-    Ok(newest.is_none_or(|born| born <= document.rev + 1))
-}
-
-/// The checkpoints of a mission that have a file: each with the revision of its record, and when the file
-/// was written. Reads no documents.
-pub(super) fn written(
-    fleet: &mut Fleet,
-    mission: MissionId,
-) -> Result<Vec<(CheckpointId, u64, Time)>> {
-    fleet.store()?.read(|tx| {
-        let backups: BTreeMap<CheckpointId, Backup> = tx.backups_of(mission)?.into_iter().collect();
-        let mut written = Vec::new();
-        for row in tx.rows(Kind::Checkpoint, Find::Mission(mission))? {
-            let id: CheckpointId = row.typed_id()?;
-            if let Some(Backup::Written { at, .. }) = backups.get(&id) {
-                written.push((id, row.born, *at));
-            }
-        }
-        Ok(written)
-    })
+    document.status != CheckpointStatus::Archived
+        && other.is_none_or(|born| born <= document.rev + 1)
 }
 
 /// Where a checkpoint's file is.
