@@ -41,6 +41,13 @@ pub struct Speed {
 }
 
 impl Speed {
+    fn said(self) -> String {
+        format!(
+            "{:.0} (p50 {:.1} ms, p95 {:.1} ms)",
+            self.per_second, self.p50_ms, self.p95_ms
+        )
+    }
+
     /// The better of two.
     fn best(self, other: Self) -> Self {
         if other.per_second > self.per_second {
@@ -148,17 +155,11 @@ fn writing(peers: &Peers, url: &str, temp: &Path, (kilobytes, writers): (usize, 
         let what = format!(
             "checkpoints/s on {engine}, {kilobytes} KB, {writers} writers, against {saver}"
         );
-        let said = |speed: Speed| {
-            format!(
-                "{:.0} (p50 {:.1} ms, p95 {:.1} ms)",
-                speed.per_second, speed.p50_ms, speed.p95_ms
-            )
-        };
         let ratio = ours.per_second / theirs.per_second;
         row(
             &what,
-            &said(ours),
-            &said(theirs),
+            &ours.said(),
+            &theirs.said(),
             ratio,
             many.then_some(target),
         );
@@ -192,15 +193,9 @@ fn slow_disk(peers: &Peers, temp: &Path) {
         let what = format!(
             "checkpoints/s on SQLite, 10 KB, {writers} writers, every fsync 5 ms slower, against SqliteSaver"
         );
-        let said = |speed: Speed| {
-            format!(
-                "{:.0} (p50 {:.1} ms, p95 {:.1} ms)",
-                speed.per_second, speed.p50_ms, speed.p95_ms
-            )
-        };
         let ratio = ours.per_second / theirs.per_second;
         let target = (writers == 32).then_some(10.0);
-        row(&what, &said(ours), &said(theirs), ratio, target);
+        row(&what, &ours.said(), &theirs.said(), ratio, target);
     }
 }
 
