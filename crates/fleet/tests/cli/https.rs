@@ -196,11 +196,13 @@ fn a_server_that_speaks_no_tls_is_said() {
 #[test]
 fn a_token_that_travels_in_the_clear_is_said_each_time() {
     let mut far = Far::new(&[]);
-    let place = far.url.trim_start_matches("http://").to_owned();
     far.go_down();
-    far.server = Some(Server::start_at(&far.world, &place, "--allow-host 0.0.0.0"));
+    let server = Server::start(&far.world, "--allow-host 0.0.0.0");
+    far.url.clone_from(&server.url);
+    far.server = Some(server);
     // An address that is not the loopback's, and leads there all the same.
-    let url = far.url.replace("127.0.0.1", "0.0.0.0");
+    let (_, port) = far.url.rsplit_once(':').unwrap();
+    let url = format!("http://0.0.0.0:{port}");
     let warning = format!(
         "warning: {url} is not encrypted: whoever listens on the way reads the token and all that is said\n"
     );

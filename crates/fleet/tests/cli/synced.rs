@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use expect_test::expect;
 use flightline_testkit::{Engine, postgres_url};
@@ -33,6 +34,14 @@ macro_rules! on_both_engines {
     };
 }
 
+/// An address of the loopback that no other test uses: while the server is down, its port may be anybody's there.
+fn own_address() -> String {
+    static NEXT: AtomicU8 = AtomicU8::new(1);
+    let next = NEXT.fetch_add(1, Ordering::Relaxed);
+    let [.., high, low] = std::process::id().to_be_bytes();
+    format!("127.{}.{low}.{next}:0", high % 127 + 1)
+}
+
 /// A fleet whose commands reach it only through a server.
 pub struct Far {
     pub world: World,
@@ -58,7 +67,7 @@ impl Far {
         create.extend(titles.iter().flat_map(|title| ["--sortie", title]));
         assert_eq!(world.command(&create).run().code, 0);
         let token = token(&world, "grace --scope admin");
-        let server = Server::start(&world, "");
+        let server = Server::start_at(&world, &own_address(), "");
         let url = server.url.clone();
         Self {
             world,

@@ -244,7 +244,7 @@ fn what_was_done_before_its_token_was_over_is_not_done_again() {
     let mut far = Far::new(&[]);
     let linus = token(&far.world, "linus --scope admin");
     far.go_down();
-    assert_eq!(far.run("note lesson once").code, 0);
+    far.ok("note lesson once");
     let spool = far.spool("-@tok-");
     let kept = fs::read(&spool).unwrap();
     far.come_back();
