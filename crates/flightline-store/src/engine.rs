@@ -24,6 +24,38 @@ pub(crate) enum Durability {
     Pulse,
 }
 
+/// A place in a transaction to come back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Anchor {
+    /// Before something that is tried, within one request.
+    Attempt,
+    /// Before one of those who share a commit.
+    Member,
+}
+
+impl Anchor {
+    pub(crate) const fn save(self) -> &'static str {
+        match self {
+            Self::Attempt => "SAVEPOINT attempt",
+            Self::Member => "SAVEPOINT member",
+        }
+    }
+
+    pub(crate) const fn release(self) -> &'static str {
+        match self {
+            Self::Attempt => "RELEASE SAVEPOINT attempt",
+            Self::Member => "RELEASE SAVEPOINT member",
+        }
+    }
+
+    pub(crate) const fn back(self) -> &'static str {
+        match self {
+            Self::Attempt => "ROLLBACK TO SAVEPOINT attempt",
+            Self::Member => "ROLLBACK TO SAVEPOINT member",
+        }
+    }
+}
+
 /// How much room a store takes, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Space {
@@ -65,22 +97,26 @@ pub(crate) trait Driver: Send {
     /// Runs a query.
     fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, Error>;
 
-    /// Runs a statement that has neither parameters nor rows.
-    fn run(&mut self, sql: &'static str) -> Result<(), Error>;
+    /// The same of a write whose count nobody asks for. An engine for which each one is a journey may put it off, at the
+    /// latest until something is asked that has to see it, or until the commit: if it fails, that fails.
+    fn post(&mut self, sql: &'static str, params: Vec<Value>) -> Result<(), Error> {
+        self.execute(sql, &params).map(drop)
+    }
+
+    /// Does what was put off so far.
+    fn deliver(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Marks a place in the transaction to come back to. Places may lie within one another.
-    fn savepoint(&mut self) -> Result<(), Error> {
-        self.run("SAVEPOINT attempt")
-    }
+    fn savepoint(&mut self, anchor: Anchor) -> Result<(), Error>;
 
     /// Forgets the last such place, and keeps what was written since.
-    fn release(&mut self) -> Result<(), Error> {
-        self.run("RELEASE SAVEPOINT attempt")
-    }
+    fn release(&mut self, anchor: Anchor) -> Result<(), Error>;
 
-    /// Goes back to a place, by a statement that says to which: drops what was written since, and every place
-    /// within it. It stays itself. Fails when the whole transaction is gone.
-    fn roll_back_to(&mut self, place: &'static str) -> Result<(), Error>;
+    /// Goes back to a place: drops what was written since, and every place within it. It stays itself. Fails when the
+    /// whole transaction is gone.
+    fn roll_back_to(&mut self, anchor: Anchor) -> Result<(), Error>;
 
     /// Whether the transaction can go on: it is still there, and no statement of it has failed since the
     /// last place that was come back to.

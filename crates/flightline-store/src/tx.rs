@@ -18,7 +18,7 @@ use serde_json::Value as Json;
 use uuid::Uuid;
 
 use crate::clock::Ids;
-use crate::engine::Driver;
+use crate::engine::{Anchor, Driver};
 use crate::error::Error;
 use crate::memory::Memory;
 use crate::mend::Damage;
@@ -476,7 +476,7 @@ impl Tx<'_> {
     /// # Errors
     /// When the store fails.
     pub fn savepoint(&mut self) -> Result<Savepoint, Error> {
-        self.driver.savepoint()?;
+        self.driver.savepoint(Anchor::Attempt)?;
         Ok(Savepoint {
             rev: self.project.rev,
             actor: self.actor.clone(),
@@ -484,12 +484,20 @@ impl Tx<'_> {
         })
     }
 
+    /// Has the store do what was put off so far: whatever fails of it fails here.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn deliver(&mut self) -> Result<(), Error> {
+        self.driver.deliver()
+    }
+
     /// Keeps what was written since the last savepoint.
     ///
     /// # Errors
     /// When the store fails.
     pub fn release(&mut self) -> Result<(), Error> {
-        self.driver.release()
+        self.driver.release(Anchor::Attempt)
     }
 
     /// Drops what was written since `savepoint`, as if it had never been tried.
@@ -497,8 +505,8 @@ impl Tx<'_> {
     /// # Errors
     /// When the store fails.
     pub fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<(), Error> {
-        self.driver.roll_back_to("ROLLBACK TO SAVEPOINT attempt")?;
-        self.driver.release()?;
+        self.driver.roll_back_to(Anchor::Attempt)?;
+        self.driver.release(Anchor::Attempt)?;
         if let Some(memory) = &mut self.memory {
             memory.go_back(savepoint.mark);
         }

@@ -47,6 +47,12 @@ macro_rules! params {
 }
 pub(crate) use params;
 
+/// The same, to be kept.
+macro_rules! values {
+    ($($value:expr),* $(,)?) => { vec![$($crate::value::Value::from($value)),*] };
+}
+pub(crate) use values;
+
 /// A row as an engine returned it.
 #[derive(Clone, Debug)]
 pub(crate) struct Row(pub(crate) Vec<Value>);

@@ -54,7 +54,11 @@ impl Desk<'_, '_> {
     /// When the store fails in a way that the whole transaction must know of.
     pub fn attempt<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<Result<T>> {
         let savepoint = self.tx.savepoint()?;
-        match f(self) {
+        let tried = f(self).and_then(|value| {
+            self.tx.deliver()?;
+            Ok(value)
+        });
+        match tried {
             Ok(value) => {
                 self.tx.release()?;
                 Ok(Ok(value))

@@ -2,6 +2,7 @@
 
 mod bell;
 mod connect;
+mod outbox;
 mod tls;
 
 pub(crate) use bell::{Bell, Ear};
@@ -14,7 +15,8 @@ use flightline_core::Time;
 use postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use postgres::{Client, Statement};
 
-use super::{Compaction, Driver, Durability, SCHEMA_VERSION, Space};
+use self::outbox::{Outbox, Parcel, for_rows};
+use super::{Anchor, Compaction, Driver, Durability, SCHEMA_VERSION, Space};
 use crate::error::Error;
 use crate::steps::Steps;
 use crate::value::{Row, Value};
@@ -56,7 +58,9 @@ const SCHEMA_WRITE: &str = "INSERT INTO schema_version (version) VALUES ($1)";
 /// One connection to a PostgreSQL store.
 pub(crate) struct Postgres {
     client: Client,
-    prepared: HashMap<&'static str, Statement>,
+    /// By their text and the number of rows.
+    prepared: HashMap<(&'static str, usize), Statement>,
+    outbox: Outbox,
     /// A statement of this transaction failed: the server refuses all others until it is rolled back.
     failed: bool,
     steps: Steps,
@@ -85,6 +89,7 @@ pub(crate) fn open(
     let mut driver = Postgres {
         client,
         prepared: HashMap::new(),
+        outbox: Outbox::default(),
         failed: false,
         steps,
         timeline: Timeline::Unread,
@@ -172,15 +177,28 @@ impl Postgres {
         classify(act, error)
     }
 
-    fn statement(&mut self, sql: &'static str) -> Result<Statement, Error> {
-        if let Some(statement) = self.prepared.get(sql) {
+    fn statement(&mut self, sql: &'static str, rows: usize) -> Result<Statement, Error> {
+        if let Some(statement) = self.prepared.get(&(sql, rows)) {
             return Ok(statement.clone());
         }
-        let prepared = self.client.prepare(&numbered(sql));
+        let prepared = self.client.prepare(&numbered(&for_rows(sql, rows)));
         let statement =
             prepared.map_err(|error| self.fail("cannot prepare a statement", &error))?;
-        self.prepared.insert(sql, statement.clone());
+        self.prepared.insert((sql, rows), statement.clone());
         Ok(statement)
+    }
+
+    fn send(&mut self, sql: &'static str, rows: usize, params: &[Value]) -> Result<u64, Error> {
+        let statement = self.statement(sql, rows)?;
+        let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|value| value as _).collect();
+        self.steps.step();
+        let executed = self.client.execute(&statement, &params);
+        executed.map_err(|error| self.fail("cannot write to the store", &error))
+    }
+
+    fn run(&mut self, sql: &str) -> Result<(), Error> {
+        let ran = self.client.batch_execute(sql);
+        ran.map_err(|error| self.fail("cannot write to the store", &error))
     }
 }
 
@@ -201,6 +219,7 @@ impl Driver for Postgres {
         self.read_timeline()?;
         self.steps.step();
         self.failed = false;
+        self.outbox.clear();
         self.client
             .batch_execute(begin)
             .map_err(|error| classify("cannot write to the store", &error))
@@ -216,28 +235,64 @@ impl Driver for Postgres {
     }
 
     fn execute(&mut self, sql: &'static str, params: &[Value]) -> Result<u64, Error> {
-        let statement = self.statement(sql)?;
-        let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|value| value as _).collect();
-        self.steps.step();
-        let executed = self.client.execute(&statement, &params);
-        executed.map_err(|error| self.fail("cannot write to the store", &error))
+        self.deliver()?;
+        self.send(sql, 1, params)
+    }
+
+    fn post(&mut self, sql: &'static str, params: Vec<Value>) -> Result<(), Error> {
+        self.outbox.write(sql, params);
+        Ok(())
+    }
+
+    fn deliver(&mut self) -> Result<(), Error> {
+        loop {
+            let parcels = self.outbox.next();
+            if parcels.is_empty() {
+                return Ok(());
+            }
+            for parcel in parcels {
+                match parcel {
+                    Parcel::Rows { sql, rows, params } => drop(self.send(sql, rows, &params)?),
+                    Parcel::Mark(sql) => self.run(sql)?,
+                }
+            }
+        }
     }
 
     fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, Error> {
-        let statement = self.statement(sql)?;
+        if self.outbox.concerns(sql) {
+            self.deliver()?;
+        }
+        let statement = self.statement(sql, 1)?;
         let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|value| value as _).collect();
         let rows = self.client.query(&statement, &params);
         let rows = rows.map_err(|error| self.fail("cannot read the store", &error))?;
         rows.iter().map(from_engine).collect()
     }
 
-    fn run(&mut self, sql: &'static str) -> Result<(), Error> {
-        let ran = self.client.batch_execute(sql);
-        ran.map_err(|error| self.fail("cannot write to the store", &error))
+    fn savepoint(&mut self, anchor: Anchor) -> Result<(), Error> {
+        if anchor == Anchor::Attempt {
+            // What fails from now on is the attempt's own.
+            self.deliver()?;
+        }
+        self.outbox.save(anchor);
+        Ok(())
     }
 
-    fn roll_back_to(&mut self, place: &'static str) -> Result<(), Error> {
-        self.run(place)?;
+    fn release(&mut self, anchor: Anchor) -> Result<(), Error> {
+        self.outbox.release(anchor);
+        Ok(())
+    }
+
+    fn roll_back_to(&mut self, anchor: Anchor) -> Result<(), Error> {
+        if self.outbox.go_back(anchor) {
+            // What failed came before that place, which the server has not heard of: there is nothing to come back to.
+            return match self.failed {
+                true => Err(Error::Collision("an earlier write failed".to_owned())),
+                false => Ok(()),
+            };
+        }
+        self.run(anchor.back())?;
         self.failed = false;
         Ok(())
     }
@@ -258,6 +313,7 @@ impl Driver for Postgres {
     }
 
     fn commit(&mut self) -> Result<(), Error> {
+        self.deliver().inspect_err(|_| self.rollback())?;
         self.steps.step();
         let committed = self.client.batch_execute("COMMIT").map_err(|error| {
             match error.code().map(postgres::error::SqlState::code) {
@@ -272,6 +328,7 @@ impl Driver for Postgres {
     }
 
     fn rollback(&mut self) {
+        self.outbox.clear();
         // A broken connection has rolled back already.
         let _ = self.client.batch_execute("ROLLBACK");
     }
@@ -315,7 +372,7 @@ impl Driver for Postgres {
     }
 
     fn prepare(&mut self, sql: &'static str) -> Result<(), Error> {
-        self.statement(sql).map(drop)
+        self.statement(sql, 1).map(drop)
     }
 
     fn name(&self) -> &'static str {

@@ -18,7 +18,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql};
 use self::failure::{classify, io};
 use self::place::{create_private, refuse_network, repair_mode};
 use super::queue::{Queue, Turn};
-use super::{Compaction, Driver, Durability, SCHEMA_VERSION, Space};
+use super::{Anchor, Compaction, Driver, Durability, SCHEMA_VERSION, Space};
 use crate::error::Error;
 use crate::steps::Steps;
 use crate::value::{Row, Value};
@@ -295,6 +295,15 @@ impl Sqlite {
             .map_err(|error| classify(act, &error))
     }
 
+    fn mark(&mut self, sql: &str) -> Result<(), Error> {
+        self.steps.step();
+        let marked = self.connection.prepare_cached(sql);
+        marked
+            .and_then(|mut statement| statement.execute([]))
+            .map(drop)
+            .map_err(|error| classify("cannot write to the store", &error))
+    }
+
     fn begin_immediate(&mut self, durability: Durability, patience: Duration) -> Result<(), Error> {
         let act = "cannot write to the store";
         let said = |error: rusqlite::Error| classify(act, &error);
@@ -388,14 +397,18 @@ impl Driver for Sqlite {
         rows.map(|row| row.map(Row).map_err(said)).collect()
     }
 
-    fn run(&mut self, sql: &'static str) -> Result<(), Error> {
-        self.batch("cannot write to the store", sql)
+    fn savepoint(&mut self, anchor: Anchor) -> Result<(), Error> {
+        self.mark(anchor.save())
     }
 
-    fn roll_back_to(&mut self, place: &'static str) -> Result<(), Error> {
+    fn release(&mut self, anchor: Anchor) -> Result<(), Error> {
+        self.mark(anchor.release())
+    }
+
+    fn roll_back_to(&mut self, anchor: Anchor) -> Result<(), Error> {
         // A full disk, among others, takes the whole transaction: then there is no such place any more, and
         // the next SAVEPOINT would silently begin a transaction of its own.
-        self.batch("cannot write to the store", place)?;
+        self.mark(anchor.back())?;
         self.failed = false;
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use flightline_core::Time;
 
 use super::{Access, Ending, Store};
-use crate::engine::Durability;
+use crate::engine::{Anchor, Durability};
 use crate::error::Error;
 use crate::table::project::{self, Project};
 use crate::tx::{Actor, Trace, Tx};
@@ -157,11 +157,12 @@ impl Store {
         if group.lost {
             return Err(Error::Collision("a neighbour failed".to_owned()));
         }
+        let driver = self.driver.as_mut();
         let marked = match group.place {
-            Place::Nowhere => self.driver.run("SAVEPOINT member"),
-            Place::Behind => self
-                .driver
-                .run("RELEASE SAVEPOINT member; SAVEPOINT member"),
+            Place::Nowhere => driver.savepoint(Anchor::Member),
+            Place::Behind => driver
+                .release(Anchor::Member)
+                .and_then(|()| driver.savepoint(Anchor::Member)),
             Place::Here => Ok(()),
         };
         group.place = Place::Here;
@@ -175,8 +176,7 @@ impl Store {
     pub(super) fn drop_member(&mut self) {
         let Some(group) = &mut self.group else { return };
         // Not to a place that the member made and left open: that would keep half of it.
-        let back = "ROLLBACK TO SAVEPOINT member";
-        if !group.lost && self.driver.roll_back_to(back).is_err() {
+        if !group.lost && self.driver.roll_back_to(Anchor::Member).is_err() {
             group.lost = true;
         }
         if let Some(memory) = self.memories.of(&self.project) {

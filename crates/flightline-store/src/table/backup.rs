@@ -7,7 +7,7 @@ use flightline_core::{CheckpointId, MissionId, Time};
 use super::statements;
 use crate::engine::Driver;
 use crate::error::Error;
-use crate::value::{Row, params};
+use crate::value::{Row, params, values};
 
 statements! {
     SET = "INSERT INTO backup (project, checkpoint, state, at, bytes, sha, why) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) \
@@ -73,20 +73,18 @@ pub(crate) fn set(
         Backup::Failed { at, why } => ("failed", *at, None, None, Some(why.as_str())),
         Backup::Shared => ("shared", now, None, None, None),
     };
-    driver
-        .execute(
-            SET,
-            params![
-                project,
-                checkpoint.to_string(),
-                state,
-                at.as_millis(),
-                bytes,
-                sha,
-                why
-            ],
-        )
-        .map(drop)
+    driver.post(
+        SET,
+        values![
+            project,
+            checkpoint.to_string(),
+            state,
+            at.as_millis(),
+            bytes,
+            sha,
+            why
+        ],
+    )
 }
 
 pub(crate) fn of(
@@ -197,9 +195,7 @@ pub(crate) fn forget(
     project: &str,
     checkpoint: CheckpointId,
 ) -> Result<(), Error> {
-    driver
-        .execute(FORGET, params![project, checkpoint.to_string()])
-        .map(drop)
+    driver.post(FORGET, values![project, checkpoint.to_string()])
 }
 
 fn checkpoint(row: &Row) -> Result<CheckpointId, Error> {

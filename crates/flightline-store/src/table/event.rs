@@ -8,7 +8,7 @@ use super::statements;
 use crate::engine::Driver;
 use crate::error::Error;
 use crate::tx::{Mark, Trace};
-use crate::value::{Row, params};
+use crate::value::{Row, params, values};
 
 statements! {
     INSERT = "INSERT INTO event (project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha) \
@@ -124,27 +124,25 @@ pub(crate) fn insert(
         actor: event.actor.to_owned(),
         sha: event.sha.map(str::to_owned),
     });
-    driver
-        .execute(
-            INSERT,
-            params![
-                event.project,
-                event.rev,
-                event.step,
-                event.at.as_millis(),
-                event.kind,
-                event.mission.as_deref(),
-                event.subject_kind.as_str(),
-                event.subject,
-                event.actor,
-                event.epoch,
-                event.data.to_string(),
-                event.change.as_str(),
-                event.after,
-                event.sha,
-            ],
-        )
-        .map(drop)
+    driver.post(
+        INSERT,
+        values![
+            event.project,
+            event.rev,
+            event.step,
+            event.at.as_millis(),
+            event.kind,
+            event.mission.as_deref(),
+            event.subject_kind.as_str(),
+            event.subject,
+            event.actor,
+            event.epoch,
+            event.data.to_string(),
+            event.change.as_str(),
+            event.after,
+            event.sha,
+        ],
+    )
 }
 
 /// Events after `rev`, oldest first.

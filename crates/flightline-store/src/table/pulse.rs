@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use super::statements;
 use crate::engine::Driver;
 use crate::error::Error;
-use crate::value::params;
+use crate::value::{params, values};
 
 statements! {
     // A pulse never moves an agent's last sign of life backwards, nor revives an older incarnation. One that
@@ -44,18 +44,16 @@ pub(crate) fn beat(
     at: Time,
     data: &Json,
 ) -> Result<(), Error> {
-    driver
-        .execute(
-            BEAT,
-            params![
-                project,
-                agent.to_string(),
-                epoch,
-                at.as_millis(),
-                data.to_string()
-            ],
-        )
-        .map(drop)
+    driver.post(
+        BEAT,
+        values![
+            project,
+            agent.to_string(),
+            epoch,
+            at.as_millis(),
+            data.to_string()
+        ],
+    )
 }
 
 pub(crate) fn all(driver: &mut dyn Driver, project: &str) -> Result<Vec<Pulse>, Error> {

@@ -5,7 +5,7 @@ use flightline_core::Time;
 use super::statements;
 use crate::engine::Driver;
 use crate::error::Error;
-use crate::value::params;
+use crate::value::{params, values};
 
 statements! {
     GET = "SELECT hash, outcome FROM request WHERE project = ?1 AND actor = ?2 AND key = ?3";
@@ -39,7 +39,12 @@ pub(crate) fn get(
 
 /// Forgets outcomes whose time is over.
 pub(crate) fn forget(driver: &mut dyn Driver, project: &str, now: Time) -> Result<u64, Error> {
-    driver.execute(FORGET, params![project, now.minus(REMEMBERED).as_millis()])
+    driver.execute(FORGET, params![project, before(now)])
+}
+
+/// What is older is forgotten.
+fn before(now: Time) -> i64 {
+    now.minus(REMEMBERED).as_millis()
 }
 
 pub(crate) fn insert(
@@ -50,18 +55,16 @@ pub(crate) fn insert(
     remembered: &Remembered,
     now: Time,
 ) -> Result<(), Error> {
-    forget(driver, project, now)?;
-    driver
-        .execute(
-            INSERT,
-            params![
-                project,
-                actor,
-                key,
-                remembered.hash.as_str(),
-                remembered.outcome.as_str(),
-                now.as_millis()
-            ],
-        )
-        .map(drop)
+    driver.post(FORGET, values![project, before(now)])?;
+    driver.post(
+        INSERT,
+        values![
+            project,
+            actor,
+            key,
+            remembered.hash.as_str(),
+            remembered.outcome.as_str(),
+            now.as_millis()
+        ],
+    )
 }

@@ -9,7 +9,7 @@ use super::event::StoredEvent;
 use super::statements;
 use crate::engine::Driver;
 use crate::error::Error;
-use crate::value::{Row, params};
+use crate::value::{Row, params, values};
 
 statements! {
     UPSERT = "INSERT INTO subject (project, kind, id, mission, parent, agent, name, status, percent, born, rev, at, sha, doc, gone) \
@@ -167,26 +167,24 @@ pub(crate) struct Document {
 }
 
 pub(crate) fn upsert(driver: &mut dyn Driver, value: &NewValue<'_>) -> Result<(), Error> {
-    driver
-        .execute(
-            UPSERT,
-            params![
-                value.project,
-                value.kind.as_str(),
-                value.id,
-                value.keys.mission.map(|id| id.to_string()),
-                value.keys.parent.as_deref(),
-                value.keys.agent.map(|id| id.to_string()),
-                value.keys.name.as_deref(),
-                value.keys.status,
-                value.rev,
-                value.at.as_millis(),
-                value.sha,
-                value.doc,
-                value.keys.percent.map(u64::from),
-            ],
-        )
-        .map(drop)
+    driver.post(
+        UPSERT,
+        values![
+            value.project,
+            value.kind.as_str(),
+            value.id,
+            value.keys.mission.map(|id| id.to_string()),
+            value.keys.parent.as_deref(),
+            value.keys.agent.map(|id| id.to_string()),
+            value.keys.name.as_deref(),
+            value.keys.status,
+            value.rev,
+            value.at.as_millis(),
+            value.sha,
+            value.doc,
+            value.keys.percent.map(u64::from),
+        ],
+    )
 }
 
 pub(crate) fn remove(
@@ -197,12 +195,10 @@ pub(crate) fn remove(
     rev: u64,
     at: Time,
 ) -> Result<(), Error> {
-    driver
-        .execute(
-            REMOVE,
-            params![project, kind.as_str(), id, rev, at.as_millis()],
-        )
-        .map(drop)
+    driver.post(
+        REMOVE,
+        values![project, kind.as_str(), id, rev, at.as_millis()],
+    )
 }
 
 pub(crate) fn get(

@@ -1,0 +1,326 @@
+//! Writes that nobody waits for. Each would be a journey to the server and back; here they wait until something has to
+//! see them, and then travel together, many rows in one statement.
+
+use crate::engine::Anchor;
+use crate::value::Value;
+
+/// How many rows one statement takes at most.
+const MOST: usize = 64;
+
+/// What waits to be sent, in order.
+#[derive(Default)]
+pub(super) struct Outbox(Vec<Letter>);
+
+enum Letter {
+    Write(Write),
+    Save(Anchor),
+    Release(Anchor),
+}
+
+struct Write {
+    sql: &'static str,
+    params: Vec<Value>,
+}
+
+/// What travels at once.
+pub(super) enum Parcel {
+    /// A statement for so many rows.
+    Rows {
+        sql: &'static str,
+        rows: usize,
+        params: Vec<Value>,
+    },
+    /// Marks a place, or forgets one.
+    Mark(&'static str),
+}
+
+impl Outbox {
+    pub(super) fn write(&mut self, sql: &'static str, params: Vec<Value>) {
+        self.0.push(Letter::Write(Write { sql, params }));
+    }
+
+    pub(super) fn save(&mut self, anchor: Anchor) {
+        self.0.push(Letter::Save(anchor));
+    }
+
+    pub(super) fn release(&mut self, anchor: Anchor) {
+        match self.position(anchor) {
+            // Nobody ever heard of it, nor of those within it.
+            Some(at) => {
+                let mut index = 0;
+                self.0.retain(|letter| {
+                    index += 1;
+                    index <= at || matches!(letter, Letter::Write(_))
+                });
+            }
+            None => self.0.push(Letter::Release(anchor)),
+        }
+    }
+
+    /// Drops what came after a place; false when that place was sent already, or never was.
+    pub(super) fn go_back(&mut self, anchor: Anchor) -> bool {
+        let at = self.position(anchor);
+        self.0.truncate(at.map_or(0, |at| at + 1));
+        at.is_some()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    fn position(&self, anchor: Anchor) -> Option<usize> {
+        let is_it = |letter: &Letter| matches!(letter, Letter::Save(it) if *it == anchor);
+        self.0.iter().rposition(is_it)
+    }
+
+    /// Whether a query may ask for what waits here.
+    pub(super) fn concerns(&self, query: &str) -> bool {
+        self.0.iter().any(|letter| match letter {
+            Letter::Write(write) => query.contains(table(write.sql)),
+            Letter::Save(_) | Letter::Release(_) => false,
+        })
+    }
+
+    /// Everything up to the next place, as few parcels; nothing when all was sent. What was taken out is the sender's to
+    /// deliver: if that fails, the places that are still in here were never reached.
+    pub(super) fn next(&mut self) -> Vec<Parcel> {
+        let is_mark = |letter: &Letter| !matches!(letter, Letter::Write(_));
+        let end = match self.0.iter().position(is_mark) {
+            Some(0) => 1,
+            Some(end) => end,
+            None => self.0.len(),
+        };
+        let mut writes: Vec<Write> = Vec::with_capacity(end);
+        for letter in self.0.drain(..end) {
+            match letter {
+                Letter::Write(write) => writes.push(write),
+                Letter::Save(anchor) => return vec![Parcel::Mark(anchor.save())],
+                Letter::Release(anchor) => return vec![Parcel::Mark(anchor.release())],
+            }
+        }
+        // No table knows of another's rows: only within one does the order count.
+        writes.sort_by_key(|write| table(write.sql));
+        pack(writes)
+    }
+}
+
+fn pack(writes: Vec<Write>) -> Vec<Parcel> {
+    let mut parcels = Vec::new();
+    let mut together: Vec<Write> = Vec::new();
+    for write in writes {
+        let fits = together.first().is_none_or(|first| {
+            first.sql == write.sql && is_insert(write.sql) && together.len() < MOST
+        });
+        let keys = conflict(write.sql);
+        let again = keys > 0
+            && together
+                .iter()
+                .any(|other| other.params.get(..keys) == write.params.get(..keys));
+        if !fits || again {
+            seal(&mut together, &mut parcels);
+        }
+        together.push(write);
+    }
+    seal(&mut together, &mut parcels);
+    parcels
+}
+
+/// In parcels of 1, 2, 4, … rows: so many statements are prepared, and no more.
+fn seal(together: &mut Vec<Write>, parcels: &mut Vec<Parcel>) {
+    while let Some(sql) = together.first().map(|write| write.sql) {
+        let rows = 1 << together.len().ilog2();
+        let params = together.drain(..rows).flat_map(|write| write.params);
+        parcels.push(Parcel::Rows {
+            sql,
+            rows,
+            params: params.collect(),
+        });
+    }
+}
+
+fn is_insert(sql: &str) -> bool {
+    sql.starts_with("INSERT INTO ")
+}
+
+/// The table that a statement writes to.
+fn table(sql: &str) -> &str {
+    let rest = ["INSERT INTO ", "UPDATE ", "DELETE FROM "]
+        .iter()
+        .find_map(|verb| sql.strip_prefix(verb));
+    let name = rest.and_then(|rest| rest.split(' ').next());
+    // What is not known concerns everybody.
+    name.unwrap_or_default()
+}
+
+/// How many parameters, from the first, say which row it is that may be there already: no statement takes one twice.
+fn conflict(sql: &str) -> usize {
+    let keys = sql
+        .split_once(" ON CONFLICT (")
+        .and_then(|(_, rest)| rest.split(')').next());
+    keys.map_or(0, |keys| keys.split(',').count())
+}
+
+/// An insert for so many rows.
+pub(super) fn for_rows(sql: &str, rows: usize) -> String {
+    let (Some((head, rest)), true) = (sql.split_once(" VALUES ("), rows > 1) else {
+        return sql.to_owned();
+    };
+    let Some((tuple, tail)) = rest.split_once(')') else {
+        return sql.to_owned();
+    };
+    let numbers = |word: &str| word.trim().strip_prefix('?').and_then(|it| it.parse().ok());
+    let words: Vec<&str> = tuple.split(',').collect();
+    let width = words
+        .iter()
+        .filter_map(|word| numbers(word))
+        .max()
+        .unwrap_or(0);
+    let mut text = format!("{head} VALUES ");
+    for row in 0..rows {
+        let told: Vec<String> = words
+            .iter()
+            .map(|word| match numbers(word) {
+                Some(number) => format!("?{}", number + row * width),
+                None => word.trim().to_owned(),
+            })
+            .collect();
+        let comma = if row > 0 { ", " } else { "" };
+        text.push_str(&format!("{comma}({})", told.join(", ")));
+    }
+    text + tail
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::all_statements;
+
+    const ONE: &str =
+        "INSERT INTO one (a, b, c) VALUES (?1, ?2, ?2, NULL) ON CONFLICT (a) DO NOTHING";
+    const TWO: &str = "INSERT INTO two (a) VALUES (?1)";
+
+    fn sent(outbox: &mut Outbox) -> Vec<String> {
+        let mut said = Vec::new();
+        loop {
+            let parcels = outbox.next();
+            if parcels.is_empty() {
+                return said;
+            }
+            said.extend(parcels.into_iter().map(|parcel| match parcel {
+                Parcel::Rows { sql, rows, params } => {
+                    format!("{} {rows} {}", table(sql), params.len())
+                }
+                Parcel::Mark(sql) => sql.to_owned(),
+            }));
+        }
+    }
+
+    fn written(outbox: &mut Outbox, sql: &'static str, keys: std::ops::Range<i64>) {
+        for key in keys {
+            let params = [Value::Int(key), Value::Null];
+            let width = if sql == ONE { 2 } else { 1 };
+            outbox.write(sql, params[..width].to_vec());
+        }
+    }
+
+    #[test]
+    fn what_goes_to_one_table_goes_together() {
+        let mut outbox = Outbox::default();
+        for key in 0..7 {
+            written(&mut outbox, ONE, key..key + 1);
+            written(&mut outbox, TWO, key..key + 1);
+        }
+        assert_eq!(
+            sent(&mut outbox),
+            [
+                "one 4 8", "one 2 4", "one 1 2", "two 4 4", "two 2 2", "two 1 1"
+            ]
+        );
+        assert_eq!(
+            for_rows(ONE, 2),
+            "INSERT INTO one (a, b, c) VALUES (?1, ?2, ?2, NULL), (?3, ?4, ?4, NULL) ON CONFLICT (a) DO NOTHING"
+        );
+        assert_eq!(for_rows(ONE, 1), ONE);
+    }
+
+    #[test]
+    fn no_statement_takes_a_row_twice() {
+        let mut outbox = Outbox::default();
+        written(&mut outbox, ONE, 0..2);
+        written(&mut outbox, ONE, 1..3);
+        assert_eq!(sent(&mut outbox), ["one 2 4", "one 2 4"]);
+    }
+
+    #[test]
+    fn a_place_that_nobody_heard_of_leaves_no_trace() {
+        let mut outbox = Outbox::default();
+        for key in 0..3 {
+            if key > 0 {
+                outbox.release(Anchor::Member);
+            }
+            outbox.save(Anchor::Member);
+            outbox.save(Anchor::Attempt);
+            written(&mut outbox, ONE, key..key + 1);
+        }
+        assert!(outbox.go_back(Anchor::Member));
+        outbox.release(Anchor::Member);
+        assert_eq!(sent(&mut outbox), ["one 2 4"]);
+        // What is within it and released goes with what is around it.
+        outbox.save(Anchor::Attempt);
+        written(&mut outbox, TWO, 0..1);
+        outbox.release(Anchor::Attempt);
+        written(&mut outbox, TWO, 1..2);
+        assert_eq!(sent(&mut outbox), ["two 2 2"]);
+    }
+
+    #[test]
+    fn a_place_that_was_sent_is_come_back_to_where_it_is() {
+        let mut outbox = Outbox::default();
+        written(&mut outbox, ONE, 0..1);
+        outbox.save(Anchor::Member);
+        written(&mut outbox, ONE, 1..2);
+        assert_eq!(
+            sent(&mut outbox),
+            ["one 1 2", "SAVEPOINT member", "one 1 2"]
+        );
+        written(&mut outbox, ONE, 2..3);
+        assert!(!outbox.go_back(Anchor::Member));
+        assert_eq!(sent(&mut outbox), Vec::<String>::new());
+        outbox.release(Anchor::Member);
+        outbox.save(Anchor::Member);
+        assert_eq!(
+            sent(&mut outbox),
+            ["RELEASE SAVEPOINT member", "SAVEPOINT member"]
+        );
+    }
+
+    #[test]
+    fn only_a_query_of_the_same_table_has_to_wait() {
+        let mut outbox = Outbox::default();
+        written(&mut outbox, TWO, 0..1);
+        assert!(outbox.concerns("SELECT a FROM two"));
+        assert!(!outbox.concerns("SELECT a FROM one"));
+        outbox.write("TRUNCATE something", Vec::new());
+        assert!(outbox.concerns("SELECT a FROM one"));
+    }
+
+    #[test]
+    fn every_statement_names_its_key_first() {
+        let mut looked_at = 0;
+        for sql in all_statements() {
+            let Some((_, keys)) = sql.split_once(" ON CONFLICT (") else {
+                continue;
+            };
+            let keys = keys.split(')').next().unwrap();
+            let columns = sql.split_once('(').unwrap().1;
+            assert!(columns.starts_with(keys), "{sql}");
+            let (_, params) = sql.split_once(" VALUES (").unwrap();
+            let first: Vec<String> = (1..=conflict(sql))
+                .map(|number| format!("?{number}"))
+                .collect();
+            assert!(params.starts_with(&first.join(", ")), "{sql}");
+            looked_at += 1;
+        }
+        assert!(looked_at >= 3, "{looked_at}");
+    }
+}
