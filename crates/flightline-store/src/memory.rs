@@ -3,21 +3,29 @@
 //! good as that row's revision: what others wrote meanwhile is read first. The journal and the rows stay the truth; whatever is
 //! damaged, large or unusual is asked of them.
 
+mod lately;
+
+pub(crate) use lately::Found;
+
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
-use flightline_core::event::sha256_hex;
+use flightline_core::event::{Event, sha256_hex};
 use flightline_core::text::read_stored;
-use flightline_core::{Keys, Kind, Subject};
+use flightline_core::{Keys, Kind, MissionId, Subject, Time};
+use serde_json::Value as Json;
 
 use crate::engine::Driver;
 use crate::error::Error;
-use crate::table::event;
+use crate::table::event::{self, NewEvent};
 use crate::table::project::Project;
+use crate::table::pulse::Pulse;
 use crate::table::statements;
 use crate::table::subject::{self, Find, SubjectRow};
 use crate::value::{Row, params};
+
+use self::lately::Lately;
 
 statements! {
     SIZE = "SELECT CAST(count(*) AS BIGINT), CAST(coalesce(sum(octet_length(doc)), 0) AS BIGINT) FROM subject \
@@ -102,9 +110,14 @@ pub(crate) struct Memory {
     undo: Vec<Undo>,
     /// What this transaction has written to.
     written: HashSet<Kind>,
+    lately: Lately,
 }
 
 enum Undo {
+    /// An event of this mission was recorded.
+    Told(MissionId),
+    /// Its newest events were read, with what may be dropped.
+    Learned(MissionId),
     /// It was loaded, with what may be dropped.
     Loaded(Kind),
     /// What it was.
@@ -248,6 +261,7 @@ impl Memory {
             shelves: HashMap::new(),
             undo: Vec::new(),
             written: HashSet::new(),
+            lately: Lately::default(),
         }
     }
 
@@ -256,6 +270,9 @@ impl Memory {
         self.settle();
         if self.history != project.history || self.rev > project.rev {
             *self = Self::new(project);
+        }
+        if self.rev < project.rev {
+            self.lately.forget();
         }
         if self.rev < project.rev && !self.shelves.is_empty() {
             let missed =
@@ -278,6 +295,7 @@ impl Memory {
     fn settle(&mut self) {
         self.undo.clear();
         self.written.clear();
+        *self.lately.pulses() = None;
     }
 
     /// What a transaction that was committed has made of the project: nothing of it goes back any more.
@@ -296,9 +314,12 @@ impl Memory {
 
     /// Goes back to a place: what was written since was dropped.
     pub(crate) fn go_back(&mut self, mark: usize) {
+        *self.lately.pulses() = None;
         while self.undo.len() > mark {
             match self.undo.pop() {
                 Some(Undo::Loaded(kind)) => drop(self.shelves.remove(&kind)),
+                Some(Undo::Told(mission)) => self.lately.take_back(mission),
+                Some(Undo::Learned(mission)) => self.lately.unlearn(mission),
                 Some(Undo::Was(kind, id, before)) => {
                     if let Some(Some(shelf)) = self.shelves.get_mut(&kind) {
                         shelf.put(&id, before);
@@ -307,6 +328,42 @@ impl Memory {
                 None => return,
             }
         }
+    }
+
+    /// The newest event of a mission that fits.
+    pub(crate) fn newest_event(
+        &self,
+        mission: MissionId,
+        fits: &mut dyn FnMut(&Event) -> bool,
+    ) -> Found<'_> {
+        self.lately.newest(mission, fits)
+    }
+
+    /// These are the newest events of a mission, newest first; `whole` when there are no others.
+    pub(crate) fn learn_events(&mut self, mission: MissionId, events: &[Event], whole: bool) {
+        self.lately.learn(mission, events, whole);
+        self.undo.push(Undo::Learned(mission));
+    }
+
+    /// Remembers an event that was recorded.
+    pub(crate) fn tell(&mut self, event: &NewEvent<'_>) {
+        let told = self.lately.add(event);
+        self.undo.extend(told.map(Undo::Told));
+    }
+
+    /// Forgets what happened: it is changed behind our back.
+    pub(crate) fn forget_events(&mut self) {
+        self.lately.forget();
+    }
+
+    /// The signs of life, as far as this transaction knows them.
+    pub(crate) fn pulses(&mut self) -> &mut Option<Vec<Pulse>> {
+        self.lately.pulses()
+    }
+
+    /// Remembers a sign of life that was noted.
+    pub(crate) fn beat(&mut self, agent: &str, epoch: u64, at: Time, data: &Json) {
+        self.lately.beat(agent, epoch, at, data);
     }
 
     /// Forgets a kind: it is changed behind our back.

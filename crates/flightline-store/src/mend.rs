@@ -305,6 +305,9 @@ impl Tx<'_> {
         {
             return Ok(Mended::Refused);
         }
+        if let Some(memory) = &mut self.memory {
+            memory.forget_events();
+        }
         event::insert(
             self.driver,
             &mut self.trace,
@@ -383,6 +386,7 @@ impl Tx<'_> {
     ) -> Result<(), Error> {
         if let Some(memory) = &mut self.memory {
             memory.forget(kind);
+            memory.forget_events();
         }
         let (project, rev) = (self.project.id.clone(), self.hand_out());
         event::insert(

@@ -74,6 +74,9 @@ impl Tx<'_> {
             self.driver.execute(FORGET_DOCUMENTS, &names)?;
             thinned += self.driver.execute(THIN, &names)?;
         }
+        if let Some(memory) = &mut self.memory {
+            memory.forget_events();
+        }
         Ok(thinned)
     }
 

@@ -296,9 +296,10 @@ impl Tx<'_> {
         }
         let (id, keys, sha) = (value.key(), value.keys(), sha256_hex(&doc));
         let rev = self.hand_out();
-        event::insert(
+        tell(
             self.driver,
             &mut self.trace,
+            self.memory.as_deref_mut(),
             &NewEvent {
                 project: &self.project.id,
                 rev,
@@ -374,9 +375,10 @@ impl Tx<'_> {
     ) -> Result<u64, Error> {
         let (id, keys) = (value.key(), value.keys());
         let rev = self.hand_out();
-        event::insert(
+        tell(
             self.driver,
             &mut self.trace,
+            self.memory.as_deref_mut(),
             &NewEvent {
                 project: &self.project.id,
                 rev,
@@ -604,4 +606,18 @@ impl Tx<'_> {
     pub fn event_count(&mut self) -> Result<u64, Error> {
         event::count(self.driver, &self.project.id)
     }
+}
+
+/// Adds an event to the journal, and to what is remembered of it.
+pub(crate) fn tell(
+    driver: &mut dyn Driver,
+    trace: &mut Trace,
+    memory: Option<&mut Memory>,
+    event: &NewEvent<'_>,
+) -> Result<(), Error> {
+    event::insert(driver, trace, event)?;
+    if let Some(memory) = memory {
+        memory.tell(event);
+    }
+    Ok(())
 }

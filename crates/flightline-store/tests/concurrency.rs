@@ -219,6 +219,7 @@ fn on_postgres_a_write_that_cannot_be_read_back_is_not_called_undone() {
         });
         let outcome = store.write(|tx| {
             let rev = tx.set("made", &mission(1, "One"), &json!({}))?;
+            tx.deliver()?;
             release.send(()).unwrap();
             let deadline = Instant::now() + Duration::from_secs(10);
             let waits = "SELECT 1 WHERE cardinality(pg_blocking_pids($1)) > 0";

@@ -53,6 +53,50 @@ both_engines! {
         assert_eq!(texts(&mut one), ["back", "two"]);
     }
 
+    fn the_last_event_is_the_last_that_was_kept(world: &World) {
+        let (mut one, mut other) = (world.store(), world.store());
+        let of = mission(1, "One").id;
+        let last = |tx: &mut Tx<'_>| {
+            let found = tx.newest_event(of, |event| event.kind == "learned")?;
+            Ok::<_, Error>(found.map(|event| event.subject))
+        };
+        let name = |number| Some(lesson(number, &mission(1, "One"), "").key());
+        assert_eq!(one.write(last).unwrap(), None);
+        one.write(|tx| learn(tx, 1, "one")).unwrap();
+        assert_eq!(one.write(last).unwrap(), name(1));
+        // What is dropped was looked at first, for the first time or again.
+        for _ in 0..2 {
+            let refused = one.write(|tx| {
+                learn(tx, 2, "two")?;
+                assert_eq!(last(tx)?, name(2));
+                refuse()
+            });
+            assert!(refused.is_err());
+            assert_eq!(one.write(last).unwrap(), name(1));
+        }
+        one.write(|tx| {
+            let place = tx.savepoint()?;
+            learn(tx, 3, "three")?;
+            assert_eq!(last(tx)?, name(3));
+            tx.roll_back_to(place)?;
+            assert_eq!(last(tx)?, name(1));
+            learn(tx, 4, "four")
+        }).unwrap();
+        assert_eq!(one.write(last).unwrap(), name(4));
+        // Others write, and more than is remembered.
+        other.write(|tx| learn(tx, 5, "five")).unwrap();
+        assert_eq!(one.write(last).unwrap(), name(5));
+        one.write(|tx| {
+            for text in 0..40 {
+                let note = lesson(6, &mission(1, "One"), &format!("six {text}"));
+                tx.set("corrected", &note, &json!({}))?;
+            }
+            Ok::<_, Error>(())
+        }).unwrap();
+        assert_eq!(one.write(last).unwrap(), name(5));
+        assert_eq!(other.write(last).unwrap(), name(5));
+    }
+
     fn what_was_rolled_back_was_never_there(world: &World) {
         let mut store = world.store();
         store.write(|tx| learn(tx, 1, "one")).unwrap();

@@ -372,7 +372,8 @@ pub(crate) fn document(
     checkpoint: &Checkpoint,
 ) -> Result<CheckpointDocument> {
     let contents = load(desk, checkpoint)?;
-    document_in_full(desk, checkpoint, &contents)
+    let backup = desk.tx.backup_of(checkpoint.id)?;
+    document_in_full(desk, checkpoint, &contents, backup)
 }
 
 /// The same of what was read already.
@@ -380,11 +381,12 @@ pub(crate) fn document_in_full(
     desk: &mut Desk<'_, '_>,
     checkpoint: &Checkpoint,
     contents: &Contents,
+    backup: Backup,
 ) -> Result<CheckpointDocument> {
     let analysis = analysis(desk, checkpoint, contents)?;
     Ok(CheckpointDocument {
         recovery_analysis: analysis,
-        ..document_of(desk, checkpoint, contents)?
+        ..document_of(desk, checkpoint, contents, backup)?
     })
 }
 
@@ -393,13 +395,13 @@ pub(crate) fn document_of(
     desk: &mut Desk<'_, '_>,
     checkpoint: &Checkpoint,
     contents: &Contents,
+    backup: Backup,
 ) -> Result<CheckpointDocument> {
     let cut = &checkpoint.cut;
     let (file_system, damaged) = match tree::recorded(desk, checkpoint.id)? {
         Ok(recorded) => (recorded.map(|recorded| recorded.file_system), None),
         Err(why) => (None, Some(why)),
     };
-    let backup = desk.tx.backup_of(checkpoint.id)?;
     let views = contents.views()?;
     Ok(CheckpointDocument {
         id: checkpoint.id,

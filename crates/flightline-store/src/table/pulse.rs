@@ -36,6 +36,25 @@ pub struct Pulse {
     pub data: Json,
 }
 
+/// More than this ahead, a clock was wrong.
+const AHEAD: u64 = 600_000;
+
+impl Pulse {
+    /// What [`BEAT`] makes of it.
+    pub(crate) fn hear(&mut self, epoch: u64, at: Time, data: &Json) {
+        if epoch < self.epoch {
+            return;
+        }
+        self.epoch = epoch;
+        if at > self.at || self.at > at.plus(AHEAD) {
+            self.at = at;
+        }
+        if data.as_object().is_none_or(|data| !data.is_empty()) {
+            self.data = data.clone();
+        }
+    }
+}
+
 pub(crate) fn beat(
     driver: &mut dyn Driver,
     project: &str,

@@ -104,7 +104,11 @@ impl Tx<'_> {
     /// # Errors
     /// When the store fails.
     pub fn beat(&mut self, agent: AgentId, epoch: u64, data: &Json) -> Result<(), Error> {
-        pulse::beat(self.driver, &self.project.id, agent, epoch, self.now, data)
+        pulse::beat(self.driver, &self.project.id, agent, epoch, self.now, data)?;
+        if let Some(memory) = &mut self.memory {
+            memory.beat(&agent.to_string(), epoch, self.now, data);
+        }
+        Ok(())
     }
 
     /// The last sign of life of every agent.
@@ -112,7 +116,20 @@ impl Tx<'_> {
     /// # Errors
     /// When the store fails.
     pub fn pulses(&mut self) -> Result<Vec<Pulse>, Error> {
-        pulse::all(self.driver, &self.project.id)
+        let Some(memory) = &mut self.memory else {
+            return pulse::all(self.driver, &self.project.id);
+        };
+        if let Some(known) = memory.pulses() {
+            // Elsewhere others may have been heard meanwhile.
+            if cfg!(debug_assertions) && self.driver.name() == "sqlite" {
+                let found = pulse::all(self.driver, &self.project.id)?;
+                assert_eq!(*known, found, "signs of life");
+            }
+            return Ok(known.clone());
+        }
+        let found = pulse::all(self.driver, &self.project.id)?;
+        *memory.pulses() = Some(found.clone());
+        Ok(found)
     }
 
     /// The last sign of life of one agent.

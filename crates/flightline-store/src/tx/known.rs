@@ -2,12 +2,13 @@
 //! answers must agree.
 
 use flightline_core::checkpoint::Line;
+use flightline_core::event::Event;
 use flightline_core::{Kind, MissionId, Subject};
 
 use super::Tx;
 use crate::error::Error;
-use crate::memory::Entry;
-use crate::table::event::StoredEvent;
+use crate::memory::{Entry, Found};
+use crate::table::event::{EventFilter, StoredEvent};
 use crate::table::subject::{self, CUT, CUT_OF_ALL, Find, SubjectRow};
 
 impl Tx<'_> {
@@ -136,6 +137,55 @@ impl Tx<'_> {
         };
         let entry = memory.get(self.driver, kind, id)?.flatten();
         Ok(entry.map(|entry| entry.row.rev))
+    }
+
+    /// The newest event of a mission that fits, however many newer ones do not. They are shown to `fits` from the newest on,
+    /// perhaps more than once.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn newest_event(
+        &mut self,
+        mission: MissionId,
+        mut fits: impl FnMut(&Event) -> bool,
+    ) -> Result<Option<Event>, Error> {
+        let known = match &self.memory {
+            None => Found::Unknown,
+            Some(memory) => memory.newest_event(mission, &mut fits),
+        };
+        let known = match known {
+            Found::It(event) => Some(Some(event.clone())),
+            Found::None => Some(None),
+            Found::Unknown => None,
+        };
+        let known = match known {
+            Some(known) if !cfg!(debug_assertions) => return Ok(known),
+            known => known,
+        };
+        // What somebody did is rarely far back.
+        let mut limit = 4;
+        loop {
+            let filter = EventFilter {
+                mission: Some(mission),
+                limit,
+                ..EventFilter::default()
+            };
+            let events = self.newest_events(&filter)?;
+            let all = (events.len() as u64) < limit;
+            let found = events.iter().position(&mut fits);
+            if !all && found.is_none() {
+                limit *= 8;
+                continue;
+            }
+            match (known, &mut self.memory) {
+                (Some(known), _) => {
+                    assert_eq!(known.as_ref(), found.map(|at| &events[at]), "{mission}");
+                }
+                (None, Some(memory)) => memory.learn_events(mission, &events, all),
+                (None, None) => {}
+            }
+            return Ok(found.and_then(|at| events.into_iter().nth(at)));
+        }
     }
 
     /// What a checkpoint of `mission` taken now names, by revision and hash.

@@ -343,7 +343,8 @@ pub(crate) fn whole(
     checkpoint: &Checkpoint,
 ) -> Result<CheckpointDocument> {
     let contents = super::load(desk, checkpoint)?;
-    let mut document = super::document_of(desk, checkpoint, &contents)?;
+    let backup = desk.tx.backup_of(checkpoint.id)?;
+    let mut document = super::document_of(desk, checkpoint, &contents, backup)?;
     document.state = Some(State {
         project: desk.tx.project_id().to_owned(),
         history: desk.tx.history().to_owned(),

@@ -15,7 +15,7 @@ use flightline_core::sortie::{Sortie, SortieError, SortieFile, SortieStatus};
 use flightline_core::text::Note;
 use flightline_core::time::Millis;
 use flightline_core::{AgentId, CheckpointId, Code, Kind, Refusal, SortieId, Subject, Time};
-use flightline_store::{Actor, EventFilter, Find};
+use flightline_store::{Actor, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -97,7 +97,10 @@ impl Operation for TakeCheckpoint {
         let before = desk.tx.rev();
         let checkpoint = take_for(desk, &taking, of)?;
         match just_taken(desk, &checkpoint, before)? {
-            Some(contents) => super::document_in_full(desk, &checkpoint, &contents),
+            // Nobody can have written its file yet.
+            Some(contents) => {
+                super::document_in_full(desk, &checkpoint, &contents, Backup::Pending)
+            }
             None => super::document(desk, &checkpoint),
         }
     }
@@ -149,11 +152,19 @@ pub(crate) fn take_for(
 ) -> Result<Checkpoint> {
     let mission = taking.mission;
     let sections = sections(desk.tx.lines(mission.id)?);
-    let changed = last_change(desk, mission)?;
-    let same = taken_since(desk, mission, changed)?
-        .into_iter()
-        .find(|same| {
-            same.cut.reason == taking.reason
+    // A checkpoint since then has left an event since then.
+    let mut taken = false;
+    let changed = desk.tx.newest_event(mission.id, |event| {
+        taken |= event.subject_kind == Kind::Checkpoint;
+        is_somebodys(event)
+    })?;
+    let changed = changed.map(|event| event.rev);
+    let since = match changed {
+        Some(_) if !taken => Vec::new(),
+        changed => taken_since(desk, mission, changed)?,
+    };
+    let same = since.into_iter().find(|same| {
+        same.cut.reason == taking.reason
                 && same.cut.timeline == mission.timeline
                 && same.status != CheckpointStatus::Corrupted
                 && taking.note.is_none()
@@ -169,7 +180,7 @@ pub(crate) fn take_for(
                     || same.cut.trigger_details == taking.details)
                 && changed.is_none_or(|changed| changed <= same.cut.rev)
                 && same_work(&same.cut.sections, &sections)
-        });
+    });
     if let Some(same) = same {
         return Ok(same);
     }
@@ -420,20 +431,22 @@ pub(crate) fn context(
 /// The newest event of a mission that somebody made, not Flightline itself by checkpointing, notifying
 /// or detecting.
 pub(crate) fn last_act(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<Event>> {
-    newest_that(desk, mission, |event| {
+    let act = desk.tx.newest_event(mission.id, |event| {
         is_somebodys(event)
             && event.subject_kind != Kind::Delivery
             && !(event.subject_kind == Kind::Message
                 && event.data["subject"]
                     .as_str()
                     .is_some_and(|subject| subject.starts_with("@orchestrator")))
-    })
+    });
+    Ok(act?)
 }
 
 /// The revision of the last change of a mission that was not made by checkpointing, notifying or
 /// detecting.
 pub(crate) fn last_change(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<u64>> {
-    Ok(newest_that(desk, mission, is_somebodys)?.map(|event| event.rev))
+    let change = desk.tx.newest_event(mission.id, is_somebodys)?;
+    Ok(change.map(|event| event.rev))
 }
 
 /// Whether somebody did this as part of the work, not Flightline by itself or for itself.
@@ -443,29 +456,6 @@ pub(crate) fn is_somebodys(event: &Event) -> bool {
             event.subject_kind,
             Kind::Checkpoint | Kind::Milestone | Kind::Recovery | Kind::Briefing
         )
-}
-
-/// The newest event of a mission that fits, however many newer ones do not.
-fn newest_that(
-    desk: &mut Desk<'_, '_>,
-    mission: &Mission,
-    fits: impl Fn(&Event) -> bool,
-) -> Result<Option<Event>> {
-    // What somebody did is rarely far back.
-    let mut limit = 4;
-    loop {
-        let events = desk.tx.newest_events(&EventFilter {
-            mission: Some(mission.id),
-            limit,
-            ..EventFilter::default()
-        })?;
-        let all = (events.len() as u64) < limit;
-        let found = events.into_iter().find(&fits);
-        if all || found.is_some() {
-            return Ok(found);
-        }
-        limit *= 8;
-    }
 }
 
 /// Takes a checkpoint because of what this transaction did. Its failure cannot fail the work: it is

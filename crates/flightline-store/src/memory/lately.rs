@@ -1,0 +1,134 @@
+//! What happened last on each mission, and who gave signs of life: what every checkpoint asks for.
+
+use std::collections::{HashMap, VecDeque};
+
+use flightline_core::event::Event;
+use flightline_core::{MissionId, Time};
+use serde_json::Value as Json;
+
+use crate::table::event::NewEvent;
+use crate::table::pulse::Pulse;
+
+/// How many events of a mission are remembered.
+const MOST: usize = 16;
+/// Of how many missions.
+const MISSIONS: usize = 1_000;
+
+/// What happened last.
+#[derive(Default)]
+pub(super) struct Lately {
+    missions: HashMap<MissionId, Recent>,
+    /// As this transaction read them, with what it noted itself.
+    pulses: Option<Vec<Pulse>>,
+}
+
+/// The newest events of a mission, newest first, without gaps.
+struct Recent {
+    events: VecDeque<Event>,
+    /// There are no older ones.
+    whole: bool,
+}
+
+/// What memory knows of an event that was looked for.
+pub(crate) enum Found<'a> {
+    /// This is it.
+    It(&'a Event),
+    /// There is none.
+    None,
+    /// It may be older than what is remembered.
+    Unknown,
+}
+
+impl Lately {
+    /// The newest event of a mission that fits.
+    pub(super) fn newest(
+        &self,
+        mission: MissionId,
+        fits: &mut dyn FnMut(&Event) -> bool,
+    ) -> Found<'_> {
+        let Some(recent) = self.missions.get(&mission) else {
+            return Found::Unknown;
+        };
+        match recent.events.iter().find(|event| fits(event)) {
+            Some(event) => Found::It(event),
+            None if recent.whole => Found::None,
+            None => Found::Unknown,
+        }
+    }
+
+    /// These are the newest events of a mission, newest first.
+    pub(super) fn learn(&mut self, mission: MissionId, events: &[Event], whole: bool) {
+        if self.missions.len() >= MISSIONS {
+            self.missions.clear();
+        }
+        let recent = Recent {
+            events: events.iter().take(MOST).cloned().collect(),
+            whole: whole && events.len() <= MOST,
+        };
+        self.missions.insert(mission, recent);
+    }
+
+    /// An event that was just recorded. Says of which mission something is remembered now that was not before.
+    pub(super) fn add(&mut self, event: &NewEvent<'_>) -> Option<MissionId> {
+        let mission: MissionId = event.mission.as_deref()?.parse().ok()?;
+        let recent = self.missions.get_mut(&mission)?;
+        recent.events.push_front(Event {
+            rev: event.rev,
+            step: event.step,
+            kind: event.kind.to_owned(),
+            timestamp: event.at,
+            mission_id: Some(mission),
+            subject_kind: event.subject_kind,
+            subject: event.subject.to_owned(),
+            actor: event.actor.to_owned(),
+            epoch: event.epoch,
+            change: event.change,
+            data: event.data.clone(),
+        });
+        if recent.events.len() > MOST {
+            recent.events.pop_back();
+            recent.whole = false;
+        }
+        Some(mission)
+    }
+
+    /// The last event of a mission was dropped.
+    pub(super) fn take_back(&mut self, mission: MissionId) {
+        if let Some(recent) = self.missions.get_mut(&mission) {
+            recent.events.pop_front();
+        }
+    }
+
+    /// Among the newest events of a mission were some that were dropped.
+    pub(super) fn unlearn(&mut self, mission: MissionId) {
+        self.missions.remove(&mission);
+    }
+
+    /// Events were changed, or added, that we do not know.
+    pub(super) fn forget(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(super) fn pulses(&mut self) -> &mut Option<Vec<Pulse>> {
+        &mut self.pulses
+    }
+
+    /// A sign of life, noted as the table does it.
+    pub(super) fn beat(&mut self, agent: &str, epoch: u64, at: Time, data: &Json) {
+        let Some(pulses) = &mut self.pulses else {
+            return;
+        };
+        match pulses.binary_search_by(|pulse| pulse.agent.as_str().cmp(agent)) {
+            Err(place) => pulses.insert(
+                place,
+                Pulse {
+                    agent: agent.to_owned(),
+                    epoch,
+                    at,
+                    data: data.clone(),
+                },
+            ),
+            Ok(place) => pulses[place].hear(epoch, at, data),
+        }
+    }
+}
