@@ -147,7 +147,8 @@ both_engines! {
         let _ = store.write(|tx| {
             learn(tx, 2)?;
             let failed = tx.remember("ada", "key", "request", "outcome".to_owned())
-                .and_then(|()| tx.remember("ada", "key", "request", "outcome".to_owned()));
+                .and_then(|()| tx.remember("ada", "key", "request", "outcome".to_owned()))
+                .and_then(|()| tx.deliver());
             assert!(failed.is_err());
             Ok::<_, Error>(())
         });
@@ -157,6 +158,42 @@ both_engines! {
         assert_eq!(notes(&mut world.store()), 0);
         store.write(|tx| learn(tx, 1)).unwrap();
     }
+}
+
+/// PostgreSQL hears of a write when something has to see it: by then its member may have had its answer.
+#[test]
+fn a_write_that_fails_late_takes_the_whole_group_and_it_is_known() {
+    let world = World::new(Engine::Postgres);
+    let options = OpenOptions {
+        rehearse: false,
+        ..world.options()
+    };
+    let mut store = Store::open(&world.location, &world.project, options).unwrap();
+    let twice = |tx: &mut Tx<'_>| {
+        tx.remember("ada", "key", "request", "outcome".to_owned())?;
+        tx.remember("ada", "key", "request", "outcome".to_owned())
+    };
+    for look in [false, true] {
+        store.begin_group().unwrap();
+        store.write(|tx| learn(tx, 1)).unwrap();
+        store.write(twice).unwrap();
+        if look {
+            let seen = store.write(|tx| tx.past("ada", "key", "request"));
+            assert!(matches!(seen, Err(Error::Corrupt(_))), "{seen:?}");
+            assert!(!store.has_sound_group());
+        } else {
+            store.write(|tx| learn(tx, 2)).unwrap();
+        }
+        let lost = store.commit_group();
+        assert!(matches!(lost, Err(Error::Collision(_))), "{lost:?}");
+        assert_eq!(notes(&mut world.store()), 0);
+    }
+    // By itself, whoever did it is told.
+    let alone = store.write(twice);
+    assert!(matches!(alone, Err(Error::Corrupt(_))), "{alone:?}");
+    store.write(|tx| learn(tx, 1)).unwrap();
+    assert_eq!(notes(&mut world.store()), 1);
+    assert_eq!(world.problems(), Vec::<String>::new());
 }
 
 #[test]

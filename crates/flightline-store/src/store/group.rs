@@ -81,6 +81,14 @@ impl Store {
             self.roll_back();
             return Err(Error::Collision("a neighbour failed".to_owned()));
         }
+        if let Err(error) = self.driver.deliver() {
+            self.roll_back();
+            // One of them did it: each by itself will show which.
+            return Err(match error {
+                Error::Corrupt(cause) | Error::Engine { cause, .. } => Error::Collision(cause),
+                error => error,
+            });
+        }
         if let Err(error) = project::advance(self.driver.as_mut(), &group.project) {
             self.roll_back();
             return Err(error);
