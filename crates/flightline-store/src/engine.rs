@@ -103,6 +103,11 @@ pub(crate) trait Driver: Send {
         self.execute(sql, &params).map(drop)
     }
 
+    /// Whether an update that gives a row the keys it has leaves the indexes alone by itself.
+    fn compares_keys(&self) -> bool {
+        false
+    }
+
     /// Does what was put off so far.
     fn deliver(&mut self) -> Result<(), Error> {
         Ok(())

@@ -412,6 +412,26 @@ impl Memory {
         Ok(())
     }
 
+    /// Whether there is such a subject, and it is found by exactly these keys.
+    pub(crate) fn is_found_by(
+        &mut self,
+        driver: &mut dyn Driver,
+        kind: Kind,
+        id: &str,
+        keys: &Keys,
+    ) -> Result<bool, Error> {
+        let Some(Some(entry)) = self.get(driver, kind, id)? else {
+            return Ok(false);
+        };
+        let row = &entry.row;
+        Ok(keys.percent.is_none()
+            && row.mission == keys.mission.map(|id| id.to_string())
+            && row.parent == keys.parent
+            && row.agent == keys.agent.map(|id| id.to_string())
+            && row.name == keys.name
+            && row.status == keys.status)
+    }
+
     /// Forgets a subject that was taken away.
     pub(crate) fn remove(&mut self, kind: Kind, id: &str) {
         self.written.insert(kind);

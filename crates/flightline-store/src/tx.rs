@@ -317,6 +317,10 @@ impl Tx<'_> {
                 sha: Some(&sha),
             },
         )?;
+        let in_place = match &mut self.memory {
+            Some(memory) => memory.is_found_by(self.driver, S::KIND, &id, &keys)?,
+            None => false,
+        };
         let value = NewValue {
             project: &self.project.id,
             kind: S::KIND,
@@ -326,6 +330,7 @@ impl Tx<'_> {
             at: self.now,
             sha: &sha,
             doc: (!S::KIND.is_kept_once()).then_some(doc.as_str()),
+            in_place,
         };
         subject::upsert(self.driver, &value)?;
         if let Some(memory) = &mut self.memory {

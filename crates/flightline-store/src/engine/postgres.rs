@@ -244,6 +244,10 @@ impl Driver for Postgres {
         Ok(())
     }
 
+    fn compares_keys(&self) -> bool {
+        true
+    }
+
     fn deliver(&mut self) -> Result<(), Error> {
         loop {
             let parcels = self.outbox.next();

@@ -17,6 +17,7 @@ statements! {
               ON CONFLICT (project, kind, id) DO UPDATE SET mission = excluded.mission, parent = excluded.parent, \
               agent = excluded.agent, name = excluded.name, status = excluded.status, percent = excluded.percent, rev = excluded.rev, \
               at = excluded.at, sha = excluded.sha, doc = excluded.doc, gone = NULL";
+    UPDATE = "UPDATE subject SET rev = ?4, at = ?5, sha = ?6, doc = ?7 WHERE project = ?1 AND kind = ?2 AND id = ?3";
     REMOVE = "UPDATE subject SET gone = ?4, rev = ?4, at = ?5 WHERE project = ?1 AND kind = ?2 AND id = ?3";
     GET = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
     BORN = "SELECT born FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
@@ -156,6 +157,8 @@ pub(crate) struct NewValue<'a> {
     pub(crate) sha: &'a str,
     /// Nothing when the journal alone keeps it.
     pub(crate) doc: Option<&'a str>,
+    /// Whether it is known to be there, and to be found as before: then no index changes.
+    pub(crate) in_place: bool,
 }
 
 /// A document as stored.
@@ -167,6 +170,18 @@ pub(crate) struct Document {
 }
 
 pub(crate) fn upsert(driver: &mut dyn Driver, value: &NewValue<'_>) -> Result<(), Error> {
+    if value.in_place && !driver.compares_keys() {
+        let values = values![
+            value.project,
+            value.kind.as_str(),
+            value.id,
+            value.rev,
+            value.at.as_millis(),
+            value.sha,
+            value.doc,
+        ];
+        return driver.post(UPDATE, values);
+    }
     driver.post(
         UPSERT,
         values![

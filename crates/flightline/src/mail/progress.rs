@@ -36,10 +36,8 @@ pub(crate) fn post_progress(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<
         .as_deref()
         .map(|note| Body::parse("body", note))
         .transpose()?;
-    let pending = desk
-        .tx
-        .rows(Kind::Delivery, Find::AgentStatus(dispatch.id, "pending"))?;
-    if let Some(mut message) = unread(desk, sortie, &pending)? {
+    let reports = reports(desk, sortie, &dispatch)?;
+    if let Some(mut message) = unread(desk, &dispatch, &reports)? {
         message.subject = subject;
         message.body = body;
         message.sent_at = desk.now();
@@ -48,7 +46,7 @@ pub(crate) fn post_progress(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<
         desk.tx.set("message_updated", &message, &data)?;
         return Ok(());
     }
-    settle_older(desk, sortie, &dispatch, &pending)?;
+    settle_older(desk, &dispatch, &reports)?;
     let letter = Letter {
         from: None,
         to: &[dispatch],
@@ -63,18 +61,31 @@ pub(crate) fn post_progress(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<
     post(desk, &letter).map(drop)
 }
 
-fn tells_of(row: &SubjectRow, sortie: &Sortie) -> bool {
-    row.name.as_deref() == Some(sortie.key().as_str())
+const PENDING: &str = "pending";
+const READ: &str = "delivered";
+
+/// What dispatch was told of a sortie and has not acknowledged, oldest first. Only of its mission: in the mailbox of a large
+/// fleet's dispatch there is a report of every sortie.
+fn reports(desk: &mut Desk<'_, '_>, sortie: &Sortie, dispatch: &Agent) -> Result<Vec<SubjectRow>> {
+    let (of, to) = (sortie.key(), dispatch.id.to_string());
+    let find = Find::Mission(sortie.mission_id);
+    let mut rows = desk.tx.rows(Kind::Delivery, find)?;
+    rows.retain(|row| {
+        row.name.as_deref() == Some(of.as_str())
+            && row.agent.as_deref() == Some(to.as_str())
+            && matches!(row.status.as_str(), PENDING | READ)
+    });
+    Ok(rows)
 }
 
 /// The message that nobody has read yet and that can be brought up to date: of the same sender, and with
 /// nothing that this sender wrote later behind it, because mail keeps its order.
 fn unread(
     desk: &mut Desk<'_, '_>,
-    sortie: &Sortie,
-    pending: &[SubjectRow],
+    dispatch: &Agent,
+    reports: &[SubjectRow],
 ) -> Result<Option<Message>> {
-    let Some(ours) = pending.iter().rfind(|row| tells_of(row, sortie)) else {
+    let Some(ours) = reports.iter().rfind(|row| row.status == PENDING) else {
         return Ok(None);
     };
     let message = match &ours.parent {
@@ -84,31 +95,37 @@ fn unread(
     let Some(message) = message.filter(|message| message.from == desk.actor()) else {
         return Ok(None);
     };
-    let later = pending.iter().filter(|row| row.born > ours.born);
-    let later: Vec<&String> = later.filter_map(|row| row.parent.as_ref()).collect();
-    let overtaken = match (later.is_empty(), desk.agent_id()) {
-        (true, _) => false,
-        (false, None) => true,
-        (false, Some(sender)) => {
-            let notes = Find::AgentStatus(sender, MessageKind::Note.as_str());
-            let notes = desk.tx.rows(Kind::Message, notes)?;
-            notes.iter().any(|note| later.contains(&&note.id))
-        }
-    };
+    let overtaken = is_overtaken(desk, dispatch, ours)?;
     Ok((!overtaken).then_some(message))
 }
 
+/// Whether dispatch has unread mail of this sender that is younger than a report.
+fn is_overtaken(desk: &mut Desk<'_, '_>, dispatch: &Agent, report: &SubjectRow) -> Result<bool> {
+    let Some(sender) = desk.agent_id() else {
+        // What a person wrote is not found by its sender: any that is younger may be.
+        let unread = Find::AgentStatus(dispatch.id, PENDING);
+        let unread = desk.tx.rows(Kind::Delivery, unread)?;
+        return Ok(unread.iter().any(|row| row.born > report.born));
+    };
+    let notes = Find::AgentStatus(sender, MessageKind::Note.as_str());
+    let notes = desk.tx.rows(Kind::Message, notes)?;
+    let to = dispatch.id.to_string();
+    // A message comes right before its deliveries.
+    for note in notes.iter().filter(|note| note.born > report.born) {
+        let sent = desk.tx.rows(Kind::Delivery, Find::Parent(&note.id))?;
+        if sent
+            .iter()
+            .any(|row| row.agent.as_deref() == Some(to.as_str()) && row.status == PENDING)
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// What an earlier report said is over with the next one, whether it was read or not.
-fn settle_older(
-    desk: &mut Desk<'_, '_>,
-    sortie: &Sortie,
-    dispatch: &Agent,
-    pending: &[SubjectRow],
-) -> Result<()> {
-    let read = Find::AgentStatus(dispatch.id, "delivered");
-    let read = desk.tx.rows(Kind::Delivery, read)?;
-    let older = pending.iter().chain(&read);
-    for row in older.filter(|row| tells_of(row, sortie)) {
+fn settle_older(desk: &mut Desk<'_, '_>, dispatch: &Agent, reports: &[SubjectRow]) -> Result<()> {
+    for row in reports {
         if let Some(mut delivery) = desk.tx.get::<Delivery>(&row.id)? {
             delivery.state = DeliveryState::Acknowledged { at: desk.now() };
             let data = json!({ "to": dispatch.name });
