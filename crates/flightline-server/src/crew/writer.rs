@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
 
 use flightline::Fleet;
 use flightline::core::Refusal;
@@ -17,11 +18,19 @@ const TOGETHER: usize = 64;
 /// How many are looked at for that: those of other projects wait meanwhile.
 const LOOKED_AT: usize = 128;
 
+/// For so many times as long as a commit takes, writes are gathered for the next one: then waiting for the disk is a
+/// small part of it all, and those who came first can be answered, and ask again, while the others are worked at.
+const COMMITS: u32 = 6;
+/// At least and at most so long.
+const SHORTEST: Duration = Duration::from_millis(5);
+const LONGEST: Duration = Duration::from_millis(50);
+
 /// Takes what waits, commits it, answers; until it is told to end.
 pub(super) fn live(orders: &Receiver<Order>, place: &Place, grouped: &Grouped) {
     let mut hand = Hand::at(place);
     let mut waiting = VecDeque::new();
     let mut ending = false;
+    let mut pace = Pace::default();
     loop {
         if waiting.is_empty() {
             match orders.recv() {
@@ -38,8 +47,11 @@ pub(super) fn live(orders: &Receiver<Order>, place: &Place, grouped: &Grouped) {
             }
         }
         let mut group = gather(&mut waiting);
-        grouped(group.len());
-        run(&mut hand, &mut group);
+        let done = run(&mut hand, &mut group, &mut pace);
+        grouped(done);
+        for errand in group.split_off(done).into_iter().rev() {
+            waiting.push_front(errand);
+        }
         for errand in group {
             errand.task.answer();
         }
@@ -72,52 +84,71 @@ fn gather(waiting: &mut VecDeque<Errand>) -> Vec<Errand> {
     group
 }
 
-/// Runs them in one transaction, or one by one when that cannot be.
-fn run(hand: &mut Hand<'_>, group: &mut [Errand]) {
-    if group.len() > 1 && together(hand, group) {
-        return;
+/// How long a commit takes.
+#[derive(Default)]
+struct Pace(Duration);
+
+impl Pace {
+    /// How long to go on before the next one.
+    fn patience(&self) -> Duration {
+        (self.0 * COMMITS).clamp(SHORTEST, LONGEST)
     }
-    for errand in group {
-        hand.run(errand);
+
+    fn learn(&mut self, took: Duration) {
+        self.0 = (self.0 * 3 + took) / 4;
     }
 }
 
-/// Whether all of them were done in one transaction: if not, none of them was.
-fn together(hand: &mut Hand<'_>, group: &mut [Errand]) -> bool {
-    let Some(fleet) = &mut hand.kept else {
-        // The first write opens the connection, by itself.
-        return false;
-    };
-    let Some(first) = group.first() else {
-        return true;
-    };
-    hand.place.enter(fleet, &first.project);
-    let done = in_one(fleet, group);
-    match done {
-        Ok(()) => true,
+/// Runs as many of them in one transaction as there is time for, or all one by one when that cannot be. Says how many,
+/// from the first on, were done.
+fn run(hand: &mut Hand<'_>, group: &mut [Errand], pace: &mut Pace) -> usize {
+    if group.len() > 1
+        && let Some(done) = together(hand, group, pace)
+    {
+        return done;
+    }
+    for errand in group.iter_mut() {
+        hand.run(errand);
+    }
+    group.len()
+}
+
+/// How many of them were done in one transaction; nothing when none was.
+fn together(hand: &mut Hand<'_>, group: &mut [Errand], pace: &mut Pace) -> Option<usize> {
+    // The first write opens the connection, by itself.
+    let fleet = hand.kept.as_mut()?;
+    hand.place.enter(fleet, &group.first()?.project);
+    match in_one(fleet, group, pace) {
+        Ok(done) => Some(done),
         // Whether it was made cannot be found out, or nobody gets to write: the same for all of them.
         Err(flightline::Error::Store(
             error @ (Error::CommitUnknown(_) | Error::Corrupt(_) | Error::Busy(_)),
         )) => {
             let refusal = Refusal::from(error);
-            for errand in group {
+            for errand in group.iter_mut() {
                 errand.task.refuse(refusal.clone());
             }
             hand.kept = None;
-            true
+            Some(group.len())
         }
-        Err(_) => false,
+        Err(_) => None,
     }
 }
 
-fn in_one(fleet: &mut Fleet, group: &mut [Errand]) -> flightline::Result<()> {
+fn in_one(fleet: &mut Fleet, group: &mut [Errand], pace: &mut Pace) -> flightline::Result<usize> {
+    let began = Instant::now();
     fleet.store()?.begin_group()?;
+    let mut done = 0;
     for errand in group.iter_mut() {
+        done += 1;
         // One that panics has its answer already, and took nothing from the others.
         let _ = catch_unwind(AssertUnwindSafe(|| errand.task.run(fleet)));
-        if !fleet.store()?.has_sound_group() {
+        if !fleet.store()?.has_sound_group() || began.elapsed() > pace.patience() {
             break;
         }
     }
-    Ok(fleet.store()?.commit_group()?)
+    let worked = Instant::now();
+    fleet.store()?.commit_group()?;
+    pace.learn(worked.elapsed());
+    Ok(done)
 }
