@@ -4,8 +4,10 @@
 //! damaged, large or unusual is asked of them.
 
 mod lately;
+mod seen;
 
 pub(crate) use lately::Found;
+pub(crate) use seen::Seen;
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

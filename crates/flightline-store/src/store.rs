@@ -14,7 +14,7 @@ use crate::clock::{Clock, Ids};
 use crate::engine::{Compaction, Driver, Durability, postgres, sqlite};
 use crate::error::Error;
 use crate::location::Location;
-use crate::memory::Memories;
+use crate::memory::{Memories, Seen};
 use crate::mend::Damage;
 use crate::steps::Steps;
 use crate::table::project::Project;
@@ -78,6 +78,7 @@ pub struct Store {
     group: Option<Group>,
     /// The last values of what was written, where they are remembered.
     memories: Memories,
+    seen: Seen,
 }
 
 impl Store {
@@ -143,6 +144,7 @@ impl Store {
             noticed: Vec::new(),
             group: None,
             memories: Memories::default(),
+            seen: Seen::default(),
         })
     }
 
@@ -434,7 +436,9 @@ impl Store {
         }
         if !remember {
             self.memories.forget();
+            self.seen = Seen::default();
         }
+        let seen = remember.then_some(&mut self.seen);
         let remember = remember && access == Access::Write;
         if remember {
             self.memories.recall(self.driver.as_mut(), &project)?;
@@ -453,6 +457,7 @@ impl Store {
                 true => self.memories.of(&self.project),
                 false => None,
             },
+            seen,
         })
     }
 

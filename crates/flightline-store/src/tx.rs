@@ -20,7 +20,7 @@ use uuid::Uuid;
 use crate::clock::Ids;
 use crate::engine::{Anchor, Driver};
 use crate::error::Error;
-use crate::memory::Memory;
+use crate::memory::{Memory, Seen};
 use crate::mend::Damage;
 use crate::table::event::{EventFilter, NewEvent, StoredEvent};
 use crate::table::project::Project;
@@ -43,6 +43,8 @@ pub struct Tx<'a> {
     pub(crate) trace: Trace,
     /// The last values, where they are remembered.
     pub(crate) memory: Option<&'a mut Memory>,
+    /// What was read before, likewise.
+    pub(crate) seen: Option<&'a mut Seen>,
 }
 
 /// A place in a transaction to come back to.
@@ -185,31 +187,63 @@ impl Tx<'_> {
         without: Option<&str>,
         limit: u64,
     ) -> Result<Vec<S>, Error> {
-        self.newest_as(S::KIND, mission, without, limit)
+        let (driver, project) = (&mut *self.driver, &self.project.id);
+        let found = subject::newest(driver, project, S::KIND, mission, without, limit)?;
+        let mut sound = Vec::with_capacity(found.len());
+        for document in found {
+            sound.extend(self.read_sound(S::KIND, document)?);
+        }
+        Ok(sound)
     }
 
-    /// The same, read as something that leaves out what is not needed of each.
+    /// The same for a list, read as something that leaves out what is not needed of each. What was read and found sound
+    /// before is not read again, where that is remembered.
     ///
     /// # Errors
     /// When the store fails.
-    pub fn newest_as<T: DeserializeOwned>(
+    pub fn newest_as<T: DeserializeOwned + Clone + Send + 'static>(
         &mut self,
         kind: Kind,
         mission: MissionId,
         without: Option<&str>,
         limit: u64,
     ) -> Result<Vec<T>, Error> {
+        if let Some(seen) = &mut self.seen {
+            let (driver, project) = (&mut *self.driver, &self.project.id);
+            let shas = subject::newest_shas(driver, project, kind, mission, without, limit)?;
+            let known: Option<Vec<T>> = shas.iter().map(|sha| seen.get(sha)).collect();
+            if let Some(known) = known {
+                return Ok(known);
+            }
+        }
         let (driver, project) = (&mut *self.driver, &self.project.id);
         let found = subject::newest(driver, project, kind, mission, without, limit)?;
-        let mut sound = Vec::with_capacity(found.len());
+        let mut sound: Vec<T> = Vec::with_capacity(found.len());
         for document in found {
-            match self.read_document(kind, document) {
-                Ok(subject) => sound.push(subject),
-                Err(Error::Corrupt(_)) => {}
-                Err(error) => return Err(error),
+            let sha = document.sha.clone();
+            if let Some(known) = self.seen.as_ref().and_then(|seen| seen.get(&sha)) {
+                sound.push(known);
+            } else if let Some(read) = self.read_sound::<T>(kind, document)? {
+                if let Some(seen) = &mut self.seen {
+                    seen.keep(sha, read.clone());
+                }
+                sound.push(read);
             }
         }
         Ok(sound)
+    }
+
+    /// Reads a document; nothing when it is damaged.
+    fn read_sound<T: DeserializeOwned>(
+        &mut self,
+        kind: Kind,
+        document: Document,
+    ) -> Result<Option<T>, Error> {
+        match self.read_document(kind, document) {
+            Ok(read) => Ok(Some(read)),
+            Err(Error::Corrupt(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     fn read_document<T: DeserializeOwned>(

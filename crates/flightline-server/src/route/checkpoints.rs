@@ -22,9 +22,8 @@ use flightline::recovery::resume::{Resume, Resumed};
 use flightline::{Access, Caller, Operation};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
-use super::page::{Asking, List};
+use super::page::Asking;
 use super::take::MOST;
 use super::{Done, Outcome, Shared, mark};
 use crate::crew::Company;
@@ -125,11 +124,6 @@ pub(crate) struct Listing {
     archived: bool,
 }
 
-const CHECKPOINTS: List = List {
-    things: "checkpoints",
-    key: "/id",
-};
-
 pub(crate) async fn list(
     State(shared): State<Arc<Shared>>,
     guest: Guest,
@@ -148,8 +142,14 @@ pub(crate) async fn list(
     let listed = shared.run(&guest, caller, request).await?;
     let since = listed.since.clone();
     let paged = listed.and_then(|list| {
-        let all = list.checkpoints.iter().map(|one| json!(one)).collect();
-        CHECKPOINTS.page_of(all, list.total, since.as_ref(), &asking)
+        let (all, total) = (list.checkpoints, list.total);
+        let key = |one: &CheckpointSummary| one.id.to_string();
+        let (checkpoints, next_cursor) = asking.page_of(all, key, total, since.as_ref())?;
+        Ok(Listed {
+            checkpoints,
+            total,
+            next_cursor,
+        })
     });
     paged?.answer(StatusCode::OK)
 }

@@ -4,7 +4,7 @@
 use flightline::core::redact::shown;
 use flightline::core::{Code, Refusal};
 use flightline::event::Cursor;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::events::{place, written};
 use super::take::Asked;
@@ -83,19 +83,27 @@ impl List {
             other => vec![other],
         };
         let total = all.len() as u64;
-        self.page_of(all, total, since, asking)
+        let key = |thing: &Value| thing.pointer(self.key).map(plain).unwrap_or_default();
+        let (page, next) = asking.page_of(all, key, total, since)?;
+        let mut answer = Map::new();
+        answer.insert(self.things.to_owned(), Value::Array(page));
+        answer.insert("total".to_owned(), json!(total));
+        answer.insert("next_cursor".to_owned(), json!(next));
+        Ok(Value::Object(answer))
     }
+}
 
-    /// The same of a list that counts by itself: `all` are the first, as many as [`Asking::needs`].
-    pub(crate) fn page_of(
-        self,
-        all: Vec<Value>,
+impl Asking {
+    /// Of a list that counts by itself, where `all` are the first, as many as [`Asking::needs`]: the page, and where the
+    /// next one begins.
+    pub(crate) fn page_of<T>(
+        &self,
+        all: Vec<T>,
+        key: impl Fn(&T) -> String,
         total: u64,
         since: Option<&Cursor>,
-        asking: &Asking,
-    ) -> Result<Value, Refusal> {
-        let key = |thing: &Value| thing.pointer(self.key).map(plain).unwrap_or_default();
-        let from = match (&asking.after, since) {
+    ) -> Result<(Vec<T>, Option<String>), Refusal> {
+        let from = match (&self.after, since) {
             (None, _) => 0,
             (Some((_, last)), Some(_)) => {
                 let found = all.iter().position(|thing| key(thing) == *last);
@@ -104,8 +112,8 @@ impl List {
             }
             (Some(_), None) => return Err(gone()),
         };
-        let limit = usize::try_from(asking.limit).unwrap_or(usize::MAX);
-        let page: Vec<Value> = all.into_iter().skip(from).take(limit).collect();
+        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        let page: Vec<T> = all.into_iter().skip(from).take(limit).collect();
         let given = (from as u64).saturating_add(page.len() as u64);
         let next = match (page.last(), since) {
             (Some(last), Some(since)) if given < total => {
@@ -113,7 +121,7 @@ impl List {
             }
             _ => None,
         };
-        Ok(json!({ self.things: page, "total": total, "next_cursor": next }))
+        Ok((page, next))
     }
 }
 

@@ -213,6 +213,7 @@ impl Store {
             noticed: Vec::new(),
             trace: Trace::default(),
             memory: self.memories.of(&self.project),
+            seen: None,
         })
     }
 }

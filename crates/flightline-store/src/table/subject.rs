@@ -60,6 +60,9 @@ statements! {
     NEWEST = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject \
            WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL AND (CAST(?4 AS TEXT) IS NULL OR status <> ?4) \
            ORDER BY born DESC LIMIT CAST(?5 AS BIGINT)";
+    NEWEST_SHAS = "SELECT sha FROM subject \
+           WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL AND (CAST(?4 AS TEXT) IS NULL OR status <> ?4) \
+           ORDER BY born DESC LIMIT CAST(?5 AS BIGINT)";
     DOC_BY_PARENT = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = ?2 AND parent = ?3 AND gone IS NULL ORDER BY born, id";
     DOC_BY_AGENT = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = ?2 AND agent = ?3 \
            AND (CAST(?4 AS TEXT) IS NULL OR status = ?4) AND gone IS NULL ORDER BY born, id";
@@ -384,6 +387,21 @@ pub(crate) fn newest(
         .iter()
         .map(document)
         .collect()
+}
+
+/// The hashes of the same.
+pub(crate) fn newest_shas(
+    driver: &mut dyn Driver,
+    project: &str,
+    kind: Kind,
+    mission: MissionId,
+    without: Option<&str>,
+    limit: u64,
+) -> Result<Vec<String>, Error> {
+    let mission = mission.to_string();
+    let params = params![project, kind.as_str(), mission, without, limit];
+    let rows = driver.query(NEWEST_SHAS, params)?;
+    rows.iter().map(|row| row.text(0)).collect()
 }
 
 fn search(

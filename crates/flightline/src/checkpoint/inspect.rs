@@ -344,7 +344,7 @@ impl Operation for DiffCheckpoints {
 
 /// A checkpoint as a list shows it. Most of a record is its recovery context and the hashes of its sections,
 /// which a list need not read.
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 pub(crate) struct Listed {
     id: CheckpointId,
     cut: ListedCut,
@@ -353,7 +353,7 @@ pub(crate) struct Listed {
     note: Option<Note>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct ListedCut {
     mission_id: MissionId,
     rev: u64,

@@ -1,0 +1,28 @@
+//! Documents that were read before, by their hash: whoever lists the same ones again and again need not have them read,
+//! checked and taken apart each time.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+
+/// So many are kept.
+const MOST: usize = 4_000;
+
+/// What was read, and as what.
+#[derive(Default)]
+pub(crate) struct Seen(HashMap<TypeId, HashMap<String, Box<dyn Any + Send>>>);
+
+impl Seen {
+    pub(crate) fn get<T: Clone + 'static>(&self, sha: &str) -> Option<T> {
+        let found = self.0.get(&TypeId::of::<T>())?.get(sha)?;
+        found.downcast_ref::<T>().cloned()
+    }
+
+    /// Keeps a document that has this hash.
+    pub(crate) fn keep<T: Send + 'static>(&mut self, sha: String, value: T) {
+        let seen = self.0.entry(TypeId::of::<T>()).or_default();
+        if seen.len() >= MOST {
+            seen.clear();
+        }
+        seen.insert(sha, Box::new(value));
+    }
+}
