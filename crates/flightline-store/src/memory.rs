@@ -132,6 +132,8 @@ struct Shelf {
     by_id: BTreeMap<String, Arc<Entry>>,
     /// By what they belong to, in the order in which they were made.
     by_owner: HashMap<Owner, BTreeSet<(u64, String)>>,
+    /// Whether they are found by name as well.
+    named: bool,
     bytes: u64,
 }
 
@@ -141,6 +143,8 @@ enum Owner {
     Mission(String),
     Parent(String),
     Agent(String),
+    /// Itself: agents are found by their names.
+    Named(String),
 }
 
 /// A subject.
@@ -163,28 +167,28 @@ impl Entry {
     }
 
     /// Its value; none when its text is damaged or cannot be read.
-    pub(crate) fn value<S: Subject>(&self) -> Option<S> {
+    pub(crate) fn value<S: Subject>(&self) -> Option<&S> {
         if !self.sound {
             return None;
         }
-        if let Some(value) = self.value.get() {
-            return value.downcast_ref::<S>().cloned();
+        if self.value.get().is_none() {
+            let value: S = read_stored(&self.text).ok()?;
+            let _ = self.value.set(Arc::new(value));
         }
-        let value: S = read_stored(&self.text).ok()?;
-        let _ = self.value.set(Arc::new(value.clone()));
-        Some(value)
+        self.value.get()?.downcast_ref::<S>()
     }
 
     pub(crate) fn is_sound(&self) -> bool {
         self.sound
     }
 
-    fn owners(&self) -> [Option<Owner>; 3] {
+    fn owners(&self, named: bool) -> [Option<Owner>; 4] {
         let row = &self.row;
         [
             Some(row.mission.clone().map_or(Owner::Nobody, Owner::Mission)),
             row.parent.clone().map(Owner::Parent),
             row.agent.clone().map(Owner::Agent),
+            row.name.clone().filter(|_| named).map(Owner::Named),
         ]
     }
 }
@@ -197,7 +201,7 @@ impl Shelf {
         };
         if let Some(before) = &before {
             self.bytes = self.bytes.saturating_sub(before.text.len() as u64);
-            for owner in before.owners().into_iter().flatten() {
+            for owner in before.owners(self.named).into_iter().flatten() {
                 if let Some(ids) = self.by_owner.get_mut(&owner) {
                     ids.remove(&(before.row.born, id.to_owned()));
                     if ids.is_empty() {
@@ -208,7 +212,7 @@ impl Shelf {
         }
         if let Some(entry) = entry {
             self.bytes += entry.text.len() as u64;
-            for owner in entry.owners().into_iter().flatten() {
+            for owner in entry.owners(self.named).into_iter().flatten() {
                 let ids = self.by_owner.entry(owner).or_default();
                 ids.insert((entry.row.born, id.to_owned()));
             }
@@ -236,11 +240,7 @@ impl Shelf {
                 of.retain(|entry| entry.row.status == status);
                 of
             }
-            Find::AgentName(name) => {
-                let mut all = self.find(Find::All);
-                all.retain(|entry| entry.row.name.as_deref() == Some(name));
-                all
-            }
+            Find::AgentName(name) => self.of(&Owner::Named(name.to_owned())),
             Find::EffectKey(mission, key) => {
                 let mut of = self.of(&Owner::Mission(mission.to_string()));
                 of.retain(|entry| entry.row.name.as_deref() == Some(key));
@@ -527,7 +527,10 @@ fn load(
     if rows > MOST_ROWS || bytes > room {
         return Ok(None);
     }
-    let mut shelf = Shelf::default();
+    let mut shelf = Shelf {
+        named: kind == Kind::Agent,
+        ..Shelf::default()
+    };
     for row in &driver.query(LOAD, params![project, kind.as_str()])? {
         let (_, entry) = read(row)?;
         shelf.put(&row.text(0)?, entry);

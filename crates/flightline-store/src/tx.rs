@@ -167,13 +167,26 @@ impl Tx<'_> {
     /// # Errors
     /// When the store fails or both copies of a document are damaged.
     pub fn find<S: Subject>(&mut self, find: Find<'_>) -> Result<Vec<S>, Error> {
-        if let Some(known) = self.known_values(find)? {
+        self.find_those(find, |_| true)
+    }
+
+    /// The same, but only those that fit in another way, too.
+    ///
+    /// # Errors
+    /// When the store fails or both copies of a document are damaged.
+    pub fn find_those<S: Subject>(
+        &mut self,
+        find: Find<'_>,
+        fits: impl Fn(&S) -> bool,
+    ) -> Result<Vec<S>, Error> {
+        if let Some(known) = self.known_values(find, &fits)? {
             return Ok(known);
         }
-        subject::documents(self.driver, &self.project.id, S::KIND, find)?
-            .into_iter()
-            .map(|found| self.read_document(S::KIND, found))
-            .collect()
+        let mut read = Vec::new();
+        for found in subject::documents(self.driver, &self.project.id, S::KIND, find)? {
+            read.extend(Some(self.read_document(S::KIND, found)?).filter(&fits));
+        }
+        Ok(read)
     }
 
     /// The newest subjects of a mission, newest first, without those of one status. One that is damaged

@@ -287,8 +287,9 @@ impl Desk<'_, '_> {
     /// # Errors
     /// When the store fails.
     pub fn any_dispatch(&mut self) -> Result<Agent> {
-        let mut agents = self.tx.find::<Agent>(Find::All)?;
-        agents.retain(|agent| agent.role == Role::Dispatch && agent.retired_at.is_none());
+        let coordinates =
+            |agent: &Agent| agent.role == Role::Dispatch && agent.retired_at.is_none();
+        let mut agents = self.tx.find_those(Find::All, coordinates)?;
         // A dispatch that has a session reads its mail; a mere mailbox waits for one.
         agents.sort_by_key(|agent| agent.epoch == 0);
         // Whoever bears the name gets the mail, whatever it registered as: names are unique.

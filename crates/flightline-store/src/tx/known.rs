@@ -28,7 +28,7 @@ impl Tx<'_> {
         }
         Ok(match entry {
             None => Some(None),
-            Some(entry) => entry.value().map(Some),
+            Some(entry) => entry.value().cloned().map(Some),
         })
     }
 
@@ -44,6 +44,7 @@ impl Tx<'_> {
     pub(super) fn known_values<S: Subject>(
         &mut self,
         find: Find<'_>,
+        fits: impl Fn(&S) -> bool,
     ) -> Result<Option<Vec<S>>, Error> {
         let Some(memory) = &mut self.memory else {
             return Ok(None);
@@ -58,7 +59,15 @@ impl Tx<'_> {
             assert_eq!(known.collect::<Vec<_>>(), found, "{} {find:?}", S::KIND);
         }
         // One that is damaged is nothing that memory could tell of.
-        Ok(entries.into_iter().map(|entry| entry.value()).collect())
+        let mut known = Vec::new();
+        for entry in entries {
+            match entry.value::<S>() {
+                Some(value) if fits(value) => known.push(value.clone()),
+                Some(_) => {}
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(known))
     }
 
     /// The rows that fit, oldest first.

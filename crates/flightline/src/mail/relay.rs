@@ -2,7 +2,7 @@
 //! is read after the fact, by whichever command comes next: so nothing that checkpoints, prunes or recovers
 //! has to know of it, and none of it can fail because of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use flightline_core::event::Event;
 use flightline_core::message::{
@@ -10,7 +10,7 @@ use flightline_core::message::{
 };
 use flightline_core::mission::Mission;
 use flightline_core::setting::Told;
-use flightline_core::{Body, Kind, MessageId, MissionId, Title};
+use flightline_core::{AgentId, Body, Kind, MessageId, MissionId, Title};
 use flightline_store::{Actor, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -54,9 +54,10 @@ impl Operation for RelayEvents {
         let mut news: Vec<(MissionId, Vec<&Event>)> =
             news.into_iter().map(|((of, _), it)| (of, it)).collect();
         news.sort_by_key(|(_, events)| events.first().map(|event| event.rev));
+        let mut open = BTreeMap::new();
         for (mission, events) in news {
             // A mission or a mailbox that cannot be read is the doctor's, and stops no other.
-            drop(desk.attempt(|desk| tell(desk, mission, &events))?);
+            drop(desk.attempt(|desk| tell(desk, mission, &events, &mut open))?);
         }
         desk.tx
             .set("events_told", &Told { rev }, &json!({ "rev": rev }))?;
@@ -95,9 +96,27 @@ fn mark(desk: &mut Desk<'_, '_>) -> Result<u64> {
     Ok(told.map_or(0, |told| told.rev))
 }
 
+/// What each dispatch has not read of this yet: messages, by what they tell of.
+type Open = BTreeMap<AgentId, HashMap<String, String>>;
+
+fn open_digests(desk: &mut Desk<'_, '_>, dispatch: AgentId) -> Result<HashMap<String, String>> {
+    let find = Find::AgentStatus(dispatch, Delivery::OPEN_DIGEST);
+    let rows = desk.tx.rows(Kind::Delivery, find)?.into_iter();
+    let mut open = HashMap::new();
+    for (key, message) in rows.filter_map(|row| row.name.zip(row.parent)) {
+        open.entry(key).or_insert(message);
+    }
+    Ok(open)
+}
+
 /// One message per type of event and mission, which grows until it is read: however much happens, the
 /// mailbox stays small.
-fn tell(desk: &mut Desk<'_, '_>, mission: MissionId, events: &[&Event]) -> Result<()> {
+fn tell(
+    desk: &mut Desk<'_, '_>,
+    mission: MissionId,
+    events: &[&Event],
+    open: &mut Open,
+) -> Result<()> {
     let Some(mission) = desk.tx.get::<Mission>(&mission.to_string())? else {
         return Ok(());
     };
@@ -111,10 +130,11 @@ fn tell(desk: &mut Desk<'_, '_>, mission: MissionId, events: &[&Event]) -> Resul
         return Ok(());
     };
     let key = Delivery::digest_key(&event.kind, mission.id);
-    let open = Find::AgentStatus(dispatch.id, Delivery::OPEN_DIGEST);
-    let rows = desk.tx.rows(Kind::Delivery, open)?;
-    let unread = rows.iter().find(|row| row.name.as_ref() == Some(&key));
-    let unread = match unread.and_then(|row| row.parent.as_ref()) {
+    if !open.contains_key(&dispatch.id) {
+        open.insert(dispatch.id, open_digests(desk, dispatch.id)?);
+    }
+    let unread = open.get(&dispatch.id).and_then(|open| open.get(&key));
+    let unread = match unread {
         Some(message) => desk.tx.get::<Message>(message)?,
         None => None,
     };
