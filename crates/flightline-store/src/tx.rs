@@ -236,12 +236,19 @@ impl Tx<'_> {
             let sha = document.sha.clone();
             if let Some(known) = self.seen.as_ref().and_then(|seen| seen.get(&sha)) {
                 sound.push(known);
-            } else if let Some(read) = self.read_sound::<T>(kind, document)? {
-                if let Some(seen) = &mut self.seen {
-                    seen.keep(sha, read.clone());
-                }
-                sound.push(read);
+                continue;
             }
+            let noticed = self.noticed.len();
+            let Some(read) = self.read_sound::<T>(kind, document)? else {
+                continue;
+            };
+            // What had to be taken from another place need not have that hash.
+            if let Some(seen) = &mut self.seen
+                && self.noticed.len() == noticed
+            {
+                seen.keep(sha, read.clone());
+            }
+            sound.push(read);
         }
         Ok(sound)
     }
@@ -365,8 +372,10 @@ impl Tx<'_> {
             },
         )?;
         let in_place = match &mut self.memory {
-            Some(memory) => memory.is_found_by(self.driver, S::KIND, &id, &keys)?,
-            None => false,
+            Some(memory) if !self.driver.compares_keys() => {
+                memory.is_found_by(self.driver, S::KIND, &id, &keys)?
+            }
+            _ => false,
         };
         let value = NewValue {
             project: &self.project.id,

@@ -160,6 +160,31 @@ both_engines! {
     }
 }
 
+/// Whoever goes back to the outer of two places of the same name finds nothing of either.
+#[test]
+fn a_place_within_another_that_was_given_up_is_not_come_back_to() {
+    for engine in [Engine::Sqlite, Engine::Postgres] {
+        let world = World::new(engine);
+        let mut store = world.store();
+        let written = store.write(|tx| {
+            let outer = tx.savepoint()?;
+            learn(tx, 1)?;
+            tx.savepoint()?;
+            learn(tx, 2)?;
+            tx.deliver()?;
+            tx.release()?;
+            learn(tx, 3)?;
+            tx.roll_back_to(outer)?;
+            assert_eq!(tx.ids(Kind::Note)?, Vec::<String>::new());
+            learn(tx, 4)
+        });
+        assert_eq!(written.unwrap(), 1);
+        assert_eq!(notes(&mut world.store()), 1);
+        store.write(|tx| learn(tx, 5)).unwrap();
+        assert_eq!(world.problems(), Vec::<String>::new());
+    }
+}
+
 /// PostgreSQL hears of a write when something has to see it: by then its member may have had its answer.
 #[test]
 fn a_write_that_fails_late_takes_the_whole_group_and_it_is_known() {

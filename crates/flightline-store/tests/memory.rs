@@ -95,6 +95,14 @@ both_engines! {
         }).unwrap();
         assert_eq!(one.write(last).unwrap(), name(5));
         assert_eq!(other.write(last).unwrap(), name(5));
+        // That it was thinned is no event, and nobody else hears of it.
+        one.write(|tx| learn(tx, 7, "seven")).unwrap();
+        let old = one.write(|tx| tx.newest_event(of, |event| event.kind == "learned"));
+        let old: Result<_, Error> = old;
+        one.write(|tx| tx.set("corrected", &lesson(7, &mission(1, "One"), "eight"), &json!({}))).unwrap();
+        let thinned = other.write(|tx| tx.thin(&[old.as_ref().unwrap().as_ref().unwrap().rev]));
+        assert_eq!(thinned.unwrap(), 1);
+        assert_eq!(one.write(last).unwrap(), name(7));
     }
 
     fn what_was_rolled_back_was_never_there(world: &World) {

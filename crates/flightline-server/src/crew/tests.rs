@@ -70,6 +70,32 @@ fn who_finds_the_queue_full_is_told_at_once_and_what_waits_is_done() {
 }
 
 #[test]
+fn those_for_whom_there_was_no_time_keep_their_order_and_nobody_else_waiting() {
+    let errand = |project: &str| Errand {
+        task: Box::new(task::Request::new(|_: &mut Fleet| Ok(()), drop)),
+        project: Arc::from(project),
+        company: Company::Welcome,
+    };
+    let told = |waiting: &std::collections::VecDeque<Errand>| {
+        let projects = waiting.iter().map(|errand| errand.project.to_string());
+        projects.collect::<Vec<_>>().join(" ")
+    };
+    let mut waiting: std::collections::VecDeque<Errand> =
+        ["busy", "other", "busy", "third"].map(errand).into();
+    let group = writer::gather(&mut waiting);
+    assert_eq!((group.len(), told(&waiting).as_str()), (2, "other third"));
+    // One of them was done. Before the next one, the others come.
+    waiting.push_back(errand("busy"));
+    let rest = vec![errand("busy")];
+    let first = Arc::as_ptr(&rest[0].project);
+    writer::put_back(rest, &mut waiting);
+    assert_eq!(told(&waiting), "other third busy busy");
+    assert_eq!(Arc::as_ptr(&waiting[2].project), first);
+    writer::put_back(Vec::new(), &mut waiting);
+    assert_eq!(waiting.len(), 4);
+}
+
+#[test]
 fn a_panic_fails_its_own_request_only() {
     let world = World::new(Engine::Sqlite);
     let crew = crew(&world);

@@ -21,6 +21,8 @@ const LOOKED_AT: usize = 128;
 /// For so many times as long as a commit takes, writes are gathered for the next one: then waiting for the disk is a
 /// small part of it all, and those who came first can be answered, and ask again, while the others are worked at.
 const COMMITS: u32 = 6;
+/// So many are worth a commit, however long they take.
+const FEWEST: usize = 8;
 /// At least and at most so long.
 const SHORTEST: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_millis(50);
@@ -49,9 +51,7 @@ pub(super) fn live(orders: &Receiver<Order>, place: &Place, grouped: &Grouped) {
         let mut group = gather(&mut waiting);
         let done = run(&mut hand, &mut group, &mut pace);
         grouped(done);
-        for errand in group.split_off(done).into_iter().rev() {
-            waiting.push_front(errand);
-        }
+        put_back(group.split_off(done), &mut waiting);
         for errand in group {
             errand.task.answer();
         }
@@ -63,7 +63,7 @@ pub(super) fn live(orders: &Receiver<Order>, place: &Place, grouped: &Grouped) {
 
 /// The longest waiting, and those of the same project that may share its commit. The order of a project's
 /// writes stays as it is.
-fn gather(waiting: &mut VecDeque<Errand>) -> Vec<Errand> {
+pub(super) fn gather(waiting: &mut VecDeque<Errand>) -> Vec<Errand> {
     let mut group: Vec<Errand> = waiting.pop_front().into_iter().collect();
     let Some(first) = group.first() else {
         return group;
@@ -82,6 +82,19 @@ fn gather(waiting: &mut VecDeque<Errand>) -> Vec<Errand> {
     }
     *waiting = later;
     group
+}
+
+/// Those for whom there was no time wait on, before what their project was asked later, and behind the others who waited
+/// as long.
+pub(super) fn put_back(rest: Vec<Errand>, waiting: &mut VecDeque<Errand>) {
+    let Some(first) = rest.first() else {
+        return;
+    };
+    let same = |errand: &Errand| errand.project == first.project;
+    let place = waiting.iter().position(same).unwrap_or(waiting.len());
+    for errand in rest.into_iter().rev() {
+        waiting.insert(place, errand);
+    }
 }
 
 /// How long a commit takes.
@@ -118,37 +131,47 @@ fn together(hand: &mut Hand<'_>, group: &mut [Errand], pace: &mut Pace) -> Optio
     // The first write opens the connection, by itself.
     let fleet = hand.kept.as_mut()?;
     hand.place.enter(fleet, &group.first()?.project);
-    match in_one(fleet, group, pace) {
-        Ok(done) => Some(done),
-        // Whether it was made cannot be found out, or nobody gets to write: the same for all of them.
+    let mut done = 0;
+    match in_one(fleet, group, pace, &mut done) {
+        Ok(()) => Some(done),
+        // Whether it was made cannot be found out, or nobody gets to write: the same for all who took part.
         Err(flightline::Error::Store(
             error @ (Error::CommitUnknown(_) | Error::Corrupt(_) | Error::Busy(_)),
         )) => {
             let refusal = Refusal::from(error);
-            for errand in group.iter_mut() {
+            // Where nobody got to write, all of them have waited long enough.
+            let told = if done > 0 { done } else { group.len() };
+            for errand in group.iter_mut().take(told) {
                 errand.task.refuse(refusal.clone());
             }
             hand.kept = None;
-            Some(group.len())
+            Some(told)
         }
         Err(_) => None,
     }
 }
 
-fn in_one(fleet: &mut Fleet, group: &mut [Errand], pace: &mut Pace) -> flightline::Result<usize> {
-    let began = Instant::now();
+/// Counts who took part.
+fn in_one(
+    fleet: &mut Fleet,
+    group: &mut [Errand],
+    pace: &mut Pace,
+    done: &mut usize,
+) -> flightline::Result<()> {
     fleet.store()?.begin_group()?;
-    let mut done = 0;
+    // Not from before it was our turn to write.
+    let began = Instant::now();
     for errand in group.iter_mut() {
-        done += 1;
+        *done += 1;
         // One that panics has its answer already, and took nothing from the others.
         let _ = catch_unwind(AssertUnwindSafe(|| errand.task.run(fleet)));
-        if !fleet.store()?.has_sound_group() || began.elapsed() > pace.patience() {
+        let long = *done >= FEWEST && began.elapsed() > pace.patience();
+        if long || !fleet.store()?.has_sound_group() {
             break;
         }
     }
     let worked = Instant::now();
     fleet.store()?.commit_group()?;
     pace.learn(worked.elapsed());
-    Ok(done)
+    Ok(())
 }

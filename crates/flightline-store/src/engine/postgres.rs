@@ -196,6 +196,22 @@ impl Postgres {
         executed.map_err(|error| self.fail("cannot write to the store", &error))
     }
 
+    /// Sends all that waits, places included.
+    fn empty_outbox(&mut self) -> Result<(), Error> {
+        loop {
+            let parcels = self.outbox.next();
+            if parcels.is_empty() {
+                return Ok(());
+            }
+            for parcel in parcels {
+                match parcel {
+                    Parcel::Rows { sql, rows, params } => drop(self.send(sql, rows, &params)?),
+                    Parcel::Mark(sql) => self.run(sql)?,
+                }
+            }
+        }
+    }
+
     fn run(&mut self, sql: &str) -> Result<(), Error> {
         let ran = self.client.batch_execute(sql);
         ran.map_err(|error| self.fail("cannot write to the store", &error))
@@ -235,7 +251,7 @@ impl Driver for Postgres {
     }
 
     fn execute(&mut self, sql: &'static str, params: &[Value]) -> Result<u64, Error> {
-        self.deliver()?;
+        self.empty_outbox()?;
         self.send(sql, 1, params)
     }
 
@@ -249,23 +265,16 @@ impl Driver for Postgres {
     }
 
     fn deliver(&mut self) -> Result<(), Error> {
-        loop {
-            let parcels = self.outbox.next();
-            if parcels.is_empty() {
-                return Ok(());
-            }
-            for parcel in parcels {
-                match parcel {
-                    Parcel::Rows { sql, rows, params } => drop(self.send(sql, rows, &params)?),
-                    Parcel::Mark(sql) => self.run(sql)?,
-                }
-            }
+        match self.outbox.has_writes() {
+            true => self.empty_outbox(),
+            // A place before which and after which nothing was written need not be marked.
+            false => Ok(()),
         }
     }
 
     fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, Error> {
         if self.outbox.concerns(sql) {
-            self.deliver()?;
+            self.empty_outbox()?;
         }
         let statement = self.statement(sql, 1)?;
         let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|value| value as _).collect();
@@ -284,13 +293,23 @@ impl Driver for Postgres {
     }
 
     fn release(&mut self, anchor: Anchor) -> Result<(), Error> {
-        self.outbox.release(anchor);
-        Ok(())
+        if self.outbox.unsave(anchor) {
+            return Ok(());
+        }
+        match anchor {
+            Anchor::Member => {
+                self.outbox.release(anchor);
+                Ok(())
+            }
+            // Attempts lie within one another and have one name: whoever goes back to the outer one must not find
+            // the inner one there.
+            Anchor::Attempt => self.run(anchor.release()),
+        }
     }
 
     fn roll_back_to(&mut self, anchor: Anchor) -> Result<(), Error> {
         if self.outbox.go_back(anchor) {
-            // What failed came before that place, which the server has not heard of: there is nothing to come back to.
+            // Something failed, and the server has not heard of that place: there is nothing to come back to.
             return match self.failed {
                 true => Err(Error::Collision("an earlier write failed".to_owned())),
                 false => Ok(()),

@@ -85,7 +85,9 @@ impl Store {
             self.roll_back();
             // One of them did it: each by itself will show which.
             return Err(match error {
-                Error::Corrupt(cause) | Error::Engine { cause, .. } => Error::Collision(cause),
+                Error::Corrupt(cause) | Error::Engine { cause, .. } | Error::Busy(cause) => {
+                    Error::Collision(cause)
+                }
                 error => error,
             });
         }

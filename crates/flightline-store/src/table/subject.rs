@@ -173,8 +173,8 @@ pub(crate) struct Document {
 }
 
 pub(crate) fn upsert(driver: &mut dyn Driver, value: &NewValue<'_>) -> Result<(), Error> {
-    if value.in_place && !driver.compares_keys() {
-        let values = values![
+    if value.in_place {
+        let params = params![
             value.project,
             value.kind.as_str(),
             value.id,
@@ -183,7 +183,10 @@ pub(crate) fn upsert(driver: &mut dyn Driver, value: &NewValue<'_>) -> Result<()
             value.sha,
             value.doc,
         ];
-        return driver.post(UPDATE, values);
+        // Unless it was taken away behind our back.
+        if driver.execute(UPDATE, params)? == 1 {
+            return Ok(());
+        }
     }
     driver.post(
         UPSERT,

@@ -101,26 +101,27 @@ fn unread(
 
 /// Whether dispatch has unread mail of this sender that is younger than a report.
 fn is_overtaken(desk: &mut Desk<'_, '_>, dispatch: &Agent, report: &SubjectRow) -> Result<bool> {
-    let Some(sender) = desk.agent_id() else {
-        // What a person wrote is not found by its sender: any that is younger may be.
-        let unread = Find::AgentStatus(dispatch.id, PENDING);
-        let unread = desk.tx.rows(Kind::Delivery, unread)?;
-        return Ok(unread.iter().any(|row| row.born > report.born));
-    };
-    let notes = Find::AgentStatus(sender, MessageKind::Note.as_str());
-    let notes = desk.tx.rows(Kind::Message, notes)?;
-    let to = dispatch.id.to_string();
-    // A message comes right before its deliveries.
-    for note in notes.iter().filter(|note| note.born > report.born) {
-        let sent = desk.tx.rows(Kind::Delivery, Find::Parent(&note.id))?;
-        if sent
-            .iter()
-            .any(|row| row.agent.as_deref() == Some(to.as_str()) && row.status == PENDING)
-        {
-            return Ok(true);
+    // What a person wrote is not found by its sender: any that is younger may be.
+    let notes = match desk.agent_id() {
+        None => None,
+        Some(sender) => {
+            let find = Find::AgentStatus(sender, MessageKind::Note.as_str());
+            let notes = desk.tx.rows(Kind::Message, find)?;
+            if notes.is_empty() {
+                return Ok(false);
+            }
+            Some(notes)
         }
-    }
-    Ok(false)
+    };
+    let unread = Find::AgentStatus(dispatch.id, PENDING);
+    let unread = desk.tx.rows(Kind::Delivery, unread)?;
+    let mut younger = unread.iter().filter(|row| row.born > report.born);
+    Ok(younger.any(|row| match &notes {
+        None => true,
+        Some(notes) => notes
+            .iter()
+            .any(|note| row.parent.as_ref() == Some(&note.id)),
+    }))
 }
 
 /// What an earlier report said is over with the next one, whether it was read or not.

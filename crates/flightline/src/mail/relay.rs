@@ -2,6 +2,7 @@
 //! is read after the fact, by whichever command comes next: so nothing that checkpoints, prunes or recovers
 //! has to know of it, and none of it can fail because of it.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use flightline_core::event::Event;
@@ -130,11 +131,11 @@ fn tell(
         return Ok(());
     };
     let key = Delivery::digest_key(&event.kind, mission.id);
-    if !open.contains_key(&dispatch.id) {
-        open.insert(dispatch.id, open_digests(desk, dispatch.id)?);
-    }
-    let unread = open.get(&dispatch.id).and_then(|open| open.get(&key));
-    let unread = match unread {
+    let open = match open.entry(dispatch.id) {
+        Entry::Occupied(known) => known.into_mut(),
+        Entry::Vacant(unknown) => unknown.insert(open_digests(desk, dispatch.id)?),
+    };
+    let unread = match open.get(&key) {
         Some(message) => desk.tx.get::<Message>(message)?,
         None => None,
     };

@@ -43,18 +43,28 @@ impl Outbox {
         self.0.push(Letter::Save(anchor));
     }
 
+    /// Forgets a place, and those within it, if nobody has heard of it; false when it was sent.
+    pub(super) fn unsave(&mut self, anchor: Anchor) -> bool {
+        let Some(at) = self.position(anchor) else {
+            return false;
+        };
+        let mut index = 0;
+        self.0.retain(|letter| {
+            index += 1;
+            index <= at || matches!(letter, Letter::Write(_))
+        });
+        true
+    }
+
+    /// Forgets a place that was sent, in its turn.
     pub(super) fn release(&mut self, anchor: Anchor) {
-        match self.position(anchor) {
-            // Nobody ever heard of it, nor of those within it.
-            Some(at) => {
-                let mut index = 0;
-                self.0.retain(|letter| {
-                    index += 1;
-                    index <= at || matches!(letter, Letter::Write(_))
-                });
-            }
-            None => self.0.push(Letter::Release(anchor)),
-        }
+        self.0.push(Letter::Release(anchor));
+    }
+
+    /// Whether anything waits but places.
+    pub(super) fn has_writes(&self) -> bool {
+        let mut letters = self.0.iter();
+        letters.any(|letter| matches!(letter, Letter::Write(_)))
     }
 
     /// Drops what came after a place; false when that place was sent already, or never was.
@@ -256,19 +266,21 @@ mod tests {
         let mut outbox = Outbox::default();
         for key in 0..3 {
             if key > 0 {
-                outbox.release(Anchor::Member);
+                assert!(outbox.unsave(Anchor::Member));
             }
             outbox.save(Anchor::Member);
             outbox.save(Anchor::Attempt);
             written(&mut outbox, ONE, key..key + 1);
         }
         assert!(outbox.go_back(Anchor::Member));
-        outbox.release(Anchor::Member);
+        assert!(outbox.unsave(Anchor::Member));
         assert_eq!(sent(&mut outbox), ["one 2 4"]);
         // What is within it and released goes with what is around it.
         outbox.save(Anchor::Attempt);
+        assert!(!outbox.has_writes());
         written(&mut outbox, TWO, 0..1);
-        outbox.release(Anchor::Attempt);
+        assert!(outbox.has_writes());
+        assert!(outbox.unsave(Anchor::Attempt));
         written(&mut outbox, TWO, 1..2);
         assert_eq!(sent(&mut outbox), ["two 2 2"]);
     }
@@ -286,6 +298,7 @@ mod tests {
         written(&mut outbox, ONE, 2..3);
         assert!(!outbox.go_back(Anchor::Member));
         assert_eq!(sent(&mut outbox), Vec::<String>::new());
+        assert!(!outbox.unsave(Anchor::Member));
         outbox.release(Anchor::Member);
         outbox.save(Anchor::Member);
         assert_eq!(
