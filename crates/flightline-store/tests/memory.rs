@@ -60,7 +60,7 @@ both_engines! {
             let found = tx.newest_event(of, |event| event.kind == "learned")?;
             Ok::<_, Error>(found.map(|event| event.subject))
         };
-        let name = |number| Some(lesson(number, &mission(1, "One"), "").key());
+        let name = |number| Some(lesson(number, &mission(1, "One"), "x").key());
         assert_eq!(one.write(last).unwrap(), None);
         one.write(|tx| learn(tx, 1, "one")).unwrap();
         assert_eq!(one.write(last).unwrap(), name(1));
