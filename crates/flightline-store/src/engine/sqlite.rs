@@ -190,7 +190,7 @@ impl Sqlite {
         self.connection
             .execute_batch(
                 "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF; \
-                 PRAGMA cache_size = -8000; PRAGMA wal_autocheckpoint = 1500;",
+                 PRAGMA cache_size = -8000; PRAGMA wal_autocheckpoint = 500;",
             )
             .map_err(|error| said(&error))?;
         // The checkpoint on the last close would cost every command 14 ms; `bound_log` does it now and then.
