@@ -141,7 +141,7 @@ const OPERATIONS: &[Entry] = &[
     entry::<stats::ShowStats>(),
     entry::<figures::ReadFigures>(),
     entry::<checkpoint::take::TakeCheckpoint>(),
-    entry::<checkpoint::take::RecordFailure>(),
+    entry::<checkpoint::trigger::RecordFailure>(),
     entry::<checkpoint::destructive::BeforeDestructive>(),
     entry::<checkpoint::inspect::ListCheckpoints>(),
     helped::<checkpoint::inspect::ShowCheckpoint>(),

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use self::session::{begin_session, check_process};
-use crate::checkpoint::take::{error, first_of, mission_of};
+use crate::checkpoint::trigger::{error, first_of, mission_of};
 use crate::context::receipt::{BriefingView, standing};
 use crate::desk::{Desk, agent_named, check_new_name, new_agent, speak_for};
 use crate::error::Result;

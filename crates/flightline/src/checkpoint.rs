@@ -15,6 +15,7 @@ pub mod serve;
 pub mod take;
 pub mod thin;
 pub mod tree;
+pub mod trigger;
 
 use std::any::{Any, TypeId};
 use std::cell::RefCell;

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::agent::{Sighting, last_sign, look_around, sight};
-use crate::checkpoint::take::{own_mission, record_failure};
+use crate::checkpoint::trigger::{own_mission, record_failure};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Caller, Fleet, Operation};

@@ -19,7 +19,7 @@ use serde_json::json;
 
 use self::deadline::notice_overdue;
 pub(crate) use self::post::{Letter, hand_over, move_mail, notice, notice_for, post};
-use crate::checkpoint::take::record_failure;
+use crate::checkpoint::trigger::record_failure;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Caller, Fleet, Operation};

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::checkpoint::milestone::catch_up;
-use crate::checkpoint::take::first_of;
+use crate::checkpoint::trigger::first_of;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};

@@ -17,7 +17,7 @@ use serde_json::json;
 use self::history::History;
 use crate::backup::{Seen, free_file, void_epochs, void_locks};
 use crate::checkpoint::CheckpointDocument;
-use crate::checkpoint::take::trigger;
+use crate::checkpoint::trigger::trigger;
 use crate::checkpoint::{backups, files};
 use crate::desk::Desk;
 use crate::error::{Error, Result};

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::document::{checkpoint_of, last_checkpoint};
-use crate::checkpoint::take::mission_of;
+use crate::checkpoint::trigger::mission_of;
 use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::fleet::{Access, Operation};

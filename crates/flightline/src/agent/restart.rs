@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::session::{end_session, refuse_alive, refuse_others};
 use super::{Sighting, held_sorties};
-use crate::checkpoint::take::trigger;
+use crate::checkpoint::trigger::trigger;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};

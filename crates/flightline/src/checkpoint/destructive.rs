@@ -7,7 +7,8 @@ use flightline_core::{Name, Title};
 use serde::{Deserialize, Serialize};
 
 use super::CheckpointDocument;
-use super::take::{Taking, try_take};
+use super::take::Taking;
+use super::trigger::try_take;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};

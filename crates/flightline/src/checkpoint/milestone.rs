@@ -7,7 +7,8 @@ use flightline_core::{CheckpointId, Kind, MissionId, Subject};
 use flightline_store::Find;
 use serde_json::json;
 
-use super::take::{Taking, take, trigger};
+use super::take::{Taking, take};
+use super::trigger::trigger;
 use crate::desk::Desk;
 use crate::error::Result;
 

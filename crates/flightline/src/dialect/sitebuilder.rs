@@ -21,7 +21,7 @@ use super::{
 };
 use crate::agent::context::synced_by;
 use crate::checkpoint::milestone::{catch_up, milestones};
-use crate::checkpoint::take::{error as trigger_error, first_of};
+use crate::checkpoint::trigger::{error as trigger_error, first_of};
 use crate::desk::{Desk, agent_named, check_new_name, first_epoch, new_agent};
 use crate::error::{Error, Result};
 use crate::fleet::Operation;

@@ -13,7 +13,7 @@ use flightline_store::{Actor, Error as StoreError, Find};
 use serde_json::json;
 
 use super::post::notice;
-use crate::checkpoint::take::trigger;
+use crate::checkpoint::trigger::trigger;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::mission::short;

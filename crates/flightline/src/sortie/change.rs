@@ -15,7 +15,7 @@ use super::recovered::{Locking, taken_up};
 use super::{ResumePoint, SortieView, view};
 use crate::agent::context::synced_by;
 use crate::checkpoint::milestone::{catch_up, milestones};
-use crate::checkpoint::take::{error as trigger_error, first_of};
+use crate::checkpoint::trigger::{error as trigger_error, first_of};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};

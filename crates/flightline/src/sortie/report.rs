@@ -16,7 +16,7 @@ use serde_json::json;
 use super::change::{check_move, check_owner};
 use super::{SortieView, subtask_progress, view};
 use crate::checkpoint::milestone::catch_up;
-use crate::checkpoint::take::{error as trigger_error, first_of};
+use crate::checkpoint::trigger::{error as trigger_error, first_of};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, Operation};

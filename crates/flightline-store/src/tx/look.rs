@@ -1,0 +1,190 @@
+//! Looking at what there is.
+
+use flightline_core::text::read_stored;
+use flightline_core::{Kind, MissionId, Subject};
+use serde::de::DeserializeOwned;
+
+use super::Tx;
+use crate::error::Error;
+use crate::table::subject::{self, Document, Find, SubjectRow};
+
+impl Tx<'_> {
+    /// The subject with this id, when there is one. Its text is checked against its hash; one that is
+    /// damaged is read from the journal, and noticed.
+    ///
+    /// # Errors
+    /// When the store fails or both copies are damaged.
+    pub fn get<S: Subject>(&mut self, id: &str) -> Result<Option<S>, Error> {
+        if let Some(known) = self.known_value::<S>(id)? {
+            return Ok(known);
+        }
+        let found = subject::get(self.driver, &self.project.id, S::KIND, id)?;
+        found
+            .map(|found| self.read_document(S::KIND, found))
+            .transpose()
+    }
+
+    /// The subjects that fit, oldest first; what is damaged is read from the journal, and noticed.
+    ///
+    /// # Errors
+    /// When the store fails or both copies of a document are damaged.
+    pub fn find<S: Subject>(&mut self, find: Find<'_>) -> Result<Vec<S>, Error> {
+        self.find_those(find, |_| true)
+    }
+
+    /// The same, but only those that fit in another way, too.
+    ///
+    /// # Errors
+    /// When the store fails or both copies of a document are damaged.
+    pub fn find_those<S: Subject>(
+        &mut self,
+        find: Find<'_>,
+        fits: impl Fn(&S) -> bool,
+    ) -> Result<Vec<S>, Error> {
+        if let Some(known) = self.known_values(find, &fits)? {
+            return Ok(known);
+        }
+        let mut read = Vec::new();
+        for found in subject::documents(self.driver, &self.project.id, S::KIND, find)? {
+            read.extend(Some(self.read_document(S::KIND, found)?).filter(&fits));
+        }
+        Ok(read)
+    }
+
+    /// The newest subjects of a mission, newest first, without those of one status. One that is damaged
+    /// is left out, and hides no other.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn newest<S: Subject>(
+        &mut self,
+        mission: MissionId,
+        without: Option<&str>,
+        limit: u64,
+    ) -> Result<Vec<S>, Error> {
+        let (driver, project) = (&mut *self.driver, &self.project.id);
+        let found = subject::newest(driver, project, S::KIND, mission, without, limit)?;
+        let mut sound = Vec::with_capacity(found.len());
+        for document in found {
+            sound.extend(self.read_sound(S::KIND, document)?);
+        }
+        Ok(sound)
+    }
+
+    /// The same for a list, read as something that leaves out what is not needed of each. What was read and found sound
+    /// before is not read again, where that is remembered.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn newest_as<T: DeserializeOwned + Clone + Send + 'static>(
+        &mut self,
+        kind: Kind,
+        mission: MissionId,
+        without: Option<&str>,
+        limit: u64,
+    ) -> Result<Vec<T>, Error> {
+        if let Some(seen) = &mut self.seen {
+            let (driver, project) = (&mut *self.driver, &self.project.id);
+            let shas = subject::newest_shas(driver, project, kind, mission, without, limit)?;
+            let known: Option<Vec<T>> = shas.iter().map(|sha| seen.get(sha)).collect();
+            if let Some(known) = known {
+                return Ok(known);
+            }
+        }
+        let (driver, project) = (&mut *self.driver, &self.project.id);
+        let found = subject::newest(driver, project, kind, mission, without, limit)?;
+        let mut sound: Vec<T> = Vec::with_capacity(found.len());
+        for document in found {
+            let sha = document.sha.clone();
+            if let Some(known) = self.seen.as_ref().and_then(|seen| seen.get(&sha)) {
+                sound.push(known);
+                continue;
+            }
+            let noticed = self.noticed.len();
+            let Some(read) = self.read_sound::<T>(kind, document)? else {
+                continue;
+            };
+            // What had to be taken from another place need not have that hash.
+            if let Some(seen) = &mut self.seen
+                && self.noticed.len() == noticed
+            {
+                seen.keep(sha, read.clone());
+            }
+            sound.push(read);
+        }
+        Ok(sound)
+    }
+
+    /// Reads a document; nothing when it is damaged.
+    fn read_sound<T: DeserializeOwned>(
+        &mut self,
+        kind: Kind,
+        document: Document,
+    ) -> Result<Option<T>, Error> {
+        match self.read_document(kind, document) {
+            Ok(read) => Ok(Some(read)),
+            Err(Error::Corrupt(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn read_document<T: DeserializeOwned>(
+        &mut self,
+        kind: Kind,
+        document: Document,
+    ) -> Result<T, Error> {
+        let id = document.id.clone();
+        let text = self.sound_text(kind, &id, document)?;
+        read_stored(&text)
+            .map_err(|error| Error::Corrupt(format!("{kind} {id} cannot be read: {error}")))
+    }
+
+    /// The rows that fit, without their documents, oldest first.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn rows(&mut self, kind: Kind, find: Find<'_>) -> Result<Vec<SubjectRow>, Error> {
+        match self.known_rows(kind, find)? {
+            Some(known) => Ok(known),
+            None => subject::rows(self.driver, &self.project.id, kind, find),
+        }
+    }
+
+    /// How many of each status there are.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn counts(&mut self, kind: Kind, find: Find<'_>) -> Result<Vec<(String, u64)>, Error> {
+        match self.known_counts(kind, find)? {
+            Some(known) => Ok(known),
+            None => subject::counts(self.driver, &self.project.id, kind, find),
+        }
+    }
+
+    /// Every id of a kind, in byte order.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn ids(&mut self, kind: Kind) -> Result<Vec<String>, Error> {
+        subject::ids(self.driver, &self.project.id, kind)
+    }
+
+    /// Every id of a kind that was taken away, in byte order.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn gone_ids(&mut self, kind: Kind) -> Result<Vec<String>, Error> {
+        subject::gone_ids(self.driver, &self.project.id, kind)
+    }
+
+    /// Ids of a kind from `from` up to, not including, `to`; eleven at most.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn ids_between(&mut self, kind: Kind, from: &str, to: &str) -> Result<Vec<String>, Error> {
+        match self.known_ids(kind, from, to)? {
+            Some(known) => Ok(known),
+            None => subject::ids_between(self.driver, &self.project.id, kind, from, to),
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! What makes a checkpoint be taken while something else is done: what was done, or what failed.
+
+use flightline_core::checkpoint::{Checkpoint, Reason, Trigger};
+use flightline_core::mission::Mission;
+use flightline_core::text::Note;
+use flightline_core::time::Millis;
+use flightline_core::{AgentId, CheckpointId, Code, Refusal};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::take::{Taking, take};
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, Caller, Fleet, Operation};
+
+/// One checkpoint per cause and this long.
+const API_ERROR_PAUSE: Millis = 60_000;
+
+/// Takes a checkpoint because of what this transaction did. Its failure cannot fail the work: it is
+/// undone alone, and noted.
+pub(crate) fn trigger(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    reason: Reason,
+    details: String,
+    blockers: Vec<String>,
+) -> Result<Option<CheckpointId>> {
+    if !desk.policy.triggers.has(reason) {
+        return Ok(None);
+    }
+    let taking = Taking {
+        mission,
+        reason,
+        details: Some(details),
+        note: None,
+        blockers,
+    };
+    Ok(try_take(desk, &taking)?.ok().map(|taken| taken.id))
+}
+
+/// Takes a checkpoint if that can be done. If not, that alone is undone and noted, and said why.
+pub(crate) fn try_take(
+    desk: &mut Desk<'_, '_>,
+    taking: &Taking<'_>,
+) -> Result<std::result::Result<Checkpoint, String>> {
+    let taken = desk.attempt(|desk| take(desk, taking))?;
+    match taken {
+        Ok(checkpoint) => Ok(Ok(checkpoint)),
+        Err(error) => {
+            let why = error.to_string();
+            let data = json!({ "reason": taking.reason, "error": why });
+            desk.tx.note("checkpoint_failed", taking.mission, &data)?;
+            Ok(Err(why))
+        }
+    }
+}
+
+/// Takes one checkpoint for the first of these reasons that is switched on.
+pub(crate) fn first_of(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    reasons: Vec<(Reason, String)>,
+) -> Result<Option<CheckpointId>> {
+    for (reason, details) in reasons {
+        if desk.policy.triggers.has(reason) {
+            return trigger(desk, mission, reason, details, Vec::new());
+        }
+    }
+    Ok(None)
+}
+
+/// Takes a checkpoint of an error that was reported, at most one per cause and minute.
+pub(crate) fn error(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    reason: Reason,
+    details: String,
+) -> Result<()> {
+    if !desk.policy.triggers.has(reason) {
+        return Ok(());
+    }
+    let recent = super::newest_first(desk, mission)?
+        .into_iter()
+        .any(|checkpoint| {
+            checkpoint.cut.reason == reason
+                && checkpoint.cut.trigger_details.as_deref() == Some(&details)
+                && desk.now().since(checkpoint.cut.timestamp) < API_ERROR_PAUSE
+        });
+    if recent {
+        return Ok(());
+    }
+    trigger(desk, mission, reason, details.clone(), vec![details]).map(drop)
+}
+
+/// Records a failure that refused its own operation, such as a lock that could not be had in time.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct RecordFailure {
+    /// Of which mission; the current one when none is named.
+    pub mission: Option<String>,
+    /// What failed.
+    pub reason: Reason,
+    /// What exactly.
+    pub details: Note,
+}
+
+impl Operation for RecordFailure {
+    const NAME: &'static str = "record_failure";
+    const ACCESS: Access = Access::Write;
+    type Outcome = ();
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<()> {
+        if self.reason.trigger() != Trigger::Error {
+            return Err(Refusal::new(
+                Code::InvalidInput,
+                format!("`{}` is not a failure", self.reason.as_str()),
+            )
+            .into());
+        }
+        let named = self.mission.is_some() || desk.caller.mission.is_some();
+        let mission = if named {
+            Some(desk.mission(self.mission.as_deref())?)
+        } else {
+            match own_mission(desk)? {
+                Some(mission) => Some(mission),
+                None => desk.current_mission()?,
+            }
+        };
+        match mission {
+            Some(mission) => error(desk, &mission, self.reason, self.details.to_string()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The mission of the work that the acting agent holds.
+pub(crate) fn own_mission(desk: &mut Desk<'_, '_>) -> Result<Option<Mission>> {
+    match desk.agent_id() {
+        Some(me) => mission_of(desk, me),
+        None => Ok(None),
+    }
+}
+
+/// The mission of the work that an agent holds.
+pub(crate) fn mission_of(desk: &mut Desk<'_, '_>, me: AgentId) -> Result<Option<Mission>> {
+    let held = crate::agent::held_sorties(desk, me)?;
+    let Some(sortie) = held.last().map(|id| desk.sortie(id)).transpose()? else {
+        return Ok(None);
+    };
+    desk.mission(Some(&sortie.mission_id.to_string())).map(Some)
+}
+
+/// Takes an error checkpoint for an operation that was refused. Nothing that goes wrong here may hide
+/// the refusal itself.
+pub(crate) fn record_failure(
+    fleet: &mut Fleet,
+    caller: &Caller,
+    mission: Option<String>,
+    reason: Reason,
+    details: Note,
+) {
+    let caller = Caller {
+        idempotency_key: None,
+        ..caller.clone()
+    };
+    let _ = fleet.run(
+        &RecordFailure {
+            mission,
+            reason,
+            details,
+        },
+        &caller,
+    );
+}
