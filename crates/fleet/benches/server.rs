@@ -142,6 +142,16 @@ fn writing(peers: &Peers, url: &str, temp: &Path, (kilobytes, writers): (usize, 
             theirs_postgres.best(peers.write(Saver::Postgres, kilobytes, writers, TURN));
     }
     let many = writers == 32;
+    if many && kilobytes == 10 {
+        let folder = temp.join("ceiling");
+        let most = ours::ceiling(&Server::start(&folder, None), writers, TURN);
+        let (sqlite, postgres) = (theirs_sqlite.per_second, theirs_postgres.per_second);
+        println!(
+            "| what HTTP alone gives {writers} clients here: two answers for one, and nothing done for them | {most:.0} | {sqlite:.0} and {postgres:.0} | {:.1}× and {:.1}× | | |",
+            most / sqlite,
+            most / postgres
+        );
+    }
     for (engine, ours, saver, theirs, target) in [
         ("SQLite", sqlite, "SqliteSaver", theirs_sqlite, 10.0),
         (

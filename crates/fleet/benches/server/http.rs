@@ -29,12 +29,21 @@ impl Client {
 
     /// Asks, and reads the answer to its end.
     pub fn send(&mut self, method: &str, path: &str, body: &str) -> Vec<u8> {
+        self.ask(method, &format!("/api/v1{path}"), body)
+    }
+
+    /// The same of what is not part of the API.
+    pub fn root(&mut self, method: &str, path: &str) -> Vec<u8> {
+        self.ask(method, path, "")
+    }
+
+    fn ask(&mut self, method: &str, path: &str, body: &str) -> Vec<u8> {
         let agent = self
             .agent
             .as_ref()
             .map(|name| format!("fleet-agent: {name}\r\n"));
         let request = format!(
-            "{method} /api/v1{path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\n{}\
+            "{method} {path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\n{}\
              content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             self.host,
             self.token,

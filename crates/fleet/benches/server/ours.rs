@@ -214,6 +214,32 @@ pub fn write(server: &Server, kilobytes: usize, writers: usize, span: Duration) 
     }
 }
 
+/// How many pairs of requests that ask nothing of the store so many clients get answered in a second: more is not to be had
+/// over HTTP on this machine.
+pub fn ceiling(server: &Server, clients: usize, span: Duration) -> f64 {
+    let barrier = Barrier::new(clients);
+    let answered: usize = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..clients)
+            .map(|_| {
+                let barrier = &barrier;
+                scope.spawn(move || {
+                    let mut client = server.client();
+                    client.root("GET", "/readyz");
+                    barrier.wait();
+                    let (end, mut answered) = (Instant::now() + span, 0);
+                    while Instant::now() < end {
+                        client.root("GET", "/readyz");
+                        answered += 1;
+                    }
+                    answered
+                })
+            })
+            .collect();
+        workers.into_iter().map(|it| it.join().unwrap()).sum()
+    });
+    answered as f64 / 2.0 / span.as_secs_f64()
+}
+
 /// How long a list of 100 checkpoints takes, in ms.
 pub fn list(server: &Server) -> f64 {
     let mut work = Work::new(server, 100, 0);

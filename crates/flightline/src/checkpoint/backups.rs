@@ -31,6 +31,8 @@ const MANY: usize = 8;
 const AT_ONCE: usize = 20;
 /// So many checkpoints that wait are looked at by one command.
 const LOOKED_AT: u64 = 500;
+/// So many are recorded in one transaction, for which others wait.
+const RECORDED: usize = 50;
 /// So many of a mission's newest checkpoints are looked at for the files there are.
 const NEWEST: u64 = 100;
 
@@ -232,26 +234,36 @@ impl Operation for RecordBackups {
     type Outcome = ();
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<()> {
+        // All are looked at before the first is written: an engine may send writes together, but not past a question.
+        let mut looked_at = Vec::new();
         for settled in &self.backups {
-            record(desk, settled)?;
+            let id = settled.checkpoint.to_string();
+            if let Some(checkpoint) = desk.tx.get::<Checkpoint>(&id)? {
+                let before = desk.tx.backup_of(checkpoint.id)?;
+                looked_at.push((checkpoint, before, settled));
+            }
+        }
+        for (checkpoint, before, settled) in looked_at {
+            record(desk, &checkpoint, &before, settled)?;
         }
         Ok(())
     }
 }
 
-fn record(desk: &mut Desk<'_, '_>, settled: &Settled) -> Result<()> {
-    let Some(checkpoint) = desk.tx.get::<Checkpoint>(&settled.checkpoint.to_string())? else {
-        return Ok(());
-    };
-    let before = desk.tx.backup_of(checkpoint.id)?;
+fn record(
+    desk: &mut Desk<'_, '_>,
+    checkpoint: &Checkpoint,
+    before: &Backup,
+    settled: &Settled,
+) -> Result<()> {
     // Somebody else was faster, and wrote it a file.
     if matches!(
-        (&before, &settled.backup),
+        (before, &settled.backup),
         (Backup::Written { .. }, Backup::Shared)
     ) {
         return Ok(());
     }
-    let same_failure = match (&before, &settled.backup) {
+    let same_failure = match (before, &settled.backup) {
         (Backup::Failed { why: before, .. }, Backup::Failed { why, .. }) => before == why,
         (before, backup) => before == backup,
     };
@@ -263,7 +275,7 @@ fn record(desk: &mut Desk<'_, '_>, settled: &Settled) -> Result<()> {
     let failed = matches!(settled.backup, Backup::Failed { .. });
     desk.tx.set_backup(checkpoint.id, &settled.backup)?;
     // The first attempt tells that there is a checkpoint and where it really is.
-    let event = match (&before, failed) {
+    let event = match (before, failed) {
         (Backup::Pending, _) => "checkpoint_created",
         (_, true) => "checkpoint_backup_failed",
         (_, false) => "checkpoint_backed_up",
@@ -287,7 +299,7 @@ fn record(desk: &mut Desk<'_, '_>, settled: &Settled) -> Result<()> {
         }
         Backup::Pending | Backup::Shared => {}
     }
-    desk.tx.note(event, &checkpoint, &data)?;
+    desk.tx.note(event, checkpoint, &data)?;
     Ok(())
 }
 
@@ -347,7 +359,10 @@ pub fn settle_and_tell(
         told.extend(warning.filter(|_| is_new).map(|warning| (id, warning)));
         done.add(id, backup);
     }
-    fleet.run(&done, &caller)?;
+    for some in done.backups.chunks(RECORDED) {
+        let backups = some.to_vec();
+        fleet.run(&RecordBackups { backups }, &caller)?;
+    }
     Ok(told)
 }
 
