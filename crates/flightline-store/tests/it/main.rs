@@ -1,0 +1,23 @@
+//! The store, tested on both engines: one executable, one module per subject.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod backups;
+mod concurrency;
+mod damage;
+mod fold;
+mod full_disk;
+mod groups;
+mod histories;
+mod lost_commit;
+mod memory;
+mod mend;
+mod opening;
+mod pulses;
+mod queue;
+mod restores;
+mod schema;
+mod sources;
+mod space;
+mod tls;
+mod transactions;
+mod upgrades;

@@ -1,0 +1,182 @@
+//! What a store remembers is what is in it, whoever wrote it and whatever became of it. In builds for tests every answer from
+//! memory is compared with the tables' own.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use flightline_core::note::Note;
+use flightline_core::{Kind, Subject};
+use flightline_store::{Error, Find, Store, Tx};
+use flightline_testkit::value::{lesson, mission};
+use flightline_testkit::{Engine, World, both_engines, outside};
+use serde_json::json;
+
+fn learn(tx: &mut Tx<'_>, number: u128, text: &str) -> Result<u64, Error> {
+    let note = lesson(number, &mission(1, "One"), text);
+    tx.set("learned", &note, &json!({}))
+}
+
+/// What a write sees.
+fn texts(store: &mut Store) -> Vec<String> {
+    let seen = store.write(|tx| {
+        let of_mission = tx.find::<Note>(Find::Mission(mission(1, "One").id))?;
+        assert_eq!(tx.find::<Note>(Find::All)?, of_mission);
+        for note in &of_mission {
+            assert_eq!(tx.get::<Note>(&note.key())?.as_ref(), Some(note));
+        }
+        assert_eq!(tx.rows(Kind::Note, Find::All)?.len(), of_mission.len());
+        Ok::<_, Error>(of_mission)
+    });
+    let seen = seen.unwrap().into_iter();
+    seen.map(|note| note.text.to_string()).collect()
+}
+
+fn refuse() -> Result<u64, Error> {
+    Err(Error::Location("no".to_owned()))
+}
+
+both_engines! {
+    fn what_others_wrote_is_seen(world: &World) {
+        let (mut one, mut other) = (world.store(), world.store());
+        one.write(|tx| learn(tx, 1, "one")).unwrap();
+        assert_eq!(texts(&mut one), ["one"]);
+        assert_eq!(texts(&mut other), ["one"]);
+        other.write(|tx| learn(tx, 2, "two")).unwrap();
+        other.write(|tx| learn(tx, 1, "one again")).unwrap();
+        assert_eq!(texts(&mut one), ["one again", "two"]);
+        one.write(|tx| tx.remove("forgotten", &lesson(1, &mission(1, "One"), "one again"), &json!({}))).unwrap();
+        assert_eq!(texts(&mut one), ["two"]);
+        assert_eq!(texts(&mut other), ["two"]);
+        // What comes back is as old as it was.
+        other.write(|tx| learn(tx, 1, "back")).unwrap();
+        assert_eq!(texts(&mut other), ["back", "two"]);
+        assert_eq!(texts(&mut one), ["back", "two"]);
+    }
+
+    fn the_last_event_is_the_last_that_was_kept(world: &World) {
+        let (mut one, mut other) = (world.store(), world.store());
+        let of = mission(1, "One").id;
+        let last = |tx: &mut Tx<'_>| {
+            let found = tx.newest_event(of, |event| event.kind == "learned")?;
+            Ok::<_, Error>(found.map(|event| event.subject))
+        };
+        let name = |number| Some(lesson(number, &mission(1, "One"), "x").key());
+        assert_eq!(one.write(last).unwrap(), None);
+        one.write(|tx| learn(tx, 1, "one")).unwrap();
+        assert_eq!(one.write(last).unwrap(), name(1));
+        // What is dropped was looked at first, for the first time or again.
+        for _ in 0..2 {
+            let refused = one.write(|tx| {
+                learn(tx, 2, "two")?;
+                assert_eq!(last(tx)?, name(2));
+                refuse()
+            });
+            assert!(refused.is_err());
+            assert_eq!(one.write(last).unwrap(), name(1));
+        }
+        one.write(|tx| {
+            let place = tx.savepoint()?;
+            learn(tx, 3, "three")?;
+            assert_eq!(last(tx)?, name(3));
+            tx.roll_back_to(place)?;
+            assert_eq!(last(tx)?, name(1));
+            learn(tx, 4, "four")
+        }).unwrap();
+        assert_eq!(one.write(last).unwrap(), name(4));
+        // Others write, and more than is remembered.
+        other.write(|tx| learn(tx, 5, "five")).unwrap();
+        assert_eq!(one.write(last).unwrap(), name(5));
+        one.write(|tx| {
+            for text in 0..40 {
+                let note = lesson(6, &mission(1, "One"), &format!("six {text}"));
+                tx.set("corrected", &note, &json!({}))?;
+            }
+            Ok::<_, Error>(())
+        }).unwrap();
+        assert_eq!(one.write(last).unwrap(), name(5));
+        assert_eq!(other.write(last).unwrap(), name(5));
+        // That it was thinned is no event, and nobody else hears of it.
+        one.write(|tx| learn(tx, 7, "seven")).unwrap();
+        let old = one.write(|tx| tx.newest_event(of, |event| event.kind == "learned"));
+        let old: Result<_, Error> = old;
+        one.write(|tx| tx.set("corrected", &lesson(7, &mission(1, "One"), "eight"), &json!({}))).unwrap();
+        let thinned = other.write(|tx| tx.thin(&[old.as_ref().unwrap().as_ref().unwrap().rev]));
+        assert_eq!(thinned.unwrap(), 1);
+        assert_eq!(one.write(last).unwrap(), name(7));
+    }
+
+    fn what_was_rolled_back_was_never_there(world: &World) {
+        let mut store = world.store();
+        store.write(|tx| learn(tx, 1, "one")).unwrap();
+        assert_eq!(texts(&mut store), ["one"]);
+        let refused = store.write(|tx| {
+            learn(tx, 1, "changed")?;
+            learn(tx, 2, "two")?;
+            tx.remove("forgotten", &lesson(1, &mission(1, "One"), "changed"), &json!({}))?;
+            refuse()
+        });
+        assert!(matches!(refused, Err(Error::Location(_))));
+        assert_eq!(texts(&mut store), ["one"]);
+        // A sign of life that is refused says nothing about what was written before it.
+        store.write(|tx| learn(tx, 3, "three")).unwrap();
+        store.pulse(|_| refuse()).unwrap_err();
+        assert_eq!(texts(&mut store), ["one", "three"]);
+    }
+
+    fn what_was_tried_and_dropped_within_a_write_was_never_there(world: &World) {
+        let mut store = world.store();
+        store.write(|tx| learn(tx, 1, "one")).unwrap();
+        let seen = store.write(|tx| {
+            learn(tx, 2, "two")?;
+            let place = tx.savepoint()?;
+            // Read for the first time, with what will be dropped.
+            learn(tx, 3, "three")?;
+            assert_eq!(tx.find::<Note>(Find::All)?.len(), 3);
+            tx.roll_back_to(place)?;
+            Ok::<_, Error>(tx.find::<Note>(Find::All)?.len())
+        });
+        assert_eq!(seen.unwrap(), 2);
+        assert_eq!(texts(&mut store), ["one", "two"]);
+    }
+
+    fn a_refused_member_leaves_nothing_behind(world: &World) {
+        let mut store = world.store();
+        assert!(texts(&mut store).is_empty());
+        store.begin_group().unwrap();
+        store.write(|tx| learn(tx, 1, "one")).unwrap();
+        let refused = store.write(|tx| {
+            learn(tx, 1, "changed")?;
+            learn(tx, 2, "two")?;
+            refuse()
+        });
+        assert!(matches!(refused, Err(Error::Location(_))));
+        assert_eq!(texts(&mut store), ["one"]);
+        let panicked = catch_unwind(AssertUnwindSafe(|| store.write(|tx| {
+            learn(tx, 3, "three")?;
+            if tx.rev() > 0 { panic!("half way") }
+            Ok::<_, Error>(())
+        })));
+        assert!(panicked.is_err());
+        assert_eq!(texts(&mut store), ["one"]);
+        store.commit_group().unwrap();
+        assert_eq!(texts(&mut store), ["one"]);
+        store.begin_group().unwrap();
+        store.write(|tx| learn(tx, 4, "four")).unwrap();
+        store.abandon_group();
+        assert_eq!(texts(&mut store), ["one"]);
+    }
+}
+
+/// It is memory that answers, and the comparison that notices.
+#[test]
+fn a_change_behind_the_back_is_noticed_by_tests() {
+    let world = World::new(Engine::Sqlite);
+    let mut store = world.store();
+    store.write(|tx| learn(tx, 1, "one")).unwrap();
+    assert_eq!(texts(&mut store), ["one"]);
+    let changed = outside::query(
+        &world,
+        "UPDATE subject SET rev = 7 WHERE kind = 'note' AND project = {project} RETURNING id",
+    );
+    assert_eq!(changed.len(), 1);
+    assert!(catch_unwind(AssertUnwindSafe(|| texts(&mut store))).is_err());
+}

@@ -1,0 +1,196 @@
+//! How much room a store takes, and how it gives free room back: never at the cost of what it holds.
+
+use std::fs;
+
+use flightline_core::Time;
+use flightline_core::text::Text;
+use flightline_store::{Compaction, OpenOptions, Store};
+use flightline_testkit::value::mission;
+use flightline_testkit::{Engine, World, both_engines};
+use serde_json::json;
+
+/// Gives one mission very many values; all but the last can go.
+fn fill(store: &mut Store, values: u64) {
+    let mut mission = mission(1, "One");
+    for number in 0..values {
+        let text = format!("{number} {}", "x".repeat(8_000));
+        mission.objective = Some(Text::parse("objective", &text).unwrap());
+        store
+            .write(|tx| tx.set("renamed", &mission, &json!({})))
+            .unwrap();
+    }
+}
+
+fn thin(store: &mut Store) -> u64 {
+    let end = Time::from_millis(i64::MAX / 2);
+    store
+        .write(|tx| {
+            let old = tx.superseded(0, u64::MAX >> 1, end, None)?;
+            let revs: Vec<u64> = old.iter().map(|value| value.rev).collect();
+            tx.thin(&revs)
+        })
+        .unwrap()
+}
+
+/// A store that does not run everything twice.
+fn open(world: &World) -> Store {
+    let options = OpenOptions {
+        rehearse: false,
+        ..world.options()
+    };
+    Store::open(&world.location, &world.project, options).unwrap()
+}
+
+fn sqlite_with_room() -> (World, Store) {
+    let world = World::new(Engine::Sqlite);
+    let mut store = open(&world);
+    fill(&mut store, 300);
+    assert_eq!(thin(&mut store), 299);
+    (world, store)
+}
+
+fn file_size(world: &World) -> u64 {
+    let file = world.folder().join(".flightline/flightline.db");
+    fs::metadata(file).unwrap().len()
+}
+
+both_engines! {
+    fn what_a_store_takes_is_known(world: &World) {
+        let mut store = open(world);
+        fill(&mut store, 30);
+        let space = store.read(|tx| tx.space()).unwrap();
+        assert!(space.database + space.log > 30 * 1_000, "{space:?}");
+        assert_eq!(space.free.is_some(), world.engine == Engine::Sqlite);
+    }
+
+    fn too_little_to_be_worth_it_is_left(world: &World) {
+        let mut store = open(world);
+        fill(&mut store, 30);
+        thin(&mut store);
+        let expected = match world.engine {
+            Engine::Sqlite => Compaction::NotWorthIt,
+            Engine::Postgres => Compaction::ByServer,
+        };
+        assert_eq!(store.compact(0, u64::MAX).unwrap(), expected);
+    }
+}
+
+#[test]
+fn free_pages_go_back_to_the_file_system_and_everything_else_stays() {
+    let (world, mut store) = sqlite_with_room();
+    let before = store.read(|tx| tx.state_at(tx.rev(), None)).unwrap();
+    let size = file_size(&world);
+    let Compaction::Returned(bytes) = store.compact(0, u64::MAX).unwrap() else {
+        panic!("it is worth it");
+    };
+    assert!(bytes > 2_000_000, "{bytes}");
+    assert_eq!(
+        file_size(&world),
+        size - bytes,
+        "as many as the file system says"
+    );
+    assert_eq!(
+        store.read(|tx| tx.state_at(tx.rev(), None)).unwrap(),
+        before
+    );
+    assert!(world.problems().is_empty());
+    assert_eq!(
+        store.compact(0, u64::MAX).unwrap(),
+        Compaction::NotWorthIt,
+        "once"
+    );
+    fill(&mut store, 3);
+    assert!(
+        Store::open(&world.location, &world.project, world.options()).is_ok(),
+        "it is still ours"
+    );
+}
+
+#[test]
+fn free_pages_are_used_again_when_they_are_not_given_back() {
+    let (world, mut store) = sqlite_with_room();
+    let free = |store: &mut Store| store.read(|tx| tx.space()).unwrap().free.unwrap();
+    let (room, size) = (
+        free(&mut store),
+        world.folder().join(".flightline/flightline.db"),
+    );
+    let size = || fs::metadata(&size).unwrap().len();
+    drop(store);
+    let before = size();
+    let mut store = open(&world);
+    fill(&mut store, 100);
+    assert!(free(&mut store) < room);
+    drop(store);
+    assert_eq!(size(), before);
+}
+
+#[test]
+fn a_large_store_is_left_to_somebody_who_has_the_time() {
+    let (_world, mut store) = sqlite_with_room();
+    assert!(matches!(
+        store.compact(0, 1_000).unwrap(),
+        Compaction::Later(_)
+    ));
+    assert!(matches!(
+        store.compact(0, u64::MAX).unwrap(),
+        Compaction::Returned(_)
+    ));
+}
+
+#[test]
+fn whoever_is_writing_is_not_disturbed() {
+    let (world, mut store) = sqlite_with_room();
+    let mut other = open(&world);
+    other
+        .write(|tx| {
+            assert!(matches!(
+                store.compact(0, u64::MAX).unwrap(),
+                Compaction::Later("somebody is writing")
+            ));
+            tx.set("made", &mission(2, "Two"), &json!({}))
+        })
+        .unwrap();
+    // Somebody else's program does not queue.
+    let outsider = rusqlite::Connection::open(world.folder().join(".flightline/flightline.db"));
+    let outsider = outsider.unwrap();
+    outsider.execute_batch("BEGIN IMMEDIATE").unwrap();
+    assert!(matches!(
+        store.compact(0, u64::MAX).unwrap(),
+        Compaction::Later("somebody is writing")
+    ));
+    outsider.execute_batch("ROLLBACK").unwrap();
+    drop(outsider);
+    assert!(matches!(
+        store.compact(0, u64::MAX).unwrap(),
+        Compaction::Returned(_)
+    ));
+    assert!(world.problems().is_empty());
+}
+
+#[test]
+fn a_reader_goes_on_reading_what_it_saw() {
+    let (world, mut store) = sqlite_with_room();
+    let mut reader = open(&world);
+    reader
+        .read(|tx| {
+            let before = tx.state_at(tx.rev(), None)?;
+            let given = store.compact(0, u64::MAX)?;
+            assert_eq!(
+                given,
+                Compaction::Later("somebody is reading the old pages")
+            );
+            assert_eq!(tx.state_at(tx.rev(), None)?, before);
+            Ok::<_, flightline_store::Error>(())
+        })
+        .unwrap();
+    drop(reader);
+    assert!(world.problems().is_empty());
+    store
+        .write(|tx| tx.set("made", &mission(2, "Two"), &json!({})))
+        .unwrap();
+    drop(store);
+    assert!(
+        file_size(&world) < 500_000,
+        "and whoever folds the log in next gives it back"
+    );
+}

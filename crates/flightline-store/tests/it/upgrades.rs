@@ -1,0 +1,138 @@
+//! A store of an earlier version: it opens, everything in it is there, and nothing was rewritten.
+
+use std::fs;
+
+use flightline_core::CheckpointId;
+use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
+use flightline_core::event::sha256_hex;
+use flightline_core::mission::Mission;
+use flightline_store::{Location, OpenOptions, Store};
+use flightline_testkit::Schema;
+use serde_json::{Value, json};
+
+const CHECKPOINTS: [&str; 2] = [
+    "chk-00000000-0000-4000-8000-00000000000a",
+    "chk-00000000-0000-4000-8000-00000000000b",
+];
+const MISSION: &str = "msn-00000000-0000-4000-8000-000000000001";
+
+fn mission() -> Value {
+    let mission = flightline_testkit::value::mission(1, "Old");
+    let mut mission = serde_json::to_value(mission).unwrap();
+    mission["id"] = json!(MISSION);
+    mission
+}
+
+/// A checkpoint as version 1 wrote it: what became of its file stood in its record.
+fn checkpoint(id: &str, status: &str, backup: &Value) -> Value {
+    let cut = json!({
+        "mission_id": MISSION, "rev": 1, "timeline": 0, "timestamp": "2026-01-04T12:00:00.000Z",
+        "trigger": "manual", "reason": "manual", "trigger_details": null, "progress_percent": 40,
+        "sorties": {}, "locks": 0, "messages": 0, "sections": {},
+        "recovery_context": {
+            "last_action": "", "next_steps": [], "blockers": [], "files_modified": [],
+            "mission_summary": "Old", "elapsed_time_ms": 0, "last_activity_at": "2026-01-04T12:00:00.000Z"
+        },
+        "created_by": "user:somebody", "version": "1.0.0"
+    });
+    json!({ "id": id, "cut": cut, "sha256": "", "status": status, "pinned_at": null, "note": null, "backup": backup })
+}
+
+/// What a store of version 1 holds: a mission and two checkpoints, one of which has a file.
+fn rows() -> String {
+    let written =
+        json!({ "state": "written", "at": "2026-01-04T12:00:00.000Z", "bytes": 7, "sha256": "ab" });
+    let documents = [
+        ("mission", MISSION, "Old", "pending", mission()),
+        (
+            "checkpoint",
+            CHECKPOINTS[0],
+            "manual",
+            "valid",
+            checkpoint(CHECKPOINTS[0], "valid", &written),
+        ),
+        (
+            "checkpoint",
+            CHECKPOINTS[1],
+            "manual",
+            "creating",
+            checkpoint(CHECKPOINTS[1], "creating", &json!({ "state": "pending" })),
+        ),
+    ];
+    let mut sql = "INSERT INTO project (id, name, history, rev, created_at, seen_at, awake_since) \
+                   VALUES ('prj', 'old', 'h', 3, 1767528000000, 1767528000000, 1767528000000);"
+        .to_owned();
+    for (rev, (kind, id, name, status, document)) in (1..).zip(documents) {
+        let doc = document.to_string();
+        assert!(!doc.contains('\''), "it stands in quotes");
+        let sha = sha256_hex(&doc);
+        sql += &format!(
+            "INSERT INTO event (project, rev, step, at, kind, mission, subject_kind, subject, actor, data, change, after, sha) \
+             VALUES ('prj', {rev}, {rev}, 1767528000000, 'made', '{MISSION}', '{kind}', '{id}', 'user:somebody', '{{}}', 'set', '{doc}', '{sha}');\
+             INSERT INTO subject (project, kind, id, mission, name, status, born, rev, at, sha, doc) \
+             VALUES ('prj', '{kind}', '{id}', '{MISSION}', '{name}', '{status}', {rev}, {rev}, 1767528000000, '{sha}', '{doc}');"
+        );
+    }
+    sql
+}
+
+fn check(location: &Location) {
+    let mut store = Store::open(location, "prj", OpenOptions::default()).unwrap();
+    let problems = flightline_store::verify::verify(&mut store).unwrap();
+    assert!(
+        problems.iter().all(|finding| finding.problems.is_empty()),
+        "{problems:?}"
+    );
+    store
+        .read(|tx| {
+            let title = tx.get::<Mission>(MISSION)?.unwrap().title;
+            assert_eq!(title.as_str(), "Old");
+            let [written, pending]: [CheckpointId; 2] = CHECKPOINTS.map(|id| id.parse().unwrap());
+            assert!(matches!(
+                tx.backup_of(written)?,
+                Backup::Written { bytes: 7, .. }
+            ));
+            assert_eq!(tx.backup_of(pending)?, Backup::Pending);
+            assert_eq!(tx.unsettled_backups()?, [pending]);
+            let checkpoint = tx.get::<Checkpoint>(CHECKPOINTS[1])?.unwrap();
+            assert_eq!(checkpoint.cut.progress_percent, 40);
+            assert_eq!(
+                checkpoint.shown_status(&Backup::Shared),
+                CheckpointStatus::Valid
+            );
+            Ok::<_, flightline_store::Error>(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn version_1_on_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join(".flightline");
+    fs::create_dir(&home).unwrap();
+    let database = rusqlite::Connection::open(home.join("flightline.db")).unwrap();
+    database
+        .execute_batch(include_str!("../../src/schema/sqlite/0001_journal.sql"))
+        .unwrap();
+    database.execute_batch(&rows()).unwrap();
+    database
+        .pragma_update(None, "application_id", 0x464C_544C)
+        .unwrap();
+    database.pragma_update(None, "user_version", 1).unwrap();
+    drop(database);
+    let location = Location::Folder(home);
+    check(&location);
+    check(&location);
+}
+
+#[test]
+fn version_1_on_postgres() {
+    let schema = Schema::new();
+    schema.run(include_str!("../../src/schema/postgres/0001_journal.sql"));
+    schema.run(&rows());
+    schema.run(
+        "CREATE TABLE schema_version (version BIGINT NOT NULL); INSERT INTO schema_version VALUES (1)",
+    );
+    check(&schema.location);
+    check(&schema.location);
+}

@@ -1,0 +1,281 @@
+//! The doctor, on both engines: names what is damaged and which copy is sound, repairs from the sound one
+//! after a backup, and puts out of use what has none.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
+
+use flightline::checkpoint::CheckpointDocument;
+use flightline::checkpoint::files::{self, path_of};
+use flightline::checkpoint::inspect::{ListCheckpoints, Mark, MarkCheckpoint, ShowCheckpoint};
+use flightline::core::checkpoint::CheckpointStatus;
+use flightline::core::mission::Mission;
+use flightline::core::{Kind, Subject};
+use flightline::doctor::{Care, Diagnosis, attend};
+use flightline::sortie::change::SortieAction;
+use flightline_testkit::story::Story;
+use flightline_testkit::{World, both_engines, damage};
+
+/// A mission with two checkpoints in files; what they name of one sortie is no longer its last value.
+fn working(world: &World) -> (Story<'_>, CheckpointDocument, CheckpointDocument) {
+    let story = Story::new(world);
+    story.mission(
+        "Add login",
+        &["Model", "Endpoint", "Docs", "Tests", "Deploy"],
+    );
+    story.finish("ada", &["Model"]);
+    let first = story.checkpoint();
+    story.claim("bob", "Docs").unwrap();
+    story.lock("bob", &["docs"]).unwrap();
+    let second = story.checkpoint();
+    story.settle();
+    story
+        .change("bob", "Docs", SortieAction::Release { reason: None })
+        .unwrap();
+    (story, first, second)
+}
+
+fn examine(story: &Story<'_>, care: Care) -> Diagnosis {
+    let folder = story.state_folder();
+    story
+        .with_fleet(|fleet| attend(fleet, &folder, care, "now"))
+        .unwrap()
+}
+
+/// What is wrong, and nothing is changed by looking.
+fn wrong(story: &Story<'_>) -> Vec<String> {
+    let rev = story.rev();
+    let found = examine(story, Care::Look);
+    assert!(found.backup.is_none() && story.rev() == rev);
+    let bad = found.checks.into_iter().filter(|check| !check.ok);
+    bad.flat_map(|check| check.findings).collect()
+}
+
+/// Repairs, after which all is well. Returns what was said of it.
+fn fixed(story: &Story<'_>) -> Diagnosis {
+    let done = examine(story, Care::Repair);
+    assert!(done.healthy, "{done:?}");
+    assert_eq!(wrong(story), [] as [&str; 0]);
+    done
+}
+
+fn everything(story: &Story<'_>) -> Vec<flightline::store::StoredEvent> {
+    story.look(|tx| tx.state_at(tx.rev(), None))
+}
+
+fn findings(diagnosis: &Diagnosis) -> Vec<&str> {
+    let all = diagnosis.checks.iter().flat_map(|check| &check.findings);
+    all.map(String::as_str).collect()
+}
+
+fn old(path: &Path, now: flightline::core::Time) {
+    let time = UNIX_EPOCH + Duration::from_millis(u64::try_from(now.as_millis()).unwrap())
+        - Duration::from_secs(3_601);
+    let file = fs::File::open(path).unwrap();
+    file.set_modified(time).unwrap();
+}
+
+both_engines! {
+    fn a_sound_store_is_left_alone(world: &World) {
+        let (story, ..) = working(world);
+        let rev = story.rev();
+        let done = fixed(&story);
+        assert_eq!((done.repaired.len(), done.backup, story.rev()), (0, None, rev));
+        assert!(!story.state_folder().join("backups").exists());
+    }
+
+    fn a_damaged_last_value_is_named_and_repaired_from_the_journal_after_a_backup(world: &World) {
+        let (story, ..) = working(world);
+        let (docs, before) = (story.sortie_id("Docs"), everything(&story));
+        damage::live(world, Kind::Sortie, &docs);
+        let said = format!("the last value of sortie {docs} does not match its checksum; the journal's is sound");
+        assert_eq!(wrong(&story), std::slice::from_ref(&said));
+        let done = fixed(&story);
+        assert_eq!(done.repaired, [format!("{said}; repaired")]);
+        assert!(everything(&story) == before);
+        let backup = done.backup.unwrap();
+        assert_eq!(backup, story.state_folder().join("backups/before-fix-now.db"));
+        assert_eq!(fs::metadata(backup.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
+        assert!(fs::metadata(&backup).unwrap().len() > 0, "the damage can be looked at");
+    }
+
+    fn a_damaged_value_in_the_journal_is_repaired_from_the_last_value(world: &World) {
+        let (story, ..) = working(world);
+        let (model, before) = (story.sortie_id("Model"), everything(&story));
+        let rev = before.iter().find(|value| value.id == model).unwrap().rev;
+        damage::journal(world, Kind::Sortie, &model, rev - 1);
+        let found = wrong(&story);
+        assert_eq!(found, [format!("sortie {model} (revision {rev}) does not match its checksum in the journal; its last value is the same, and sound")]);
+        fixed(&story);
+        assert!(everything(&story) == before);
+    }
+
+    fn a_damaged_value_that_only_a_file_has_is_repaired_from_it(world: &World) {
+        let (story, first, second) = working(world);
+        let docs = story.sortie_id("Docs");
+        let sql = format!("UPDATE event SET after = 'x' WHERE project = {{project}} AND subject = '{docs}' AND rev > {} AND rev <= {}", first.rev, second.rev);
+        assert_eq!(damage::raw(world, &sql), 1);
+        let found = wrong(&story);
+        assert!(found.iter().any(|said| said.ends_with("the store has no other copy")), "{found:?}");
+        assert!(found.iter().any(|said| said.starts_with(&second.id.to_string()[..12]) && said.ends_with("; its file is sound")), "{found:?}");
+        fixed(&story);
+    }
+
+    fn a_value_that_no_checkpoint_names_any_more_is_repaired_from_a_file_that_has_it(world: &World) {
+        let (story, first, second) = working(world);
+        let aside = world.folder().join("aside.json");
+        fs::copy(story.file_of(&second), &aside).unwrap();
+        story.run("", &MarkCheckpoint { checkpoint: second.id.to_string(), mark: Mark::Delete }).unwrap();
+        let docs = story.sortie_id("Docs");
+        let sql = format!("UPDATE event SET after = 'x' WHERE project = {{project}} AND subject = '{docs}' AND rev > {} AND rev <= {}", first.rev, second.rev);
+        assert_eq!(damage::raw(world, &sql), 1);
+        fixed(&story);
+        assert!(!story.file_of(&second).exists(), "what was left of a deleted one is gone afterwards");
+    }
+
+    fn rows_that_are_lost_or_differ_are_written_anew(world: &World) {
+        for (sql, said) in [
+            ("DELETE FROM subject WHERE project = {project} AND kind = 'lock'", "has events and no value"),
+            ("UPDATE subject SET gone = rev WHERE project = {project} AND kind = 'lock'", "differs from what its events say"),
+            ("UPDATE subject SET status = 'x' WHERE project = {project} AND kind = 'lock'", "is found by another status than its document says"),
+            ("UPDATE subject SET name = 'x', agent = NULL, parent = 'y' WHERE project = {project} AND kind = 'lock'", "is found by another parent, agent, name than its document says"),
+            ("UPDATE subject SET percent = 99 WHERE project = {project} AND kind = 'lock'", "is found by another percent than its document says"),
+        ] {
+            let world = World::new(world.engine);
+            let (story, ..) = working(&world);
+            let before = everything(&story);
+            assert_eq!(damage::raw(&world, sql), 1);
+            let found = wrong(&story);
+            assert!(found.iter().any(|found| found.ends_with(said)), "{found:?}");
+            fixed(&story);
+            assert!(everything(&story) == before, "{sql}");
+        }
+    }
+
+    fn a_mission_found_by_another_status_is_found_by_its_own_again(world: &World) {
+        let (story, ..) = working(world);
+        damage::raw(world, "UPDATE subject SET status = 'archived' WHERE project = {project} AND kind = 'mission'");
+        assert!(story.resume("", vec![]).is_err(), "it is not seen");
+        fixed(&story);
+        assert!(story.resume("", vec![]).is_ok());
+    }
+
+    fn an_event_that_is_lost_is_brought_back_when_there_is_a_copy(world: &World) {
+        let (story, ..) = working(world);
+        let (model, before) = (story.sortie_id("Model"), everything(&story));
+        let rev = before.iter().find(|value| value.id == model).unwrap().rev;
+        assert_eq!(damage::raw(world, &format!("DELETE FROM event WHERE project = {{project}} AND rev = {rev}")), 1);
+        let found = wrong(&story);
+        assert!(found.contains(&format!("the event that gave sortie {model} its value (revision {rev}) is lost; its last value is sound")), "{found:?}");
+        fixed(&story);
+        assert!(everything(&story) == before);
+    }
+
+    fn of_two_sound_values_that_differ_neither_is_written_over(world: &World) {
+        let (story, ..) = working(world);
+        let mission = story.all::<Mission>()[0].clone();
+        let forged = serde_json::to_string(&Mission { phase: Some(flightline_testkit::story::title("forged")), ..mission.clone() }).unwrap();
+        let sha = flightline::core::event::sha256_hex(&forged);
+        let sql = format!("UPDATE subject SET doc = '{forged}', sha = '{sha}' WHERE project = {{project}} AND kind = 'mission'");
+        assert_eq!(damage::raw(world, &sql), 1);
+        let said = format!("mission {} (revision {}) has two values, and both match their checksums", mission.key(), everything(&story).iter().find(|value| value.id == mission.key()).unwrap().rev);
+        assert!(wrong(&story).contains(&said), "{:?}", wrong(&story));
+        let done = examine(&story, Care::Repair);
+        assert!(!done.healthy && findings(&done).contains(&said.as_str()));
+        assert_eq!(story.look(|tx| tx.get::<Mission>(&mission.key())).unwrap().phase, Some(flightline_testkit::story::title("forged")));
+    }
+
+    fn a_missing_checkpoint_is_brought_back_and_a_damaged_record_repaired(world: &World) {
+        let (story, first, second) = working(world);
+        for table in ["event WHERE subject", "subject WHERE id", "backup WHERE checkpoint"] {
+            damage::raw(world, &format!("DELETE FROM {table} = '{}' AND project = {{project}}", second.id));
+        }
+        damage::live(world, Kind::Checkpoint, &first.id.to_string());
+        let done = examine(&story, Care::Repair);
+        let said = done.repaired.join("\n");
+        assert!(said.contains("was missing in the store; brought back from its file") && said.contains("was damaged in the store; repaired"), "{said}");
+        for id in [first.id, second.id] {
+            assert!(story.run("", &ShowCheckpoint { checkpoint: id.to_string() }).is_ok());
+        }
+    }
+
+    fn what_no_copy_can_mend_is_quarantined_kept_and_not_offered(world: &World) {
+        let (story, first, second) = working(world);
+        let docs = story.sortie_id("Docs");
+        damage::raw(world, &format!("UPDATE event SET after = 'x' WHERE project = {{project}} AND subject = '{docs}' AND rev > {} AND rev <= {}", first.rev, second.rev));
+        fs::write(story.file_of(&second), "{}").unwrap();
+        let done = examine(&story, Care::Repair);
+        assert!(!done.healthy, "never silently fine");
+        assert!(done.repaired.iter().any(|said| said.ends_with("no copy can mend it: quarantined")), "{:?}", done.repaired);
+        assert!(findings(&done).iter().any(|said| said.ends_with("; it is quarantined")), "{:?}", findings(&done));
+        assert_eq!(fs::read_to_string(story.file_of(&second)).unwrap(), "{}", "the bad one writes nothing");
+        let kept = story.checkpoints().pop().unwrap();
+        assert_eq!((kept.id, kept.status), (second.id, CheckpointStatus::Corrupted));
+        let latest = ShowCheckpoint { checkpoint: "@latest".to_owned() };
+        assert_eq!(story.run("", &latest).unwrap().id, first.id, "not offered");
+        let list = story.run("", &ListCheckpoints { mission: None, archived: false, limit: 10 }).unwrap();
+        assert_eq!(list.checkpoints[0].status, CheckpointStatus::Corrupted, "kept, and said");
+        let rev = story.rev();
+        let again = examine(&story, Care::Repair);
+        assert_eq!((again.backup, story.rev()), (None, rev), "once");
+    }
+
+    fn files_are_made_private_again(world: &World) {
+        let (story, first, _) = working(world);
+        let file = story.file_of(&first);
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        fs::set_permissions(file.parent().unwrap(), fs::Permissions::from_mode(0o755)).unwrap();
+        let found = wrong(&story);
+        assert!(found.len() == 2 && found.iter().all(|said| said.contains("is open to others (mode ")), "{found:?}");
+        fixed(&story);
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    fn latest_is_put_right(world: &World) {
+        let (story, first, second) = working(world);
+        let link = story.file_of(&first).with_file_name("latest.json");
+        for spoil in ["chk-gone.json".to_owned(), format!("{}.json", first.id)] {
+            fs::remove_file(&link).unwrap();
+            assert!(wrong(&story)[0].contains("is missing, and the newest file is"));
+            symlink(&spoil, &link).unwrap();
+            assert!(wrong(&story)[0].contains(&format!("names {spoil}, and the newest file is {}.json", second.id)));
+            fixed(&story);
+            assert_eq!(fs::read_link(&link).unwrap().to_str().unwrap(), format!("{}.json", second.id));
+        }
+        fs::remove_file(&link).unwrap();
+        fs::write(&link, "somebody's").unwrap();
+        assert!(!examine(&story, Care::Repair).healthy);
+        assert_eq!(fs::read_to_string(&link).unwrap(), "somebody's");
+    }
+
+    fn what_dead_processes_left_is_removed_after_an_hour(world: &World) {
+        let (story, first, _) = working(world);
+        let (home, state) = (story.file_of(&first).parent().unwrap().to_path_buf(), story.state_folder());
+        let side = state.join(".flightline-0b6ce2a6-9d6b-4a5e-8f39-d9d4f77c1c11");
+        let (half, link, own) = (home.join(format!(".{}.77", first.id)), home.join(".chk-young.78"), state.join(".flightline-of-mine"));
+        for folder in [&side, &own] {
+            fs::create_dir_all(folder).unwrap();
+            fs::write(folder.join("flightline.db"), "half").unwrap();
+            old(folder, world.clock.now());
+        }
+        for file in [&half, &link] {
+            fs::write(file, "{").unwrap();
+            fs::set_permissions(file, fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        old(&half, world.clock.now());
+        let seen = examine(&story, Care::Look);
+        assert!(seen.healthy && findings(&seen).iter().filter(|said| said.ends_with("was left by a process that died")).count() == 2, "{seen:?}");
+        let done = fixed(&story);
+        assert_eq!(findings(&done).iter().filter(|said| said.ends_with("; removed")).count(), 2);
+        assert_eq!([&side, &half, &link, &own].map(|path| path.exists()), [false, false, true, true], "only what is ours, and old");
+    }
+
+    fn a_missing_note_of_a_file_is_made_good(world: &World) {
+        let (story, first, _) = working(world);
+        assert_eq!(damage::raw(world, &format!("DELETE FROM backup WHERE checkpoint = '{}' AND project = {{project}}", first.id)), 1);
+        assert!(wrong(&story)[0].ends_with("nothing is known of its file"));
+        fixed(&story);
+        assert!(files::read(&path_of(&story.state_folder(), first.mission_id, first.id)).is_ok());
+    }
+}

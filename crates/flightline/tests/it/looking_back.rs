@@ -1,0 +1,251 @@
+//! Looking back on both engines: the state at any place, a checkpoint's briefing, recoveries by their ids; and
+//! what only the routes of the server ask for.
+
+use flightline::context::past::BriefCheckpoint;
+use flightline::core::agent::Role;
+use flightline::core::mission::MissionStatus;
+use flightline::core::note::NoteKind;
+use flightline::core::setting::RecoveryKind;
+use flightline::core::sortie::SortieStatus;
+use flightline::core::{Code, Kind};
+use flightline::event::{Cursor, ListEvents};
+use flightline::lock::held::StealHeldLock;
+use flightline::mail::list::ListMessages;
+use flightline::mission::update::UpdateMission;
+use flightline::mission::{ChangeMission, ShowMission};
+use flightline::note::AddNote;
+use flightline::recovery::past::{ListRecoveries, UndoRecovery};
+use flightline::replay::state::ShowState;
+use flightline::{Caller, Thing, Unless};
+use flightline_testkit::story::recovery::{Force, back_to};
+use flightline_testkit::story::{Story, note, title};
+use flightline_testkit::{both_engines, caller};
+
+fn state(story: &Story<'_>, at: Option<&str>) -> Result<Vec<SortieStatus>, Code> {
+    let request = ShowState {
+        mission: None,
+        at: at.map(str::to_owned),
+    };
+    let state = story.run("", &request).map_err(|refusal| refusal.code)?;
+    Ok(state.sorties.iter().map(|sortie| sortie.status).collect())
+}
+
+fn about(kind: Kind, reference: &str, unless: Unless) -> Caller {
+    Caller {
+        thing: Some(Thing {
+            kind,
+            reference: reference.to_owned(),
+            unless,
+        }),
+        ..caller("")
+    }
+}
+
+fn undo(id: impl ToString, force: bool) -> UndoRecovery {
+    UndoRecovery {
+        recovery: id.to_string(),
+        force,
+        sightings: Vec::new(),
+    }
+}
+
+both_engines! {
+    fn the_state_at_a_revision_a_time_and_a_checkpoint(world: &World) {
+        use SortieStatus::{Completed, InProgress, Pending};
+        let story = Story::new(world);
+        let view = story.mission("Add login", &["Model", "Endpoint"]);
+        let created = story.run("", &ListEvents { limit: 1, ..ListEvents::default() }).unwrap().cursor.rev;
+        story.pass_minutes(1);
+        story.claim("ada", "Model").unwrap();
+        let checkpoint = story.checkpoint().id.to_string();
+        story.pass_minutes(1);
+        story.finish("ada", &["Model"]);
+
+        assert_eq!(state(&story, None), Ok(vec![Completed, Pending]));
+        assert_eq!(state(&story, Some(&checkpoint)), Ok(vec![InProgress, Pending]));
+        assert_eq!(state(&story, Some(&created.to_string())), Ok(vec![Pending, Pending]));
+        assert_eq!(state(&story, Some("2026-01-04T12:00:30Z")), Ok(vec![Pending, Pending]));
+        assert_eq!(state(&story, Some("2026-01-04T13:01:30+01:00")), Ok(vec![InProgress, Pending]));
+        // In the middle of the request that made it, the mission was not there.
+        assert_eq!(state(&story, Some(&(created - 1).to_string())), Err(Code::NotFound));
+        assert_eq!(state(&story, Some("2025-01-01T00:00:00Z")), Err(Code::NotFound));
+        assert_eq!(state(&story, Some("999999")), Err(Code::NotFound));
+        assert_eq!(state(&story, Some("yesterday")), Err(Code::InvalidInput));
+        let other = story.mission("Other", &["One"]);
+        let wrong = ShowState { mission: Some(other.mission.id.to_string()), at: Some(checkpoint) };
+        assert_eq!(story.run("", &wrong).unwrap_err().code, Code::InvalidInput);
+        let first = ShowState { mission: Some(view.mission.id.to_string()), at: Some("0".to_owned()) };
+        assert_eq!(story.run("", &first).unwrap_err().code, Code::NotFound);
+    }
+
+    fn a_checkpoint_briefs_as_it_was_then(world: &World) {
+        let story = Story::new(world);
+        story.mission("Add login", &["Model", "Endpoint"]);
+        story.board("ada", Role::Specialist, 7);
+        story.claim("ada", "Model").unwrap();
+        story.run("", &AddNote::of(NoteKind::Decision, note("tokens, not sessions"))).unwrap();
+        story.send("bob", &["ada"], "Look at this").unwrap();
+        story.report("ada", "Model", "half of the model");
+        let checkpoint = story.checkpoint().id.to_string();
+        story.finish("ada", &["Model"]);
+        story.run("", &AddNote::of(NoteKind::Decision, note("sessions after all"))).unwrap();
+        let request = |agent: Option<&str>, max_tokens| BriefCheckpoint {
+            checkpoint: checkpoint.clone(),
+            agent: agent.map(str::to_owned),
+            max_tokens,
+        };
+        let hers = story.run("", &request(Some("ada"), None)).unwrap();
+        assert_eq!(hers.facts.agent.as_ref().unwrap().name.as_str(), "ada");
+        assert_eq!(hers.facts.sortie.as_ref().unwrap().status, SortieStatus::InProgress);
+        for told in ["Add login", "half of the model", "tokens, not sessions", "Look at this"] {
+            assert!(hers.text.contains(told), "{told}: {}", hers.text);
+        }
+        assert!(!hers.text.contains("sessions after all"), "{}", hers.text);
+        let all = story.run("", &request(None, None)).unwrap();
+        assert_eq!(all.facts.agent, None);
+        assert!(all.text.contains("Endpoint"), "{}", all.text);
+        let short = story.run("", &request(Some("ada"), Some(560))).unwrap();
+        assert!(short.text.len() < hers.text.len());
+        assert_eq!(story.run("", &request(Some("eve"), None)).unwrap_err().code, Code::NotFound);
+        // Asking for it is no event.
+        let rev = |story: &Story<'_>| story.run("", &ListEvents::default()).unwrap().cursor.rev;
+        let before = rev(&story);
+        story.run("", &request(Some("ada"), None)).unwrap();
+        assert_eq!(rev(&story), before);
+    }
+
+    fn a_recovery_is_taken_back_by_its_id(world: &World) {
+        let story = Story::new(world);
+        story.mission("Add login", &["Model", "Endpoint"]);
+        let first = story.checkpoint().id;
+        story.finish("ada", &["Model"]);
+        let second = story.checkpoint().id;
+        story.run("", &back_to(first, Force::Yes)).unwrap();
+        story.run("", &back_to(second, Force::Yes)).unwrap();
+        let listed = story.run("", &ListRecoveries::default()).unwrap();
+        assert_eq!(listed.len(), 2);
+        assert!(listed.iter().all(|it| it.kind == RecoveryKind::Rewind));
+        assert_eq!((listed[0].checkpoint_id, listed[1].checkpoint_id), (second, first));
+        let code = |request: &UndoRecovery| story.run("", request).map(drop).map_err(|refusal| refusal.code);
+        // What came after it would be lost with it.
+        assert_eq!(code(&undo(listed[1].id, true)), Err(Code::IllegalTransition));
+        assert_eq!(code(&undo("rcv-ffff", true)), Err(Code::NotFound));
+        assert_eq!(code(&undo(listed[0].id, true)), Ok(()));
+        assert_eq!(code(&undo(listed[0].id, true)), Err(Code::IllegalTransition));
+        let done = story.run("", &ListRecoveries::default()).unwrap();
+        let undone: Vec<_> = done.iter().filter(|it| it.undone_at.is_some()).map(|it| it.id).collect();
+        assert_eq!(undone, [listed[0].id]);
+        // Taking back is a rewind too, and can be taken back as such.
+        assert_eq!(code(&undo(done[0].id, true)), Ok(()));
+    }
+
+    fn a_missions_record_is_changed_and_the_rest_stays(world: &World) {
+        let story = Story::new(world);
+        let id = story.mission("Add login", &["Model"]).mission.id.to_string();
+        let request = UpdateMission {
+            mission: Some(id.clone()),
+            title: Some(title("Add logout")),
+            sprint: Some(title("12")),
+            ..UpdateMission::default()
+        };
+        let changed = story.run("", &request).unwrap().mission;
+        assert_eq!((changed.title.as_str(), changed.sprint.as_deref()), ("Add logout", Some("12")));
+        let nothing = UpdateMission { mission: Some(id.clone()), ..UpdateMission::default() };
+        assert_eq!(story.run("", &nothing).unwrap().mission, changed);
+        let unknown = UpdateMission { dispatch: Some("eve".to_owned()), ..request.clone() };
+        assert_eq!(story.run("", &unknown).unwrap_err().code, Code::NotFound);
+        for to in [MissionStatus::Failed, MissionStatus::Archived] {
+            story.run("", &ChangeMission { mission: Some(id.clone()), to, reason: None }).unwrap();
+        }
+        assert_eq!(story.run("", &request).unwrap_err().code, Code::IllegalTransition);
+    }
+
+    fn messages_are_listed_and_a_lock_is_taken_by_its_id(world: &World) {
+        let story = Story::new(world);
+        story.mission("Add login", &["Model"]);
+        story.register("ada", Role::Specialist);
+        story.register("bob", Role::Specialist);
+        story.send("ada", &["bob"], "First").unwrap();
+        story.send("bob", &["ada"], "Second").unwrap();
+        story.send("", &["bob"], "Third").unwrap();
+        let subjects = |agent: Option<&str>, limit| {
+            let request = ListMessages { mission: None, agent: agent.map(str::to_owned), limit };
+            let listed = story.run("", &request).unwrap();
+            listed.iter().map(|view| view.message.subject.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(subjects(None, 9), ["Third", "Second", "First"]);
+        assert_eq!(subjects(Some("ada"), 9), ["Second", "First"]);
+        assert_eq!(subjects(None, 1), ["Third"]);
+
+        let held = story.lock("ada", &["src/a.rs"]).unwrap();
+        let steal = StealHeldLock { lock: held[0].lock.id.to_string(), reason: note("urgent") };
+        let taken = story.run("bob", &steal).unwrap();
+        assert_eq!((taken[0].holder.as_str(), taken[0].lock.file.as_str()), ("bob", "src/a.rs"));
+        // That lock is gone; bob's is another.
+        assert_eq!(story.run("ada", &steal).unwrap_err().code, Code::NotFound);
+    }
+
+    fn what_changed_since_is_not_written_over(world: &World) {
+        let story = Story::new(world);
+        let mission = story.mission("Add login", &["Model", "Docs"]).mission.id.to_string();
+        let sortie = story.sortie_id("Model");
+        let mut fleet = world.fleet();
+        let look = |fleet: &mut flightline::Fleet, kind, reference: &str| {
+            let caller = about(kind, reference, Unless::Never);
+            fleet.run(&ShowMission { mission: Some(mission.clone()) }, &caller).unwrap();
+            fleet.stands_since().unwrap().clone()
+        };
+        let rename = |text: &str| UpdateMission {
+            mission: Some(mission.clone()),
+            title: Some(title(text)),
+            ..UpdateMission::default()
+        };
+        story.claim("ada", "Docs").unwrap();
+        let seen = look(&mut fleet, Kind::Mission, &mission);
+        let of_sortie = look(&mut fleet, Kind::Sortie, &sortie);
+        // Something else changes: the mission's own record does not.
+        story.claim("ada", "Model").unwrap();
+        let if_unchanged = |places: &[&Cursor]| {
+            about(Kind::Mission, &mission, Unless::Changed(places.iter().copied().cloned().collect()))
+        };
+        fleet.run(&rename("First"), &if_unchanged(&[&seen])).unwrap();
+        let now = fleet.stands_since().unwrap().clone();
+        assert!(now.rev > seen.rev && now.history == seen.history);
+        let late = fleet.run(&rename("Second"), &if_unchanged(&[&seen])).unwrap_err();
+        assert_eq!(late.into_refusal().code, Code::Changed);
+        let elsewhere = Cursor { history: "other".to_owned(), ..now.clone() };
+        let foreign = fleet.run(&rename("Second"), &if_unchanged(&[&elsewhere])).unwrap_err();
+        assert_eq!(foreign.into_refusal().code, Code::Changed);
+        fleet.run(&rename("Second"), &if_unchanged(&[&seen, &now])).unwrap();
+        // The same key is the same request, however much has changed since.
+        let keyed = Caller { idempotency_key: Some("k".to_owned()), ..if_unchanged(&[fleet.stands_since().unwrap()]) };
+        fleet.run(&rename("Third"), &keyed).unwrap();
+        fleet.run(&rename("Third"), &keyed).unwrap();
+        assert!(fleet.was_replayed());
+        // What is part of a sortie is a change of it.
+        let claimed = look(&mut fleet, Kind::Sortie, &sortie);
+        assert!(claimed.rev > of_sortie.rev);
+        story.report("ada", "Model", "half");
+        assert!(look(&mut fleet, Kind::Sortie, &sortie).rev > claimed.rev);
+    }
+
+    fn the_newest_events_are_read_page_by_page(world: &World) {
+        let story = Story::new(world);
+        story.mission("Add login", &["Model", "Docs"]);
+        story.finish("ada", &["Model", "Docs"]);
+        let all = story.run("", &ListEvents { limit: 1_000, ..ListEvents::default() }).unwrap();
+        let mut revs = Vec::new();
+        let mut before = None;
+        loop {
+            let page = ListEvents { before: before.clone(), limit: 3, ..ListEvents::default() };
+            let page = story.run("", &page).unwrap();
+            let Some(last) = page.events.last() else { break };
+            before = Some(Cursor { history: page.cursor.history.clone(), rev: last.rev });
+            revs.extend(page.events.iter().map(|event| event.rev));
+        }
+        assert_eq!(revs, all.events.iter().map(|event| event.rev).collect::<Vec<_>>());
+        let elsewhere = Cursor { history: "other".to_owned(), rev: 1 };
+        let wrong = ListEvents { before: Some(elsewhere), limit: 3, ..ListEvents::default() };
+        assert_eq!(story.run("", &wrong).unwrap_err().code, Code::HistoryChanged);
+    }
+}

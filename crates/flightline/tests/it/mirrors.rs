@@ -1,0 +1,107 @@
+//! The files of the other systems: taken in, given out, and kept up to date, on both engines.
+
+mod epic;
+mod tasks;
+mod tokens;
+
+use std::fs;
+use std::path::PathBuf;
+
+use flightline::core::Refusal;
+use flightline::core::dialect::{Dialect, Json};
+use flightline::dialect::{ExportDocuments, ImportDocuments, Incoming, TakenIn};
+use flightline::mirror::{Mirrors, Said, take_in, write_out};
+use flightline_testkit::caller;
+use flightline_testkit::story::Story;
+
+fn import(story: &Story<'_>, dialect: Dialect, file: &str, text: &str) -> TakenIn {
+    try_import(story, dialect, file, text).unwrap()
+}
+
+fn try_import(
+    story: &Story<'_>,
+    dialect: Dialect,
+    file: &str,
+    text: &str,
+) -> Result<TakenIn, Refusal> {
+    let request = ImportDocuments {
+        dialect,
+        documents: vec![Incoming {
+            file: file.to_owned(),
+            text: text.to_owned(),
+            before: None,
+        }],
+        mission: None,
+    };
+    story.run("", &request).map(|mut taken| taken.remove(0))
+}
+
+fn export(story: &Story<'_>, dialect: Dialect) -> Vec<(String, String)> {
+    let request = ExportDocuments {
+        dialect,
+        mission: None,
+        since: None,
+        ended_since: None,
+    };
+    let given = story.run("", &request).unwrap();
+    let documents = given.documents.into_iter();
+    documents
+        .map(|document| (document.file, document.text))
+        .collect()
+}
+
+fn json(text: &str) -> Json {
+    Json::parse(text).unwrap()
+}
+
+/// The mirror of one dialect, in the world's own folder.
+struct Mirror<'s, 'w> {
+    story: &'s Story<'w>,
+    mirrors: Mirrors,
+}
+
+impl<'s, 'w> Mirror<'s, 'w> {
+    fn new(story: &'s Story<'w>, dialect: Dialect) -> Self {
+        let root = story.world.folder().join("work");
+        Self {
+            story,
+            mirrors: Mirrors {
+                state: root.join(".state"),
+                root,
+                dialects: vec![dialect],
+            },
+        }
+    }
+
+    /// What a command does: takes in, then writes out.
+    fn pass(&self) -> Vec<Said> {
+        self.story.with_fleet(|fleet| {
+            let mut said = take_in(fleet, &self.mirrors, &caller("")).unwrap();
+            said.extend(write_out(fleet, &self.mirrors, &caller("")).unwrap());
+            said
+        })
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        self.mirrors.root.join(file)
+    }
+
+    fn read(&self, file: &str) -> String {
+        fs::read_to_string(self.path(file)).unwrap()
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        fs::create_dir_all(self.path(file).parent().unwrap()).unwrap();
+        fs::write(self.path(file), text).unwrap();
+    }
+
+    fn files(&self, folder: &str) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(self.path(folder)) else {
+            return Vec::new();
+        };
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    }
+}

@@ -1,0 +1,333 @@
+//! Notes and effects, on both engines: what must not be forgotten, and what must not be done twice.
+
+use flightline::core::effect::{Effect, EffectState};
+use flightline::core::note::NoteKind;
+use flightline::core::{Code, Refusal};
+use flightline::effect::{BeginEffect, FinishEffect, ListEffects};
+use flightline::note::{AddNote, ListNotes};
+use flightline_testkit::story::{Story, name, note, path};
+use flightline_testkit::{World, both_engines};
+
+fn a_note(kind: NoteKind, text: &str) -> AddNote {
+    AddNote {
+        mission: None,
+        kind,
+        text: note(text),
+        rationale: None,
+        sortie: None,
+        path: None,
+        checksum: None,
+        artifact_type: None,
+    }
+}
+
+fn stage(world: &World) -> Story<'_> {
+    let story = Story::new(world);
+    story.mission("Ship it", &["Release"]);
+    story
+}
+
+fn begin(story: &Story<'_>, agent: &str, again: bool) -> Result<Effect, Refusal> {
+    let begin = BeginEffect {
+        key: name("publish-1.2.0"),
+        mission: None,
+        sortie: None,
+        what: Some(note("cargo publish")),
+        again,
+    };
+    story.run(agent, &begin)
+}
+
+fn done(story: &Story<'_>, agent: &str, result: &str) -> Result<Effect, Refusal> {
+    let done = FinishEffect {
+        key: name("publish-1.2.0"),
+        mission: None,
+        result: Some(note(result)),
+    };
+    story.run(agent, &done)
+}
+
+both_engines! {
+    fn notes_of_every_kind_are_kept_in_order(world: &World) {
+        let story = stage(world);
+        let kinds = [
+            NoteKind::Decision,
+            NoteKind::Lesson,
+            NoteKind::Constraint,
+            NoteKind::DeadEnd,
+            NoteKind::Blocker,
+            NoteKind::NextStep,
+        ];
+        for kind in kinds {
+            story.run("ada", &a_note(kind, kind.as_str())).unwrap();
+        }
+        let all = story
+            .run(
+                "",
+                &ListNotes {
+                    mission: None,
+                    kind: None,
+                },
+            )
+            .unwrap();
+        assert_eq!(all.iter().map(|note| note.kind).collect::<Vec<_>>(), kinds);
+        assert!(
+            all.iter()
+                .all(|note| note.author == "ada" && note.author_id == Some(story.agent("ada").id))
+        );
+        for kind in kinds {
+            let some = story
+                .run(
+                    "",
+                    &ListNotes {
+                        mission: None,
+                        kind: Some(kind),
+                    },
+                )
+                .unwrap();
+            assert_eq!(
+                some.iter()
+                    .map(|note| note.text.as_str())
+                    .collect::<Vec<_>>(),
+                [kind.as_str()]
+            );
+        }
+        assert!(story.ailments().is_empty());
+    }
+
+    fn a_decision_keeps_its_reason_and_its_sortie(world: &World) {
+        let story = stage(world);
+        let decision = AddNote {
+            rationale: Some(note("it is boring")),
+            sortie: Some(story.sortie_id("Release")),
+            ..a_note(NoteKind::Decision, "Use PostgreSQL")
+        };
+        let written = story.run("", &decision).unwrap();
+        assert_eq!(
+            (written.rationale, written.sortie_id.unwrap().to_string()),
+            (Some(note("it is boring")), story.sortie_id("Release"))
+        );
+        assert_eq!(
+            (written.author.as_str(), written.author_id),
+            ("user:tester", None)
+        );
+        story.mission("Another", &[]);
+        assert_eq!(
+            story.run("", &decision).unwrap_err().code,
+            Code::InvalidInput,
+            "the sortie belongs to another mission"
+        );
+    }
+
+    fn a_constraint_is_kept_word_for_word(world: &World) {
+        let story = stage(world);
+        let rule = "NEVER  push to `main`.\n\tAsk first — “always”; $HOME, %s, {x} and <b> stay as they are. 🚫";
+        story.run("", &a_note(NoteKind::Constraint, rule)).unwrap();
+        let kept = story
+            .run(
+                "ada",
+                &ListNotes {
+                    mission: None,
+                    kind: Some(NoteKind::Constraint),
+                },
+            )
+            .unwrap();
+        assert_eq!(kept[0].text.as_str(), rule);
+    }
+
+    fn an_artifact_needs_a_file_and_may_have_a_checksum(world: &World) {
+        let story = stage(world);
+        let bare = a_note(NoteKind::Artifact, "The report");
+        let refused = story.run("ada", &bare).unwrap_err();
+        assert_eq!(
+            (refused.code, refused.hint.unwrap().as_str()),
+            (Code::InvalidInput, "give `--path FILE`")
+        );
+        let artifact = AddNote {
+            path: Some(path("docs/./report.md")),
+            checksum: Some("ab".repeat(32)),
+            artifact_type: Some(name("report")),
+            ..bare
+        };
+        let kept = story.run("ada", &artifact).unwrap();
+        assert_eq!(
+            (kept.path, kept.checksum),
+            (Some(path("docs/report.md")), Some("ab".repeat(32)))
+        );
+        for wrong in ["", "ab", &"xy".repeat(32), &"ab".repeat(33)] {
+            let wrong = AddNote {
+                checksum: Some(wrong.to_owned()),
+                ..artifact.clone()
+            };
+            assert_eq!(
+                story.run("ada", &wrong).unwrap_err().message,
+                "a checksum has 64 hexadecimal digits"
+            );
+        }
+    }
+
+    fn notes_belong_to_a_mission(world: &World) {
+        let story = Story::new(world);
+        let refused = story
+            .run("ada", &a_note(NoteKind::Lesson, "Too early"))
+            .unwrap_err();
+        assert_eq!(
+            (refused.code, refused.message.as_str()),
+            (Code::NotFound, "there is no mission yet")
+        );
+        let first = story.mission("First", &[]).mission.id;
+        story
+            .run("ada", &a_note(NoteKind::Lesson, "In the first"))
+            .unwrap();
+        story.mission("Second", &[]);
+        assert!(
+            story
+                .run(
+                    "",
+                    &ListNotes {
+                        mission: None,
+                        kind: None
+                    }
+                )
+                .unwrap()
+                .is_empty()
+        );
+        let of_first = ListNotes {
+            mission: Some(first.to_string()),
+            kind: None,
+        };
+        assert_eq!(story.run("", &of_first).unwrap().len(), 1);
+    }
+
+    fn an_effect_is_begun_and_done_once(world: &World) {
+        let story = stage(world);
+        let begun = begin(&story, "ada", false).unwrap();
+        assert_eq!(
+            (begun.attempts, begun.by.as_str(), begun.epoch),
+            (1, "ada", Some(1))
+        );
+        assert_eq!(
+            begun.state,
+            EffectState::Intent {
+                at: world.clock.now()
+            }
+        );
+        story.pass_minutes(1);
+        let finished = done(&story, "ada", "version 1.2.0 is out").unwrap();
+        assert_eq!(
+            finished.state,
+            EffectState::Done {
+                at: world.clock.now(),
+                result: Some(note("version 1.2.0 is out"))
+            }
+        );
+        for again in [false, true] {
+            let refused = begin(&story, "bob", again).unwrap_err();
+            assert_eq!(
+                refused.code,
+                Code::EffectDone,
+                "what was done is done, asked politely or not"
+            );
+            assert_eq!(
+                refused.message,
+                "`publish-1.2.0` was already done by ada at 2026-01-04T12:01:00.000Z"
+            );
+        }
+    }
+
+    fn an_effect_that_nobody_finished_is_in_doubt(world: &World) {
+        let story = stage(world);
+        begin(&story, "ada", false).unwrap();
+        let refused = begin(&story, "bob", false).unwrap_err();
+        assert_eq!(
+            (refused.code, refused.message.as_str()),
+            (
+                Code::EffectInDoubt,
+                "`publish-1.2.0` was begun by ada and never reported done"
+            )
+        );
+        assert!(
+            refused
+                .hint
+                .unwrap()
+                .contains("`fleet effect begin publish-1.2.0 --again`")
+        );
+        assert_eq!(
+            begin(&story, "ada", false).unwrap_err().code,
+            Code::EffectInDoubt,
+            "nor does ada know"
+        );
+        let again = begin(&story, "bob", true).unwrap();
+        assert_eq!(
+            (again.attempts, again.by.as_str(), again.what),
+            (2, "bob", Some(note("cargo publish")))
+        );
+        let doubtful = ListEffects {
+            mission: None,
+            in_doubt: true,
+        };
+        assert_eq!(story.run("", &doubtful).unwrap().len(), 1);
+        done(&story, "bob", "out").unwrap();
+        assert!(story.run("", &doubtful).unwrap().is_empty());
+        assert_eq!(
+            story
+                .run(
+                    "",
+                    &ListEffects {
+                        mission: None,
+                        in_doubt: false
+                    }
+                )
+                .unwrap()
+                .len(),
+            1
+        );
+    }
+
+    fn saying_twice_that_it_is_done_is_harmless(world: &World) {
+        let story = stage(world);
+        begin(&story, "ada", false).unwrap();
+        begin(&story, "bob", true).unwrap();
+        let first = done(&story, "ada", "the truth").unwrap();
+        let rev = story.rev();
+        assert_eq!(
+            done(&story, "bob", "another story").unwrap(),
+            first,
+            "the first report stands"
+        );
+        assert_eq!(story.rev(), rev);
+    }
+
+    fn what_was_never_begun_is_not_done(world: &World) {
+        let story = stage(world);
+        let refused = done(&story, "ada", "surprise").unwrap_err();
+        assert_eq!(
+            (refused.code, refused.message.as_str()),
+            (Code::NotFound, "no effect `publish-1.2.0` was begun")
+        );
+    }
+
+    fn a_key_belongs_to_its_mission(world: &World) {
+        let story = stage(world);
+        let foreign = story.sortie_id("Release");
+        begin(&story, "ada", false).unwrap();
+        story.mission("Another", &[]);
+        let begun = begin(&story, "ada", false).unwrap();
+        assert_eq!(
+            begun.attempts, 1,
+            "the same key in another mission is another effect"
+        );
+        let wrong = BeginEffect {
+            key: name("tag"),
+            mission: None,
+            sortie: Some(foreign),
+            what: None,
+            again: false,
+        };
+        assert_eq!(
+            story.run("ada", &wrong).unwrap_err().code,
+            Code::InvalidInput,
+            "the sortie belongs to another mission"
+        );
+    }
+}

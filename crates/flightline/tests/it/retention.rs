@@ -1,0 +1,328 @@
+//! Which checkpoints go, on both engines: by a plan, never below the minimum, never in anybody's way.
+
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use flightline::Fleet;
+use flightline::checkpoint::inspect::{
+    ListCheckpoints, Mark, MarkCheckpoint, ShowCheckpoint, VerifyCheckpoints,
+};
+use flightline::checkpoint::prune::{ApplyPrune, PlanPrune, Pruned, daily};
+use flightline::checkpoint::take::TakeCheckpoint;
+use flightline::core::checkpoint::CheckpointStatus;
+use flightline::core::mission::{Mission, MissionStatus};
+use flightline::core::policy::Policy;
+use flightline::core::retention::{Guard, Retention};
+use flightline::core::{CheckpointId, Kind};
+use flightline::mission::ChangeMission;
+use flightline_testkit::story::recovery::{Force, back_to, roll_forward};
+use flightline_testkit::story::{Story, note};
+use flightline_testkit::{World, both_engines, caller, damage};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+fn take(story: &Story<'_>) -> CheckpointId {
+    let request = TakeCheckpoint {
+        mission: None,
+        reason: None,
+        details: None,
+        note: Some(note("one more")),
+    };
+    story.run("", &request).unwrap().id
+}
+
+/// A mission under way, with so many checkpoints, a day apart, and then `days` more.
+fn aged(world: &World, checkpoints: usize, days: u32) -> (Story<'_>, Vec<CheckpointId>) {
+    let story = Story::new(world);
+    story.mission(
+        "Add login",
+        &["Model", "Endpoint", "Docs", "Tests", "Deploy"],
+    );
+    story.claim("ada", "Model").unwrap();
+    let taken = more(&story, checkpoints, days);
+    (story, taken)
+}
+
+fn more(story: &Story<'_>, checkpoints: usize, days: u32) -> Vec<CheckpointId> {
+    let taken = (0..checkpoints)
+        .map(|_| {
+            story.world.pass(DAY);
+            take(story)
+        })
+        .collect();
+    story.world.pass(DAY * days);
+    taken
+}
+
+fn plan(story: &Story<'_>) -> Pruned {
+    story.run("", &PlanPrune::default()).unwrap()
+}
+
+fn apply(story: &Story<'_>, plan: &Pruned) -> Pruned {
+    let request = ApplyPrune {
+        plan: PlanPrune::default(),
+        delete: ids(plan),
+        archive: plan.archived.iter().map(|one| one.id).collect(),
+    };
+    story.run("", &request).unwrap()
+}
+
+fn ids(pruned: &Pruned) -> Vec<CheckpointId> {
+    pruned.details.iter().map(|one| one.id).collect()
+}
+
+fn left(story: &Story<'_>) -> Vec<CheckpointId> {
+    story.checkpoints().iter().map(|one| one.id).collect()
+}
+
+fn mark(story: &Story<'_>, id: CheckpointId, mark: Mark) {
+    let request = MarkCheckpoint {
+        checkpoint: id.to_string(),
+        mark,
+    };
+    story.run("", &request).unwrap();
+}
+
+fn end(story: &Story<'_>) {
+    story
+        .change(
+            "ada",
+            "Model",
+            flightline::sortie::change::SortieAction::Complete { output: None },
+        )
+        .unwrap();
+    story.finish("ada", &["Endpoint", "Docs", "Tests", "Deploy"]);
+    let complete = ChangeMission {
+        mission: None,
+        to: MissionStatus::Completed,
+        reason: None,
+    };
+    story.run("", &complete).unwrap();
+}
+
+both_engines! {
+    fn older_than_seven_days_goes_and_three_stay(world: &World) {
+        let (story, taken) = aged(world, 6, 20);
+        let rev = story.rev();
+        let planned = plan(&story);
+        assert_eq!((ids(&planned), planned.deleted, story.rev()), (taken[..3].to_vec(), 3, rev), "a plan changes nothing");
+        let done = apply(&story, &planned);
+        assert_eq!((ids(&done), left(&story)), (taken[..3].to_vec(), taken[3..].to_vec()));
+        assert_eq!(story.kinds_after(rev), ["checkpoint_pruned", "checkpoint_pruned", "checkpoint_pruned", "retention_applied"]);
+        assert_eq!(plan(&story).deleted, 0);
+    }
+
+    fn what_is_seven_days_old_stays(world: &World) {
+        let (story, taken) = aged(world, 6, 2);
+        assert_eq!(plan(&story).deleted, 0);
+        world.pass(Duration::from_millis(1));
+        assert_eq!(ids(&plan(&story)), taken[..1]);
+    }
+
+    fn age_and_number_can_be_chosen(world: &World) {
+        let (story, taken) = aged(world, 6, 0);
+        let three_days = PlanPrune { older_than_ms: Some(3 * 86_400_000 - 1), keep: Some(1), mission: None };
+        assert_eq!(ids(&story.run("", &three_days).unwrap()), taken[..3]);
+        let all = PlanPrune { older_than_ms: Some(0), keep: Some(0), mission: None };
+        world.pass(DAY);
+        assert_eq!(ids(&story.run("", &all).unwrap()), taken[..5], "the last of an unfinished mission is never planned");
+    }
+
+    fn pinned_and_archived_ones_stay(world: &World) {
+        let (story, taken) = aged(world, 6, 20);
+        mark(&story, taken[0], Mark::Pin);
+        mark(&story, taken[5], Mark::Archive);
+        assert_eq!(ids(&plan(&story)), [taken[1]], "the archived one does not count towards the three");
+        apply(&story, &plan(&story));
+        assert_eq!(left(&story), [taken[0], taken[2], taken[3], taken[4], taken[5]]);
+    }
+
+    fn a_clock_ten_years_ahead_leaves_the_minimum(world: &World) {
+        let (story, taken) = aged(world, 5, 3_650);
+        apply(&story, &plan(&story));
+        assert_eq!(left(&story), taken[2..]);
+        assert!(story.resume("ada", vec![]).is_ok());
+    }
+
+    fn damaged_ones_do_not_count_towards_the_minimum(world: &World) {
+        let (story, taken) = aged(world, 4, 0);
+        let rev = story.rev();
+        story.claim("bob", "Docs").unwrap();
+        let damaged = more(&story, 2, 20);
+        // What the two name is no longer the last value, which would serve in its place.
+        story.change("bob", "Docs", flightline::sortie::change::SortieAction::Release { reason: None }).unwrap();
+        damage::journal(world, Kind::Sortie, &story.sortie_id("Docs"), rev);
+        let planned = plan(&story);
+        assert!(!ids(&planned).iter().any(|id| taken[1..].contains(id)), "the three that are sound stay");
+        apply(&story, &planned);
+        let verdicts = story.run("", &VerifyCheckpoints { checkpoint: None }).unwrap();
+        assert_eq!(verdicts.iter().filter(|verdict| verdict.sound).count(), 3);
+        assert!(!damaged.is_empty() && story.resume("", vec![]).is_ok());
+    }
+
+    fn a_record_that_cannot_be_read_keeps_nothing_else_from_going(world: &World) {
+        let (story, taken) = aged(world, 6, 20);
+        damage::live(world, Kind::Checkpoint, &taken[5].to_string());
+        assert_eq!(ids(&plan(&story)), taken[..2], "three that can be read stay");
+        apply(&story, &plan(&story));
+        assert_eq!(plan(&story).deleted, 0);
+    }
+
+    fn a_completed_mission_keeps_its_final_checkpoint_for_thirty_days(world: &World) {
+        let (story, _) = aged(world, 3, 0);
+        end(&story);
+        let last = story.checkpoints().pop().unwrap().id;
+        let planned = plan(&story);
+        assert!(planned.deleted >= 3 && !ids(&planned).contains(&last));
+        apply(&story, &planned);
+        assert_eq!(left(&story), [last], "only the final one");
+        world.pass(DAY * 30);
+        assert_eq!(plan(&story).deleted, 0);
+        world.pass(Duration::from_millis(1));
+        assert_eq!(ids(&plan(&story)), [last]);
+    }
+
+    fn at_most_so_many_stay(world: &World) {
+        let (_, taken) = aged(world, 6, 0);
+        let policy = Policy { retention: Retention { most: 4, ..Retention::default() }, ..Policy::default() };
+        let mut fleet = Fleet::new(world.store(), policy);
+        assert_eq!(ids(&fleet.run(&PlanPrune::default(), &caller("")).unwrap()), taken[..2]);
+        assert_eq!(Policy::default().retention.most, 100, "a hundred unless somebody says otherwise");
+    }
+
+    fn missions_are_judged_one_by_one(world: &World) {
+        let (story, first) = aged(world, 4, 0);
+        let login = story.all::<Mission>()[0].id.to_string();
+        story.mission("Another", &["Elsewhere"]);
+        story.claim("bob", "Elsewhere").unwrap();
+        let second = more(&story, 4, 20);
+        assert_eq!(ids(&plan(&story)), [first[0], second[0]]);
+        let only = PlanPrune { mission: Some(login), ..PlanPrune::default() };
+        assert_eq!(ids(&story.run("", &only).unwrap()), first[..1]);
+    }
+
+    fn a_damaged_mission_keeps_its_checkpoints_and_the_others_are_pruned(world: &World) {
+        let (story, first) = aged(world, 4, 0);
+        story.mission("Another", &["Elsewhere"]);
+        let second = more(&story, 4, 20);
+        damage::everywhere(world, Kind::Mission, &story.all::<Mission>()[0].id.to_string(), 0);
+        let planned = plan(&story);
+        assert!(ids(&planned).contains(&second[0]));
+        apply(&story, &planned);
+        assert!(first[1..].iter().all(|id| left(&story).contains(id)));
+    }
+
+    fn what_was_pinned_since_the_plan_stays(world: &World) {
+        let (story, taken) = aged(world, 6, 20);
+        let planned = plan(&story);
+        mark(&story, taken[1], Mark::Pin);
+        let done = apply(&story, &planned);
+        assert_eq!(ids(&done), [taken[0], taken[2]]);
+        assert!(left(&story).contains(&taken[1]));
+    }
+
+    fn what_the_plan_did_not_name_stays_even_if_its_time_has_come_since(world: &World) {
+        let (story, taken) = aged(world, 6, 2);
+        world.pass(Duration::from_millis(1));
+        let planned = plan(&story);
+        world.pass(DAY);
+        assert_eq!(ids(&apply(&story, &planned)), taken[..1], "what somebody was shown goes, and nothing else");
+        assert_eq!(left(&story), taken[1..]);
+    }
+
+    fn what_no_plan_would_name_is_not_deleted(world: &World) {
+        let (story, taken) = aged(world, 4, 20);
+        let everything = ApplyPrune { plan: PlanPrune::default(), delete: taken.clone(), archive: Vec::new() };
+        assert_eq!(ids(&story.run("", &everything).unwrap()), taken[..1]);
+    }
+
+    fn a_plan_applied_after_a_rewind_takes_nothing_that_is_needed(world: &World) {
+        let (story, taken) = aged(world, 6, 20);
+        let planned = plan(&story);
+        let done = story.run("", &back_to(taken[0], Force::Yes)).unwrap();
+        apply(&story, &planned);
+        assert!(left(&story).contains(&done.before.unwrap()));
+        assert!(story.undo().is_ok() && story.resume("", vec![]).is_ok());
+    }
+
+    fn pruning_during_a_recovery_harms_neither(world: &World) {
+        let (story, taken) = aged(world, 6, 20);
+        thread::scope(|scope| {
+            let resuming = scope.spawn(move || {
+                let mut fleet = world.fleet();
+                (0..6).map(|_| fleet.run(&roll_forward(vec![]), &caller("")).unwrap().checkpoint_id).collect::<Vec<_>>()
+            });
+            scope.spawn(move || {
+                let mut fleet = world.fleet();
+                for _ in 0..6 {
+                    let delete = ids(&fleet.run(&PlanPrune::default(), &caller("")).unwrap());
+                    fleet.run(&ApplyPrune { plan: PlanPrune::default(), delete, archive: Vec::new() }, &caller("")).unwrap();
+                }
+            });
+            assert!(resuming.join().unwrap().iter().all(|used| *used == taken[5]));
+        });
+        assert_eq!(left(&story), taken[3..]);
+        assert!(story.ailments().is_empty());
+    }
+
+    fn what_stays_is_sound_when_others_are_gone(world: &World) {
+        let (story, _) = aged(world, 3, 0);
+        story.finish("bob", &["Docs"]);
+        more(&story, 3, 20);
+        apply(&story, &plan(&story));
+        let verdicts = story.run("", &VerifyCheckpoints { checkpoint: None }).unwrap();
+        assert!(verdicts.iter().all(|verdict| verdict.sound) && verdicts.len() >= 3);
+    }
+
+    fn what_is_freed_is_counted(world: &World) {
+        let (story, _) = aged(world, 4, 20);
+        story.settle();
+        let planned = plan(&story);
+        let one = &planned.details[0];
+        let file = flightline::checkpoint::files::path_of(&story.state_folder(), one.mission_id, one.id);
+        assert_eq!(planned.freed_bytes, fs::metadata(file).unwrap().len());
+    }
+
+    fn what_stays_only_because_it_must_is_expired(world: &World) {
+        let (story, taken) = aged(world, 6, 20);
+        story.settle();
+        mark(&story, taken[0], Mark::Pin);
+        let shown = |story: &Story<'_>| -> Vec<CheckpointStatus> {
+            let list = ListCheckpoints { mission: None, archived: true, limit: 100 };
+            story.run("", &list).unwrap().checkpoints.iter().rev().map(|one| one.status).collect()
+        };
+        use CheckpointStatus::{Archived, Corrupted, Creating, Expired, Valid};
+        assert_eq!(shown(&story), [Expired, Valid, Valid, Expired, Expired, Expired], "those that may go are not");
+        let planned = plan(&story);
+        let kept: Vec<(CheckpointId, Guard)> = planned.kept.iter().map(|one| (one.id, one.guard)).collect();
+        assert_eq!(kept, [(taken[5], Guard::Last), (taken[4], Guard::Minimum), (taken[3], Guard::Minimum), (taken[0], Guard::Pinned)]);
+        assert_eq!(story.run("", &ShowCheckpoint { checkpoint: taken[3].to_string() }).unwrap().status, Expired);
+        assert!(story.checkpoints().iter().all(|one| one.status == Valid), "it is said, not stored");
+        let done = apply(&story, &planned);
+        assert_eq!(done.kept, planned.kept);
+        take(&story);
+        assert_eq!(shown(&story), [Expired, Valid, Expired, Expired, Creating], "one is not needed for the minimum any more");
+        mark(&story, taken[5], Mark::Archive);
+        let mut bad = story.checkpoints()[2].clone();
+        bad.status = Corrupted;
+        story.with_fleet(|fleet| fleet.store().unwrap().write(|tx| tx.set("checkpoint_corrupted", &bad, &serde_json::json!({})))).unwrap();
+        assert_eq!(shown(&story), [Expired, Expired, Corrupted, Archived, Creating]);
+    }
+
+    fn once_a_day_it_happens_by_itself(world: &World) {
+        let story = Story::new(world);
+        story.mission("Add login", &["Model"]);
+        let run = || story.with_fleet(|fleet| daily(fleet, &caller("ada"))).unwrap().len();
+        assert_eq!(run(), 0);
+        let rev = story.rev();
+        assert_eq!((run(), story.rev()), (0, rev), "it costs one look on any other moment");
+        more(&story, 6, 20);
+        assert_eq!((run(), run()), (3, 0));
+        let applied = story.events_of("retention_applied");
+        assert_eq!((applied.len(), applied[0].data["deleted"].as_u64(), applied[0].actor.as_str()), (1, Some(3), "user:tester"));
+        world.pass(DAY);
+        run();
+        assert_eq!(story.events_of("retention_applied").len(), 2);
+    }
+}

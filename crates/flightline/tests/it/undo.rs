@@ -1,0 +1,186 @@
+//! Taking a rewind back, on both engines.
+
+use std::collections::BTreeMap;
+
+use flightline::checkpoint::inspect::{Mark, MarkCheckpoint};
+use flightline::core::agent::Role;
+use flightline::core::checkpoint::Reason;
+use flightline::core::mission::Mission;
+use flightline::core::note::NoteKind;
+use flightline::core::setting::Recovery;
+use flightline::core::sortie::{FileChange, SortieStatus, SubtaskStatus};
+use flightline::core::{Code, Kind};
+use flightline::note::AddNote;
+use flightline::recovery::undo::Undo;
+use flightline::sortie::add::AddSorties;
+use flightline::sortie::change::SortieAction;
+use flightline::sortie::report::{FileReport, SubtaskReport, UpdateSortie};
+use flightline_testkit::story::recovery::{Force, back_to};
+use flightline_testkit::story::{Story, name, note, path, sortie};
+use flightline_testkit::{World, both_engines, damage};
+
+const DONE: SortieAction = SortieAction::Complete { output: None };
+
+/// After a checkpoint ada has finished "Endpoint", added a sortie, and reported a part of it.
+fn rewound(world: &World) -> (Story<'_>, BTreeMap<(Kind, String), String>) {
+    let story = Story::new(world);
+    story.mission("Add login", &["Model", "Endpoint", "Docs"]);
+    story.board("ada", Role::Specialist, 7);
+    story.finish("ada", &["Model"]);
+    story.claim("ada", "Endpoint").unwrap();
+    let cut = story.checkpoint().id;
+    let more = AddSorties {
+        mission: None,
+        sorties: vec![sortie("Deploy")],
+    };
+    story.run("ada", &more).unwrap();
+    let update = UpdateSortie {
+        sortie: story.sortie_id("Endpoint"),
+        subtasks: vec![SubtaskReport {
+            name: name("routes"),
+            title: None,
+            status: SubtaskStatus::Complete,
+            output: None,
+        }],
+        files: vec![FileReport {
+            path: path("src/api.rs"),
+            change: FileChange::Created,
+        }],
+        ..UpdateSortie::default()
+    };
+    story.run("ada", &update).unwrap();
+    story.change("ada", "Endpoint", DONE).unwrap();
+    let before = work(&story);
+    story.run("", &back_to(cut, Force::Yes)).unwrap();
+    assert!(work(&story) != before);
+    (story, before)
+}
+
+/// What a rewind changes, but for the timeline and the time of the change.
+fn work(story: &Story<'_>) -> BTreeMap<(Kind, String), String> {
+    let rev = story.rev();
+    let read =
+        |fleet: &mut flightline::Fleet| fleet.store().unwrap().read(|tx| tx.state_at(rev, None));
+    let parts = [Kind::Sortie, Kind::Subtask, Kind::File, Kind::Error];
+    let mut all: BTreeMap<(Kind, String), String> = story
+        .with_fleet(read)
+        .unwrap()
+        .into_iter()
+        .filter(|value| parts.contains(&value.kind))
+        .map(|value| ((value.kind, value.id), value.text))
+        .collect();
+    for mission in story.all::<Mission>() {
+        let same = Mission {
+            timeline: 0,
+            updated_at: mission.created_at,
+            ..mission
+        };
+        let text = serde_json::to_string(&same).unwrap();
+        all.insert((Kind::Mission, same.id.to_string()), text);
+    }
+    all
+}
+
+fn lesson(text: &str) -> AddNote {
+    AddNote {
+        mission: None,
+        kind: NoteKind::Lesson,
+        text: note(text),
+        rationale: None,
+        sortie: None,
+        path: None,
+        checksum: None,
+        artifact_type: None,
+    }
+}
+
+both_engines! {
+    fn a_rewind_that_is_taken_back_leaves_everything_as_it_was(world: &World) {
+        let (story, before) = rewound(world);
+        let done = story.undo().unwrap();
+        assert!(work(&story) == before, "{}", story.as_text());
+        assert_eq!((done.completed, done.total, done.rewound), (2, 4, true));
+        assert_eq!(story.all::<Mission>()[0].timeline, 2, "nothing is un-happened");
+        assert!(story.all::<Recovery>()[0].undone_at.is_some());
+        assert_eq!(story.events_of("recovery_undone").len(), 1);
+        assert!(story.ailments().is_empty());
+    }
+
+    fn taking_back_is_taken_back_and_so_on(world: &World) {
+        let (story, before) = rewound(world);
+        let after = work(&story);
+        for round in 0..3 {
+            story.undo().unwrap();
+            assert!(work(&story) == before, "{round}: forwards");
+            // Ada is alive, and what she finished would be undone again.
+            let forced = Undo { mission: None, force: true, sightings: vec![] };
+            assert_eq!(story.undo().unwrap_err().code, Code::Unfinished);
+            story.run("", &forced).unwrap();
+            assert!(work(&story) == after, "{round}: back");
+        }
+        assert_eq!(story.all::<Mission>()[0].timeline, 7);
+    }
+
+    fn what_was_done_since_is_listed_and_saved_first(world: &World) {
+        let (story, _) = rewound(world);
+        story.change("ada", "Endpoint", SortieAction::Block { reason: note("no token") }).unwrap();
+        story.finish("bob", &["Docs"]);
+        let since = work(&story);
+        let refused = story.undo().unwrap_err();
+        assert_eq!(refused.code, Code::Unfinished);
+        assert!(refused.message.contains("(\"Docs\") of bob"), "{}", refused.message);
+        let done = story.run("", &Undo { mission: None, force: true, sightings: vec![] }).unwrap();
+        assert!(done.lost.iter().any(|line| line.ends_with("(\"Docs\") is no longer completed")), "{:?}", done.lost);
+        let saved = story.checkpoints().into_iter().find(|one| Some(one.id) == done.before).unwrap();
+        assert_eq!(saved.cut.reason, Reason::BeforeRestore);
+        story.run("", &Undo { mission: None, force: true, sightings: vec![] }).unwrap();
+        assert!(work(&story) == since, "it was not lost");
+    }
+
+    fn work_of_the_living_since_the_rewind_is_guarded(world: &World) {
+        let (story, _) = rewound(world);
+        story.claim("bob", "Docs").unwrap();
+        assert_eq!(story.undo().unwrap_err().code, Code::Unfinished);
+        assert_eq!(story.stored_sortie("Docs").status, SortieStatus::InProgress);
+    }
+
+    fn what_a_rewind_does_not_change_is_not_taken_back_either(world: &World) {
+        let (story, _) = rewound(world);
+        story.run("ada", &lesson("rewinding works")).unwrap();
+        story.send("ada", &["ada"], "since").unwrap();
+        let (notes, mail) = (story.all::<flightline::core::note::Note>(), story.all::<flightline::core::message::Message>());
+        story.undo().unwrap();
+        assert_eq!((story.all::<flightline::core::note::Note>(), story.all::<flightline::core::message::Message>()), (notes, mail));
+    }
+
+    fn there_is_nothing_to_take_back_without_a_rewind(world: &World) {
+        let story = Story::new(world);
+        story.mission("Add login", &["Model"]);
+        story.checkpoint();
+        story.resume("", vec![]).unwrap();
+        let refused = story.undo().unwrap_err();
+        assert_eq!(refused.code, Code::NotFound);
+        assert!(refused.message.starts_with("there is nothing to take back in"), "{}", refused.message);
+    }
+
+    fn of_several_rewinds_the_last_is_taken_back_first(world: &World) {
+        let (story, _) = rewound(world);
+        let middle = work(&story);
+        let early = story.checkpoints()[0].id;
+        story.run("", &back_to(early, Force::Yes)).unwrap();
+        assert!(work(&story) != middle);
+        story.undo().unwrap();
+        assert!(work(&story) == middle);
+    }
+
+    fn a_rewind_whose_checkpoint_is_gone_or_damaged_is_not_taken_back(world: &World) {
+        let (story, _) = rewound(world);
+        let saved = story.all::<Recovery>()[0].before.unwrap();
+        let manual = story.checkpoints().into_iter().find(|one| one.cut.reason == Reason::Manual).unwrap();
+        damage::journal(world, Kind::Sortie, &story.sortie_id("Endpoint"), manual.cut.rev);
+        assert_eq!(story.undo().unwrap_err().code, Code::Integrity);
+        story.run("", &MarkCheckpoint { checkpoint: saved.to_string(), mark: Mark::Delete }).unwrap();
+        let refused = story.undo().unwrap_err();
+        assert_eq!((refused.code, refused.message), (Code::NotFound, format!("{} is gone, so the rewind cannot be taken back", &saved.to_string()[..12])));
+    }
+}
