@@ -18,9 +18,10 @@ use flightline::mirror::{Mirrors, Said};
 use flightline::recovery::claims::{ListClaims, look};
 use flightline::remote::API;
 use flightline::store::clock::{Clock, Ids as IdSource};
-use flightline::store::{Location, OpenOptions, Steps, Store};
+use flightline::store::{Error as StoreError, Location, OpenOptions, Steps, Store};
+use flightline::workspace::beneath::Dir;
 use flightline::workspace::{
-    Bounds, Home, STATE_FOLDER, WorkTree, discover, repo_path, repository_root,
+    Bounds, Fingerprint, Home, STATE_FOLDER, Trust, WorkTree, discover, repo_path, repository_root,
 };
 use flightline::{Access, Caller, Errand, Fleet, Operation, not_here};
 
@@ -28,6 +29,9 @@ use crate::cli::Globals;
 use crate::config::{Config, Environment, Secret, parse_location};
 use crate::remote::{Address, Bearer, Client, Courier, Known, Means, Spool};
 use crate::ui::{Asking, Ui};
+
+/// What is said of a fleet that came from somewhere else.
+const UNTRUSTED: &str = "nobody made or trusted this fleet on this machine: it is shown, and nothing of it is obeyed (`fleet trust` changes that)";
 
 /// What a command works with.
 pub struct App {
@@ -45,6 +49,8 @@ pub struct App {
     said: BTreeSet<String>,
     /// The server that commands talk to, when it is not a store.
     server: Option<Address>,
+    /// Nobody trusted the fleet that was opened.
+    untrusted: bool,
 }
 
 impl App {
@@ -62,7 +68,9 @@ impl App {
         if !here.is_dir() {
             return Err(cannot(&"it is not a folder"));
         }
-        let mut home = discover(&here);
+        let user_home = env.surroundings.home.as_ref();
+        let user_home = user_home.and_then(|home| Path::new(home).canonicalize().ok());
+        let mut home = discover(&here, user_home.as_deref())?;
         let root = root_of(home.as_ref(), &here);
         let server = server(&globals, &env, &root)?;
         // A server needs no state folder here; what is kept on this machine gets one when it is needed.
@@ -80,6 +88,7 @@ impl App {
             fleet: None,
             said: BTreeSet::new(),
             server,
+            untrusted: false,
         })
     }
 
@@ -164,8 +173,68 @@ impl App {
             downtime_ms: config.policy.downtime_ms,
             rehearse: false,
             steps: Steps::new(crash_at, freeze_at),
+            trusted: self.is_trusted(config)?,
             ..OpenOptions::default()
         })
+    }
+
+    /// What this user trusts on this machine.
+    pub fn trust(&self) -> Trust {
+        Trust::of(self.env.user_state.as_deref())
+    }
+
+    /// What the fleet here is trusted by: the file of its store, where that is in the state folder, and the state
+    /// folder itself. None when there is nothing yet, or a server keeps it.
+    pub fn fingerprints(&self, config: &Config) -> Result<Vec<Fingerprint>, Refusal> {
+        let (Some(home), Some(project), None) = (&self.home, &config.project, &self.server) else {
+            return Ok(Vec::new());
+        };
+        let of = |store| Fingerprint::of(&home.state, store, project);
+        let is_here = self.location(config, &home.state)? == Location::Folder(home.state.clone());
+        let file = match is_here {
+            true => of(Some(flightline::store::FILE)),
+            false => Ok(None),
+        };
+        let found = file.and_then(|file| Ok(file.into_iter().chain(of(None)?).collect()));
+        found.map_err(|error| {
+            Refusal::new(
+                Code::Unavailable,
+                format!("cannot look at {}: {error}", home.state.display()),
+            )
+        })
+    }
+
+    /// Whether the user made the fleet here, or trusts it: what holds it counts most.
+    pub fn is_trusted(&self, config: &Config) -> Result<bool, Refusal> {
+        let fingerprints = self.fingerprints(config)?;
+        let holds = fingerprints.first();
+        Ok(holds.is_none_or(|fingerprint| self.trust().covers(fingerprint)))
+    }
+
+    /// Refuses what a fleet that nobody trusted is not asked for.
+    pub fn must_be_trusted(&self) -> Result<(), Refusal> {
+        match self.is_trusted(&self.config()?)? {
+            true => Ok(()),
+            false => Err(StoreError::Untrusted.into()),
+        }
+    }
+
+    /// Trusts the fleet here from now on.
+    pub fn trust_it(&self) -> Result<(), Refusal> {
+        for fingerprint in self.fingerprints(&self.config()?)? {
+            if !self.trust().covers(&fingerprint) {
+                self.trust().add(&fingerprint).map_err(|error| {
+                    Refusal::new(
+                        Code::Unavailable,
+                        format!("that this fleet is trusted cannot be kept: {error}"),
+                    )
+                    .hint(
+                        "set HOME, or XDG_STATE_HOME, to a folder of yours, then run `fleet trust`",
+                    )
+                })?;
+            }
+        }
+        Ok(())
     }
 
     /// The work tree around the fleet.
@@ -199,7 +268,9 @@ impl App {
             let config = self.config()?;
             let project = Self::project(&config, &state)?;
             let (location, began) = (self.location(&config, &state)?, Instant::now());
-            let store = Store::open(&location, &project, self.open_options(&config)?)?;
+            let options = self.open_options(&config)?;
+            let is_trusted = options.trusted;
+            let store = Store::open(&location, &project, options)?;
             if self.globals.verbose {
                 let millis = began.elapsed().as_secs_f64() * 1000.0;
                 self.ui.talk(format_args!(
@@ -212,11 +283,19 @@ impl App {
             }
             let tree = self.work_tree()?;
             self.fleet = Some(Fleet::new(store, config.policy).in_tree(tree));
+            if !is_trusted {
+                self.untrusted = true;
+                return self.opened();
+            }
             // What others wrote is taken in before anything is decided; it can wait if it must.
             if let Err(refusal) = self.take_in_mirrors() {
                 self.ui.warn(refusal.message);
             }
         }
+        self.opened()
+    }
+
+    fn opened(&mut self) -> Result<&mut Fleet, Refusal> {
         self.fleet
             .as_mut()
             .ok_or_else(|| Refusal::new(Code::Failed, "the store is not open"))
@@ -403,6 +482,13 @@ impl App {
         }
     }
 
+    /// Says that what was shown is a stranger's word, if it is.
+    pub fn say_untrusted(&self) {
+        if self.untrusted {
+            self.ui.warn(UNTRUSTED);
+        }
+    }
+
     /// Has something done where the store is.
     pub fn send<E: Errand>(&mut self, errand: &E) -> Result<E::Outcome, Refusal> {
         let (caller, folder) = (self.caller()?, self.home()?.state.clone());
@@ -429,23 +515,22 @@ impl App {
         let (home, config) = (self.home()?, self.config()?);
         let dialects = config.policy.mirrors.dialects();
         Ok((!dialects.is_empty()).then(|| Mirrors {
-            root: config
+            root: home.root.clone(),
+            inside: config
                 .mirror_root
-                .map_or_else(|| home.root.clone(), |root| home.root.join(root.as_str())),
-            state: home.state.join("mirrors"),
+                .map_or_else(PathBuf::new, |inside| PathBuf::from(inside.as_str())),
+            state: home.state.clone(),
             dialects,
         }))
     }
 
     /// The files and folders that mirrors write, relative to the repository.
     fn mirrored(&self) -> Result<Vec<PathBuf>, Refusal> {
-        let root = &self.home()?.root;
         let Some(mirrors) = self.mirrors()? else {
             return Ok(Vec::new());
         };
-        let inside = mirrors.root.strip_prefix(root).unwrap_or(Path::new(""));
         let places = mirrors.places().into_iter();
-        Ok(places.map(|place| inside.join(place)).collect())
+        Ok(places.map(|place| mirrors.inside.join(place)).collect())
     }
 
     /// Takes in what others wrote into the mirrors, before anything is decided.
@@ -521,6 +606,12 @@ impl App {
         Ok(Short(self.run(&ListIds {
             kinds: kinds.to_vec(),
         })?))
+    }
+
+    /// The folder to begin at for a typed path of a file, and the way from there.
+    pub fn towards(&self, path: &Path) -> std::io::Result<(Dir, PathBuf)> {
+        let root = self.home.as_ref().map(|home| home.root.as_path());
+        Dir::towards(root, path)
     }
 
     /// A typed path, as the repository knows it.

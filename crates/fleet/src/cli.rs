@@ -90,6 +90,8 @@ pub enum ColorWhen {
 pub enum Command {
     /// Create `.flightline/` here: a store for this repository's fleet
     Init(command::init::InitArgs),
+    /// Trust a fleet that came from somewhere else, such as with a clone
+    Trust(command::trust::TrustArgs),
     /// Show the fleet at a glance: mission, sorties, agents, what needs you
     Status,
     /// Take a checkpoint of the current mission

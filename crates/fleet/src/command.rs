@@ -29,12 +29,13 @@ pub mod stats;
 pub mod status;
 pub mod token;
 pub mod transfer;
+pub mod trust;
 mod typed;
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use flightline::core::Refusal;
+use flightline::core::{Code, Refusal};
 
 use crate::app::App;
 use crate::cli::Command;
@@ -56,6 +57,10 @@ pub fn run(command: Option<Command>, app: &mut App) -> Done {
     app.purpose = name(&command).to_owned();
     let done = dispatch(command, app);
     app.say_noticed();
+    // Who is refused for it knows.
+    if !matches!(&done, Err(refusal) if refusal.code == Code::Untrusted) {
+        app.say_untrusted();
+    }
     if app.ui.written {
         // The answer stands whatever becomes of the copy: a failed backup is recorded and tried again.
         // A server looks after all of it but the files in this work tree.
@@ -87,6 +92,7 @@ fn dispatch(command: Command, app: &mut App) -> Done {
         Command::Undo(args) => recovery::undo(&args, app),
         Command::Context(args) => context::run(&args, app),
         Command::Init(args) => init::run(&args, app),
+        Command::Trust(args) => trust::run(&args, app),
         Command::Status => status::run(app),
         Command::Missions(command) => mission::run(command, app),
         Command::Sorties(command) => sortie::run(command, app),
@@ -133,6 +139,7 @@ fn name(command: &Command) -> &'static str {
         Command::Undo(_) => "undo",
         Command::Context(_) => "context",
         Command::Init(_) => "init",
+        Command::Trust(_) => "trust",
         Command::Status => "status",
         Command::Missions(_) => "missions",
         Command::Sorties(_) => "sorties",

@@ -7,7 +7,7 @@ mod change;
 mod traces;
 
 use std::ffi::OsString;
-use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use flightline::core::policy::{Knob, Policy, Preset, Shape, knobs};
@@ -15,6 +15,7 @@ use flightline::core::redact::redact;
 use flightline::core::{Code, Refusal, RepoPath};
 use flightline::store::Location;
 use flightline::workspace::Surroundings;
+use flightline::workspace::beneath::Dir;
 use serde::Serialize;
 use toml_edit::{DocumentMut, Item};
 
@@ -23,6 +24,9 @@ use self::traces::Told;
 
 /// The name of the project's file, in the state folder.
 pub const FILE: &str = "config.toml";
+
+/// No file of settings is larger.
+const LARGEST: usize = 1024 * 1024;
 
 /// The folder that holds the mirrors: the only setting of a project that is a path.
 const MIRROR_ROOT: &str = "mirrors.root";
@@ -364,13 +368,18 @@ struct Files {
 
 impl Files {
     fn read(state: Option<&Path>, env: &Environment) -> Result<Self, Refusal> {
-        let file = |path: PathBuf| {
-            let document = read(&path)?.unwrap_or_default();
+        let file = |path: PathBuf, text: io::Result<Option<String>>| {
+            let document = read(&path, text)?.unwrap_or_default();
             Ok::<_, Refusal>(File { path, document })
         };
+        let user = |path: PathBuf| {
+            let text = users_text(&path);
+            file(path, text)
+        };
+        let project = |state: &Path| file(state.join(FILE), project_text(state));
         Ok(Self {
-            user: env.user_config.clone().map(file).transpose()?,
-            project: state.map(|state| state.join(FILE)).map(file).transpose()?,
+            user: env.user_config.clone().map(user).transpose()?,
+            project: state.map(project).transpose()?,
         })
     }
 }
@@ -428,13 +437,18 @@ pub fn parse_location(text: &str, here: Option<&Path>) -> Result<Location, Refus
             "`{text}` is not a place for a store"
         ))
         .hint("give a folder, or `postgres://USER@HOST/DATABASE`")),
-        Some(here) => Ok(Location::Folder(here.join(folder))),
-        None if folder.is_absolute() => Ok(Location::Folder(folder)),
+        Some(here) => Ok(Location::Folder(real(here.join(folder)))),
+        None if folder.is_absolute() => Ok(Location::Folder(real(folder))),
         None => Err(
             Refusal::invalid(format!("`{text}` would be another folder in each project"))
                 .hint("give an absolute one"),
         ),
     }
+}
+
+/// A folder that the user named, without the links that lead there.
+fn real(folder: PathBuf) -> PathBuf {
+    folder.canonicalize().unwrap_or(folder)
 }
 
 fn text(document: &DocumentMut, path: &Path, key: &str) -> Result<Option<String>, Refusal> {
@@ -449,13 +463,33 @@ fn text(document: &DocumentMut, path: &Path, key: &str) -> Result<Option<String>
     }
 }
 
-fn read(path: &Path) -> Result<Option<DocumentMut>, Refusal> {
-    match fs::read_to_string(path) {
-        Ok(text) => match text.parse::<DocumentMut>() {
+/// The text of the project's file. It may have come with the repository: no link in its place is followed.
+fn project_text(state: &Path) -> io::Result<Option<String>> {
+    match Dir::private(state) {
+        Ok(state) => state.read_text(FILE, LARGEST),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The text of the user's own file, wherever it is kept.
+fn users_text(path: &Path) -> io::Result<Option<String>> {
+    let real = match path.canonicalize() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        real => real?,
+    };
+    let bytes = flightline::file::plain(&real, LARGEST)?;
+    let text = bytes.map(String::from_utf8).transpose();
+    text.map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+fn read(path: &Path, text: io::Result<Option<String>>) -> Result<Option<DocumentMut>, Refusal> {
+    match text {
+        Ok(Some(text)) => match text.parse::<DocumentMut>() {
             Ok(document) => Ok(Some(document)),
             Err(error) => Err(broken(path, &text, &error)),
         },
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Ok(None) => Ok(None),
         Err(error) if error.kind() == std::io::ErrorKind::InvalidData => Err(Refusal::invalid(
             format!("{} cannot be read: it is not UTF-8", path.display()),
         )),

@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use flightline::agent::AgentView;
@@ -22,9 +23,16 @@ fn fleet<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
         .args(arguments)
         .env_clear()
         .env("PATH", PATH)
+        .env("HOME", home())
         .env("USER", "grace")
         .stdin(Stdio::null());
     command
+}
+
+/// A home that is gone with the last test.
+fn home() -> &'static Path {
+    static HOME: LazyLock<tempfile::TempDir> = LazyLock::new(|| tempfile::tempdir().unwrap());
+    HOME.path()
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -55,6 +55,8 @@ pub enum Code {
     NewerStore,
     /// The file or database is not ours.
     NotOurStore,
+    /// The fleet came from somewhere else, and nobody trusted it on this machine.
+    Untrusted,
     /// The store is busy, unreachable or out of space: try again.
     Unavailable,
     /// It is not known whether the write was committed.
@@ -97,7 +99,11 @@ impl Code {
             | Self::HistoryThinned => 4,
             Self::Queued | Self::Dropped => 0,
             Self::Attention => 5,
-            Self::Integrity | Self::NewerStore | Self::NotOurStore | Self::OtherVersion => 6,
+            Self::Integrity
+            | Self::NewerStore
+            | Self::NotOurStore
+            | Self::Untrusted
+            | Self::OtherVersion => 6,
             Self::Unavailable | Self::CommitUnknown => 7,
             Self::Unauthenticated | Self::Forbidden | Self::Failed => 1,
         }

@@ -49,7 +49,7 @@ pub(crate) const fn status(code: Code) -> StatusCode {
         | Code::HistoryThinned
         | Code::Attention => StatusCode::CONFLICT,
         Code::Changed => StatusCode::PRECONDITION_FAILED,
-        Code::Integrity | Code::NewerStore | Code::NotOurStore | Code::Failed => {
+        Code::Integrity | Code::NewerStore | Code::NotOurStore | Code::Untrusted | Code::Failed => {
             StatusCode::INTERNAL_SERVER_ERROR
         }
         Code::OtherVersion => StatusCode::UPGRADE_REQUIRED,

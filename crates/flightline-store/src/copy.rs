@@ -118,6 +118,7 @@ impl Store {
             purpose: "backup".to_owned(),
             steps,
             max_pages: None,
+            look_only: false,
         };
         let (mut to, _) = sqlite::open(&side.folder, true, options)?;
         to.begin_write(Durability::Full, Duration::from_secs(10))?;

@@ -36,6 +36,9 @@ pub enum Error {
     /// It is something else.
     #[error("{0} is not a Flightline store")]
     NotOurs(String),
+    /// Nobody trusted it on this machine: it is looked at, and never obeyed.
+    #[error("this fleet is not trusted on this machine, so nothing of it is changed or obeyed")]
+    Untrusted,
     /// It fails its checks.
     #[error("the store is damaged: {0}")]
     Corrupt(String),
@@ -110,6 +113,9 @@ impl From<Error> for Refusal {
             }
             Error::NotOurs(_) => Self::new(Code::NotOurStore, message)
                 .hint("point `--location` somewhere else, or move that file away"),
+            Error::Untrusted => Self::new(Code::Untrusted, message).hint(
+                "look at it with `fleet status`; if it is yours, or you know where it comes from: `fleet trust`",
+            ),
             Error::Corrupt(_) => {
                 Self::new(Code::Integrity, message).hint("look closer with `fleet doctor`")
             }

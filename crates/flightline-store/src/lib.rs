@@ -48,5 +48,8 @@ pub fn statements() -> Vec<&'static str> {
     table::all_statements()
 }
 
+/// The name of a store's file in its folder.
+pub const FILE: &str = engine::sqlite::FILE;
+
 /// The number of the newest schema this version knows.
 pub const SCHEMA_VERSION: i64 = engine::SCHEMA_VERSION;

@@ -46,6 +46,8 @@ pub struct OpenOptions {
     /// Keep the last values of what is written in memory, for processes that write again and again. Whoever changes the
     /// tables behind our back, as tests do, turns it off first.
     pub remember: Arc<AtomicBool>,
+    /// Whether the user made this fleet, or trusts it. One that came from somewhere else is only looked at.
+    pub trusted: bool,
     /// For tests of a full disk: the database may have so many pages and no more. SQLite only.
     pub max_pages: Option<u32>,
 }
@@ -61,6 +63,7 @@ impl Default for OpenOptions {
             rehearse: false,
             steps: Steps::default(),
             remember: Arc::default(),
+            trusted: true,
             max_pages: None,
         }
     }
@@ -296,6 +299,7 @@ impl Store {
         if self.group.is_some() {
             return self.attempt_in_group(ending, f);
         }
+        self.check_trust()?;
         self.driver.begin_write(durability, self.options.patience)?;
         let ran = self.guarded(|store| store.run(durability, f));
         match (ran, ending) {
@@ -315,6 +319,17 @@ impl Store {
                 self.roll_back();
                 Err(error)
             }
+        }
+    }
+
+    /// Refuses to write to a store that nobody trusted, or to take its word for anything.
+    ///
+    /// # Errors
+    /// When it is not trusted.
+    pub fn check_trust(&self) -> Result<(), Error> {
+        match self.options.trusted {
+            true => Ok(()),
+            false => Err(Error::Untrusted),
         }
     }
 
@@ -568,6 +583,7 @@ fn drive(
                     purpose: options.purpose.clone(),
                     steps: options.steps.clone(),
                     max_pages: options.max_pages,
+                    look_only: !options.trusted,
                 },
             )?;
             Ok((Box::new(driver), repaired))

@@ -215,3 +215,35 @@ pub fn postgres_url() -> String {
     std::env::var("FLEET_TEST_POSTGRES")
         .expect("FLEET_TEST_POSTGRES names a PostgreSQL server: run the tests with `scripts/test`, which starts one")
 }
+
+/// Reads the file of a checkpoint, wherever it is, and checks everything in it.
+///
+/// # Errors
+/// As [`flightline::checkpoint::files::read`].
+pub fn read_checkpoint(
+    file: &std::path::Path,
+) -> Result<flightline::checkpoint::CheckpointDocument, flightline::core::Refusal> {
+    let name = std::path::Path::new(file.file_name().unwrap_or_default());
+    let folder = file.parent().unwrap_or(std::path::Path::new(""));
+    flightline::checkpoint::files::read(folder, name)
+}
+
+/// Trusts a fleet whose files were put there by a test, for a user with this home.
+///
+/// # Panics
+/// When there is no fleet, or it cannot be trusted.
+pub fn trust(state: &std::path::Path, home: &std::path::Path) {
+    use flightline::workspace::{Fingerprint, Trust};
+    let config = std::fs::read_to_string(state.join("config.toml")).expect("its settings");
+    let project = config
+        .lines()
+        .find_map(|line| line.strip_prefix("project = \""))
+        .and_then(|rest| rest.strip_suffix('"'))
+        .expect("a project");
+    let trust = Trust::of(Some(&home.join(".local/state")));
+    for store in [Some(flightline::store::FILE), None] {
+        let of = Fingerprint::of(state, store, project).expect("a look at it");
+        of.map(|of| trust.add(&of).expect("trust"))
+            .unwrap_or_default();
+    }
+}

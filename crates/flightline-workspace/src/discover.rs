@@ -1,10 +1,18 @@
 //! Where a fleet's state folder is: here or above, or in the main work tree of this repository.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use flightline_core::{Code, Refusal};
+
+use crate::beneath::Dir;
 
 /// The folder that holds a fleet's state.
 pub const STATE_FOLDER: &str = ".flightline";
+
+/// A path and little else stands in the files by which git links work trees.
+const LONGEST: usize = 8 * 1024;
 
 /// Where a fleet lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,48 +24,85 @@ pub struct Home {
 }
 
 /// Finds the state folder from `here` upwards, and through git's common folder, so that all work trees
-/// of one repository share a fleet.
-#[must_use]
-pub fn discover(here: &Path) -> Option<Home> {
+/// of one repository share a fleet. Goes no further than the repository, the user's home and the file system
+/// that `here` is in: what lies above belongs to others.
+///
+/// # Errors
+/// When the state folder belongs to another user.
+pub fn discover(here: &Path, home: Option<&Path>) -> Result<Option<Home>, Refusal> {
+    let device = device_of(here);
     for folder in here.ancestors() {
-        let state = folder.join(STATE_FOLDER);
-        if is_folder(&state) {
-            return Some(Home {
-                state,
-                root: folder.to_path_buf(),
-            });
+        if device_of(folder) != device {
+            return Ok(None);
         }
-        if let Some(main) = main_work_tree(folder) {
-            let state = main.join(STATE_FOLDER);
-            if is_folder(&state) {
-                return Some(Home {
+        let main = main_work_tree(folder);
+        for place in [Some(folder), main.as_deref()].into_iter().flatten() {
+            let state = place.join(STATE_FOLDER);
+            if is_own_folder(&state)? {
+                return Ok(Some(Home {
                     state,
                     root: folder.to_path_buf(),
-                });
+                }));
             }
         }
+        if is_repository(folder) || home == Some(folder) {
+            return Ok(None);
+        }
     }
-    None
+    Ok(None)
 }
 
 /// The root of the git repository around `here`, when there is one.
 #[must_use]
 pub fn repository_root(here: &Path) -> Option<PathBuf> {
-    here.ancestors()
-        .find(|folder| fs::symlink_metadata(folder.join(".git")).is_ok())
+    let mut above = here.ancestors();
+    above
+        .find(|folder| is_repository(folder))
         .map(Path::to_path_buf)
 }
 
-fn is_folder(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|seen| seen.is_dir())
+fn is_repository(folder: &Path) -> bool {
+    fs::symlink_metadata(folder.join(".git")).is_ok()
 }
 
-/// In a linked work tree, `.git` is a file that names a folder inside the main repository's `.git`.
+fn device_of(folder: &Path) -> Option<u64> {
+    fs::metadata(folder).ok().map(|seen| seen.dev())
+}
+
+/// Whether there is a folder of the user's. One of another user is refused: its owner could have us do anything.
+fn is_own_folder(state: &Path) -> Result<bool, Refusal> {
+    let Ok(seen) = fs::symlink_metadata(state) else {
+        return Ok(false);
+    };
+    if !seen.is_dir() || seen.uid() == rustix::process::geteuid().as_raw() {
+        return Ok(seen.is_dir());
+    }
+    Err(Refusal::new(
+        Code::Untrusted,
+        format!(
+            "{} belongs to another user (uid {}), and is not used",
+            state.display(),
+            seen.uid()
+        ),
+    )
+    .hint("work as that user, or in a repository of your own: `git clone`, then `fleet init`"))
+}
+
+/// In a linked work tree, `.git` is a file that names a folder inside the main repository's `.git`; and that folder
+/// names the work tree, else anybody's file could lead here.
 fn main_work_tree(folder: &Path) -> Option<PathBuf> {
-    let text = fs::read_to_string(folder.join(".git")).ok()?;
-    let git_folder = folder.join(text.lines().next()?.strip_prefix("gitdir:")?.trim());
-    let common = fs::read_to_string(git_folder.join("commondir")).ok()?;
-    let common = git_folder.join(common.trim()).canonicalize().ok()?;
+    let text = |folder: &Path, name: &str| {
+        let text = Dir::shared(folder).ok()?.read_text(name, LONGEST).ok()??;
+        text.lines().next().map(|line| line.trim().to_owned())
+    };
+    let named = text(folder, ".git")?;
+    let git_folder = folder.join(named.strip_prefix("gitdir:")?.trim());
+    let back = git_folder.join(text(&git_folder, "gitdir")?);
+    if back.canonicalize().ok()? != folder.join(".git").canonicalize().ok()? {
+        return None;
+    }
+    let common = git_folder.join(text(&git_folder, "commondir")?);
+    let common = common.canonicalize().ok()?;
     (common.file_name()? == ".git").then(|| common.parent().map(Path::to_path_buf))?
 }
 
@@ -103,24 +148,77 @@ mod tests {
             "first",
         ]);
         git(&["-C", &text(&main), "worktree", "add", "-q", &text(&linked)]);
-        assert_eq!(discover(&main), None);
+        assert_eq!(discover(&main, None).unwrap(), None);
         fs::create_dir(main.join(STATE_FOLDER)).unwrap();
         fs::create_dir_all(main.join("a/b")).unwrap();
         let state = main.join(STATE_FOLDER);
         assert_eq!(
-            discover(&main.join("a/b")),
+            discover(&main.join("a/b"), None).unwrap(),
             Some(Home {
                 state: state.clone(),
                 root: main.clone()
             })
         );
         assert_eq!(
-            discover(&linked),
+            discover(&linked, None).unwrap(),
             Some(Home {
                 state,
                 root: linked.clone()
             })
         );
         assert_eq!(repository_root(&main.join("a")), Some(main));
+    }
+
+    #[test]
+    fn a_search_ends_at_the_repository_and_at_home() {
+        let temp = tempfile::tempdir().unwrap();
+        let base = temp.path().canonicalize().unwrap();
+        let (nested, plain) = (base.join("nested/src"), base.join("home/notes"));
+        for folder in [&nested, &plain, &base.join(STATE_FOLDER)] {
+            fs::create_dir_all(folder).unwrap();
+        }
+        let found = |here: &Path, home: Option<&Path>| discover(here, home).unwrap();
+        assert_eq!(found(&nested, None).unwrap().root, base);
+        assert_eq!(found(&plain, Some(&base)).unwrap().root, base);
+        fs::create_dir(base.join("nested/.git")).unwrap();
+        assert_eq!(found(&nested, None), None, "another repository");
+        assert_eq!(found(&plain, Some(&base.join("home"))), None, "above home");
+    }
+
+    #[test]
+    fn a_file_that_only_claims_to_be_of_a_work_tree_leads_nowhere() {
+        let temp = tempfile::tempdir().unwrap();
+        let base = temp.path().canonicalize().unwrap();
+        let (main, stranger) = (base.join("main"), base.join("stranger"));
+        let linked = main.join(".git/worktrees/linked");
+        for folder in [&linked, &stranger, &main.join(STATE_FOLDER)] {
+            fs::create_dir_all(folder).unwrap();
+        }
+        fs::write(linked.join("commondir"), "../..\n").unwrap();
+        fs::write(linked.join("gitdir"), "/elsewhere/.git\n").unwrap();
+        let claim = format!("gitdir: {}\n", linked.display());
+        fs::write(stranger.join(".git"), claim).unwrap();
+        assert_eq!(discover(&stranger, None).unwrap(), None);
+        let back = format!("{}\n", stranger.join(".git").display());
+        fs::write(linked.join("gitdir"), back).unwrap();
+        let found = discover(&stranger, None).unwrap().unwrap();
+        assert_eq!(found.state, main.join(STATE_FOLDER));
+    }
+
+    #[test]
+    fn a_state_folder_of_another_user_is_refused() {
+        if !rustix::process::geteuid().is_root() {
+            // Only root can give a folder away.
+            return;
+        }
+        let temp = tempfile::tempdir().unwrap();
+        let base = temp.path().canonicalize().unwrap();
+        let state = base.join(STATE_FOLDER);
+        fs::create_dir_all(base.join("sub")).unwrap();
+        fs::create_dir(&state).unwrap();
+        std::os::unix::fs::chown(&state, Some(4242), None).unwrap();
+        let refusal = discover(&base.join("sub"), None).unwrap_err();
+        assert_eq!(refusal.code, Code::Untrusted);
+        assert!(refusal.message.contains("uid 4242"), "{}", refusal.message);
     }
 }

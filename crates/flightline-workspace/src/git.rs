@@ -130,6 +130,14 @@ impl Repository {
             })
     }
 
+    /// Whether it tracks something below a folder.
+    pub fn tracks(&self, folder: &str, limit: Duration) -> Result<bool, Silence> {
+        let mut command = self.command(&[]);
+        command.args(["ls-files", "-z", "--cached", "--", folder]);
+        let answer = run(command, limit, 4_096)?;
+        Ok(!answer.bytes.is_empty())
+    }
+
     /// Where HEAD is: the same question about nothing, which costs little however large the work tree is.
     pub fn head(&self, limit: Duration) -> Result<Answer, Silence> {
         // No file is compared, so no filter is run.

@@ -1,16 +1,19 @@
 //! The work tree around a fleet: where `.flightline/` is, what a path on the command line means
-//! inside the repository, what git and the files in it say, and which processes are running. Looks;
-//! never writes.
+//! inside the repository, what git and the files in it say, and which processes are running. `beneath` is the one
+//! door to files; `trust` knows whose fleets this user obeys.
 
+pub mod beneath;
 mod discover;
 mod git;
 mod process;
 mod tree;
+mod trust;
 
 pub use discover::{Home, STATE_FOLDER, discover, repository_root};
 pub use git::Surroundings;
 pub use process::{describe, host_name, is_running};
 pub use tree::{Bounds, WorkTree};
+pub use trust::{Fingerprint, Trust};
 
 use std::io::Read;
 use std::path::{Component, Path};

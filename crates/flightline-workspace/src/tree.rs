@@ -146,6 +146,16 @@ impl WorkTree {
     }
 
     /// The repository around it, and the folder in that which it is.
+    /// Whether the repository tracks the state folder: then a pull can replace it. False where git does not say.
+    #[must_use]
+    pub fn tracks_state(&self) -> bool {
+        let Some(Ok((repository, _))) = self.repository() else {
+            return false;
+        };
+        let tracks = repository.tracks(crate::STATE_FOLDER, self.bounds.git);
+        tracks.unwrap_or(false)
+    }
+
     fn repository(&self) -> Option<Result<(Repository, PathBuf), Silence>> {
         let top = repository_root(&self.root)?;
         let prefix = self.root.strip_prefix(&top).ok()?.to_path_buf();

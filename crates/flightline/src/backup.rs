@@ -1,7 +1,6 @@
 //! Copies of the whole store, and the way back.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use flightline_core::agent::Agent;
@@ -10,6 +9,7 @@ use flightline_core::setting::{EpochFloor, Restoration};
 use flightline_core::token::Token;
 use flightline_core::{Code, Kind, Name, Refusal, Subject, Time};
 use flightline_store::{Actor, Error as StoreError, Find, Store, Tx};
+use flightline_workspace::beneath::Dir;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -56,38 +56,41 @@ pub struct Restored {
 /// When the file exists or cannot be written, or the store fails.
 pub fn back_up(fleet: &mut Fleet, file: &Path) -> Result<BackedUp> {
     let copied = fleet.store()?.back_up(file)?;
-    let bytes = std::fs::symlink_metadata(file).map_or(0, |seen| seen.len());
     Ok(BackedUp {
         file: file.to_path_buf(),
         rev: copied.rev,
         events: copied.events,
         subjects: copied.subjects,
-        bytes,
+        bytes: crate::file::size(file).ok().flatten().unwrap_or(0),
     })
 }
 
-/// A name in `folder` that is free yet, for a copy of the store. Makes the folder, private, when need be.
+/// A name in the folder `backups` of a state folder that is free yet, for a copy of the store. Makes the folder,
+/// private, when need be.
 ///
 /// # Errors
 /// When the folder cannot be made.
-pub fn free_file(folder: &Path, stem: &str) -> Result<PathBuf> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true).mode(0o700);
-    builder.create(folder).map_err(|error| {
+pub fn free_file(state: &Path, stem: &str) -> Result<PathBuf> {
+    let place = state.join("backups");
+    let cannot = |error: std::io::Error| {
         Refusal::new(
             Code::Unavailable,
-            format!("cannot create {}: {error}", folder.display()),
+            format!("cannot create {}: {error}", place.display()),
         )
-    })?;
-    let name = |number: u32| match number {
-        0 => folder.join(format!("{stem}.db")),
-        _ => folder.join(format!("{stem}-{number}.db")),
     };
-    let free = (0..1000).map(name).find(|file| !file.exists());
-    free.ok_or_else(|| {
+    let folder = Dir::make_private(state)
+        .and_then(|state| state.make("backups", 0o700))
+        .map_err(cannot)?;
+    let name = |number: u32| match number {
+        0 => format!("{stem}.db"),
+        _ => format!("{stem}-{number}.db"),
+    };
+    let is_free = |name: &String| matches!(folder.entry(name), Ok(None));
+    let free = (0..1000).map(name).find(is_free);
+    free.map(|name| place.join(name)).ok_or_else(|| {
         Refusal::new(
             Code::Failed,
-            format!("{} is full of backups", folder.display()),
+            format!("{} is full of backups", place.display()),
         )
         .into()
     })

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::backups::settle_and_tell;
 use crate::checkpoint::due::take_due;
-use crate::checkpoint::files::{path_of, text_of};
+use crate::checkpoint::files::{name_of, text_of};
 use crate::checkpoint::inspect::Verification;
 use crate::checkpoint::leftovers::clear;
 use crate::checkpoint::mend::Wanted;
@@ -162,8 +162,8 @@ impl Errand for CompareFiles {
             let Some(expected) = &verification.file_sha256 else {
                 continue;
             };
-            let path = path_of(folder, verification.mission_id, verification.id);
-            let problem = match text_of(&path).map(|text| sha256_hex(&text)) {
+            let name = name_of(verification.mission_id, verification.id);
+            let problem = match text_of(folder, &name).map(|text| sha256_hex(&text)) {
                 Ok(found) if found == *expected => None,
                 Ok(_) => Some("its file does not match its checksum".to_owned()),
                 Err(error) => Some(format!("its file cannot be read: {error}")),

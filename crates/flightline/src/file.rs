@@ -1,18 +1,11 @@
-//! Files of ours in other people's folders.
+//! Files that a person names: links on the way to one are the user's own, and one in its place is not followed.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::ffi::OsStr;
+use std::io;
 use std::path::Path;
 
-/// Whether something may be in a file's place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Replacing {
-    /// It is replaced.
-    Yes,
-    /// It is left, and nothing is written.
-    No,
-}
+use flightline_workspace::beneath::Dir;
+pub use flightline_workspace::beneath::Replacing;
 
 /// Writes a file: old or new and never half, read back.
 ///
@@ -24,63 +17,37 @@ pub fn put(
     replacing: Replacing,
     mode: u32,
 ) -> io::Result<()> {
-    let contents = contents.as_ref();
-    if replacing == Replacing::No && fs::symlink_metadata(file).is_ok() {
-        return Err(ErrorKind::AlreadyExists.into());
-    }
-    let name = file
-        .file_name()
-        .ok_or_else(|| io::Error::other("it names no file"))?;
-    let folder = match file.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let aside = folder.join(format!(
-        ".{}.{}",
-        name.to_string_lossy(),
-        std::process::id()
-    ));
-    let _ = fs::remove_file(&aside);
-    let mut opened = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(mode)
-        .open(&aside)?;
-    let written = opened
-        .write_all(contents)
-        .and_then(|()| opened.sync_all())
-        .and_then(|()| match replacing {
-            Replacing::Yes => fs::rename(&aside, file),
-            // A hard link fails where the name is taken, so nothing that appeared meanwhile is lost.
-            Replacing::No => fs::hard_link(&aside, file),
-        });
-    let _ = fs::remove_file(&aside);
-    written?;
-    File::open(folder)?.sync_all()?;
-    match fs::read(file)? == contents {
-        true => Ok(()),
-        false => Err(io::Error::other("it does not read back as written")),
-    }
+    let (folder, name) = split(file)?;
+    Dir::shared(folder)?.put(name, contents, replacing, mode)
 }
 
-/// The bytes of a plain file, when there is one. No link is followed, and nobody is waited for.
+/// The bytes of a plain file, when there is one. Nobody is waited for.
 ///
 /// # Errors
 /// When it is something else, larger than `most`, or cannot be read.
-pub fn plain(path: &Path, most: usize) -> io::Result<Option<Vec<u8>>> {
-    let seen = match fs::symlink_metadata(path) {
-        Ok(seen) => seen,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    if !seen.is_file() {
-        return Err(io::Error::other("it is not a plain file"));
+pub fn plain(file: &Path, most: usize) -> io::Result<Option<Vec<u8>>> {
+    let (folder, name) = split(file)?;
+    match Dir::shared(folder) {
+        Ok(folder) => folder.read(name, most),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
-    let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
-    let mut bytes = Vec::new();
-    File::open(path)?.take(limit).read_to_end(&mut bytes)?;
-    if bytes.len() > most {
-        return Err(io::Error::other(format!("it is larger than {most} bytes")));
-    }
-    Ok(Some(bytes))
+}
+
+/// How large a plain file is; none when there is none.
+///
+/// # Errors
+/// When it cannot be looked at.
+pub fn size(file: &Path) -> io::Result<Option<u64>> {
+    let (folder, name) = split(file)?;
+    let seen = Dir::shared(folder)?.entry(name)?;
+    Ok(seen.filter(|seen| seen.is_file()).map(|seen| seen.size))
+}
+
+/// The folder that a file is in, and its name there.
+fn split(file: &Path) -> io::Result<(&Path, &OsStr)> {
+    let name = file
+        .file_name()
+        .ok_or_else(|| io::Error::other("it names no file"))?;
+    Ok((file.parent().unwrap_or(Path::new("")), name))
 }

@@ -98,6 +98,8 @@ pub trait Operation: Serialize + DeserializeOwned + JsonSchema {
     const ACCESS: Access;
     /// Whether the caller must be its agent's current incarnation. Registering is how it becomes that.
     const FENCED: bool = true;
+    /// Whether its outcome tells an agent what to do: then it is not asked of a fleet that nobody trusted.
+    const BRIEFS: bool = false;
     /// What becomes of it when the store is elsewhere and cannot be reached.
     const OFFLINE: Offline = Offline::Refused;
     /// What comes of it.
@@ -231,6 +233,9 @@ impl Fleet {
                 });
             }
         };
+        if O::BRIEFS {
+            store.check_trust()?;
+        }
         let policy = self.policy.clone();
         match O::ACCESS {
             Access::Read => {

@@ -9,15 +9,15 @@
 
 mod folder;
 
-use std::path::PathBuf;
-use std::{fs, io};
+use std::io;
+use std::path::{Path, PathBuf};
 
 use flightline_core::dialect::sitebuilder::{STATUS_FILE, place_in_status};
 use flightline_core::dialect::{Dialect, MAX_BYTES};
+use flightline_workspace::beneath::{Dir, Replacing};
 
 use crate::dialect::ExportDocuments;
 use crate::error::Result;
-use crate::file::{Replacing, plain, put};
 use crate::fleet::{Caller, Fleet};
 use crate::task::ShowTaskTable;
 
@@ -35,9 +35,11 @@ pub enum Said {
 /// Which mirrors are kept, and where.
 #[derive(Clone, Debug)]
 pub struct Mirrors {
-    /// The folder that holds them: the repository, or a folder in it.
+    /// The repository.
     pub root: PathBuf,
-    /// Where we remember what we last saw.
+    /// The folder in the repository that holds them; empty when it is the repository itself.
+    pub inside: PathBuf,
+    /// The state folder: what we last saw is remembered there.
     pub state: PathBuf,
     /// Which.
     pub dialects: Vec<Dialect>,
@@ -116,16 +118,17 @@ fn status_page(
     said: &mut Vec<Said>,
 ) -> Result<()> {
     let table = fleet.run(&ShowTaskTable { mission: None }, caller)?;
-    let path = mirrors.root.join(STATUS_FILE);
-    let written = plain(&path, MAX_BYTES).and_then(|bytes| {
+    let file = mirrors.inside.join(STATUS_FILE);
+    let written = Dir::shared(&mirrors.root).and_then(|root| {
+        let bytes = root.read(&file, MAX_BYTES)?;
         let page = String::from_utf8(bytes.unwrap_or_default()).map_err(io::Error::other)?;
         let new = place_in_status(&page, &table.text)
             .map_err(|refusal| io::Error::other(refusal.message))?;
         if new == page || (page.is_empty() && table.tasks.is_empty()) {
             return Ok(());
         }
-        path.parent().map_or(Ok(()), fs::create_dir_all)?;
-        put(&path, &new, Replacing::Yes, 0o644)
+        root.make(file.parent().unwrap_or(Path::new("")), 0o755)?;
+        root.put(&file, &new, Replacing::Yes, 0o644)
     });
     if let Err(error) = written {
         said.push(Said::Trouble(format!(

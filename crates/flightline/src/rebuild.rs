@@ -116,8 +116,8 @@ pub fn rebuild(request: &Rebuild<'_>, caller: &Caller) -> Result<Rebuilt> {
 fn gather(state: &Path) -> (Vec<CheckpointDocument>, Vec<String>) {
     let (mut documents, mut skipped) = (Vec::new(), Vec::new());
     for path in files::all(state) {
-        match files::read(&path) {
-            Ok(document) if path == files::path_of(state, document.mission_id, document.id) => {
+        match files::read(state, &path) {
+            Ok(document) if path == files::name_of(document.mission_id, document.id) => {
                 documents.push(document);
             }
             Ok(document) => skipped.push(format!(
@@ -168,7 +168,7 @@ fn clear_the_way(request: &Rebuild<'_>) -> Result<(Seen, Vec<PathBuf>)> {
         // A project that is not there, or whose row cannot be read, tells nothing.
         known = Seen::by(&mut store).unwrap_or(Seen::NOTHING);
         let stem = format!("before-rebuild-{}", request.stamp);
-        let keep = free_file(&request.state.join("backups"), &stem)?;
+        let keep = free_file(request.state, &stem)?;
         let kept = match store.back_up(&keep) {
             Err(StoreError::Corrupt(_)) => store.back_up_as_it_is(&keep),
             kept => kept,

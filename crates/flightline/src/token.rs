@@ -214,6 +214,7 @@ impl Operation for RevokeToken {
 
 impl Operation for CheckToken {
     const NAME: &'static str = "check_token";
+    const BRIEFS: bool = true;
     const ACCESS: Access = Access::Read;
     type Outcome = TokenView;
 

@@ -46,8 +46,12 @@ pub fn back_up(args: &BackupArgs, app: &mut App) -> Done {
 
 pub fn restore(args: &RestoreArgs, app: &mut App) -> Done {
     app.must_be_local()?;
+    app.must_be_trusted()?;
     let file = app.here.join(&args.file);
-    if !file.is_file() {
+    let there = file
+        .canonicalize()
+        .and_then(|file| flightline::file::size(&file));
+    if !matches!(there, Ok(Some(_))) {
         return Err(Refusal::new(
             Code::NotFound,
             format!("there is no backup {}", args.file.display()),
@@ -98,6 +102,5 @@ fn command(file: &Path) -> String {
 /// What is there now is kept in the state folder, under a name that tells when.
 fn undo_file(app: &mut App) -> Result<PathBuf, Refusal> {
     let stem = format!("before-restore-{}", app.stamp()?);
-    backup::free_file(&app.home()?.state.join("backups"), &stem)
-        .map_err(flightline::Error::into_refusal)
+    backup::free_file(&app.home()?.state, &stem).map_err(flightline::Error::into_refusal)
 }

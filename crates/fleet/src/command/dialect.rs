@@ -1,6 +1,5 @@
 //! `fleet import` and `fleet export`: the files of the other systems
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -11,7 +10,8 @@ use flightline::core::{Code, Refusal};
 use flightline::dialect::convert::ConvertDocument;
 use flightline::dialect::orchestrator::files::{index, packed};
 use flightline::dialect::{ExportDocuments, GivenOut, ImportDocuments, Incoming};
-use flightline::file::{Replacing, plain, put};
+use flightline::file::Replacing;
+use flightline::workspace::beneath::Dir;
 
 use super::{Done, typed};
 use crate::app::App;
@@ -60,7 +60,7 @@ pub fn import(args: &ImportArgs, app: &mut App) -> Done {
         let bytes = typed::stdin_bytes("document", MAX_BYTES)?;
         vec![incoming("stdin", unfolded(&bytes, "stdin")?)]
     } else {
-        read(dialect, &app.here.join(&args.path), &args.path)?
+        read(dialect, &app.here.join(&args.path), &args.path, app)?
     };
     let taken = app.run(&ImportDocuments {
         dialect,
@@ -94,17 +94,16 @@ pub fn export(args: &ExportArgs, app: &mut App) -> Done {
     })?;
     let has_index = dialect == Dialect::Orchestrator && !given.documents.is_empty();
     if let Some(folder) = &args.folder {
-        let place = app.here.join(folder);
-        fs::create_dir_all(&place).map_err(|error| unwritten(folder, &error))?;
+        let place = make_folder(folder, app)?;
         for document in &given.documents {
-            let file = place.join(&document.file);
             let bytes =
                 packed(document).map_err(|error| Refusal::new(Code::Failed, error.to_string()))?;
-            let same = plain(&file, MAX_BYTES).ok().flatten();
+            let same = place.read(&document.file, MAX_BYTES).ok().flatten();
             if same.as_ref() == Some(&bytes) {
                 continue;
             }
-            put(&file, &bytes, replacing(args), 0o644)
+            place
+                .put(&document.file, &bytes, replacing(args), 0o644)
                 .map_err(|error| unwritten(&folder.join(&document.file), &error))?;
         }
         if has_index {
@@ -147,7 +146,7 @@ pub fn export(args: &ExportArgs, app: &mut App) -> Done {
 
 /// A file of one system as one of another.
 fn convert(args: &ExportArgs, file: &Path, app: &mut App) -> Done {
-    let incoming = read_file(&app.here.join(file), file)?;
+    let incoming = read_file(&app.here.join(file), file, app)?;
     let converted = app.run(&ConvertDocument {
         from: args.of.as_deref().map(dialect).transpose()?,
         to: dialect(&args.dialect)?,
@@ -156,9 +155,8 @@ fn convert(args: &ExportArgs, file: &Path, app: &mut App) -> Done {
     })?;
     let name = file.file_name().unwrap_or_default();
     if let Some(folder) = &args.folder {
-        let place = app.here.join(folder);
-        fs::create_dir_all(&place).map_err(|error| unwritten(folder, &error))?;
-        put(&place.join(name), &converted.text, replacing(args), 0o644)
+        make_folder(folder, app)?
+            .put(name, &converted.text, replacing(args), 0o644)
             .map_err(|error| unwritten(&folder.join(name), &error))?;
     }
     app.ui.answer(&converted, |page| match &args.folder {
@@ -196,21 +194,19 @@ const fn replacing(args: &ExportArgs) -> Replacing {
 /// replace; something else of its name is not.
 fn write_index(
     given: &GivenOut,
-    place: &Path,
+    place: &Dir,
     shown: &Path,
     replacing: Replacing,
 ) -> Result<(), Refusal> {
-    let (file, shown) = (
-        place.join(orchestrator::INDEX_FILE),
-        shown.join(orchestrator::INDEX_FILE),
-    );
+    let shown = shown.join(orchestrator::INDEX_FILE);
     let mut written = Vec::with_capacity(given.documents.len());
     for document in &given.documents {
-        let seen = fs::metadata(place.join(&document.file));
+        let seen = place.entry(&document.file);
         let seen = seen.map_err(|error| unwritten(&shown, &error))?;
-        written.push((document, seen.len()));
+        written.push((document, seen.map_or(0, |seen| seen.size)));
     }
-    let before = plain(&file, MAX_BYTES).map_err(|error| unwritten(&shown, &error))?;
+    let before = place.read(orchestrator::INDEX_FILE, MAX_BYTES);
+    let before = before.map_err(|error| unwritten(&shown, &error))?;
     let text = before.as_deref().map(String::from_utf8_lossy);
     let entries = text.map(|text| orchestrator::read_index(&text));
     let (entries, replacing) = match entries {
@@ -221,7 +217,9 @@ fn write_index(
     if before.as_deref() == Some(text.as_bytes()) {
         return Ok(());
     }
-    put(&file, &text, replacing, 0o644).map_err(|error| unwritten(&shown, &error))
+    place
+        .put(orchestrator::INDEX_FILE, &text, replacing, 0o644)
+        .map_err(|error| unwritten(&shown, &error))
 }
 
 fn dialect(word: &str) -> Result<Dialect, Refusal> {
@@ -230,28 +228,27 @@ fn dialect(word: &str) -> Result<Dialect, Refusal> {
 }
 
 /// The documents in a file, or in the files of a folder.
-fn read(dialect: Dialect, path: &Path, shown: &Path) -> Result<Vec<Incoming>, Refusal> {
-    if !path.is_dir() {
-        return Ok(vec![read_file(path, shown)?]);
-    }
+fn read(dialect: Dialect, path: &Path, shown: &Path, app: &App) -> Result<Vec<Incoming>, Refusal> {
     let unread = |error: &dyn std::fmt::Display| {
         Refusal::new(
             Code::Failed,
             format!("cannot read {}: {error}", shown.display()),
         )
     };
-    let mut names: Vec<String> = Vec::new();
-    for entry in fs::read_dir(path).map_err(|error| unread(&error))? {
-        let name = entry.map_err(|error| unread(&error))?.file_name();
-        let Ok(name) = name.into_string() else {
-            continue;
-        };
-        let packed = dialect == Dialect::Orchestrator && orchestrator::is_document(&name);
-        if (packed || name.ends_with(".json")) && !name.starts_with('.') {
-            names.push(name);
+    let (above, below) = app.towards(path).map_err(|error| unread(&error))?;
+    let folder = match above.find(&below) {
+        Ok(Some(folder)) => folder,
+        Ok(None) => return Ok(vec![read_file(path, shown, app)?]),
+        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
+            return Ok(vec![read_file(path, shown, app)?]);
         }
-    }
-    names.sort();
+        Err(error) => return Err(unread(&error)),
+    };
+    let mut names = folder.names_in("").map_err(|error| unread(&error))?;
+    names.retain(|name| {
+        let packed = dialect == Dialect::Orchestrator && orchestrator::is_document(name);
+        (packed || name.ends_with(".json")) && !name.starts_with('.')
+    });
     if names.is_empty() {
         return Err(Refusal::new(
             Code::NotFound,
@@ -270,7 +267,7 @@ fn read(dialect: Dialect, path: &Path, shown: &Path) -> Result<Vec<Incoming>, Re
     }
     let (mut documents, mut bytes) = (Vec::with_capacity(names.len()), 0);
     for name in &names {
-        let document = read_file(&path.join(name), &shown.join(name))?;
+        let document = read_file(&path.join(name), &shown.join(name), app)?;
         bytes += document.text.len();
         if bytes > MOST_BYTES {
             return Err(Refusal::new(
@@ -287,12 +284,22 @@ fn read(dialect: Dialect, path: &Path, shown: &Path) -> Result<Vec<Incoming>, Re
     Ok(documents)
 }
 
-fn read_file(path: &Path, shown: &Path) -> Result<Incoming, Refusal> {
+fn read_file(path: &Path, shown: &Path, app: &App) -> Result<Incoming, Refusal> {
     let file = shown.display().to_string();
-    let bytes = plain(path, MAX_BYTES)
+    let bytes = app
+        .towards(path)
+        .and_then(|(above, below)| above.read(below, MAX_BYTES))
         .map_err(|error| Refusal::invalid(format!("cannot read `{file}`: {error}")))?
         .ok_or_else(|| Refusal::new(Code::NotFound, format!("there is no file `{file}`")))?;
     Ok(incoming(&file, unfolded(&bytes, &file)?))
+}
+
+/// A folder that somebody named, made where it is missing.
+fn make_folder(folder: &Path, app: &App) -> Result<Dir, Refusal> {
+    let made = app
+        .towards(&app.here.join(folder))
+        .and_then(|(above, below)| above.make(below, 0o755));
+    made.map_err(|error| unwritten(folder, &error))
 }
 
 fn incoming(file: &str, text: String) -> Incoming {

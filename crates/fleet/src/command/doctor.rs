@@ -9,6 +9,7 @@ use flightline::doctor::{Care, Check, attend};
 use flightline::rebuild::Rebuild;
 use flightline::recovery::detect::PeekCandidates;
 use flightline::recovery::tasks::TaskTrouble;
+use flightline::store::OpenOptions;
 
 use super::prune::size;
 use super::{ATTENTION, Done};
@@ -30,6 +31,9 @@ pub struct DoctorArgs {
 
 pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
     app.must_be_local()?;
+    if args.fix {
+        app.must_be_trusted()?;
+    }
     if args.rebuild {
         return rebuild(args, app);
     }
@@ -133,8 +137,17 @@ fn rebuild(args: &DoctorArgs, app: &mut App) -> Done {
         Refusal::new(Code::NoProject, "the configuration names no project")
             .hint("create it with `fleet init`")
     })?;
+    // A rebuild that died may have left a new file: the folder is what counts.
+    let trust = app.trust();
+    let fingerprints = app.fingerprints(&config)?;
+    if !fingerprints.iter().any(|known| trust.covers(known)) && !fingerprints.is_empty() {
+        return Err(flightline::store::Error::Untrusted.into());
+    }
     let location = app.location(&config, &state)?;
-    let options = app.open_options(&config)?;
+    let options = OpenOptions {
+        trusted: true,
+        ..app.open_options(&config)?
+    };
     let stamp = options.clock.now().to_string().replace([':', '.'], "-");
     let name = root.file_name().map_or_else(
         || "project".to_owned(),
@@ -151,6 +164,8 @@ fn rebuild(args: &DoctorArgs, app: &mut App) -> Done {
     let caller = app.caller()?;
     let done =
         flightline::rebuild::rebuild(&request, &caller).map_err(flightline::Error::into_refusal)?;
+    // It is in a new file.
+    app.trust_it()?;
     app.ui.answer(&done, |page| {
         let count = done.from.len();
         let noun = if count == 1 { "mission" } else { "missions" };

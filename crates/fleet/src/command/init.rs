@@ -1,13 +1,14 @@
 //! `fleet init`
 
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use flightline::core::policy::Preset;
 use flightline::core::{Code, Refusal};
+use flightline::file::Replacing;
 use flightline::store::{Error, Location, OpenOptions, Store};
+use flightline::workspace::beneath::Dir;
 use flightline::workspace::{Home, STATE_FOLDER, repository_root};
 use serde::Serialize;
 
@@ -70,6 +71,9 @@ pub fn run(args: &InitArgs, app: &mut App) -> Done {
         Some(project) => project,
         None => new_project(app)?,
     };
+    if existing.is_some() && !options.trusted {
+        return Err(Error::Untrusted.into());
+    }
     make_private(&state)?;
     steps.step();
     // The store first: a state folder that names a project always has one.
@@ -100,6 +104,8 @@ pub fn run(args: &InitArgs, app: &mut App) -> Done {
         state: state.clone(),
         root,
     });
+    app.trust_it()?;
+    steps.step();
     let engine = store.engine();
     let created = Created {
         state: state.clone(),
@@ -137,7 +143,7 @@ pub fn run(args: &InitArgs, app: &mut App) -> Done {
 }
 
 /// The project of a state folder that names none: its making was cut short, or its file was lost.
-fn nameless(location: &Location, state: &std::path::Path, options: OpenOptions) -> Option<String> {
+fn nameless(location: &Location, state: &Path, options: OpenOptions) -> Option<String> {
     // A store elsewhere may belong to other repositories.
     if *location != Location::Folder(state.to_path_buf()) {
         return None;
@@ -165,31 +171,29 @@ fn new_project(app: &App) -> Result<String, Refusal> {
     Ok(format!("prj-{}", options.ids.next()))
 }
 
-fn make_private(state: &std::path::Path) -> Result<(), Refusal> {
-    use std::os::unix::fs::DirBuilderExt;
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(state)
-        .map_err(|error| {
-            Refusal::new(
-                Code::Unavailable,
-                format!("cannot create {}: {error}", state.display()),
-            )
-            .hint("check the owner and the mode of the folder above it")
-        })
+pub fn make_private(state: &Path) -> Result<(), Refusal> {
+    Dir::make_private(state).map(drop).map_err(|error| {
+        Refusal::new(
+            Code::Unavailable,
+            format!("cannot create {}: {error}", state.display()),
+        )
+        .hint("check the owner and the mode of the folder above it")
+    })
 }
 
 /// Nothing in the state folder belongs into the repository.
-pub fn ignore_all(state: &std::path::Path) -> Result<(), Refusal> {
-    let path = state.join(".gitignore");
-    if path.exists() {
-        return Ok(());
-    }
-    fs::write(&path, "*\n").map_err(|error| {
+pub fn ignore_all(state: &Path) -> Result<(), Refusal> {
+    let written = Dir::private(state).and_then(|state| match state.entry(".gitignore")? {
+        Some(_) => Ok(()),
+        None => state.put(".gitignore", "*\n", Replacing::No, 0o644),
+    });
+    written.map_err(|error| {
         Refusal::new(
             Code::Unavailable,
-            format!("cannot write {}: {error}", path.display()),
+            format!(
+                "cannot write {}: {error}",
+                state.join(".gitignore").display()
+            ),
         )
     })
 }

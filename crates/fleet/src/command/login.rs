@@ -1,8 +1,6 @@
 //! `fleet login` and `fleet logout`
 
-use std::fs;
 use std::io::{self, IsTerminal};
-use std::os::unix::fs::DirBuilderExt;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -10,6 +8,7 @@ use flightline::clock::TellTime;
 use flightline::core::token::Presented;
 use flightline::core::{Code, Refusal};
 use flightline::remote::{Call, Offline};
+use flightline::workspace::beneath::Dir;
 use flightline::{Access, Caller, Operation};
 use serde_json::json;
 
@@ -43,18 +42,10 @@ pub fn log_in(args: &LoginArgs, app: &mut App) -> Done {
         || root.join(flightline::workspace::STATE_FOLDER),
         |home| home.state.clone(),
     );
-    let had_store = state.join("flightline.db").exists();
     // So that the repository is found from below, and nothing in it is ever committed.
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&state)
-        .map_err(|error| {
-            Refusal::new(
-                Code::Unavailable,
-                format!("cannot create {}: {error}", state.display()),
-            )
-        })?;
+    init::make_private(&state)?;
+    let had_store = Dir::private(&state).and_then(|state| state.entry(flightline::store::FILE));
+    let had_store = had_store.is_ok_and(|seen| seen.is_some());
     init::ignore_all(&state)?;
     known.remember(&address, &token, &root)?;
     let waiting = app.spool().waiting(Bearer::of(&token).as_ref());

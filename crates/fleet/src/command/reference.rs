@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory, ValueEnum};
 use clap_complete::env::Shells;
 use flightline::core::{Code, Refusal};
+use flightline::file::Replacing;
+use flightline::workspace::beneath::Dir;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Value, json};
 
@@ -77,14 +79,11 @@ pub fn man(args: &ManArgs, app: &mut App) -> Done {
     };
     if let Some(folder) = &args.folder {
         let folder = app.here.join(folder);
-        std::fs::create_dir_all(&folder).map_err(failed)?;
-        clap_mangen::generate_to(Cli::command(), &folder).map_err(failed)?;
-        let ours = |name: &std::ffi::OsStr| {
-            let name = name.to_string_lossy();
-            name.starts_with("fleet") && name.ends_with(".1")
-        };
-        let files = std::fs::read_dir(&folder).map_err(failed)?.flatten();
-        let pages = files.filter(|file| ours(&file.file_name())).count();
+        let (above, below) = app.towards(&folder).map_err(failed)?;
+        let place = above.make(below, 0o755).map_err(failed)?;
+        let mut command = Cli::command().disable_help_subcommand(true);
+        command.build();
+        let pages = write_pages(command, &place).map_err(failed)?;
         app.ui
             .answer(&json!({ "folder": folder, "pages": pages }), |page| {
                 page.line(format_args!("Wrote {pages} pages to {}", folder.display()));
@@ -100,6 +99,21 @@ pub fn man(args: &ManArgs, app: &mut App) -> Done {
         page.block(0, text.trim_end())
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the page of a command and those of its commands. Returns how many.
+fn write_pages(command: clap::Command, place: &Dir) -> std::io::Result<usize> {
+    let mut pages = 1;
+    let inner = command
+        .get_subcommands()
+        .filter(|inner| !inner.is_hide_set());
+    for inner in inner.cloned().collect::<Vec<_>>() {
+        pages += write_pages(inner, place)?;
+    }
+    let (page, mut text) = (clap_mangen::Man::new(command), Vec::new());
+    page.render(&mut text)?;
+    place.put(page.get_filename(), text, Replacing::Yes, 0o644)?;
+    Ok(pages)
 }
 
 type MakeSchema = fn() -> Value;

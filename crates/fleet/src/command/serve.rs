@@ -47,6 +47,7 @@ pub fn run(args: &ServeArgs, app: &mut App) -> Done {
     if let Some(url) = &args.check {
         return check::run(url, app);
     }
+    app.must_be_trusted()?;
     let address: SocketAddr = args.addr.parse().map_err(|_| {
         Refusal::invalid(format!("`{}` is not an address to listen at", args.addr)).hint(format!(
             "give an IP and a port, such as `{DEFAULT_ADDRESS}`"

@@ -1,15 +1,16 @@
 //! Changing settings: one at a time, in its file, with everything else there left as it is.
 
-use std::fs;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use flightline::core::policy::{Policy, Preset, Shape, knobs};
 use flightline::core::{Code, Refusal};
+use flightline::file::Replacing;
+use flightline::workspace::beneath::Dir;
 use toml_edit::{DocumentMut, Item, value};
 
-use super::{Config, Environment, FILE, File, Files, MIRROR_ROOT, PRESET, mirror_root, read};
+use super::{
+    Config, Environment, FILE, File, Files, MIRROR_ROOT, PRESET, mirror_root, project_text, read,
+};
 
 /// A setting that is to change.
 pub struct Change<'a> {
@@ -48,7 +49,7 @@ pub fn set(change: &Change<'_>, state: Option<&Path>, env: &Environment) -> Resu
     }
     let (path, document) = (path.clone(), document.clone());
     Config::from_files(&files)?;
-    write(&path, &document)
+    write(&path, &document, change.level)
 }
 
 fn set_knob(document: &mut DocumentMut, path: &Path, change: &Change<'_>) -> Result<(), Refusal> {
@@ -145,7 +146,7 @@ impl Level {
 /// Writes the project's id into its file; what else the file says stays.
 pub fn write_project(state: &Path, project: &str, preset: Option<Preset>) -> Result<(), Refusal> {
     let path = state.join(FILE);
-    let mut document = read(&path)?.unwrap_or_default();
+    let mut document = read(&path, project_text(state))?.unwrap_or_default();
     let is_new = document.is_empty();
     document["project"] = value(project);
     if let Some(preset) = preset {
@@ -156,11 +157,11 @@ pub fn write_project(state: &Path, project: &str, preset: Option<Preset>) -> Res
             "# Flightline's settings for this repository. `fleet config list` shows them all.\n",
         );
     }
-    write(&path, &document)
+    write(&path, &document, Level::Project)
 }
 
 /// Replaces a file whole or not at all, and reads it back.
-fn write(path: &Path, document: &DocumentMut) -> Result<(), Refusal> {
+fn write(path: &Path, document: &DocumentMut, level: Level) -> Result<(), Refusal> {
     let text = document.to_string();
     let cannot = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::PermissionDenied
@@ -174,30 +175,22 @@ fn write(path: &Path, document: &DocumentMut) -> Result<(), Refusal> {
             format!("cannot write {}: {error}", path.display()),
         ),
     };
-    let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).map_err(cannot)?;
-    let aside = folder.join(format!(".{FILE}.{}", std::process::id()));
-    let written = fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&aside)
-        .and_then(|mut file| {
-            file.write_all(text.as_bytes())
-                .and_then(|()| file.sync_all())
-        })
-        .and_then(|()| fs::rename(&aside, path))
-        .and_then(|()| fs::File::open(folder).and_then(|folder| folder.sync_all()));
-    if let Err(error) = written {
-        let _ = fs::remove_file(&aside);
-        return Err(cannot(error));
-    }
-    match fs::read_to_string(path) {
-        Ok(found) if found == text => Ok(()),
-        _ => Err(Refusal::new(
-            Code::Integrity,
-            format!("{} does not read back as written", path.display()),
-        )),
-    }
+    // Where the user keeps their own file is theirs to say; what is in a state folder may be a stranger's.
+    let real = match level {
+        Level::User => path.canonicalize().unwrap_or_else(|_| path.to_path_buf()),
+        Level::Project => path.to_path_buf(),
+    };
+    let (folder, name) = match (real.parent(), real.file_name()) {
+        (Some(folder), Some(name)) => (folder, name),
+        _ => return Err(cannot(std::io::Error::other("it names no file"))),
+    };
+    let folder = match level {
+        Level::User => {
+            Dir::towards(None, folder).and_then(|(above, below)| above.make(below, 0o755))
+        }
+        Level::Project => Dir::private(folder),
+    };
+    folder
+        .and_then(|folder| folder.put(name, &text, Replacing::Yes, 0o600))
+        .map_err(cannot)
 }

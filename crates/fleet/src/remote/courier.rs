@@ -477,6 +477,7 @@ fn is_ours(code: Code) -> bool {
             | Code::Integrity
             | Code::NewerStore
             | Code::NotOurStore
+            | Code::Untrusted
             | Code::Unavailable
             | Code::CommitUnknown
     )

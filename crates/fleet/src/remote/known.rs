@@ -1,12 +1,11 @@
 //! The server that each repository talks to, and the token it does that with, which selects the project. It
 //! is the user's own file, which nobody else can read; nothing of it is ever in a repository.
 
-use std::fs;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use flightline::core::{Code, Refusal};
 use flightline::file::{Replacing, plain, put};
+use flightline::workspace::beneath::Dir;
 use toml_edit::{DocumentMut, Item, Table, value};
 
 use super::Address;
@@ -148,9 +147,8 @@ impl Known {
             )
         };
         if let Some(folder) = self.path.parent() {
-            let mut builder = fs::DirBuilder::new();
-            builder.recursive(true).mode(0o700);
-            builder.create(folder).map_err(cannot)?;
+            let (above, below) = Dir::towards(None, folder).map_err(cannot)?;
+            above.make(below, 0o700).map_err(cannot)?;
         }
         let text = self.document.to_string();
         let text = match text.starts_with(ABOUT) {

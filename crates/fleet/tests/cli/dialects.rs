@@ -169,8 +169,8 @@ fn bad_files_are_refused_and_nothing_is_half_imported() {
     symlink("real.json", world.repo().join("link.json")).unwrap();
     world.fleet("import epic link.json").expect(expect![[r#"
         [stderr]
-        error: cannot read `link.json`: it is not a plain file
-        [exit 2]
+        error: cannot read link.json: link.json is a link, and no link is followed here
+        [exit 1]
     "#]]);
     world.fleet("import epic missing.json").expect(expect![[r#"
             [stderr]

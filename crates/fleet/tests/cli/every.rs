@@ -39,6 +39,7 @@ const CASES: &[Case] = &[
     case("import", "import epic secondary.json", "import epic README.md", 2, "invalid_input"),
     case("export", "export epic", "export nonsense", 2, "invalid_input"),
     case("init", "init", "init --name \"\"", 2, "invalid_input"),
+    case("trust", "trust", "trust --location nowhere", 3, "no_project"),
     case("login", "login --help", "login nowhere", 2, "invalid_input"),
     case("logout", "logout --help", "logout", 3, "not_found"),
     case("status", "status", "status --mission msn-ffff", 3, "not_found"),

@@ -178,6 +178,14 @@ impl World {
         self.state().join("flightline.db")
     }
 
+    /// Trusts the fleet, whose files a test has put there.
+    pub fn trust(&self) {
+        let state = self.state();
+        if state.join("config.toml").exists() {
+            flightline_testkit::trust(&state, &self.home());
+        }
+    }
+
     /// Writes a file below the repository.
     pub fn write(&self, path: &str, content: &str) -> PathBuf {
         let file = self.repo().join(path);
@@ -365,6 +373,7 @@ impl Snapshot {
                 .and_then(|mut file| file.write_all(bytes))
                 .expect("a file");
         }
+        world.trust();
         world
     }
 }

@@ -4,7 +4,6 @@ use std::fs;
 use std::path::PathBuf;
 
 use flightline::checkpoint::CheckpointDocument;
-use flightline::checkpoint::files;
 
 use crate::world::World;
 
@@ -32,7 +31,7 @@ pub fn files_are_whole(world: &World, when: &str) {
         let mut sound: Vec<CheckpointDocument> = Vec::new();
         for file in entries(&home) {
             if name(&file).starts_with("chk-") {
-                let read = files::read(&file);
+                let read = flightline_testkit::read_checkpoint(&file);
                 sound.push(read.unwrap_or_else(|refusal| panic!("{when}: {refusal}")));
             }
         }
@@ -46,7 +45,7 @@ pub fn files_are_whole(world: &World, when: &str) {
                     Some(fs::canonicalize(&home).unwrap().as_path()),
                     "{when}"
                 );
-                assert!(files::read(&real).is_ok(), "{when}");
+                assert!(flightline_testkit::read_checkpoint(&real).is_ok(), "{when}");
             }
             // Between the first file and the link to it a process may die.
             Err(_) => assert!(

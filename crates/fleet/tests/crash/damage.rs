@@ -173,6 +173,7 @@ type Case = (Damage, Box<dyn Fn(&World)>);
 fn copy() -> World {
     let world = World::timeless_bare(Engine::Sqlite);
     copy_folder(&sound().world.state(), &world.state());
+    world.trust();
     world
 }
 

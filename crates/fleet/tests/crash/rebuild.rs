@@ -224,7 +224,7 @@ fn repair_dies_everywhere(engine: Engine) {
         assert_eq!(world.run(&["doctor"]).ends().code(), Some(5));
         let first = died(world.run(&fix).dies_at(step).ends());
         for (file, damaged) in files.iter().zip([None, Some("{ half")]) {
-            let sound = flightline::checkpoint::files::read(file).is_ok();
+            let sound = flightline_testkit::read_checkpoint(file).is_ok();
             let as_before = fs::read_to_string(file).ok().as_deref() == damaged;
             assert!(sound || as_before, "step {step}: {}", file.display());
         }

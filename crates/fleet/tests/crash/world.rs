@@ -89,6 +89,11 @@ impl World {
         self.now = now.map(str::to_owned);
     }
 
+    /// Trusts the fleet, whose files a test has put there.
+    pub fn trust(&self) {
+        flightline_testkit::trust(&self.state(), &self.side);
+    }
+
     /// A command that will run in this world, and see nothing of the one outside.
     pub fn run(&self, arguments: &[&str]) -> Run {
         let mut run = Run {

@@ -3,19 +3,22 @@
 //! SQLite's own retry is unfair: under load a process may starve for seconds. The kernel's file lock
 //! serves in order. It is for fairness only; SQLite's lock is what keeps writers apart.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::fs::{File, TryLockError};
+use std::io::{Seek, Write};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use flightline_workspace::beneath::Dir;
+
 use crate::error::Error;
+
+/// The file on which writers wait.
+pub(crate) const QUEUE: &str = "queue.lock";
 
 /// A place to wait for one's turn.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    path: PathBuf,
+    folder: Dir,
     /// What the holder says of itself, for those who wait in vain.
     purpose: String,
 }
@@ -27,31 +30,24 @@ pub(crate) struct Turn {
 }
 
 impl Queue {
-    pub(crate) fn new(path: PathBuf, purpose: &str) -> Self {
+    pub(crate) fn new(folder: Dir, purpose: &str) -> Self {
         Self {
-            path,
+            folder,
             purpose: purpose.to_owned(),
         }
     }
 
     /// Waits for one's turn, at most `patience`.
     pub(crate) fn wait(&self, patience: Duration) -> Result<Turn, Error> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .custom_flags(nofollow())
-            .open(&self.path)
-            .map_err(|error| cannot(&self.path, &error))?;
+        let file = self.folder.lock_file(QUEUE);
+        let file = file.map_err(|error| self.cannot(&error))?;
         let mut file = match file.try_lock() {
             Ok(()) => file,
             Err(TryLockError::WouldBlock) if patience.is_zero() => {
                 return Err(Error::Busy("somebody else is writing".to_owned()));
             }
             Err(TryLockError::WouldBlock) => self.block(file, patience)?,
-            Err(TryLockError::Error(error)) => return Err(cannot(&self.path, &error)),
+            Err(TryLockError::Error(error)) => return Err(self.cannot(&error)),
         };
         // Only a courtesy to those who wait in vain: if it cannot be written, the turn stands.
         let _ = file
@@ -71,7 +67,7 @@ impl Queue {
         });
         match receive.recv_timeout(patience) {
             Ok(Ok(file)) => Ok(file),
-            Ok(Err(error)) => Err(cannot(&self.path, &error)),
+            Ok(Err(error)) => Err(self.cannot(&error)),
             Err(_) => Err(Error::Busy(format!(
                 "{} has been writing for longer than {}s",
                 self.holder(),
@@ -81,32 +77,24 @@ impl Queue {
     }
 
     fn holder(&self) -> String {
-        let mut text = String::new();
-        let read = OpenOptions::new()
-            .read(true)
-            .custom_flags(nofollow())
-            .open(&self.path)
-            .and_then(|file| file.take(200).read_to_string(&mut text));
-        match (read, text.trim().split_once(' ')) {
-            (Ok(_), Some((pid, purpose))) => format!("process {pid} (`fleet {purpose}`)"),
+        let text = self.folder.read_text(QUEUE, 4_096).ok().flatten();
+        match text.as_deref().unwrap_or_default().trim().split_once(' ') {
+            Some((pid, purpose)) => format!("process {pid} (`fleet {purpose}`)"),
             _ => "another process".to_owned(),
         }
     }
-}
 
-fn nofollow() -> i32 {
-    i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0)
-}
-
-fn cannot(path: &Path, error: &std::io::Error) -> Error {
-    match error.kind() {
-        std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
-            Error::ReadOnly(format!("{}: {error}", path.display()))
+    fn cannot(&self, error: &std::io::Error) -> Error {
+        let path = self.folder.path().join(QUEUE);
+        match error.kind() {
+            std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+                Error::ReadOnly(format!("{}: {error}", path.display()))
+            }
+            std::io::ErrorKind::StorageFull => Error::Full(format!("{}: {error}", path.display())),
+            _ => Error::Engine {
+                act: "cannot queue for the store",
+                cause: format!("{}: {error}", path.display()),
+            },
         }
-        std::io::ErrorKind::StorageFull => Error::Full(format!("{}: {error}", path.display())),
-        _ => Error::Engine {
-            act: "cannot queue for the store",
-            cause: format!("{}: {error}", path.display()),
-        },
     }
 }

@@ -6,17 +6,20 @@ mod place;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use flightline_core::Time;
+use flightline_workspace::beneath::Dir;
 use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql};
 
 use self::failure::{classify, io};
-use self::place::{create_private, refuse_network, repair_mode};
+use self::place::{create_private, real_path, refuse_network, repair_modes};
 use super::queue::{Queue, Turn};
 use super::{Anchor, Compaction, Driver, Durability, SCHEMA_VERSION, Space};
 use crate::error::Error;
@@ -25,8 +28,12 @@ use crate::value::{Row, Value};
 
 /// The file that holds the store.
 pub(crate) const FILE: &str = "flightline.db";
-/// The file on which writers queue.
-pub(crate) const QUEUE: &str = "queue.lock";
+/// Its log, and the index of that.
+const LOG: &str = "flightline.db-wal";
+const INDEX: &str = "flightline.db-shm";
+
+/// No value of ours is longer: what is came from somewhere else.
+const LONGEST_VALUE: i32 = 64 * 1024 * 1024;
 
 /// How large the log may be when a command ends.
 const LOG_BOUND: u64 = 512 * 1024;
@@ -61,6 +68,8 @@ pub(crate) struct Options {
     pub(crate) purpose: String,
     pub(crate) steps: Steps,
     pub(crate) max_pages: Option<u32>,
+    /// Only looked at: nothing is made, upgraded or put right.
+    pub(crate) look_only: bool,
 }
 
 /// The files to which a write of this process did not reach the disk: no connection of it writes to them again.
@@ -89,6 +98,8 @@ pub(crate) struct Sqlite {
     /// commit the rest, or, after some errors, each further statement by itself.
     failed: bool,
     broken: bool,
+    /// Only looked at.
+    look_only: bool,
     steps: Steps,
 }
 
@@ -98,39 +109,45 @@ pub(crate) fn open(
     create: bool,
     options: Options,
 ) -> Result<(Sqlite, Vec<String>), Error> {
-    let file = folder.join(FILE);
     let mut repaired = Vec::new();
     if create {
         options.steps.step();
-        create_private(folder, &file)?;
+        create_private(folder)?;
         options.steps.step();
     }
+    let place = match Dir::private(folder) {
+        Ok(place) => place,
+        Err(error) => match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory => {
+                return Err(Error::Missing(folder.display().to_string()));
+            }
+            _ => return Err(io("cannot open the store", &error)),
+        },
+    };
     // Looked at, never opened: closing any descriptor of the database would drop SQLite's own locks
     // for the whole process.
-    let Ok(seen) = fs::symlink_metadata(&file) else {
-        return Err(Error::Missing(folder.display().to_string()));
-    };
-    if !seen.file_type().is_file() {
-        return Err(Error::NotOurs(file.display().to_string()));
+    for name in [FILE, LOG, INDEX] {
+        match place.plain_entry(name) {
+            Ok(Some(_)) => {}
+            Ok(None) if name == FILE => {
+                return Err(Error::Missing(folder.display().to_string()));
+            }
+            Ok(None) => {}
+            Err(_) => return Err(Error::NotOurs(folder.join(name).display().to_string())),
+        }
     }
     refuse_network(folder)?;
-    repair_mode(folder, 0o700, &mut repaired);
-    for name in [
-        FILE.to_owned(),
-        format!("{FILE}-wal"),
-        format!("{FILE}-shm"),
-        QUEUE.to_owned(),
-    ] {
-        repair_mode(&folder.join(name), 0o600, &mut repaired);
+    if !options.look_only {
+        repair_modes(&place, &mut repaired);
     }
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX
-        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let access = match options.look_only {
+        true => OpenFlags::SQLITE_OPEN_READ_ONLY,
+        false => OpenFlags::SQLITE_OPEN_READ_WRITE,
+    };
+    let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     // A symbolic link on the way to the folder is the user's business; one in its place is not.
-    let real = folder
-        .canonicalize()
-        .map_err(|error| io("cannot open the store", &error))?
-        .join(FILE);
+    let real = real_path(folder).map_err(|error| io("cannot open the store", &error))?;
+    let real = real.join(FILE);
     let connection = Connection::open_with_flags(&real, flags)
         .map_err(|error| classify("cannot open the store", &error))?;
     let mut driver = Sqlite {
@@ -138,8 +155,9 @@ pub(crate) fn open(
         broken: is_broken(&real),
         identity: log::Identity::of(&real),
         file: real,
-        log: folder.join(format!("{FILE}-wal")),
-        queue: Queue::new(folder.join(QUEUE), &options.purpose),
+        log: folder.join(LOG),
+        queue: Queue::new(place, &options.purpose),
+        look_only: options.look_only,
         turn: None,
         durability: Durability::Full,
         failed: false,
@@ -197,13 +215,22 @@ impl Sqlite {
         self.connection
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
             .map_err(|error| said(&error))?;
+        // A schema that came from somewhere else has no word in what we do.
+        self.connection
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)
+            .map_err(|error| said(&error))?;
+        self.connection
+            .set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+            .map_err(|error| said(&error))?;
         // Else a statement is planned anew for every value that is bound to it, which takes longer than running it.
         self.connection
             .set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
             .map_err(|error| said(&error))?;
         self.connection.set_prepared_statement_cache_capacity(256);
-        if version < SCHEMA_VERSION {
-            self.migrate()?;
+        match version < SCHEMA_VERSION {
+            true if self.look_only => return Err(Error::Untrusted),
+            true => self.migrate()?,
+            false => {}
         }
         Ok(())
     }
@@ -259,7 +286,7 @@ impl Sqlite {
     /// when it opens the store. Gives way to whoever is writing: the next command will do.
     fn bound_log(&mut self) {
         let grown = fs::symlink_metadata(&self.log).is_ok_and(|seen| seen.len() > LOG_BOUND);
-        if !grown || self.broken || !self.connection.is_autocommit() {
+        if !grown || self.look_only || self.broken || !self.connection.is_autocommit() {
             return;
         }
         if let Ok(_turn) = self.queue.wait(Duration::ZERO) {

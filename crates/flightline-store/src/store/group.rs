@@ -43,6 +43,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub fn begin_group(&mut self) -> Result<(), Error> {
+        self.check_trust()?;
         self.driver
             .begin_write(Durability::Full, self.options.patience)?;
         let begun = self.guarded(|store| {

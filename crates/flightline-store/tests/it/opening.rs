@@ -276,11 +276,49 @@ fn a_link_in_place_of_the_database_is_not_followed() {
 fn a_link_on_the_way_to_the_folder_is_the_users_business() {
     let (world, _) = world_and_file();
     let link = world.folder().join("link");
-    symlink(world.folder().join(".flightline"), &link).unwrap();
-    let mut store = Store::open(&Location::Folder(link), &world.project, world.options()).unwrap();
+    symlink(world.folder(), &link).unwrap();
+    let through = Location::Folder(link.join(".flightline"));
+    let mut store = Store::open(&through, &world.project, world.options()).unwrap();
     store
         .write(|tx| tx.set("made", &mission(1, "One"), &json!({})))
         .unwrap();
+}
+
+#[test]
+fn a_link_in_the_place_of_the_folder_is_not_followed() {
+    let (world, _) = world_and_file();
+    let link = world.folder().join("link");
+    symlink(world.folder().join(".flightline"), &link).unwrap();
+    for refused in [
+        refusal(open(&Location::Folder(link.clone()))),
+        refusal(create(&Location::Folder(link))),
+    ] {
+        assert!(refused.to_string().contains("is a link"), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_store_that_nobody_trusts_is_looked_at_and_never_written() {
+    let (world, file) = world_and_file();
+    let mut store = world.store();
+    store
+        .write(|tx| tx.set("made", &mission(1, "One"), &json!({})))
+        .unwrap();
+    drop(store);
+    set_mode(&file, 0o644);
+    let untrusted = OpenOptions {
+        trusted: false,
+        ..world.options()
+    };
+    let mut store = Store::open(&world.location, &world.project, untrusted).unwrap();
+    assert_eq!(store.repaired(), [] as [&str; 0], "not even its mode");
+    assert_eq!(mode(&file), 0o644);
+    assert_eq!(store.read(|tx| Ok::<_, Error>(tx.rev())).unwrap(), 1);
+    let refused = store.write(|tx| tx.set("made", &mission(2, "Two"), &json!({})));
+    assert!(matches!(refused, Err(Error::Untrusted)), "{refused:?}");
+    let refused = store.rehearse(|tx| tx.set("made", &mission(2, "Two"), &json!({})));
+    assert!(matches!(refused, Err(Error::Untrusted)), "{refused:?}");
+    assert!(matches!(store.begin_group(), Err(Error::Untrusted)));
 }
 
 #[test]

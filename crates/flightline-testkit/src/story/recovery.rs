@@ -192,7 +192,8 @@ impl Story<'_> {
     /// Where the file of a checkpoint is.
     #[must_use]
     pub fn file_of(&self, checkpoint: &CheckpointDocument) -> PathBuf {
-        files::path_of(&self.state_folder(), checkpoint.mission_id, checkpoint.id)
+        self.state_folder()
+            .join(files::name_of(checkpoint.mission_id, checkpoint.id))
     }
 }
 

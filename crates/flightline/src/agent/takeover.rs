@@ -228,6 +228,7 @@ fn pass_on_missions(desk: &mut Desk<'_, '_>, old: &Agent, new: &Agent) -> Result
 
 impl Operation for ShowHandoff {
     const NAME: &'static str = "show_handoff";
+    const BRIEFS: bool = true;
     const ACCESS: Access = Access::Read;
     type Outcome = Handoff;
 

@@ -1,6 +1,5 @@
 //! A checkpoint's whole document, sealed, in a file of somebody's choice, and back from there.
 
-use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -11,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::CheckpointDocument;
 use super::files::{MAX_FILE, parse, sealed};
 pub use crate::file::Replacing;
-use crate::file::put;
+use crate::file::{plain, put};
 
 /// A file that holds a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -76,15 +75,20 @@ pub fn read(file: &Path) -> Result<CheckpointDocument, Refusal> {
     let cannot = |code: Code, why: String| {
         Refusal::new(code, format!("{} cannot be read: {why}", file.display()))
     };
-    let seen = fs::metadata(file).map_err(|error| match error.kind() {
+    // A name that leads somewhere else is the user's own.
+    let real = file.canonicalize().map_err(|error| match error.kind() {
         ErrorKind::NotFound => cannot(Code::NotFound, "there is no such file".to_owned()),
         _ => cannot(Code::Failed, error.to_string()),
     })?;
-    if !seen.is_file() || seen.len() > MAX_FILE {
-        let why = "it is not a plain file of a sensible size".to_owned();
-        return Err(cannot(Code::InvalidInput, why));
-    }
-    let bytes = fs::read(file).map_err(|error| cannot(Code::Failed, error.to_string()))?;
+    let bytes = match plain(&real, MAX_FILE) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return Err(cannot(Code::NotFound, "there is no such file".to_owned())),
+        Err(error) if error.kind() == ErrorKind::Other => {
+            let why = "it is not a plain file of a sensible size".to_owned();
+            return Err(cannot(Code::InvalidInput, why));
+        }
+        Err(error) => return Err(cannot(Code::Failed, error.to_string())),
+    };
     from_text(
         &String::from_utf8_lossy(&bytes),
         &file.display().to_string(),

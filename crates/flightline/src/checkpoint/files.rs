@@ -1,8 +1,6 @@
 //! The copy of a checkpoint in a file: whole, private, read back, and never in the way of the work.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -10,6 +8,7 @@ use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
 use flightline_core::event::sha256_hex;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal};
 use flightline_store::Steps;
+use flightline_workspace::beneath::{Dir, Replacing};
 use serde::{Deserialize, Serialize};
 
 use super::CheckpointDocument;
@@ -19,7 +18,7 @@ use crate::error::Result;
 use crate::fleet::{Access, Caller, Fleet, Operation};
 
 /// The largest file we read back.
-pub(super) const MAX_FILE: u64 = 64 * 1024 * 1024;
+pub(super) const MAX_FILE: usize = 64 * 1024 * 1024;
 
 /// Held by whoever writes a file in this process.
 static WRITING: Mutex<()> = Mutex::new(());
@@ -114,13 +113,21 @@ pub(super) fn is_newest(document: &CheckpointDocument, other: Option<u64>) -> bo
         && other.is_none_or(|born| born <= document.rev + 1)
 }
 
-/// Where a checkpoint's file is.
+/// The folder of the state folder that holds the files of checkpoints.
+pub(crate) const HOME: &str = "checkpoints";
+
+/// The link to a mission's newest file.
+pub(crate) const LATEST: &str = "latest.json";
+
+/// The name of a checkpoint's file, below the state folder.
 #[must_use]
-pub fn path_of(folder: &Path, mission: MissionId, id: CheckpointId) -> PathBuf {
-    folder
-        .join("checkpoints")
-        .join(mission.to_string())
-        .join(format!("{id}.json"))
+pub fn name_of(mission: MissionId, id: CheckpointId) -> PathBuf {
+    home_of(mission).join(format!("{id}.json"))
+}
+
+/// The folder of a mission's files, below the state folder.
+pub(crate) fn home_of(mission: MissionId) -> PathBuf {
+    Path::new(HOME).join(mission.to_string())
 }
 
 /// Writes a checkpoint's file: old or new, never half; private; read back. Returns its size and hash.
@@ -130,76 +137,50 @@ pub(super) fn write(
     newest: bool,
     steps: &Steps,
 ) -> io::Result<(u64, String)> {
-    let path = path_of(folder, document.mission_id, document.id);
-    let home = path.parent().unwrap_or(folder);
-    DirBuilder::new().recursive(true).mode(0o700).create(home)?;
-    for place in [&folder.join("checkpoints"), home] {
-        if !fs::symlink_metadata(place)?.is_dir() {
-            let why = format!("{} is not a folder of ours", place.display());
-            return Err(io::Error::other(why));
-        }
-    }
+    let home = Dir::make_private(folder)?.make(home_of(document.mission_id), 0o700)?;
     let text = sealed(document)?;
     // Unfinished files are named after their process, so it writes one at a time.
     let _turn = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
-    let aside = home.join(format!(".{}.{}", document.id, std::process::id()));
-    // A process of the same number may have died here before; in a container it always has the same.
-    let _ = fs::remove_file(&aside);
-    steps.step();
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&aside)?;
-    steps.step();
-    let written = file
-        .write_all(text.as_bytes())
-        .inspect(|()| steps.step())
-        .and_then(|()| file.sync_all())
-        .inspect(|()| steps.step())
-        .and_then(|()| fs::rename(&aside, &path))
-        .inspect(|()| steps.step());
-    if let Err(error) = written {
-        let _ = fs::remove_file(&aside);
-        return Err(error);
-    }
-    File::open(home)?.sync_all()?;
-    steps.step();
-    if fs::read_to_string(&path)? != text {
-        return Err(io::Error::other("it does not read back as written"));
-    }
+    let name = format!("{}.json", document.id);
+    let step = || steps.step();
+    home.put_in_steps(
+        Path::new(&name),
+        text.as_bytes(),
+        Replacing::Yes,
+        0o600,
+        &step,
+    )?;
     if newest {
-        point_latest(home, document.id, steps)?;
+        home.point(LATEST, &name, &step)?;
     }
-    super::leftovers::sweep(home, &path);
+    super::leftovers::sweep(&home, &name);
     Ok((text.len() as u64, sha256_hex(&text)))
 }
 
-/// Swaps `latest.json` in one step. It is for people: we ourselves read by verified id.
-pub(crate) fn point_latest(home: &Path, id: CheckpointId, steps: &Steps) -> io::Result<()> {
-    let aside = home.join(format!(".latest.{}", std::process::id()));
-    let _ = fs::remove_file(&aside);
-    symlink(format!("{id}.json"), &aside)?;
-    steps.step();
-    fs::rename(&aside, home.join("latest.json"))?;
-    steps.step();
-    File::open(home)?.sync_all()
-}
-
-/// The files of checkpoints that there are, in order of mission and id.
+/// The files of checkpoints that there are, by their names below the state folder, in order of mission and id.
 #[must_use]
 pub fn all(folder: &Path) -> Vec<PathBuf> {
-    let missions = names_in(&folder.join("checkpoints")).into_iter();
-    let files = missions.flat_map(|mission| names_in(&mission));
-    files.filter(|path| id_of(path).is_some()).collect()
+    let mut files = each(folder).unwrap_or_default();
+    files.retain(|file| id_of(file).is_some());
+    files
 }
 
-/// What is in a folder, in order.
-pub(crate) fn names_in(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    paths.sort();
-    paths
+/// Everything in the folders of missions, by its name below the state folder.
+///
+/// # Errors
+/// When the folder cannot be looked at.
+pub(crate) fn each(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let Some(state) = Dir::private_if_there(folder)? else {
+        return Ok(Vec::new());
+    };
+    let mut found = Vec::new();
+    for mission in state.names_in(HOME)? {
+        let home = Path::new(HOME).join(mission);
+        // What is no folder of ours holds none of our files.
+        let names = state.names_in(&home).unwrap_or_default();
+        found.extend(names.iter().map(|name| home.join(name)));
+    }
+    Ok(found)
 }
 
 /// The checkpoint whose file this is, by its name.
@@ -209,35 +190,31 @@ pub fn id_of(path: &Path) -> Option<CheckpointId> {
     name.strip_suffix(".json")?.parse().ok()
 }
 
-/// The text of a plain file of a sensible size. No link is followed, and nobody is waited for.
+/// The text of a file below the state folder, when it is a plain one of a sensible size.
 ///
 /// # Errors
 /// When it cannot be read, or is something else.
-pub fn text_of(path: &Path) -> io::Result<String> {
-    let seen = fs::symlink_metadata(path)?;
-    if !seen.is_file() || seen.len() > MAX_FILE {
-        return Err(io::Error::other(
-            "it is not a plain file of a sensible size",
-        ));
-    }
-    fs::read_to_string(path)
+pub fn text_of(folder: &Path, file: &Path) -> io::Result<String> {
+    let text = Dir::private(folder)?.read_text(file, MAX_FILE)?;
+    text.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// Reads a checkpoint's file and checks everything in it.
+/// Reads a checkpoint's file below the state folder, and checks everything in it.
 ///
 /// # Errors
 /// When it is missing, not ours, or fails its checks.
-pub fn read(path: &Path) -> std::result::Result<CheckpointDocument, Refusal> {
+pub fn read(folder: &Path, file: &Path) -> std::result::Result<CheckpointDocument, Refusal> {
+    let shown = folder.join(file);
     let damaged = |why: String| {
         Refusal::new(
             Code::Integrity,
-            format!("{} is not a sound checkpoint: {why}", path.display()),
+            format!("{} is not a sound checkpoint: {why}", shown.display()),
         )
     };
-    let text = text_of(path).map_err(|error| match error.kind() {
+    let text = text_of(folder, file).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Refusal::new(
             Code::NotFound,
-            format!("{} cannot be read: {error}", path.display()),
+            format!("{} cannot be read: {error}", shown.display()),
         ),
         _ => damaged(error.to_string()),
     })?;

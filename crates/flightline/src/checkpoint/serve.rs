@@ -3,15 +3,15 @@
 //! transaction; whether they fit is decided in one ([`MendCheckpoint`]), by the hashes that are stored.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use flightline_core::checkpoint::Backup;
 use flightline_core::event::sha256_hex;
 use flightline_core::{CheckpointId, Code, MissionId};
+use flightline_workspace::beneath::Dir;
 
 use super::CheckpointDocument;
-use super::files::{self, StateValue, path_of};
+use super::files::{self, StateValue, name_of};
 use super::inspect::{DiffCheckpoints, ShowCheckpoint, VerifyCheckpoints};
 use super::mend::{ExamineCheckpoints, Examined, ExaminedCheckpoint, MendCheckpoint, Wanted};
 use crate::error::{Error, Result};
@@ -273,7 +273,7 @@ pub(crate) fn offers(folder: &Path, examined: &Examined) -> Vec<MendCheckpoint> 
         }
     });
     let unknown = strangers(folder, examined).into_iter().filter_map(|path| {
-        let document = files::read(&path).ok()?;
+        let document = files::read(folder, &path).ok()?;
         let (history, rev) = (&document.state.as_ref()?.history, document.rev);
         let left = |place: &Cursor| place.history == *history && rev <= place.rev;
         let ours = *history == examined.history || examined.before.iter().any(left);
@@ -288,11 +288,12 @@ fn file_trouble(folder: &Path, checkpoint: &ExaminedCheckpoint) -> Option<String
     let Backup::Written { bytes, .. } = checkpoint.backup else {
         return None;
     };
-    let path = path_of(folder, checkpoint.mission_id, checkpoint.id);
-    let trouble = match fs::symlink_metadata(path) {
-        Ok(seen) if seen.is_file() && seen.len() == bytes => return None,
-        Ok(_) => "is not as it was written",
-        Err(_) => "is missing",
+    let name = name_of(checkpoint.mission_id, checkpoint.id);
+    let seen = Dir::private(folder).and_then(|folder| folder.entry(name));
+    let trouble = match seen {
+        Ok(Some(seen)) if seen.is_file() && seen.size == bytes => return None,
+        Ok(None) => "is missing",
+        Ok(Some(_)) | Err(_) => "is not as it was written",
     };
     Some(format!(
         "the file of {} {trouble}; the store has it: write it anew with `fleet doctor --fix`",
@@ -313,8 +314,8 @@ fn nothing(checkpoint: CheckpointId) -> MendCheckpoint {
 
 /// What files have of a checkpoint that is damaged in the store.
 fn offer(folder: &Path, checkpoint: &ExaminedCheckpoint) -> MendCheckpoint {
-    let path = path_of(folder, checkpoint.mission_id, checkpoint.id);
-    match files::read(&path) {
+    let path = name_of(checkpoint.mission_id, checkpoint.id);
+    match files::read(folder, &path) {
         Ok(document) if document.id == checkpoint.id => whole(folder, document),
         _ => MendCheckpoint {
             values: from_others(folder, checkpoint.mission_id, &checkpoint.lacks),
@@ -325,8 +326,8 @@ fn offer(folder: &Path, checkpoint: &ExaminedCheckpoint) -> MendCheckpoint {
 
 /// Everything a file has.
 fn whole(folder: &Path, document: CheckpointDocument) -> MendCheckpoint {
-    let path = path_of(folder, document.mission_id, document.id);
-    let text = fs::read_to_string(path).ok();
+    let name = name_of(document.mission_id, document.id);
+    let text = files::text_of(folder, &name).ok();
     let (record, values, file_system) = match document.state {
         Some(state) => (Some(state.checkpoint), state.values, state.file_system),
         None => (None, Vec::new(), None),
@@ -346,13 +347,15 @@ fn from_others(folder: &Path, mission: MissionId, lacks: &[u64]) -> Vec<StateVal
     let mut lacking: BTreeSet<u64> = lacks.iter().copied().collect();
     let mut found = Vec::new();
     let mut paths = files::all(folder);
-    let own = folder.join("checkpoints").join(mission.to_string());
+    let own = files::home_of(mission);
     paths.sort_by_key(|path| !path.starts_with(&own));
     for path in paths {
         if lacking.is_empty() {
             break;
         }
-        let state = files::read(&path).ok().and_then(|document| document.state);
+        let state = files::read(folder, &path)
+            .ok()
+            .and_then(|document| document.state);
         for value in state.into_iter().flat_map(|state| state.values) {
             if lacking.remove(&value.rev) {
                 found.push(value);
@@ -365,8 +368,7 @@ fn from_others(folder: &Path, mission: MissionId, lacks: &[u64]) -> Vec<StateVal
 /// The files of checkpoints that were asked for and that the store does not know, not even as deleted.
 /// It takes in those that were written in its own history; before a restore or a rebuild there was another.
 fn strangers(folder: &Path, examined: &Examined) -> Vec<PathBuf> {
-    let home = |mission: MissionId| folder.join("checkpoints").join(mission.to_string());
-    let home = examined.mission_id.map(home);
+    let home = examined.mission_id.map(files::home_of);
     let is_stranger = |path: &PathBuf| {
         files::id_of(path).is_some_and(|id| {
             let named = |reference: &String| id.to_string().starts_with(reference.as_str());

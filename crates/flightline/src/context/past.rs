@@ -49,6 +49,7 @@ pub struct CheckpointBriefing {
 
 impl Operation for BriefCheckpoint {
     const NAME: &'static str = "brief_checkpoint";
+    const BRIEFS: bool = true;
     const ACCESS: Access = Access::Read;
     type Outcome = CheckpointBriefing;
 

@@ -1,16 +1,16 @@
 //! The health of checkpoints: both copies of each, and files that belong to none.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use flightline_core::CheckpointId;
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
 use flightline_core::event::{Change, sha256_hex};
 use flightline_store::Find;
+use flightline_workspace::beneath::Dir;
 
 use super::{Care, Check, check};
-use crate::checkpoint::files::{self, path_of, rewrite};
+use crate::checkpoint::files::{self, LATEST, name_of, rewrite};
 use crate::checkpoint::inspect::{VerifyCheckpoint, unreadable};
 use crate::checkpoint::readable;
 use crate::error::Result;
@@ -30,8 +30,8 @@ pub fn examine_backups(fleet: &mut Fleet, folder: &Path, care: Care) -> Result<V
     let mut cuts: Vec<String> = Vec::new();
     for row in &damaged {
         let mission = row.mission.as_deref().unwrap_or_default().parse()?;
-        let path = path_of(folder, mission, row.id.parse()?);
-        let other = if files::read(&path).is_ok() {
+        let name = name_of(mission, row.id.parse()?);
+        let other = if files::read(folder, &name).is_ok() {
             "; its file is sound"
         } else {
             "; it has no sound file"
@@ -91,8 +91,8 @@ fn file_trouble(folder: &Path, checkpoint: &Checkpoint, backup: Option<&Backup>)
         Some(Backup::Pending | Backup::Failed { .. } | Backup::Shared) => return None,
         None => return Some("nothing is known of its file".to_owned()),
     };
-    let path = path_of(folder, checkpoint.cut.mission_id, checkpoint.id);
-    match files::text_of(&path) {
+    let name = name_of(checkpoint.cut.mission_id, checkpoint.id);
+    match files::text_of(folder, &name) {
         Ok(text) if sha256_hex(&text) == *sha256 => None,
         Ok(_) => Some("its file does not match its checksum".to_owned()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -106,36 +106,38 @@ fn file_trouble(folder: &Path, checkpoint: &Checkpoint, backup: Option<&Backup>)
 /// and not held against anybody; so is what is left of a checkpoint that was deleted.
 fn orphans(fleet: &mut Fleet, folder: &Path, known: &[String], care: Care) -> Result<Check> {
     let (mut sound, mut strange) = (Vec::new(), Vec::new());
-    for mission in files::names_in(&folder.join("checkpoints")) {
-        for path in files::names_in(&mission) {
-            let name = path
-                .file_name()
-                .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-            let id = name.strip_suffix(".json").unwrap_or_default();
-            // What has a hidden name is half written, and told elsewhere.
-            if name == "latest.json"
-                || name.starts_with('.')
-                || known.iter().any(|known| known == id)
-            {
-                continue;
-            }
-            if files::read(&path).is_err() {
-                strange.push(format!("{} is not a sound checkpoint", path.display()));
-                continue;
-            }
-            let told = fleet
-                .store()?
-                .read(|tx| tx.told(flightline_core::Kind::Checkpoint, id))?;
-            let deleted = told.last().is_some_and(|last| last.change == Change::Gone);
-            sound.push(match (deleted, care) {
-                (false, _) => format!("{name} is a sound checkpoint that the store does not know"),
-                (true, Care::Look) => format!("{name} is left of a checkpoint that was deleted"),
-                (true, Care::Repair) => match fs::remove_file(&path) {
-                    Ok(()) => format!("{name} was left of a checkpoint that was deleted; removed"),
-                    Err(error) => format!("{name} cannot be removed: {error}"),
-                },
-            });
+    let (state, found) = match (Dir::private_if_there(folder), files::each(folder)) {
+        (Ok(Some(state)), Ok(found)) => (state, found),
+        (Ok(None), _) => return Ok(check("no file without a checkpoint", Vec::new())),
+        (Err(error), _) | (_, Err(error)) => {
+            let problem = format!("{} cannot be looked at: {error}", folder.display());
+            return Ok(check("no file without a checkpoint", vec![problem]));
         }
+    };
+    for file in found {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let id = name.strip_suffix(".json").unwrap_or_default();
+        // What has a hidden name is half written, and told elsewhere.
+        if name == LATEST || name.starts_with('.') || known.iter().any(|known| known == id) {
+            continue;
+        }
+        if files::read(folder, &file).is_err() {
+            let shown = folder.join(&file);
+            strange.push(format!("{} is not a sound checkpoint", shown.display()));
+            continue;
+        }
+        let told = fleet
+            .store()?
+            .read(|tx| tx.told(flightline_core::Kind::Checkpoint, id))?;
+        let deleted = told.last().is_some_and(|last| last.change == Change::Gone);
+        sound.push(match (deleted, care) {
+            (false, _) => format!("{name} is a sound checkpoint that the store does not know"),
+            (true, Care::Look) => format!("{name} is left of a checkpoint that was deleted"),
+            (true, Care::Repair) => match state.remove(&file) {
+                Ok(()) => format!("{name} was left of a checkpoint that was deleted; removed"),
+                Err(error) => format!("{name} cannot be removed: {error}"),
+            },
+        });
     }
     let mut orphans = check("no file without a checkpoint", strange);
     orphans.findings.extend(sound);

@@ -1,16 +1,16 @@
 //! The health of the state folder: what is private, what is newest, and what dead processes left.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
 use flightline_core::{CheckpointId, MissionId, Time};
 use flightline_store::{Find, Steps};
+use flightline_workspace::beneath::{Dir, Kind};
 
 use super::{Care, Check, check};
-use crate::checkpoint::files::{self, path_of, point_latest};
+use crate::checkpoint::files::{self, HOME, LATEST, home_of, name_of};
+use crate::checkpoint::leftovers::is_unfinished;
 use crate::checkpoint::readable;
 use crate::error::Result;
 use crate::fleet::Fleet;
@@ -24,12 +24,19 @@ const LEFT_AFTER_MS: u64 = 3_600_000;
 /// # Errors
 /// When the store fails.
 pub fn examine_folder(fleet: &mut Fleet, folder: &Path, care: Care) -> Result<Vec<Check>> {
-    let newest = newest_files(fleet, folder)?;
+    let state = match Dir::make_private(folder) {
+        Ok(state) => state,
+        Err(error) => {
+            let problem = format!("{} cannot be looked at: {error}", folder.display());
+            return Ok(vec![check("files are private", vec![problem])]);
+        }
+    };
+    let newest = newest_files(fleet, &state)?;
     let (now, steps) = (fleet.now()?, fleet.steps());
     Ok(vec![
-        private(folder, care),
-        latest(folder, &newest, care, &steps),
-        left_behind(folder, now, care),
+        private(&state, care),
+        latest(&state, &newest, care, &steps),
+        left_behind(&state, now, care),
     ])
 }
 
@@ -41,7 +48,7 @@ struct Newest {
     unsettled: Vec<CheckpointId>,
 }
 
-fn newest_files(fleet: &mut Fleet, folder: &Path) -> Result<BTreeMap<MissionId, Newest>> {
+fn newest_files(fleet: &mut Fleet, state: &Dir) -> Result<BTreeMap<MissionId, Newest>> {
     let found = fleet.store()?.read(|tx| {
         let (checkpoints, _) = readable::<Checkpoint>(tx, Find::All)?;
         let backups: BTreeMap<CheckpointId, Backup> = tx.backups()?.into_iter().collect();
@@ -50,7 +57,7 @@ fn newest_files(fleet: &mut Fleet, folder: &Path) -> Result<BTreeMap<MissionId, 
     let (mut checkpoints, backups) = found?;
     checkpoints.retain(|checkpoint| {
         checkpoint.status != CheckpointStatus::Corrupted
-            && path_of(folder, checkpoint.cut.mission_id, checkpoint.id).is_file()
+            && has_file(state, name_of(checkpoint.cut.mission_id, checkpoint.id))
     });
     checkpoints.sort_by_key(|checkpoint| checkpoint.cut.rev);
     let mut newest: BTreeMap<MissionId, Newest> = BTreeMap::new();
@@ -73,50 +80,92 @@ fn newest_files(fleet: &mut Fleet, folder: &Path) -> Result<BTreeMap<MissionId, 
     Ok(newest)
 }
 
-/// Files are 0600 and folders 0700, or stricter.
-fn private(folder: &Path, care: Care) -> Check {
-    let (mut open, mut repaired) = (Vec::new(), Vec::new());
-    for top in ["checkpoints", "backups"] {
-        let top = folder.join(top);
-        let mut paths = vec![top.clone()];
-        for inner in files::names_in(&top) {
-            paths.extend(files::names_in(&inner));
-            paths.push(inner);
+fn has_file(state: &Dir, name: PathBuf) -> bool {
+    state
+        .entry(name)
+        .is_ok_and(|seen| seen.is_some_and(|seen| seen.is_file()))
+}
+
+/// Files are 0600 and folders 0700, or stricter; and no link is in the place of one.
+fn private(state: &Dir, care: Care) -> Check {
+    let (mut wrong, mut repaired) = (Vec::new(), Vec::new());
+    for name in names_below(state, &mut wrong) {
+        let shown = name.display();
+        let seen = match state.entry(&name) {
+            Ok(Some(seen)) => seen,
+            Ok(None) => continue,
+            Err(error) => {
+                wrong.push(format!("`{shown}` cannot be looked at: {error}"));
+                continue;
+            }
+        };
+        let wanted = match seen.kind {
+            Kind::Folder => 0o700,
+            Kind::File => 0o600,
+            Kind::Link if is_latest(&name) => continue,
+            Kind::Link | Kind::Other => {
+                wrong.push(format!("`{shown}` is neither a file nor a folder"));
+                continue;
+            }
+        };
+        if seen.mode & !wanted == 0 {
+            continue;
         }
-        for path in paths {
-            let Ok(seen) = fs::symlink_metadata(&path) else {
-                continue;
-            };
-            let wanted = if seen.is_dir() { 0o700 } else { 0o600 };
-            let mode = seen.mode() & 0o777;
-            if seen.file_type().is_symlink() || mode & !wanted == 0 {
-                continue;
-            }
-            let name = path
-                .strip_prefix(folder)
-                .unwrap_or(&path)
-                .display()
-                .to_string();
-            let mended = match care {
-                Care::Look => Err(String::new()),
-                Care::Repair => fs::set_permissions(&path, fs::Permissions::from_mode(wanted))
-                    .map_err(|error| format!(" and cannot be changed: {error}")),
-            };
-            match mended {
-                Ok(()) => repaired.push(format!(
-                    "`{name}` was open to others (mode {mode:o}); made it {wanted:o}"
-                )),
-                Err(why) => open.push(format!("`{name}` is open to others (mode {mode:o}){why}")),
-            }
+        let mode = seen.mode;
+        let mended = match care {
+            Care::Look => Err(String::new()),
+            Care::Repair => state
+                .set_mode(&name, wanted)
+                .map_err(|error| format!(" and cannot be changed: {error}")),
+        };
+        match mended {
+            Ok(()) => repaired.push(format!(
+                "`{shown}` was open to others (mode {mode:o}); made it {wanted:o}"
+            )),
+            Err(why) => wrong.push(format!("`{shown}` is open to others (mode {mode:o}){why}")),
         }
     }
-    let mut private = check("files are private", open);
+    let mut private = check("files are private", wrong);
     private.findings.extend(repaired);
     private
 }
 
+fn is_latest(name: &Path) -> bool {
+    name.starts_with(HOME) && name.file_name().is_some_and(|name| name == LATEST)
+}
+
+/// What is in the folders that hold copies, and these folders, by their names below the state folder.
+fn names_below(state: &Dir, wrong: &mut Vec<String>) -> Vec<PathBuf> {
+    let mut names = Vec::new();
+    for top in [HOME, "backups"] {
+        let inside = match state.names_in(top) {
+            Ok(inside) => inside,
+            Err(error) => {
+                wrong.push(format!("`{top}` cannot be looked at: {error}"));
+                continue;
+            }
+        };
+        for name in inside {
+            let inner = Path::new(top).join(name);
+            let is_folder = |name: &Path| {
+                let seen = state.entry(name).ok().flatten();
+                seen.is_some_and(|seen| seen.kind == Kind::Folder)
+            };
+            if is_folder(&inner) {
+                match state.names_in(&inner) {
+                    Ok(inside) => names.extend(inside.iter().map(|name| inner.join(name))),
+                    Err(error) => wrong.push(format!("`{}`: {error}", inner.display())),
+                }
+            }
+            names.push(inner);
+        }
+        names.push(PathBuf::from(top));
+    }
+    names
+}
+
 /// `latest.json` is for people, and should not mislead them.
-fn latest(folder: &Path, newest: &BTreeMap<MissionId, Newest>, care: Care, steps: &Steps) -> Check {
+fn latest(state: &Dir, newest: &BTreeMap<MissionId, Newest>, care: Care, steps: &Steps) -> Check {
     let (mut wrong, mut repaired) = (Vec::new(), Vec::new());
     for (
         mission,
@@ -126,20 +175,23 @@ fn latest(folder: &Path, newest: &BTreeMap<MissionId, Newest>, care: Care, steps
         },
     ) in newest
     {
-        let home = folder.join("checkpoints").join(mission.to_string());
-        let link = home.join("latest.json");
+        let home = home_of(*mission);
+        let link = home.join(LATEST);
         let target = PathBuf::from(format!("{id}.json"));
-        let trouble = match fs::read_link(&link) {
-            Ok(found) if found == target => continue,
+        let trouble = match state.link_target(&link) {
+            Ok(Some(found)) if found == target => continue,
             // The next command settles it.
-            Ok(found) if files::id_of(&found).is_some_and(|id| unsettled.contains(&id)) => continue,
-            Ok(found) => format!("names {}", found.display()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => "is missing".to_owned(),
+            Ok(Some(found)) if files::id_of(&found).is_some_and(|id| unsettled.contains(&id)) => {
+                continue;
+            }
+            Ok(Some(found)) => format!("names {}", found.display()),
+            Ok(None) => "is missing".to_owned(),
             // As a copy of the folder may have it.
-            Err(_) if same_text(&link, &home.join(&target)) => continue,
+            Err(_) if same_text(state, &link, &home.join(&target)) => continue,
             // Somebody else's file has the name: it is not ours to replace.
             Err(_) => {
-                wrong.push(format!("{} is not the link we made", link.display()));
+                let shown = state.path().join(&link);
+                wrong.push(format!("{} is not the link we made", shown.display()));
                 continue;
             }
         };
@@ -150,7 +202,7 @@ fn latest(folder: &Path, newest: &BTreeMap<MissionId, Newest>, care: Care, steps
         );
         match care {
             Care::Look => wrong.push(said),
-            Care::Repair => match point_latest(&home, *id, steps) {
+            Care::Repair => match state.point(&link, &format!("{id}.json"), &|| steps.step()) {
                 Ok(()) => repaired.push(format!("{said}; put right")),
                 Err(error) => wrong.push(format!("{said}, and cannot be changed: {error}")),
             },
@@ -161,29 +213,40 @@ fn latest(folder: &Path, newest: &BTreeMap<MissionId, Newest>, care: Care, steps
     latest
 }
 
-fn same_text(one: &Path, other: &Path) -> bool {
-    matches!((fs::read(one), fs::read(other)), (Ok(one), Ok(other)) if one == other)
+fn same_text(state: &Dir, one: &Path, other: &Path) -> bool {
+    let text = |name: &Path| files::text_of(state.path(), name);
+    matches!((text(one), text(other)), (Ok(one), Ok(other)) if one == other)
 }
 
 /// What a backup, a restore or a checkpoint file was when its process died. It harms nobody, and so it is
 /// said and not held against anybody.
-fn left_behind(folder: &Path, now: Time, care: Care) -> Check {
+fn left_behind(state: &Dir, now: Time, care: Care) -> Check {
     let mut found = Vec::new();
-    for place in [folder.to_path_buf(), folder.join("backups")] {
-        let inside = files::names_in(&place).into_iter();
-        found.extend(inside.filter(|path| path.is_dir() && is_side_folder(path)));
+    for place in ["", "backups"] {
+        let inside = state.names_in(place).unwrap_or_default().into_iter();
+        let sides = inside.filter(|name| is_side_folder(name));
+        found.extend(sides.map(|name| (Path::new(place).join(name), Kind::Folder)));
     }
-    for mission in files::names_in(&folder.join("checkpoints")) {
-        let inside = files::names_in(&mission).into_iter();
-        found.extend(inside.filter(|path| !path.is_dir() && is_half_written(path)));
-    }
-    found.retain(|path| age(path, now).is_some_and(|age| age > LEFT_AFTER_MS));
-    let said = found.into_iter().map(|path| {
-        let name = path.strip_prefix(folder).unwrap_or(&path).display();
-        let removed = match care {
-            Care::Look => return format!("`{name}` was left by a process that died"),
-            Care::Repair if path.is_dir() => fs::remove_dir_all(&path),
-            Care::Repair => fs::remove_file(&path),
+    let files = files::each(state.path()).unwrap_or_default().into_iter();
+    let half = files.filter(|file| {
+        let name = file.file_name().and_then(|name| name.to_str());
+        name.is_some_and(is_unfinished)
+    });
+    found.extend(half.map(|file| (file, Kind::File)));
+    found.retain(|(name, kind)| {
+        let seen = state.entry(name).ok().flatten();
+        seen.is_some_and(|seen| {
+            let changed = Time::from_millis(seen.modified.saturating_mul(1000));
+            (seen.kind == Kind::Folder) == (*kind == Kind::Folder)
+                && now.since(changed) > LEFT_AFTER_MS
+        })
+    });
+    let said = found.into_iter().map(|(path, kind)| {
+        let name = path.display();
+        let removed = match (care, kind) {
+            (Care::Look, _) => return format!("`{name}` was left by a process that died"),
+            (Care::Repair, Kind::Folder) => state.remove_folder(&path),
+            (Care::Repair, _) => state.remove(&path),
         };
         match removed {
             Ok(()) => format!("`{name}` was left by a process that died; removed"),
@@ -199,33 +262,14 @@ fn left_behind(folder: &Path, now: Time, care: Care) -> Check {
     }
 }
 
-fn name_of(path: &Path) -> &str {
-    path.file_name()
-        .and_then(|name| name.to_str())
-        .unwrap_or_default()
-}
-
 /// The folder beside a copy in the making, or a rebuilt store.
-fn is_side_folder(path: &Path) -> bool {
-    let name = name_of(path);
+fn is_side_folder(name: &str) -> bool {
     let is_copy = name
         .strip_prefix(".flightline-")
         .is_some_and(|rest| rest.len() == 36 && rest.chars().all(is_of_uuid));
-    let is_link = fs::symlink_metadata(path).is_ok_and(|seen| seen.file_type().is_symlink());
-    (is_copy || name.starts_with(".rebuild-")) && !is_link
+    is_copy || name.starts_with(".rebuild-")
 }
 
 fn is_of_uuid(c: char) -> bool {
     c.is_ascii_hexdigit() || c == '-'
-}
-
-fn is_half_written(path: &Path) -> bool {
-    let name = name_of(path);
-    name.starts_with(".chk-") || name.starts_with(".latest.")
-}
-
-fn age(path: &Path, now: Time) -> Option<u64> {
-    let seen = fs::symlink_metadata(path).ok()?;
-    let changed = Time::from_millis(seen.mtime().saturating_mul(1000));
-    Some(now.since(changed))
 }

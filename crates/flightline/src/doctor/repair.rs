@@ -45,7 +45,7 @@ pub fn repair(fleet: &mut Fleet, folder: &Path, stamp: &str) -> Result<Repaired>
     if ailing.is_empty() && spare.is_empty() && !ailments.iter().any(has_a_copy) {
         return Ok(Repaired::default());
     }
-    let backup = free_file(&folder.join("backups"), &format!("before-fix-{stamp}"))?;
+    let backup = free_file(folder, &format!("before-fix-{stamp}"))?;
     match fleet.store()?.back_up(&backup) {
         Err(StoreError::Corrupt(_)) => fleet.store()?.back_up_as_it_is(&backup)?,
         made => made?,
@@ -219,7 +219,9 @@ fn from_files(folder: &Path, ailments: &[Ailment]) -> BTreeMap<u64, StoredEvent>
         if lacking.is_empty() {
             break;
         }
-        let state = files::read(&path).ok().and_then(|document| document.state);
+        let state = files::read(folder, &path)
+            .ok()
+            .and_then(|document| document.state);
         for value in state.into_iter().flat_map(|state| state.values) {
             if lacking.remove(&value.rev) {
                 let copy = StoredEvent {

@@ -3,10 +3,9 @@
 mod orchestrator;
 
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,14 +14,13 @@ use flightline_core::dialect::recovery::{self, CleanUp, FoundFile};
 use flightline_core::dialect::{self, Dialect, MAX_BYTES, epic, sitebuilder};
 use flightline_core::{Code, Refusal, Time};
 use flightline_store::{Error as StoreError, Steps};
+use flightline_workspace::beneath::{Dir, Replacing};
 
 use super::{Mirrors, Said};
-use crate::checkpoint::files::names_in;
 use crate::clock::NameHistory;
 use crate::dialect::orchestrator::files::packed;
 use crate::dialect::{ExportDocuments, GivenOut, ImportDocuments, Incoming, Outgoing, TakenIn};
 use crate::error::{Error, Result};
-use crate::file::{Replacing, plain, put};
 use crate::fleet::{Caller, Fleet};
 
 /// Files of a mirror are for everybody who works in the repository.
@@ -32,6 +30,10 @@ const PRIVATE: u32 = 0o600;
 const SEEN: &str = ".seen";
 /// The file that says that every file is to be looked at.
 const AGAIN: &str = ".again";
+/// The folder of what was there before updates.
+const BACKUPS: &str = "backups";
+/// A history and a revision are shorter than this.
+const LONGEST_SEEN: usize = 200;
 /// What a document of seed E says when there is no checkpoint.
 const NO_CHECKPOINT: &str = "{\"version\": \"1.0\", \"timestamp\": \"\"}";
 /// How long another command's turn is waited for.
@@ -40,34 +42,36 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// One dialect's folder. While there is one, no other process has it.
 pub(super) struct Folder {
     dialect: Dialect,
-    /// Where its files are.
+    /// The folder that its files are below.
+    root: Dir,
+    /// Where its files are, below that.
     place: PathBuf,
-    /// The same, as people know it.
+    /// The name of the place, as people know it.
     name: &'static str,
     /// Where their shadows are.
-    shadows: PathBuf,
+    shadows: Dir,
     _turn: File,
 }
 
 impl Folder {
     pub(super) fn open(mirrors: &Mirrors, dialect: Dialect) -> io::Result<Self> {
         let name = Self::name(dialect);
-        let shadows = mirrors.state.join(dialect.as_str());
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&shadows)?;
-        let turn = File::create(shadows.join(".turn"))?;
+        // Where a server keeps the fleet, nothing may have been kept here yet.
+        let state = Dir::make_private(&mirrors.state)?;
+        let shadows = state.make(Path::new("mirrors").join(dialect.as_str()), 0o700)?;
+        let turn = shadows.lock_file(".turn")?;
         wait_for(&turn)?;
-        let place = match dialect {
-            Dialect::Orchestrator => orchestrator::place(mirrors),
-            Dialect::Sitebuilder | Dialect::Epic | Dialect::Recovery => mirrors.root.join(name),
+        let (root, place) = match dialect {
+            Dialect::Orchestrator => (state, orchestrator::place()),
+            Dialect::Sitebuilder | Dialect::Epic | Dialect::Recovery => {
+                (Dir::shared(&mirrors.root)?, mirrors.inside.join(name))
+            }
         };
-        if fs::symlink_metadata(&place).is_ok_and(|seen| !seen.is_dir()) {
-            return Err(io::Error::other(format!("{name} is not a folder")));
-        }
+        // Said now, and not for each file.
+        root.find(&place)?;
         Ok(Self {
             dialect,
+            root,
             place,
             name,
             shadows,
@@ -105,11 +109,8 @@ impl Folder {
         if self.dialect == Dialect::Orchestrator {
             self.compare_index(said);
         }
-        let mut files: Vec<String> = names_in(&self.place)
-            .iter()
-            .filter_map(|path| path.file_name()?.to_str().map(str::to_owned))
-            .filter(|file| self.is_document(file))
-            .collect();
+        let mut files = self.root.names_in(&self.place).unwrap_or_default();
+        files.retain(|file| self.is_document(file));
         // What is complete has the last word.
         files.sort_by_key(|file| sitebuilder::is_archive(file));
         for file in &files {
@@ -230,7 +231,7 @@ impl Folder {
             "{why}; it is kept as {}/{kept}",
             self.name
         )));
-        let _ = fs::remove_file(self.shadows.join(file));
+        let _ = self.shadows.remove(file);
         self.look_again();
         if self.dialect != Dialect::Epic {
             return Ok(());
@@ -245,17 +246,15 @@ impl Folder {
         if known.iter().any(|document| document.file == file) {
             return Ok(());
         }
-        let folder = self.place.join("backups");
-        let backups = names_in(&folder);
-        let names = backups
-            .iter()
-            .filter_map(|path| path.file_name().and_then(|name| name.to_str()));
+        let folder = self.place.join(BACKUPS);
+        let backups = self.root.names_in(&folder).unwrap_or_default();
+        let names = backups.iter().map(String::as_str);
         let stem = file.trim_end_matches(".json");
         let Ok(Some(backup)) = epic::latest_backup(stem, names) else {
             return Ok(());
         };
-        let found = plain(&folder.join(backup), MAX_BYTES).ok().flatten();
-        let Some(text) = found.and_then(|bytes| String::from_utf8(bytes).ok()) else {
+        let found = self.root.read_text(folder.join(backup), MAX_BYTES);
+        let Ok(Some(text)) = found else {
             return Ok(());
         };
         match self.import(fleet, caller, file, &text, None) {
@@ -278,9 +277,9 @@ impl Folder {
                 number => format!("{file}.conflict.{number}"),
             };
             // A hard link fails where the name is taken.
-            match fs::hard_link(&from, self.place.join(&kept)) {
+            match self.root.hard_link(&from, self.place.join(&kept)) {
                 Ok(()) => {
-                    fs::remove_file(&from)?;
+                    self.root.remove(&from)?;
                     return Ok(kept);
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -338,30 +337,28 @@ impl Folder {
         }
         // Nobody will write these again.
         for name in self.not_there() {
-            let _ = fs::remove_file(self.shadows.join(name));
+            let _ = self.shadows.remove(name);
         }
         // What did not succeed is tried again, and whatever else may have changed until then.
         if said.len() == troubles {
             let seen = format!("{} {}", given.history, given.rev);
-            let _ = fs::write(self.shadows.join(SEEN), seen);
-            let _ = fs::remove_file(self.shadows.join(AGAIN));
+            let _ = self.shadows.put(SEEN, seen, Replacing::Yes, PRIVATE);
+            let _ = self.shadows.remove(AGAIN);
         }
     }
 
     /// Files that we wrote and that are not there.
     fn not_there(&self) -> Vec<String> {
-        let shadows = names_in(&self.shadows);
-        let names = shadows.iter().filter_map(|path| path.file_name()?.to_str());
+        let mut names = self.shadows.names_in("").unwrap_or_default();
+        names.retain(|name| {
+            !name.starts_with('.') && matches!(self.root.entry(self.place.join(name)), Ok(None))
+        });
         names
-            .filter(|name| !name.starts_with('.'))
-            .filter(|name| fs::symlink_metadata(self.place.join(name)).is_err())
-            .map(str::to_owned)
-            .collect()
     }
 
     /// Since which revision documents are wanted; none when all are.
     pub(super) fn since(&self, fleet: &mut Fleet) -> Result<Option<u64>> {
-        let again = self.shadows.join(AGAIN).exists();
+        let again = !matches!(self.shadows.entry(AGAIN), Ok(None));
         let since = self.seen(fleet)?.filter(|_| !again);
         // Of an orchestrator's checkpoints, what was archived or deleted has to be known as well.
         Ok(since.or((self.dialect == Dialect::Orchestrator).then_some(0)))
@@ -370,21 +367,22 @@ impl Folder {
     /// Up to which revision of this journal everything is in its files.
     pub(super) fn seen(&self, fleet: &mut Fleet) -> Result<Option<u64>> {
         let history = fleet.run(&NameHistory {}, &Caller::default())?;
-        let text = fs::read_to_string(self.shadows.join(SEEN)).unwrap_or_default();
+        let text = self.shadows.read_text(SEEN, LONGEST_SEEN).ok().flatten();
+        let text = text.unwrap_or_default();
         let seen = text.split_once(' ').filter(|(of, _)| *of == history);
         Ok(seen.and_then(|(_, rev)| rev.parse().ok()))
     }
 
     /// The next time every file is looked at, whether or not the store changed.
     fn look_again(&self) {
-        let _ = fs::write(self.shadows.join(AGAIN), "");
+        let _ = self.shadows.put(AGAIN, "", Replacing::Yes, PRIVATE);
     }
 
     fn write_one(&self, document: &Outgoing, now: Time, steps: &Steps) -> io::Result<()> {
         let file = document.file.as_str();
         let path = self.place.join(file);
         let bytes = packed(document).map_err(io::Error::other)?;
-        let seen = plain(&path, MAX_BYTES)?;
+        let seen = self.root.read(&path, MAX_BYTES)?;
         let is_there = seen.as_ref() == Some(&bytes);
         if is_there && self.shadow(file).as_ref() == Some(&bytes) {
             return self.retire_replaced(document);
@@ -393,18 +391,19 @@ impl Folder {
             // Somebody wrote since we looked: the next command takes it in first.
             return Ok(());
         }
-        fs::create_dir_all(&self.place)?;
+        self.root.make(&self.place, self.folder_mode())?;
         if self.dialect == Dialect::Epic
             && let Some(before) = &seen
         {
             self.back_up(file, before, now)?;
         }
         // Between the two writes the file is as its old shadow or as the next one: ours either way.
-        put(&self.next(file), &bytes, Replacing::Yes, PRIVATE)?;
+        self.shadows
+            .put(next(file), &bytes, Replacing::Yes, PRIVATE)?;
         steps.step();
-        put(&path, &bytes, Replacing::Yes, self.mode())?;
+        self.root.put(&path, &bytes, Replacing::Yes, self.mode())?;
         steps.step();
-        fs::rename(self.next(file), self.shadows.join(file))?;
+        self.shadows.rename(next(file), file)?;
         steps.step();
         self.retire_replaced(document)
     }
@@ -417,8 +416,8 @@ impl Folder {
     /// Takes a file away that another has replaced, unless somebody else wrote it since.
     fn retire(&self, file: &str) -> io::Result<()> {
         if matches!(self.look(file)?, Seen::Ours) {
-            fs::remove_file(self.place.join(file))?;
-            let _ = fs::remove_file(self.shadows.join(file));
+            self.root.remove(self.place.join(file))?;
+            let _ = self.shadows.remove(file);
         }
         Ok(())
     }
@@ -428,22 +427,19 @@ impl Folder {
         let Ok(text) = std::str::from_utf8(before) else {
             return Ok(());
         };
-        let folder = self.place.join("backups");
-        fs::create_dir_all(&folder)?;
+        let folder = self.root.make(self.place.join(BACKUPS), 0o755)?;
         let stem = file.trim_end_matches(".json");
         let refused = |refusal: flightline_core::Refusal| io::Error::other(refusal.message);
         let name = epic::backup_name(stem, now).map_err(refused)?;
-        match put(&folder.join(name), text, Replacing::No, SHARED) {
+        match folder.put(name, text, Replacing::No, SHARED) {
             // Two updates in one second: the first backup is the older state, and stays.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             other => other?,
         }
-        let backups = names_in(&folder);
-        let names = backups
-            .iter()
-            .filter_map(|path| path.file_name().and_then(|name| name.to_str()));
+        let backups = folder.names_in("")?;
+        let names = backups.iter().map(String::as_str);
         for surplus in epic::surplus_backups(stem, names).map_err(refused)? {
-            fs::remove_file(folder.join(surplus))?;
+            folder.remove(surplus)?;
         }
         Ok(())
     }
@@ -451,35 +447,29 @@ impl Folder {
     /// Moves the file of something that ended into the archive, whoever wrote it last.
     fn archive(&self, file: &str, archive: &str) -> io::Result<()> {
         let from = self.place.join(file);
-        if fs::symlink_metadata(&from).is_err() {
+        if self.root.entry(&from)?.is_none() {
             return Ok(());
         }
         let folder = self.place.join("archive");
-        fs::create_dir_all(&folder)?;
+        self.root.make(&folder, 0o755)?;
         // A hard link fails where the name is taken: then it is there already, and this is the new one.
-        match fs::hard_link(&from, folder.join(archive)) {
+        match self.root.hard_link(&from, folder.join(archive)) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
             linked => linked?,
         }
-        fs::remove_file(&from)?;
-        let _ = fs::remove_file(self.shadows.join(file));
+        self.root.remove(&from)?;
+        let _ = self.shadows.remove(file);
         Ok(())
     }
 
     /// Seed E's rules: old backups go, five stay, emergencies are put apart.
     fn clean_up(&self, now: Time) -> io::Result<()> {
         let mut found = Vec::new();
-        for path in names_in(&self.place) {
-            let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
-                continue;
-            };
+        for name in self.root.names_in(&self.place)? {
             // The time is in the name; what has none, or what we did not write, is somebody else's.
-            if let Some(modified) = recovery::time_in(name).filter(|_| self.shadow(name).is_some())
-            {
-                found.push(FoundFile {
-                    name: name.to_owned(),
-                    modified,
-                });
+            let modified = recovery::time_in(&name).filter(|_| self.shadow(&name).is_some());
+            if let Some(modified) = modified {
+                found.push(FoundFile { name, modified });
             }
         }
         let plan = CleanUp::default().plan(&found, now);
@@ -487,25 +477,25 @@ impl Folder {
             self.archive(name, name)?;
         }
         for name in &plan.delete {
-            fs::remove_file(self.place.join(name))?;
-            let _ = fs::remove_file(self.shadows.join(name));
+            self.root.remove(self.place.join(name))?;
+            let _ = self.shadows.remove(name);
         }
         Ok(())
     }
 
     /// What is in a file's place.
     fn look(&self, file: &str) -> io::Result<Seen> {
-        let Some(bytes) = plain(&self.place.join(file), MAX_BYTES)? else {
+        let Some(bytes) = self.root.read(self.place.join(file), MAX_BYTES)? else {
             return Ok(Seen::Missing);
         };
         let before = self.shadow(file);
         if before.as_ref() == Some(&bytes) {
             return Ok(Seen::Ours);
         }
-        let next = plain(&self.next(file), MAX_BYTES)?;
-        if next.as_deref() == Some(&bytes) {
+        let written = self.shadows.read(next(file), MAX_BYTES)?;
+        if written.as_deref() == Some(&bytes) {
             // We died right after writing it.
-            fs::rename(self.next(file), self.shadows.join(file))?;
+            self.shadows.rename(next(file), file)?;
             return Ok(Seen::Ours);
         }
         let before = before.and_then(|bytes| String::from_utf8(bytes).ok());
@@ -513,15 +503,11 @@ impl Folder {
     }
 
     fn shadow(&self, file: &str) -> Option<Vec<u8>> {
-        plain(&self.shadows.join(file), MAX_BYTES).ok().flatten()
-    }
-
-    fn next(&self, file: &str) -> PathBuf {
-        self.shadows.join(format!(".next.{file}"))
+        self.shadows.read(file, MAX_BYTES).ok().flatten()
     }
 
     fn remember(&self, file: &str, bytes: &[u8]) -> io::Result<()> {
-        put(&self.shadows.join(file), bytes, Replacing::Yes, PRIVATE)
+        self.shadows.put(file, bytes, Replacing::Yes, PRIVATE)
     }
 
     fn is_document(&self, file: &str) -> bool {
@@ -535,6 +521,13 @@ impl Folder {
         }
     }
 
+    const fn folder_mode(&self) -> u32 {
+        match self.dialect {
+            Dialect::Orchestrator => 0o700,
+            Dialect::Sitebuilder | Dialect::Epic | Dialect::Recovery => 0o755,
+        }
+    }
+
     /// Files of a mirror are for everybody who works in the repository; those in our own folder are not.
     const fn mode(&self) -> u32 {
         match self.dialect {
@@ -542,6 +535,11 @@ impl Folder {
             Dialect::Sitebuilder | Dialect::Epic | Dialect::Recovery => SHARED,
         }
     }
+}
+
+/// The shadow of a file that is being written.
+fn next(file: &str) -> String {
+    format!(".next.{file}")
 }
 
 /// Waits for a turn, but not for ever: a command that was stopped must not stop all others.

@@ -6,10 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use flightline::checkpoint::CheckpointDocument;
+use flightline::checkpoint::backups;
 use flightline::checkpoint::inspect::VerifyCheckpoints;
 use flightline::checkpoint::prune::{ApplyPrune, PlanPrune};
 use flightline::checkpoint::take::TakeCheckpoint;
-use flightline::checkpoint::{backups, files};
 use flightline::core::agent::Role;
 use flightline::core::checkpoint::Reason;
 use flightline::core::mission::Mission;
@@ -95,7 +95,7 @@ both_engines! {
             at_once(world, write, write);
         }
         for one in &taken {
-            assert_eq!(files::read(&story.file_of(one)).unwrap().id, one.id);
+            assert_eq!(flightline_testkit::read_checkpoint(&story.file_of(one)).unwrap().id, one.id);
         }
         let link = story.file_of(&taken[0]).with_file_name("latest.json");
         assert_eq!(std::fs::read_link(link).unwrap().to_str().unwrap(), format!("{}.json", taken[7].id));

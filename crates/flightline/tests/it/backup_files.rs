@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use flightline::checkpoint::CheckpointDocument;
 use flightline::checkpoint::backups;
-use flightline::checkpoint::files::{self, WholeCheckpoint, path_of};
+use flightline::checkpoint::files::{WholeCheckpoint, name_of};
 use flightline::checkpoint::inspect::{Mark, MarkCheckpoint, ShowCheckpoint};
 use flightline::checkpoint::leftovers;
 use flightline::checkpoint::take::TakeCheckpoint;
@@ -19,7 +19,7 @@ use flightline::core::mission::Mission;
 use flightline::doctor::{Care, Check, examine_backups};
 use flightline_testkit::story::{Story, note};
 use flightline_testkit::value::lesson;
-use flightline_testkit::{Engine, World, both_engines, caller, damage};
+use flightline_testkit::{Engine, World, both_engines, caller, damage, read_checkpoint};
 use serde_json::{Value, json};
 
 fn working(world: &World) -> Story<'_> {
@@ -91,7 +91,7 @@ both_engines! {
         let taken = story.checkpoint();
         let whole = story.run("", &WholeCheckpoint { checkpoint: taken.id }).unwrap();
         story.settle();
-        let mut read = files::read(&story.file_of(&taken)).unwrap();
+        let mut read = read_checkpoint(&story.file_of(&taken)).unwrap();
         assert_eq!(read.file_sha256.take().map(|sha| sha.len()), Some(64));
         assert!(read == whole);
         let json: Value = serde_json::from_str(&fs::read_to_string(story.file_of(&taken)).unwrap()).unwrap();
@@ -185,7 +185,7 @@ both_engines! {
         assert_eq!(stored(&story, &taken).0, CheckpointStatus::Valid);
         assert_eq!(story.kinds_after(rev), ["checkpoint_backed_up"]);
         assert_eq!(story.events_of("checkpoint_backed_up")[0].data["storage_locations"], json!([engine(world), "file"]));
-        assert!(files::read(&story.file_of(&taken)).is_ok());
+        assert!(read_checkpoint(&story.file_of(&taken)).is_ok());
     }
 
     fn a_checkpoint_above_a_megabyte_says_so_once(world: &World) {
@@ -210,7 +210,7 @@ both_engines! {
         let shown = story.run("", &ShowCheckpoint { checkpoint: large.id.to_string() }).unwrap();
         assert_eq!(shown.warnings, [told[0].1.as_str()]);
         assert_eq!(story.events_of("checkpoint_created").pop().unwrap().data["warning"], json!(told[0].1));
-        assert!(files::read(&story.file_of(&large)).unwrap().warnings.is_empty(), "the file says what was, not what to think of it");
+        assert!(read_checkpoint(&story.file_of(&large)).unwrap().warnings.is_empty(), "the file says what was, not what to think of it");
         assert!(findings(&story).is_empty());
     }
 
@@ -224,7 +224,7 @@ both_engines! {
         let second = story.checkpoint();
         story.settle();
         assert!(matches!(stored(&story, &first).1, Backup::Failed { .. }));
-        assert!(files::read(&story.file_of(&second)).is_ok());
+        assert!(read_checkpoint(&story.file_of(&second)).is_ok());
     }
 
     fn latest_only_moves_forwards(world: &World) {
@@ -237,7 +237,7 @@ both_engines! {
         assert_eq!(latest(&story, &first), format!("{}.json", second.id));
         fs::remove_file(story.file_of(&first)).unwrap();
         examine(&story, Care::Repair);
-        assert!(files::read(&story.file_of(&first)).is_ok(), "an older file was written later");
+        assert!(read_checkpoint(&story.file_of(&first)).is_ok(), "an older file was written later");
         assert_eq!(latest(&story, &first), format!("{}.json", second.id));
     }
 
@@ -267,10 +267,10 @@ both_engines! {
         let taken = story.checkpoint();
         let home = story.file_of(&taken).parent().unwrap().to_path_buf();
         fs::create_dir_all(&home).unwrap();
-        fs::write(home.join(format!(".{}.{}", taken.id, std::process::id())), "{\"id\": ").unwrap();
-        symlink("chk-gone.json", home.join(format!(".latest.{}", std::process::id()))).unwrap();
+        fs::write(home.join(format!(".{}.json.{}", taken.id, std::process::id())), "{\"id\": ").unwrap();
+        symlink("chk-gone.json", home.join(format!(".latest.json.{}", std::process::id()))).unwrap();
         story.settle();
-        assert!(files::read(&story.file_of(&taken)).is_ok());
+        assert!(read_checkpoint(&story.file_of(&taken)).is_ok());
         assert_eq!(names(&home).len(), 2);
     }
 
@@ -317,7 +317,7 @@ both_engines! {
         clear();
         assert!(!story.file_of(&taken[2]).exists());
         let next = latest(&story, &taken[0]);
-        assert!(files::read(&story.file_of(&taken[0]).with_file_name(next)).unwrap().rev >= taken[1].rev);
+        assert!(read_checkpoint(&story.file_of(&taken[0]).with_file_name(next)).unwrap().rev >= taken[1].rev);
         for one in story.checkpoints() {
             let request = MarkCheckpoint { checkpoint: one.id.to_string(), mark: Mark::Delete };
             story.run("", &request).unwrap();
@@ -351,7 +351,7 @@ both_engines! {
         let bytes = fs::read(&file).unwrap();
         let refused = |damaged: &[u8], what: String| {
             fs::write(&aside, damaged).unwrap();
-            let refusal = files::read(&aside).expect_err(&what);
+            let refusal = read_checkpoint(&aside).expect_err(&what);
             assert_eq!(refusal.code, Code::Integrity, "{what}");
         };
         for step in 0..200 {
@@ -369,7 +369,7 @@ both_engines! {
         refused(&[&bytes[..], b"\n"].concat(), "with something at its end".to_owned());
         let without_sorties = String::from_utf8(bytes).unwrap().replace("\"in_progress\"", "\"completed\"");
         refused(without_sorties.as_bytes(), "with its words changed".to_owned());
-        assert!(files::read(&file).is_ok());
+        assert!(read_checkpoint(&file).is_ok());
     }
 
     fn only_a_plain_file_is_read(world: &World) {
@@ -378,9 +378,9 @@ both_engines! {
         story.settle();
         let (file, link) = (story.file_of(&taken), world.folder().join("link.json"));
         symlink(&file, &link).unwrap();
-        assert_eq!(files::read(&link).unwrap_err().code, Code::Integrity);
-        assert_eq!(files::read(world.folder()).unwrap_err().code, Code::Integrity);
-        assert_eq!(files::read(&world.folder().join("none.json")).unwrap_err().code, Code::NotFound);
+        assert_eq!(read_checkpoint(&link).unwrap_err().code, Code::Integrity);
+        assert_eq!(read_checkpoint(world.folder()).unwrap_err().code, Code::Integrity);
+        assert_eq!(read_checkpoint(&world.folder().join("none.json")).unwrap_err().code, Code::NotFound);
     }
 
     fn the_doctor_finds_nothing_where_all_is_well(world: &World) {
@@ -405,7 +405,7 @@ both_engines! {
         assert!(found.contains(&format!("{}: its file does not match its checksum", second.id)), "{found:?}");
         assert!(examine(&story, Care::Repair).iter().all(|check| check.ok), "repaired, and said so");
         for taken in [&first, &second] {
-            assert_eq!(files::read(&story.file_of(taken)).unwrap().id, taken.id);
+            assert_eq!(read_checkpoint(&story.file_of(taken)).unwrap().id, taken.id);
         }
         assert_eq!(findings(&story), [] as [&str; 0]);
     }
@@ -420,7 +420,7 @@ both_engines! {
         let mut seen = String::new();
         reader.read_to_string(&mut seen).unwrap();
         assert_eq!(seen, "{ half", "who had the old one open still has all of it");
-        assert!(files::read(&story.file_of(&taken)).is_ok());
+        assert!(read_checkpoint(&story.file_of(&taken)).is_ok());
     }
 
     fn the_doctor_keeps_a_sound_file_of_a_checkpoint_that_is_damaged_in_the_store(world: &World) {
@@ -445,7 +445,7 @@ both_engines! {
         let checks = examine(&story, Care::Repair);
         assert!(checks[0].findings[0].ends_with("its record does not match its checksum; its file is sound"), "{checks:?}");
         assert_eq!(checks.iter().map(|check| check.ok).collect::<Vec<_>>(), [false, true, true], "{checks:?}");
-        assert!(files::read(&story.file_of(&second)).is_ok());
+        assert!(read_checkpoint(&story.file_of(&second)).is_ok());
         assert!(story.file_of(&first).exists(), "its file may be all that is left of it");
     }
 
@@ -475,7 +475,7 @@ fn the_place_of_a_file_is_seed_as() {
     let story = working(&world);
     let mission = story.all::<Mission>()[0].id;
     let taken = story.checkpoint();
-    let place = path_of(Path::new(".flightline"), mission, taken.id);
+    let place = Path::new(".flightline").join(name_of(mission, taken.id));
     assert_eq!(
         place,
         Path::new(&format!(

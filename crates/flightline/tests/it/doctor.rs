@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use flightline::checkpoint::CheckpointDocument;
-use flightline::checkpoint::files::{self, path_of};
+use flightline::checkpoint::files::{self, name_of};
 use flightline::checkpoint::inspect::{ListCheckpoints, Mark, MarkCheckpoint, ShowCheckpoint};
 use flightline::core::checkpoint::CheckpointStatus;
 use flightline::core::mission::Mission;
@@ -276,6 +276,6 @@ both_engines! {
         assert_eq!(damage::raw(world, &format!("DELETE FROM backup WHERE checkpoint = '{}' AND project = {{project}}", first.id)), 1);
         assert!(wrong(&story)[0].ends_with("nothing is known of its file"));
         fixed(&story);
-        assert!(files::read(&path_of(&story.state_folder(), first.mission_id, first.id)).is_ok());
+        assert!(files::read(&story.state_folder(), &name_of(first.mission_id, first.id)).is_ok());
     }
 }

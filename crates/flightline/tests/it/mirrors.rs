@@ -63,11 +63,13 @@ struct Mirror<'s, 'w> {
 impl<'s, 'w> Mirror<'s, 'w> {
     fn new(story: &'s Story<'w>, dialect: Dialect) -> Self {
         let root = story.world.folder().join("work");
+        fs::create_dir_all(&root).unwrap();
         Self {
             story,
             mirrors: Mirrors {
                 state: root.join(".state"),
                 root,
+                inside: PathBuf::new(),
                 dialects: vec![dialect],
             },
         }

@@ -280,7 +280,7 @@ both_engines! {
         story.settle();
         let planned = plan(&story);
         let one = &planned.details[0];
-        let file = flightline::checkpoint::files::path_of(&story.state_folder(), one.mission_id, one.id);
+        let file = story.state_folder().join(flightline::checkpoint::files::name_of(one.mission_id, one.id));
         assert_eq!(planned.freed_bytes, fs::metadata(file).unwrap().len());
     }
 

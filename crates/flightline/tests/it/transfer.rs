@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flightline::checkpoint::CheckpointDocument;
 use flightline::checkpoint::export::{self, Replacing};
-use flightline::checkpoint::files::{self, State, WholeCheckpoint};
+use flightline::checkpoint::files::{State, WholeCheckpoint};
 use flightline::checkpoint::import::{Arrival, ImportCheckpoint, ImportedCheckpoint};
 use flightline::checkpoint::inspect::{
     DiffCheckpoints, ListCheckpoints, Mark, MarkCheckpoint, ShowCheckpoint, VerifyCheckpoint,
@@ -144,7 +144,7 @@ both_engines! {
         let text = fs::read_to_string(&file).unwrap();
         assert_eq!((done.id, done.bytes, done.sha256), (taken.id, text.len() as u64, sha256_hex(&text)));
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(files::read(&file).unwrap().state, document.state, "as a checkpoint's own file");
+        assert_eq!(flightline_testkit::read_checkpoint(&file).unwrap().state, document.state, "as a checkpoint's own file");
         let again = export::write(&document, &file, Replacing::No).unwrap_err();
         assert_eq!(again.code, Code::AlreadyExists);
         fs::write(&file, "mine").unwrap();
@@ -177,7 +177,7 @@ both_engines! {
         assert_eq!((order[0], order.last()), (newest, Some(&taken.id)), "in its place, not on top");
         assert!(is_sound(&story, taken.id) && story.ailments().is_empty());
         story.settle();
-        assert!(files::read(&story.file_of(&taken)).is_ok(), "it has its file again");
+        assert!(flightline_testkit::read_checkpoint(&story.file_of(&taken)).is_ok(), "it has its file again");
         let rev = story.rev();
         assert_eq!((import(&story, &whole(&story, taken.id)).unwrap().arrival, story.rev()), (Arrival::There, rev), "twice is once");
         world.pass(Duration::from_secs(86_400 * 20));
@@ -202,7 +202,7 @@ both_engines! {
         thin_all(&story);
         assert!(is_sound(&story, taken.id));
         story.settle();
-        assert!(files::read(&story.file_of(&taken)).is_ok());
+        assert!(flightline_testkit::read_checkpoint(&story.file_of(&taken)).is_ok());
         let before = story.as_text();
         story.run("", &back_to(taken.id, Force::Yes)).unwrap();
         assert_eq!(story.stored_sortie("Docs").status.as_str(), "pending");

@@ -5,7 +5,6 @@ mod claims;
 mod copies;
 
 use flightline::checkpoint::CheckpointDocument;
-use flightline::checkpoint::files;
 use flightline::checkpoint::inspect::{Mark, MarkCheckpoint, ShowCheckpoint, VerifyCheckpoints};
 use flightline::checkpoint::tree::RecordFiles;
 use flightline::core::checkpoint::{Backup, Reason};
@@ -16,7 +15,7 @@ use flightline::core::{CheckpointId, Kind};
 use flightline::sortie::report::{FileReport, UpdateSortie};
 use flightline_testkit::repository::{Repository, work_tree};
 use flightline_testkit::story::{Story, path};
-use flightline_testkit::{World, both_engines};
+use flightline_testkit::{World, both_engines, read_checkpoint};
 
 /// A repository with a mission in it, in which ada has changed a file.
 fn working(world: &World) -> (Story<'_>, Repository) {
@@ -86,7 +85,7 @@ both_engines! {
         assert_eq!((git.branch.as_ref().unwrap().as_str(), git.is_dirty), ("main", Some(true)));
         assert_eq!(seen.seen_at, Some(taken.timestamp));
         // The file has it too, with its hash, and everything verifies.
-        let file = files::read(&story.file_of(&taken)).unwrap();
+        let file = read_checkpoint(&story.file_of(&taken)).unwrap();
         assert_eq!(file.file_system, taken.file_system);
         let kept = file.state.unwrap().file_system.unwrap();
         assert_eq!(sha256_hex(&kept.text), kept.sha);

@@ -18,6 +18,7 @@ const MARGIN: Duration = Duration::from_secs(10);
 /// The agents of the demo, and what they said.
 pub struct Crew {
     folder: PathBuf,
+    user_state: Option<PathBuf>,
     deadline: Instant,
     members: Vec<Member>,
     heard: Vec<Heard>,
@@ -56,10 +57,11 @@ enum Note {
 
 impl Crew {
     /// Nobody yet.
-    pub fn new(folder: &Path, deadline: Instant) -> Self {
+    pub fn new(folder: &Path, user_state: Option<&Path>, deadline: Instant) -> Self {
         let (sender, receiver) = mpsc::channel();
         Self {
             folder: folder.to_path_buf(),
+            user_state: user_state.map(Path::to_path_buf),
             deadline,
             members: Vec::new(),
             heard: Vec::new(),
@@ -79,6 +81,12 @@ impl Crew {
             .args(["demo-agent", name, "--duty", &duty.word(), "--seconds"])
             .arg(left.as_secs().to_string())
             .env_clear()
+            // Where it stands that this fleet is the user's own.
+            .envs(
+                self.user_state
+                    .iter()
+                    .map(|state| ("XDG_STATE_HOME", state)),
+            )
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -49,7 +49,9 @@ pub struct Deed {
 /// Plays the whole story. When this returns, no process of it is left.
 pub fn play(app: &mut App, folder: &Path, deadline: Instant) -> Played {
     let began = Clock::System.now();
-    let (mut crew, mut deeds) = (Crew::new(folder, deadline), Vec::new());
+    let user_state = app.env.user_state.clone();
+    let mut crew = Crew::new(folder, user_state.as_deref(), deadline);
+    let mut deeds = Vec::new();
     let failure = act(app, folder, &mut crew, &mut deeds).err();
     crew.dismiss();
     Played {

@@ -1,55 +1,57 @@
 //! The folder and the file of a store: private, and on a disk of this machine.
 
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use super::failure::io;
+use flightline_workspace::beneath::Dir;
+
+use super::{FILE, INDEX, LOG, failure};
+use crate::engine::queue::QUEUE;
 use crate::error::Error;
 
-pub(super) fn create_private(folder: &Path, file: &Path) -> Result<(), Error> {
-    let cannot = |error: &std::io::Error| io("cannot create the store", error);
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)
-        .map_err(|error| cannot(&error))?;
-    let created = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(file);
-    match created {
-        Ok(_) => Ok(()),
-        // It is there already, and was not opened: `create_new` fails before that.
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(cannot(&error)),
+pub(super) fn create_private(folder: &Path) -> Result<(), Error> {
+    let cannot = |error: io::Error| failure::io("cannot create the store", &error);
+    let place = Dir::make_private(folder).map_err(cannot)?;
+    match place.create(FILE, 0o600) {
+        // It is there already, and was not opened.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        created => created.map_err(cannot),
     }
 }
 
-pub(super) fn repair_mode(path: &Path, mode: u32, repaired: &mut Vec<String>) {
-    let Ok(seen) = fs::symlink_metadata(path) else {
-        return;
+/// The folder's path without links on the way to it; its own name stays, so that a link in its place is seen.
+pub(super) fn real_path(folder: &Path) -> io::Result<PathBuf> {
+    let Some(name) = folder.file_name() else {
+        return folder.canonicalize();
     };
-    let found = seen.mode() & 0o777;
-    if seen.file_type().is_symlink() || found & !mode & 0o777 == 0 {
-        return;
-    }
-    let name = path
-        .file_name()
-        .map_or_else(|| path.to_path_buf(), PathBuf::from);
-    repaired.push(
-        match fs::set_permissions(path, fs::Permissions::from_mode(mode)) {
-            Ok(()) => format!(
-                "`{}` was open to others (mode {found:o}); made it {mode:o}",
-                name.display()
-            ),
+    let above = match folder.parent() {
+        Some(above) if !above.as_os_str().is_empty() => above,
+        _ => Path::new("."),
+    };
+    Ok(above.canonicalize()?.join(name))
+}
+
+/// Takes from others what they may do with the store's files.
+pub(super) fn repair_modes(place: &Dir, repaired: &mut Vec<String>) {
+    let own = place.path().file_name().unwrap_or_default();
+    let folder = place.seen().ok().map(|seen| (None, seen, 0o700));
+    let files = [FILE, LOG, INDEX, QUEUE].into_iter().filter_map(|name| {
+        let seen = place.entry(name).ok().flatten()?;
+        Some((Some(name), seen, 0o600))
+    });
+    for (name, seen, wanted) in folder.into_iter().chain(files) {
+        let mode = seen.mode;
+        if mode & !wanted == 0 {
+            continue;
+        }
+        let shown = name.map_or_else(|| own.to_string_lossy().into_owned(), str::to_owned);
+        repaired.push(match place.set_mode(name.unwrap_or("."), wanted) {
+            Ok(()) => format!("`{shown}` was open to others (mode {mode:o}); made it {wanted:o}"),
             Err(error) => format!(
-                "`{}` is open to others (mode {found:o}) and cannot be changed: {error}",
-                name.display()
+                "`{shown}` is open to others (mode {mode:o}) and cannot be changed: {error}"
             ),
-        },
-    );
+        });
+    }
 }
 
 /// SQLite's locks do not hold over a network.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::path::Path;
 
 use flightline_core::checkpoint::{Checkpoint, CheckpointStatus};
 use flightline_core::dialect::compress::{CompressError, Compression};
@@ -13,6 +12,7 @@ use flightline_core::dialect::{Dialect, Original};
 use flightline_core::mission::Mission;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Subject};
 use flightline_store::{Error as StoreError, Find, SubjectRow};
+use flightline_workspace::beneath::Dir;
 use serde_json::json;
 
 use super::super::{ExportDocuments, GivenOut, Lost, Outgoing};
@@ -225,18 +225,19 @@ pub fn packed(document: &Outgoing) -> std::result::Result<Vec<u8>, CompressError
 pub fn index(
     written: &[(&Outgoing, u64)],
     before: &[IndexEntry],
-    folder: &Path,
+    folder: &Dir,
 ) -> std::result::Result<Vec<IndexEntry>, Refusal> {
     let mut entries = Vec::with_capacity(written.len());
     for (document, size) in written {
         let checkpoint = read(&document.text).map_err(|why| why.refusal(&document.file))?;
-        let path = folder.join(&document.file).display().to_string();
+        let path = folder.path().join(&document.file).display().to_string();
         entries.push(IndexEntry::of(&checkpoint, *size, path));
     }
     for entry in before {
         let file = entry.path.rsplit(['/', '\\']).next().unwrap_or_default();
         // Its path is not opened as it stands: a file of that name is looked for here.
-        let is_there = entry.names_its_file() && folder.join(file).is_file();
+        let seen = folder.entry(file).ok().flatten();
+        let is_there = entry.names_its_file() && seen.is_some_and(|seen| seen.is_file());
         if is_there && !entries.iter().any(|known| known.id == entry.id) {
             entries.push(entry.clone());
         }

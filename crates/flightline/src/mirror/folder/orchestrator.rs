@@ -1,9 +1,7 @@
 //! An orchestrator's folder: an index beside the files, and those that were archived apart from them.
 
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use flightline_core::dialect::orchestrator::{
@@ -11,19 +9,16 @@ use flightline_core::dialect::orchestrator::{
 };
 use flightline_core::{CheckpointId, Time};
 use flightline_store::Steps;
+use flightline_workspace::beneath::{Dir, Replacing};
 
 use super::{Folder, PRIVATE, Seen};
-use crate::checkpoint::files::names_in;
 use crate::dialect::orchestrator::files::{index, packed};
 use crate::dialect::{GivenOut, Outgoing};
-use crate::file::{Replacing, put};
-use crate::mirror::{Mirrors, Said};
+use crate::mirror::Said;
 
-/// Where the folder is: beside what we remember of mirrors, not among the files of the work.
-pub(super) fn place(mirrors: &Mirrors) -> PathBuf {
-    let home = mirrors.state.parent().unwrap_or(&mirrors.state);
-    let name = FOLDER.rsplit('/').next().unwrap_or(FOLDER);
-    home.join(name)
+/// Where the folder is: in the state folder, not among the files of the work.
+pub(super) fn place() -> PathBuf {
+    PathBuf::from(FOLDER.rsplit('/').next().unwrap_or(FOLDER))
 }
 
 impl Folder {
@@ -66,7 +61,7 @@ impl Folder {
 
     /// What an index lists that is not there.
     fn missing(&self, entries: &[IndexEntry]) -> Vec<Said> {
-        let files = documents_in(&self.place);
+        let files = documents_in(&self.root, &self.place);
         let there: BTreeSet<String> = files.iter().map(|(_, id)| key(id)).collect();
         let gone = entries.iter().filter(|it| !there.contains(&key(&it.id)));
         gone.map(|entry| {
@@ -89,17 +84,15 @@ impl Folder {
     ) -> io::Result<()> {
         match document.file.strip_prefix(&format!("{ARCHIVE}/")) {
             Some(file) => {
-                let folder = self.place.join(ARCHIVE);
-                private_folder(&folder)?;
+                let folder = self.root.make(self.place.join(ARCHIVE), 0o700)?;
                 let bytes = packed(document).map_err(io::Error::other)?;
-                put(&folder.join(file), bytes, Replacing::Yes, PRIVATE)?;
+                folder.put(file, bytes, Replacing::Yes, PRIVATE)?;
                 steps.step();
                 self.leave(&document.of, None)
             }
             None => {
-                private_folder(&self.place)?;
                 self.write_one(document, now, steps)?;
-                remove_of(&self.place.join(ARCHIVE), &document.of)?;
+                self.leave_archive(&document.of)?;
                 self.leave(&document.of, Some(&document.file))
             }
         }
@@ -107,9 +100,20 @@ impl Folder {
 
     /// Takes away what is of a checkpoint and ours, but for this file.
     fn leave(&self, of: &str, but: Option<&str>) -> io::Result<()> {
-        for (file, id) in documents_in(&self.place) {
+        for (file, id) in documents_in(&self.root, &self.place) {
             if key(&id) == of && Some(file.as_str()) != but {
                 self.retire(&file)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes away what is of a checkpoint among those that were archived.
+    fn leave_archive(&self, of: &str) -> io::Result<()> {
+        let archive = self.place.join(ARCHIVE);
+        for (file, id) in documents_in(&self.root, &archive) {
+            if key(&id) == of {
+                self.root.remove(archive.join(file))?;
             }
         }
         Ok(())
@@ -128,23 +132,24 @@ impl Folder {
 
     fn try_tidy(&self, given: &GivenOut, now: Time, steps: &Steps) -> io::Result<()> {
         let gone: BTreeSet<&String> = given.gone.iter().collect();
-        for (file, id) in documents_in(&self.place) {
+        for (file, id) in documents_in(&self.root, &self.place) {
             if gone.contains(&key(&id)) {
                 self.retire(&file)?;
             }
         }
-        for (file, id) in documents_in(&self.place.join(ARCHIVE)) {
+        for (file, id) in documents_in(&self.root, &self.place.join(ARCHIVE)) {
             if gone.contains(&key(&id)) {
-                fs::remove_file(self.place.join(ARCHIVE).join(file))?;
+                self.root.remove(self.place.join(ARCHIVE).join(file))?;
             }
         }
-        let live = given.documents.iter().filter(|document| {
-            !document.file.contains('/') && self.place.join(&document.file).is_file()
-        });
+        let live = given.documents.iter();
         let mut written = Vec::new();
-        for document in live {
-            let size = fs::metadata(self.place.join(&document.file))?.len();
-            written.push((document, size));
+        for document in live.filter(|document| !document.file.contains('/')) {
+            let seen = self.root.entry(self.place.join(&document.file))?;
+            written.extend(
+                seen.filter(|seen| seen.is_file())
+                    .map(|seen| (document, seen.size)),
+            );
         }
         let before = self.shadow(INDEX_FILE);
         let before = before.and_then(|bytes| String::from_utf8(bytes).ok());
@@ -153,7 +158,8 @@ impl Folder {
         if written.is_empty() && before.is_empty() {
             return Ok(());
         }
-        let entries = index(&written, &before, &self.place)
+        let folder = self.root.make(&self.place, 0o700)?;
+        let entries = index(&written, &before, &folder)
             .map_err(|refusal| io::Error::other(refusal.message))?;
         let document = Outgoing {
             file: INDEX_FILE.to_owned(),
@@ -166,9 +172,8 @@ impl Folder {
 }
 
 /// The files of checkpoints in a folder, by their names.
-fn documents_in(folder: &Path) -> Vec<(String, Id)> {
-    let paths = names_in(folder).into_iter();
-    let names = paths.filter_map(|path| path.file_name()?.to_str().map(str::to_owned));
+fn documents_in(root: &Dir, folder: &Path) -> Vec<(String, Id)> {
+    let names = root.names_in(folder).unwrap_or_default().into_iter();
     names
         .filter(|name| is_document(name))
         .filter_map(|name| id_of(&name).map(|(id, _)| (name, id)))
@@ -179,17 +184,4 @@ fn documents_in(folder: &Path) -> Vec<(String, Id)> {
 fn key(id: &Id) -> String {
     let id = format!("{}{}", CheckpointId::PREFIX, id.as_str());
     id.parse::<CheckpointId>().map_or(id, |id| id.to_string())
-}
-
-fn remove_of(folder: &Path, of: &str) -> io::Result<()> {
-    for (file, id) in documents_in(folder) {
-        if key(&id) == of {
-            fs::remove_file(folder.join(file))?;
-        }
-    }
-    Ok(())
-}
-
-fn private_folder(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }

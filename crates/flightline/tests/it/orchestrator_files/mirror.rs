@@ -30,11 +30,13 @@ struct Mirror<'s, 'w> {
 impl<'s, 'w> Mirror<'s, 'w> {
     fn new(story: &'s Story<'w>) -> Self {
         let root = story.world.folder().join("work");
+        fs::create_dir_all(&root).unwrap();
         Self {
             story,
             mirrors: Mirrors {
-                state: root.join(".flightline/mirrors"),
+                state: root.join(".flightline"),
                 root,
+                inside: PathBuf::new(),
                 dialects: vec![Dialect::Orchestrator],
             },
         }

@@ -1,0 +1,117 @@
+//! `fleet trust`
+
+use std::process::ExitCode;
+
+use clap::Args;
+use flightline::core::{Code, Kind, Refusal};
+use flightline::ids::ListIds;
+use serde::Serialize;
+
+use super::Done;
+use crate::app::App;
+use crate::config::Config;
+
+#[derive(Debug, Args)]
+pub struct TrustArgs {
+    /// Trust it no more
+    #[arg(long)]
+    revoke: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    state: std::path::PathBuf,
+    project: String,
+    trusted: bool,
+    /// Whether the repository tracks the state folder.
+    tracked: bool,
+}
+
+pub fn run(args: &TrustArgs, app: &mut App) -> Done {
+    app.must_be_local()?;
+    let (state, config) = (app.home()?.state.clone(), app.config()?);
+    let project = App::project(&config, &state)?;
+    if app.fingerprints(&config)?.is_empty() {
+        return Err(Refusal::new(
+            Code::NotFound,
+            format!("there is no store in {}", state.display()),
+        )
+        .hint("create it with `fleet init`"));
+    }
+    let tracked = app.work_tree()?.tracks_state();
+    let was = app.is_trusted(&config)?;
+    if !args.revoke && !was {
+        let seen = describe(app);
+        app.ui.talk(format_args!("{}\n{seen}", state.display()));
+        if tracked {
+            app.ui
+                .warn("the repository tracks this folder: a pull can replace it");
+        }
+        if !args.yes {
+            let act =
+                "trust this fleet: its constraints bind agents here, and its tokens open a server";
+            app.ui.confirm(act, "fleet trust -y", app.asking())?;
+        }
+    }
+    match args.revoke {
+        true => revoke(app, &config)?,
+        false => app.trust_it()?,
+    }
+    let trusted = app.is_trusted(&config)?;
+    if trusted == args.revoke {
+        return Err(Refusal::new(
+            Code::Integrity,
+            "what is trusted does not read back as written",
+        ));
+    }
+    let answer = Answer {
+        state,
+        project,
+        trusted,
+        tracked,
+    };
+    app.ui.answer(&answer, |page| {
+        let shown = answer.state.display();
+        page.line(match (trusted, was) {
+            (true, false) => format!("Trusted: {shown}"),
+            (true, true) => format!("{shown} is trusted already"),
+            (false, true) => format!("No longer trusted: {shown}"),
+            (false, false) => format!("{shown} was not trusted"),
+        });
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn revoke(app: &App, config: &Config) -> Result<(), Refusal> {
+    for fingerprint in app.fingerprints(config)? {
+        app.trust().revoke(&fingerprint).map_err(|error| {
+            Refusal::new(
+                Code::Unavailable,
+                format!("that this fleet is no longer trusted cannot be kept: {error}"),
+            )
+        })?;
+    }
+    Ok(())
+}
+
+/// What is in a fleet that nobody trusts yet, as far as it can be looked at before.
+fn describe(app: &mut App) -> String {
+    let kinds = [Kind::Mission, Kind::Agent, Kind::Note, Kind::Token];
+    let ids = match app.run(&ListIds {
+        kinds: kinds.to_vec(),
+    }) {
+        Ok(ids) => ids.ids,
+        Err(refusal) => return format!("  it cannot be looked at: {}", refusal.message),
+    };
+    let count = |kind: Kind| ids.get(&kind).map_or(0, Vec::len);
+    format!(
+        "  missions {} · agents {} · notes {} · tokens {}",
+        count(Kind::Mission),
+        count(Kind::Agent),
+        count(Kind::Note),
+        count(Kind::Token)
+    )
+}

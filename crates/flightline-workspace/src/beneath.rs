@@ -1,0 +1,704 @@
+//! The one door to files: everything below a folder is reached through a handle on that folder.
+//!
+//! A repository that was cloned a minute ago may hold a link wherever we are about to read, write or delete, and
+//! another process may put one there while we work. So a path is walked part by part from a handle, no link is
+//! followed, and what belongs to another user is refused. What is opened is a plain file or a folder, never a pipe
+//! or a device. Files are replaced whole: old or new, never half.
+
+mod entry;
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{AtFlags, Dir as Listing, Mode, OFlags, StatxFlags};
+use rustix::io::Errno;
+
+pub use entry::{Entry, Identity, Kind};
+
+const FOLDER: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+/// Should a pipe be in a file's place, nobody waits for its other end.
+const FILE: OFlags = OFlags::NOFOLLOW
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::CLOEXEC);
+/// So deep a folder is emptied: ours have three levels.
+const DEEPEST: usize = 16;
+
+/// Whether something may be in a file's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replacing {
+    /// It is replaced.
+    Yes,
+    /// It is left, and nothing is written.
+    No,
+}
+
+/// A folder, and everything below it.
+#[derive(Debug)]
+pub struct Dir {
+    handle: OwnedFd,
+    path: PathBuf,
+    /// The users whose files may be used.
+    owners: [u32; 2],
+}
+
+impl Dir {
+    /// A folder that is the user's alone, such as a state folder: no link is in its place, and it and all that
+    /// is used below it belongs to the user.
+    ///
+    /// # Errors
+    /// When there is none, it is something else, or it belongs to another user.
+    pub fn private(path: &Path) -> io::Result<Self> {
+        let user = rustix::process::geteuid().as_raw();
+        let handle = match rustix::fs::open(path, FOLDER, Mode::empty()) {
+            Ok(handle) => handle,
+            Err(errno) => return Err(explained(errno, rustix::fs::CWD, path.as_os_str())),
+        };
+        let folder = Self {
+            handle,
+            path: path.to_path_buf(),
+            owners: [user, user],
+        };
+        folder.check_owner(folder.handle.as_fd(), path)?;
+        Ok(folder)
+    }
+
+    /// A folder that is the user's alone, as [`Dir::private`], when there is one.
+    ///
+    /// # Errors
+    /// When it is something else, or belongs to another user.
+    pub fn private_if_there(path: &Path) -> io::Result<Option<Self>> {
+        match Self::private(path) {
+            Ok(folder) => Ok(Some(folder)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A folder that is the user's alone, as [`Dir::private`], made where it is missing.
+    ///
+    /// # Errors
+    /// When it cannot be made, is something else, or belongs to another user.
+    pub fn make_private(path: &Path) -> io::Result<Self> {
+        if let Some(folder) = Self::private_if_there(path)? {
+            return Ok(folder);
+        }
+        let (above, below) = Self::towards(None, path)?;
+        above.make(below, 0o700)?;
+        Self::private(path)
+    }
+
+    /// A folder that the user chose, such as a repository: links on the way to it are the user's, and what is used
+    /// below it belongs to the user or to the owner of the folder.
+    ///
+    /// # Errors
+    /// When there is none, or it is no folder.
+    pub fn shared(path: &Path) -> io::Result<Self> {
+        let named = match path.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => path,
+        };
+        let handle = rustix::fs::open(named, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty())?;
+        let owner = rustix::fs::fstat(&handle)?.st_uid;
+        Ok(Self {
+            handle,
+            path: path.to_path_buf(),
+            owners: [rustix::process::geteuid().as_raw(), owner],
+        })
+    }
+
+    /// The folder to begin at for a path that a person typed, and the way from there: the repository, when the path
+    /// lies in it, because what it holds may be a stranger's; else the last folder on the way that is there, because
+    /// links outside of the repository are the user's own.
+    ///
+    /// # Errors
+    /// When there is no folder to begin at.
+    pub fn towards(root: Option<&Path>, path: &Path) -> io::Result<(Self, PathBuf)> {
+        let path = without_detours(path);
+        if let Some((root, below)) =
+            root.and_then(|root| Some((root, path.strip_prefix(root).ok()?)))
+        {
+            return Ok((Self::shared(root)?, below.to_path_buf()));
+        }
+        let mut above = path.parent().unwrap_or(&path);
+        loop {
+            match (Self::shared(above), above.parent()) {
+                (Err(error), Some(next)) if error.kind() == ErrorKind::NotFound => above = next,
+                (found, _) => {
+                    let below = path.strip_prefix(above).unwrap_or(&path);
+                    return Ok((found?, below.to_path_buf()));
+                }
+            }
+        }
+    }
+
+    /// The folder's own path, for messages.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A folder below this one; none when there is none.
+    ///
+    /// # Errors
+    /// When something else is in its place, or on the way.
+    pub fn find(&self, below: impl AsRef<Path>) -> io::Result<Option<Self>> {
+        match self.walk(parts(below.as_ref())?, None) {
+            Ok(folder) => Ok(Some(folder)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A folder below this one, made where it is missing, with those on the way.
+    ///
+    /// # Errors
+    /// When it cannot be made, or something else is in its place.
+    pub fn make(&self, below: impl AsRef<Path>, mode: u32) -> io::Result<Self> {
+        self.walk(parts(below.as_ref())?, Some(mode))
+    }
+
+    /// The bytes of a plain file, when there is one.
+    ///
+    /// # Errors
+    /// When it is something else, larger than `most`, or cannot be read.
+    pub fn read(&self, file: impl AsRef<Path>, most: usize) -> io::Result<Option<Vec<u8>>> {
+        let Some((folder, name)) = self.above(file.as_ref())? else {
+            return Ok(None);
+        };
+        let Some(opened) = folder.open_plain(&name, OFlags::RDONLY)? else {
+            return Ok(None);
+        };
+        let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
+        let mut bytes = Vec::new();
+        opened.take(limit).read_to_end(&mut bytes)?;
+        if bytes.len() > most {
+            return Err(io::Error::other(format!("it is larger than {most} bytes")));
+        }
+        Ok(Some(bytes))
+    }
+
+    /// The text of a plain file, when there is one.
+    ///
+    /// # Errors
+    /// As [`Dir::read`], and when it is not UTF-8.
+    pub fn read_text(&self, file: impl AsRef<Path>, most: usize) -> io::Result<Option<String>> {
+        let text = self.read(file, most)?.map(String::from_utf8).transpose();
+        text.map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
+    }
+
+    /// Writes a file: old or new and never half, durable, read back. Folders on the way must be there.
+    ///
+    /// # Errors
+    /// When something is in its place and may not be replaced, or it cannot be written.
+    pub fn put(
+        &self,
+        file: impl AsRef<Path>,
+        contents: impl AsRef<[u8]>,
+        replacing: Replacing,
+        mode: u32,
+    ) -> io::Result<()> {
+        self.put_in_steps(file.as_ref(), contents.as_ref(), replacing, mode, &|| {})
+    }
+
+    /// Writes a file as [`Dir::put`] does, and calls `step` where a process could die.
+    ///
+    /// # Errors
+    /// As [`Dir::put`].
+    pub fn put_in_steps(
+        &self,
+        file: &Path,
+        contents: &[u8],
+        replacing: Replacing,
+        mode: u32,
+        step: &dyn Fn(),
+    ) -> io::Result<()> {
+        let (folder, name) = self.needed_above(file)?;
+        match (folder.entry_of(&name)?, replacing) {
+            (None, _) => {}
+            (Some(_), Replacing::No) => return Err(ErrorKind::AlreadyExists.into()),
+            (Some(there), Replacing::Yes) => folder.check_plain(&there, &name)?,
+        }
+        let mut aside = OsString::from(".");
+        aside.push(&name);
+        aside.push(format!(".{}", std::process::id()));
+        // A process of the same number may have died here before; in a container it always has the same.
+        folder.forget(&aside)?;
+        step();
+        let new = FILE
+            .union(OFlags::WRONLY)
+            .union(OFlags::CREATE)
+            .union(OFlags::EXCL);
+        let handle = rustix::fs::openat(&folder.handle, &aside, new, Mode::from_raw_mode(mode))?;
+        let mut opened = File::from(handle);
+        step();
+        let written = opened
+            .write_all(contents)
+            .inspect(|()| step())
+            .and_then(|()| opened.sync_all())
+            .inspect(|()| step())
+            .and_then(|()| match replacing {
+                Replacing::Yes => folder.move_within(&aside, &name),
+                // A hard link fails where the name is taken, so nothing that appeared meanwhile is lost.
+                Replacing::No => folder.link_within(&aside, &name),
+            })
+            .inspect(|()| step());
+        let forgotten = folder.forget(&aside);
+        written.and(forgotten)?;
+        folder.sync()?;
+        step();
+        match folder.read(Path::new(&name), contents.len())? {
+            Some(found) if found == contents => Ok(()),
+            _ => Err(io::Error::other("it does not read back as written")),
+        }
+    }
+
+    /// Makes an empty file, unless something has its name.
+    ///
+    /// # Errors
+    /// When something has its name, or it cannot be made.
+    pub fn create(&self, file: impl AsRef<Path>, mode: u32) -> io::Result<()> {
+        let (folder, name) = self.needed_above(file.as_ref())?;
+        let new = FILE
+            .union(OFlags::WRONLY)
+            .union(OFlags::CREATE)
+            .union(OFlags::EXCL);
+        let mode = Mode::from_raw_mode(mode);
+        rustix::fs::openat(&folder.handle, &name, new, mode)?;
+        Ok(())
+    }
+
+    /// A plain file that processes lock to take turns: made where it is missing, never emptied.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or something else is in its place.
+    pub fn lock_file(&self, file: impl AsRef<Path>) -> io::Result<File> {
+        self.open_or_create(file.as_ref(), OFlags::RDWR)
+    }
+
+    /// A plain file that is written at its end: made where it is missing.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or something else is in its place.
+    pub fn append_file(&self, file: impl AsRef<Path>) -> io::Result<File> {
+        self.open_or_create(file.as_ref(), OFlags::WRONLY.union(OFlags::APPEND))
+    }
+
+    /// A plain file to read from, when there is one.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or something else is in its place.
+    pub fn open_file(&self, file: impl AsRef<Path>) -> io::Result<Option<File>> {
+        match self.above(file.as_ref())? {
+            Some((folder, name)) => folder.open_plain(&name, OFlags::RDONLY),
+            None => Ok(None),
+        }
+    }
+
+    /// Removes a file or a link; what a link leads to stays. One that is not there is no error.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    pub fn remove(&self, file: impl AsRef<Path>) -> io::Result<()> {
+        match self.above(file.as_ref())? {
+            Some((folder, name)) => folder.forget(&name),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes a folder with all that is in it; links in it go, and what they lead to stays. One that is not there
+    /// is no error.
+    ///
+    /// # Errors
+    /// When something cannot be removed.
+    pub fn remove_folder(&self, folder: impl AsRef<Path>) -> io::Result<()> {
+        let Some((above, name)) = self.above(folder.as_ref())? else {
+            return Ok(());
+        };
+        match above.entry_of(&name)? {
+            None => Ok(()),
+            Some(entry) if entry.kind == Kind::Folder => above.empty_and_remove(&name, DEEPEST),
+            Some(_) => Err(io::Error::other(format!(
+                "{} is not a folder",
+                shown(&name)
+            ))),
+        }
+    }
+
+    /// Gives a file another name below this folder; what has that name is replaced.
+    ///
+    /// # Errors
+    /// When one of the folders is missing, or it cannot be done.
+    pub fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
+        let (from_folder, from) = self.needed_above(from.as_ref())?;
+        let (to_folder, to) = self.needed_above(to.as_ref())?;
+        rustix::fs::renameat(&from_folder.handle, &from, &to_folder.handle, &to)?;
+        Ok(())
+    }
+
+    /// Gives a file a second name below this folder, which must be free.
+    ///
+    /// # Errors
+    /// When the name is taken, or it cannot be done.
+    pub fn hard_link(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
+        let (from_folder, from) = self.needed_above(from.as_ref())?;
+        let (to_folder, to) = self.needed_above(to.as_ref())?;
+        rustix::fs::linkat(
+            &from_folder.handle,
+            &from,
+            &to_folder.handle,
+            &to,
+            AtFlags::empty(),
+        )?;
+        Ok(())
+    }
+
+    /// Puts a link in its place that leads to `target`, a name in the same folder.
+    ///
+    /// # Errors
+    /// When it cannot be made, or `target` leads elsewhere.
+    pub fn point(&self, link: impl AsRef<Path>, target: &str, step: &dyn Fn()) -> io::Result<()> {
+        if target.contains('/') {
+            return Err(io::Error::other("a link leads to its own folder"));
+        }
+        let (folder, name) = self.needed_above(link.as_ref())?;
+        let aside = OsString::from(format!(".{}.{}", shown(&name), std::process::id()));
+        folder.forget(&aside)?;
+        rustix::fs::symlinkat(target, &folder.handle, &aside)?;
+        step();
+        folder.move_within(&aside, &name)?;
+        step();
+        folder.sync()
+    }
+
+    /// Where a link leads, when there is one.
+    ///
+    /// # Errors
+    /// When something else is in its place.
+    pub fn link_target(&self, link: impl AsRef<Path>) -> io::Result<Option<PathBuf>> {
+        let Some((folder, name)) = self.above(link.as_ref())? else {
+            return Ok(None);
+        };
+        match rustix::fs::readlinkat(&folder.handle, &name, Vec::new()) {
+            Ok(target) => Ok(Some(PathBuf::from(OsString::from_vec(target.into_bytes())))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// What has a name below this folder: looked at, never opened.
+    ///
+    /// # Errors
+    /// When the way there is a link, or cannot be looked at.
+    pub fn entry(&self, below: impl AsRef<Path>) -> io::Result<Option<Entry>> {
+        match self.above(below.as_ref())? {
+            Some((folder, name)) => folder.entry_of(&name),
+            None => Ok(None),
+        }
+    }
+
+    /// What has a name below this folder, when it is a plain file that may be used: looked at, never opened.
+    ///
+    /// # Errors
+    /// When it is something else, or cannot be looked at.
+    pub fn plain_entry(&self, below: impl AsRef<Path>) -> io::Result<Option<Entry>> {
+        let below = below.as_ref();
+        let seen = self.entry(below)?;
+        if let Some(seen) = &seen {
+            self.check_plain(seen, below.file_name().unwrap_or_default())?;
+        }
+        Ok(seen)
+    }
+
+    /// What this folder is itself.
+    ///
+    /// # Errors
+    /// When it cannot be looked at.
+    pub fn seen(&self) -> io::Result<Entry> {
+        Ok(Entry::of(&rustix::fs::fstat(&self.handle)?))
+    }
+
+    /// Which file a name stands for, whatever it is called: looked at, never opened.
+    ///
+    /// # Errors
+    /// When the way there is a link, or cannot be looked at.
+    pub fn identity(&self, below: impl AsRef<Path>) -> io::Result<Option<Identity>> {
+        let Some((folder, name)) = self.above(below.as_ref())? else {
+            return Ok(None);
+        };
+        let wanted = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
+        match rustix::fs::statx(&folder.handle, &name, AtFlags::SYMLINK_NOFOLLOW, wanted) {
+            Ok(seen) => Ok(Some(Identity::of(&seen))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// The names in this folder, in order.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn names(&self) -> io::Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        for entry in Listing::read_from(&self.handle)? {
+            let name = entry?.file_name().to_bytes().to_vec();
+            if name != b"." && name != b".." {
+                names.push(OsString::from_vec(name));
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// The names in a folder below this one that are UTF-8, in order; none when there is no such folder.
+    ///
+    /// # Errors
+    /// When something else is in its place, or it cannot be read.
+    pub fn names_in(&self, below: impl AsRef<Path>) -> io::Result<Vec<String>> {
+        let Some(folder) = self.find(below)? else {
+            return Ok(Vec::new());
+        };
+        let names = folder.names()?.into_iter();
+        Ok(names.filter_map(|name| name.into_string().ok()).collect())
+    }
+
+    /// Sets the mode of a file or a folder without opening it: closing a database's file would drop the locks that
+    /// SQLite holds on it.
+    ///
+    /// # Errors
+    /// When it is a link, or its mode cannot be set.
+    pub fn set_mode(&self, below: impl AsRef<Path>, mode: u32) -> io::Result<()> {
+        if below.as_ref() == Path::new(".") {
+            rustix::fs::fchmod(&self.handle, Mode::from_raw_mode(mode))?;
+            return Ok(());
+        }
+        let (folder, name) = self.needed_above(below.as_ref())?;
+        let path_only = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+        let handle = rustix::fs::openat(&folder.handle, &name, path_only, Mode::empty())?;
+        let seen = Entry::of(&rustix::fs::fstat(&handle)?);
+        if !matches!(seen.kind, Kind::File | Kind::Folder) {
+            return Err(not_plain(&name, seen.kind));
+        }
+        folder.check_owner(handle.as_fd(), Path::new(&name))?;
+        // A handle that only names its file takes no mode itself; the name of the handle does.
+        let named = format!("/proc/self/fd/{}", handle.as_raw_fd());
+        rustix::fs::chmod(named, Mode::from_raw_mode(mode))?;
+        Ok(())
+    }
+
+    /// Has the names in this folder reach the disk.
+    ///
+    /// # Errors
+    /// When they do not.
+    pub fn sync(&self) -> io::Result<()> {
+        Ok(rustix::fs::fsync(&self.handle)?)
+    }
+
+    fn open_or_create(&self, file: &Path, access: OFlags) -> io::Result<File> {
+        let (folder, name) = self.needed_above(file)?;
+        if let Some(there) = folder.entry_of(&name)? {
+            folder.check_plain(&there, &name)?;
+        }
+        let flags = FILE.union(OFlags::CREATE).union(access);
+        let mode = Mode::from_raw_mode(0o600);
+        let opened = rustix::fs::openat(&folder.handle, &name, flags, mode);
+        let opened = opened.map_err(|errno| explained(errno, &folder.handle, &name))?;
+        folder.checked(opened, &name)
+    }
+
+    fn open_plain(&self, name: &OsStr, access: OFlags) -> io::Result<Option<File>> {
+        // Before it is opened: to open a device may already do something.
+        match self.entry_of(name)? {
+            None => return Ok(None),
+            Some(there) => self.check_plain(&there, name)?,
+        }
+        match rustix::fs::openat(&self.handle, name, FILE.union(access), Mode::empty()) {
+            Ok(opened) => self.checked(opened, name).map(Some),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(explained(errno, &self.handle, name)),
+        }
+    }
+
+    /// Once more, of what was really opened.
+    fn checked(&self, opened: OwnedFd, name: &OsStr) -> io::Result<File> {
+        let seen = Entry::of(&rustix::fs::fstat(&opened)?);
+        self.check_plain(&seen, name)?;
+        Ok(File::from(opened))
+    }
+
+    fn check_plain(&self, seen: &Entry, name: &OsStr) -> io::Result<()> {
+        match seen.kind {
+            Kind::File if self.owners.contains(&seen.owner) => Ok(()),
+            Kind::File => Err(of_another(Path::new(name), seen.owner)),
+            kind => Err(not_plain(name, kind)),
+        }
+    }
+
+    fn check_owner(&self, handle: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
+        let owner = rustix::fs::fstat(handle)?.st_uid;
+        match self.owners.contains(&owner) {
+            true => Ok(()),
+            false => Err(of_another(path, owner)),
+        }
+    }
+
+    fn entry_of(&self, name: &OsStr) -> io::Result<Option<Entry>> {
+        match rustix::fs::statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(seen) => Ok(Some(Entry::of(&seen))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn move_within(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::renameat(&self.handle, from, &self.handle, to)?)
+    }
+
+    fn link_within(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        let plain = AtFlags::empty();
+        Ok(rustix::fs::linkat(
+            &self.handle,
+            from,
+            &self.handle,
+            to,
+            plain,
+        )?)
+    }
+
+    fn forget(&self, name: &OsStr) -> io::Result<()> {
+        match rustix::fs::unlinkat(&self.handle, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn empty_and_remove(&self, name: &OsStr, deepest: usize) -> io::Result<()> {
+        let inside = self.step_into(name)?;
+        for name in inside.names()? {
+            match inside.entry_of(&name)? {
+                Some(entry) if entry.kind == Kind::Folder && deepest > 0 => {
+                    inside.empty_and_remove(&name, deepest - 1)?;
+                }
+                _ => inside.forget(&name)?,
+            }
+        }
+        Ok(rustix::fs::unlinkat(
+            &self.handle,
+            name,
+            AtFlags::REMOVEDIR,
+        )?)
+    }
+
+    /// The folder that holds a name below this one, and the name in it; none when there is no such folder.
+    fn above(&self, below: &Path) -> io::Result<Option<(Self, OsString)>> {
+        match self.needed_above(below) {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn needed_above(&self, below: &Path) -> io::Result<(Self, OsString)> {
+        let mut way = parts(below)?;
+        let name = way.pop().ok_or_else(|| named_nothing(below))?.to_owned();
+        Ok((self.walk(way, None)?, name))
+    }
+
+    fn walk(&self, way: Vec<&OsStr>, make: Option<u32>) -> io::Result<Self> {
+        let mut at = Self {
+            handle: self.handle.try_clone()?,
+            path: self.path.clone(),
+            owners: self.owners,
+        };
+        for part in way {
+            if let Some(mode) = make {
+                match rustix::fs::mkdirat(&at.handle, part, Mode::from_raw_mode(mode)) {
+                    Ok(()) | Err(Errno::EXIST) => {}
+                    Err(errno) => return Err(errno.into()),
+                }
+            }
+            at = at.step_into(part)?;
+        }
+        Ok(at)
+    }
+
+    fn step_into(&self, part: &OsStr) -> io::Result<Self> {
+        let handle = rustix::fs::openat(&self.handle, part, FOLDER, Mode::empty())
+            .map_err(|errno| explained(errno, &self.handle, part))?;
+        let path = self.path.join(part);
+        self.check_owner(handle.as_fd(), &path)?;
+        Ok(Self {
+            handle,
+            path,
+            owners: self.owners,
+        })
+    }
+}
+
+/// A path without `.` and `..`, by its text.
+fn without_detours(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                plain.pop();
+            }
+            other => plain.push(other),
+        }
+    }
+    plain
+}
+
+/// The parts of a path that stays below where it begins.
+fn parts(below: &Path) -> io::Result<Vec<&OsStr>> {
+    let part = |component| match component {
+        Component::Normal(part) => Some(Ok(part)),
+        Component::CurDir => None,
+        Component::ParentDir | Component::RootDir | Component::Prefix(_) => Some(Err(())),
+    };
+    let parts: Result<Vec<&OsStr>, ()> = below.components().filter_map(part).collect();
+    parts.map_err(|()| io::Error::other(format!("{} leads elsewhere", below.display())))
+}
+
+/// What an error means, with a word for links: the kernel says of them that they are no folder.
+fn explained(errno: Errno, at: impl AsFd, name: &OsStr) -> io::Error {
+    let seen = rustix::fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW);
+    match (errno, seen.map(|seen| Entry::of(&seen).kind)) {
+        (Errno::NOTDIR | Errno::LOOP, Ok(Kind::Link)) => not_plain(name, Kind::Link),
+        (Errno::NOTDIR, Ok(_)) => io::Error::new(
+            ErrorKind::NotADirectory,
+            format!("{} is not a folder", shown(name)),
+        ),
+        (errno, _) => errno.into(),
+    }
+}
+
+fn not_plain(name: &OsStr, kind: Kind) -> io::Error {
+    io::Error::other(match kind {
+        Kind::Link => format!("{} is a link, and no link is followed here", shown(name)),
+        Kind::Folder => format!("{} is a folder", shown(name)),
+        Kind::File | Kind::Other => format!("{} is not a plain file", shown(name)),
+    })
+}
+
+fn of_another(path: &Path, owner: u32) -> io::Error {
+    io::Error::new(
+        ErrorKind::PermissionDenied,
+        format!("{} belongs to another user (uid {owner})", path.display()),
+    )
+}
+
+fn named_nothing(below: &Path) -> io::Error {
+    io::Error::other(format!("{} names no file", below.display()))
+}
+
+fn shown(name: &OsStr) -> String {
+    String::from_utf8_lossy(name.as_bytes()).into_owned()
+}

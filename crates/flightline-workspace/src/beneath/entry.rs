@@ -1,0 +1,92 @@
+//! What a folder says of a name in it.
+
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{FileType, Stat, Statx, StatxFlags};
+
+/// What has a name in a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Which sort of thing it is.
+    pub kind: Kind,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Who may do what: the last nine bits.
+    pub mode: u32,
+    /// The user it belongs to.
+    pub owner: u32,
+    /// When it was last written, in seconds since 1970.
+    pub modified: i64,
+}
+
+/// Which sort of thing has a name in a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A plain file.
+    File,
+    /// A folder.
+    Folder,
+    /// A symbolic link.
+    Link,
+    /// A pipe, a socket or a device.
+    Other,
+}
+
+impl Entry {
+    #[expect(
+        clippy::unnecessary_cast,
+        reason = "the type of these differs by platform"
+    )]
+    pub(super) fn of(stat: &Stat) -> Self {
+        Self {
+            kind: match FileType::from_raw_mode(stat.st_mode) {
+                FileType::RegularFile => Kind::File,
+                FileType::Directory => Kind::Folder,
+                FileType::Symlink => Kind::Link,
+                _ => Kind::Other,
+            },
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            mode: stat.st_mode as u32 & 0o777,
+            owner: stat.st_uid,
+            modified: stat.st_mtime as i64,
+        }
+    }
+
+    /// Whether it is a plain file.
+    #[must_use]
+    pub fn is_file(&self) -> bool {
+        self.kind == Kind::File
+    }
+
+    /// When it was last written.
+    #[must_use]
+    pub fn modified_at(&self) -> SystemTime {
+        let since = Duration::from_secs(self.modified.unsigned_abs());
+        match self.modified < 0 {
+            true => SystemTime::UNIX_EPOCH - since,
+            false => SystemTime::UNIX_EPOCH + since,
+        }
+    }
+}
+
+/// Which file a name stands for. A file that takes the name of another has another identity, also when the file system
+/// gives it the same number: it was born at another time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Its number in its file system.
+    pub number: u64,
+    /// When it was made, in nanoseconds since 1970, where the file system knows.
+    pub born: Option<i128>,
+}
+
+impl Identity {
+    pub(super) fn of(seen: &Statx) -> Self {
+        let known = StatxFlags::from_bits_retain(seen.stx_mask).contains(StatxFlags::BTIME);
+        let born =
+            i128::from(seen.stx_btime.tv_sec) * 1_000_000_000 + i128::from(seen.stx_btime.tv_nsec);
+        Self {
+            number: seen.stx_ino,
+            born: known.then_some(born),
+        }
+    }
+}
