@@ -77,7 +77,7 @@ pub fn run(args: &DemoArgs, app: &mut App) -> Done {
             folder.display()
         ));
     }
-    let mut staged = stage::set_up(&folder, &app.env.user)?;
+    let mut staged = stage::set_up(&folder, &app.env)?;
     let played = script::play(&mut staged, &folder, began + LIMIT);
     let found = found::look(&mut staged);
     let checks = check::run(&mut staged, &folder, &played, &found);

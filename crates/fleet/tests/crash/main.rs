@@ -9,6 +9,7 @@ mod damage;
 mod disk;
 mod foreign;
 mod freeze;
+mod hostile;
 mod journal;
 mod kill;
 mod mirror;

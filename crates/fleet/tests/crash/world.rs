@@ -123,6 +123,11 @@ impl World {
         command
     }
 
+    /// The user's home, beside the repository.
+    pub fn home(&self) -> &Path {
+        &self.side
+    }
+
     /// What a command that must work answers, as JSON.
     pub fn ask(&self, arguments: &[&str]) -> Value {
         self.run(arguments).json()

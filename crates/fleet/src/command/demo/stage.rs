@@ -46,7 +46,7 @@ pub fn folder(named: Option<PathBuf>) -> Result<PathBuf, Refusal> {
 }
 
 /// Makes a repository and a fleet in an empty folder.
-pub fn set_up(folder: &Path, user: &str) -> Result<App, Refusal> {
+pub fn set_up(folder: &Path, around: &Environment) -> Result<App, Refusal> {
     make_repository(folder).map_err(|error| {
         Refusal::new(
             Code::Failed,
@@ -65,9 +65,11 @@ pub fn set_up(folder: &Path, user: &str) -> Result<App, Refusal> {
     let cli = Cli::try_parse_from(typed)
         .map_err(|error| Refusal::new(Code::Failed, error.to_string()))?;
     let ui = crate::ui::Ui::new(false, Vec::new(), true, cli.globals.color);
-    // Neither the caller's environment nor the user's settings: the store is the embedded one.
+    // Neither the caller's environment nor the user's settings: the store is the embedded one. That it is the
+    // user's own is kept where such things are kept.
     let environment = Environment {
-        user: user.to_owned(),
+        user: around.user.clone(),
+        user_state: around.user_state.clone(),
         ..Environment::default()
     };
     let mut app = App::new(cli.globals, ui, environment)?;
