@@ -6,23 +6,54 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A point in time: milliseconds since the Unix epoch.
+use crate::redact::shown;
+
+/// A point in time: milliseconds since the Unix epoch. Every value can be written down and read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(i64);
+
+/// The first and the last moment that RFC 3339 text can be read back from: its years have four digits, and every
+/// offset from UTC must fit as well.
+const FIRST: i64 = -377_705_023_201_000;
+const LAST: i64 = 253_402_207_200_000;
 
 /// A span of time in milliseconds, never negative.
 pub type Millis = u64;
 
-/// The text was not a point in time.
+/// The text was not a point in time that is let in.
 #[derive(Debug, thiserror::Error)]
-#[error("`{0}` is not a time: write it as 2026-01-04T15:30:00Z")]
-pub struct NotATime(String);
+pub enum NotATime {
+    /// It is no time at all.
+    #[error("`{0}` is not a time: write it as 2026-01-04T15:30:00Z")]
+    Malformed(String),
+    /// Nothing that concerns a fleet happened then, or will.
+    #[error("`{0}` is out of range: times from 1970 to 2199 are accepted")]
+    OutOfRange(String),
+}
 
 impl Time {
-    /// The point `millis` milliseconds after the Unix epoch.
+    /// The first moment that is let in from outside: the beginning of 1970, where a machine without a battery wakes up.
+    pub const EARLIEST: Self = Self(0);
+    /// The last moment that is let in from outside: the end of 2199. A clock that says more is wrong, and what is
+    /// reckoned from a time (a deadline, a retention) still has thousands of years to fit in.
+    pub const LATEST: Self = Self(7_258_118_399_999);
+
+    /// The point `millis` milliseconds after the Unix epoch, or the nearest one that can be written down.
     #[must_use]
     pub const fn from_millis(millis: i64) -> Self {
-        Self(millis)
+        Self(if millis < FIRST {
+            FIRST
+        } else if millis > LAST {
+            LAST
+        } else {
+            millis
+        })
+    }
+
+    /// Whether it is let in from outside: neither before [`Time::EARLIEST`] nor after [`Time::LATEST`].
+    #[must_use]
+    pub const fn is_plausible(self) -> bool {
+        Self::EARLIEST.0 <= self.0 && self.0 <= Self::LATEST.0
     }
 
     /// Milliseconds since the Unix epoch.
@@ -47,38 +78,40 @@ impl Time {
     /// This point moved forwards by `span`, but not beyond the last moment that can be written down.
     #[must_use]
     pub fn plus(self, span: Millis) -> Self {
-        let moved = self
-            .0
-            .saturating_add(i64::try_from(span).unwrap_or(i64::MAX));
-        Self(moved.min(jiff::Timestamp::MAX.as_second() * 1000))
+        Self::from_millis(self.0.saturating_add_unsigned(span))
     }
 
-    /// This point moved back by `span`.
+    /// This point moved back by `span`, but not beyond the first moment that can be written down.
     #[must_use]
     pub fn minus(self, span: Millis) -> Self {
-        let moved = self
-            .0
-            .saturating_sub(i64::try_from(span).unwrap_or(i64::MAX));
-        Self(moved.max(jiff::Timestamp::MIN.as_second() * 1000))
+        Self::from_millis(self.0.saturating_sub_unsigned(span))
+    }
+
+    /// Reads what a store or a server wrote, which is taken as it is.
+    fn read(text: &str) -> Result<Self, NotATime> {
+        text.parse::<jiff::Timestamp>()
+            .map(|stamp| Self::from_millis(stamp.as_millisecond()))
+            .map_err(|_| NotATime::Malformed(shown(text)))
     }
 }
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match jiff::Timestamp::from_millisecond(self.0) {
-            Ok(stamp) => write!(f, "{stamp:.3}"),
-            Err(_) => write!(f, "{} ms", self.0),
-        }
+        // Every value is within what it takes: see FIRST and LAST.
+        let stamp = jiff::Timestamp::from_millisecond(self.0).unwrap_or(jiff::Timestamp::MAX);
+        write!(f, "{stamp:.3}")
     }
 }
 
+/// The door for times from outside: only those that [`Time::is_plausible`] come in.
 impl FromStr for Time {
     type Err = NotATime;
 
     fn from_str(text: &str) -> Result<Self, NotATime> {
-        text.parse::<jiff::Timestamp>()
-            .map(|stamp| Self(stamp.as_millisecond()))
-            .map_err(|_| NotATime(text.to_owned()))
+        match Self::read(text)? {
+            time if time.is_plausible() => Ok(time),
+            _ => Err(NotATime::OutOfRange(shown(text))),
+        }
     }
 }
 
@@ -91,7 +124,7 @@ impl Serialize for Time {
 impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = <Cow<'_, str>>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
+        Self::read(&text).map_err(serde::de::Error::custom)
     }
 }
 
@@ -177,12 +210,43 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_time_can_be_written_and_read() {
-        for time in [
-            Time::from_millis(0).plus(u64::MAX),
-            Time::from_millis(0).minus(u64::MAX),
+    fn only_plausible_times_come_in_and_what_is_stored_is_read_anyway() {
+        for (text, said) in [
+            ("1969-12-31T23:59:59.999Z", "out of range"),
+            ("2200-01-01T00:00:00Z", "out of range"),
+            ("9999-12-30T21:00:00Z", "out of range"),
+            ("9999-12-31T23:59:59Z", "is not a time"),
         ] {
-            assert_eq!(time.to_string().parse::<Time>().unwrap(), time);
+            let error = text.parse::<Time>().unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+        for text in ["1970-01-01T00:00:00.000Z", "2199-12-31T23:59:59.999Z"] {
+            assert_eq!(text.parse::<Time>().unwrap().to_string(), text);
+        }
+        let stored = "\"9999-12-30T21:00:00.000Z\"";
+        let time: Time = serde_json::from_str(stored).unwrap();
+        assert_eq!(serde_json::to_string(&time).unwrap(), stored);
+    }
+
+    #[test]
+    fn the_bounds_are_those_of_the_text() {
+        let takes = |millis| jiff::Timestamp::from_millisecond(millis).is_ok();
+        assert_eq!((takes(FIRST - 1), takes(FIRST)), (false, true));
+        assert_eq!((takes(LAST), takes(LAST + 1)), (true, false));
+        assert_eq!(Time::LATEST.plus(1).to_string(), "2200-01-01T00:00:00.000Z");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn every_time_that_can_be_made_can_be_written_and_read(millis: i64, span: u64, near in -5_000..5_000_i64) {
+            let ends = [FIRST, LAST, 0, Time::LATEST.0].map(|end| Time::from_millis(end.saturating_add(near)));
+            let made = Time::from_millis(millis);
+            for time in ends.into_iter().chain([made, made.plus(span), made.minus(span)]) {
+                let json = serde_json::to_string(&time).unwrap();
+                assert_eq!(serde_json::from_str::<Time>(&json).unwrap(), time, "{json}");
+                assert_eq!(time.to_string().parse::<Time>().ok(), time.is_plausible().then_some(time));
+                assert!(Time::read(&time.to_seconds()).is_ok(), "{time}");
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! What can go wrong with a store, sorted by what its caller can do about it.
 
-use flightline_core::{Code, Refusal};
+use flightline_core::{Code, Refusal, Time};
 
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
@@ -79,6 +79,9 @@ pub enum Error {
     /// An earlier write of this process failed to reach the disk; nothing more is acknowledged.
     #[error("an earlier write of this process did not reach the disk, so nothing more is written")]
     Broken,
+    /// The clock says a time that cannot be: what is written under it would be taken for the newest for ever.
+    #[error("the clock says {0}, and times from 1970 to 2199 are accepted")]
+    Clock(Time),
     /// The location makes no sense or is not allowed.
     #[error("{0}")]
     Location(String),
@@ -145,6 +148,9 @@ impl From<Error> for Refusal {
                 .hint("put the long version into a file and name the file"),
             Error::Broken => Self::new(Code::Unavailable, message)
                 .hint("check the disk, then run the command again"),
+            Error::Clock(_) => Self::new(Code::Unavailable, message).hint(
+                "nothing was written; set the clock of the machine that keeps the store, then run the command again",
+            ),
             Error::Location(_) => Self::invalid(message),
             Error::Engine { .. } => Self::new(Code::Failed, message),
         }

@@ -104,7 +104,7 @@ impl Store {
         options: OpenOptions,
     ) -> Result<Self, Error> {
         let mut store = Self::connect(location, id, options, true)?;
-        let (now, history) = (store.now()?, store.options.ids.next().to_string());
+        let (now, history) = (store.writing_time()?, store.options.ids.next().to_string());
         store
             .driver
             .begin_write(Durability::Full, store.options.patience)?;
@@ -218,6 +218,14 @@ impl Store {
                 .server_time()?
                 .unwrap_or_else(|| Clock::System.now())),
             fixed @ Clock::Fixed(_) => Ok(fixed.now()),
+        }
+    }
+
+    /// The store's own time, when something may be written under it.
+    fn writing_time(&mut self) -> Result<Time, Error> {
+        match self.now()? {
+            now if now.is_plausible() => Ok(now),
+            now => Err(Error::Clock(now)),
         }
     }
 
@@ -436,7 +444,10 @@ impl Store {
             .take_project(&self.project, access == Access::Write)?;
         let row = row.ok_or_else(|| Error::UnknownProject(self.project.clone()))?;
         let mut project = Project::from_row(&self.project, &row)?;
-        let now = self.now()?;
+        let now = match access {
+            Access::Read => self.now()?,
+            Access::Write | Access::Pulse => self.writing_time()?,
+        };
         let slept = access != Access::Read && self.has_slept(&project, now)?;
         if slept {
             project.awake_since = now;

@@ -508,7 +508,7 @@ pub(crate) fn workflow_history(
     events.sort_by_key(|event| event.rev);
     events.retain(|event| event.data["to"].is_string());
     // A move that was told by another system happened when that says.
-    let told = |event: &Event| -> Option<Time> { event.data["at"].as_str()?.parse().ok() };
+    let told = |event: &Event| Time::deserialize(&event.data["at"]).ok();
     let at = |event: &Event| told(event).unwrap_or(event.timestamp);
     if events.iter().any(|event| told(event).is_some()) {
         events.sort_by_key(at);

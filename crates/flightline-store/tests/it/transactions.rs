@@ -4,7 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 use flightline_core::mission::Mission;
-use flightline_core::{Keys, Kind, Subject};
+use flightline_core::note::Note;
+use flightline_core::{Keys, Kind, Subject, Time};
 use flightline_store::{Actor, Error, EventFilter, Find, OpenOptions, Past, Store, Tx};
 use flightline_testkit::both_engines;
 use flightline_testkit::value::{agent_id, lesson, mission};
@@ -78,6 +79,34 @@ fn panic_quietly() -> Result<(), Error> {
 const NOTHING: (u64, u64, usize, usize, Past) = (0, 0, 0, 0, Past::Unknown);
 
 both_engines! {
+    fn nothing_is_written_under_a_clock_that_cannot_be_right(world: &World) {
+        let set = |tx: &mut Tx<'_>| tx.set("made", &mission(1, "One"), &json!({}));
+        world.store().write(set).unwrap();
+        let before = sight(&mut world.store());
+        let right = world.clock.now();
+        for wrong in [Time::LATEST.plus(1), Time::from_millis(i64::MAX), Time::from_millis(-1)] {
+            world.clock.advance(wrong.as_millis() - world.clock.now().as_millis());
+            let mut store = world.store();
+            assert!(matches!(store.write(set), Err(Error::Clock(at)) if at == wrong));
+            let beat = store.pulse(|tx| tx.beat(agent_id(1), 1, &json!({})));
+            assert!(matches!(beat, Err(Error::Clock(_))));
+            assert_eq!(sight(&mut store), before, "what is there can be looked at all the same");
+            let refusal = flightline_core::Refusal::from(Error::Clock(wrong));
+            assert!(refusal.hint.is_some_and(|hint| hint.contains("set the clock")));
+        }
+        world.clock.advance(right.as_millis() - world.clock.now().as_millis());
+        world.store().write(set).unwrap();
+    }
+
+    fn what_was_written_at_the_end_of_time_is_read(world: &World) {
+        let mut last = lesson(1, &mission(1, "One"), "the last one");
+        last.at = Time::from_millis(i64::MAX);
+        world.store().write(|tx| tx.set("noted", &last, &json!({}))).unwrap();
+        let read = world.store().read(|tx| tx.get::<Note>(&last.key()));
+        assert_eq!(read.unwrap(), Some(last));
+        assert!(world.problems().is_empty());
+    }
+
     fn a_rehearsal_leaves_no_trace(world: &World) {
         let mut store = world.store();
         let mut runs = Vec::new();

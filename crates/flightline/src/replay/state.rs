@@ -1,5 +1,6 @@
 //! How a mission stood at a revision, at a time, or at a checkpoint.
 
+use flightline_core::time::NotATime;
 use flightline_core::{Code, Kind, Refusal, Time};
 use flightline_store::Find;
 use serde::{Deserialize, Serialize};
@@ -48,7 +49,10 @@ impl Operation for ShowState {
                     let rev = desk.tx.rev_at(time)?;
                     whole(desk, rev)?
                 }
-                Err(_) => {
+                Err(error @ NotATime::OutOfRange(_)) => {
+                    return Err(Refusal::invalid(error.to_string()).into());
+                }
+                Err(NotATime::Malformed(_)) => {
                     let checkpoint = checkpoint::find(desk, at)?;
                     if checkpoint.cut.mission_id != mission.id {
                         return Err(Refusal::invalid(format!(

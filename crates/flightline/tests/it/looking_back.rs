@@ -7,7 +7,7 @@ use flightline::core::mission::MissionStatus;
 use flightline::core::note::NoteKind;
 use flightline::core::setting::RecoveryKind;
 use flightline::core::sortie::SortieStatus;
-use flightline::core::{Code, Kind};
+use flightline::core::{Code, Kind, Time};
 use flightline::event::{Cursor, ListEvents};
 use flightline::lock::held::StealHeldLock;
 use flightline::mail::list::ListMessages;
@@ -71,6 +71,9 @@ both_engines! {
         assert_eq!(state(&story, Some("2025-01-01T00:00:00Z")), Err(Code::NotFound));
         assert_eq!(state(&story, Some("999999")), Err(Code::NotFound));
         assert_eq!(state(&story, Some("yesterday")), Err(Code::InvalidInput));
+        assert_eq!(state(&story, Some("2200-01-01T00:00:00Z")), Err(Code::InvalidInput), "no such time comes in");
+        let since = ListEvents { since: Some(Time::LATEST.plus(1)), limit: 1, ..ListEvents::default() };
+        assert_eq!(story.run("", &since).unwrap_err().code, Code::InvalidInput);
         let other = story.mission("Other", &["One"]);
         let wrong = ShowState { mission: Some(other.mission.id.to_string()), at: Some(checkpoint) };
         assert_eq!(story.run("", &wrong).unwrap_err().code, Code::InvalidInput);

@@ -5,7 +5,7 @@ use std::fmt;
 use super::{Keep, Value, mismatch};
 use crate::dialect::json::{Json, Number, same_fields};
 use crate::dialect::unreadable::{Fault, Path, Unreadable};
-use crate::time::Time;
+use crate::time::{NotATime, Time};
 
 impl Value for Json {
     fn read(json: Json, _: &Path<'_>) -> Result<Self, Unreadable> {
@@ -193,9 +193,13 @@ impl Stamp {
     pub(in crate::dialect) fn parse(text: String, at: &Path<'_>) -> Result<Self, Unreadable> {
         match text.parse() {
             Ok(time) => Ok(Self { text, time }),
-            Err(_) => Err(at.wrong(Fault::Malformed {
+            Err(NotATime::Malformed(_)) => Err(at.wrong(Fault::Malformed {
                 text,
                 expected: "a time such as 2026-01-04T15:30:00Z",
+            })),
+            Err(NotATime::OutOfRange(_)) => Err(at.wrong(Fault::Malformed {
+                text,
+                expected: "a time from 1970 to 2199",
             })),
         }
     }
