@@ -182,9 +182,11 @@ impl Operation for RegisterAgent {
     type Outcome = AgentView;
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<AgentView> {
-        check_new_name(&self.name)?;
         check_process(self.process.as_ref())?;
         let known = agent_named(desk.tx, self.name.as_str())?;
+        if known.is_none() {
+            check_new_name(desk.tx, &self.name)?;
+        }
         let now = desk.now();
         let same_session = known.as_ref().is_some_and(|agent| {
             agent.retired_at.is_none() && self.session.is_some() && agent.session_id == self.session

@@ -395,7 +395,10 @@ pub(crate) fn acting(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Agent>> 
             check_fence(Some(&agent), caller)?;
             agent
         }
-        None => new_agent(tx, first_name(caller, reference)?, Role::Specialist),
+        None => {
+            let name = first_name(tx, caller, reference)?;
+            new_agent(tx, name, Role::Specialist)
+        }
     };
     if agent.retired_at.is_some() {
         return Err(retired(&agent));
@@ -467,7 +470,7 @@ fn forgotten(name: &Name) -> Error {
 
 /// The name of an agent that acts for the first time. A caller that knows an incarnation or an id of
 /// it is not new: it comes from a store that was replaced.
-fn first_name(caller: &Caller, reference: &str) -> Result<Name> {
+fn first_name(tx: &mut Tx<'_>, caller: &Caller, reference: &str) -> Result<Name> {
     if reference.starts_with(AgentId::PREFIX) {
         return Err(Refusal::new(
             Code::NotFound,
@@ -477,7 +480,7 @@ fn first_name(caller: &Caller, reference: &str) -> Result<Name> {
         .into());
     }
     let name = Name::parse("agent name", reference)?;
-    check_new_name(&name)?;
+    check_new_name(tx, &name)?;
     match caller.epoch {
         None => Ok(name),
         Some(epoch) => Err(Refusal::new(
@@ -492,18 +495,39 @@ fn first_name(caller: &Caller, reference: &str) -> Result<Name> {
     }
 }
 
-/// Refuses a name that could be taken for an id, a person, or Flightline itself.
-pub(crate) fn check_new_name(name: &Name) -> Result<()> {
-    let taken_for = match name.as_str() {
-        "flightline" => "Flightline itself",
-        text if text.starts_with(AgentId::PREFIX) => "an id",
-        text if text.starts_with("user:") => "a person",
-        _ => return Ok(()),
+/// Refuses a name that a new agent cannot have: one that could be taken for an id, a person, Flightline itself or a
+/// part of a briefing, in whatever case it is written, or for an agent whose name differs in case alone. An agent
+/// that has such a name already keeps it.
+pub(crate) fn check_new_name(tx: &mut Tx<'_>, name: &Name) -> Result<()> {
+    let lower = name.as_str().to_ascii_lowercase();
+    let taken_for = match lower.as_str() {
+        "flightline" => Some("Flightline itself"),
+        "user" => Some("a person"),
+        "all" => Some("everybody"),
+        "mission" | "files" => Some("a part of a briefing"),
+        text if text.starts_with(AgentId::PREFIX) => Some("an id"),
+        text if text.starts_with("user:") => Some("a person"),
+        _ => None,
     };
-    Err(Refusal::invalid(format!(
-        "`{name}` cannot be the name of an agent: it would be taken for {taken_for}"
-    ))
-    .into())
+    if let Some(taken_for) = taken_for {
+        return Err(Refusal::invalid(format!(
+            "`{name}` cannot be the name of an agent: it would be taken for {taken_for}"
+        ))
+        .hint("choose another name, such as `ada` or `specialist-1`")
+        .into());
+    }
+    let agents = tx.rows(Kind::Agent, Find::All)?;
+    let mut names = agents.into_iter().filter_map(|row| row.name);
+    match names.find(|known| known != name.as_str() && known.eq_ignore_ascii_case(name.as_str())) {
+        None => Ok(()),
+        Some(known) => Err(Refusal::new(
+            Code::AlreadyExists,
+            format!("`{name}` cannot be the name of an agent: it would be taken for `{known}`"),
+        )
+        .hint(format!("act as `{known}`, or choose another name"))
+        .details(json!({ "agent": known }))
+        .into()),
+    }
 }
 
 fn session_of(caller: &Caller) -> Result<Option<Title>> {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::checkpoint::readable;
-use crate::desk::{Desk, check_new_name};
+use crate::desk::{Desk, agent_named, check_new_name};
 use crate::error::Result;
 use crate::fleet::{Access, Operation};
 use crate::mission::short;
@@ -128,7 +128,10 @@ impl Operation for CreateToken {
                         .into(),
                 );
             }
-            (Some(agent), _) => check_new_name(agent)?,
+            (Some(agent), _) if agent_named(desk.tx, agent.as_str())?.is_none() => {
+                check_new_name(desk.tx, agent)?;
+            }
+            (Some(_), _) => {}
             (None, Scope::Read | Scope::Dispatch | Scope::Admin) => {}
         }
         let now = desk.now();

@@ -96,9 +96,11 @@ impl Operation for TakeOver {
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<TakenOver> {
         let old = desk.find_agent(&self.from)?;
-        check_new_name(&self.to)?;
         let known = agent_named(desk.tx, self.to.as_str())?;
         let is_new = known.is_none();
+        if is_new {
+            check_new_name(desk.tx, &self.to)?;
+        }
         let new = known.unwrap_or_else(|| new_agent(desk.tx, self.to.clone(), Role::Specialist));
         refuse_others(desk, &[&new, &old], &format!("take over from {}", old.name))?;
         refuse_same(&old, &new)?;

@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use super::files::{StateValue, check, refuse_newer};
 use super::inspect::{CheckpointSummary, summary};
 use super::{CheckpointDocument, Contents};
-use crate::desk::Desk;
+use crate::desk::{Desk, check_new_name};
 use crate::error::Result;
 use crate::fleet::{Access, Operation};
 use crate::mission::short;
@@ -141,12 +141,8 @@ impl<'a> Arriving<'a> {
         for value in &state.values {
             check_value(value, record.cut.mission_id).map_err(unsound)?;
         }
-        check_texts(&json!([
-            record.cut.recovery_context,
-            record.cut.trigger_details,
-            record.cut.agent_context
-        ]))
-        .map_err(unsound)?;
+        // All of it: the file was read as it is, because its hashes are over its exact texts.
+        check_texts(&json!(record)).map_err(unsound)?;
         check_texts(&json!(document.file_system)).map_err(unsound)?;
         let (rev, sha256) = record.origin();
         let original = Checkpoint {
@@ -295,15 +291,21 @@ impl<'a> Arriving<'a> {
     }
 }
 
-/// The agent's name, or one like it where another has it.
+/// The agent's name, or one like it where another has it, or where no new agent may have it.
 fn free_name(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Name> {
-    let name = agent.name.as_str();
-    if desk.tx.find::<Agent>(Find::AgentName(name))?.is_empty() {
-        return Ok(agent.name.clone());
-    }
     let end: String = agent.id.to_string().chars().rev().take(6).collect();
-    let beginning: String = name.chars().take(90).collect();
-    Ok(Name::parse("agent name", &format!("{beginning}-{end}"))?)
+    let beginning: String = agent.name.as_str().chars().take(90).collect();
+    let like_it = Name::parse("agent name", &format!("{beginning}-{end}"))?;
+    for name in [&agent.name, &like_it] {
+        let taken = !desk
+            .tx
+            .find::<Agent>(Find::AgentName(name.as_str()))?
+            .is_empty();
+        if !taken && check_new_name(desk.tx, name).is_ok() {
+            return Ok(name.clone());
+        }
+    }
+    Ok(Name::parse("agent name", &format!("agent-{end}"))?)
 }
 
 fn kept(value: &StateValue) -> ImportedValue {

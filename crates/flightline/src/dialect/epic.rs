@@ -233,7 +233,7 @@ fn unknown(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Agent> {
         _ => Role::Specialist,
     };
     let name = Name::parse("agent_id", &document.agent_id)?;
-    crate::desk::check_new_name(&name)?;
+    crate::desk::check_new_name(desk.tx, &name)?;
     let mut agent = new_agent(desk.tx, name, role);
     agent.epoch = first_epoch(desk.tx)?;
     agent.session_started_at = Some(document.last_checkpoint.time().min(desk.now()));

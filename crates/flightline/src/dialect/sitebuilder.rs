@@ -441,7 +441,7 @@ fn unknown_agent(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Agent
     let kind = Name::parse("agent", &document.agent)?;
     let own = filled(&document.agent_name).and_then(|name| Name::parse("agent_name", name).ok());
     let name = own.unwrap_or_else(|| kind.clone());
-    check_new_name(&name)?;
+    check_new_name(desk.tx, &name)?;
     let is_kind = name == kind;
     let mut agent = new_agent(desk.tx, name, Role::Specialist);
     agent.kind = (!is_kind).then_some(kind);

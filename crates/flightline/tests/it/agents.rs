@@ -162,7 +162,10 @@ both_engines! {
 
     fn some_names_would_be_taken_for_somebody_else(world: &World) {
         let story = Story::new(world);
-        for taken in ["agt-4f1c09ab", "user:tester", "flightline"] {
+        for taken in [
+            "agt-4f1c09ab", "AGT-4f1c09ab", "user:tester", "User:root", "USER:root", "user", "flightline", "FLIGHTLINE", "Flightline",
+            "mission", "Mission", "files", "FILES", "all", "ALL",
+        ] {
             assert_eq!(
                 story.run("", &registration(taken)).unwrap_err().code,
                 Code::InvalidInput,
@@ -183,6 +186,35 @@ both_engines! {
             "an id is not a name for a new agent"
         );
         assert!(story.events_after(0).is_empty());
+    }
+
+    fn an_agent_is_not_taken_for_one_whose_name_differs_in_case(world: &World) {
+        let story = Story::new(world);
+        story.register("ada", Role::Specialist);
+        let other = story.run("", &registration("Ada")).unwrap_err();
+        assert_eq!(other.code, Code::AlreadyExists);
+        assert_eq!(other.message, "`Ada` cannot be the name of an agent: it would be taken for `ada`");
+        assert_eq!(other.hint.as_deref(), Some("act as `ada`, or choose another name"));
+        assert_eq!(story.run("ADA", &locks()).unwrap_err().code, Code::AlreadyExists, "nor by its first act");
+        story.run("ada", &locks()).unwrap();
+        // Many crews have one, and mail to it finds whoever coordinates.
+        for name in ["Dispatch", "orchestrator", "adam"] {
+            story.run("", &registration(name)).unwrap();
+        }
+    }
+
+    fn an_agent_that_has_a_reserved_name_keeps_it(world: &World) {
+        let story = Story::new(world);
+        let mut agent = story.register("ada", Role::Specialist).agent;
+        for reserved in ["mission", "User:root", "FLIGHTLINE"] {
+            agent.name = name(reserved);
+            world.store().write(|tx| tx.set("agent_updated", &agent, &serde_json::json!({}))).unwrap();
+            let listed = story.run("", &ListAgents { retired: false, sightings: vec![] }).unwrap();
+            assert_eq!(listed[0].agent.name, name(reserved));
+            story.run(reserved, &locks()).unwrap();
+            assert_eq!(story.run("", &registration(reserved)).unwrap().agent.id, agent.id);
+            agent = story.agent(reserved);
+        }
     }
 
     fn an_agent_may_be_given_by_name_id_or_beginning_of_its_id(world: &World) {
