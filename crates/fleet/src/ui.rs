@@ -1,6 +1,7 @@
 //! The only place that prints. stdout is the answer, stderr is the talk; under `--json` stdout is
 //! exactly one JSON document, errors too.
 
+use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
@@ -135,7 +136,7 @@ impl Ui {
     /// Shows a line that does not end, in place of the one before, and stays on it.
     pub fn replace_line(&self, before: &str, line: &str) {
         let mut out = io::stdout().lock();
-        let blank = " ".repeat(before.width());
+        let (blank, line) = (" ".repeat(visible(before).width()), visible(line));
         let _ = write!(out, "\r{blank}\r{line}").and_then(|()| out.flush());
     }
 
@@ -145,7 +146,7 @@ impl Ui {
     /// When stdout is gone.
     pub fn print(&self, text: &str) -> Result<(), Refusal> {
         let mut out = anstream::stdout().lock();
-        writeln!(out, "{text}")
+        writeln!(out, "{}", visible(text))
             .and_then(|()| out.flush())
             .map_err(|error| match error.kind() {
                 ErrorKind::BrokenPipe => Refusal::new(Code::Failed, READER_GONE),
@@ -173,7 +174,8 @@ impl Ui {
     /// Says something beside the answer.
     pub fn talk(&self, text: impl Display) {
         if !self.quiet {
-            let _ = writeln!(anstream::stderr(), "{}", redact(&text.to_string()));
+            let text = text.to_string();
+            let _ = writeln!(anstream::stderr(), "{}", visible(&redact(&text)));
         }
     }
 
@@ -181,7 +183,7 @@ impl Ui {
     /// whole could take the end of it away.
     pub fn log(&self, document: &Value) {
         if !self.quiet {
-            let _ = writeln!(io::stderr(), "{document}");
+            let _ = writeln!(io::stderr(), "{}", visible(&document.to_string()));
         }
     }
 
@@ -223,7 +225,7 @@ impl Ui {
                 };
             }
         }
-        let _ = writeln!(anstream::stderr(), "{text}");
+        let _ = writeln!(anstream::stderr(), "{}", visible(&text));
     }
 
     /// Asks on the terminal whether to go on with `act`, such as "delete everything".
@@ -261,7 +263,7 @@ impl Ui {
         if !matches!(ask, Asking::Allowed) || !terminal || self.json {
             return None;
         }
-        let _ = write!(anstream::stderr(), "{question} [y/N] ");
+        let _ = write!(anstream::stderr(), "{} [y/N] ", visible(question));
         let mut line = String::new();
         let read = io::stdin().read_line(&mut line);
         Some(read.is_ok() && matches!(line.trim(), "y" | "Y" | "yes"))
@@ -273,6 +275,58 @@ impl Ui {
 pub enum Asking {
     Allowed,
     Forbidden,
+}
+
+/// `text` as a terminal may get it: a character that cannot be seen, and changes what is seen, is written as JSON
+/// escapes it, such as `\u202e`. Stored texts, names of files and words of a server all pass here, whatever let them
+/// in; so do JSON documents, which mean the same afterwards. Our own colours stay.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_deceptive) {
+        return Cow::Borrowed(text);
+    }
+    let mut seen = String::with_capacity(text.len() + 16);
+    let mut rest = text;
+    while let Some(at) = rest.find(is_deceptive) {
+        let (before, found) = rest.split_at(at);
+        seen.push_str(before);
+        let length = match colour(found) {
+            0 => {
+                let c = found.chars().next().unwrap_or_default();
+                let _ = write!(seen, "\\u{:04x}", u32::from(c));
+                c.len_utf8()
+            }
+            length => {
+                seen.push_str(&found[..length]);
+                length
+            }
+        };
+        rest = &found[length..];
+    }
+    seen.push_str(rest);
+    Cow::Owned(seen)
+}
+
+/// Controls but line breaks and tabs, marks that turn the direction of writing, and breaks of lines and paragraphs.
+fn is_deceptive(c: char) -> bool {
+    match c {
+        '\n' | '\t' => false,
+        '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{206f}' => {
+            true
+        }
+        c => c.is_control(),
+    }
+}
+
+/// How long the change of colour is that `text` begins with: `ESC [ 1 ; 31 m`. Nothing else that begins with ESC is ours.
+fn colour(text: &str) -> usize {
+    let Some(rest) = text.strip_prefix("\x1b[") else {
+        return 0;
+    };
+    let codes = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';');
+    match codes.starts_with('m') {
+        true => text.len() - codes.len() + 1,
+        false => 0,
+    }
 }
 
 fn plain(text: &str) -> String {
@@ -374,8 +428,10 @@ pub struct Cell {
 impl Cell {
     /// Plain text, on one line.
     pub fn new(text: impl Display) -> Self {
+        let line = text.to_string().replace(['\n', '\t'], " ");
         Self {
-            text: text.to_string().replace(['\n', '\t'], " "),
+            // Here already, so that its width is right and colours in what somebody wrote are none.
+            text: visible(&line.replace('\x1b', "\\u001b")).into_owned(),
             style: Style::new(),
             indent: 0,
         }
@@ -507,4 +563,36 @@ fn select(value: &Value, fields: &[String]) -> Result<Value, Refusal> {
 
 fn cannot_write(error: &dyn Display) -> Refusal {
     Refusal::new(Code::Failed, format!("cannot write the answer: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_seen_is_shown_as_json_escapes_it() {
+        for (text, seen) in [
+            ("a\u{202e}cod.exe", "a\\u202ecod.exe"),
+            (
+                "\u{2066}x\u{2069} \u{200f}\u{61c}",
+                "\\u2066x\\u2069 \\u200f\\u061c",
+            ),
+            (
+                "\u{9b}31m\u{7f}\r\u{85}\0",
+                "\\u009b31m\\u007f\\u000d\\u0085\\u0000",
+            ),
+            (
+                "\x1b[1;31mred\x1b[0m \x1b]0;title\x07 \x1b[2J",
+                "\x1b[1;31mred\x1b[0m \\u001b]0;title\\u0007 \\u001b[2J",
+            ),
+            ("שלום\tعربي\n👩\u{200d}💻", "שלום\tعربي\n👩\u{200d}💻"),
+        ] {
+            assert_eq!(visible(text), seen);
+            assert_eq!(visible(seen), seen, "twice is once");
+        }
+        let document = json!({ "path": "a\u{202e}b\u{9b}" });
+        let printed = visible(&document.to_string()).into_owned();
+        assert!(printed.is_ascii(), "{printed}");
+        assert_eq!(serde_json::from_str::<Value>(&printed).unwrap(), document);
+    }
 }

@@ -253,6 +253,79 @@ fn control_characters_are_not_repeated_in_errors() {
     }
 }
 
+/// Marks that turn the direction of writing, line separators and C1 controls, as a file in a repository may be called.
+const TURNED: &str = "src/\u{202e}sr.niam\u{2066}\u{200f}\u{61c}\u{2028}x";
+const TURNED_SEEN: &str = "src/\\u202esr.niam\\u2066\\u200f\\u061c\\u2028x";
+
+#[test]
+fn what_turns_the_direction_of_writing_does_not_reach_the_terminal() {
+    let world = stage::world();
+    let title = format!("Pay {TURNED}");
+    let made = world
+        .command(&["missions", "create", &title, "--sortie", &title, "--json"])
+        .run();
+    assert!(made.stdout.is_ascii(), "{made:?}");
+    assert_eq!(
+        made.json()["mission"]["title"],
+        title,
+        "JSON says what is stored"
+    );
+    assert_eq!(
+        world
+            .command(&["locks", "acquire", TURNED, "--agent", "ada"])
+            .run()
+            .code,
+        0
+    );
+    for typed in [
+        "locks list",
+        "missions list",
+        "sorties list",
+        "status",
+        "log",
+        "locks list --json",
+        "events list --json",
+    ] {
+        for color in ["always", "never"] {
+            let ran = world.ok(&format!("{typed} --color {color}"));
+            let text = ran.text();
+            let hidden = |c: char| matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+            assert!(!text.contains(hidden), "{typed}: {text:?}");
+        }
+    }
+    assert!(world.ok("locks list").stdout.contains(TURNED_SEEN));
+    // Errors repeat what was typed, and the talk beside an answer names things.
+    let refused = world
+        .command(&["locks", "acquire", TURNED, "--agent", "bob"])
+        .run();
+    assert!(
+        refused.stderr.contains("\\u202e") && !refused.stderr.contains('\u{202e}'),
+        "{refused:?}"
+    );
+    let unknown = world
+        .command(&["agents", "show", "a\u{202e}b\u{9b}31m"])
+        .run();
+    assert!(unknown.refused(3).contains("`a\\u202eb31m`"), "{unknown:?}");
+}
+
+#[test]
+fn what_an_older_store_holds_does_not_reach_the_terminal_either() {
+    let world = World::with_sorties(&["Harmless"]).local_only("it writes into the database");
+    let id = world.sortie("Harmless");
+    // As it would be there had an older version let it in: the name in its row is what lists show first.
+    world.sql(&format!(
+        "UPDATE subject SET name = 'a' || char(27) || ']0;x' || char(155, 8238) WHERE id = '{id}'"
+    ));
+    for typed in ["sorties list", "status", "doctor", "log"] {
+        let text = world.line(&format!("{typed} --color always")).run().text();
+        let evil = |c: char| c.is_control() && c != '\n' && c != '\u{1b}' || c == '\u{202e}';
+        assert!(
+            !text.contains(evil) && !text.contains("\u{1b}]"),
+            "{typed}: {text:?}"
+        );
+    }
+}
+
 #[test]
 fn a_line_break_in_a_title_does_not_forge_a_line_of_output() {
     let world = World::new();
