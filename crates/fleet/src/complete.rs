@@ -1,13 +1,86 @@
 //! Completion with live ids: what the shell offers comes from the store of the folder it is in.
 
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::Path;
+
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Shells, Zsh};
 use flightline::core::Kind;
 use flightline::ids::ListNames;
 
 use crate::app::App;
 use crate::cli::{ColorWhen, Globals};
 use crate::config::Environment;
-use crate::ui::Ui;
+use crate::ui::{Ui, visible};
+
+/// The shells that are answered. Zsh, fish and Elvish quote what they put on the line; bash and PowerShell put it
+/// there as it is, so that they are offered only what stands for itself.
+pub fn shells() -> Shells<'static> {
+    Shells(&[&Unquoted(Bash), &Elvish, &Fish, &Unquoted(Powershell), &Zsh])
+}
+
+/// A shell that does not quote what it is offered. A path called `$(touch x)` would be run by it, and bash
+/// looks for files that fit a `*` as soon as it reads the answer.
+struct Unquoted<S>(S);
+
+impl<S: EnvCompleter> EnvCompleter for Unquoted<S> {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn is(&self, name: &str) -> bool {
+        self.0.is(name)
+    }
+
+    fn write_registration(
+        &self,
+        var: &str,
+        name: &str,
+        bin: &str,
+        completer: &str,
+        buf: &mut dyn Write,
+    ) -> Result<(), io::Error> {
+        self.0.write_registration(var, name, bin, completer, buf)
+    }
+
+    fn write_complete(
+        &self,
+        cmd: &mut clap::Command,
+        args: Vec<OsString>,
+        current_dir: Option<&Path>,
+        buf: &mut dyn Write,
+    ) -> Result<(), io::Error> {
+        let mut offered = Vec::new();
+        self.0
+            .write_complete(cmd, args, current_dir, &mut offered)?;
+        let offered = String::from_utf8_lossy(&offered);
+        buf.write_all(harmless(&offered).as_bytes())
+    }
+}
+
+/// What bash's script splits the answer at; other shells, and tests, use line breaks.
+const BETWEEN: char = '\u{b}';
+
+/// Those candidates of an answer that a shell reads as one plain word. PowerShell's have their help after a tab.
+fn harmless(offered: &str) -> String {
+    let between = if offered.contains(BETWEEN) {
+        BETWEEN
+    } else {
+        '\n'
+    };
+    let kept: Vec<&str> = offered
+        .split([BETWEEN, '\n'])
+        .filter(|candidate| is_plain_word(candidate.split('\t').next().unwrap_or_default()))
+        .collect();
+    kept.join(between.encode_utf8(&mut [0; 4]))
+}
+
+/// Whether a shell takes it as it stands: letters and digits of any script, and signs that mean nothing anywhere.
+fn is_plain_word(text: &str) -> bool {
+    let plain = |c: char| c.is_alphanumeric() || "._/:=,+%-".contains(c);
+    !text.is_empty() && text.chars().all(plain)
+}
 
 /// Offers missions.
 pub fn missions() -> ArgValueCandidates {
@@ -82,7 +155,23 @@ fn candidates(kind: Kind) -> Vec<CompletionCandidate> {
         .map(|(id, name)| match kind {
             Kind::Agent | Kind::Lock | Kind::Token => CompletionCandidate::new(name),
             _ => CompletionCandidate::new(id.chars().take(12).collect::<String>())
-                .help(Some(name.into())),
+                .help(Some(visible(&name).into_owned().into())),
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_words_are_offered_to_a_shell_that_does_not_quote() {
+        let offered = "src/a.rs\u{b}$(touch x)\u{b}`id`\u{b}a b\u{b}*\u{b}~root\u{b}x;y\u{b}größe.txt\u{b}--agent";
+        assert_eq!(harmless(offered), "src/a.rs\u{b}größe.txt\u{b}--agent");
+        assert_eq!(harmless("$(touch x)"), "");
+        assert_eq!(
+            harmless("msn-1a2b\tPay $(now)\nb'c\tquote\n"),
+            "msn-1a2b\tPay $(now)"
+        );
+    }
 }

@@ -304,6 +304,73 @@ fn completion_offers_what_is_in_the_store() {
     );
 }
 
+/// What bash itself offers after the registration it is given, for an empty word after `words`.
+fn offered_in_bash(world: &World, words: &str) -> String {
+    const SCRIPT: &str = r#"
+        eval "$(fleet completions bash)"
+        words=(fleet $1 "")
+        COMP_WORDS=("${words[@]}") COMP_CWORD=$((${#words[@]} - 1)) COMP_TYPE=9
+        _clap_complete_fleet fleet "" "${words[COMP_CWORD - 1]}"
+        printf '%s\n' "${COMPREPLY[@]}"
+    "#;
+    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_fleet"));
+    let path = format!("{}:/usr/bin:/bin", binary.parent().unwrap().display());
+    let mut bash = std::process::Command::new("bash");
+    bash.args(["--norc", "--noprofile", "-c", SCRIPT, "bash", words]);
+    let ran = world.wrapped(bash).env("PATH", path).run();
+    assert_eq!(ran.code, 0, "{ran:?}");
+    ran.stdout
+}
+
+#[test]
+fn bash_is_not_offered_what_it_would_run_or_take_apart() {
+    let world = stage::world();
+    let evil = [
+        "$(touch owned)",
+        "`touch owned`",
+        "a;touch owned",
+        "a b",
+        "*",
+        "~root",
+        "x&y",
+        "a'b",
+        "a\"b",
+        "{a,b}",
+        "!1",
+    ];
+    for path in evil {
+        fs::write(world.repo().join(path), "x").unwrap();
+        assert_eq!(
+            world
+                .command(&["locks", "acquire", path, "--agent", "ada"])
+                .run()
+                .code,
+            0,
+            "{path}"
+        );
+    }
+    fs::write(world.repo().join("plain-1.db"), "x").unwrap();
+    for (words, good) in [("locks release", "src/a.rs"), ("restore", "plain-1.db")] {
+        let offered = offered_in_bash(&world, words);
+        assert!(
+            offered.lines().any(|line| line == good),
+            "{words}: {offered}"
+        );
+        let plain = |c: char| c.is_alphanumeric() || "._/:=,+%-".contains(c);
+        assert!(
+            offered.lines().all(|line| line.chars().all(plain)),
+            "{words}: {offered}"
+        );
+    }
+    assert!(!world.repo().join("owned").exists());
+    // Fish quotes what it puts on the line, and is offered everything.
+    let fish = world
+        .command(&["--", "fleet", "locks", "release", ""])
+        .env("COMPLETE", "fish")
+        .run();
+    assert!(fish.stdout.contains("$(touch owned)"), "{fish:?}");
+}
+
 #[test]
 fn completion_is_silent_where_there_is_no_fleet() {
     let ids = |names: Vec<String>| {
