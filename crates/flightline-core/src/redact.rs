@@ -1,13 +1,22 @@
 //! Removes credentials from text before it is stored or shown.
 //!
-//! Nearly every text holds no secret, so each rule has a cheap literal hint that decides whether
-//! its regex is even compiled. Patterns need no Unicode tables: `regex` is built without them.
+//! The rule set is a table (`rules.rs`). One pass over a text looks for its words (`scan.rs`), and only where one stands is
+//! anything judged: nearly every text holds no secret, and a command that looks at one lives for milliseconds. So no
+//! expression is compiled before it is needed, and none needs Unicode tables: `regex` is built without them.
+
+mod context;
+mod pair;
+mod random;
+mod rules;
+mod scan;
 
 use std::borrow::Cow;
-use std::ops::Range;
-use std::sync::LazyLock;
+use std::ops::{ControlFlow, Range};
 
-use regex::{Captures, Regex};
+use regex::Regex;
+
+use self::rules::{Rule, Token};
+use self::scan::Hit;
 
 /// Replaces every secret found in `text` by `[redacted:KIND]`; borrows when there is none.
 ///
@@ -19,24 +28,23 @@ pub fn redact(text: &str) -> Cow<'_, str> {
     // Removing one secret can expose another, so go on until nothing changes: this is what makes
     // the result idempotent. It ends because each replacement swallows text that was no marker.
     loop {
-        let mut changed = false;
-        for rule in &RULES {
-            if let Some(next) = rule.apply(&clean) {
-                clean = Cow::Owned(next);
-                changed = true;
-            }
-        }
-        if !changed {
+        let found = secrets(&clean, usize::MAX);
+        if found.is_empty() {
             return clean;
         }
+        let (mut out, mut copied) = (String::with_capacity(clean.len()), 0);
+        for (range, kind) in found {
+            out.extend([&clean[copied..range.start], "[redacted:", kind, "]"]);
+            copied = range.end;
+        }
+        clean = Cow::Owned(out + &clean[copied..]);
     }
 }
 
 /// Tells whether [`redact`] would change `text`, without building the redacted text.
+#[must_use]
 pub fn contains_secret(text: &str) -> bool {
-    RULES
-        .iter()
-        .any(|rule| (rule.hint)(text) && rule.next(text, 0).is_some())
+    !secrets(text, 1).is_empty()
 }
 
 /// `text` as an error may repeat it: no secret, no control character, 60 characters at most.
@@ -51,248 +59,75 @@ pub fn shown(text: &str) -> String {
 /// What to replace, and the kind to name in its place.
 type Found = (Range<usize>, &'static str);
 
-struct Rule {
-    /// Cheap test that holds for every text the regex can match.
-    hint: fn(&str) -> bool,
-    regex: LazyLock<Regex>,
-    /// Decides whether a match is a secret. Every match starts with an ASCII character.
-    judge: fn(&str, &Captures<'_>) -> Option<Found>,
+/// The secrets in `text`, from left to right and apart from each other; not more than the first few when `most` says so.
+/// Where a shape and a name claim the same, the shape has it: `token=ghp_…` is named a GitHub token.
+fn secrets(text: &str, most: usize) -> Vec<Found> {
+    let (mut shapes, mut named) = (Vec::new(), Vec::new());
+    // What lies within a secret is not judged again: a long line of names must not cost its square.
+    let end_of = |found: &[Found]| found.last().map_or(0, |(range, _)| range.end);
+    scan::visit(text, |hit, row| {
+        match &row.rule {
+            _ if hit.at < end_of(&shapes) => {}
+            Rule::Token(token) => shapes.extend(token.find(&hit)),
+            Rule::Shape(find) => find(&hit, &mut shapes),
+            Rule::Named(_) if hit.at < end_of(&named) => {}
+            Rule::Named(find) => find(&hit, &mut named),
+        }
+        match shapes.len() + named.len() < most {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    });
+    apart(shapes, named)
 }
 
-impl Rule {
-    fn next(&self, text: &str, mut from: usize) -> Option<Found> {
-        while let Some(found) = self.regex.captures_at(text, from) {
-            if let Some(secret) = (self.judge)(text, &found) {
-                return Some(secret);
-            }
-            // A rejected match may overlap a real secret, hence one step and not to its end.
-            from = found.get(0)?.start() + 1;
-        }
-        None
-    }
+fn apart(mut shapes: Vec<Found>, mut named: Vec<Found>) -> Vec<Found> {
+    drop_overlaps(&mut shapes);
+    // What is passed over is found again in the next round, with the shape's marker in it.
+    named.retain(|(range, _)| {
+        let next = shapes.partition_point(|shape| shape.0.end <= range.start);
+        shapes
+            .get(next)
+            .is_none_or(|shape| range.end <= shape.0.start)
+    });
+    shapes.extend(named);
+    drop_overlaps(&mut shapes);
+    shapes
+}
 
-    fn apply(&self, text: &str) -> Option<String> {
-        if !(self.hint)(text) {
+fn drop_overlaps(found: &mut Vec<Found>) {
+    found.sort_by_key(|(range, _)| range.start);
+    let mut end = 0;
+    found.retain(|(range, _)| {
+        let apart = range.start >= end;
+        if apart {
+            end = range.end;
+        }
+        apart
+    });
+}
+
+impl Token {
+    fn find(&self, hit: &Hit<'_>) -> Option<Found> {
+        if self.edge && !hit.begins_word() {
             return None;
         }
-        let (mut out, mut copied) = (String::new(), 0);
-        while let Some((range, kind)) = self.next(text, copied) {
-            out.extend([&text[copied..range.start], "[redacted:", kind, "]"]);
-            copied = range.end;
-        }
-        (copied > 0).then(|| out + &text[copied..])
+        let length = context::run(hit.rest(), self.alphabet);
+        let body = hit.rest()[..length].trim_end_matches('.');
+        let ends =
+            !hit.rest()[length..].starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        let fits = body.len() >= self.least
+            && (self.most == usize::MAX || body.len() <= self.most && ends);
+        let digit = !self.digit || body.bytes().any(|byte| byte.is_ascii_digit());
+        let random = !self.random || random::looks_random(body);
+        let start = if self.keep { hit.end } else { hit.at };
+        (fits && digit && random).then(|| (start..hit.end + body.len(), self.kind))
     }
 }
-
-macro_rules! rule {
-    ($kind:literal, [$($hint:literal),+], $pattern:expr $(,)?) => {
-        rule!(|text| [$($hint),+].iter().any(|hint| text.contains(hint)), $pattern, |_, found| {
-            let secret = found.get(1).or_else(|| found.get(0))?;
-            (!is_placeholder(secret.as_str())).then(|| (secret.range(), $kind))
-        })
-    };
-    ($hint:expr, $pattern:expr, $judge:expr $(,)?) => {
-        Rule { hint: $hint, regex: LazyLock::new(|| compile($pattern)), judge: $judge }
-    };
-}
-
-// Specific shapes come first so that `token=ghp_…` is named a GitHub token. They ask for no word
-// boundary on their left: logs hold JSON inside JSON, where `\n` puts an `n` right before them.
-static RULES: [Rule; 14] = [
-    rule!(
-        "private-key",
-        ["PRIVATE KEY"],
-        concat!(
-            r"(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?",
-            r"(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)",
-        ),
-    ),
-    rule!(
-        "fleet-token",
-        ["fleet_"],
-        r"fleet_[0-9a-f]{32}_[0-9a-f]{32}_[0-9a-f]{16,}"
-    ),
-    rule!("aws-key", ["AKIA", "ASIA"], r"A[KS]IA[A-Z0-9]{16}(?-u:\b)"),
-    rule!(
-        "github-token",
-        ["ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"],
-        r"(?:gh[pousr]|github_pat)_[A-Za-z0-9_]{16,}",
-    ),
-    rule!(
-        "gitlab-token",
-        ["glpat-"],
-        r"(?-u)glpat-[\w-]{16,}(?:\.[\w-]+)*"
-    ),
-    rule!("npm-token", ["npm_"], r"npm_[A-Za-z0-9]{36}(?-u:\b)"),
-    rule!("slack-token", ["xox"], r"xox[abprs]-[A-Za-z0-9-]{10,}"),
-    rule!("google-key", ["AIza"], r"AIza[A-Za-z0-9_-]{30,}"),
-    rule!(
-        "stripe-key",
-        ["k_live_", "k_test_"],
-        r"[rs]k_(?:live|test)_[A-Za-z0-9]{10,}"
-    ),
-    rule!(
-        "jwt",
-        ["eyJ"],
-        r"(?-u)eyJ[\w-]{6,}\.(?:eyJ[\w-]{4,}|[\w-]*\.[\w-]{4,})(?:\.[\w-]+)*",
-    ),
-    // An unknown vendor's key needs a digit: `sk-folding-cube-container` is a CSS class.
-    rule!(
-        "api-key",
-        ["sk-"],
-        r"(?-u)(?:\b|\\n)(sk-(?:(?:ant|proj)-[\w-]{16,}|[A-Za-z_-]*[0-9][\w-]{12,}|[A-Za-z]{32,}))",
-    ),
-    // A password runs to the last `@` of the authority or, when it holds a raw `/`, `?` or `#`, to
-    // the next one; but in `http://host:8080/@scope` the digits are a port.
-    rule!(
-        "url-password",
-        ["://"],
-        concat!(
-            r#"://[^ \t\r\n/?#:@"'`<>\[\]]*:([^ \t\r\n/?#"'`<>]+"#,
-            r#"|[0-9]*[^0-9 \t\r\n/?#@"'`<>][^ \t\r\n@"'`<>]{1,128})@"#,
-        ),
-    ),
-    rule!(
-        |text| has_word(text, |byte| match byte {
-            b'b' => &["bearer"],
-            b'z' => &["authorization"],
-            _ => &[],
-        }),
-        concat!(
-            r"(?i-u)(\bbearer|authorization[\x22'\\]*[ \t]*[:=][ \t]*[\x22'`\\]*",
-            r"(?:bearer|basic|token))[ \t]+([a-z0-9._~+/=-]*[a-z0-9_~+/=-])",
-        ),
-        judge_bearer,
-    ),
-    rule!(
-        |text| has_word(text, |byte| match byte {
-            b'w' => &["password", "passwd", "pwd"],
-            b'k' => &["token", "apikey", "api_key", "api-key", "api key"],
-            b'c' => &["secret"],
-            b'p' => &["passphrase", "_pass"],
-            b'z' => &["authorization"],
-            _ => &[],
-        }),
-        concat!(
-            r"(?i-u)(?P<flag>--[\w-]*?)?(?P<key>pass(?:word|wd|phrase)|(?:admin|db|root|user)_pass",
-            r"|pwd|secret(?:[_-]?(?:access[_-]?)?key)?|token|api[ _-]?key|authorization)",
-            // The operator may be bold Markdown; without one, only `--password value` counts.
-            r"(?P<shut>\\*[\x22'`]\]?)?(?:[ \t]*\*{0,2}(?P<op>:=|=>|[:=])\*{0,2}[ \t]*|[ \t]+)",
-            // Language prefixes (`b'…'`, `Some(…`) would otherwise pass for the value.
-            r"(?u-i:(?:Some\(|[bfru]{1,2})?(?:\x22((?:[^\x22\\\n]|\\[^\n])*)",
-            r"|'((?:[^'\\\n]|\\[^\n])*)|`([^`\n]*)|\\+[\x22']((?:[^\x22\\\n]|\\+[^\x22'\\\n])*)))?",
-        ),
-        judge_pair,
-    ),
-];
 
 fn compile(pattern: &str) -> Regex {
     Regex::new(pattern).expect("redaction patterns are constant and all compiled by the tests")
 }
-
-/// Looks for words in any case in a single pass: `words` gives, for a lower-case byte, the words to
-/// look for around it. Rare bytes keep this cheap, and a plural (`tokens`) is never a key.
-fn has_word(text: &str, words: impl Fn(u8) -> &'static [&'static str]) -> bool {
-    let bytes = text.as_bytes();
-    bytes.iter().enumerate().any(|(at, &byte)| {
-        words(byte | 0x20).iter().any(|word| {
-            let back = word.find(char::from(byte | 0x20)).unwrap_or(0);
-            let tail = bytes.get(at.saturating_sub(back)..).unwrap_or_default();
-            let (head, end) = tail.split_at(word.len().min(tail.len()));
-            head.eq_ignore_ascii_case(word.as_bytes()) && !matches!(end, [b's' | b'S', ..])
-        })
-    })
-}
-
-fn judge_bearer(text: &str, found: &Captures<'_>) -> Option<Found> {
-    let (lead, secret) = (found.get(1)?, found.get(2)?);
-    let digit = secret.as_str().contains(|c: char| c.is_ascii_digit());
-    let header = lead.len() > "bearer".len() && secret.len() >= 6;
-    let sure = digit && secret.len() >= 16 || header && !PROSE.is_match(&text[secret.start()..]);
-    sure.then(|| (secret.range(), "bearer"))
-}
-
-/// Judges `key = value`. A key named after passwords needs less proof than `token`, a word that
-/// logs and source code use all the time; `:` needs more than `=`, because prose uses it too.
-fn judge_pair(text: &str, found: &Captures<'_>) -> Option<Found> {
-    let key = found.name("key")?.as_str().to_ascii_lowercase();
-    let op = found.name("op").map_or("", |op| op.as_str());
-    let password = key.contains("pass") || key == "pwd";
-    if op.is_empty() && found.name("flag").is_none() {
-        return None;
-    }
-    let (start, value) = if let Some(quoted) = found.iter().skip(5).flatten().next() {
-        let value = quoted.as_str();
-        // In `"password=" + value` the quote closes a string instead of opening one.
-        let closes = value.starts_with([' ', '+', ',', ';', ')', ']', '}']);
-        if closes && found.name("shut").is_none() || value.len() < 6 && !password {
-            return None;
-        }
-        (quoted.start(), value)
-    } else {
-        let start = found.get(0)?.end();
-        let rest = &text[start..];
-        let assigned = op == "=" || op == ":=";
-        // Judged before the value is measured: a long line full of keys must not cost its square.
-        if op == "=>" || CODE.is_match(rest) || !assigned && PROSE.is_match(rest) {
-            return None;
-        }
-        let value = BARE.find(rest)?.as_str();
-        let value = value.trim_end_matches([')', ']', '}', '.', ':']);
-        let size = value.chars().count();
-        let proof = password || size >= 16 || value.contains(|c: char| c.is_ascii_digit());
-        let count = value.trim_matches(|c: char| c.is_ascii_digit() || "._,/%kM".contains(c));
-        let plain = size < 6 || !password && size < 20 && count.is_empty();
-        if plain && !(assigned && password) || !assigned && !proof {
-            return None;
-        }
-        (start, value)
-    };
-    // The shell's `PWD` is a folder.
-    let folder = key == "pwd" && (value.starts_with(['/', '~', '.']) || value.contains(":\\"));
-    let kind = match key.as_str() {
-        "authorization" => "bearer",
-        _ if key.contains("access") => "aws-key",
-        _ => "password",
-    };
-    (!folder && !is_placeholder(value)).then(|| (start..start + value.len(), kind))
-}
-
-fn is_placeholder(value: &str) -> bool {
-    value.starts_with("[redacted") || PLACEHOLDER.is_match(value)
-}
-
-/// Variables, templates and masks; closing braces may be missing because bare values lose them.
-static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| {
-    compile(concat!(
-        r"^(?:[*•.…?_{}()\[\]|,;+$~&\\/-]*|\$[A-Za-z_]+|\$[A-Z0-9_]+|\$?\{+[A-Za-z0-9_. ]*\}*",
-        r"|\$\(.*|%[sdv]|%[A-Z_]+%|:[a-z_]+|<[^<>]*>|(?i-u:(?:bearer|basic|token) (?u-i:[\[$%{].*)?",
-        r"|null|none|nil|true|false|undefined|string|number|boolean|required|optional|invalid",
-        r"|incorrect|expired|missing|await|new|function|bearer))$",
-    ))
-});
-
-/// A plain word that more words follow, a block, or a path such as `src/auth/token.rs:42`.
-static PROSE: LazyLock<Regex> = LazyLock::new(|| {
-    compile(concat!(
-        r"^(?:(?:[A-Za-z]|[^\x00-\x7F])(?:[a-z'-]|[^\x00-\x7F])*,? (?:[A-Za-z]|[^\x00-\x7F])",
-        r"|[\[{(]|https?://|[A-Za-z0-9_./-]{0,200}/[A-Za-z0-9_-]+\.[a-z])",
-    ))
-});
-
-/// Source code that computes the value: `self.x`, `vault::read`, `getToken(`, `node.paren_token`.
-static CODE: LazyLock<Regex> = LazyLock::new(|| {
-    compile(concat!(
-        r"^(?:[=:(]|//|--|\$\(|[&*!]?(?:(?:self|this|args|opts|options|config|settings|env|process",
-        r"|os|req|request|params|props|state|ctx|secrets|vars?|data|user|input)\??\.[A-Za-z_]",
-        r"|(?-u:[\w.]{0,80}(?:_token|\.\w{0,40}(?:token|password|secret|key))\b)",
-        r"|[A-Za-z_]{1,40}::[A-Za-z_]|[A-Za-z_][A-Za-z_.]{0,80}(?:!?[(\[]|<[A-Z&(])))",
-    ))
-});
-
-/// An unquoted value. Shells and queries end it at `;` and `&`, but a comma may belong to it.
-static BARE: LazyLock<Regex> =
-    LazyLock::new(|| compile(r#"^(?:,?[^ \t\r\n"'`<>\\,;&)}\]]|[)}\]]|\\[^nrt \t\r\n"'\\])+"#));
 
 /// Hides what looks like a secret in every text of a document; its keys are words of ours.
 pub fn redact_texts(value: &mut serde_json::Value) {
@@ -409,7 +244,7 @@ mod tests {
     #[test]
     fn clean_text_borrows_and_runs_no_regex() {
         let text = "Étape 7: cargo test passed, 5000 tokens used in task.\n".repeat(20_000);
-        assert!(text.len() > 1_000_000 && RULES.iter().all(|rule| !(rule.hint)(&text)));
+        assert!(text.len() > 1_000_000);
         assert!(matches!(redact(&text), Cow::Borrowed(same) if same.len() == text.len()));
     }
 }

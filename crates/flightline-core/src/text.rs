@@ -124,6 +124,11 @@ pub fn read_stored<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
     serde_json::from_str(text)
 }
 
+/// Whether a document that the store holds is being read on this thread.
+pub(crate) fn is_stored() -> bool {
+    KNOWN.get()
+}
+
 impl<'de, const MAX: usize> Deserialize<'de> for Text<MAX> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <Cow<'_, str>>::deserialize(deserializer)?;
@@ -180,6 +185,14 @@ impl Name {
     /// # Errors
     /// When a character is not allowed, the length is wrong, or it holds a secret.
     pub fn parse(what: &str, raw: &str) -> Result<Self, Refusal> {
+        let name = Self::parse_shape(what, raw)?;
+        if contains_secret(raw) {
+            return Err(Refusal::invalid(format!("the {what} looks like a secret")));
+        }
+        Ok(name)
+    }
+
+    fn parse_shape(what: &str, raw: &str) -> Result<Self, Refusal> {
         let fits = (1..=100).contains(&raw.len())
             && raw.starts_with(|c: char| c.is_ascii_alphanumeric())
             && raw
@@ -188,9 +201,6 @@ impl Name {
         if !fits {
             return Err(Refusal::invalid(format!("`{}` cannot be used as {what}", shown(raw)))
                 .hint("use 1 to 100 letters, digits, `.`, `_`, `-` or `:`, beginning with a letter or a digit"));
-        }
-        if contains_secret(raw) {
-            return Err(Refusal::invalid(format!("the {what} looks like a secret")));
         }
         Ok(Self(raw.to_owned()))
     }
@@ -217,7 +227,13 @@ impl fmt::Debug for Name {
 impl<'de> Deserialize<'de> for Name {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <Cow<'_, str>>::deserialize(deserializer)?;
-        Self::parse("name", &raw).map_err(serde::de::Error::custom)
+        // The rules for secrets change from version to version, and what is stored must be read for ever.
+        let parse = if is_stored() {
+            Self::parse_shape
+        } else {
+            Self::parse
+        };
+        parse("name", &raw).map_err(serde::de::Error::custom)
     }
 }
 
@@ -342,6 +358,21 @@ mod tests {
         assert!(read_stored::<u8>(&json).is_err());
         let after: Note = serde_json::from_str(&json).unwrap();
         assert!(!after.contains("hunter2"), "the door is closed again");
+    }
+
+    #[test]
+    fn a_stored_name_or_path_is_read_whatever_the_rules_for_secrets_have_become() {
+        let key = format!("AKIA{}", "ABCDEFGH12345678");
+        let json = serde_json::to_string(&key).unwrap();
+        assert!(serde_json::from_str::<Name>(&json).is_err());
+        assert_eq!(read_stored::<Name>(&json).unwrap().as_str(), key);
+        assert!(serde_json::from_str::<crate::RepoPath>(&json).is_err());
+        assert_eq!(read_stored::<crate::RepoPath>(&json).unwrap().as_str(), key);
+        assert!(
+            read_stored::<crate::RepoPath>("\"../x\"").is_err(),
+            "it stays inside all the same"
+        );
+        assert!(read_stored::<Name>("\"a/b\"").is_err());
     }
 
     #[test]

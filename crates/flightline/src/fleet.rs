@@ -6,6 +6,7 @@ mod thing;
 use std::path::Path;
 
 use flightline_core::policy::Policy;
+use flightline_core::text::read_stored;
 use flightline_core::token::Presented;
 use flightline_core::{Code, Name, Refusal, Time, Title, TokenId};
 use flightline_store::{Past, Steps, Store, Tx};
@@ -383,7 +384,7 @@ impl Fleet {
             .write(|tx| match past(tx, caller, &actor, key, &request)? {
                 Past::Same(outcome) => {
                     replayed = true;
-                    serde_json::from_str(&outcome).map_err(|error| {
+                    read_stored(&outcome).map_err(|error| {
                         Error::Store(flightline_store::Error::Corrupt(format!(
                             "a remembered outcome: {error}"
                         )))

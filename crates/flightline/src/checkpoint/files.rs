@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
 use flightline_core::event::sha256_hex;
+use flightline_core::text::read_stored;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal};
 use flightline_store::Steps;
 use flightline_workspace::beneath::{Dir, Replacing};
@@ -238,7 +239,7 @@ pub fn parse(text: &str) -> std::result::Result<CheckpointDocument, Refusal> {
     // Before all else: what a newer version writes may have another shape.
     refuse_newer(whole["version"].as_str().unwrap_or_default())?;
     let document: CheckpointDocument =
-        serde_json::from_value(whole).map_err(|error| damaged(error.to_string()))?;
+        read_stored(text).map_err(|error| damaged(error.to_string()))?;
     check(&document).map_err(damaged)?;
     Ok(document)
 }

@@ -4,6 +4,7 @@
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, Line, sections};
 use flightline_core::event::{Change, sha256_hex};
 use flightline_core::history::Branch;
+use flightline_core::text::read_stored;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Time};
 use flightline_store::{Actor, EventFilter, Find, Mended, StoredEvent, Told};
 use serde::{Deserialize, Serialize};
@@ -441,7 +442,7 @@ impl MendCheckpoint {
     /// earlier ones.
     fn bases(&self, told: &[Told]) -> Vec<Checkpoint> {
         let earlier = told.iter().rev().filter(|told| told.is_sound());
-        let earlier = earlier.filter_map(|told| serde_json::from_str(&told.text).ok());
+        let earlier = earlier.filter_map(|told| read_stored(&told.text).ok());
         let offered = self.record.clone().into_iter();
         let all = offered.chain(earlier);
         all.filter(|base: &Checkpoint| {

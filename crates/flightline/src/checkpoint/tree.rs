@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use flightline_core::checkpoint::{Backup, Checkpoint};
 use flightline_core::event::sha256_hex;
 use flightline_core::file_system::{FileSystem, RecordedFiles};
+use flightline_core::text::read_stored;
 use flightline_core::{CheckpointId, Kind, MissionId, RepoPath, Subject, Time};
 use flightline_store::{Actor, Error as StoreError, Find, Mended, StoredEvent};
 use serde::{Deserialize, Serialize};
@@ -176,7 +177,7 @@ fn read(value: &StateValue) -> std::result::Result<RecordedFiles, String> {
     if value.kind != Kind::FileSystem || sha256_hex(&value.text) != value.sha {
         return Err("its section `file_system` does not match its checksum".to_owned());
     }
-    serde_json::from_str(&value.text)
+    read_stored(&value.text)
         .map_err(|error| format!("its section `file_system` cannot be read: {error}"))
 }
 

@@ -19,6 +19,7 @@ use flightline_core::mission::{Mission, MissionStatus};
 use flightline_core::note::{Note, NoteKind};
 use flightline_core::recovery::analysis::{COMPLETE, agents_of};
 use flightline_core::sortie::{FileChange, Sortie, SortieFile, SortieStatus, Subtask};
+use flightline_core::text::read_stored;
 use flightline_core::{Code, Kind, Refusal, RepoPath, Time, file_system};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -99,7 +100,7 @@ fn values<T: DeserializeOwned>(state: &State, kind: Kind) -> Result<Vec<T>> {
     let of_kind = state.values.iter().filter(|value| value.kind == kind);
     of_kind
         .map(|value| {
-            serde_json::from_str(&value.text).map_err(|error| {
+            read_stored(&value.text).map_err(|error| {
                 let text = format!("the {kind} {} cannot be read: {error}", value.id);
                 Refusal::new(Code::Integrity, text).into()
             })

@@ -14,6 +14,7 @@ use flightline_core::note::Note as MissionNote;
 use flightline_core::policy::Policy;
 use flightline_core::sortie::{Review, Sortie, SortieError, SortieFile, SortieStatus, Subtask};
 use flightline_core::subject::keys_of;
+use flightline_core::text::read_stored;
 use flightline_core::{CheckpointId, Keys, Kind, MissionId, Subject};
 use flightline_store::{Actor, Store, Tx};
 use serde_json::json;
@@ -181,7 +182,7 @@ fn are_rivals(old: (Kind, &String, &Keys), (value, new): (&StateValue, &Keys)) -
 fn place(value: &StateValue) -> u64 {
     match value.kind {
         Kind::Sortie => {
-            serde_json::from_str::<Sortie>(&value.text).map_or(u64::MAX, |sortie| sortie.position)
+            read_stored::<Sortie>(&value.text).map_or(u64::MAX, |sortie| sortie.position)
         }
         _ => 0,
     }
@@ -248,7 +249,7 @@ fn act(tx: &mut Tx<'_>, kind: Kind, act: &Act<'_>) -> Result<()> {
     fn to<S: Subject>(tx: &mut Tx<'_>, act: &Act<'_>) -> Result<()> {
         match act {
             Act::Set(value) => {
-                let subject: S = serde_json::from_str(&value.text).map_err(|error| {
+                let subject: S = read_stored(&value.text).map_err(|error| {
                     Error::from(flightline_store::Error::Corrupt(format!(
                         "{} {} cannot be read: {error}",
                         value.kind, value.id

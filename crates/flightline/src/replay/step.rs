@@ -7,6 +7,7 @@ use flightline_core::event::Event;
 use flightline_core::mission::{Mission, Progress};
 use flightline_core::setting::RecoveryKind;
 use flightline_core::sortie::SortieStatus;
+use flightline_core::text::read_stored;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Time};
 use flightline_store::{Error as StoreError, Happening, StoredEvent, Was};
 use serde::{Deserialize, Serialize};
@@ -237,7 +238,7 @@ fn timeline(
         known.insert(subject.clone(), was);
     }
     let text = known.get(&subject).and_then(value).map(|value| value.text);
-    let mission = text.and_then(|text| serde_json::from_str::<Mission>(&text).ok());
+    let mission = text.and_then(|text| read_stored::<Mission>(&text).ok());
     Ok(mission.map(|mission| mission.timeline))
 }
 
