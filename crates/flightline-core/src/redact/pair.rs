@@ -523,7 +523,7 @@ fn until_quote(text: &str, quote: u8) -> usize {
     at
 }
 
-/// The same for a string inside a string: an escaped quote ends it.
+/// How long a string inside a string is: an escaped quote ends it.
 fn until_escaped_quote(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut at = 0;

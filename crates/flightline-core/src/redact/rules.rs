@@ -1,10 +1,9 @@
 //! The rule set: which words to look for, and how the secret that each announces is made.
 //!
-//! What is written here are facts: the prefix that a vendor gives its tokens, the alphabet and the length that
-//! follow. They were gathered from the vendors' own documentation and from two public rule sets that are kept up to
-//! date: gitleaks (`config/gitleaks.toml`, MIT licence, Copyright (c) 2019 Zachary Rice) and the list of patterns of
-//! GitHub's secret scanning. No expression of theirs is copied; lengths are lower bounds here, because a token that
-//! was cut still gives most of itself away.
+//! The rows state facts: the prefix that a vendor gives its tokens, the alphabet and the length that follow. They come
+//! from what vendors publish about their tokens and from gitleaks, a public rule set that is kept up to date
+//! (`config/gitleaks.toml`, MIT licence, Copyright (c) 2019 Zachary Rice). No expression of it is copied. Lengths are
+//! lower bounds here, because a token that was cut still gives most of itself away.
 //!
 //! To add a vendor, add a row. A row costs nothing until its word is found in a text.
 

@@ -197,7 +197,7 @@ both_engines! {
         assert_eq!(other.hint.as_deref(), Some("act as `ada`, or choose another name"));
         assert_eq!(story.run("ADA", &locks()).unwrap_err().code, Code::AlreadyExists, "nor by its first act");
         story.run("ada", &locks()).unwrap();
-        // Many crews have one, and mail to it finds whoever coordinates.
+        // Many crews have one of these names.
         for name in ["Dispatch", "orchestrator", "adam"] {
             story.run("", &registration(name)).unwrap();
         }
