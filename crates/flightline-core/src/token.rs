@@ -113,11 +113,29 @@ impl Subject for Token {
     }
 }
 
+/// Refuses what needs a wider scope than that of the token of this name.
+#[must_use]
+pub fn too_narrow(token: &Name, scope: Scope, needed: Scope) -> Refusal {
+    Refusal::new(
+        Code::Forbidden,
+        format!("the token `{token}` has the scope `{scope}`, and this needs `{needed}`"),
+    )
+    .hint(format!(
+        "get another with `fleet token create NAME --scope {needed}`"
+    ))
+}
+
 impl Token {
     /// Whether it was neither taken back nor has it ended.
     #[must_use]
     pub fn is_valid(&self, now: Time) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
+    }
+
+    /// Refuses what needs a wider scope than it has.
+    #[must_use]
+    pub fn too_narrow(&self, needed: Scope) -> Refusal {
+        too_narrow(&self.name, self.scope, needed)
     }
 
     /// Refuses whoever does not hold its secret, or comes too late. Only who has the secret is told more

@@ -108,7 +108,7 @@ const OPERATIONS: &[Entry] = &[
     entry::<agent::UpdateAgent>(),
     entry::<agent::RetireAgent>(),
     entry::<agent::Heartbeat>(),
-    dispatch::<lease::SettleLeases>(),
+    entry::<lease::SettleLeases>(),
     entry::<lock::AcquireLocks>(),
     entry::<lock::RenewLocks>(),
     entry::<lock::ReleaseLocks>(),
@@ -124,8 +124,8 @@ const OPERATIONS: &[Entry] = &[
     entry::<mail::AcknowledgeMail>(),
     entry::<mail::ShowThread>(),
     entry::<mail::list::ListMessages>(),
-    dispatch::<mail::RequeueMail>(),
-    dispatch::<mail::relay::RelayEvents>(),
+    entry::<mail::RequeueMail>(),
+    entry::<mail::relay::RelayEvents>(),
     entry::<note::AddNote>(),
     entry::<note::ListNotes>(),
     entry::<late::RecordLate>(),
@@ -146,64 +146,64 @@ const OPERATIONS: &[Entry] = &[
     entry::<checkpoint::inspect::ListCheckpoints>(),
     helped::<checkpoint::inspect::ShowCheckpoint>(),
     helped::<checkpoint::inspect::VerifyCheckpoints>(),
-    dispatch::<checkpoint::inspect::MarkCheckpoint>(),
+    entry::<checkpoint::inspect::MarkCheckpoint>(),
     helped::<checkpoint::inspect::DiffCheckpoints>(),
     entry::<checkpoint::prune::PlanPrune>(),
-    alone(dispatch::<checkpoint::prune::ApplyPrune>()),
-    alone(dispatch::<checkpoint::prune::PruneCheckpoints>()),
-    dispatch::<checkpoint::due::DueCheckpoints>(),
+    alone(entry::<checkpoint::prune::ApplyPrune>()),
+    alone(entry::<checkpoint::prune::PruneCheckpoints>()),
+    entry::<checkpoint::due::DueCheckpoints>(),
     entry::<checkpoint::thin::PlanThinning>(),
-    alone(dispatch::<checkpoint::thin::ThinJournal>()),
-    dispatch::<checkpoint::thin::RecordThinning>(),
-    large(alone(dispatch::<checkpoint::import::ImportCheckpoint>())),
+    alone(entry::<checkpoint::thin::ThinJournal>()),
+    entry::<checkpoint::thin::RecordThinning>(),
+    large(alone(entry::<checkpoint::import::ImportCheckpoint>())),
     entry::<checkpoint::backups::UnsettledBackups>(),
-    dispatch::<checkpoint::backups::RecordBackups>(),
+    entry::<checkpoint::backups::RecordBackups>(),
     entry::<checkpoint::files::WholeCheckpoint>(),
     entry::<checkpoint::inspect::VerifyCheckpoint>(),
     entry::<checkpoint::mend::ExamineCheckpoints>(),
-    large(alone(dispatch::<checkpoint::mend::MendCheckpoint>())),
-    alone(dispatch::<recovery::detect::Detect>()),
+    large(alone(entry::<checkpoint::mend::MendCheckpoint>())),
+    alone(entry::<recovery::detect::Detect>()),
     entry::<recovery::detect::PeekCandidates>(),
     entry::<recovery::points::ListRecoveryPoints>(),
-    coordinating(helped::<recovery::resume::Resume>()),
-    coordinating(helped::<recovery::undo::Undo>()),
-    alone(dispatch::<recovery::past::UndoRecovery>()),
+    helped::<recovery::resume::Resume>(),
+    helped::<recovery::undo::Undo>(),
+    alone(entry::<recovery::past::UndoRecovery>()),
     entry::<recovery::past::ListRecoveries>(),
     entry::<recovery::compaction::ReportCompaction>(),
     entry::<context::BriefAgent>(),
     entry::<context::past::BriefCheckpoint>(),
     entry::<context::DeliverBriefing>(),
     entry::<context::AcknowledgeBriefing>(),
-    large(alone(dispatch::<dialect::ImportDocuments>())),
+    large(alone(entry::<dialect::ImportDocuments>())),
     entry::<dialect::ExportDocuments>(),
-    alone(dispatch::<agent::monitor::MonitorAgents>()),
+    alone(entry::<agent::monitor::MonitorAgents>()),
     entry::<agent::resume::ResumeAgent>(),
-    dispatch::<agent::takeover::TakeOver>(),
+    entry::<agent::takeover::TakeOver>(),
     entry::<agent::takeover::ShowHandoff>(),
-    dispatch::<agent::restart::RestartAgent>(),
+    entry::<agent::restart::RestartAgent>(),
     entry::<agent::context::EndSession>(),
     entry::<agent::context::FullSync>(),
     entry::<report::ShowReport>(),
     entry::<task::ShowTask>(),
     entry::<task::ShowTaskTable>(),
-    dispatch::<checkpoint::tree::RecordFiles>(),
+    entry::<checkpoint::tree::RecordFiles>(),
     entry::<recovery::claims::ListClaims>(),
     entry::<replay::Replay>(),
     entry::<replay::state::ShowState>(),
     alone(entry::<recovery::delta::ApplyDeltas>()),
-    large(dispatch::<dialect::convert::ConvertDocument>()),
-    admin::<token::CreateToken>(),
-    admin::<token::ListTokens>(),
-    admin::<token::RevokeToken>(),
-    admin::<token::CheckToken>(),
-    upkeep::<errand::SettleBackups>(Scope::Agent),
-    upkeep::<errand::CompareFiles>(Scope::Read),
-    upkeep::<errand::TakeDue>(Scope::Dispatch),
-    upkeep::<errand::PruneDaily>(Scope::Dispatch),
-    upkeep::<errand::ClearFiles>(Scope::Dispatch),
-    upkeep::<errand::GiveBack>(Scope::Dispatch),
-    upkeep::<errand::TellDispatch>(Scope::Dispatch),
-    upkeep::<errand::MendFromFiles>(Scope::Dispatch),
+    large(entry::<dialect::convert::ConvertDocument>()),
+    entry::<token::CreateToken>(),
+    entry::<token::ListTokens>(),
+    entry::<token::RevokeToken>(),
+    entry::<token::CheckToken>(),
+    upkeep::<errand::SettleBackups>(),
+    upkeep::<errand::CompareFiles>(),
+    upkeep::<errand::TakeDue>(),
+    upkeep::<errand::PruneDaily>(),
+    upkeep::<errand::ClearFiles>(),
+    upkeep::<errand::GiveBack>(),
+    upkeep::<errand::TellDispatch>(),
+    upkeep::<errand::MendFromFiles>(),
 ];
 
 /// Every operation.
@@ -254,15 +254,11 @@ pub(crate) fn find(name: &str) -> Result<Entry, Refusal> {
     })
 }
 
-/// Whoever may look may look, and whoever works may write.
 const fn entry<O: Operation>() -> Entry {
     Entry {
         name: O::NAME,
         access: O::ACCESS,
-        scope: match O::ACCESS {
-            Access::Read => Scope::Read,
-            Access::Write | Access::Pulse => Scope::Agent,
-        },
+        scope: O::SCOPE,
         company: Company::Welcome,
         request: O::json_schema,
         outcome: |schemas| schemas.subschema_for::<O::Outcome>(),
@@ -272,31 +268,11 @@ const fn entry<O: Operation>() -> Entry {
     }
 }
 
-/// For those who coordinate: it takes away what others may need, or settles what belongs to all.
-const fn dispatch<O: Operation>() -> Entry {
-    coordinating(entry::<O>())
-}
-
-const fn coordinating(entry: Entry) -> Entry {
-    Entry {
-        scope: Scope::Dispatch,
-        ..entry
-    }
-}
-
 /// It takes long, or much of the store.
 const fn alone(entry: Entry) -> Entry {
     Entry {
         company: Company::Alone,
         ..entry
-    }
-}
-
-/// For those who decide who else comes in.
-const fn admin<O: Operation>() -> Entry {
-    Entry {
-        scope: Scope::Admin,
-        ..entry::<O>()
     }
 }
 
@@ -318,11 +294,11 @@ const fn helped<O: ReadsCheckpoints>() -> Entry {
 }
 
 /// What is done with the files beside the store.
-const fn upkeep<E: Errand>(scope: Scope) -> Entry {
+const fn upkeep<E: Errand>() -> Entry {
     Entry {
         name: E::NAME,
         access: E::ACCESS,
-        scope,
+        scope: E::SCOPE,
         company: Company::Alone,
         // Only ends of ours ask for one.
         request: |_| Schema::default(),
@@ -388,3 +364,6 @@ fn write<T: Serialize>(outcome: flightline::Result<T>) -> Result<Value, Refusal>
     serde_json::to_value(&outcome)
         .map_err(|error| Refusal::new(Code::Failed, format!("cannot write JSON: {error}")))
 }
+
+#[cfg(test)]
+mod tests;

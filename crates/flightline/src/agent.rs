@@ -27,7 +27,7 @@ use crate::checkpoint::trigger::{error, first_of, mission_of};
 use crate::context::receipt::{BriefingView, standing};
 use crate::desk::{Desk, agent_named, check_new_name, new_agent, speak_for};
 use crate::error::Result;
-use crate::fleet::{Access, Caller, Fleet, Operation};
+use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
 use crate::mission::short;
 use crate::recovery::compaction::{CompactionEvidence, lose_context};
 use crate::recovery::start::{SessionStart, start_by_itself};
@@ -134,15 +134,27 @@ pub struct RetireAgent {
     pub reason: Option<Note>,
 }
 
-/// What a caller saw of an agent's process.
+/// What a caller saw of an agent's process. Only [`sight`] reads one, because not everybody is believed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Sighting {
     /// The agent.
-    pub agent: AgentId,
+    agent: AgentId,
     /// The process that was looked for.
-    pub process: Process,
+    process: Process,
     /// Whether it is running.
-    pub alive: bool,
+    alive: bool,
+}
+
+impl Sighting {
+    /// An agent's process was looked for, and was running or not.
+    #[must_use]
+    pub fn new(agent: AgentId, process: Process, alive: bool) -> Self {
+        Self {
+            agent,
+            process,
+            alive,
+        }
+    }
 }
 
 /// An agent and how alive it is.
@@ -178,8 +190,16 @@ pub struct AgentView {
 impl Operation for RegisterAgent {
     const NAME: &'static str = "register_agent";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     const FENCED: bool = false;
     type Outcome = AgentView;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        match self.role {
+            Some(Role::Dispatch) => ActsFor::Fleet,
+            Some(Role::Specialist) | None => ActsFor::Agent(self.name.as_str()),
+        }
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<AgentView> {
         check_process(self.process.as_ref())?;
@@ -234,7 +254,12 @@ impl Operation for RegisterAgent {
 impl Operation for ListAgents {
     const NAME: &'static str = "list_agents";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = Vec<AgentView>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<AgentView>> {
         let pulses = desk.tx.pulses()?;
@@ -250,7 +275,12 @@ impl Operation for ListAgents {
 impl Operation for ShowAgent {
     const NAME: &'static str = "show_agent";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = AgentView;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<AgentView> {
         let agent = named_or_acting(desk, self.agent.as_deref())?;
@@ -264,8 +294,13 @@ impl Operation for ShowAgent {
 impl Operation for UpdateAgent {
     const NAME: &'static str = "update_agent";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     const OFFLINE: Offline = Offline::Kept;
     type Outcome = AgentView;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::named(self.agent.as_deref())
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<AgentView> {
         let mut agent = named_or_acting(desk, self.agent.as_deref())?;
@@ -387,7 +422,12 @@ impl UpdateAgent {
 impl Operation for RetireAgent {
     const NAME: &'static str = "retire_agent";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = AgentView;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Agent(&self.agent)
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<AgentView> {
         let mut agent = desk.find_agent(&self.agent)?;
@@ -439,7 +479,7 @@ pub(crate) fn liveness(
 ) -> Liveness {
     let evidence = Evidence {
         last_sign: last_sign(desk, agent, pulse),
-        process: sight(agent, sightings),
+        process: sight(desk, agent, sightings),
         // What people are shown is plain silence; the grace after a downtime is for locks alone.
         awake_since: Time::from_millis(0),
         retired: agent.retired_at.is_some(),
@@ -447,15 +487,14 @@ pub(crate) fn liveness(
     judge(&evidence, desk.policy, desk.now())
 }
 
-/// What was seen of an agent's process; only the very process it registered with counts.
-pub(crate) fn sight(agent: &Agent, sightings: &[Sighting]) -> ProcessSight {
-    let Some(process) = &agent.process else {
+/// What was seen of an agent's process; only the very process it registered with counts, and only the word of this machine
+/// or of those who coordinate: a token of scope `agent` could else have any other declared dead.
+pub(crate) fn sight(desk: &Desk<'_, '_>, agent: &Agent, sightings: &[Sighting]) -> ProcessSight {
+    let Some(process) = agent.process.as_ref().filter(|_| desk.coordinates()) else {
         return ProcessSight::Unknown;
     };
-    match sightings
-        .iter()
-        .find(|sighting| sighting.agent == agent.id && sighting.process == *process)
-    {
+    let is_it = |seen: &&Sighting| seen.agent == agent.id && seen.process == *process;
+    match sightings.iter().find(is_it) {
         Some(Sighting { alive: true, .. }) => ProcessSight::Alive { pid: process.pid },
         Some(_) => ProcessSight::Gone { pid: process.pid },
         None => ProcessSight::Unknown,
@@ -520,7 +559,12 @@ pub struct KnownProcess {
 impl Operation for ListProcesses {
     const NAME: &'static str = "list_processes";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = Vec<KnownProcess>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<KnownProcess>> {
         let agents = desk.tx.find::<Agent>(Find::All)?.into_iter();

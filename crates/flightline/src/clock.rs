@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 
 /// Asks for the store's time.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, schemars::JsonSchema)]
@@ -15,7 +15,12 @@ pub struct TellTime {}
 impl Operation for TellTime {
     const NAME: &'static str = "tell_time";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = Time;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Time> {
         Ok(desk.now())
@@ -30,7 +35,12 @@ pub struct NameHistory {}
 impl Operation for NameHistory {
     const NAME: &'static str = "name_history";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = String;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<String> {
         Ok(desk.tx.history().to_owned())

@@ -31,7 +31,7 @@ use crate::checkpoint::newest_first;
 use crate::checkpoint::take::{context, is_somebodys, last_act};
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation, to_json};
+use crate::fleet::{Access, ActsFor, Operation, Scope, to_json};
 use crate::mission::short;
 use crate::recovery::claims::compare;
 
@@ -93,7 +93,12 @@ pub struct Briefed {
 impl Operation for BriefAgent {
     const NAME: &'static str = "brief_agent";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = Briefed;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn asked(&self) -> Result<String> {
         to_json(&Self {
@@ -145,7 +150,12 @@ impl BriefAgent {
 impl Operation for DeliverBriefing {
     const NAME: &'static str = "deliver_briefing";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = Briefed;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn asked(&self) -> Result<String> {
         to_json(&Self {
@@ -185,7 +195,12 @@ impl Operation for DeliverBriefing {
 impl Operation for AcknowledgeBriefing {
     const NAME: &'static str = "acknowledge_briefing";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = Briefing;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Briefing> {
         let agent = desk.acting()?.clone();

@@ -15,7 +15,7 @@ use flightline_store::{Actor, Error as StoreError, Find, Tx};
 use serde_json::json;
 
 use crate::error::{Error, Result};
-use crate::fleet::Caller;
+use crate::fleet::{Caller, Scope};
 
 /// Everything an operation may touch while it decides.
 pub struct Desk<'a, 'tx> {
@@ -23,6 +23,8 @@ pub struct Desk<'a, 'tx> {
     pub tx: &'a mut Tx<'tx>,
     /// Who asks.
     pub caller: &'a Caller,
+    /// How far the caller goes: all the way, where it came without a token.
+    pub scope: Scope,
     /// The numbers to decide by.
     pub policy: &'a Policy,
     /// The agent that acts, when one does.
@@ -88,6 +90,13 @@ impl Desk<'_, '_> {
         }
     }
 
+    /// Whom the caller is, as events name it: also where no incarnation of an agent acts.
+    #[must_use]
+    pub fn principal(&self) -> String {
+        let agent = self.caller.agent.clone();
+        agent.unwrap_or_else(|| self.caller.person())
+    }
+
     /// The id of the agent that acts.
     #[must_use]
     pub fn agent_id(&self) -> Option<AgentId> {
@@ -104,6 +113,13 @@ impl Desk<'_, '_> {
                 .hint("give `--agent NAME`, or set FLEET_AGENT")
                 .into()
         })
+    }
+
+    /// Whether the caller coordinates as far as its token says, whatever the role of its agent. On the fleet's own machine
+    /// everybody does.
+    #[must_use]
+    pub fn coordinates(&self) -> bool {
+        self.scope >= Scope::Dispatch
     }
 
     /// Whether the caller may act on what belongs to others: a person, or dispatch.
@@ -375,8 +391,15 @@ pub(crate) fn find_acting(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Age
     };
     match agent_named(tx, reference)? {
         Some(agent) => Ok(Some(agent)),
-        None if reference.parse::<AgentId>().is_ok() => Ok(tx.get::<Agent>(reference)?),
-        None => Ok(None),
+        None => find_agent_by_id(tx, reference),
+    }
+}
+
+/// The agent with this id, in full.
+pub(crate) fn find_agent_by_id(tx: &mut Tx<'_>, reference: &str) -> Result<Option<Agent>> {
+    match reference.parse::<AgentId>() {
+        Ok(id) => Ok(tx.get::<Agent>(&id.to_string())?),
+        Err(_) => Ok(None),
     }
 }
 

@@ -24,7 +24,7 @@ use serde_json::json;
 
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 
 /// Takes documents of another system in: all of them, or none.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
@@ -161,7 +161,12 @@ struct Stored {
 impl Operation for ImportDocuments {
     const NAME: &'static str = "import_documents";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Dispatch;
     type Outcome = Vec<TakenIn>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Fleet
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<TakenIn>> {
         if self.dialect == Dialect::Orchestrator {
@@ -292,7 +297,12 @@ impl ImportDocuments {
 impl Operation for ExportDocuments {
     const NAME: &'static str = "export_documents";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = GivenOut;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<GivenOut> {
         if self.dialect == Dialect::Orchestrator {

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::remote::Offline;
 
 /// Sets out to do something to the world. Refused when it was done, or may have been.
@@ -55,7 +55,12 @@ pub struct ListEffects {
 impl Operation for BeginEffect {
     const NAME: &'static str = "begin_effect";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = Effect;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Effect> {
         let mission = desk.mission(self.mission.as_deref())?;
@@ -136,8 +141,13 @@ impl Operation for BeginEffect {
 impl Operation for FinishEffect {
     const NAME: &'static str = "finish_effect";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     const OFFLINE: Offline = Offline::Kept;
     type Outcome = Effect;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Effect> {
         let mission = desk.mission(self.mission.as_deref())?;
@@ -173,7 +183,12 @@ impl Operation for FinishEffect {
 impl Operation for ListEffects {
     const NAME: &'static str = "list_effects";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = Vec<Effect>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<Effect>> {
         let mission = desk.mission(self.mission.as_deref())?;

@@ -16,7 +16,7 @@ use crate::checkpoint::mend::Wanted;
 use crate::checkpoint::prune::{Space, daily};
 use crate::checkpoint::serve::mend;
 use crate::error::Result;
-use crate::fleet::{Access, Caller, Errand, Fleet};
+use crate::fleet::{Access, Caller, Errand, Fleet, Scope};
 use crate::mail::relay::relay;
 
 /// Takes the checkpoints that time has made due.
@@ -30,6 +30,7 @@ pub struct TakeDue {
 impl Errand for TakeDue {
     const NAME: &'static str = "take_due";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Dispatch;
     type Outcome = Vec<CheckpointId>;
 
     fn carry_out(&self, fleet: &mut Fleet, _: &Path, caller: &Caller) -> Result<Self::Outcome> {
@@ -45,6 +46,7 @@ pub struct SettleBackups {}
 impl Errand for SettleBackups {
     const NAME: &'static str = "settle_backups";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = Vec<(CheckpointId, String)>;
 
     fn carry_out(
@@ -65,6 +67,7 @@ pub struct PruneDaily {}
 impl Errand for PruneDaily {
     const NAME: &'static str = "prune_daily";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Dispatch;
     type Outcome = ();
 
     fn carry_out(&self, fleet: &mut Fleet, folder: &Path, caller: &Caller) -> Result<()> {
@@ -83,6 +86,7 @@ pub struct ClearFiles {}
 impl Errand for ClearFiles {
     const NAME: &'static str = "clear_files";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Dispatch;
     type Outcome = ();
 
     fn carry_out(&self, fleet: &mut Fleet, folder: &Path, _: &Caller) -> Result<()> {
@@ -103,6 +107,7 @@ pub struct GiveBack {
 impl Errand for GiveBack {
     const NAME: &'static str = "give_back";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Dispatch;
     type Outcome = Space;
 
     fn carry_out(&self, fleet: &mut Fleet, _: &Path, _: &Caller) -> Result<Space> {
@@ -118,6 +123,7 @@ pub struct TellDispatch {}
 impl Errand for TellDispatch {
     const NAME: &'static str = "tell_dispatch";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Dispatch;
     type Outcome = ();
 
     fn carry_out(&self, fleet: &mut Fleet, _: &Path, caller: &Caller) -> Result<()> {
@@ -136,6 +142,7 @@ pub struct MendFromFiles {
 impl Errand for MendFromFiles {
     const NAME: &'static str = "mend_from_files";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Dispatch;
     type Outcome = Vec<String>;
 
     fn carry_out(&self, fleet: &mut Fleet, folder: &Path, caller: &Caller) -> Result<Vec<String>> {
@@ -154,6 +161,7 @@ pub struct CompareFiles {
 impl Errand for CompareFiles {
     const NAME: &'static str = "compare_files";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = Vec<Verification>;
 
     fn carry_out(&self, _: &mut Fleet, folder: &Path, _: &Caller) -> Result<Vec<Verification>> {

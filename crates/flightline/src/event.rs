@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::desk::Desk;
 use crate::error::{Error, Result};
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 
 /// Lists events.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
@@ -102,7 +102,12 @@ pub struct EventList {
 impl Operation for ListEvents {
     const NAME: &'static str = "list_events";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = EventList;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<EventList> {
         let mission = match &self.mission {

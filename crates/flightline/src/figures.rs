@@ -15,7 +15,7 @@ use crate::checkpoint::readable;
 use crate::context::receipt::standing;
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 
 /// So many revisions are looked at by one read; the rest by the next.
 const AT_ONCE: u64 = 20_000;
@@ -117,7 +117,12 @@ pub struct CheckpointFigure {
 impl Operation for ReadFigures {
     const NAME: &'static str = "read_figures";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = Figures;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Figures> {
         let (rev, history) = (desk.tx.rev(), desk.tx.history().to_owned());

@@ -1,5 +1,6 @@
 //! A fleet: where operations run.
 
+mod authority;
 mod instead;
 mod thing;
 
@@ -20,9 +21,10 @@ use crate::desk::{self, Desk};
 use crate::error::{Error, Result};
 use crate::event::Cursor;
 use crate::remote::{Call, Offline, Remote};
-use crate::token;
 
+pub use self::authority::ActsFor;
 pub use self::thing::{Thing, Unless};
+pub use flightline_core::token::Scope;
 
 /// A project's fleet: a store here or elsewhere, the policy it is run by, and the work tree it is run in,
 /// where there is one.
@@ -78,6 +80,14 @@ impl Caller {
         let name = Title::parse("user", &self.user);
         name.map_or_else(|_| "user:unknown".to_owned(), |name| format!("user:{name}"))
     }
+
+    /// The caller for what Flightline does by itself on the way, once it is known that the request may be made.
+    pub(crate) fn housekeeping(&self) -> Self {
+        Self {
+            token: None,
+            ..self.clone()
+        }
+    }
 }
 
 /// What an operation does to the store.
@@ -97,6 +107,8 @@ pub trait Operation: Serialize + DeserializeOwned + JsonSchema {
     const NAME: &'static str;
     /// What it does to the store.
     const ACCESS: Access;
+    /// The narrowest token that may ask for it.
+    const SCOPE: Scope;
     /// Whether the caller must be its agent's current incarnation. Registering is how it becomes that.
     const FENCED: bool = true;
     /// Whether its outcome tells an agent what to do: then it is not asked of a fleet that nobody trusted.
@@ -105,6 +117,9 @@ pub trait Operation: Serialize + DeserializeOwned + JsonSchema {
     const OFFLINE: Offline = Offline::Refused;
     /// What comes of it.
     type Outcome: Serialize + DeserializeOwned + JsonSchema;
+
+    /// On whose behalf it is asked for, beside the caller's own: a token that does not coordinate is held to it.
+    fn acts_for(&self) -> ActsFor<'_>;
 
     /// What is asked for, without what the caller's machine saw: whoever asks again has seen other things,
     /// and asks for the same.
@@ -145,6 +160,8 @@ pub trait Errand: Serialize + DeserializeOwned {
     const NAME: &'static str;
     /// What it does to the store.
     const ACCESS: Access;
+    /// The narrowest token that may ask for it.
+    const SCOPE: Scope;
     /// What comes of it.
     type Outcome: Serialize + DeserializeOwned;
 
@@ -241,11 +258,12 @@ impl Fleet {
         match O::ACCESS {
             Access::Read => {
                 let (outcome, since) = store.read(|tx| {
-                    check_token(tx, caller)?;
+                    let scope = authority::check(operation, tx, caller)?;
                     let agent = desk::find_acting(tx, caller)?;
                     let desk = &mut Desk {
                         tx,
                         caller,
+                        scope,
                         policy: &policy,
                         agent,
                     };
@@ -257,12 +275,13 @@ impl Fleet {
             }
             Access::Pulse => {
                 let noted = store.pulse(|tx| {
-                    check_token(tx, caller)?;
+                    let scope = authority::check(operation, tx, caller)?;
                     let agent = desk::find_acting(tx, caller)?;
                     desk::check_fence(agent.as_ref(), caller)?;
                     operation.note(&mut Desk {
                         tx,
                         caller,
+                        scope,
                         policy: &policy,
                         agent,
                     })
@@ -310,9 +329,10 @@ impl Fleet {
         match self.place {
             Place::Here(_) => {
                 if caller.token.is_some() {
-                    self.store()?.read(|tx| check_token(tx, caller))?;
+                    self.store()?
+                        .read(|tx| authority::check_errand::<E>(tx, caller))?;
                 }
-                errand.carry_out(self, folder, caller)
+                errand.carry_out(self, folder, &caller.housekeeping())
             }
             Place::There(_) => self.ask(&Call {
                 operation: E::NAME,
@@ -340,8 +360,13 @@ impl Fleet {
             }
             Some(key) => self.run_once(operation, caller, key),
         };
-        let lives =
-            |refusal: &Refusal| !matches!(refusal.code, Code::Fenced | Code::Unauthenticated);
+        // One that may not be its agent is no sign of it.
+        let lives = |refusal: &Refusal| {
+            !matches!(
+                refusal.code,
+                Code::Fenced | Code::Unauthenticated | Code::Forbidden
+            )
+        };
         if matches!(&outcome, Err(Error::Refused(refusal)) if lives(refusal)) {
             self.note_life(caller);
         }
@@ -379,9 +404,10 @@ impl Fleet {
             None => caller.person(),
         };
         let (mut replayed, mut stands_since) = (false, None);
-        let outcome = self
-            .store()?
-            .write(|tx| match past(tx, caller, &actor, key, &request)? {
+        let outcome = self.store()?.write(|tx| {
+            // Who may not ask for it is not told what became of it either.
+            authority::check(operation, tx, caller)?;
+            match past(tx, caller, &actor, key, &request)? {
                 Past::Same(outcome) => {
                     replayed = true;
                     read_stored(&outcome).map_err(|error| {
@@ -402,7 +428,8 @@ impl Fleet {
                     tx.remember(&actor, key, &request, to_json(&outcome)?)?;
                     Ok(outcome)
                 }
-            });
+            }
+        });
         self.replayed = replayed;
         self.stands_since = stands_since;
         outcome
@@ -444,18 +471,21 @@ impl Fleet {
             .map(|(outcome, _)| outcome)
     }
 
-    /// The same of several acts in one transaction.
-    pub(crate) fn rehearse_acts<T>(
+    /// Shows what several acts would do, in one transaction, for whoever may ask for this operation.
+    pub(crate) fn rehearse_acts<O: Operation, T>(
         &mut self,
+        operation: &O,
         caller: &Caller,
         acts: impl Fn(&mut Desk<'_, '_>) -> Result<T>,
     ) -> Result<T> {
         let policy = self.policy.clone();
         self.store()?.rehearse(|tx| {
+            let scope = authority::check(operation, tx, caller)?;
             let agent = desk::acting(tx, caller)?;
             acts(&mut Desk {
                 tx,
                 caller,
+                scope,
                 policy: &policy,
                 agent,
             })
@@ -531,7 +561,7 @@ fn decide_write<O: Operation>(
     caller: &Caller,
     policy: &Policy,
 ) -> Result<(O::Outcome, Cursor)> {
-    check_token(tx, caller)?;
+    let scope = authority::check(operation, tx, caller)?;
     let agent = if O::FENCED {
         desk::acting(tx, caller)?
     } else {
@@ -540,6 +570,7 @@ fn decide_write<O: Operation>(
     let desk = &mut Desk {
         tx,
         caller,
+        scope,
         policy,
         agent,
     };
@@ -547,17 +578,8 @@ fn decide_write<O: Operation>(
     Ok((operation.decide(desk)?, thing::since(desk)?))
 }
 
-/// Refuses a caller whose token opens nothing any more.
-fn check_token(tx: &mut Tx<'_>, caller: &Caller) -> Result<()> {
-    match &caller.token {
-        Some(presented) => token::admit(tx, presented).map(drop),
-        None => Ok(()),
-    }
-}
-
-/// What an earlier request with the same key left behind, for whoever may still come in.
+/// What an earlier request with the same key left behind.
 fn past(tx: &mut Tx<'_>, caller: &Caller, actor: &str, key: &str, request: &str) -> Result<Past> {
-    check_token(tx, caller)?;
     if let Some(before) = caller.instead_of {
         match instead::past(tx, (caller, before), key, request)? {
             Past::Unknown => {}

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 
 /// Asks for every id of some kinds, so that they can be shortened or completed.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
@@ -28,7 +28,12 @@ pub struct Ids {
 impl Operation for ListIds {
     const NAME: &'static str = "list_ids";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = Ids;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Ids> {
         let ids = self
@@ -53,7 +58,12 @@ pub struct ListNames {
 impl Operation for ListNames {
     const NAME: &'static str = "list_names";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = Vec<(String, String)>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     /// Ids and names, newest first.
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<(String, String)>> {

@@ -1,17 +1,18 @@
 //! What was said while the server could not be reached, and came too late to be done: it is not lost.
 
+use flightline_core::message::MessageKind;
 use flightline_core::mission::Mission;
 use flightline_core::note::{Note, NoteKind};
 use flightline_core::text;
-use flightline_core::{Code, Name, NoteId, Refusal, SortieId, Time};
+use flightline_core::{Body, Code, Name, NoteId, Refusal, SortieId, Time, Title};
 use flightline_store::Actor;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::desk::{Desk, agent_named};
+use crate::desk::{Desk, agent_named, find_acting};
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
-use crate::mail::notice;
+use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::mail::{Letter, post};
 use crate::mission::short;
 
 /// Writes down what came too late: a note on its sortie or mission, and mail to whoever coordinates.
@@ -42,9 +43,14 @@ pub struct RecordLate {
 impl Operation for RecordLate {
     const NAME: &'static str = "record_late";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     /// Whoever said it may be nobody any more: that is why it is late.
     const FENCED: bool = false;
     type Outcome = Note;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::named(self.agent.as_ref().map(Name::as_str))
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Note> {
         // Somebody else may have brought it, with a token and so under a key of their own.
@@ -59,12 +65,13 @@ impl Operation for RecordLate {
         let (mission, sortie_id) = self.about(desk)?;
         let agent = match &self.agent {
             Some(name) => agent_named(desk.tx, name.as_str())?,
-            None => None,
+            None => find_acting(desk.tx, desk.caller)?,
         };
         let author = match &self.agent {
             Some(name) => name.to_string(),
-            None => desk.caller.person(),
+            None => desk.principal(),
         };
+        let said_by = agent.clone();
         let note = Note {
             id: self.note.unwrap_or_else(|| NoteId::new(desk.tx.uuid())),
             kind: NoteKind::Late,
@@ -86,8 +93,11 @@ impl Operation for RecordLate {
             at: desk.now(),
             after_cut: None,
         };
-        let before = desk.tx.actor().clone();
-        desk.tx.act_as(Actor::flightline());
+        // Whoever brings it tells it: its words are not Flightline's.
+        desk.tx.act_as(Actor {
+            name: desk.principal(),
+            epoch: None,
+        });
         let data = json!({
             "kind": note.kind.as_str(),
             "operation": self.operation,
@@ -106,8 +116,18 @@ impl Operation for RecordLate {
             "Said at {}, while the server could not be reached, and refused on delivery: {}\n\n{}",
             self.asked_at, self.why, self.said
         );
-        notice(desk, dispatch, &subject, &body, Some(mission.id))?;
-        desk.tx.act_as(before);
+        let letter = Letter {
+            from: said_by.as_ref(),
+            to: &[dispatch],
+            subject: Title::parse("subject", &subject)?,
+            body: Some(Body::parse("body", &body)?),
+            kind: MessageKind::Note,
+            mission: Some(mission.id),
+            reply_to: None,
+            acknowledge_by: None,
+            progress_of: None,
+        };
+        post(desk, &letter)?;
         Ok(note)
     }
 }

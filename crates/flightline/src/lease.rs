@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mail::deadline::notice_overdue;
 
 /// Settles what has run out: mail that was to be acknowledged by now is told of, and requests that need not be
@@ -26,7 +26,12 @@ pub struct Settled {
 impl Operation for SettleLeases {
     const NAME: &'static str = "settle_leases";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Dispatch;
     type Outcome = Settled;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Fleet
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Settled> {
         notice_overdue(desk)?;

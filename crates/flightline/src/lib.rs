@@ -41,7 +41,7 @@ pub mod token;
 
 pub use desk::Desk;
 pub use error::{Error, Result};
-pub use fleet::{Access, Caller, Errand, Fleet, Operation, Thing, Unless, not_here};
+pub use fleet::{Access, ActsFor, Caller, Errand, Fleet, Operation, Thing, Unless, not_here};
 
 pub use flightline_core as core;
 pub use flightline_store as store;

@@ -20,7 +20,7 @@ use crate::agent::{Sighting, last_sign, look_around, sight};
 use crate::checkpoint::trigger::{own_mission, record_failure};
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Caller, Fleet, Operation};
+use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
 use crate::mission::short;
 
 /// Takes locks for the acting agent: all of them or none.
@@ -122,7 +122,12 @@ pub struct PathCheck {
 impl Operation for AcquireLocks {
     const NAME: &'static str = "acquire_locks";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = Vec<LockView>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<LockView>> {
         if self.paths.is_empty() {
@@ -151,7 +156,12 @@ impl Operation for AcquireLocks {
 impl Operation for RenewLocks {
     const NAME: &'static str = "renew_locks";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = Vec<LockView>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<LockView>> {
         check_ttl(self.ttl_ms)?;
@@ -188,7 +198,12 @@ impl Operation for RenewLocks {
 impl Operation for ReleaseLocks {
     const NAME: &'static str = "release_locks";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = Vec<LockView>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<LockView>> {
         let agent = desk.acting()?.clone();
@@ -219,7 +234,12 @@ impl Operation for ReleaseLocks {
 impl Operation for StealLock {
     const NAME: &'static str = "steal_lock";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = Vec<LockView>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<LockView>> {
         let thief = desk.acting()?.clone();
@@ -274,7 +294,12 @@ impl Operation for StealLock {
 impl Operation for ListLocks {
     const NAME: &'static str = "list_locks";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = Vec<LockView>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<LockView>> {
         let locks = match &self.agent {
@@ -291,7 +316,12 @@ impl Operation for ListLocks {
 impl Operation for CheckLocks {
     const NAME: &'static str = "check_locks";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = Vec<PathCheck>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<PathCheck>> {
         let (me, locks) = (desk.agent_id(), desk.tx.find::<Lock>(Find::All)?);
@@ -449,7 +479,7 @@ fn reclaim(
     let pulse = desk.tx.pulse(holder.id)?;
     let sign = last_sign(desk, &holder, pulse.as_ref());
     let since = sign.unwrap_or(lock.acquired_at).max(desk.tx.awake_since());
-    let seen = sight(&holder, sightings);
+    let seen = sight(desk, &holder, sightings);
     let reason = match seen {
         ProcessSight::Gone { pid } if lock.epoch == holder.epoch => {
             Some(format!("process {pid} of {} is gone", holder.name))

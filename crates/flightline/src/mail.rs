@@ -22,7 +22,7 @@ pub(crate) use self::post::{Letter, hand_over, move_mail, notice, notice_for, po
 use crate::checkpoint::trigger::record_failure;
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Caller, Fleet, Operation};
+use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
 
 /// Sends a message.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
@@ -134,7 +134,12 @@ pub struct DeliveryView {
 impl Operation for SendMail {
     const NAME: &'static str = "send_mail";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = MessageView;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MessageView> {
         notice_overdue(desk)?;
@@ -188,7 +193,12 @@ impl Operation for SendMail {
 impl Operation for ReplyMail {
     const NAME: &'static str = "reply_mail";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = MessageView;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MessageView> {
         // First of all: answering late acknowledges, and was late all the same.
@@ -246,7 +256,12 @@ impl Operation for ReplyMail {
 impl Operation for OpenInbox {
     const NAME: &'static str = "open_inbox";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = Vec<MessageView>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<MessageView>> {
         notice_overdue(desk)?;
@@ -273,7 +288,12 @@ impl Operation for OpenInbox {
 impl Operation for PeekInbox {
     const NAME: &'static str = "peek_inbox";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = Vec<MessageView>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<MessageView>> {
         let agent = desk.find_agent(&self.agent)?;
@@ -288,7 +308,12 @@ impl Operation for PeekInbox {
 impl Operation for ReadMail {
     const NAME: &'static str = "read_mail";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = MessageView;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MessageView> {
         notice_overdue(desk)?;
@@ -303,7 +328,12 @@ impl Operation for ReadMail {
 impl Operation for AcknowledgeMail {
     const NAME: &'static str = "acknowledge_mail";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = Vec<MessageView>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<MessageView>> {
         // First of all: what is acknowledged now was late all the same.
@@ -346,7 +376,12 @@ impl Operation for AcknowledgeMail {
 impl Operation for ShowThread {
     const NAME: &'static str = "show_thread";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = Vec<MessageView>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<MessageView>> {
         let message = desk.by_id::<Message>(&self.message, MessageId::PREFIX)?;
@@ -363,7 +398,12 @@ impl Operation for ShowThread {
 impl Operation for RequeueMail {
     const NAME: &'static str = "requeue_mail";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Dispatch;
     type Outcome = MessageView;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Fleet
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MessageView> {
         let message = desk.by_id::<Message>(&self.message, MessageId::PREFIX)?;

@@ -20,7 +20,7 @@ use crate::checkpoint::milestone::catch_up;
 use crate::checkpoint::trigger::first_of;
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::sortie::add::{NewSortie, add_all};
 use crate::sortie::{SortieSummary, summaries};
 
@@ -169,7 +169,12 @@ pub struct MissionSummary {
 impl Operation for CreateMission {
     const NAME: &'static str = "create_mission";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = MissionView;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::named(self.dispatch.as_deref())
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MissionView> {
         for (from, next) in &self.states {
@@ -223,7 +228,12 @@ impl Operation for CreateMission {
 impl Operation for ListMissions {
     const NAME: &'static str = "list_missions";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = Vec<MissionSummary>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<MissionSummary>> {
         let current = desk.current_mission()?.map(|mission| mission.id);
@@ -254,7 +264,12 @@ impl Operation for ListMissions {
 impl Operation for ShowMission {
     const NAME: &'static str = "show_mission";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = MissionView;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MissionView> {
         let mission = desk.mission(self.mission.as_deref())?;
@@ -265,11 +280,37 @@ impl Operation for ShowMission {
 impl Operation for ChangeMission {
     const NAME: &'static str = "change_mission";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = MissionView;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        // All who work on it are told to stop.
+        match self.to {
+            MissionStatus::InProgress => ActsFor::Caller,
+            MissionStatus::Pending
+            | MissionStatus::Paused
+            | MissionStatus::Completed
+            | MissionStatus::Failed
+            | MissionStatus::Archived => ActsFor::Fleet,
+        }
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MissionView> {
         let mut mission = desk.mission(self.mission.as_deref())?;
         check_move(&mission, self.to)?;
+        // Beginning is part of working; taking up what was stopped is not.
+        if mission.status != MissionStatus::Pending && !desk.coordinates() {
+            return Err(Refusal::new(
+                Code::Forbidden,
+                format!(
+                    "{} was {}, and only a token of scope `dispatch` takes it up again",
+                    short(mission.id),
+                    mission.status.as_str()
+                ),
+            )
+            .hint("ask for it with `fleet mail send --to dispatch --subject \"…\"`")
+            .into());
+        }
         if self.to == MissionStatus::Completed {
             refuse_unfinished(desk, &mission)?;
         }
@@ -297,7 +338,12 @@ impl Operation for ChangeMission {
 impl Operation for TransitionMission {
     const NAME: &'static str = "transition_mission";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = MissionView;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MissionView> {
         let mut mission = desk.mission(self.mission.as_deref())?;
@@ -336,7 +382,12 @@ impl Operation for TransitionMission {
 impl Operation for UseMission {
     const NAME: &'static str = "use_mission";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = MissionView;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MissionView> {
         let mission = desk.mission(Some(&self.mission))?;

@@ -15,7 +15,7 @@ use crate::checkpoint::milestone::catch_up;
 use crate::checkpoint::readable;
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::remote::Offline;
 
 /// Writes a note.
@@ -71,8 +71,13 @@ pub struct ListNotes {
 impl Operation for AddNote {
     const NAME: &'static str = "add_note";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     const OFFLINE: Offline = Offline::Kept;
     type Outcome = Note;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Note> {
         if self.kind == NoteKind::Late {
@@ -136,7 +141,12 @@ impl Operation for AddNote {
 impl Operation for ListNotes {
     const NAME: &'static str = "list_notes";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = Vec<Note>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<Note>> {
         let mission = desk.mission(self.mission.as_deref())?;

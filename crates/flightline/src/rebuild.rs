@@ -21,7 +21,7 @@ use crate::checkpoint::trigger::trigger;
 use crate::checkpoint::{backups, files};
 use crate::desk::Desk;
 use crate::error::{Error, Result};
-use crate::fleet::{Caller, Fleet};
+use crate::fleet::{Caller, Fleet, Scope};
 use crate::mission::short;
 
 /// So many revisions may have been given out since the newest file: no fence is ever given twice.
@@ -235,6 +235,7 @@ fn put_in_place(
         let mut desk = Desk {
             tx,
             caller: &by_a_person,
+            scope: Scope::Admin,
             policy: &policy,
             agent: None,
         };

@@ -72,7 +72,7 @@ fn fate(desk: &Desk<'_, '_>, agent: Agent, pulse: Option<&Pulse>, sightings: &[S
         liveness(desk, &agent, pulse, sightings)
     };
     Fate {
-        running: matches!(sight(&agent, sightings), ProcessSight::Alive { .. }),
+        running: matches!(sight(desk, &agent, sightings), ProcessSight::Alive { .. }),
         pulse_at: pulse.map(|pulse| pulse.at),
         agent,
         liveness,

@@ -15,7 +15,7 @@ pub use step::{AgentAt, Missing, MissingValue, ReplayStep, StateAt, StepRecovery
 use crate::checkpoint;
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
 
 /// Reads a page of a mission's history. Steps are whole: what one request did is one step.
@@ -93,7 +93,12 @@ const MOST: u64 = 2_000;
 impl Operation for Replay {
     const NAME: &'static str = "replay";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = ReplayPage;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<ReplayPage> {
         let history = desk.tx.history().to_owned();

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 
 /// Asks what a mission's work took. Only looks.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
@@ -110,7 +110,12 @@ pub struct Totals {
 impl Operation for ShowReport {
     const NAME: &'static str = "show_report";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = Report;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Report> {
         let mission = desk.mission(self.mission.as_deref())?;

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::lock::LockView;
 
 /// Lists the sorties of a mission, in its order.
@@ -116,7 +116,12 @@ pub struct ResumePoint {
 impl Operation for ListSorties {
     const NAME: &'static str = "list_sorties";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = Vec<SortieSummary>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<SortieSummary>> {
         let mission = desk.mission(self.mission.as_deref())?;
@@ -137,7 +142,12 @@ impl Operation for ListSorties {
 impl Operation for ShowSortie {
     const NAME: &'static str = "show_sortie";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = SortieView;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SortieView> {
         let sortie = desk.sortie(&self.sortie)?;

@@ -12,7 +12,7 @@ use crate::checkpoint::prune::{candidate_of, expired};
 use crate::checkpoint::readable;
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 
 /// So many of the largest missions are named.
 const LARGEST: u64 = 5;
@@ -150,7 +150,12 @@ pub struct MissionStats {
 impl Operation for ShowStats {
     const NAME: &'static str = "show_stats";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = Stats;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Stats> {
         let space = desk.tx.space()?;

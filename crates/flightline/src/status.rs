@@ -14,7 +14,7 @@ use crate::agent::{AgentView, ListAgents, Sighting};
 use crate::checkpoint::inspect::{CheckpointSummary, summary};
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::lock::{ListLocks, LockView};
 use crate::mission::short;
 use crate::recovery::detect::{Candidate, PeekCandidates};
@@ -102,7 +102,12 @@ pub struct Attention {
 impl Operation for ShowStatus {
     const NAME: &'static str = "show_status";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = Status;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Status> {
         let named = self.mission.is_some() || desk.caller.mission.is_some();

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::desk::{Desk, agent_named};
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::sortie::{SortieView, view};
 
 /// Asks for a sortie as seed B's document of a task.
@@ -88,7 +88,12 @@ pub struct Task {
 impl Operation for ShowTask {
     const NAME: &'static str = "show_task";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = Option<TaskFile>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Option<TaskFile>> {
         let sortie = desk.sortie(&self.sortie)?;
@@ -104,7 +109,12 @@ impl Operation for ShowTask {
 impl Operation for ShowTaskTable {
     const NAME: &'static str = "show_task_table";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = TaskTable;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<TaskTable> {
         let named = self.mission.is_some() || desk.caller.mission.is_some();

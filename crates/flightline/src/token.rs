@@ -2,7 +2,7 @@
 
 use flightline_core::event::sha256_hex;
 use flightline_core::time::Millis;
-use flightline_core::token::{Presented, Scope, Token, unknown};
+use flightline_core::token::{Presented, Token, unknown};
 use flightline_core::{Code, Name, Refusal, Time, TokenId};
 use flightline_store::clock::Ids;
 use flightline_store::{Find, Tx};
@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::checkpoint::readable;
 use crate::desk::{Desk, agent_named, check_new_name};
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
 
 /// Draws a secret of 256 bits. It stays with whoever drew it: operations see its hash only.
@@ -105,7 +105,12 @@ fn view(desk: &Desk<'_, '_>, token: Token) -> TokenView {
 impl Operation for CreateToken {
     const NAME: &'static str = "create_token";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Admin;
     type Outcome = TokenView;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Fleet
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<TokenView> {
         refuse_others(desk)?;
@@ -167,7 +172,12 @@ impl Operation for CreateToken {
 impl Operation for ListTokens {
     const NAME: &'static str = "list_tokens";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Admin;
     type Outcome = Vec<TokenView>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Fleet
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<TokenView>> {
         let (tokens, _) = readable::<Token>(desk.tx, Find::All)?;
@@ -179,7 +189,12 @@ impl Operation for ListTokens {
 impl Operation for RevokeToken {
     const NAME: &'static str = "revoke_token";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Admin;
     type Outcome = TokenView;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Fleet
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<TokenView> {
         refuse_others(desk)?;
@@ -219,7 +234,12 @@ impl Operation for CheckToken {
     const NAME: &'static str = "check_token";
     const BRIEFS: bool = true;
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Admin;
     type Outcome = TokenView;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Fleet
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<TokenView> {
         let token = admit(desk.tx, &self.presented)?;

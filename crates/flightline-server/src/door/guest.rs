@@ -8,7 +8,7 @@ use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use flightline::core::Kind;
 use flightline::core::redact::shown;
-use flightline::core::token::{Presented, Scope, unknown};
+use flightline::core::token::{Presented, Scope, too_narrow, unknown};
 use flightline::core::{Code, Name, Refusal};
 use flightline::remote::header::{AGENT, EPOCH, IDEMPOTENCY_KEY, INSTEAD_OF, MISSION, SESSION};
 use flightline::token::TokenView;
@@ -53,16 +53,7 @@ impl Guest {
         if self.token.scope >= scope {
             return Ok(());
         }
-        Err(Refusal::new(
-            Code::Forbidden,
-            format!(
-                "the token `{}` has the scope `{}`, and this needs `{scope}`",
-                self.token.name, self.token.scope
-            ),
-        )
-        .hint(format!(
-            "get another with `fleet token create NAME --scope {scope}`"
-        )))
+        Err(too_narrow(&self.token.name, self.token.scope, scope))
     }
 
     /// The operation of this name, unless the token is too narrow for it. The request is told of by it.

@@ -5,15 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use flightline::Access;
-use flightline::core::Refusal;
-use flightline::core::token::Scope;
 use flightline::remote::{self, ANSWER_TYPE};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Done, Shared};
 use crate::crew::Company;
 use crate::door::{Body, Guest, Named};
-use crate::operation::{Ask, Entry};
+use crate::operation::Ask;
 use crate::pretend::Pretence;
 use crate::problem::Problem;
 
@@ -34,7 +32,6 @@ pub(crate) async fn call(
     let entry = guest.may_call(&name)?;
     let headers = request.headers().clone();
     let body = Body::within(request, entry.largest, shared.limits.body).await?;
-    check_agent(&guest, entry, &body)?;
     let caller = guest.caller(&headers)?;
     let rehearse = headers.contains_key(remote::header::REHEARSE);
     // A rehearsal writes, and drops what it wrote.
@@ -103,27 +100,4 @@ fn wants_answer(headers: &HeaderMap) -> bool {
     accepted
         .filter_map(|accepted| accepted.to_str().ok())
         .any(|accepted| accepted.trim() == ANSWER_TYPE)
-}
-
-/// The agent that writes comes from the token: a body that names another is refused here, whatever the
-/// operation would make of it.
-pub(crate) fn check_agent(guest: &Guest, entry: Entry, body: &Body) -> Result<(), Refusal> {
-    if entry.access == Access::Read {
-        return Ok(());
-    }
-    let field = match entry.name {
-        "register_agent" => "name",
-        "add_review" => "reviewer",
-        "create_mission" => "dispatch",
-        _ => "agent",
-    };
-    let request: Value = body.read()?;
-    if let Some(Value::String(agent)) = request.get(field) {
-        guest.must_be(agent)?;
-    }
-    // Nor does it make itself one that coordinates.
-    match request.get("role").and_then(Value::as_str) {
-        Some("dispatch") => guest.must_have(Scope::Dispatch),
-        _ => Ok(()),
-    }
 }

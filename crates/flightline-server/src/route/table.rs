@@ -10,7 +10,6 @@ use axum::routing::{MethodFilter, on};
 use flightline::core::{Kind, Refusal};
 use serde_json::Value;
 
-use super::ops::check_agent;
 use super::page::{self, Asking};
 use super::take::{Asked, Take};
 use super::{Done, Shared};
@@ -272,7 +271,6 @@ async fn handle(
     let mut caller = guest.caller_of(headers, asked.acts_as.as_deref(), thing)?;
     caller.place = page.as_ref().and_then(Asking::place);
     let request = Value::Object(asked.body).to_string();
-    check_agent(guest, entry, &Body(request.clone()))?;
     let folder = shared.projects.state_of(&guest.project().id);
     let outcome = shared
         .with(guest.project(), entry.access, entry.company, move |fleet| {

@@ -97,11 +97,8 @@ impl Story<'_> {
     pub fn seen(&self, alive: bool, agents: &[&str]) -> Vec<Sighting> {
         let sight = |name: &&str| {
             let agent = self.agent(name);
-            Sighting {
-                agent: agent.id,
-                process: agent.process.expect("it registered with a process"),
-                alive,
-            }
+            let process = agent.process.expect("it registered with a process");
+            Sighting::new(agent.id, process, alive)
         };
         agents.iter().map(sight).collect()
     }

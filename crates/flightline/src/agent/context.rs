@@ -15,7 +15,7 @@ use crate::checkpoint::readable;
 use crate::checkpoint::take::{Taking, take_for};
 use crate::desk::{Desk, retired};
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::recovery::compaction::missions_of;
 
 /// Ends an agent's session. It keeps its work, which is saved when there is some in progress.
@@ -70,7 +70,12 @@ pub struct Synced {
 impl Operation for EndSession {
     const NAME: &'static str = "end_session";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = SessionEnded;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::named(self.agent.as_deref())
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SessionEnded> {
         let mut agent = own_or_in_charge(desk, self.agent.as_deref(), "end the session of")?;
@@ -115,7 +120,12 @@ impl Operation for EndSession {
 impl Operation for FullSync {
     const NAME: &'static str = "full_sync";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = Synced;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::named(self.agent.as_deref())
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Synced> {
         let mut agent = own_or_in_charge(desk, self.agent.as_deref(), "sync")?;

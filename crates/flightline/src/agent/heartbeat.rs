@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::context::{Save, current_sortie, missions_to_save, save, set_mode};
 use crate::desk::{Desk, retired};
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
 use crate::remote::Offline;
 
@@ -72,8 +72,13 @@ pub struct Beaten {
 impl Operation for Heartbeat {
     const NAME: &'static str = "heartbeat";
     const ACCESS: Access = Access::Pulse;
+    const SCOPE: Scope = Scope::Agent;
     const OFFLINE: Offline = Offline::Dropped;
     type Outcome = Beaten;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn note(&self, desk: &mut Desk<'_, '_>) -> Result<Option<Beaten>> {
         let (agent, figures) = self.beat(desk)?;

@@ -16,7 +16,7 @@ use super::document::{checkpoint_of, last_checkpoint};
 use crate::checkpoint::trigger::mission_of;
 use crate::desk::Desk;
 use crate::error::{Error, Result};
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mail::{notice, notice_for};
 
 /// Looks at every agent that should checkpoint, and speaks of those that do not.
@@ -74,7 +74,12 @@ pub enum Told {
 impl Operation for MonitorAgents {
     const NAME: &'static str = "monitor_agents";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Dispatch;
     type Outcome = Monitored;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Fleet
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Monitored> {
         let thresholds = Thresholds::from(desk.policy);

@@ -16,7 +16,7 @@ use super::{Sighting, held_sorties};
 use crate::checkpoint::trigger::trigger;
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 
 /// Takes everything an agent did of its work back: its sorties wait again as they were given, its locks are
 /// free, and it has said nothing of itself but which feature it owns.
@@ -53,7 +53,12 @@ pub struct Restarted {
 impl Operation for RestartAgent {
     const NAME: &'static str = "restart_agent";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Dispatch;
     type Outcome = Restarted;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Fleet
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Restarted> {
         let agent = desk.find_agent(&self.agent)?;

@@ -11,7 +11,7 @@ use super::session::{begin_session, check_process};
 use super::unread;
 use crate::desk::{Desk, speak_for};
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::lock::{LockView, view as lock_view};
 use crate::recovery::compaction::{CompactionEvidence, lose_context};
 use crate::recovery::follow::follow;
@@ -51,8 +51,13 @@ pub struct ResumedAgent {
 impl Operation for ResumeAgent {
     const NAME: &'static str = "resume_agent";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     const FENCED: bool = false;
     type Outcome = ResumedAgent;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Agent(&self.agent)
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<ResumedAgent> {
         check_process(self.process.as_ref())?;

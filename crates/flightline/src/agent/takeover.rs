@@ -17,7 +17,7 @@ use super::{Sighting, held_sorties, unread};
 use crate::checkpoint::readable;
 use crate::desk::{Desk, agent_named, check_new_name, new_agent};
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mail::move_mail;
 use crate::recovery::follow::{follow, given_in};
 use crate::recovery::resume::announce_dispatch;
@@ -92,7 +92,12 @@ pub(crate) const CRASHED: &str = "agent_crashed";
 impl Operation for TakeOver {
     const NAME: &'static str = "take_over";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Dispatch;
     type Outcome = TakenOver;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Fleet
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<TakenOver> {
         let old = desk.find_agent(&self.from)?;
@@ -232,7 +237,12 @@ impl Operation for ShowHandoff {
     const NAME: &'static str = "show_handoff";
     const BRIEFS: bool = true;
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = Handoff;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Handoff> {
         let old = desk.find_agent(&self.agent)?;

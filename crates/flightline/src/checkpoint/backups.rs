@@ -17,7 +17,7 @@ use super::CheckpointDocument;
 use super::files::{is_newest, whole, write};
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Caller, Fleet, Operation};
+use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
 
 /// How long a command waits for a file.
 const BUDGET: Duration = Duration::from_secs(2);
@@ -65,7 +65,12 @@ pub struct DueBackup {
 impl Operation for UnsettledBackups {
     const NAME: &'static str = "unsettled_backups";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = DueBackups;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<DueBackups> {
         let waiting = desk.tx.waiting_backups(LOOKED_AT)?;
@@ -231,7 +236,12 @@ impl RecordBackups {
 impl Operation for RecordBackups {
     const NAME: &'static str = "record_backups";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Dispatch;
     type Outcome = ();
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Fleet
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<()> {
         // All are looked at before the first is written: an engine may send writes together, but not past a question.

@@ -11,7 +11,7 @@ use super::take::Taking;
 use super::trigger::try_take;
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mail::deadline::notice_overdue;
 
 /// Takes a checkpoint before an operation, if the operation is destructive. Whoever is about to do it can
@@ -47,7 +47,12 @@ pub struct Prepared {
 impl Operation for BeforeDestructive {
     const NAME: &'static str = "before_destructive";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = Prepared;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Prepared> {
         notice_overdue(desk)?;

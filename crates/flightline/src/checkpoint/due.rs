@@ -12,7 +12,7 @@ use super::take::{TakeCheckpoint, last_change};
 use crate::agent::held_sorties;
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Caller, Fleet, Operation};
+use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
 
 /// Asks which missions are due for a checkpoint. Changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
@@ -24,7 +24,12 @@ pub struct DueCheckpoints {
 impl Operation for DueCheckpoints {
     const NAME: &'static str = "due_checkpoints";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Dispatch;
     type Outcome = Vec<MissionId>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Fleet
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<MissionId>> {
         let (reason, every) = if self.heartbeat {

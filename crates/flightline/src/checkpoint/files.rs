@@ -16,7 +16,7 @@ use super::CheckpointDocument;
 use super::backups::RecordBackups;
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Caller, Fleet, Operation};
+use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
 
 /// The largest file we read back.
 pub(super) const MAX_FILE: usize = 64 * 1024 * 1024;
@@ -98,7 +98,12 @@ pub struct WholeCheckpoint {
 impl Operation for WholeCheckpoint {
     const NAME: &'static str = "whole_checkpoint";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = CheckpointDocument;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<CheckpointDocument> {
         let checkpoint = super::find(desk, &self.checkpoint.to_string())?;

@@ -28,7 +28,7 @@ use super::inspect::{CheckpointSummary, summary};
 use super::{CheckpointDocument, Contents};
 use crate::desk::{Desk, check_new_name};
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
 
 /// Brings a checkpoint in, with everything it names.
@@ -70,7 +70,12 @@ pub enum Arrival {
 impl Operation for ImportCheckpoint {
     const NAME: &'static str = "import_checkpoint";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Dispatch;
     type Outcome = ImportedCheckpoint;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Fleet
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<ImportedCheckpoint> {
         let arriving = Arriving::new(&self.document)?;

@@ -16,7 +16,7 @@ use super::{CheckpointDocument, document, find, load, newest_first, readable};
 use super::{import, tree};
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 
 /// Lists checkpoints of a mission, newest first.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
@@ -92,7 +92,12 @@ pub struct VerifyCheckpoint {
 impl Operation for VerifyCheckpoint {
     const NAME: &'static str = "verify_checkpoint";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = Verification;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Verification> {
         let checkpoint = find(desk, &self.checkpoint.to_string())?;
@@ -168,7 +173,12 @@ pub struct Difference {
 impl Operation for ListCheckpoints {
     const NAME: &'static str = "list_checkpoints";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = CheckpointList;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<CheckpointList> {
         let mission = desk.mission(self.mission.as_deref())?;
@@ -206,7 +216,12 @@ impl Operation for ListCheckpoints {
 impl Operation for ShowCheckpoint {
     const NAME: &'static str = "show_checkpoint";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = CheckpointDocument;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<CheckpointDocument> {
         let checkpoint = find(desk, &self.checkpoint)?;
@@ -219,7 +234,12 @@ impl Operation for ShowCheckpoint {
 impl Operation for VerifyCheckpoints {
     const NAME: &'static str = "verify_checkpoints";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = Vec<Verification>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<Verification>> {
         if let Some(reference) = &self.checkpoint {
@@ -248,7 +268,12 @@ impl Operation for VerifyCheckpoints {
 impl Operation for MarkCheckpoint {
     const NAME: &'static str = "mark_checkpoint";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Dispatch;
     type Outcome = CheckpointSummary;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Fleet
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<CheckpointSummary> {
         let mut checkpoint = find(desk, &self.checkpoint)?;
@@ -317,7 +342,12 @@ fn expire(status: &mut CheckpointStatus, guard: Option<&Guard>) {
 impl Operation for DiffCheckpoints {
     const NAME: &'static str = "diff_checkpoints";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = Vec<Difference>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<Difference>> {
         let a = find(desk, &self.a)?;

@@ -16,7 +16,7 @@ use super::{find, load, tree};
 use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::event::Cursor;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
 use crate::recovery::{before_last_rewind, newest_sound};
 
@@ -105,7 +105,12 @@ pub struct ExaminedCheckpoint {
 impl Operation for ExamineCheckpoints {
     const NAME: &'static str = "examine_checkpoints";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = Examined;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Examined> {
         let mut examined = Examined {
@@ -281,7 +286,12 @@ pub struct MendedCheckpoint {
 impl Operation for MendCheckpoint {
     const NAME: &'static str = "mend_checkpoint";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Dispatch;
     type Outcome = MendedCheckpoint;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Fleet
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MendedCheckpoint> {
         // A record that the store lost is believed as it is offered: not everybody may offer one.

@@ -19,7 +19,7 @@ use super::{import, load, readable, refuse_newer, tree, unarchived};
 use crate::desk::Desk;
 use crate::errand::GiveBack;
 use crate::error::{Error, Result};
-use crate::fleet::{Access, Caller, Fleet, Operation};
+use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
 
 /// Plans which checkpoints go. Changes nothing.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
@@ -165,7 +165,12 @@ pub struct KeptCheckpoint {
 impl Operation for PlanPrune {
     const NAME: &'static str = "plan_prune";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = Pruned;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Pruned> {
         let (policy, plan) = self.candidates(desk)?;
@@ -176,7 +181,12 @@ impl Operation for PlanPrune {
 impl Operation for ApplyPrune {
     const NAME: &'static str = "apply_prune";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Dispatch;
     type Outcome = Pruned;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Fleet
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Pruned> {
         // Planned again here: what was pinned or became the last one meanwhile stays.
@@ -193,7 +203,12 @@ impl Operation for ApplyPrune {
 impl Operation for PruneCheckpoints {
     const NAME: &'static str = "prune_checkpoints";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Dispatch;
     type Outcome = Pruned;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Fleet
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Pruned> {
         let (policy, plan) = self.plan.candidates(desk)?;

@@ -136,7 +136,7 @@ pub fn rehearse<O: ReadsCheckpoints>(
         Err(error) => return Served::refused(error, files::all(folder).len()),
     };
     let mut warnings = plan.warnings.clone();
-    let rehearsed = fleet.rehearse_acts(caller, |desk| {
+    let rehearsed = fleet.rehearse_acts(operation, caller, |desk| {
         let mut said = Vec::new();
         for mend in &plan.mends {
             said.extend(mend.carry_out(desk)?.said);
@@ -171,7 +171,7 @@ fn apply(fleet: &mut Fleet, caller: &Caller, plan: &Plan) -> Vec<String> {
     let housekeeping = Caller {
         agent: None,
         idempotency_key: None,
-        ..caller.clone()
+        ..caller.housekeeping()
     };
     for mend in &plan.mends {
         match fleet.run(mend, &housekeeping) {

@@ -23,7 +23,7 @@ use super::{CheckpointDocument, Contents};
 use crate::agent::context::{agent_context, last_figures};
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mail::deadline::notice_overdue;
 use crate::remote::Offline;
 
@@ -49,8 +49,13 @@ pub struct TakeCheckpoint {
 impl Operation for TakeCheckpoint {
     const NAME: &'static str = "take_checkpoint";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     const OFFLINE: Offline = Offline::Kept;
     type Outcome = CheckpointDocument;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     /// It is taken on delivery, after what came before it, and says when it was asked for.
     fn for_later(&self, asked_at: Time) -> Result<String> {

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Caller, Fleet, Operation};
+use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
 
 /// So many values go in one transaction.
 const BATCH: usize = 500;
@@ -92,7 +92,12 @@ pub struct RecordThinning {
 impl Operation for PlanThinning {
     const NAME: &'static str = "plan_thinning";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = ThinningPlan;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<ThinningPlan> {
         let looking = Looking::new(desk, self.mission.as_deref(), self.older_than_ms)?;
@@ -140,7 +145,12 @@ impl Operation for PlanThinning {
 impl Operation for ThinJournal {
     const NAME: &'static str = "thin_journal";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Dispatch;
     type Outcome = Thinned;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Fleet
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Thinned> {
         let looking = Looking::new(desk, self.mission.as_deref(), self.older_than_ms)?;
@@ -166,7 +176,12 @@ impl Operation for ThinJournal {
 impl Operation for RecordThinning {
     const NAME: &'static str = "record_thinning";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Dispatch;
     type Outcome = ();
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Fleet
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<()> {
         desk.tx.forget_requests()?;

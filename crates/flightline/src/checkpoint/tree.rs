@@ -19,7 +19,7 @@ use super::CheckpointDocument;
 use super::files::StateValue;
 use crate::desk::Desk;
 use crate::error::{Error, Result};
-use crate::fleet::{Access, Caller, Fleet, Operation};
+use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
 use crate::mission::short;
 
 /// What is seen later than this says nothing about the checkpoint any more.
@@ -38,8 +38,13 @@ pub struct RecordFiles {
 impl Operation for RecordFiles {
     const NAME: &'static str = "record_files";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Dispatch;
     /// What is recorded; none when there is no such checkpoint, or nobody may look at it any more.
     type Outcome = Option<StateValue>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Fleet
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Option<StateValue>> {
         let Some(checkpoint) = desk.tx.get::<Checkpoint>(&self.checkpoint.to_string())? else {

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::take::{Taking, take};
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Caller, Fleet, Operation};
+use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
 
 /// One checkpoint per cause and this long.
 const API_ERROR_PAUSE: Millis = 60_000;
@@ -106,7 +106,12 @@ pub struct RecordFailure {
 impl Operation for RecordFailure {
     const NAME: &'static str = "record_failure";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = ();
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<()> {
         if self.reason.trigger() != Trigger::Error {

@@ -21,7 +21,7 @@ use super::{constraints, decisions};
 use crate::checkpoint::{self, Contents};
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
 
 /// Asks for a checkpoint's recovery context as text: an agent's own, or that of the whole mission.
@@ -51,7 +51,12 @@ impl Operation for BriefCheckpoint {
     const NAME: &'static str = "brief_checkpoint";
     const BRIEFS: bool = true;
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = CheckpointBriefing;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<CheckpointBriefing> {
         let checkpoint = checkpoint::find(desk, &self.checkpoint)?;

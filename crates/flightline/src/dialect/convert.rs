@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 
 /// Writes a document of one dialect in another.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
@@ -41,7 +41,12 @@ pub struct ConvertedDocument {
 impl Operation for ConvertDocument {
     const NAME: &'static str = "convert_document";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Dispatch;
     type Outcome = ConvertedDocument;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Fleet
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<ConvertedDocument> {
         let document = self.read()?;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{LockView, StealLock};
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 
 /// Takes exactly this lock from its holder: one that was granted anew since is another lock.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
@@ -23,7 +23,12 @@ pub struct StealHeldLock {
 impl Operation for StealHeldLock {
     const NAME: &'static str = "steal_held_lock";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = Vec<LockView>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<LockView>> {
         let lock = desk.by_id::<Lock>(&self.lock, LockId::PREFIX)?;

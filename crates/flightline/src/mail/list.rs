@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{MessageView, view};
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 
 /// Lists messages, newest first, without marking anything.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
@@ -24,7 +24,12 @@ pub struct ListMessages {
 impl Operation for ListMessages {
     const NAME: &'static str = "list_messages";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = Vec<MessageView>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<MessageView>> {
         let find = match &self.mission {

@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Caller, Fleet, Operation};
+use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
 
 /// So many events are looked at by one command.
 const AT_ONCE: u64 = 500;
@@ -33,7 +33,12 @@ pub struct RelayEvents {}
 impl Operation for RelayEvents {
     const NAME: &'static str = "relay_events";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Dispatch;
     type Outcome = ();
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Fleet
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<()> {
         let who = desk.tx.actor().clone();

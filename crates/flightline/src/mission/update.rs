@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{MissionView, short, view};
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 
 /// Changes what is known of a mission; what is left out stays.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
@@ -34,7 +34,16 @@ pub struct UpdateMission {
 impl Operation for UpdateMission {
     const NAME: &'static str = "update_mission";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = MissionView;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        // Who gets its reports is for those who coordinate to say.
+        match self.dispatch {
+            Some(_) => ActsFor::Fleet,
+            None => ActsFor::Caller,
+        }
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MissionView> {
         let mut mission = desk.mission(self.mission.as_deref())?;

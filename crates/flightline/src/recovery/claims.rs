@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::checkpoint::{find, newest_first, readable, tree};
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Caller, Fleet, Operation};
+use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
 
 /// Lists the files of which something was said in a mission or recorded with its checkpoint.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
@@ -30,7 +30,12 @@ pub struct ListClaims {
 impl Operation for ListClaims {
     const NAME: &'static str = "list_claims";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = Vec<RepoPath>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<RepoPath>> {
         let (mission, checkpoint) = match &self.checkpoint {

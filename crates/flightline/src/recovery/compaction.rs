@@ -15,7 +15,7 @@ use crate::checkpoint::take::last_act;
 use crate::context::receipt::expire_all;
 use crate::desk::Desk;
 use crate::error::{Error, Result};
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 
 /// How it is known that an agent lost its context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -62,7 +62,12 @@ pub struct Compacted {
 impl Operation for ReportCompaction {
     const NAME: &'static str = "report_compaction";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = Compacted;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::named(self.agent.as_deref())
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Compacted> {
         let mut agent = named_or_acting(desk, self.agent.as_deref())?;

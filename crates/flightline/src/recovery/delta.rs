@@ -16,7 +16,7 @@ use crate::agent::context::synced_by;
 use crate::checkpoint::milestone::milestones;
 use crate::desk::Desk;
 use crate::error::{Error, Result};
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::begin_if_pending;
 use crate::sortie::change::check_owner;
 
@@ -63,7 +63,12 @@ pub enum DeltaResult {
 impl Operation for ApplyDeltas {
     const NAME: &'static str = "apply_deltas";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = Vec<DeltaOutcome>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<DeltaOutcome>> {
         if self.changes.len() > MOST {

@@ -16,7 +16,7 @@ use crate::agent::Sighting;
 use crate::checkpoint::take::last_act;
 use crate::desk::Desk;
 use crate::error::{Error, Result};
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mail::deadline::notice_overdue;
 use crate::mail::notice;
 use crate::mission::short;
@@ -110,7 +110,12 @@ pub struct CandidateAgent {
 impl Operation for PeekCandidates {
     const NAME: &'static str = "peek_candidates";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = Vec<Candidate>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<Candidate>> {
         let found = candidates(desk, self.threshold_ms, &self.sightings)?;
@@ -121,7 +126,12 @@ impl Operation for PeekCandidates {
 impl Operation for Detect {
     const NAME: &'static str = "detect";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Dispatch;
     type Outcome = Vec<Candidate>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Fleet
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<Candidate>> {
         notice_overdue(desk)?;

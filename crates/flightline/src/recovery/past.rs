@@ -11,7 +11,7 @@ use super::undo::Undo;
 use crate::agent::Sighting;
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
 
 /// Lists recoveries, newest first.
@@ -40,7 +40,12 @@ pub struct UndoRecovery {
 impl Operation for ListRecoveries {
     const NAME: &'static str = "list_recoveries";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = Vec<Recovery>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<Recovery>> {
         let find = match &self.mission {
@@ -56,7 +61,12 @@ impl Operation for ListRecoveries {
 impl Operation for UndoRecovery {
     const NAME: &'static str = "undo_recovery";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Dispatch;
     type Outcome = Resumed;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Fleet
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Resumed> {
         let recovery = desk.by_id::<Recovery>(&self.recovery, RecoveryId::PREFIX)?;

@@ -14,7 +14,7 @@ use crate::checkpoint::inspect::unreadable;
 use crate::checkpoint::{Contents, load};
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
 
 /// Lists the checkpoints of a mission that one can go back to, newest first.
@@ -70,7 +70,12 @@ pub struct RecoveryPoint {
 impl Operation for ListRecoveryPoints {
     const NAME: &'static str = "list_recovery_points";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = RecoveryPoints;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<RecoveryPoints> {
         let mission = desk.mission(self.mission.as_deref())?;

@@ -32,7 +32,7 @@ use crate::checkpoint::take::context;
 use crate::checkpoint::{Contents, find, load, readable, refuse_newer};
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation, to_json};
+use crate::fleet::{Access, ActsFor, Operation, Scope, to_json};
 use crate::mail::deadline::notice_overdue;
 use crate::mail::{hand_over, notice};
 use crate::mission::{save_transition, short};
@@ -128,7 +128,12 @@ pub struct RestoredCounts {
 impl Operation for Resume {
     const NAME: &'static str = "resume";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Dispatch;
     type Outcome = Resumed;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Fleet
+    }
 
     fn asked(&self) -> Result<String> {
         to_json(&Self {

@@ -15,7 +15,7 @@ use crate::checkpoint::mend::heal;
 use crate::checkpoint::take::context;
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
 
 /// Takes the last rewind of a mission back.
@@ -32,7 +32,12 @@ pub struct Undo {
 impl Operation for Undo {
     const NAME: &'static str = "undo";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Dispatch;
     type Outcome = Resumed;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Fleet
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Resumed> {
         let mission = desk.mission(self.mission.as_deref())?;

@@ -9,7 +9,7 @@ use super::step::{StateAt, state_at};
 use crate::checkpoint;
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
 
 /// Asks how a mission stood.
@@ -26,7 +26,12 @@ pub struct ShowState {
 impl Operation for ShowState {
     const NAME: &'static str = "show_state";
     const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
     type Outcome = StateAt;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<StateAt> {
         let mission = desk.mission(self.mission.as_deref())?;

@@ -15,7 +15,7 @@ use super::{SortieSummary, summaries};
 use crate::checkpoint::milestone::catch_up;
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 
 /// How many sorties one mission may have.
 const MOST: usize = 100_000;
@@ -85,7 +85,12 @@ impl NewSortie {
 impl Operation for AddSorties {
     const NAME: &'static str = "add_sorties";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = Vec<SortieSummary>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<SortieSummary>> {
         let mission = desk.mission(self.mission.as_deref())?;

@@ -18,7 +18,7 @@ use crate::checkpoint::milestone::{catch_up, milestones};
 use crate::checkpoint::trigger::{error as trigger_error, first_of};
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mail::progress::post_progress;
 use crate::mission::{begin_if_pending, short};
 
@@ -90,7 +90,12 @@ pub enum SortieAction {
 impl Operation for ChangeSortie {
     const NAME: &'static str = "change_sortie";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = SortieView;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SortieView> {
         let sortie = desk.sortie(&self.sortie)?;

@@ -13,7 +13,7 @@ use super::recovered::{Locking, taken_up};
 use crate::checkpoint::milestone::catch_up;
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::lock::grant_all;
 use crate::mission::{begin_if_pending, short};
 
@@ -42,7 +42,12 @@ pub struct ClaimNext {
 impl Operation for ClaimSortie {
     const NAME: &'static str = "claim_sortie";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = SortieView;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SortieView> {
         let sortie = desk.sortie(&self.sortie)?;
@@ -76,7 +81,12 @@ impl Operation for ClaimSortie {
 impl Operation for ClaimNext {
     const NAME: &'static str = "claim_next";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = SortieView;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SortieView> {
         let agent = desk.acting()?.id;

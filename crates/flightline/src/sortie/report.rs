@@ -19,7 +19,7 @@ use crate::checkpoint::milestone::catch_up;
 use crate::checkpoint::trigger::{error as trigger_error, first_of};
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, Operation};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mail::progress::post_progress;
 use crate::mission::short;
 use crate::remote::Offline;
@@ -130,8 +130,13 @@ pub struct AddReview {
 impl Operation for UpdateSortie {
     const NAME: &'static str = "update_sortie";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     const OFFLINE: Offline = Offline::Kept;
     type Outcome = SortieView;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SortieView> {
         let mut sortie = desk.sortie(&self.sortie)?;
@@ -234,7 +239,12 @@ impl UpdateSortie {
 impl Operation for ReportError {
     const NAME: &'static str = "report_error";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = SortieView;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SortieView> {
         let mut sortie = desk.sortie(&self.sortie)?;
@@ -293,7 +303,12 @@ impl Operation for ReportError {
 impl Operation for ClearErrors {
     const NAME: &'static str = "clear_errors";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = SortieView;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SortieView> {
         let sortie = desk.sortie(&self.sortie)?;
@@ -315,7 +330,12 @@ impl Operation for ClearErrors {
 impl Operation for AddReview {
     const NAME: &'static str = "add_review";
     const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
     type Outcome = SortieView;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::named(self.reviewer.as_ref().map(Name::as_str))
+    }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SortieView> {
         let sortie = desk.sortie(&self.sortie)?;

@@ -58,13 +58,7 @@ both_engines! {
             ..registration("ada")
         };
         let ada = story.run("", &register).unwrap().agent.id;
-        let sighting = |pid, alive| {
-            vec![Sighting {
-                agent: ada,
-                process: process(pid),
-                alive,
-            }]
-        };
+        let sighting = |pid, alive| vec![Sighting::new(ada, process(pid), alive)];
         assert_eq!(
             life(&story, sighting(7, false)),
             (Life::Dead, "process 7 is gone".to_owned())

@@ -34,11 +34,7 @@ fn stage(world: &World) -> Story<'_> {
 }
 
 fn seen(story: &Story<'_>, alive: bool) -> Result<Vec<LockView>, Refusal> {
-    let sightings = vec![Sighting {
-        agent: story.agent("ada").id,
-        process: process(7),
-        alive,
-    }];
+    let sightings = vec![Sighting::new(story.agent("ada").id, process(7), alive)];
     let request = AcquireLocks {
         sightings,
         ..locks_on(&["a.rs"])
@@ -257,11 +253,7 @@ both_engines! {
 
     fn the_end_of_another_process_proves_nothing(world: &World) {
         let story = stage(world);
-        let stranger = Sighting {
-            agent: story.agent("ada").id,
-            process: process(8),
-            alive: false,
-        };
+        let stranger = Sighting::new(story.agent("ada").id, process(8), false);
         let request = AcquireLocks {
             sightings: vec![stranger],
             ..locks_on(&["a.rs"])

@@ -1,0 +1,107 @@
+//! Who may ask for what. It is looked at in the transaction of each request, so that no way of asking can forget it.
+
+use flightline_core::redact::shown;
+use flightline_core::token::{Scope, Token};
+use flightline_core::{Code, Refusal};
+use flightline_store::Tx;
+
+use super::{Caller, Errand, Operation};
+use crate::desk::{agent_named, find_agent_by_id};
+use crate::error::Result;
+use crate::token;
+
+/// On whose behalf a request is made. A token that does not coordinate speaks for its own agent alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ActsFor<'a> {
+    /// The caller's, whatever else the request names: what is looked at, written to or given something.
+    Caller,
+    /// This agent's, by name or id.
+    Agent(&'a str),
+    /// All who are concerned: it is for those who coordinate.
+    Fleet,
+}
+
+impl<'a> ActsFor<'a> {
+    /// The agent's that is named, or else the caller's.
+    #[must_use]
+    pub fn named(agent: Option<&'a str>) -> Self {
+        agent.map_or(Self::Caller, Self::Agent)
+    }
+}
+
+/// How far the caller goes, for this operation. Who comes without a token is on the fleet's own machine, and goes all the way.
+pub(super) fn check<O: Operation>(
+    operation: &O,
+    tx: &mut Tx<'_>,
+    caller: &Caller,
+) -> Result<Scope> {
+    let Some(token) = admitted(tx, caller)? else {
+        return Ok(Scope::Admin);
+    };
+    must_reach(&token, O::SCOPE)?;
+    if token.scope >= Scope::Dispatch {
+        return Ok(token.scope);
+    }
+    // Who acts is the token's agent, and nobody where it has none.
+    match &caller.agent {
+        Some(agent) => must_be(tx, &token, agent)?,
+        None if token.agent.is_some() && O::SCOPE > Scope::Read => {
+            return Err(not_as(&token, "a person").into());
+        }
+        None => {}
+    }
+    match operation.acts_for() {
+        ActsFor::Caller => {}
+        ActsFor::Agent(agent) => must_be(tx, &token, agent)?,
+        ActsFor::Fleet => must_reach(&token, Scope::Dispatch)?,
+    }
+    Ok(token.scope)
+}
+
+/// Refuses an errand that the caller's token does not reach.
+pub(super) fn check_errand<E: Errand>(tx: &mut Tx<'_>, caller: &Caller) -> Result<()> {
+    match admitted(tx, caller)? {
+        Some(token) => must_reach(&token, E::SCOPE),
+        None => Ok(()),
+    }
+}
+
+/// The caller's token, if it came with one. Refuses one that opens nothing any more.
+fn admitted(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Token>> {
+    let presented = caller.token.as_ref();
+    presented
+        .map(|presented| token::admit(tx, presented))
+        .transpose()
+}
+
+fn must_reach(token: &Token, scope: Scope) -> Result<()> {
+    if token.scope >= scope {
+        return Ok(());
+    }
+    Err(token.too_narrow(scope).into())
+}
+
+fn must_be(tx: &mut Tx<'_>, token: &Token, agent: &str) -> Result<()> {
+    let own = token.agent.as_ref();
+    if own.is_some_and(|own| own.as_str() == agent) {
+        return Ok(());
+    }
+    // It may be named by its id.
+    let named = match agent_named(tx, agent)? {
+        Some(named) => Some(named),
+        None => find_agent_by_id(tx, agent)?,
+    };
+    match named {
+        Some(named) if Some(&named.name) == own => Ok(()),
+        _ => Err(not_as(token, &shown(agent)).into()),
+    }
+}
+
+fn not_as(token: &Token, other: &str) -> Refusal {
+    let own = token.agent.as_ref().map_or("nobody", |own| own.as_str());
+    Refusal::new(
+        Code::Forbidden,
+        format!("the token `{}` acts as {own}, not as {other}", token.name),
+    )
+    .hint("leave the agent out, or come with a token of scope `dispatch`")
+}
