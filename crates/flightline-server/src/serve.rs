@@ -206,6 +206,9 @@ pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
         mirrors: setup.mirrors,
         caller: caller.clone(),
     };
+    for weakness in opened.store()?.weaknesses().map_err(Refusal::from)? {
+        say(Said::Warning(weakness));
+    }
     // From here on it is counted what happens.
     metrics.look(&mut opened)?;
     drop(opened);

@@ -162,6 +162,9 @@ pub(crate) trait Driver: Send {
     /// space back, too, if nobody reads or writes. Returns how large it is afterwards.
     fn fold_log(&mut self, truncate: bool) -> Result<u64, Error>;
 
+    /// The settings of a database server with which a power cut can lose what was acknowledged.
+    fn weaknesses(&mut self) -> Result<Vec<String>, Error>;
+
     /// The names of tables and their columns, for the test that compares the two schemas.
     fn columns(&mut self) -> Result<Vec<(String, String)>, Error>;
 

@@ -66,6 +66,9 @@ pub enum Error {
         /// What can be done about it.
         hint: &'static str,
     },
+    /// What is acknowledged would not be durable.
+    #[error("the store would lose what it acknowledges: {0}")]
+    NotDurable(String),
     /// A document is larger than its kind allows.
     #[error("the {kind} would take {size} bytes, and at most {max} are allowed")]
     TooLarge {
@@ -144,6 +147,9 @@ impl From<Error> for Refusal {
                 Self::new(Code::Unavailable, message).hint("nothing was written; try again later")
             }
             Error::Tls { hint, .. } => Self::new(Code::Unavailable, message).hint(hint),
+            Error::NotDurable(_) => Self::new(Code::Unavailable, message).hint(
+                "nothing was written; let this role set it: `ALTER ROLE … SET synchronous_commit = on`",
+            ),
             Error::TooLarge { .. } => Self::new(Code::TooLong, message)
                 .hint("put the long version into a file and name the file"),
             Error::Broken => Self::new(Code::Unavailable, message)

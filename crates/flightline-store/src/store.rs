@@ -547,6 +547,15 @@ impl Store {
         self.driver.prepare(sql)
     }
 
+    /// How its database server is set up so that a power cut can lose what was acknowledged. Who runs the server
+    /// decided so, perhaps for a database that is thrown away: it is said, and not refused.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn weaknesses(&mut self) -> Result<Vec<String>, Error> {
+        self.driver.weaknesses()
+    }
+
     /// Tables with their columns, for the test that compares the schemas of the engines.
     ///
     /// # Errors

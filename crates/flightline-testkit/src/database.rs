@@ -71,6 +71,35 @@ impl Database {
         run(&["halt"], &self.folder.path().join("it"));
     }
 
+    /// Stops every process of it in its tracks: its connections stand, and nobody answers.
+    ///
+    /// # Panics
+    /// When it is not there.
+    pub fn freeze(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Panics
+    /// When it is not there.
+    pub fn thaw(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let file = self.folder.path().join("it/data/postmaster.pid");
+        // Its folder is its own user's.
+        let found = Command::new("cat").arg(&file).output().expect("`cat` runs");
+        let text = String::from_utf8_lossy(&found.stdout).into_owned();
+        let pid = text.lines().next().expect("a process").to_owned();
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        let children = children.expect("its processes");
+        let all = std::iter::once(pid.as_str()).chain(children.split_whitespace());
+        let sent = Command::new("kill").arg(signal).args(all).status();
+        assert!(sent.expect("`kill` runs").success());
+    }
+
     /// Starts it again, where it was.
     ///
     /// # Panics

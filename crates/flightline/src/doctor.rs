@@ -105,6 +105,14 @@ pub fn examine(fleet: &mut Fleet) -> Result<Diagnosis> {
         ok: true,
         findings: repaired,
     }];
+    let weaknesses = fleet.store()?.weaknesses()?;
+    if !weaknesses.is_empty() {
+        checks.push(Check {
+            name: "durability".to_owned(),
+            ok: true,
+            findings: weaknesses,
+        });
+    }
     let findings = verify::verify(fleet.store()?)?;
     let ailments = match fleet.store()?.read(|tx| tx.ailments()) {
         Ok(ailments) => ailments,

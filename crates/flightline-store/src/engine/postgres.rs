@@ -4,6 +4,7 @@ mod bell;
 mod connect;
 mod outbox;
 mod tls;
+mod wire;
 
 pub(crate) use bell::{Bell, Ear};
 
@@ -16,6 +17,7 @@ use postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use postgres::{Client, Statement};
 
 use self::outbox::{Outbox, Parcel, for_rows};
+use self::wire::{Fault, Wire};
 use super::{Anchor, Compaction, Driver, Durability, SCHEMA_VERSION, Space};
 use crate::error::Error;
 use crate::steps::Steps;
@@ -43,6 +45,10 @@ const COLUMNS: &str = "SELECT CAST(table_name AS TEXT), CAST(column_name AS TEXT
      WHERE table_schema = current_schema() AND table_name <> 'schema_version' \
      ORDER BY CAST(table_name AS TEXT) COLLATE \"C\", CAST(column_name AS TEXT) COLLATE \"C\"";
 
+// Those that a session can set are set when it begins.
+const WEAKNESSES: &str = "SELECT CAST(name AS TEXT) FROM pg_settings \
+     WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off' ORDER BY CAST(name AS TEXT) COLLATE \"C\"";
+
 const SPACE: &str = "SELECT CAST(coalesce(sum(pg_total_relation_size(c.oid)), 0) AS BIGINT) FROM pg_class c \
      WHERE c.relkind = 'r' AND c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema()) \
      AND c.relname IN ('project', 'event', 'subject', 'pulse', 'request', 'backup')";
@@ -57,7 +63,7 @@ const SCHEMA_WRITE: &str = "INSERT INTO schema_version (version) VALUES ($1)";
 
 /// One connection to a PostgreSQL store.
 pub(crate) struct Postgres {
-    client: Client,
+    wire: Wire,
     /// By their text and the number of rows.
     prepared: HashMap<(&'static str, usize), Statement>,
     outbox: Outbox,
@@ -85,9 +91,9 @@ pub(crate) fn open(
     patience: Duration,
     steps: Steps,
 ) -> Result<Postgres, Error> {
-    let client = connect::connect(url, patience)?;
+    let wire = connect::connect(url, patience)?;
     let mut driver = Postgres {
-        client,
+        wire,
         prepared: HashMap::new(),
         outbox: Outbox::default(),
         failed: false,
@@ -101,8 +107,9 @@ pub(crate) fn open(
 impl Postgres {
     fn migrate(&mut self, create: bool) -> Result<(), Error> {
         let act = "cannot prepare the store's schema";
-        let said = |error: postgres::Error| classify(act, &error);
-        let seen = self.client.query_one(SCHEMA_SEEN, &[]).map_err(said)?;
+        let said = |fault: Fault| classify(act, &fault);
+        let seen = self.wire.ask(|client| client.query_one(SCHEMA_SEEN, &[]));
+        let seen = seen.map_err(said)?;
         let (versioned, foreign): (bool, bool) = (seen.get(0), seen.get(1));
         if !versioned && foreign {
             return Err(Error::NotOurs(
@@ -113,11 +120,8 @@ impl Postgres {
             return Err(Error::Missing("that PostgreSQL database".to_owned()));
         }
         if versioned {
-            let version: i64 = self
-                .client
-                .query_one(SCHEMA_READ, &[])
-                .map_err(said)?
-                .get(0);
+            let version = self.wire.ask(|client| client.query_one(SCHEMA_READ, &[]));
+            let version: i64 = version.map_err(said)?.get(0);
             if version > SCHEMA_VERSION {
                 return Err(Error::Newer {
                     found: version,
@@ -128,24 +132,12 @@ impl Postgres {
                 return Ok(());
             }
         }
-        let mut transaction = self.client.transaction().map_err(said)?;
-        transaction.execute(SCHEMA_LOCK, &[]).map_err(said)?;
-        transaction.execute(SCHEMA_TABLE, &[]).map_err(said)?;
-        let version: i64 = transaction
-            .query_one(SCHEMA_READ, &[])
-            .map_err(said)?
-            .get(0);
-        let done = usize::try_from(version).unwrap_or(0);
-        for (number, migration) in (1_i64..).zip(MIGRATIONS).skip(done) {
-            transaction.batch_execute(migration).map_err(said)?;
-            transaction
-                .execute(SCHEMA_WRITE, &[&number])
-                .map_err(said)?;
-        }
-        self.steps.step();
-        transaction.commit().map_err(said)?;
-        self.steps.step();
-        Ok(())
+        let steps = self.steps.clone();
+        // Of a long journal, some take long.
+        let migrated = self
+            .wire
+            .ask_patiently(move |client| bring_up_to_date(client, &steps));
+        migrated.map_err(said)
     }
 
     /// Asks for the timeline, once per connection and outside of transactions: a refusal would end one.
@@ -155,16 +147,16 @@ impl Postgres {
         }
         // Some let nobody ask which cluster it is.
         for question in [CLUSTER_AND_TIMELINE, TIMELINE] {
-            match self.client.query_one(question, &[]) {
+            match self.wire.ask(|client| client.query_one(question, &[])) {
                 Ok(row) => {
                     self.timeline = timeline(&row).map_or(Timeline::Untold, Timeline::Known);
                     return Ok(());
                 }
-                Err(error) => match error.code().map(postgres::error::SqlState::code) {
+                Err(fault) => match fault.code() {
                     // A replica, which takes no writes yet.
                     Some("55000") => return Ok(()),
                     Some(_) => {}
-                    None => return Err(classify("cannot write to the store", &error)),
+                    None => return Err(classify("cannot write to the store", &fault)),
                 },
             }
         }
@@ -172,28 +164,30 @@ impl Postgres {
         Ok(())
     }
 
-    fn fail(&mut self, act: &'static str, error: &postgres::Error) -> Error {
+    fn fail(&mut self, act: &'static str, fault: &Fault) -> Error {
         self.failed = true;
-        classify(act, error)
+        classify(act, fault)
     }
 
     fn statement(&mut self, sql: &'static str, rows: usize) -> Result<Statement, Error> {
         if let Some(statement) = self.prepared.get(&(sql, rows)) {
             return Ok(statement.clone());
         }
-        let prepared = self.client.prepare(&numbered(&for_rows(sql, rows)));
+        let text = numbered(&for_rows(sql, rows));
+        let prepared = self.wire.ask(move |client| client.prepare(&text));
         let statement =
-            prepared.map_err(|error| self.fail("cannot prepare a statement", &error))?;
+            prepared.map_err(|fault| self.fail("cannot prepare a statement", &fault))?;
         self.prepared.insert((sql, rows), statement.clone());
         Ok(statement)
     }
 
-    fn send(&mut self, sql: &'static str, rows: usize, params: &[Value]) -> Result<u64, Error> {
+    fn send(&mut self, sql: &'static str, rows: usize, params: Vec<Value>) -> Result<u64, Error> {
         let statement = self.statement(sql, rows)?;
-        let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|value| value as _).collect();
         self.steps.step();
-        let executed = self.client.execute(&statement, &params);
-        executed.map_err(|error| self.fail("cannot write to the store", &error))
+        let executed = self
+            .wire
+            .ask(move |client| client.execute(&statement, &borrowed(&params)));
+        executed.map_err(|fault| self.fail("cannot write to the store", &fault))
     }
 
     /// Sends all that waits, places included.
@@ -205,24 +199,25 @@ impl Postgres {
             }
             for parcel in parcels {
                 match parcel {
-                    Parcel::Rows { sql, rows, params } => drop(self.send(sql, rows, &params)?),
+                    Parcel::Rows { sql, rows, params } => drop(self.send(sql, rows, params)?),
                     Parcel::Mark(sql) => self.run(sql)?,
                 }
             }
         }
     }
 
-    fn run(&mut self, sql: &str) -> Result<(), Error> {
-        let ran = self.client.batch_execute(sql);
-        ran.map_err(|error| self.fail("cannot write to the store", &error))
+    fn run(&mut self, sql: &'static str) -> Result<(), Error> {
+        let ran = self.wire.ask(|client| client.batch_execute(sql));
+        ran.map_err(|fault| self.fail("cannot write to the store", &fault))
     }
 }
 
 impl Driver for Postgres {
     fn begin_read(&mut self) -> Result<(), Error> {
-        self.client
-            .batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            .map_err(|error| classify("cannot read the store", &error))
+        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+        self.wire
+            .ask(|client| client.batch_execute(begin))
+            .map_err(|fault| classify("cannot read the store", &fault))
     }
 
     fn begin_write(&mut self, durability: Durability, _patience: Duration) -> Result<(), Error> {
@@ -236,9 +231,9 @@ impl Driver for Postgres {
         self.steps.step();
         self.failed = false;
         self.outbox.clear();
-        self.client
-            .batch_execute(begin)
-            .map_err(|error| classify("cannot write to the store", &error))
+        self.wire
+            .ask(|client| client.batch_execute(begin))
+            .map_err(|fault| classify("cannot write to the store", &fault))
     }
 
     fn take_project(&mut self, project: &str, hold: bool) -> Result<Option<Row>, Error> {
@@ -252,7 +247,7 @@ impl Driver for Postgres {
 
     fn execute(&mut self, sql: &'static str, params: &[Value]) -> Result<u64, Error> {
         self.empty_outbox()?;
-        self.send(sql, 1, params)
+        self.send(sql, 1, params.to_vec())
     }
 
     fn post(&mut self, sql: &'static str, params: Vec<Value>) -> Result<(), Error> {
@@ -277,9 +272,11 @@ impl Driver for Postgres {
             self.empty_outbox()?;
         }
         let statement = self.statement(sql, 1)?;
-        let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|value| value as _).collect();
-        let rows = self.client.query(&statement, &params);
-        let rows = rows.map_err(|error| self.fail("cannot read the store", &error))?;
+        let params = params.to_vec();
+        let rows = self
+            .wire
+            .ask(move |client| client.query(&statement, &borrowed(&params)));
+        let rows = rows.map_err(|fault| self.fail("cannot read the store", &fault))?;
         rows.iter().map(from_engine).collect()
     }
 
@@ -332,18 +329,19 @@ impl Driver for Postgres {
     }
 
     fn is_closed(&self) -> bool {
-        self.client.is_closed()
+        self.wire.is_closed()
     }
 
     fn commit(&mut self) -> Result<(), Error> {
         self.deliver().inspect_err(|_| self.rollback())?;
         self.steps.step();
-        let committed = self.client.batch_execute("COMMIT").map_err(|error| {
-            match error.code().map(postgres::error::SqlState::code) {
+        let committed = self.wire.ask(|client| client.batch_execute("COMMIT"));
+        let committed = committed.map_err(|fault| {
+            match fault.code() {
                 // No answer from the server, or it was shut down while it committed: the commit may
                 // have been made.
-                None | Some("57P01" | "57P02") => Error::CommitUnknown(root_cause(&error)),
-                Some(_) => classify("cannot commit to the store", &error),
+                None | Some("57P01" | "57P02") => Error::CommitUnknown(fault.cause()),
+                Some(_) => classify("cannot commit to the store", &fault),
             }
         });
         self.steps.step();
@@ -353,7 +351,7 @@ impl Driver for Postgres {
     fn rollback(&mut self) {
         self.outbox.clear();
         // A broken connection has rolled back already.
-        let _ = self.client.batch_execute("ROLLBACK");
+        let _ = self.wire.ask(|client| client.batch_execute("ROLLBACK"));
     }
 
     fn server_time(&mut self) -> Result<Option<Time>, Error> {
@@ -387,6 +385,16 @@ impl Driver for Postgres {
         Ok(0)
     }
 
+    fn weaknesses(&mut self) -> Result<Vec<String>, Error> {
+        let told = self.query(WEAKNESSES, &[])?.into_iter().map(|row| {
+            Ok(format!(
+                "PostgreSQL runs with `{} = off`: a power cut or a crash of its machine can lose or damage what was acknowledged",
+                row.text(0)?
+            ))
+        });
+        told.collect()
+    }
+
     fn columns(&mut self) -> Result<Vec<(String, String)>, Error> {
         self.query(COLUMNS, &[])?
             .iter()
@@ -401,6 +409,27 @@ impl Driver for Postgres {
     fn name(&self) -> &'static str {
         "postgres"
     }
+}
+
+/// Creates the schema, or changes an older one, in one transaction.
+fn bring_up_to_date(client: &mut Client, steps: &Steps) -> Result<(), postgres::Error> {
+    let mut transaction = client.transaction()?;
+    transaction.execute(SCHEMA_LOCK, &[])?;
+    transaction.execute(SCHEMA_TABLE, &[])?;
+    let version: i64 = transaction.query_one(SCHEMA_READ, &[])?.get(0);
+    let done = usize::try_from(version).unwrap_or(0);
+    for (number, migration) in (1_i64..).zip(MIGRATIONS).skip(done) {
+        transaction.batch_execute(migration)?;
+        transaction.execute(SCHEMA_WRITE, &[&number])?;
+    }
+    steps.step();
+    transaction.commit()?;
+    steps.step();
+    Ok(())
+}
+
+fn borrowed(params: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
+    params.iter().map(|value| value as _).collect()
 }
 
 /// The timeline, below; above it, which cluster's it is.
@@ -429,7 +458,7 @@ fn from_engine(row: &postgres::Row) -> Result<Row, Error> {
                 .map(|value| value.map(i64::from).into()),
             _ => row.try_get::<_, Option<String>>(at).map(Value::from),
         };
-        value.map_err(|error| classify(act, &error))
+        value.map_err(|error| classify(act, &Fault::Said(error)))
     });
     values.collect::<Result<Vec<_>, _>>().map(Row)
 }
@@ -458,9 +487,9 @@ impl ToSql for Value {
     to_sql_checked!();
 }
 
-fn classify(act: &'static str, error: &postgres::Error) -> Error {
-    let cause = root_cause(error);
-    match error.code().map(postgres::error::SqlState::code) {
+fn classify(act: &'static str, fault: &Fault) -> Error {
+    let cause = fault.cause();
+    match fault.code() {
         Some("40001" | "40P01") => Error::Collision(cause),
         Some("55P03" | "57014") => {
             Error::Busy("another node has been writing to this project for too long".to_owned())
@@ -474,7 +503,6 @@ fn classify(act: &'static str, error: &postgres::Error) -> Error {
             Error::Unreachable(cause)
         }
         Some(_) => Error::Engine { act, cause },
-        None if error.is_closed() => Error::Unreachable(cause),
         None => Error::Unreachable(cause),
     }
 }

@@ -529,6 +529,11 @@ impl Driver for Sqlite {
         self.fold(truncate)
     }
 
+    fn weaknesses(&mut self) -> Result<Vec<String>, Error> {
+        // What it is opened with is ours to say.
+        Ok(Vec::new())
+    }
+
     fn columns(&mut self) -> Result<Vec<(String, String)>, Error> {
         self.query(COLUMNS, &[])?
             .iter()

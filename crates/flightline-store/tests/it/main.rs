@@ -4,7 +4,9 @@
 mod backups;
 mod concurrency;
 mod damage;
+mod durable;
 mod fold;
+mod frozen;
 mod full_disk;
 mod groups;
 mod histories;

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use postgres::Client;
 use postgres::fallible_iterator::FallibleIterator;
 
+use super::wire::Wire;
 use super::{classify, connect};
 use crate::error::Error;
 
@@ -15,31 +15,31 @@ const QUICKLY: &str = "SET synchronous_commit = off";
 const RING: &str = "SELECT pg_notify('flightline', $1)";
 
 /// Hears which projects were written to.
-pub(crate) struct Ear(Client);
+pub(crate) struct Ear(Wire);
 
 impl Ear {
     pub(crate) fn open(url: &str, patience: Duration) -> Result<Self, Error> {
-        let mut client = connect::connect(url, patience)?;
-        client
-            .batch_execute(LISTEN)
-            .map_err(|error| classify("cannot listen to the store", &error))?;
-        Ok(Self(client))
+        let mut wire = connect::connect(url, patience)?;
+        wire.ask(|client| client.batch_execute(LISTEN))
+            .map_err(|fault| classify("cannot listen to the store", &fault))?;
+        Ok(Self(wire))
     }
 
     /// The projects that were written to since the last time; waits `patience` for one.
     pub(crate) fn hear(&mut self, patience: Duration) -> Result<Vec<String>, Error> {
-        let said = |error: postgres::Error| classify("cannot listen to the store", &error);
-        let mut told = Vec::new();
-        let mut notifications = self.0.notifications();
-        if let Some(first) = notifications.timeout_iter(patience).next().map_err(said)? {
-            told.push(first.payload().to_owned());
-        }
-        let mut rest = notifications.iter();
-        while let Some(next) = rest.next().map_err(said)? {
-            told.push(next.payload().to_owned());
-        }
-        drop(rest);
-        drop(notifications);
+        let heard = self.0.ask(move |client| {
+            let mut told = Vec::new();
+            let mut notifications = client.notifications();
+            if let Some(first) = notifications.timeout_iter(patience).next()? {
+                told.push(first.payload().to_owned());
+            }
+            let mut rest = notifications.iter();
+            while let Some(next) = rest.next()? {
+                told.push(next.payload().to_owned());
+            }
+            Ok(told)
+        });
+        let told = heard.map_err(|fault| classify("cannot listen to the store", &fault))?;
         if told.is_empty() && self.0.is_closed() {
             return Err(Error::Unreachable("the connection was closed".to_owned()));
         }
@@ -48,21 +48,21 @@ impl Ear {
 }
 
 /// Tells others which project was written to.
-pub(crate) struct Bell(Client);
+pub(crate) struct Bell(Wire);
 
 impl Bell {
     pub(crate) fn open(url: &str, patience: Duration) -> Result<Self, Error> {
-        let mut client = connect::connect(url, patience)?;
-        client
-            .batch_execute(QUICKLY)
-            .map_err(|error| classify("cannot reach the store", &error))?;
-        Ok(Self(client))
+        let mut wire = connect::connect(url, patience)?;
+        wire.ask(|client| client.batch_execute(QUICKLY))
+            .map_err(|fault| classify("cannot reach the store", &fault))?;
+        Ok(Self(wire))
     }
 
     pub(crate) fn ring(&mut self, project: &str) -> Result<(), Error> {
+        let project = project.to_owned();
         self.0
-            .execute(RING, &[&project])
+            .ask(move |client| client.execute(RING, &[&project]))
             .map(drop)
-            .map_err(|error| classify("cannot reach the store", &error))
+            .map_err(|fault| classify("cannot reach the store", &fault))
     }
 }

@@ -1,13 +1,13 @@
 //! How a connection is made: within limits of time, whatever the other side does or does not do.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-use postgres::{Client, Config, NoTls};
+use postgres::Config;
 
 use super::root_cause;
-use super::tls::{self, Tls};
+use super::tls;
+use super::wire::{Plan, Wire};
 use crate::error::Error;
 
 /// How long a connection may take in all: names, TCP, TLS, password, start.
@@ -37,7 +37,7 @@ impl Drop for Place {
 }
 
 /// Connects to the server at `url`.
-pub(super) fn connect(url: &str, patience: Duration) -> Result<Client, Error> {
+pub(super) fn connect(url: &str, patience: Duration) -> Result<Wire, Error> {
     let (url, wishes) = tls::read(url)?;
     let mut config: Config = url.parse().map_err(|error: postgres::Error| {
         Error::Location(format!(
@@ -72,50 +72,25 @@ pub(super) fn connect(url: &str, patience: Duration) -> Result<Client, Error> {
         .keepalives_interval(Duration::from_secs(5))
         .keepalives_retries(3);
     let tls = wishes.apply(&mut config)?;
-    within(at_most, move || {
-        let connected = match tls {
-            Tls::Off => config.connect(NoTls),
-            Tls::On(tls) => config.connect(*tls),
-        };
-        connected.map_err(|error| {
-            if error
-                .to_string()
-                .starts_with("error performing TLS handshake")
-            {
-                return tls::failure(&root_cause(&error));
-            }
-            Error::Unreachable(format!("PostgreSQL: {}", root_cause(&error)))
-        })
-    })
+    let place = Place::take().ok_or_else(|| silent(at_most))?;
+    Wire::connect(Plan { config, tls }, at_most, place)
 }
 
-/// Runs `f` on a thread of its own, and waits for it so long and no longer. The driver limits only how
-/// long TCP takes; a server that takes the connection and then says nothing would be waited for for ever.
-fn within(
-    at_most: Duration,
-    f: impl FnOnce() -> Result<Client, Error> + Send + 'static,
-) -> Result<Client, Error> {
-    let silent = || {
-        let seconds = at_most.as_secs();
-        Error::Unreachable(format!(
-            "PostgreSQL: it takes connections and does not answer them within {seconds} seconds"
-        ))
-    };
-    let place = Place::take().ok_or_else(silent)?;
-    let (sender, receiver) = sync_channel(1);
-    let thread = std::thread::Builder::new().name("fleet-connect".to_owned());
-    let started = thread.spawn(move || {
-        let connected = f();
-        drop(place);
-        // When nobody waits any more, the connection ends here.
-        let _ = sender.send(connected);
-    });
-    started.map_err(|error| Error::Unreachable(format!("cannot start a thread: {error}")))?;
-    match receiver.recv_timeout(at_most) {
-        Ok(connected) => connected,
-        Err(RecvTimeoutError::Timeout) => Err(silent()),
-        Err(RecvTimeoutError::Disconnected) => {
-            Err(Error::Unreachable("the connection broke".to_owned()))
-        }
+/// It could not be connected to.
+pub(super) fn refused(error: &postgres::Error) -> Error {
+    if error
+        .to_string()
+        .starts_with("error performing TLS handshake")
+    {
+        return tls::failure(&root_cause(error));
     }
+    Error::Unreachable(format!("PostgreSQL: {}", root_cause(error)))
+}
+
+/// It takes the connection and then says nothing. The driver limits only how long TCP takes.
+pub(super) fn silent(at_most: Duration) -> Error {
+    let seconds = at_most.as_secs();
+    Error::Unreachable(format!(
+        "PostgreSQL: it takes connections and does not answer them within {seconds} seconds"
+    ))
 }

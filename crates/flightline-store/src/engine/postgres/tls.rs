@@ -38,6 +38,7 @@ enum Mode {
 }
 
 /// How a connection is made.
+#[derive(Clone)]
 pub(super) enum Tls {
     /// In the clear.
     Off,

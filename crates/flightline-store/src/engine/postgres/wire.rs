@@ -1,0 +1,234 @@
+//! A connection on a thread of its own. The driver waits for an answer for as long as the connection stands, and a server
+//! that is frozen keeps it standing; here it is waited for so long and no longer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
+use std::time::{Duration, Instant};
+
+use postgres::error::SqlState;
+use postgres::{Client, Config, NoTls};
+
+use super::root_cause;
+use super::tls::Tls;
+use crate::error::Error;
+
+/// After so long without an answer, it is asked over another connection whether the server is still there.
+const SUSPICIOUS: Duration = Duration::from_secs(5);
+/// How long that may take.
+const PROBE: Duration = Duration::from_secs(5);
+/// No statement takes longer than this: the server itself ends it after a minute.
+const LONGEST: Duration = Duration::from_secs(70);
+/// How long the end of a connection is waited for.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+// A role or a database may have `synchronous_commit` off: then a commit is answered before it is on a disk. Who waits for
+// replicas to apply it, too, goes on to.
+const BEGIN: &str = "SELECT pg_backend_pid(), set_config('synchronous_commit', \
+     CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)";
+/// The settings with which what was committed is on a disk.
+const DURABLE: [&str; 2] = ["on", "remote_apply"];
+const IS_THERE: &str = "SELECT 1 FROM pg_stat_activity WHERE pid = $1";
+
+type Job = Box<dyn FnOnce(&mut Client) + Send>;
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The server said so, or the connection broke.
+    Said(postgres::Error),
+    /// The server is silent.
+    Silent,
+}
+
+impl Fault {
+    /// What the server calls it; nothing when it said nothing.
+    pub(super) fn code(&self) -> Option<&str> {
+        match self {
+            Self::Said(error) => error.code().map(SqlState::code),
+            Self::Silent => None,
+        }
+    }
+
+    pub(super) fn cause(&self) -> String {
+        match self {
+            Self::Said(error) => root_cause(error),
+            Self::Silent => "PostgreSQL does not answer any more".to_owned(),
+        }
+    }
+}
+
+/// How a connection is made, as often as it is needed.
+#[derive(Clone)]
+pub(super) struct Plan {
+    pub(super) config: Config,
+    pub(super) tls: Tls,
+}
+
+impl Plan {
+    fn connect(&self) -> Result<Client, postgres::Error> {
+        match self.tls.clone() {
+            Tls::Off => self.config.connect(NoTls),
+            Tls::On(tls) => self.config.connect(*tls),
+        }
+    }
+}
+
+/// One connection.
+pub(super) struct Wire {
+    plan: Plan,
+    /// The number that the server knows the connection by.
+    backend: i32,
+    /// Nothing, once the connection was given up.
+    jobs: Option<Sender<Job>>,
+    closed: Arc<AtomicBool>,
+    /// Ends when the connection has.
+    end: Receiver<()>,
+}
+
+impl Wire {
+    /// Connects, in at most this time. `counted` is held until the server has answered.
+    pub(super) fn connect(
+        plan: Plan,
+        at_most: Duration,
+        counted: impl Send + 'static,
+    ) -> Result<Self, Error> {
+        let (ready, connected) = sync_channel(1);
+        let (jobs, todo) = channel::<Job>();
+        let (gone, end) = sync_channel(1);
+        let closed = Arc::new(AtomicBool::new(false));
+        let (making, noticed) = (plan.clone(), Arc::clone(&closed));
+        let thread = std::thread::Builder::new().name("fleet-postgres".to_owned());
+        let started = thread.spawn(move || {
+            let _gone = gone;
+            let made = making.connect().and_then(|mut client| {
+                let begun = client.query_one(BEGIN, &[])?;
+                let (backend, commits) = (begun.try_get(0)?, begun.try_get(1)?);
+                Ok((client, backend, commits))
+            });
+            drop(counted);
+            let (mut client, backend, commits): (Client, i32, String) = match made {
+                Ok(made) => made,
+                Err(error) => {
+                    let _ = ready.send(Err(error));
+                    return;
+                }
+            };
+            // When nobody waits any more, the connection ends here.
+            if ready.send(Ok((backend, commits))).is_err() {
+                return;
+            }
+            for job in todo {
+                job(&mut client);
+                noticed.store(client.is_closed(), Ordering::SeqCst);
+            }
+        });
+        started.map_err(|error| Error::Unreachable(format!("cannot start a thread: {error}")))?;
+        match connected.recv_timeout(at_most) {
+            Ok(Ok((_, commits))) if !DURABLE.contains(&commits.as_str()) => Err(Error::NotDurable(
+                format!("PostgreSQL keeps `synchronous_commit` at `{commits}`"),
+            )),
+            Ok(Ok((backend, _))) => Ok(Self {
+                plan,
+                backend,
+                jobs: Some(jobs),
+                closed,
+                end,
+            }),
+            Ok(Err(error)) => Err(super::connect::refused(&error)),
+            Err(RecvTimeoutError::Timeout) => Err(super::connect::silent(at_most)),
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(Error::Unreachable("the connection broke".to_owned()))
+            }
+        }
+    }
+
+    /// Has something done over the connection, in at most the time that a statement may take.
+    pub(super) fn ask<T: Send + 'static>(
+        &mut self,
+        what: impl FnOnce(&mut Client) -> Result<T, postgres::Error> + Send + 'static,
+    ) -> Result<T, Fault> {
+        self.ask_within(Some(LONGEST), what)
+    }
+
+    /// Has something done that may take as long as it does, while the server is there.
+    pub(super) fn ask_patiently<T: Send + 'static>(
+        &mut self,
+        what: impl FnOnce(&mut Client) -> Result<T, postgres::Error> + Send + 'static,
+    ) -> Result<T, Fault> {
+        self.ask_within(None, what)
+    }
+
+    fn ask_within<T: Send + 'static>(
+        &mut self,
+        at_most: Option<Duration>,
+        what: impl FnOnce(&mut Client) -> Result<T, postgres::Error> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let (sender, answer) = sync_channel(1);
+        let job: Job = Box::new(move |client| {
+            // Nobody may wait for it any more.
+            let _ = sender.send(what(client));
+        });
+        let jobs = self.jobs.as_ref().ok_or(Fault::Silent)?;
+        if jobs.send(job).is_err() {
+            return Err(self.give_up());
+        }
+        let began = Instant::now();
+        loop {
+            match answer.recv_timeout(SUSPICIOUS) {
+                Ok(done) => return done.map_err(Fault::Said),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.give_up()),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let in_time = at_most.is_none_or(|at_most| began.elapsed() < at_most);
+            if in_time && self.is_served() {
+                continue;
+            }
+            return match answer.try_recv() {
+                Ok(done) => done.map_err(Fault::Said),
+                Err(_) => Err(self.give_up()),
+            };
+        }
+    }
+
+    /// Whether the server still has this connection, as another connection hears it.
+    fn is_served(&self) -> bool {
+        let (plan, backend) = (self.plan.clone(), self.backend);
+        let (sender, answer) = sync_channel(1);
+        let thread = std::thread::Builder::new().name("fleet-probe".to_owned());
+        let started = thread.spawn(move || {
+            let asked = plan
+                .connect()
+                .and_then(|mut client| client.query_opt(IS_THERE, &[&backend]));
+            let _ = sender.send(match asked {
+                Ok(row) => row.is_some(),
+                // Who refuses is there.
+                Err(error) => error.code().is_some(),
+            });
+        });
+        // Without a thread nothing is known.
+        started.is_err() || answer.recv_timeout(PROBE).unwrap_or(false)
+    }
+
+    /// The connection is left to its thread, which ends when the server does, or speaks again.
+    fn give_up(&mut self) -> Fault {
+        self.jobs = None;
+        self.closed.store(true, Ordering::SeqCst);
+        Fault::Silent
+    }
+
+    /// Whether the connection is known to be over.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        // A connection that was given up is not waited for.
+        if let Some(jobs) = self.jobs.take() {
+            drop(jobs);
+            let _ = self.end.recv_timeout(FAREWELL);
+        }
+    }
+}
