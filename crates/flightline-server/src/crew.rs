@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use flightline::core::policy::Policy;
 use flightline::core::{Code, Refusal};
@@ -120,6 +121,8 @@ pub(crate) struct Crew {
 pub(crate) struct Lines {
     writers: Vec<SyncSender<Order>>,
     readers: SyncSender<Order>,
+    /// How long an answer is waited for.
+    answer: Duration,
     /// How many writes, and how many reads, wait or are being done.
     writes: Arc<AtomicUsize>,
     reads: Arc<AtomicUsize>,
@@ -143,7 +146,11 @@ impl Drop for Counted {
 
 impl Crew {
     /// Starts the threads. The place must be one that opens.
-    pub(crate) fn start(place: &Arc<Place>, grouped: &Grouped) -> Result<Self, Refusal> {
+    pub(crate) fn start(
+        place: &Arc<Place>,
+        grouped: &Grouped,
+        answer: Duration,
+    ) -> Result<Self, Refusal> {
         let mut threads = Vec::new();
         let mut writers = Vec::new();
         let hands = match place.location {
@@ -166,6 +173,7 @@ impl Crew {
             lines: Lines {
                 writers,
                 readers,
+                answer,
                 writes: Arc::default(),
                 reads: Arc::default(),
             },
@@ -227,7 +235,15 @@ impl Lines {
                 f(fleet)
             },
         )?;
-        outcome.await.map_err(|_| broken())?
+        let patience = match company {
+            Company::Welcome => self.answer,
+            Company::Alone => self.answer * 10,
+        };
+        match tokio::time::timeout(patience, outcome).await {
+            Ok(outcome) => outcome.map_err(|_| broken())?,
+            // It may be done yet.
+            Err(_) => Err(unanswered(access, patience)),
+        }
     }
 
     /// The same for threads of ours, which may wait without harm.
@@ -316,6 +332,20 @@ fn broken() -> Refusal {
         "the request failed inside the server, and it is not known whether it was done",
     )
     .hint("ask again with the same Idempotency-Key")
+}
+
+/// The store does not answer: its disk or its database hangs.
+fn unanswered(access: Access, waited: Duration) -> Refusal {
+    let seconds = waited.as_secs();
+    let message = format!("the store has not answered for {seconds} seconds");
+    match access {
+        Access::Read => Refusal::new(Code::Unavailable, message).hint("come back in a moment"),
+        Access::Write | Access::Pulse => Refusal::new(
+            Code::CommitUnknown,
+            format!("{message}, and it is not known whether it was done"),
+        )
+        .hint("ask again with the same Idempotency-Key"),
+    }
 }
 
 /// The one connection a thread keeps, opened anew when it was lost.

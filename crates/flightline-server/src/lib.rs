@@ -5,6 +5,7 @@
 //! our own (`crew`), because a synchronous PostgreSQL client panics when it is used, or even dropped, on
 //! a thread of the async runtime.
 
+mod connection;
 mod crew;
 mod door;
 mod health;

@@ -27,6 +27,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, Semaphore, watch};
 
+use crate::connection::{Patient, Peers, turn_away};
 use crate::crew::{Company, Crew, Grouped, Lines, Place};
 use crate::door::without_port;
 use crate::health::Health;
@@ -42,12 +43,12 @@ use crate::upkeep::{Beside, Means, Upkeep};
 /// Where it listens when nobody says.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:7878";
 
-/// How many connections are open at once; more wait until one ends.
-const CONNECTIONS: usize = 2_048;
 /// How much of a head is read.
 const LARGEST_HEAD: usize = 64 * 1024;
 /// How long requests that were taken on may take once we are to end.
 const LAST_REQUESTS: Duration = Duration::from_secs(30);
+/// How long the rest of the end may take: last checkpoints, their files, and threads that are busy.
+const LAST_RITES: Duration = Duration::from_secs(15);
 
 /// What is served, and where.
 pub struct Setup {
@@ -90,6 +91,14 @@ pub struct Limits {
     pub head: Duration,
     /// How long its body may.
     pub body: Duration,
+    /// How long an answer may lie unread, but for a trickle.
+    pub unread: Duration,
+    /// How long the store may take for an answer. What takes long by its nature has ten times as long.
+    pub answer: Duration,
+    /// How many connections are open at once; more wait until one ends.
+    pub connections: usize,
+    /// How many of them one address may have: the rest is for others.
+    pub of_one_peer: usize,
     /// How many connections may be streams of events: the rest is for requests.
     pub streams: usize,
 }
@@ -99,6 +108,10 @@ impl Default for Limits {
         Self {
             head: Duration::from_secs(10),
             body: Duration::from_secs(20),
+            unread: Duration::from_secs(20),
+            answer: Duration::from_secs(30),
+            connections: 2_048,
+            of_one_peer: 1_792,
             streams: 1_536,
         }
     }
@@ -200,7 +213,7 @@ pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
     let metrics = Arc::new(Metrics::default());
     let counted = Arc::clone(&metrics);
     let grouped: Grouped = Arc::new(move |size| counted.group(size));
-    let crew = Crew::start(&place, &grouped)?;
+    let crew = Crew::start(&place, &grouped, setup.limits.answer)?;
     let (lines, health) = (crew.lines(), Arc::new(Health::default()));
     let beside = Beside {
         mirrors: setup.mirrors,
@@ -265,16 +278,36 @@ pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
     });
     // Connections that would not end are cut; what they asked for is done all the same.
     runtime.shutdown_timeout(Duration::from_secs(1));
-    for project in projects.all() {
-        save(&lines, &project.id, &caller, &say);
+    let (told, traces) = (Arc::clone(&say), tracing.clone());
+    let in_time = within(LAST_RITES, move || {
+        for project in projects.all() {
+            save(&lines, &project.id, &caller, &told);
+        }
+        upkeep.dismiss();
+        if let Some(office) = office {
+            office.close();
+        }
+        crew.dismiss();
+        traces.end();
+    });
+    if !in_time {
+        let seconds = LAST_RITES.as_secs();
+        say(Said::Warning(format!(
+            "the store does not answer: this server ends without the last checkpoints, after {seconds} seconds"
+        )));
     }
-    upkeep.dismiss();
-    if let Some(office) = office {
-        office.close();
-    }
-    crew.dismiss();
-    tracing.end();
     ended
+}
+
+/// Does something, but waits for it no longer than this. Whether it was done.
+fn within(at_most: Duration, work: impl FnOnce() + Send + 'static) -> bool {
+    let (done, is_done) = std::sync::mpsc::channel();
+    let thread = std::thread::Builder::new().name("fleet-end".to_owned());
+    let started = thread.spawn(move || {
+        work();
+        let _ = done.send(());
+    });
+    started.is_ok() && is_done.recv_timeout(at_most).is_ok()
 }
 
 /// As many open files as the system lets us have: each connection is one. What is usual is fewer.
@@ -369,15 +402,16 @@ async fn accept(listener: &TcpListener, shared: &Arc<Shared>, ending: Ending) {
         .max_buf_size(LARGEST_HEAD);
     let (graceful, room) = (
         GracefulShutdown::new(),
-        Arc::new(Semaphore::new(CONNECTIONS)),
+        Arc::new(Semaphore::new(shared.limits.connections)),
     );
+    let peers = Peers::new(shared.limits.of_one_peer);
     let taking = async {
         loop {
             let Ok(permit) = Arc::clone(&room).acquire_owned().await else {
                 return;
             };
-            let stream = match listener.accept().await {
-                Ok((stream, _)) => stream,
+            let (stream, address) = match listener.accept().await {
+                Ok(taken) => taken,
                 Err(error) => {
                     // Such as too many open files: those that are there go on, and will end.
                     (shared.say)(Said::Warning(format!("cannot take a connection: {error}")));
@@ -385,14 +419,19 @@ async fn accept(listener: &TcpListener, shared: &Arc<Shared>, ending: Ending) {
                     continue;
                 }
             };
+            let Some(peer) = peers.admit(address.ip()) else {
+                turn_away(&stream);
+                continue;
+            };
             // An answer is small and waited for.
             let _ = stream.set_nodelay(true);
+            let stream = Patient::new(stream, shared.limits.unread);
             let connection = http.serve_connection(TokioIo::new(stream), service.clone());
             let watched = graceful.watch(connection);
             tokio::spawn(async move {
                 // How a connection ends is its client's business.
                 let _ = watched.await;
-                drop(permit);
+                drop((peer, permit));
             });
         }
     };

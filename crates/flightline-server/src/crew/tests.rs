@@ -1,4 +1,5 @@
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use flightline_testkit::{Engine, World};
 
@@ -16,7 +17,7 @@ fn crew_that(world: &World, grouped: Grouped) -> Crew {
         policy: Policy::default(),
         tree: None,
     });
-    Crew::start(&place, &grouped).unwrap()
+    Crew::start(&place, &grouped, Duration::from_secs(30)).unwrap()
 }
 
 fn write(lines: &Lines, home: &Arc<str>) -> Result<(), Refusal> {

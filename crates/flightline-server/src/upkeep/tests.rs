@@ -34,7 +34,12 @@ impl Bench {
             policy: Policy::default(),
             tree: None,
         });
-        let crew = Crew::start(&place, &(Arc::new(drop) as Grouped)).unwrap();
+        let crew = Crew::start(
+            &place,
+            &(Arc::new(drop) as Grouped),
+            Duration::from_secs(30),
+        )
+        .unwrap();
         let state = world.folder().join("state");
         fs::create_dir_all(&state).unwrap();
         let means = Means {

@@ -18,6 +18,7 @@ fn impatient() -> Limits {
         head: Duration::from_millis(300),
         body: Duration::from_millis(300),
         streams: 2,
+        ..Limits::default()
     }
 }
 
@@ -181,5 +182,142 @@ fn a_full_queue_is_said_at_once_and_what_was_taken_is_done() {
         .as_u64()
         .unwrap();
     assert_eq!(there, done, "what was taken is there, and nothing else");
+    server.end();
+}
+
+/// Asks for much, and reads nothing of it.
+fn unread(server: &Server, token: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    let request = format!(
+        "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n"
+    );
+    stream.write_all(request.repeat(40).as_bytes()).unwrap();
+    stream
+}
+
+#[test]
+fn whoever_does_not_read_makes_room_for_those_who_do() {
+    let world = World::new(Engine::Sqlite);
+    let limits = Limits {
+        unread: Duration::from_millis(500),
+        connections: 8,
+        of_one_peer: 8,
+        ..Limits::default()
+    };
+    let server = start_with(&world, limits);
+    let secret = token(&world, "root", Scope::Admin, None);
+    let deaf: Vec<TcpStream> = (0..8).map(|_| unread(&server, &secret)).collect();
+    // All connections are theirs; soon they are not any more.
+    let began = Instant::now();
+    server.with(&secret).get("/api/v1/missions").ok(200);
+    assert!(
+        began.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        began.elapsed()
+    );
+    for mut stream in deaf {
+        let began = Instant::now();
+        while stream.write_all(b"x").is_ok() {
+            assert!(
+                began.elapsed() < Duration::from_secs(10),
+                "it was not cut off"
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+    server.end();
+}
+
+#[test]
+fn one_that_reads_slowly_and_steadily_is_served() {
+    let world = World::new(Engine::Sqlite);
+    let limits = Limits {
+        unread: Duration::from_millis(300),
+        ..Limits::default()
+    };
+    let server = start_with(&world, limits);
+    let secret = token(&world, "root", Scope::Admin, None);
+    let mut stream = unread(&server, &secret);
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut read = 0;
+    let mut buffer = vec![0; 1024 * 1024];
+    for _ in 0..15 {
+        let count = stream.read(&mut buffer).unwrap();
+        assert!(count > 0, "cut off after {read} bytes");
+        read += count;
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    drop(stream);
+    server.end();
+}
+
+#[test]
+fn an_address_with_too_many_connections_is_told_so_at_once() {
+    let world = World::new(Engine::Sqlite);
+    let limits = Limits {
+        of_one_peer: 3,
+        ..Limits::default()
+    };
+    let server = start_with(&world, limits);
+    let mut open: Vec<TcpStream> = (0..3)
+        .map(|_| TcpStream::connect(server.address).unwrap())
+        .collect();
+    let mut one_more = TcpStream::connect(server.address).unwrap();
+    one_more.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut said = String::new();
+    one_more.read_to_string(&mut said).unwrap();
+    assert!(
+        said.starts_with("HTTP/1.1 503 ") && said.contains("retry-after"),
+        "{said}"
+    );
+    open.pop();
+    let secret = token(&world, "root", Scope::Admin, None);
+    let began = Instant::now();
+    loop {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        let head = format!(
+            "GET /healthz HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {secret}\r\nConnection: close\r\n\r\n"
+        );
+        let mut said = String::new();
+        if stream.write_all(head.as_bytes()).is_ok() {
+            let _ = stream.read_to_string(&mut said);
+        }
+        if said.starts_with("HTTP/1.1 200 ") {
+            break;
+        }
+        assert!(began.elapsed() < PATIENCE, "{said}");
+    }
+    drop(open);
+    server.end();
+}
+
+#[test]
+fn a_store_that_does_not_answer_is_said_in_time_and_holds_up_no_end() {
+    let world = World::new(Engine::Sqlite);
+    let limits = Limits {
+        answer: Duration::from_secs(1),
+        ..Limits::default()
+    };
+    let server = start_with(&world, limits);
+    let secret = token(&world, "root", Scope::Admin, None);
+    let client = server.with(&secret);
+    client
+        .post("/api/v1/missions", &json!({ "title": "M" }))
+        .ok(201);
+    let mut store = world.store();
+    store
+        .write(|_| {
+            let began = Instant::now();
+            let answer = client.post("/api/v1/missions", &json!({ "title": "late" }));
+            assert_eq!(answer.problem(503), "commit_unknown");
+            assert!(
+                began.elapsed() < Duration::from_secs(5),
+                "{:?}",
+                began.elapsed()
+            );
+            Ok::<_, flightline::store::Error>(())
+        })
+        .unwrap();
     server.end();
 }
