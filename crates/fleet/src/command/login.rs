@@ -7,7 +7,7 @@ use clap::Args;
 use flightline::clock::TellTime;
 use flightline::core::token::Presented;
 use flightline::core::{Code, Refusal};
-use flightline::remote::{Call, Offline};
+use flightline::remote::{Call, Offline, Waiting};
 use flightline::workspace::beneath::Dir;
 use flightline::{Access, Caller, Operation};
 use serde_json::json;
@@ -49,7 +49,26 @@ pub fn log_in(args: &LoginArgs, app: &mut App) -> Done {
     init::ignore_all(&state)?;
     known.remember(&address, &token, &root)?;
     let waiting = app.spool().waiting(Bearer::of(&token).as_ref());
-    let held: usize = waiting.iter().map(|of| of.for_other_token).sum();
+    let is_here = |of: &&Waiting| {
+        of.server
+            .as_deref()
+            .is_none_or(|server| server == address.as_str())
+    };
+    for of in waiting.iter().filter(|of| !is_here(of)) {
+        app.ui.warn(format_args!(
+            "{} of what {} said wait on this machine for {}: `fleet login {2}` and then any command bring them there; \
+             `rm {}` drops them",
+            of.count,
+            of.agent.as_deref().unwrap_or("you"),
+            of.server.as_deref().unwrap_or_default(),
+            of.file
+        ));
+    }
+    let held: usize = waiting
+        .iter()
+        .filter(is_here)
+        .map(|of| of.for_other_token)
+        .sum();
     if held > 0 {
         app.ui.warn(format_args!(
             "{held} of what was said wait on this machine for another token: the next command brings what was said with one \

@@ -54,9 +54,17 @@ fn synced(app: &App) -> Option<Synced> {
 fn show_synced(page: &Page, synced: &Synced, rows: &mut Vec<Vec<Cell>>) {
     for of in &synced.waiting {
         let whose = of.agent.as_deref().unwrap_or("you");
-        let held = match of.for_other_token {
-            0 => String::new(),
-            some => format!(
+        let elsewhere = of
+            .server
+            .as_deref()
+            .filter(|server| *server != synced.server);
+        let held = match (elsewhere, of.for_other_token) {
+            (Some(server), _) => format!(
+                "; for {server}: bring them there, or drop them with `rm {}`   → fleet login {server}",
+                of.file
+            ),
+            (None, 0) => String::new(),
+            (None, some) => format!(
                 "; {some} for another token ({}): come in with that one, or with a new one once it is over   → fleet login {}",
                 of.token_id.as_deref().unwrap_or("unknown"),
                 synced.server

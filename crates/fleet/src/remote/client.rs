@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use flightline::Access;
 use flightline::core::{Code, Refusal};
 use flightline::remote::{ANSWER_TYPE, Answer, Call, OLDEST_API, VERSION, header};
 use serde::Deserialize;
@@ -19,8 +20,8 @@ use crate::config::Secret;
 const CONNECT: Duration = Duration::from_secs(5);
 /// How long an answer may take: longer than a server waits for its store.
 const SLOWEST: Duration = Duration::from_secs(30);
-/// The largest answer.
-const LARGEST: u64 = 256 * 1024 * 1024;
+/// The largest answer. Read and understood, it takes a few times as much memory.
+const LARGEST: u64 = 32 * 1024 * 1024;
 /// How long to wait before asking again, unless the server says.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
@@ -205,12 +206,12 @@ impl Client {
             return Attempt::Answered(refusal.into());
         }
         match request.send(call.request.as_str()) {
-            Ok(response) => self.read(response),
+            Ok(response) => self.read(response, call.access),
             Err(error) => failed(&error),
         }
     }
 
-    fn read(&mut self, mut response: Response<Body>) -> Attempt {
+    fn read(&mut self, mut response: Response<Body>, access: Access) -> Attempt {
         let text = |name: &str| {
             let value = response.headers().get(name)?;
             value.to_str().ok().map(str::to_owned)
@@ -225,6 +226,10 @@ impl Client {
         let body = response.body_mut().with_config().limit(LARGEST);
         let body = match body.read_to_string() {
             Ok(body) => body,
+            // Asking again would give the same.
+            Err(ureq::Error::BodyExceedsLimit(_)) => {
+                return Attempt::Answered(self.too_large(access).into());
+            }
             Err(error) => return Attempt::Again(format!("the answer broke off: {error}"), None),
         };
         self.means.test_ids = next_id.or(self.means.test_ids);
@@ -297,6 +302,23 @@ impl Client {
             replayed: false,
             warnings: problem.warnings,
             noticed: problem.noticed,
+        }
+    }
+
+    fn too_large(&self, access: Access) -> Refusal {
+        let size = LARGEST / (1024 * 1024);
+        let message = format!(
+            "the answer of {} is larger than {size} MiB, and was not read",
+            self.means.address
+        );
+        match access {
+            Access::Read => Refusal::new(Code::Failed, message)
+                .hint("ask for less, such as with `--limit`; or see whether that is your server"),
+            Access::Write | Access::Pulse => Refusal::new(
+                Code::CommitUnknown,
+                format!("{message}: it is not known whether it was done"),
+            )
+            .hint("look first with `fleet log`; and see whether that is your server"),
         }
     }
 

@@ -81,6 +81,12 @@ impl Courier {
             ));
             return said;
         }
+        if let Err(refusal) = self.spool.sort(asking) {
+            said.push(format!(
+                "what waits on this machine cannot be sorted by server: {}",
+                refusal.message
+            ));
+        }
         for name in self.spool.queues() {
             // Somebody else's may be on their way already; one's own come before anything new.
             let patience = match name == asking {
@@ -135,10 +141,11 @@ impl Courier {
         for (at, entry) in entries.iter().enumerate() {
             if entry.server != self.client.address().as_str() {
                 said.push(format!(
-                    "{} on this machine for {}: bring that with `fleet login {}`",
+                    "{} on this machine for {}: bring that with `fleet login {}`, or drop it with `rm {}`",
                     waiting(all - at),
                     entry.server,
-                    entry.server
+                    entry.server,
+                    queue.file().display()
                 ));
                 return Ok(Brought::Enough);
             }
@@ -229,7 +236,7 @@ impl Courier {
     }
 
     fn name_of(&self, agent: Option<&str>) -> String {
-        Spool::name_of(agent, self.bearer.as_ref())
+        Spool::name_of(agent, self.bearer.as_ref(), self.address())
     }
 
     fn ask(&mut self, entry: &Entry, bearer: &Bearer) -> Sent {
@@ -379,15 +386,16 @@ impl Remote for Courier {
         let key = key_of(call);
         let writes = call.access != Access::Read && !call.rehearse;
         // Never before what was said earlier.
-        let behind = writes && self.spool.has(&own);
+        let older = Spool::name_at_any(call.caller.agent.as_deref(), self.bearer.as_ref());
+        let behind = writes && (self.spool.has(&own) || self.spool.has(&older));
         let mut answer = match (&self.down, behind) {
             (Some(silence), _) => {
                 let silence = silence.clone();
                 self.set_aside(call, key.as_deref(), &silence, false).into()
             }
-            (None, true) if call.offline == Offline::Refused => self.behind(&own).into(),
+            (None, true) if call.offline == Offline::Refused => self.behind(&own, &older).into(),
             (None, true) => {
-                let silence = Silence::unreached(&self.behind(&own).message, None);
+                let silence = Silence::unreached(&self.behind(&own, &older).message, None);
                 self.set_aside(call, key.as_deref(), &silence, false).into()
             }
             (None, false) => match self.client.send(call, key.as_deref()) {
@@ -429,13 +437,13 @@ impl Courier {
     }
 
     /// Why nothing new of an agent can be brought: what it said earlier still waits.
-    fn behind(&self, own: &str) -> Refusal {
-        let why = self.stuck.get(own);
+    fn behind(&self, own: &str, older: &str) -> Refusal {
+        let why = self.stuck.get(own).or_else(|| self.stuck.get(older));
         Refusal::new(
             why.map_or(Code::Unavailable, |why| why.code),
             format!(
                 "what was said before still waits on this machine: {}",
-                why.map_or("it is for another server", |why| why.message.as_str())
+                why.map_or("it cannot be read here", |why| why.message.as_str())
             ),
         )
         .hint(

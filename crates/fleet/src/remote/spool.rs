@@ -1,5 +1,5 @@
-//! What is kept on this machine while the server cannot be reached: one queue per agent and project, or per
-//! token. They are in the user's own folder, never in the repository: whoever can write there must not be able
+//! What is kept on this machine while the server cannot be reached: for each server one queue per agent and project,
+//! or per token. They are in the user's own folder, never in the repository: whoever can write there must not be able
 //! to say something with the user's token.
 //!
 //! An entry is on the disk before anybody is told that it is kept, and it goes only after the server has
@@ -223,8 +223,13 @@ impl Spool {
         names
     }
 
-    /// The queue of an agent in a project, or of whoever holds a token.
-    pub fn name_of(agent: Option<&str>, bearer: Option<&Bearer>) -> String {
+    /// The queue for a server of an agent in a project, or of whoever holds a token.
+    pub fn name_of(agent: Option<&str>, bearer: Option<&Bearer>, server: &str) -> String {
+        at_server(&Self::name_at_any(agent, bearer), server)
+    }
+
+    /// The same as it was called when one queue was for all servers.
+    pub fn name_at_any(agent: Option<&str>, bearer: Option<&Bearer>) -> String {
         let Some(agent) = agent else {
             return format!("-@{}", bearer.map_or("", |bearer| &bearer.token));
         };
@@ -241,6 +246,51 @@ impl Spool {
             name = format!("%%{}", sha256_hex(agent));
         }
         format!("{name}@{}", bearer.map_or("", |bearer| &bearer.project))
+    }
+
+    /// Puts every request into the queue of the server it is for: in older versions, one queue was for all. Those of `asking`
+    /// are waited for.
+    ///
+    /// # Errors
+    /// When the queues of `asking` cannot be had, or a file cannot be read or written.
+    pub fn sort(&self, asking: &str) -> Result<(), Refusal> {
+        let Some(folder) = self.folder() else {
+            return Ok(());
+        };
+        for name in self.queues() {
+            let whose = name.rsplitn(2, '@').last().unwrap_or(&name).to_owned();
+            let whose = if is_for_any(&name) {
+                name.clone()
+            } else {
+                whose
+            };
+            let misplaced = |entry: &Entry| at_server(&whose, &entry.server) != name;
+            // Looked at without a turn first: nearly always all is in its place.
+            let seen = read(&file_of(folder, &name), self.largest).unwrap_or_default();
+            if !seen.entries.iter().any(misplaced) {
+                continue;
+            }
+            let is_asking = asking.starts_with(&whose);
+            let patience = if is_asking { PATIENCE } else { Duration::ZERO };
+            let queue = match self.take_within(&name, patience) {
+                Ok(queue) => queue,
+                Err(refusal) if is_asking => return Err(refusal),
+                Err(_) => continue,
+            };
+            let failed = |error: io::Error| trouble("sort", queue.file(), &error);
+            let (kept, _) = queue.kept().map_err(failed)?;
+            let (moving, staying): (Vec<_>, Vec<_>) = kept.entries.into_iter().partition(misplaced);
+            for entry in &moving {
+                let place = self.take(&at_server(&whose, &entry.server))?;
+                let (there, _) = place.kept().map_err(failed)?;
+                // Whoever died here before has done it already.
+                if !there.entries.iter().any(|known| known.key == entry.key) {
+                    place.push(entry).map_err(failed)?;
+                }
+            }
+            queue.replace(&staying, &kept.rest).map_err(failed)?;
+        }
+        Ok(())
     }
 
     /// Whether something waits in a queue.
@@ -334,6 +384,8 @@ impl Spool {
             let held = kept.entries.iter().find(other);
             waiting.push(Waiting {
                 agent: first.and_then(|first| first.agent.clone()),
+                server: first.map(|first| first.server.clone()),
+                file: file.display().to_string(),
                 count,
                 since: first.map_or_else(|| changed_at(&file), |first| first.at),
                 for_other_token: kept.entries.iter().filter(other).count(),
@@ -455,6 +507,16 @@ fn trouble(act: &str, path: &Path, error: &io::Error) -> Refusal {
         format!("cannot {act} {}: {error}", path.display()),
     )
     .hint("nothing was kept: what was to be said is lost unless it is said again")
+}
+
+/// The name of a queue for this server.
+fn at_server(whose: &str, server: &str) -> String {
+    format!("{whose}@{}", &sha256_hex(server)[..12])
+}
+
+/// Whether a queue is of an older version, for all servers: an agent's or a person's name and where it is one hold no `@`.
+fn is_for_any(name: &str) -> bool {
+    name.matches('@').count() < 2
 }
 
 fn file_of(folder: &Path, name: &str) -> PathBuf {

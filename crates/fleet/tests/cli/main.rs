@@ -6,6 +6,7 @@ mod care;
 mod colour;
 mod config;
 mod dialects;
+mod endless;
 mod events;
 mod every;
 mod exits;

@@ -536,10 +536,37 @@ fn nothing_is_lost_of_a_queue_that_is_damaged_or_for_another_server() {
         told.contains("1 request waits on this machine for http://127.0.0.1:1"),
         "{told}"
     );
-    assert!(spool.exists());
-    let behind = far.run("missions list");
-    assert_eq!(behind.code, 0, "{behind:?}");
-    assert_eq!(far.run("missions create Other").code, 7);
+    let left = far.spool("-@tok-");
+    assert_ne!(left, spool, "it has a queue of its own");
+    // It keeps nobody from speaking to this one, and it is said how to bring it or drop it.
+    far.ok("missions create Other");
+    far.ok("note lesson two");
+    assert_eq!(far.notes(), ["two"]);
+    let status = far.ok("status").stdout;
+    let how = "for http://127.0.0.1:1: bring them there, or drop them with `rm HOME/";
+    assert!(status.contains(how), "{status}");
+    let name = left.file_name().unwrap().to_str().unwrap();
+    assert!(status.contains(&format!("{name}`")), "{status}");
+    fs::remove_file(&left).unwrap();
+    let told = far.ok("note list").stderr;
+    assert!(!told.contains("on this machine"), "{told}");
+}
+
+#[test]
+fn a_queue_of_an_older_version_is_brought_before_anything_new() {
+    let mut far = Far::new(&[]);
+    far.go_down();
+    assert_eq!(far.run("note lesson one").code, 0);
+    // One queue was for all servers.
+    let spool = far.spool("-@tok-");
+    let name = spool.file_name().unwrap().to_str().unwrap().to_owned();
+    let older = spool.with_file_name(format!("{}.jsonl", name.rsplit_once('@').unwrap().0));
+    fs::rename(&spool, &older).unwrap();
+    assert_eq!(far.run("note lesson two").code, 0);
+    far.come_back();
+    far.ok("note lesson three");
+    assert_eq!(far.notes(), ["one", "two", "three"]);
+    assert!(!older.exists() && !spool.exists());
 }
 
 /// The tests that no server comes between when all others run through one, by their reasons.

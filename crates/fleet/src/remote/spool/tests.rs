@@ -144,17 +144,69 @@ fn a_link_in_the_place_of_a_queue_is_not_followed() {
 #[test]
 fn every_name_has_a_file_of_its_own() {
     let a = bearer("prj-a", "tok-a");
-    let name = |agent| Spool::name_of(Some(agent), Some(&a));
+    let name = |agent| Spool::name_at_any(Some(agent), Some(&a));
     assert_eq!(name("Specialist-2"), "Specialist-2@prj-a");
     assert_eq!(name("../x"), "%2E%2E%2Fx@prj-a");
     assert_ne!(name("a/b"), name("a_b"));
-    assert_ne!(name("-"), Spool::name_of(None, Some(&a)));
+    assert_ne!(name("-"), Spool::name_at_any(None, Some(&a)));
     assert!(name(&"é".repeat(100)).len() < 200);
     let b = bearer("prj-a", "tok-b");
     assert_ne!(
-        Spool::name_of(None, Some(&a)),
-        Spool::name_of(None, Some(&b))
+        Spool::name_at_any(None, Some(&a)),
+        Spool::name_at_any(None, Some(&b))
     );
+    let at = |server| Spool::name_of(Some("ada"), Some(&a), server);
+    assert_eq!(at("http://localhost"), "ada@prj-a@8605b8ba08c2");
+    assert_ne!(at("http://localhost"), at("http://localhost:1"));
+}
+
+#[test]
+fn what_an_older_version_kept_for_all_servers_is_sorted_by_server() {
+    let temp = tempfile::tempdir().unwrap();
+    let spool = spool(&temp);
+    let a = bearer("prj-a", "tok-a");
+    let old = Spool::name_at_any(Some("ada"), Some(&a));
+    let elsewhere = |key| Entry {
+        server: "http://elsewhere".to_owned(),
+        ..entry(key, Some("ada"))
+    };
+    let queue = spool.take(&old).unwrap();
+    for entry in [
+        entry("a", Some("ada")),
+        elsewhere("b"),
+        entry("c", Some("ada")),
+        elsewhere("d"),
+    ] {
+        queue.push(&entry).unwrap();
+    }
+    let text = fs::read_to_string(queue.file()).unwrap();
+    let file = queue.file().to_owned();
+    drop(queue);
+    let of = |server| Spool::name_of(Some("ada"), Some(&a), server);
+    let (here, there) = (of("http://localhost"), of("http://elsewhere"));
+    let kept = |name: &str| {
+        let (kept, _) = spool.take(name).unwrap().kept().unwrap();
+        keys(&kept).join(" ")
+    };
+    // Whoever died half-way does it again, and nothing is there twice.
+    for _ in 0..2 {
+        spool.sort(&here).unwrap();
+        assert!(!spool.has(&old));
+        assert_eq!(
+            (kept(&here), kept(&there)),
+            ("a c".to_owned(), "b d".to_owned())
+        );
+        fs::write(&file, &text).unwrap();
+    }
+    spool.sort(&here).unwrap();
+    let waiting = spool.waiting(Some(&a));
+    let servers: Vec<_> = waiting
+        .iter()
+        .map(|of| (of.server.as_deref().unwrap(), of.count))
+        .collect();
+    assert_eq!(servers.len(), 2);
+    assert!(servers.contains(&("http://elsewhere", 2)), "{servers:?}");
+    assert!(waiting.iter().all(|of| fs::metadata(&of.file).is_ok()));
 }
 
 #[test]
