@@ -127,6 +127,12 @@ pub struct Synced {
 pub struct Waiting {
     /// Whose: an agent's, or a person's.
     pub agent: Option<String>,
+    /// The server they are for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// The file they are in.
+    #[serde(default)]
+    pub file: String,
     /// How many.
     pub count: usize,
     /// Since when, by this machine's clock.

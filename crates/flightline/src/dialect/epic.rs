@@ -99,6 +99,14 @@ pub(super) fn store(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<St
         None => unknown(desk, document)?,
     };
     let is_new = before.is_none();
+    // A file says what its agent is called and does; who coordinates is said by a person or dispatch.
+    if is_new && document.agent_type.get() == Some(&AgentType::Primary) {
+        warnings.push(format!(
+            "{0} says that it is the primary, and is taken in as a specialist: `fleet agents register {0} --role dispatch` \
+             has it coordinate",
+            agent.name
+        ));
+    }
     // A clock that is ahead must not make an agent look alive for as long.
     let written = document.last_checkpoint.time().min(desk.now());
     let session = title(&document.session_id, "session_id")?;
@@ -228,13 +236,9 @@ fn was_before(desk: &mut Desk<'_, '_>, agent: &Agent, session: Option<&Title>) -
 
 /// An agent nobody has heard of.
 fn unknown(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Agent> {
-    let role = match document.agent_type.get() {
-        Some(AgentType::Primary) => Role::Dispatch,
-        _ => Role::Specialist,
-    };
     let name = Name::parse("agent_id", &document.agent_id)?;
     crate::desk::check_new_name(desk.tx, &name)?;
-    let mut agent = new_agent(desk.tx, name, role);
+    let mut agent = new_agent(desk.tx, name, Role::Specialist);
     agent.epoch = first_epoch(desk.tx)?;
     agent.session_started_at = Some(document.last_checkpoint.time().min(desk.now()));
     Ok(agent)

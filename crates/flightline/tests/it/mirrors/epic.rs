@@ -43,6 +43,17 @@ both_engines! {
         assert_eq!(json(&export(&story, Dialect::Epic)[1].1), json(UPDATE));
     }
 
+    fn a_file_that_says_primary_gives_its_agent_no_authority(world: &World) {
+        let story = Story::new(world);
+        let taken = import(&story, Dialect::Epic, "primary.json", FORMAT);
+        let primary = story.agent(&taken.name);
+        assert_eq!((primary.role, primary.kind.as_ref().map(|kind| kind.as_str())), (Role::Specialist, Some("primary")));
+        assert!(taken.warnings.iter().any(|said| said.contains("--role dispatch")), "{:?}", taken.warnings);
+        // Somebody who may says so, and a file takes nothing of that back.
+        story.register(&taken.name, Role::Dispatch);
+        assert_eq!(story.agent(&taken.name).role, Role::Dispatch);
+    }
+
     fn what_is_done_here_goes_into_the_document_and_the_rest_stays(world: &World) {
         let story = Story::new(world);
         let strange = FIRST.replacen('{', r#"{ "colour": {"of": ["sky", 7.50]}, "#, 1);
