@@ -447,6 +447,9 @@ pub enum Backup {
         bytes: u64,
         /// The SHA-256 of the file.
         sha256: String,
+        /// The node whose state folder it is in, where several share a store.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node: Option<String>,
     },
     /// Could not be written; will be tried again.
     Failed {

@@ -4,12 +4,11 @@
 use std::path::Path;
 
 use flightline_core::CheckpointId;
-use flightline_core::event::sha256_hex;
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::backups::settle_and_tell;
 use crate::checkpoint::due::take_due;
-use crate::checkpoint::files::{name_of, text_of};
+use crate::checkpoint::files::{name_of, trouble};
 use crate::checkpoint::inspect::Verification;
 use crate::checkpoint::leftovers::clear;
 use crate::checkpoint::mend::Wanted;
@@ -171,11 +170,8 @@ impl Errand for CompareFiles {
                 continue;
             };
             let name = name_of(verification.mission_id, verification.id);
-            let problem = match text_of(folder, &name).map(|text| sha256_hex(&text)) {
-                Ok(found) if found == *expected => None,
-                Ok(_) => Some("its file does not match its checksum".to_owned()),
-                Err(error) => Some(format!("its file cannot be read: {error}")),
-            };
+            let node = verification.file_node.as_deref();
+            let problem = trouble(folder, &name, expected, node);
             verification.sound &= problem.is_none();
             verification.problem = verification.problem.take().or(problem);
         }

@@ -65,11 +65,21 @@ pub(crate) fn set(
     backup: &Backup,
     now: Time,
 ) -> Result<(), Error> {
+    // `why` also says, of a file that was written, on which node.
     let (state, at, bytes, sha, why) = match backup {
         Backup::Pending => ("pending", now, None, None, None),
-        Backup::Written { at, bytes, sha256 } => {
-            ("written", *at, Some(*bytes), Some(sha256.as_str()), None)
-        }
+        Backup::Written {
+            at,
+            bytes,
+            sha256,
+            node,
+        } => (
+            "written",
+            *at,
+            Some(*bytes),
+            Some(sha256.as_str()),
+            node.as_deref(),
+        ),
         Backup::Failed { at, why } => ("failed", *at, None, None, Some(why.as_str())),
         Backup::Shared => ("shared", now, None, None, None),
     };
@@ -212,6 +222,7 @@ fn from_row(row: &Row) -> Result<(CheckpointId, Backup), Error> {
             at,
             bytes: row.unsigned(3)?,
             sha256: row.text(4)?,
+            node: row.opt_text(5)?,
         },
         "failed" => Backup::Failed {
             at,

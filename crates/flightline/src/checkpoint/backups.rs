@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::io;
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::CheckpointDocument;
-use super::files::{is_newest, whole, write};
+use super::files::{is_newest, node_of, whole, write};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
@@ -267,10 +268,13 @@ fn record(
     settled: &Settled,
 ) -> Result<()> {
     // Somebody else was faster, and wrote it a file.
-    if matches!(
-        (before, &settled.backup),
-        (Backup::Written { .. }, Backup::Shared)
-    ) {
+    let is_done = match (before, &settled.backup) {
+        (Backup::Written { .. }, Backup::Shared) => true,
+        // Another node has its own: the first one counts.
+        (Backup::Written { node: first, .. }, Backup::Written { node, .. }) => first != node,
+        _ => false,
+    };
+    if is_done {
         return Ok(());
     }
     let same_failure = match (before, &settled.backup) {
@@ -343,7 +347,7 @@ pub fn settle_and_tell(
     super::tree::record(fleet, &caller, documents)?;
     let (mut told, mut done) = (Vec::new(), RecordBackups::default());
     let mut newest: BTreeMap<MissionId, u64> = BTreeMap::new();
-    let now = fleet.now()?;
+    let (now, node) = (fleet.now()?, node_of(fleet, folder)?);
     for id in due.shared {
         done.add(id, Backup::Shared);
     }
@@ -353,11 +357,24 @@ pub fn settle_and_tell(
         let mut warning = file.document.warnings.first().cloned();
         let others = file.after.max(newest.get(&mission).copied());
         let is_newest = is_newest(&file.document, others);
-        let Some(backup) = write_within_budget(fleet, folder, file.document, is_newest, now) else {
+        let wrote = write_within_budget(fleet, folder, file.document, is_newest);
+        let Some(wrote) = wrote else {
             // Whoever comes next tries the others: a file system that hangs costs nobody more than this.
             let why = "the file system did not answer in time".to_owned();
             done.add(id, Backup::Failed { at: now, why });
             break;
+        };
+        let backup = match wrote {
+            Ok((bytes, sha256)) => Backup::Written {
+                at: now,
+                bytes,
+                sha256,
+                node: node.clone(),
+            },
+            Err(error) => Backup::Failed {
+                at: now,
+                why: error.to_string(),
+            },
         };
         if let Backup::Written { bytes, .. } = &backup {
             warning = size_warning(*bytes);
@@ -381,23 +398,12 @@ fn write_within_budget(
     folder: &Path,
     document: CheckpointDocument,
     newest: bool,
-    now: Time,
-) -> Option<Backup> {
+) -> Option<io::Result<(u64, String)>> {
     let (send, receive) = mpsc::channel();
     let (folder, steps) = (folder.to_path_buf(), fleet.steps());
     // A file system that hangs must not hang the command: another thread waits for it.
     std::thread::spawn(move || {
         let _ = send.send(write(&folder, &document, newest, &steps));
     });
-    Some(match receive.recv_timeout(BUDGET).ok()? {
-        Ok((bytes, sha256)) => Backup::Written {
-            at: now,
-            bytes,
-            sha256,
-        },
-        Err(error) => Backup::Failed {
-            at: now,
-            why: error.to_string(),
-        },
-    })
+    receive.recv_timeout(BUDGET).ok()
 }

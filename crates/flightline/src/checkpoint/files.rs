@@ -80,6 +80,7 @@ pub(crate) fn rewrite(
                 at: now,
                 bytes,
                 sha256,
+                node: node_of(fleet, folder)?,
             };
             fleet.run(&RecordBackups::of(id, written), &caller)?;
             Ok(Ok(()))
@@ -124,6 +125,47 @@ pub(crate) const HOME: &str = "checkpoints";
 
 /// The link to a mission's newest file.
 pub(crate) const LATEST: &str = "latest.json";
+
+/// What this state folder is called among those of the nodes that share a store; nothing where the store is in it.
+pub(crate) fn node_of(fleet: &mut Fleet, folder: &Path) -> Result<Option<String>> {
+    match fleet.store()?.engine() {
+        "sqlite" => Ok(None),
+        _ => Ok(Some(node_name(folder))),
+    }
+}
+
+/// By machine and path: one that is copied to another machine is another.
+fn node_name(folder: &Path) -> String {
+    let host = flightline_workspace::host_name();
+    let place = folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf());
+    sha256_hex(&format!("{host} {place:?}"))[..16].to_owned()
+}
+
+/// Whether a file that was written is another node's affair.
+pub(crate) fn is_elsewhere(folder: &Path, node: Option<&str>) -> bool {
+    node.is_some_and(|node| node != node_name(folder))
+}
+
+/// What is wrong with a file that should have this hash. One that another node wrote need not be here; if this node wrote one
+/// as well, it is held to what is in it, because a file tells of the moment it was written.
+pub(crate) fn trouble(
+    folder: &Path,
+    file: &Path,
+    sha256: &str,
+    node: Option<&str>,
+) -> Option<String> {
+    let elsewhere = is_elsewhere(folder, node);
+    match text_of(folder, file) {
+        Ok(text) if sha256_hex(&text) == *sha256 => None,
+        Ok(text) if elsewhere && parse(&text).is_ok() => None,
+        Ok(_) => Some("its file does not match its checksum".to_owned()),
+        Err(error) if elsewhere && error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Some("its file is missing".to_owned())
+        }
+        Err(error) => Some(format!("its file cannot be read: {error}")),
+    }
+}
 
 /// The name of a checkpoint's file, below the state folder.
 #[must_use]

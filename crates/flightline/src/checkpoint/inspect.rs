@@ -118,6 +118,9 @@ pub struct Verification {
     pub problem: Option<String>,
     /// The SHA-256 its file should have, when it has one.
     pub file_sha256: Option<String>,
+    /// The node that wrote it, where several share a store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_node: Option<String>,
 }
 
 /// Marks a checkpoint.
@@ -259,6 +262,7 @@ impl Operation for VerifyCheckpoints {
                 sound: false,
                 problem: Some(unreadable(&row.id)),
                 file_sha256: None,
+                file_node: None,
             });
         }
         Ok(verdicts)
@@ -460,15 +464,17 @@ pub(crate) fn verify(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Verifi
         Ok(_) => section(desk),
         Err(error) => Some(error.into_refusal().message),
     };
+    let (file_sha256, file_node) = match desk.tx.backup_of(checkpoint.id) {
+        Ok(Backup::Written { sha256, node, .. }) => (Some(sha256), node),
+        _ => (None, None),
+    };
     Verification {
         id: checkpoint.id,
         mission_id: checkpoint.cut.mission_id,
         sound: problem.is_none(),
         problem,
-        file_sha256: match desk.tx.backup_of(checkpoint.id) {
-            Ok(Backup::Written { sha256, .. }) => Some(sha256),
-            _ => None,
-        },
+        file_sha256,
+        file_node,
     }
 }
 

@@ -353,6 +353,7 @@ impl MendCheckpoint {
                     at: desk.now(),
                     bytes,
                     sha256,
+                    node: None,
                 },
                 None => Backup::Pending,
             };

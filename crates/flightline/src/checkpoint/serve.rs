@@ -285,9 +285,15 @@ pub(crate) fn offers(folder: &Path, examined: &Examined) -> Vec<MendCheckpoint> 
 /// What is wrong with the file of a checkpoint that is sound in the store, as far as a look from outside
 /// tells.
 fn file_trouble(folder: &Path, checkpoint: &ExaminedCheckpoint) -> Option<String> {
-    let Backup::Written { bytes, .. } = checkpoint.backup else {
+    let Backup::Written {
+        bytes, ref node, ..
+    } = checkpoint.backup
+    else {
         return None;
     };
+    if files::is_elsewhere(folder, node.as_deref()) {
+        return None;
+    }
     let name = name_of(checkpoint.mission_id, checkpoint.id);
     let seen = Dir::private(folder).and_then(|folder| folder.entry(name));
     let trouble = match seen {

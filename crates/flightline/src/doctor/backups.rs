@@ -5,7 +5,7 @@ use std::path::Path;
 
 use flightline_core::CheckpointId;
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
-use flightline_core::event::{Change, sha256_hex};
+use flightline_core::event::Change;
 use flightline_store::Find;
 use flightline_workspace::beneath::Dir;
 
@@ -86,20 +86,13 @@ pub fn examine_backups(fleet: &mut Fleet, folder: &Path, care: Care) -> Result<V
 }
 
 fn file_trouble(folder: &Path, checkpoint: &Checkpoint, backup: Option<&Backup>) -> Option<String> {
-    let sha256 = match backup {
-        Some(Backup::Written { sha256, .. }) => sha256,
+    let (sha256, node) = match backup {
+        Some(Backup::Written { sha256, node, .. }) => (sha256, node.as_deref()),
         Some(Backup::Pending | Backup::Failed { .. } | Backup::Shared) => return None,
         None => return Some("nothing is known of its file".to_owned()),
     };
     let name = name_of(checkpoint.cut.mission_id, checkpoint.id);
-    match files::text_of(folder, &name) {
-        Ok(text) if sha256_hex(&text) == *sha256 => None,
-        Ok(_) => Some("its file does not match its checksum".to_owned()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Some("its file is missing".to_owned())
-        }
-        Err(error) => Some(format!("its file cannot be read: {error}")),
-    }
+    files::trouble(folder, &name, sha256, node)
 }
 
 /// Files that belong to no checkpoint of the store. A sound one is a spare copy, as after a restore: said,

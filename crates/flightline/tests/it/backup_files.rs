@@ -118,8 +118,10 @@ both_engines! {
         assert!(story.events_of("checkpoint_created").is_empty(), "nobody knows yet where it will be");
         story.settle();
         let text = fs::read_to_string(story.file_of(&taken)).unwrap();
-        let written = Backup::Written { at: world.clock.now(), bytes: text.len() as u64, sha256: sha256_hex(&text) };
-        assert_eq!(stored(&story, &taken), (CheckpointStatus::Valid, written));
+        let (status, backup) = stored(&story, &taken);
+        let Backup::Written { at, bytes, sha256, node } = backup else { panic!("{backup:?}") };
+        assert_eq!((status, at, bytes, sha256), (CheckpointStatus::Valid, world.clock.now(), text.len() as u64, sha256_hex(&text)));
+        assert_eq!(node.is_some(), world.engine == Engine::Postgres, "several nodes may share a database");
         let event = serde_json::to_value(&story.events_of("checkpoint_created")[0]).unwrap();
         assert_eq!((&event["type"], &event["timestamp"]), (&json!("checkpoint_created"), &json!("2026-01-04T12:00:00.000Z")));
         assert_eq!(event["data"], json!({ "checkpoint_id": taken.id, "mission_id": taken.mission_id, "trigger": "manual", "storage_locations": [engine(world), "file"] }));

@@ -57,6 +57,7 @@ mod token_resume;
 mod tokens;
 mod transfer;
 mod triggers;
+mod two_nodes;
 mod undo;
 mod verdicts;
 mod work_report;
