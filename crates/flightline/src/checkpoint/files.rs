@@ -137,7 +137,9 @@ pub(crate) fn node_of(fleet: &mut Fleet, folder: &Path) -> Result<Option<String>
 /// By machine and path: one that is copied to another machine is another.
 fn node_name(folder: &Path) -> String {
     let host = flightline_workspace::host_name();
-    let place = folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf());
+    let place = folder
+        .canonicalize()
+        .unwrap_or_else(|_| folder.to_path_buf());
     sha256_hex(&format!("{host} {place:?}"))[..16].to_owned()
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use flightline::checkpoint::backups::{self, RecordBackups};
-use flightline::checkpoint::files::path_of;
+use flightline::checkpoint::files::name_of;
 use flightline::checkpoint::inspect::{Mark, MarkCheckpoint, Verification, VerifyCheckpoints};
 use flightline::core::checkpoint::Backup;
 use flightline::doctor::{Care, examine_backups};
@@ -41,7 +41,7 @@ fn each_node_answers_for_its_own_files() {
         folder
     };
     let [a, b, c] = ["a", "b", "c"].map(folder);
-    let file = |folder: &Path| path_of(folder, taken.mission_id, taken.id);
+    let file = |folder: &Path| folder.join(name_of(taken.mission_id, taken.id));
     backups::settle(&mut world.fleet(), &a, &caller("")).unwrap();
     // Another looked before that was recorded, and writes its own a little later.
     let pending = RecordBackups::of(taken.id, Backup::Pending);
