@@ -5,9 +5,9 @@
 //! An entry is on the disk before anybody is told that it is kept, and it goes only after the server has
 //! answered it; whoever dies in between asks again with the same key.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::ffi::OsStr;
+use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -15,8 +15,9 @@ use flightline::Caller;
 use flightline::core::event::sha256_hex;
 use flightline::core::redact::{redact, redact_texts};
 use flightline::core::{Code, NoteId, Refusal, Time, TokenId};
-use flightline::file::{Replacing, plain, put};
+use flightline::file::{Replacing, put};
 use flightline::remote::{Delivery, Waiting};
+use flightline::workspace::beneath::{self, Dir};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -184,11 +185,14 @@ impl Spool {
         };
         for (above, path) in folder.ancestors().take(3).enumerate() {
             let others = if above == 0 { 0o077 } else { 0o022 };
-            match fs::symlink_metadata(path) {
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => return Err(trouble("look at", path, &error)),
-                Ok(seen) if seen.is_dir() && is_own(&seen) && seen.mode() & others == 0 => {}
-                Ok(_) => {
+            let seen = Dir::private_if_there(path).and_then(|folder| match folder {
+                Some(folder) => folder.seen().map(Some),
+                None => Ok(None),
+            });
+            match seen {
+                Ok(None) => {}
+                Ok(Some(seen)) if seen.mode & others == 0 => {}
+                Ok(Some(_)) | Err(_) => {
                     return Err(Refusal::new(
                         Code::Unavailable,
                         format!("{} is not a folder of yours alone", path.display()),
@@ -211,16 +215,16 @@ impl Spool {
 
     /// Whose queues there are: the names of their files.
     pub fn queues(&self) -> Vec<String> {
-        let Some(Ok(entries)) = self.folder().map(fs::read_dir) else {
-            return Vec::new();
-        };
-        let names = entries.flatten().filter_map(|entry| {
-            let name = entry.file_name().into_string().ok()?;
-            name.strip_suffix(".jsonl").map(str::to_owned)
-        });
-        let mut names: Vec<String> = names.filter(|name| !name.ends_with(".damaged")).collect();
-        names.sort();
-        names
+        let files = self.files().into_iter();
+        let names = files.filter_map(|name| name.strip_suffix(".jsonl").map(str::to_owned));
+        names.filter(|name| !name.ends_with(".damaged")).collect()
+    }
+
+    /// The names in the folder, in order.
+    fn files(&self) -> Vec<String> {
+        let folder = self.folder().map(Dir::private);
+        let names = folder.map(|folder| folder.and_then(|folder| folder.names_in("")));
+        names.and_then(Result::ok).unwrap_or_default()
     }
 
     /// The queue for a server of an agent in a project, or of whoever holds a token.
@@ -296,7 +300,7 @@ impl Spool {
     /// Whether something waits in a queue.
     pub fn has(&self, name: &str) -> bool {
         let folder = self.folder.as_ref();
-        folder.is_some_and(|folder| fs::symlink_metadata(file_of(folder, name)).is_ok())
+        folder.is_some_and(|folder| !matches!(seen(&file_of(folder, name)), Ok(None)))
     }
 
     /// Takes a queue, when it is this command's turn.
@@ -314,13 +318,8 @@ impl Spool {
     pub fn take_within(&self, name: &str, patience: Duration) -> Result<Queue, Refusal> {
         let folder = self.make()?;
         let lock = folder.join(format!("{name}.lock"));
-        let turn = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(PRIVATE)
-            .custom_flags(no_follow())
-            .open(&lock)
+        let turn = place(&lock)
+            .and_then(|(folder, name)| folder.lock_file(name))
             .map_err(|error| trouble("open", &lock, &error))?;
         let began = Instant::now();
         loop {
@@ -357,11 +356,7 @@ impl Spool {
         })?;
         // Before, so that nothing is made behind a link; after, because it is used from now on.
         self.check()?;
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)
-            .map_err(|error| trouble("make", folder, &error))?;
+        Dir::make_private(folder).map_err(|error| trouble("make", folder, &error))?;
         self.check()?;
         Ok(folder)
     }
@@ -397,19 +392,15 @@ impl Spool {
 
     /// The lines that could not be read, and are kept aside: in which files.
     pub fn damaged(&self) -> Vec<PathBuf> {
-        let folder = self.folder().map(fs::read_dir);
-        let entries = folder.into_iter().flatten().flatten().flatten();
-        let mut files: Vec<PathBuf> = entries
-            .map(|entry| entry.path())
-            .filter(|path| path.to_string_lossy().ends_with(".damaged.jsonl"))
-            .collect();
-        files.sort();
-        files
+        let folder = self.folder().unwrap_or(Path::new(""));
+        let files = self.files().into_iter();
+        let damaged = files.filter(|name| name.ends_with(".damaged.jsonl"));
+        damaged.map(|name| folder.join(name)).collect()
     }
 
     /// What became of what waited, the last time.
     pub fn last_delivery(&self) -> Option<Delivery> {
-        let bytes = own(&self.folder()?.join("last-delivery.json"), LARGEST).ok()??;
+        let bytes = bytes_of(&self.folder()?.join("last-delivery.json"), LARGEST).ok()??;
         serde_json::from_slice(&bytes).ok()
     }
 
@@ -462,10 +453,8 @@ impl Queue {
     pub fn push(&self, entry: &Entry) -> io::Result<usize> {
         let (kept, _) = self.kept()?;
         let line = serde_json::to_string(entry).map_err(io::Error::other)?;
-        let size = match fs::symlink_metadata(&self.file) {
-            Ok(seen) => usize::try_from(seen.len()).unwrap_or(usize::MAX),
-            Err(_) => 0,
-        };
+        let size = seen(&self.file)?.map_or(0, |seen| seen.size);
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
         if size.saturating_add(line.len() + 2) > self.largest {
             return Err(io::Error::other(format!(
                 "{} would be larger than {} bytes",
@@ -483,10 +472,9 @@ impl Queue {
     /// When it cannot be written: they are asked for again, with the same keys.
     pub fn replace(&self, entries: &[Entry], rest: &[String]) -> io::Result<()> {
         if entries.is_empty() && rest.is_empty() {
-            return match fs::remove_file(&self.file) {
-                Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-                _ => sync_folder(&self.file),
-            };
+            let (folder, name) = place(&self.file)?;
+            folder.remove(name)?;
+            return folder.sync();
         }
         let mut text = String::new();
         for entry in entries {
@@ -523,26 +511,33 @@ fn file_of(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.jsonl"))
 }
 
-fn is_own(seen: &fs::Metadata) -> bool {
-    seen.uid() == rustix::process::geteuid().as_raw()
+/// The folder that holds a file of a queue, and its name there.
+fn place(file: &Path) -> io::Result<(Dir, &OsStr)> {
+    let name = file.file_name().ok_or(ErrorKind::InvalidInput)?;
+    Ok((Dir::private(file.parent().unwrap_or(file))?, name))
 }
 
 /// The bytes of a plain file of the user's own.
-fn own(file: &Path, most: usize) -> io::Result<Option<Vec<u8>>> {
-    match fs::symlink_metadata(file) {
-        Ok(seen) if !is_own(&seen) => Err(io::Error::other("it is not yours")),
-        _ => plain(file, most),
+fn bytes_of(file: &Path, most: usize) -> io::Result<Option<Vec<u8>>> {
+    let (folder, name) = place(file)?;
+    folder.read(name, most)
+}
+
+fn seen(file: &Path) -> io::Result<Option<beneath::Entry>> {
+    match Dir::private_if_there(file.parent().unwrap_or(file))? {
+        Some(folder) => folder.entry(file.file_name().unwrap_or_default()),
+        None => Ok(None),
     }
 }
 
 fn changed_at(file: &Path) -> Time {
-    let seen = fs::symlink_metadata(file);
-    Time::from_millis(seen.map_or(0, |seen| seen.mtime().saturating_mul(1_000)))
+    let seen = seen(file).ok().flatten();
+    Time::from_millis(seen.map_or(0, |seen| seen.modified.saturating_mul(1_000)))
 }
 
 /// What is in a file.
 fn read(file: &Path, most: usize) -> io::Result<Kept> {
-    let bytes = own(file, most)?.unwrap_or_default();
+    let bytes = bytes_of(file, most)?.unwrap_or_default();
     let mut kept = Kept::default();
     for line in bytes.split(|byte| *byte == b'\n') {
         if line.iter().all(u8::is_ascii_whitespace) {
@@ -567,24 +562,22 @@ fn is_of_another_version(line: &[u8]) -> bool {
 }
 
 fn append(file: &Path, line: &str) -> io::Result<()> {
-    let is_new = fs::symlink_metadata(file).is_err();
-    let mut open = OpenOptions::new()
-        .read(true)
-        .append(true)
-        .create(true)
-        .mode(PRIVATE)
-        .custom_flags(no_follow())
-        .open(file)?;
+    let (folder, name) = place(file)?;
+    let before = folder.open_file(name)?;
+    let is_new = before.is_none();
     // Whoever was cut short left half a line: it stays one of its own.
-    let begun = !is_new && !ends_whole(file)?;
+    let begun = match before {
+        Some(before) => !ends_whole(before)?,
+        None => false,
+    };
+    let mut open = folder.append_file(name)?;
     let text = format!("{}{line}\n", if begun { "\n" } else { "" });
     open.write_all(text.as_bytes())?;
     open.sync_all()?;
     if is_new { sync_folder(file) } else { Ok(()) }
 }
 
-fn ends_whole(file: &Path) -> io::Result<bool> {
-    let mut open = File::open(file)?;
+fn ends_whole(mut open: File) -> io::Result<bool> {
     if open.seek(SeekFrom::End(0))? == 0 {
         return Ok(true);
     }
@@ -595,14 +588,11 @@ fn ends_whole(file: &Path) -> io::Result<bool> {
 }
 
 fn sync_folder(file: &Path) -> io::Result<()> {
-    let folder = file.parent().unwrap_or(Path::new("."));
-    File::open(folder)?.sync_all()?;
+    let (folder, _) = place(file)?;
+    folder.sync()?;
     // The folder itself may be new.
-    folder
-        .parent()
-        .map_or(Ok(()), |above| File::open(above)?.sync_all())
-}
-
-fn no_follow() -> i32 {
-    i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or_default()
+    match folder.path().parent() {
+        Some(above) => Dir::shared(above)?.sync(),
+        None => Ok(()),
+    }
 }
