@@ -14,7 +14,9 @@ use flightline::errand::{
     ClearFiles, MendFromFiles, PruneDaily, SettleBackups, TakeDue, TellDispatch,
 };
 use flightline::ids::{Ids, ListIds};
+use flightline::inventory::{inventory, unknown_project};
 use flightline::mirror::{Mirrors, Said};
+use flightline::rebuild::prospect;
 use flightline::recovery::claims::{ListClaims, look};
 use flightline::remote::API;
 use flightline::store::clock::{Clock, Ids as IdSource};
@@ -254,6 +256,40 @@ impl App {
         })
     }
 
+    /// Refuses a project that the store does not have.
+    pub fn must_have_project(&self, project: &str) -> Result<(), Refusal> {
+        self.must_be_local()?;
+        let (config, state) = (self.config()?, self.home()?.state.clone());
+        let location = self.location(&config, &state)?;
+        let mut store = Store::open(&location, project, self.open_options(&config)?)
+            .map_err(|error| unusable(error, &state, &location))?;
+        let known = inventory(&mut store).map_err(flightline::Error::into_refusal)?;
+        match known.iter().any(|known| known.id == project) {
+            true => Ok(()),
+            false => Err(unknown_project(project, known)),
+        }
+    }
+
+    /// Says more of a refusal than those know who refused: which projects the store has.
+    pub fn explain(&mut self, refusal: Refusal) -> Refusal {
+        if refusal.code != Code::NoProject {
+            return refusal;
+        }
+        let Some(fleet) = self.fleet.as_mut().filter(|fleet| !fleet.is_elsewhere()) else {
+            return refusal;
+        };
+        let Ok(store) = fleet.store() else {
+            return refusal;
+        };
+        let project = store.project().to_owned();
+        match inventory(store) {
+            Ok(known) if !known.iter().any(|known| known.id == project) => {
+                unknown_project(&project, known)
+            }
+            _ => refusal,
+        }
+    }
+
     /// The fleet of this repository, opened when it is first needed.
     pub fn fleet(&mut self) -> Result<&mut Fleet, Refusal> {
         if self.fleet.is_none() && self.server.is_some() {
@@ -270,7 +306,8 @@ impl App {
             let (location, began) = (self.location(&config, &state)?, Instant::now());
             let options = self.open_options(&config)?;
             let is_trusted = options.trusted;
-            let store = Store::open(&location, &project, options)?;
+            let store = Store::open(&location, &project, options)
+                .map_err(|error| unusable(error, &state, &location))?;
             if self.globals.verbose {
                 let millis = began.elapsed().as_secs_f64() * 1000.0;
                 self.ui.talk(format_args!(
@@ -626,6 +663,35 @@ impl App {
     /// Several typed paths.
     pub fn paths(&self, typed: &[String]) -> Result<Vec<RepoPath>, Refusal> {
         typed.iter().map(|path| self.path(path)).collect()
+    }
+}
+
+/// Why a store cannot be used, and what would bring its work back.
+pub fn unusable(error: StoreError, state: &Path, location: &Location) -> Refusal {
+    enum Lost {
+        Wholly,
+        Damaged,
+        Newer,
+    }
+    let lost = match &error {
+        StoreError::Missing(_) | StoreError::NotOurs(_) => Lost::Wholly,
+        StoreError::Corrupt(_) => Lost::Damaged,
+        StoreError::Newer { .. } => Lost::Newer,
+        _ => return error.into(),
+    };
+    let refusal = Refusal::from(error);
+    if matches!(location, Location::Postgres(_)) {
+        return refusal;
+    }
+    let prospect = prospect(state, location);
+    match (lost, prospect.files) {
+        // There is nothing that could come back, and the store has said what can be done.
+        (Lost::Wholly | Lost::Newer, 0) => refusal,
+        (Lost::Newer, _) => {
+            let hint = format!("upgrade `fleet` on this machine; or {}", prospect.hint());
+            refusal.hint(hint)
+        }
+        (Lost::Wholly | Lost::Damaged, _) => refusal.hint(prospect.hint()),
     }
 }
 

@@ -52,10 +52,10 @@ pub const ATTENTION: u8 = 5;
 /// Runs a command; without one, shows the status.
 pub fn run(command: Option<Command>, app: &mut App) -> Done {
     let Some(command) = command else {
-        return status::run(app);
+        return status::run(app).map_err(|refusal| app.explain(refusal));
     };
     app.purpose = name(&command).to_owned();
-    let done = dispatch(command, app);
+    let done = dispatch(command, app).map_err(|refusal| app.explain(refusal));
     app.say_noticed();
     // Who is refused for it knows.
     if !matches!(&done, Err(refusal) if refusal.code == Code::Untrusted) {

@@ -246,7 +246,19 @@ impl Store {
         let row = row.ok_or_else(|| Error::UnknownProject(source.to_owned()))?;
         let theirs = Project::from_row(source, &row)?;
         let seen = match self.driver().take_project(project, true)? {
-            Some(row) => Project::from_row(project, &row)?.rev,
+            Some(row) => match Project::from_row(project, &row) {
+                Ok(ours) => ours.rev,
+                // What is replaced need not be sound: a counter that cannot be read is told by `above`.
+                Err(_) => {
+                    let sound = Project {
+                        id: project.to_owned(),
+                        rev: 0,
+                        ..theirs.clone()
+                    };
+                    project::advance(self.driver(), &sound)?;
+                    0
+                }
+            },
             None => {
                 let (name, history) = (&theirs.name, &theirs.history);
                 project::insert(self.driver(), project, name, history, theirs.created_at)?;
@@ -268,7 +280,7 @@ impl Store {
     }
 }
 
-fn copy_rows(
+pub(crate) fn copy_rows(
     from: &mut dyn Driver,
     to: &mut dyn Driver,
     source: &str,

@@ -168,6 +168,11 @@ pub(crate) trait Driver: Send {
     /// The names of tables and their columns, for the test that compares the two schemas.
     fn columns(&mut self) -> Result<Vec<(String, String)>, Error>;
 
+    /// How every table, index and view was defined, where that can be damaged by itself.
+    fn definitions(&mut self) -> Result<Vec<String>, Error> {
+        Ok(Vec::new())
+    }
+
     /// Prepares a statement without running it.
     fn prepare(&mut self, sql: &'static str) -> Result<(), Error>;
 

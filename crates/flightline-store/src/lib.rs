@@ -5,6 +5,7 @@
 //! only crate with SQL in it: nobody else can name a column.
 
 mod ailment;
+pub mod aside;
 pub mod clock;
 mod copy;
 mod engine;

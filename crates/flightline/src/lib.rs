@@ -21,6 +21,7 @@ pub mod figures;
 pub mod file;
 mod fleet;
 pub mod ids;
+pub mod inventory;
 pub mod late;
 pub mod lease;
 pub mod lock;

@@ -1,6 +1,8 @@
 //! A whole new store from the files of checkpoints, when the store itself is lost.
 
 mod history;
+mod prospect;
+mod swap;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,6 +17,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use self::history::History;
+pub use self::prospect::{Prospect, prospect};
+pub use self::swap::is_unfinished;
 use crate::backup::{Seen, free_file, void_epochs, void_locks};
 use crate::checkpoint::CheckpointDocument;
 use crate::checkpoint::trigger::trigger;
@@ -63,53 +67,98 @@ pub struct Rebuild<'a> {
     pub stamp: &'a str,
 }
 
-/// Builds a new store from the sound checkpoint files: to the side first, verified, then put in place in one
-/// transaction, with a checkpoint of each mission. Missions, their work and their checkpoints keep their ids;
-/// the history is new, its counter and its epochs above everything that was ever seen, so that no cursor,
-/// fence or epoch of before is accepted. Whoever dies on the way leaves the old store or the new one, and can
-/// begin again.
+/// Builds a new store from the sound checkpoint files: to the side first, verified, with a checkpoint of each
+/// mission. Missions, their work and their checkpoints keep their ids; the history is new, its counter and its
+/// epochs above everything that was ever seen, so that no cursor, fence or epoch of before is accepted.
+///
+/// It needs nothing of the store that was there. One that is intact takes the new content in one transaction, after a
+/// copy of it was made. Any other gives way, with all its files, which are kept; what can still be read of it tells
+/// how high the new counters must be, and other projects in it come along. Whoever dies on the way leaves the
+/// old store, the new one, or one that the next rebuild puts in place.
 ///
 /// # Errors
 /// When no file is sound, or the new store cannot be written; then the old one is as it was.
 pub fn rebuild(request: &Rebuild<'_>, caller: &Caller) -> Result<Rebuilt> {
+    if let Some(done) = swap::complete(request)? {
+        write_files(request, caller)?;
+        return Ok(done);
+    }
     let (documents, mut skipped) = gather(request.state);
-    let side = request.state.join(format!("{SIDE}{}", request.stamp));
-    clear_sides(request.state);
-    let built = build(request, &side, &documents).and_then(|(history, file)| {
+    let base = match request.location {
+        Location::Folder(folder) => folder,
+        Location::Postgres(_) => request.state,
+    };
+    clear_sides(base);
+    let side = base.join(format!("{SIDE}{}", request.stamp));
+    let built = build(request, &side, &documents).and_then(|(history, mut store, file)| {
         if history.checkpoints.is_empty() {
             skipped.extend(history.skipped);
             return Err(Refusal::new(
                 Code::NotFound,
                 "there is no sound checkpoint file to build a store from",
             )
-            .hint("restore a backup instead: `fleet restore FILE`")
+            .hint(without_files(request.location))
             .details(json!({ "skipped": skipped }))
             .into());
         }
-        let (seen, set_aside) = clear_the_way(request)?;
+        skipped.extend(history.skipped);
+        let mut done = Rebuilt {
+            from: history.newest.into_values().collect(),
+            checkpoints: history.checkpoints,
+            values: history.values,
+            skipped,
+            lost: LOST.iter().map(|lost| (*lost).to_owned()).collect(),
+            set_aside: Vec::new(),
+        };
         let newest = documents.last().map_or(0, |document| document.rev);
-        put_in_place(request, &file, newest + FORGOTTEN, &seen, caller)?;
-        Ok((history, set_aside))
+        let built = Built {
+            side: &side,
+            file: &file,
+            above: newest + FORGOTTEN,
+        };
+        match replace_content(request, &built, &mut store, caller)? {
+            Some(kept) => done.set_aside = kept,
+            None => swap::replace_files(request, &built, &mut done, caller)?,
+        }
+        Ok(done)
     });
     let _ = fs::remove_dir_all(&side);
-    let (history, set_aside) = built?;
-    skipped.extend(history.skipped);
-    Ok(Rebuilt {
-        from: history.newest.into_values().collect(),
-        checkpoints: history.checkpoints,
-        values: history.values,
-        skipped,
-        lost: vec![
-            "events: the journal begins anew, with what changed from file to file".to_owned(),
-            "what was acknowledged after each mission's newest checkpoint file".to_owned(),
-            "locks: agents take them again".to_owned(),
-            "mail that belongs to no mission, heartbeats, idempotency keys".to_owned(),
-            "missions and checkpoints that never had a file".to_owned(),
-            "what was pinned or noted after a file was written; what `fleet undo` would take back"
-                .to_owned(),
-        ],
-        set_aside,
-    })
+    let done = built?;
+    write_files(request, caller)?;
+    Ok(done)
+}
+
+/// What files of checkpoints cannot hold.
+const LOST: [&str; 6] = [
+    "events: the journal begins anew, with what changed from file to file",
+    "what was acknowledged after each mission's newest checkpoint file",
+    "locks: agents take them again",
+    "mail that belongs to no mission, heartbeats, idempotency keys",
+    "missions and checkpoints that never had a file",
+    "what was pinned or noted after a file was written; what `fleet undo` would take back",
+];
+
+/// What was built to the side.
+struct Built<'a> {
+    /// The folder it was built in.
+    side: &'a Path,
+    /// All of it, as a backup.
+    file: &'a Path,
+    /// The counter begins above this.
+    above: u64,
+}
+
+/// What to do about a store that cannot be used when no file of a checkpoint is sound.
+fn without_files(location: &Location) -> String {
+    match location {
+        Location::Folder(folder) => {
+            let folder = folder.display();
+            format!(
+                "bring a backup back: `mkdir {folder}/lost && mv {folder}/flightline.db* {folder}/lost/ && fleet init && fleet restore FILE`"
+            )
+        }
+        Location::Postgres(_) => "restore a backup instead: `fleet restore FILE`".to_owned(),
+    }
 }
 
 /// The sound files, oldest first, and why the others are not used.
@@ -146,7 +195,7 @@ fn build(
     request: &Rebuild<'_>,
     side: &Path,
     documents: &[CheckpointDocument],
-) -> Result<(History, PathBuf)> {
+) -> Result<(History, Store, PathBuf)> {
     let location = Location::Folder(side.to_path_buf());
     let options = OpenOptions {
         rehearse: false,
@@ -156,70 +205,60 @@ fn build(
     let history = history::write(&mut store, documents)?;
     let file = side.join("rebuilt.db");
     store.back_up(&file)?;
-    Ok((history, file))
+    Ok((history, store, file))
 }
 
-/// Keeps what is there: a copy of a store that can be read, whose content is then replaced in one
-/// transaction; else its files, moved out of the way. Says what it knew of epochs, too.
-fn clear_the_way(request: &Rebuild<'_>) -> Result<(Seen, Vec<PathBuf>)> {
-    let opened = Store::open(request.location, request.project, request.options.clone());
-    let mut known = Seen::NOTHING;
-    if let Ok(mut store) = opened {
-        // A project that is not there, or whose row cannot be read, tells nothing.
-        known = Seen::by(&mut store).unwrap_or(Seen::NOTHING);
-        let stem = format!("before-rebuild-{}", request.stamp);
-        let keep = free_file(request.state, &stem)?;
-        let kept = match store.back_up(&keep) {
-            Err(StoreError::Corrupt(_)) => store.back_up_as_it_is(&keep),
-            kept => kept,
-        };
-        match (kept, request.location) {
-            (Ok(_), _) => return Ok((known, vec![keep])),
-            (Err(StoreError::UnknownProject(_)), _) => return Ok((known, Vec::new())),
-            (Err(error), Location::Postgres(_)) => return Err(error.into()),
-            (Err(_), Location::Folder(_)) => {}
-        }
-    }
-    let Location::Folder(folder) = request.location else {
-        return Ok((known, Vec::new()));
-    };
-    let mut moved = Vec::new();
-    for name in ["flightline.db", "flightline.db-wal", "flightline.db-shm"] {
-        let (from, to) = (
-            folder.join(name),
-            folder.join(format!("{name}.lost-{}", request.stamp)),
-        );
-        match fs::rename(&from, &to) {
-            Ok(()) => moved.push(to),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => {
-                return Err(Refusal::new(
-                    Code::Unavailable,
-                    format!("cannot move {} away: {error}", from.display()),
-                )
-                .into());
-            }
-        }
-    }
-    Ok((known, moved))
-}
-
-fn put_in_place(
+/// Replaces the content of a store that is intact, in one transaction, and says where it is kept as it was. Nothing
+/// when it is not, or turns out not to be.
+fn replace_content(
     request: &Rebuild<'_>,
-    file: &Path,
-    above: u64,
-    seen: &Seen,
+    built: &Built<'_>,
+    fresh: &mut Store,
     caller: &Caller,
-) -> Result<()> {
-    let (location, options) = (request.location, request.options.clone());
-    let mut store = Store::create_empty(location, request.project, options)?;
+) -> Result<Option<Vec<PathBuf>>> {
+    let is_folder = matches!(request.location, Location::Folder(_));
+    let opened = Store::open(request.location, request.project, request.options.clone());
+    let mut store = match opened {
+        Ok(store) => store,
+        Err(_) if is_folder => return Ok(None),
+        // The database is a server's, and may have no tables yet.
+        Err(_) => Store::create_empty(request.location, request.project, request.options.clone())?,
+    };
+    if is_folder && !store.is_intact(fresh) {
+        return Ok(None);
+    }
+    // A project that is not there, or whose row cannot be read, tells nothing.
+    let seen = Seen::by(&mut store).unwrap_or(Seen::NOTHING);
+    let stem = format!("before-rebuild-{}", request.stamp);
+    let keep = free_file(request.state, &stem)?;
+    let kept = match store.back_up(&keep) {
+        Err(StoreError::Corrupt(_)) => store.back_up_as_it_is(&keep),
+        kept => kept,
+    };
+    let kept = match kept {
+        Ok(_) => vec![keep],
+        Err(StoreError::UnknownProject(_)) => Vec::new(),
+        Err(_) if is_folder => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    match fill(&mut store, built, &seen, caller) {
+        Ok(()) => Ok(Some(kept)),
+        Err(Error::Store(StoreError::Corrupt(_) | StoreError::Engine { .. })) if is_folder => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Gives a store the content that was built, in one transaction.
+fn fill(store: &mut Store, built: &Built<'_>, seen: &Seen, caller: &Caller) -> Result<()> {
     let policy = Policy::default();
     let by_a_person = Caller {
         agent: None,
         ..caller.clone()
     };
     let actor = caller.person();
-    store.restore_above(file, above, |tx, copied| {
+    store.restore_above(built.file, built.above, |tx, copied| {
         tx.act_as(Actor {
             name: actor.clone(),
             epoch: None,
@@ -244,8 +283,13 @@ fn put_in_place(
             trigger(&mut desk, &mission, Reason::Manual, why, Vec::new())?;
         }
         Ok::<_, Error>(())
-    })?;
-    let mut fleet = Fleet::new(store, policy);
+    })
+}
+
+/// Writes the files of all checkpoints anew: their hashes are those of the new history.
+fn write_files(request: &Rebuild<'_>, caller: &Caller) -> Result<()> {
+    let store = Store::open(request.location, request.project, request.options.clone())?;
+    let mut fleet = Fleet::new(store, Policy::default());
     // Each call writes a few.
     let files = fleet.store()?.read(|tx| tx.unsettled_backups())?.len();
     for _ in 0..=files {

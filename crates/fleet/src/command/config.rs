@@ -66,6 +66,9 @@ pub fn run(command: ConfigCommand, app: &mut App) -> Done {
                 project_file(app)?;
                 Level::Project
             };
+            if name == "project" && level == Level::Project {
+                app.must_have_project(&value)?;
+            }
             let change = Change {
                 name: &name,
                 value: &value,

@@ -13,7 +13,7 @@ use flightline::store::OpenOptions;
 
 use super::prune::size;
 use super::{ATTENTION, Done};
-use crate::app::App;
+use crate::app::{App, unusable};
 use crate::ui::{Asking, Cell, GREEN, RED};
 
 #[derive(Debug, Args)]
@@ -39,8 +39,13 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
     }
     let care = if args.fix { Care::Repair } else { Care::Look };
     let (folder, stamp) = (app.home()?.state.clone(), app.stamp()?);
+    let location = app.location(&app.config()?, &folder)?;
     let mut diagnosis =
-        attend(app.fleet()?, &folder, care, &stamp).map_err(flightline::Error::into_refusal)?;
+        attend(app.fleet()?, &folder, care, &stamp).map_err(|error| match error {
+            // What cannot even be looked at has no other way out.
+            flightline::Error::Store(error) => unusable(error, &folder, &location),
+            error @ flightline::Error::Refused(_) => error.into_refusal(),
+        })?;
     app.ui.written |= diagnosis.backup.is_some();
     if diagnosis.healthy && args.fix {
         // Never a store that is damaged: rewriting it would spoil what is left.
@@ -162,8 +167,10 @@ fn rebuild(args: &DoctorArgs, app: &mut App) -> Done {
         stamp: &stamp,
     };
     let caller = app.caller()?;
-    let done =
-        flightline::rebuild::rebuild(&request, &caller).map_err(flightline::Error::into_refusal)?;
+    let done = flightline::rebuild::rebuild(&request, &caller).map_err(|error| match error {
+        flightline::Error::Store(error) => unusable(error, &state, &location),
+        error @ flightline::Error::Refused(_) => error.into_refusal(),
+    })?;
     // It is in a new file.
     app.trust_it()?;
     app.ui.answer(&done, |page| {

@@ -7,13 +7,15 @@ use clap::Args;
 use flightline::core::policy::Preset;
 use flightline::core::{Code, Refusal};
 use flightline::file::Replacing;
+use flightline::inventory::{inventory, unknown_project};
+use flightline::rebuild::{is_unfinished, prospect};
 use flightline::store::{Error, Location, OpenOptions, Store};
 use flightline::workspace::beneath::Dir;
 use flightline::workspace::{Home, STATE_FOLDER, repository_root};
 use serde::Serialize;
 
 use super::Done;
-use crate::app::App;
+use crate::app::{App, unusable};
 use crate::config::{self, Change, Config, Level};
 
 /// Create `.flightline/` at the repository's root, or here where there is none.
@@ -74,14 +76,26 @@ pub fn run(args: &InitArgs, app: &mut App) -> Done {
     if existing.is_some() && !options.trusted {
         return Err(Error::Untrusted.into());
     }
+    if is_unfinished(&location) {
+        return Err(Refusal::new(
+            Code::NoProject,
+            "a rebuild of this store was cut short, and the store it made is not in its place yet",
+        )
+        .hint("complete it with `fleet doctor --rebuild -y`"));
+    }
     make_private(&state)?;
     steps.step();
     // The store first: a state folder that names a project always has one.
     let (store, is_new) = match open(&location, &project, options.clone()) {
-        Err(Error::Missing(_) | Error::UnknownProject(_)) => {
+        Err(Error::Missing(_)) => (Store::create(&location, &project, &name, options)?, true),
+        Err(Error::UnknownProject(_)) => {
+            refuse_beside(&location, &state, &project, options.clone())?;
             (Store::create(&location, &project, &name, options)?, true)
         }
-        found => (found?, false),
+        found => (
+            found.map_err(|error| unusable(error, &state, &location))?,
+            false,
+        ),
     };
     steps.step();
     for repaired in store.repaired() {
@@ -115,12 +129,16 @@ pub fn run(args: &InitArgs, app: &mut App) -> Done {
     };
     // A place that was only typed must be typed again, or the next command looks elsewhere.
     let forgotten = app.globals.location.is_some() && before.location.as_ref() != Some(&location);
+    let lost = (is_new && existing.is_some()).then(|| prospect(&state, &location));
     app.ui.answer(&created, |page| {
         if created.created && existing.is_some() {
             page.line(format_args!(
                 "Created the {engine} store that {} was lacking: it is empty",
                 state.display()
             ));
+            if let Some(prospect) = lost.as_ref().filter(|lost| lost.files > 0) {
+                page.line(prospect.hint());
+            }
         } else if created.created {
             page.line(format_args!(
                 "Created {STATE_FOLDER}/ ({}, {} store, .gitignore)",
@@ -150,6 +168,25 @@ fn nameless(location: &Location, state: &Path, options: OpenOptions) -> Option<S
     }
     let projects = Store::open(location, "", options).ok()?.projects().ok()?;
     <[String; 1]>::try_from(projects).ok().map(|[only]| only)
+}
+
+/// Refuses to make a project beside another one in the repository's own store: its name was changed in the settings.
+fn refuse_beside(
+    location: &Location,
+    state: &std::path::Path,
+    project: &str,
+    options: OpenOptions,
+) -> Result<(), Refusal> {
+    // A store elsewhere may belong to other repositories.
+    if *location != Location::Folder(state.to_path_buf()) {
+        return Ok(());
+    }
+    let mut store = Store::open(location, project, options)?;
+    let known = inventory(&mut store).map_err(flightline::Error::into_refusal)?;
+    match known.is_empty() {
+        true => Ok(()),
+        false => Err(unknown_project(project, known)),
+    }
 }
 
 /// Opens a store and looks whether the project is in it.

@@ -41,6 +41,8 @@ pub fn set(change: &Change<'_>, state: Option<&Path>, env: &Environment) -> Resu
                     .hint("keep it for yourself with `fleet config set location … --user`"),
             );
         }
+        // Whether there is such a project is known to the store, which the command has asked.
+        ("project", Level::Project) => document["project"] = value(change.value),
         (MIRROR_ROOT, Level::Project) => {
             mirror_root(change.value)?;
             insert(document, path, MIRROR_ROOT, value(change.value))?;

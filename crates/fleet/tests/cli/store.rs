@@ -415,3 +415,40 @@ fn work_trees_of_one_repository_share_a_fleet() {
         (5, &serde_json::json!("src/a.rs"))
     );
 }
+
+#[test]
+fn a_project_that_the_store_does_not_have_is_told_with_those_it_has() {
+    let world = World::with_sorties(&["Model"]).local_only("it edits the store's settings");
+    let before = world.json("status");
+    let file = world.state().join("config.toml");
+    let project = world.ok("config get project").stdout.trim().to_owned();
+    let text = fs::read_to_string(&file).unwrap();
+    let last = project.chars().last().unwrap();
+    let wrong = format!(
+        "{}{}",
+        &project[..project.len() - 1],
+        if last == '0' { '1' } else { '0' }
+    );
+    fs::write(&file, text.replace(&project, &wrong)).unwrap();
+    let told = format!("the store has no project {wrong}; it has: {project} (repo, 1 mission)");
+    let hint = format!("hint: set it right with `fleet config set project {project}`");
+    for command in [
+        "status",
+        "",
+        "missions list",
+        "doctor",
+        "init",
+        "checkpoint",
+    ] {
+        let ran = world.fleet(command);
+        assert_eq!(ran.code, 3, "{command}: {ran:?}");
+        assert!(ran.stderr.contains(&told), "{command}: {ran:?}");
+        assert!(ran.stderr.contains(&hint), "{command}: {ran:?}");
+    }
+    let ran = world.fleet("config set project prj-elsewhere");
+    assert_eq!(ran.code, 3, "{ran:?}");
+    assert!(ran.stderr.contains(&hint), "{ran:?}");
+    world.ok(&format!("config set project {project}"));
+    assert_eq!(fs::read_to_string(&file).unwrap(), text);
+    assert_eq!(world.json("status")["rev"], before["rev"]);
+}

@@ -12,6 +12,7 @@ mod freeze;
 mod hostile;
 mod journal;
 mod kill;
+mod lost;
 mod mirror;
 mod mirrors;
 mod points;

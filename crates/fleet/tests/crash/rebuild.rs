@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::beside;
 use crate::world::{Answer, World};
 
-const REBUILD: [&str; 3] = ["doctor", "--rebuild", "-y"];
+pub const REBUILD: [&str; 3] = ["doctor", "--rebuild", "-y"];
 
 #[test]
 fn a_rebuild_that_dies_at_any_step_has_replaced_everything_or_nothing_on_sqlite() {
@@ -69,7 +69,7 @@ fn a_repair_of_files_that_dies_at_any_step_leaves_no_half_file_on_postgres() {
 }
 
 /// Two missions with work under way, and a file of each.
-fn ready(engine: Engine) -> World {
+pub fn ready(engine: Engine) -> World {
     let world = World::timeless(engine);
     for mission in ["Login", "Search"] {
         let create = [
@@ -89,15 +89,15 @@ fn ready(engine: Engine) -> World {
 
 /// What a rebuild changes, and what it keeps.
 #[derive(Debug, PartialEq)]
-struct Sight {
+pub struct Sight {
     /// The missions that had a file, and the sorties of the current one.
-    work: Value,
+    pub work: Value,
     rev: u64,
     history: String,
 }
 
 impl Sight {
-    fn of(world: &World) -> Self {
+    pub fn of(world: &World) -> Self {
         let status = world.ask(&["status"]);
         let mut work = json!({});
         for mission in world.ask(&["missions", "list"]).as_array().unwrap() {
@@ -129,7 +129,7 @@ impl Sight {
     }
 
     /// The store is sound, and both missions can be resumed.
-    fn is_well(&self, world: &World, when: &str) {
+    pub fn is_well(&self, world: &World, when: &str) {
         world.is_well();
         beside::files_are_whole(world, when);
         for title in ["Login", "Search"] {
@@ -179,7 +179,7 @@ fn move_on(world: &World) -> Sight {
 }
 
 /// At how many steps a rebuild can die.
-fn steps_of(world: &World, lose: &dyn Fn()) -> u64 {
+pub fn steps_of(world: &World, lose: &dyn Fn()) -> u64 {
     let (mut dies, mut lives) = (1, 1_024);
     while lives - dies > 1 {
         lose();
@@ -194,7 +194,7 @@ fn steps_of(world: &World, lose: &dyn Fn()) -> u64 {
 }
 
 /// Every `stride`-th step, and the last ones all: there the new store is put in place and gets its files.
-fn spread(last: u64, stride: u64) -> Vec<u64> {
+pub fn spread(last: u64, stride: u64) -> Vec<u64> {
     let all = last.saturating_sub(12);
     (1..=last)
         .filter(|step| *step > all || step % stride == 1)
@@ -244,7 +244,7 @@ fn repair_dies_everywhere(engine: Engine) {
 }
 
 /// Whether a command died. If not, it did what it was asked to.
-fn died(answer: Answer) -> bool {
+pub fn died(answer: Answer) -> bool {
     assert!(answer.died() || answer.code() == Some(0), "{answer}");
     answer.died()
 }

@@ -60,6 +60,8 @@ const TAKE: &str = "SELECT name, history, rev, created_at, seen_at, awake_since,
 const COLUMNS: &str = "SELECT m.name, c.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c \
      WHERE m.type IN ('table', 'view') AND m.name NOT LIKE 'sqlite_%' ORDER BY m.name, c.name";
 
+const DEFINITIONS: &str = "SELECT type || ' ' || name || ' ' || tbl_name || ' ' || coalesce(sql, '') FROM sqlite_schema ORDER BY type, name";
+
 /// How long to wait for SQLite's own lock where no queue keeps the order.
 const UNQUEUED_WAIT: Duration = Duration::from_secs(5);
 
@@ -385,6 +387,11 @@ impl Driver for Sqlite {
         self.check_identity()?;
         let began = Instant::now();
         self.turn = Some(self.queue.wait(patience)?);
+        // Again: another store may have been put in its place while we waited.
+        if let Err(replaced) = self.check_identity() {
+            self.turn = None;
+            return Err(replaced);
+        }
         self.failed = false;
         let begun = self.begin_immediate(durability, patience.saturating_sub(began.elapsed()));
         if begun.is_err() {
@@ -539,6 +546,11 @@ impl Driver for Sqlite {
             .iter()
             .map(|row| Ok((row.text(0)?, row.text(1)?)))
             .collect()
+    }
+
+    fn definitions(&mut self) -> Result<Vec<String>, Error> {
+        let rows = self.query(DEFINITIONS, &[])?;
+        rows.iter().map(|row| row.text(0)).collect()
     }
 
     fn prepare(&mut self, sql: &'static str) -> Result<(), Error> {

@@ -316,11 +316,10 @@ fn a_database_that_cannot_be_opened_is_set_aside() {
     fs::write(&database, "not a database").unwrap();
     let _ = fs::remove_file(database.with_extension("db-wal"));
     let done = rebuilt(&world).unwrap();
-    assert!(
-        done.set_aside
-            .iter()
-            .any(|path| path.ends_with("flightline.db.lost-now"))
-    );
+    let aside = world.folder().join(".flightline/lost-now");
+    assert_eq!(done.set_aside, [aside.as_path()]);
+    let kept = fs::read_to_string(aside.join("flightline.db")).unwrap();
+    assert_eq!(kept, "not a database");
     let story = Story::new(&world);
     assert!(work(&story) == before);
     let epoch = story.agent("ada").epoch;

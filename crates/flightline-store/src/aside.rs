@@ -1,0 +1,158 @@
+//! A whole store that gives way to another: whether it could take new content itself, and if not, how its files
+//! make room for a finished one.
+
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use crate::copy::{Copied, copy_rows};
+use crate::engine::queue::Queue;
+use crate::engine::{Durability, sqlite};
+use crate::error::Error;
+use crate::store::{OpenOptions, Store};
+use crate::table::project::{self, Project};
+
+impl Store {
+    /// Whether the engine finds its files sound, and every table, index and view is exactly as in `fresh`, a store
+    /// made just now. Only such a store may take other content in the place of its own.
+    #[must_use]
+    pub fn is_intact(&mut self, fresh: &mut Self) -> bool {
+        let sound = self.driver().integrity();
+        if !sound.is_ok_and(|problems| problems.is_empty()) {
+            return false;
+        }
+        match (self.driver().definitions(), fresh.driver().definitions()) {
+            (Ok(ours), Ok(theirs)) => ours == theirs,
+            _ => false,
+        }
+    }
+
+    /// The project's last revision, and what it is called.
+    ///
+    /// # Errors
+    /// When the project is not there, or its row cannot be read.
+    pub fn title(&mut self, id: &str) -> Result<(u64, String), Error> {
+        let row = self.driver().take_project(id, false)?;
+        let row = row.ok_or_else(|| Error::UnknownProject(id.to_owned()))?;
+        let project = Project::from_row(id, &row)?;
+        Ok((project.rev, project.name))
+    }
+
+    /// Takes a project over from another store, with its history and its counter, as it is.
+    ///
+    /// # Errors
+    /// When it cannot be read there, or not be written here; then nothing has changed.
+    pub fn adopt(&mut self, from: &mut Self, id: &str) -> Result<Copied, Error> {
+        let patience = self.patience();
+        from.driver().begin_read()?;
+        self.driver().begin_write(Durability::Full, patience)?;
+        let copied = self.adopt_rows(from, id);
+        from.driver().rollback();
+        match copied {
+            Ok(copied) => {
+                self.driver().commit()?;
+                Ok(copied)
+            }
+            Err(error) => {
+                self.driver().rollback();
+                Err(error)
+            }
+        }
+    }
+
+    fn adopt_rows(&mut self, from: &mut Self, id: &str) -> Result<Copied, Error> {
+        let row = from.driver().take_project(id, false)?;
+        let row = row.ok_or_else(|| Error::UnknownProject(id.to_owned()))?;
+        let row = Project::from_row(id, &row)?;
+        project::insert(self.driver(), id, &row.name, &row.history, row.created_at)?;
+        project::advance(self.driver(), &row)?;
+        let copied = copy_rows(from.driver(), self.driver(), id, id)?;
+        Ok(Copied {
+            rev: row.rev,
+            ..copied
+        })
+    }
+}
+
+/// Whether there is a database in this folder, be it damaged or something else. One that was only begun, and is
+/// empty, is none.
+#[must_use]
+pub fn holds_database(folder: &Path) -> bool {
+    let seen = fs::symlink_metadata(folder.join(sqlite::FILE));
+    seen.is_ok_and(|seen| !seen.is_file() || seen.len() > 0)
+}
+
+/// Where the database of a folder is.
+#[must_use]
+pub fn database_in(folder: &Path) -> PathBuf {
+    folder.join(sqlite::FILE)
+}
+
+/// Moves the database of `folder` and the files that belong to it into `aside`, and the finished one in `new` into its
+/// place. Nobody writes meanwhile. The database goes first: should this end half-way, there is no store, never
+/// one without its log, and calling it again completes it.
+///
+/// # Errors
+/// When somebody writes for too long, or a file cannot be moved.
+pub fn put_in_place(
+    folder: &Path,
+    new: &Path,
+    aside: &Path,
+    options: &OpenOptions,
+) -> Result<(), Error> {
+    let step = || options.steps.step();
+    let queue = Queue::new(folder.join(sqlite::QUEUE), &options.purpose);
+    let _turn = queue.wait(options.patience)?;
+    let database = sqlite::FILE.to_owned();
+    let names = [
+        database.clone(),
+        format!("{database}-wal"),
+        format!("{database}-shm"),
+    ];
+    let present = names
+        .iter()
+        .any(|name| fs::symlink_metadata(folder.join(name)).is_ok());
+    if present {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(aside)
+            .map_err(|error| cannot("make", aside, &error))?;
+    }
+    for name in &names {
+        step();
+        let from = folder.join(name);
+        match fs::rename(&from, aside.join(name)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(cannot("move away", &from, &error));
+            }
+            _ => {}
+        }
+    }
+    step();
+    for moved in [aside, folder].iter().filter(|folder| folder.exists()) {
+        sync(moved)?;
+    }
+    step();
+    let finished = database_in(new);
+    fs::rename(&finished, folder.join(&database))
+        .map_err(|error| cannot("put in its place", &finished, &error))?;
+    step();
+    sync(folder)
+}
+
+fn sync(folder: &Path) -> Result<(), Error> {
+    File::open(folder)
+        .and_then(|folder| folder.sync_all())
+        .map_err(|error| cannot("write", folder, &error))
+}
+
+fn cannot(act: &str, path: &Path, error: &std::io::Error) -> Error {
+    let said = format!("cannot {act} {}: {error}", path.display());
+    match error.kind() {
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Error::ReadOnly(said),
+        ErrorKind::StorageFull => Error::Full(said),
+        _ => Error::Location(said),
+    }
+}

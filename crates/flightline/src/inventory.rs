@@ -1,0 +1,89 @@
+//! Which projects a store has, for those who name one that is not there.
+
+use flightline_core::{Code, Kind, Refusal};
+use flightline_store::{Error as StoreError, Store};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::error::Result;
+
+/// A project in a store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct StoredProject {
+    /// Its id.
+    pub id: String,
+    /// What it is called.
+    pub name: String,
+    /// How many missions it has.
+    pub missions: u64,
+}
+
+impl std::fmt::Display for StoredProject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let noun = if self.missions == 1 {
+            "mission"
+        } else {
+            "missions"
+        };
+        write!(f, "{} ({}, {} {noun})", self.id, self.name, self.missions)
+    }
+}
+
+/// The projects in a store.
+///
+/// # Errors
+/// When the store fails.
+pub fn inventory(store: &mut Store) -> Result<Vec<StoredProject>> {
+    let before = store.project().to_owned();
+    let listed = store.projects()?;
+    let mut projects = Vec::new();
+    for id in listed {
+        store.enter(&id);
+        let missions = store.read(|tx| tx.ids(Kind::Mission));
+        let name = store.title(&id).map(|(_, name)| name);
+        if let (Ok(name), Ok(missions)) = (name, missions) {
+            projects.push(StoredProject {
+                id,
+                name,
+                missions: missions.len() as u64,
+            });
+        }
+    }
+    store.enter(&before);
+    Ok(projects)
+}
+
+/// So many projects are named; a shared database may have thousands.
+const NAMED: usize = 5;
+
+/// Refuses a project that a store does not have, and says which it has; the likeliest first. The store's own words where
+/// it has none.
+#[must_use]
+pub fn unknown_project(wanted: &str, mut known: Vec<StoredProject>) -> Refusal {
+    known.sort_by_key(|project| (distance(wanted, &project.id), project.id.clone()));
+    let Some(likeliest) = known.first() else {
+        return StoreError::UnknownProject(wanted.to_owned()).into();
+    };
+    let mut named: Vec<String> = known.iter().take(NAMED).map(ToString::to_string).collect();
+    if known.len() > NAMED {
+        named.push(format!("{} more", known.len() - NAMED));
+    }
+    Refusal::new(
+        Code::NoProject,
+        format!(
+            "the store has no project {wanted}; it has: {}",
+            named.join(", ")
+        ),
+    )
+    .hint(format!(
+        "set it right with `fleet config set project {}`",
+        likeliest.id
+    ))
+    .details(json!({ "project": wanted, "projects": known }))
+}
+
+/// In how many places two ids differ.
+fn distance(a: &str, b: &str) -> usize {
+    let differing = a.bytes().zip(b.bytes()).filter(|(a, b)| a != b).count();
+    differing + a.len().abs_diff(b.len())
+}

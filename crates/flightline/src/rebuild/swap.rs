@@ -1,0 +1,159 @@
+//! A store that cannot take new content gives way to a finished one, with all its files.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use flightline_core::{Code, Refusal};
+use flightline_store::{Location, Store, aside};
+
+use super::{Built, Rebuild, Rebuilt, SIDE, fill};
+use crate::backup::Seen;
+use crate::error::Result;
+use crate::fleet::Caller;
+
+/// The folder of the finished store, below that in which it is built.
+const WHOLE: &str = "whole";
+/// Says that the store to the side is finished, and what came of it.
+const READY: &str = "ready.json";
+
+/// Finishes the new store to the side, with what the old one can still tell; then the old one's files go and the new
+/// one takes their place.
+pub(super) fn replace_files(
+    request: &Rebuild<'_>,
+    built: &Built<'_>,
+    done: &mut Rebuilt,
+    caller: &Caller,
+) -> Result<()> {
+    let Location::Folder(folder) = request.location else {
+        return Err(Refusal::new(Code::Failed, "the store is not in a folder").into());
+    };
+    let whole = built.side.join(WHOLE);
+    let location = Location::Folder(whole.clone());
+    let mut store = Store::create_empty(&location, request.project, request.options.clone())?;
+    let old = salvage(request, &mut store, done);
+    let built = Built {
+        above: built.above.max(old.rev),
+        ..*built
+    };
+    fill(&mut store, &built, &old.seen, caller)?;
+    // The file alone is the whole store from here on.
+    let left = store.fold_log(true)?;
+    drop(store);
+    if left > 0 {
+        return Err(Refusal::new(Code::Failed, "the new store could not be finished").into());
+    }
+    if aside::holds_database(folder) {
+        done.set_aside.push(free_folder(folder, request.stamp));
+    }
+    make_ready(built.side, done).map_err(|error| cannot("finish", built.side, &error))?;
+    request.options.steps.step();
+    put_in_place(request, folder, built.side, done)
+}
+
+/// Puts in place what a rebuild had finished that died before it had done so.
+pub(super) fn complete(request: &Rebuild<'_>) -> Result<Option<Rebuilt>> {
+    let Location::Folder(folder) = request.location else {
+        return Ok(None);
+    };
+    let Some((side, done)) = unfinished(folder) else {
+        return Ok(None);
+    };
+    put_in_place(request, folder, &side, &done)?;
+    let _ = fs::remove_dir_all(&side);
+    Ok(Some(done))
+}
+
+/// Whether a rebuild died after the old store had given way and before the new one was in its place: the next rebuild
+/// completes it.
+#[must_use]
+pub fn is_unfinished(location: &Location) -> bool {
+    match location {
+        Location::Folder(folder) => unfinished(folder).is_some(),
+        Location::Postgres(_) => false,
+    }
+}
+
+fn unfinished(folder: &Path) -> Option<(PathBuf, Rebuilt)> {
+    // While there is a database, nothing has given way, or all is done.
+    if aside::holds_database(folder) {
+        return None;
+    }
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(SIDE))
+        .find_map(|entry| {
+            let side = entry.path();
+            let text = fs::read_to_string(side.join(READY)).ok()?;
+            let done = serde_json::from_str(&text).ok()?;
+            aside::holds_database(&side.join(WHOLE)).then_some((side, done))
+        })
+}
+
+fn put_in_place(request: &Rebuild<'_>, folder: &Path, side: &Path, done: &Rebuilt) -> Result<()> {
+    let elsewhere = free_folder(folder, request.stamp);
+    let set_aside = done.set_aside.first().unwrap_or(&elsewhere);
+    let whole = side.join(WHOLE);
+    aside::put_in_place(folder, &whole, set_aside, &request.options)?;
+    Ok(())
+}
+
+/// What an old store could still tell.
+struct Old {
+    seen: Seen,
+    rev: u64,
+}
+
+/// Reads what can be read of the old store, and takes other projects over that are in it.
+fn salvage(request: &Rebuild<'_>, new: &mut Store, done: &mut Rebuilt) -> Old {
+    let mut old = Old {
+        seen: Seen::NOTHING,
+        rev: 0,
+    };
+    let opened = Store::open(request.location, request.project, request.options.clone());
+    let Ok(mut store) = opened else { return old };
+    old.seen = Seen::by(&mut store).unwrap_or(Seen::NOTHING);
+    old.rev = store.title(request.project).map_or(0, |(rev, _)| rev);
+    for other in store.projects().unwrap_or_default() {
+        if other == request.project {
+            continue;
+        }
+        if let Err(error) = new.adopt(&mut store, &other) {
+            done.lost.push(format!(
+                "the project {other}, which was in the same store and cannot be copied: {error}"
+            ));
+        }
+    }
+    old
+}
+
+/// A name that is free yet for the folder in which the old store is kept.
+fn free_folder(folder: &Path, stamp: &str) -> PathBuf {
+    let name = |number: u32| match number {
+        0 => folder.join(format!("lost-{stamp}")),
+        _ => folder.join(format!("lost-{stamp}-{number}")),
+    };
+    let free = (0..).map(name).find(|path| !path.exists());
+    free.unwrap_or_else(|| name(0))
+}
+
+fn make_ready(side: &Path, done: &Rebuilt) -> std::io::Result<()> {
+    let begun = side.join(format!("{READY}.new"));
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&begun)?;
+    file.write_all(serde_json::to_string(done)?.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&begun, side.join(READY))?;
+    File::open(side).and_then(|folder| folder.sync_all())
+}
+
+fn cannot(act: &str, path: &Path, error: &std::io::Error) -> Refusal {
+    Refusal::new(
+        Code::Unavailable,
+        format!("cannot {act} {}: {error}", path.display()),
+    )
+}
