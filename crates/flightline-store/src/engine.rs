@@ -67,6 +67,22 @@ pub struct Space {
     pub free: Option<u64>,
 }
 
+/// How the disk stands on which a store is, as far as it is ours to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Disk {
+    /// How many bytes are left for us.
+    pub free: u64,
+    /// Whether only what ends trouble is written any more.
+    pub is_full: bool,
+    /// How large the log beside the database is.
+    pub log: u64,
+}
+
+impl Disk {
+    /// A log of this size is not folded into the database any more: a process goes on reading what was there before.
+    pub const LONG_LOG: u64 = 64 * 1024 * 1024;
+}
+
 /// What became of free space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Compaction {
@@ -152,6 +168,21 @@ pub(crate) trait Driver: Send {
 
     /// How much room the store takes.
     fn space(&mut self) -> Result<Space, Error>;
+
+    /// How the disk stands. A server keeps that to itself.
+    fn disk(&mut self) -> Result<Option<Disk>, Error> {
+        Ok(None)
+    }
+
+    /// Makes sure that some room is kept for what ends trouble; [`Error::Full`] when there is none left for it.
+    fn keep_reserve(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Gives that room up. Says whether there was some.
+    fn spend_reserve(&mut self) -> bool {
+        false
+    }
 
     /// Gives free space back to the file system, when it is worth it and nobody is writing. `loose` bytes
     /// are known to be free though their pages are not; a store with more than `most` bytes in use is left

@@ -27,7 +27,7 @@ pub mod verify;
 
 pub use ailment::{Ailment, Ill, Other};
 pub use copy::Copied;
-pub use engine::{Compaction, Space};
+pub use engine::{Compaction, Disk, Space};
 pub use error::Error;
 pub use figures::Notable;
 pub use location::Location;

@@ -2,7 +2,7 @@
 
 use flightline_core::{Kind, MissionId};
 
-use crate::engine::Space;
+use crate::engine::{Disk, Space};
 use crate::error::Error;
 use crate::table::event::kind;
 use crate::table::statements;
@@ -57,6 +57,14 @@ impl Tx<'_> {
     /// When the store fails.
     pub fn space(&mut self) -> Result<Space, Error> {
         self.driver.space()
+    }
+
+    /// How the disk stands on which the store is, where that is ours to know.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn disk(&mut self) -> Result<Option<Disk>, Error> {
+        self.driver.disk()
     }
 
     /// What the store holds, by kind.

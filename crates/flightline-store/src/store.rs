@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use flightline_core::Time;
 
 use crate::clock::{Clock, Ids};
-use crate::engine::{Compaction, Driver, Durability, postgres, sqlite};
+use crate::engine::{Compaction, Disk, Driver, Durability, postgres, sqlite};
 use crate::error::Error;
 use crate::location::Location;
 use crate::memory::{Memories, Seen};
@@ -175,6 +175,12 @@ impl Store {
     #[must_use]
     pub fn engine(&self) -> &'static str {
         self.driver.name()
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn location(&self) -> &Location {
+        &self.location
     }
 
     /// The id of the project.
@@ -516,6 +522,28 @@ impl Store {
     /// When the engine fails.
     pub fn fold_log(&mut self, truncate: bool) -> Result<u64, Error> {
         self.driver.fold_log(truncate)
+    }
+
+    /// How the disk stands on which the store is, where that is ours to know.
+    ///
+    /// # Errors
+    /// When the engine fails.
+    pub fn disk(&mut self) -> Result<Option<Disk>, Error> {
+        self.driver.disk()
+    }
+
+    /// Makes sure that some room on the disk is kept for what ends trouble. Whatever is not that asks this first.
+    ///
+    /// # Errors
+    /// [`Error::Full`] when it was given up and there is not enough room to keep some again.
+    pub fn keep_reserve(&mut self) -> Result<(), Error> {
+        self.driver.keep_reserve()
+    }
+
+    /// Gives the room up that was kept for what ends trouble. Says whether there was some: then what failed may be
+    /// tried again.
+    pub fn spend_reserve(&mut self) -> bool {
+        self.driver.spend_reserve()
     }
 
     /// In test builds: the numbered moments at which this process may end, for what is written beside

@@ -11,7 +11,7 @@ mod trust;
 
 pub use discover::{Home, STATE_FOLDER, discover, repository_root};
 pub use git::Surroundings;
-pub use process::{describe, host_name, is_running};
+pub use process::{Holder, describe, holders, host_name, is_running};
 pub use tree::{Bounds, WorkTree};
 pub use trust::{Fingerprint, Trust};
 

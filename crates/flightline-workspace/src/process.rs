@@ -1,6 +1,7 @@
 //! Processes of this machine, named so that a reused pid or a reboot is not taken for them.
 
 use std::fs;
+use std::path::Path;
 
 use flightline_core::agent::Process;
 
@@ -32,6 +33,51 @@ pub fn host_name() -> String {
         .nodename()
         .to_string_lossy()
         .into_owned()
+}
+
+/// A process that has a file open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its number.
+    pub pid: u32,
+    /// What it is called.
+    pub command: String,
+    /// Whether it was stopped, and so will not go on by itself.
+    pub stopped: bool,
+}
+
+/// The other processes of this machine that have `file` open, as far as we may know; those that are stopped first.
+#[must_use]
+pub fn holders(file: &Path) -> Vec<Holder> {
+    let Ok(file) = file.canonicalize() else {
+        return Vec::new();
+    };
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut holders: Vec<Holder> = processes
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|pid| *pid != std::process::id() && has_open(*pid, &file))
+        .map(|pid: u32| Holder {
+            pid,
+            command: fs::read_to_string(format!("/proc/{pid}/comm"))
+                .map_or_else(|_| "unknown".to_owned(), |name| name.trim().to_owned()),
+            stopped: matches!(state(pid).as_deref(), Some("T" | "t")),
+        })
+        .collect();
+    holders.sort_by_key(|holder| (!holder.stopped, holder.pid));
+    holders
+}
+
+fn has_open(pid: u32, file: &Path) -> bool {
+    let open = fs::read_dir(format!("/proc/{pid}/fd"));
+    let mut links = open.into_iter().flatten().flatten();
+    links.any(|link| fs::read_link(link.path()).is_ok_and(|target| target == file))
+}
+
+/// What a process is doing, in one letter.
+fn state(pid: u32) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = text.rsplit_once(')')?.1.split_whitespace();
+    fields.next().map(str::to_owned)
 }
 
 fn boot_id() -> Option<String> {

@@ -27,7 +27,7 @@ use crate::checkpoint::trigger::{error, first_of, mission_of};
 use crate::context::receipt::{BriefingView, standing};
 use crate::desk::{Desk, agent_named, check_new_name, new_agent, speak_for};
 use crate::error::Result;
-use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
+use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope, WhenFull};
 use crate::mission::short;
 use crate::recovery::compaction::{CompactionEvidence, lose_context};
 use crate::recovery::start::{SessionStart, start_by_itself};
@@ -423,6 +423,7 @@ impl Operation for RetireAgent {
     const NAME: &'static str = "retire_agent";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const WHEN_FULL: WhenFull = WhenFull::UsesReserve;
     type Outcome = AgentView;
 
     fn acts_for(&self) -> ActsFor<'_> {

@@ -12,6 +12,7 @@ pub mod mend;
 pub(crate) mod milestone;
 pub mod prune;
 pub mod serve;
+mod surplus;
 pub mod take;
 pub mod thin;
 pub mod tree;

@@ -31,7 +31,7 @@ use crate::checkpoint::newest_first;
 use crate::checkpoint::take::{context, is_somebodys, last_act};
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, ActsFor, Operation, Scope, to_json};
+use crate::fleet::{Access, ActsFor, Operation, Scope, to_json, WhenFull};
 use crate::mission::short;
 use crate::recovery::claims::compare;
 
@@ -94,6 +94,7 @@ impl Operation for BriefAgent {
     const NAME: &'static str = "brief_agent";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const WHEN_FULL: WhenFull = WhenFull::Answered;
     type Outcome = Briefed;
 
     fn acts_for(&self) -> ActsFor<'_> {
@@ -151,6 +152,7 @@ impl Operation for DeliverBriefing {
     const NAME: &'static str = "deliver_briefing";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const WHEN_FULL: WhenFull = WhenFull::Answered;
     type Outcome = Briefed;
 
     fn acts_for(&self) -> ActsFor<'_> {
@@ -196,6 +198,7 @@ impl Operation for AcknowledgeBriefing {
     const NAME: &'static str = "acknowledge_briefing";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const WHEN_FULL: WhenFull = WhenFull::UsesReserve;
     type Outcome = Briefing;
 
     fn acts_for(&self) -> ActsFor<'_> {

@@ -1,6 +1,7 @@
 //! The health of a store: everything that must hold, checked on the real thing.
 
 mod backups;
+pub mod disk;
 mod folder;
 mod repair;
 
@@ -67,6 +68,7 @@ pub fn attend(fleet: &mut Fleet, folder: &Path, care: Care, stamp: &str) -> Resu
     for (name, checks) in [
         ("checkpoints", examine_backups(fleet, folder, care)),
         ("state folder", examine_folder(fleet, folder, care)),
+        (disk::DISK, disk::examine_disk(fleet)),
     ] {
         match checks {
             Ok(checks) => diagnosis.checks.extend(checks),

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull};
 use crate::remote::Offline;
 
 /// Sets out to do something to the world. Refused when it was done, or may have been.
@@ -142,6 +142,7 @@ impl Operation for FinishEffect {
     const NAME: &'static str = "finish_effect";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const WHEN_FULL: WhenFull = WhenFull::UsesReserve;
     const OFFLINE: Offline = Offline::Kept;
     type Outcome = Effect;
 

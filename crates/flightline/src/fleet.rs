@@ -10,7 +10,7 @@ use flightline_core::policy::Policy;
 use flightline_core::text::read_stored;
 use flightline_core::token::Presented;
 use flightline_core::{Code, Name, Refusal, Time, Title, TokenId};
-use flightline_store::{Past, Steps, Store, Tx};
+use flightline_store::{Error as StoreError, Past, Steps, Store, Tx};
 use flightline_workspace::WorkTree;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -101,6 +101,21 @@ pub enum Access {
     Pulse,
 }
 
+/// What becomes of a write when the disk is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenFull {
+    /// It is refused.
+    Refused,
+    /// It ends trouble, or takes little and means much: it may use the room that is kept for that.
+    UsesReserve,
+    /// Its answer is given all the same; what it would have noted is not, and that is said.
+    Answered,
+}
+
+/// What is said with an answer of which nothing could be noted.
+const UNNOTED: &str =
+    "the disk is full: this is the answer, but it could not be noted that it was given";
+
 /// Something Flightline does.
 pub trait Operation: Serialize + DeserializeOwned + JsonSchema {
     /// Its name: on the wire, in logs, and for those who wait for it.
@@ -115,6 +130,8 @@ pub trait Operation: Serialize + DeserializeOwned + JsonSchema {
     const BRIEFS: bool = false;
     /// What becomes of it when the store is elsewhere and cannot be reached.
     const OFFLINE: Offline = Offline::Refused;
+    /// What becomes of it when the disk is full.
+    const WHEN_FULL: WhenFull = WhenFull::Refused;
     /// What comes of it.
     type Outcome: Serialize + DeserializeOwned + JsonSchema;
 
@@ -274,7 +291,7 @@ impl Fleet {
                 Ok(outcome)
             }
             Access::Pulse => {
-                let noted = store.pulse(|tx| {
+                let mut note = |tx: &mut Tx<'_>| {
                     let scope = authority::check(operation, tx, caller)?;
                     let agent = desk::find_acting(tx, caller)?;
                     desk::check_fence(agent.as_ref(), caller)?;
@@ -285,8 +302,14 @@ impl Fleet {
                         policy: &policy,
                         agent,
                     })
-                })?;
-                match noted {
+                };
+                let noted = match store.pulse(&mut note) {
+                    Err(full) if may_use_reserve::<O>(&full) && store.spend_reserve() => {
+                        store.pulse(&mut note)
+                    }
+                    noted => noted,
+                };
+                match noted? {
                     Some(outcome) => Ok(outcome),
                     None => self.write(operation, caller),
                 }
@@ -347,18 +370,15 @@ impl Fleet {
     }
 
     fn write<O: Operation>(&mut self, operation: &O, caller: &Caller) -> Result<O::Outcome> {
-        let policy = self.policy.clone();
-        let outcome = match &caller.idempotency_key {
-            None => {
-                let done = self
-                    .store()?
-                    .write(|tx| decide_write(operation, tx, caller, &policy));
-                done.map(|(outcome, since)| {
-                    self.stands_since = Some(since);
-                    outcome
-                })
-            }
-            Some(key) => self.run_once(operation, caller, key),
+        let outcome = match O::WHEN_FULL {
+            WhenFull::Refused => self.write_with_room(operation, caller),
+            WhenFull::UsesReserve => self.write_at_last(operation, caller),
+            WhenFull::Answered => match self.write_with_room(operation, caller) {
+                Err(Error::Store(full @ StoreError::Full(_))) => {
+                    self.answer_unnoted(operation, caller, full)
+                }
+                outcome => outcome,
+            },
         };
         // One that may not be its agent is no sign of it.
         let lives = |refusal: &Refusal| {
@@ -371,6 +391,65 @@ impl Fleet {
             self.note_life(caller);
         }
         outcome
+    }
+
+    /// Writes, and leaves the room alone that is kept for what ends trouble.
+    fn write_with_room<O: Operation>(
+        &mut self,
+        operation: &O,
+        caller: &Caller,
+    ) -> Result<O::Outcome> {
+        self.store()?.keep_reserve()?;
+        self.write_anyhow(operation, caller)
+    }
+
+    /// Writes, if need be into the room that is kept for that. What a log took of it is given back.
+    fn write_at_last<O: Operation>(
+        &mut self,
+        operation: &O,
+        caller: &Caller,
+    ) -> Result<O::Outcome> {
+        match self.write_anyhow(operation, caller) {
+            Err(full) if may_use_reserve::<O>(&full) && self.store()?.spend_reserve() => {
+                let outcome = self.write_anyhow(operation, caller)?;
+                // What was to be done is done.
+                let _ = self.store()?.fold_log(true);
+                Ok(outcome)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Decides what a write would answer, and writes nothing.
+    fn answer_unnoted<O: Operation>(
+        &mut self,
+        operation: &O,
+        caller: &Caller,
+        full: StoreError,
+    ) -> Result<O::Outcome> {
+        let Ok(outcome) = self.rehearse(operation, caller) else {
+            return Err(full.into());
+        };
+        if !self.warnings.iter().any(|said| said == UNNOTED) {
+            self.warnings.push(UNNOTED.to_owned());
+        }
+        Ok(outcome)
+    }
+
+    fn write_anyhow<O: Operation>(&mut self, operation: &O, caller: &Caller) -> Result<O::Outcome> {
+        let policy = self.policy.clone();
+        match &caller.idempotency_key {
+            None => {
+                let done = self
+                    .store()?
+                    .write(|tx| decide_write(operation, tx, caller, &policy));
+                done.map(|(outcome, since)| {
+                    self.stands_since = Some(since);
+                    outcome
+                })
+            }
+            Some(key) => self.run_once(operation, caller, key),
+        }
     }
 
     /// A refused act is a sign of life as well, of its agent and of ourselves: else the silence around
@@ -576,6 +655,11 @@ fn decide_write<O: Operation>(
     };
     thing::check(desk)?;
     Ok((operation.decide(desk)?, thing::since(desk)?))
+}
+
+/// Whether a write met a full disk and may use the room that is kept.
+fn may_use_reserve<O: Operation>(error: &Error) -> bool {
+    O::WHEN_FULL == WhenFull::UsesReserve && matches!(error, Error::Store(StoreError::Full(_)))
 }
 
 /// What an earlier request with the same key left behind.

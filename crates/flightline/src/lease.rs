@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull};
 use crate::mail::deadline::notice_overdue;
 
 /// Settles what has run out: mail that was to be acknowledged by now is told of, and requests that need not be
@@ -27,6 +27,7 @@ impl Operation for SettleLeases {
     const NAME: &'static str = "settle_leases";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
+    const WHEN_FULL: WhenFull = WhenFull::UsesReserve;
     type Outcome = Settled;
 
     fn acts_for(&self) -> ActsFor<'_> {

@@ -42,7 +42,7 @@ pub mod token;
 
 pub use desk::Desk;
 pub use error::{Error, Result};
-pub use fleet::{Access, ActsFor, Caller, Errand, Fleet, Operation, Thing, Unless, not_here};
+pub use fleet::{Access, ActsFor, Caller, Errand, Fleet, Operation, Thing, Unless, not_here, WhenFull};
 
 pub use flightline_core as core;
 pub use flightline_store as store;

@@ -20,7 +20,7 @@ use crate::agent::{Sighting, last_sign, look_around, sight};
 use crate::checkpoint::trigger::{own_mission, record_failure};
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
+use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope, WhenFull};
 use crate::mission::short;
 
 /// Takes locks for the acting agent: all of them or none.
@@ -199,6 +199,7 @@ impl Operation for ReleaseLocks {
     const NAME: &'static str = "release_locks";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const WHEN_FULL: WhenFull = WhenFull::UsesReserve;
     type Outcome = Vec<LockView>;
 
     fn acts_for(&self) -> ActsFor<'_> {

@@ -22,7 +22,7 @@ pub(crate) use self::post::{Letter, hand_over, move_mail, notice, notice_for, po
 use crate::checkpoint::trigger::record_failure;
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
+use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope, WhenFull};
 
 /// Sends a message.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
@@ -257,6 +257,7 @@ impl Operation for OpenInbox {
     const NAME: &'static str = "open_inbox";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const WHEN_FULL: WhenFull = WhenFull::Answered;
     type Outcome = Vec<MessageView>;
 
     fn acts_for(&self) -> ActsFor<'_> {
@@ -309,6 +310,7 @@ impl Operation for ReadMail {
     const NAME: &'static str = "read_mail";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const WHEN_FULL: WhenFull = WhenFull::Answered;
     type Outcome = MessageView;
 
     fn acts_for(&self) -> ActsFor<'_> {
@@ -329,6 +331,7 @@ impl Operation for AcknowledgeMail {
     const NAME: &'static str = "acknowledge_mail";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const WHEN_FULL: WhenFull = WhenFull::UsesReserve;
     type Outcome = Vec<MessageView>;
 
     fn acts_for(&self) -> ActsFor<'_> {

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::agent::{AgentView, ListAgents, Sighting};
 use crate::checkpoint::inspect::{CheckpointSummary, summary};
 use crate::desk::Desk;
+use crate::doctor::disk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::lock::{ListLocks, LockView};
@@ -158,6 +159,7 @@ impl Operation for ShowStatus {
             ..EventFilter::default()
         })?;
         attention.extend(damage(&desk.tx.take_noticed()));
+        attention.extend(desk.tx.disk()?.iter().flat_map(disk::needs));
         Ok(Status {
             project: desk.tx.project_name().to_owned(),
             mission,

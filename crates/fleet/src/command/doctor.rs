@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use flightline::checkpoint::prune::Space;
 use flightline::core::{Code, Refusal};
+use flightline::doctor::disk::DISK;
 use flightline::doctor::{Care, Check, attend};
 use flightline::rebuild::Rebuild;
 use flightline::recovery::detect::PeekCandidates;
@@ -52,6 +53,8 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
         diagnosis.checks.extend(free_space(app)?);
     }
     let sound = diagnosis.healthy;
+    let bad = diagnosis.checks.iter().filter(|check| !check.ok);
+    let only_the_disk = bad.clone().count() > 0 && bad.clone().all(|check| check.name == DISK);
     if sound {
         // Of a damaged store nothing can be said about the work.
         diagnosis.tasks = tasks(app)?;
@@ -87,6 +90,8 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
             page.line("Everything is well.");
         } else if sound {
             page.line("The store is well; the work needs somebody.");
+        } else if only_the_disk {
+            page.line("The store is sound; its disk needs somebody.");
         } else {
             page.line(if args.fix {
                 "What is left has no sound copy. Go back to a sound state with: fleet restore FILE, or fleet doctor --rebuild"

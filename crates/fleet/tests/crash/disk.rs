@@ -140,8 +140,16 @@ fn a_full_disk_fails_the_write_and_nothing_else() {
         assert_eq!(full.code(), Some(7), "{full}");
         assert!(full.err.contains("the disk is full"), "{full}");
         assert!(full.err.contains("nothing was written"), "{full}");
-        // Whoever looks is not kept from it, and a copy on the same disk is refused.
-        world.is_well();
+        // Whoever looks is not kept from it, and a copy on the same disk is refused. The doctor finds the store sound,
+        // and says that its disk is full.
+        let doctor = world.run(&["doctor"]).ends();
+        let bad = doctor.out.lines().filter(|line| line.starts_with('✗'));
+        let bad: Vec<&str> = bad.collect();
+        assert!(
+            bad.iter().all(|line| line.ends_with("the disk")),
+            "{doctor}"
+        );
+        assert_eq!(doctor.code(), Some(if bad.is_empty() { 0 } else { 5 }));
         kept.is(&world.ask(&["note", "list"]));
         let backup = world.run(&["backup", "copy.db"]).ends();
         assert!(matches!(backup.code(), Some(1 | 7)), "{backup}");
@@ -155,6 +163,62 @@ fn a_full_disk_fails_the_write_and_nothing_else() {
         refused.err.contains("full") || refused.err.contains("space"),
         "{refused}"
     );
+}
+
+#[test]
+fn a_full_disk_lets_agents_look_and_end_their_trouble() {
+    let Some(disk) = Disk::mount(2048) else {
+        // The rules themselves are tested without a disk: `full_disk` of the library.
+        return;
+    };
+    let world = World::at(&disk.path.join("repo"), None);
+    world.begin();
+    for agent in ["ada", "bob"] {
+        world.run(&["agents", "register", agent]).works();
+    }
+    world.run(&["sorties", "add", "Model"]).works();
+    world.run(&["sorties", "add", "Docs"]).works();
+    world.run(&["sorties", "claim", "--next"]).by("ada").works();
+    world.run(&["locks", "acquire", "src"]).by("ada").works();
+    world
+        .run(&["mail", "send", "--to", "ada", "--subject", "Please look"])
+        .by("bob")
+        .works();
+    assert!(world.state().join("reserve").exists());
+    let ballast = disk.leave(0);
+    let refused = world.run(&["note", "lesson", &long("one too many")]).ends();
+    assert_eq!(refused.code(), Some(7), "{refused}");
+    assert!(refused.err.contains("the disk is full"), "{refused}");
+    // Who looks gets an answer, and is told what could not be noted.
+    let status = world.run(&["status"]).works();
+    assert!(!status.out.is_empty(), "{status}");
+    for looks in [&["context"][..], &["mail", "inbox"], &["log"]] {
+        let seen = world.run(looks).by("ada").works();
+        assert!(!seen.out.is_empty(), "{looks:?}: {seen}");
+    }
+    let inbox = world.run(&["mail", "inbox"]).by("ada").works();
+    assert!(inbox.out.contains("Please look"), "{inbox}");
+    // What ends trouble is written, into the room that was kept for it.
+    world.run(&["heartbeat"]).by("ada").works();
+    world.run(&["locks", "release", "--all"]).by("ada").works();
+    assert_eq!(world.ask(&["locks", "list"]), serde_json::json!([]));
+    world.run(&["heartbeat"]).by("ada").works();
+    // Nothing else is, until there is room again; and that is said.
+    let refused = world.run(&["note", "lesson", "small"]).ends();
+    assert_eq!(refused.code(), Some(7), "{refused}");
+    assert!(refused.err.contains("the disk is full"), "{refused}");
+    let status = world.run(&["status"]).works();
+    assert!(status.out.contains("the disk is full ("), "{status}");
+    let doctor = world.run(&["doctor"]).ends();
+    assert_eq!(doctor.code(), Some(5), "{doctor}");
+    assert!(doctor.out.contains("the disk is full ("), "{doctor}");
+    fs::remove_file(ballast).unwrap();
+    world.run(&["note", "lesson", "small"]).works();
+    assert!(world.state().join("reserve").exists(), "it is kept again");
+    world.is_well();
+    let status = world.run(&["status"]).works();
+    assert!(!status.out.contains("the disk is full"), "{status}");
+    journal::all(&world);
 }
 
 #[test]

@@ -1,11 +1,14 @@
 //! A process that stops in the middle of a write: others say who keeps them waiting, and go on when it
 //! is gone.
 
+use std::fs;
+use std::io::{Read, Write};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use flightline_testkit::{Engine, postgres_url};
 use postgres::{Client, NoTls};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::journal::{self, texts};
 use crate::world::{Running, World, until};
@@ -182,4 +185,54 @@ fn goes_on(world: &World, committed: bool) {
 
 fn notes(world: &World) -> Vec<String> {
     texts(&world.ask(&["note", "list"]), "/text")
+}
+
+#[test]
+fn a_log_that_a_frozen_reader_holds_is_told_with_who_holds_it() {
+    let world = World::new(Engine::Sqlite);
+    let quiet = world.run(&["status"]).works();
+    assert!(!quiet.out.contains("the log beside"), "{quiet}");
+    // Another program reads, and is stopped in the middle of it.
+    let mut command = world.sealed("sqlite3");
+    command.arg(world.database()).stdin(Stdio::piped());
+    command.stdout(Stdio::piped());
+    let mut reader = command.spawn().unwrap();
+    let mut ask = reader.stdin.take().unwrap();
+    ask.write_all(b"BEGIN; SELECT count(*) FROM event;\n")
+        .unwrap();
+    ask.flush().unwrap();
+    let mut answer = [0; 1];
+    reader
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut answer)
+        .unwrap();
+    kill_process(Pid::from_child(&reader), Signal::STOP).unwrap();
+    world.run(&["note", "lesson", "while it is frozen"]).works();
+    // As if much more had been written: what lies behind the last frame is not read.
+    let log = world.database().with_extension("db-wal");
+    let file = fs::OpenOptions::new().write(true).open(&log).unwrap();
+    file.set_len(70 << 20).unwrap();
+    drop(file);
+    let status = world.run(&["status"]).works();
+    assert!(
+        status
+            .out
+            .contains("the log beside the store has grown to 70 MB"),
+        "{status}"
+    );
+    let doctor = world.run(&["doctor"]).ends();
+    assert_eq!(doctor.code(), Some(5), "{doctor}");
+    let holder = format!(
+        "process {} (`sqlite3`), is stopped and has it open",
+        reader.id()
+    );
+    assert!(doctor.out.contains(&holder), "{doctor}");
+    reader.kill().unwrap();
+    reader.wait().unwrap();
+    world.run(&["note", "lesson", "it is gone"]).works();
+    let status = world.run(&["status"]).works();
+    assert!(!status.out.contains("the log beside"), "{status}");
+    world.is_well();
 }

@@ -12,10 +12,12 @@ use flightline::checkpoint::prune::daily;
 use flightline::checkpoint::thin::thin_some;
 use flightline::core::checkpoint::Backup;
 use flightline::core::{Code, Refusal};
+use flightline::doctor::disk::long_log;
 use flightline::lease::SettleLeases;
 use flightline::mail::relay::relay;
 use flightline::mirror::{Mirrors, Said as MirrorSaid, take_in, write_out};
 use flightline::recovery::detect::Detect;
+use flightline::store::Disk;
 use flightline::store::verify::verify;
 use flightline::{Access, Fleet};
 
@@ -252,7 +254,13 @@ pub(super) fn wal_checkpoint(
         let truncate = idle || log > LONG_LOG;
         fleet.store()?.fold_log(truncate).map_err(Refusal::from)?;
     }
-    Ok(Again::AsEver)
+    match fleet.store()?.disk().map_err(Refusal::from)? {
+        Some(disk) if disk.log > Disk::LONG_LOG => Err(trouble(&format!(
+            "{}; `fleet doctor` names it",
+            long_log(&disk)
+        ))),
+        _ => Ok(Again::AsEver),
+    }
 }
 
 /// Old checkpoints, once a day; their files with them.

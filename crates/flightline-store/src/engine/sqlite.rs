@@ -3,6 +3,7 @@
 mod failure;
 mod log;
 mod place;
+mod reserve;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,9 +20,10 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql};
 
 use self::failure::{classify, io};
-use self::place::{create_private, real_path, refuse_network, repair_modes};
+use self::place::{create_private, real_path, refuse_network, repair_modes, repair_mode};
+use self::reserve::{Reserve};
 use super::queue::{Queue, Turn};
-use super::{Anchor, Compaction, Driver, Durability, SCHEMA_VERSION, Space};
+use super::{Anchor, Compaction, Disk, Driver, Durability, SCHEMA_VERSION, Space};
 use crate::error::Error;
 use crate::steps::Steps;
 use crate::value::{Row, Value};
@@ -94,6 +96,7 @@ pub(crate) struct Sqlite {
     identity: Option<log::Identity>,
     log: PathBuf,
     queue: Queue,
+    reserve: Reserve,
     turn: Option<Turn>,
     durability: Durability,
     /// A statement of this transaction failed: it can only be rolled back, as on PostgreSQL. SQLite would
@@ -150,6 +153,7 @@ pub(crate) fn open(
     // A symbolic link on the way to the folder is the user's business; one in its place is not.
     let real = real_path(folder).map_err(|error| io("cannot open the store", &error))?;
     let real = real.join(FILE);
+    let beside = Dir::private(folder).map_err(|error| io("cannot open the store", &error))?;
     let connection = Connection::open_with_flags(&real, flags)
         .map_err(|error| classify("cannot open the store", &error))?;
     let mut driver = Sqlite {
@@ -159,6 +163,7 @@ pub(crate) fn open(
         file: real,
         log: folder.join(LOG),
         queue: Queue::new(place, &options.purpose),
+        reserve: Reserve::new(beside, options.max_pages),
         look_only: options.look_only,
         turn: None,
         durability: Durability::Full,
@@ -499,6 +504,18 @@ impl Driver for Sqlite {
             log: size(&self.log),
             free: Some(self.pragma("PRAGMA freelist_count")? * page),
         })
+    }
+
+    fn disk(&mut self) -> Result<Option<Disk>, Error> {
+        self.look_at_disk()
+    }
+
+    fn keep_reserve(&mut self) -> Result<(), Error> {
+        self.make_reserve()
+    }
+
+    fn spend_reserve(&mut self) -> bool {
+        self.give_up_reserve()
     }
 
     fn compact(&mut self, loose: u64, most: u64) -> Result<Compaction, Error> {

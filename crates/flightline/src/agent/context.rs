@@ -15,7 +15,7 @@ use crate::checkpoint::readable;
 use crate::checkpoint::take::{Taking, take_for};
 use crate::desk::{Desk, retired};
 use crate::error::Result;
-use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull};
 use crate::recovery::compaction::missions_of;
 
 /// Ends an agent's session. It keeps its work, which is saved when there is some in progress.
@@ -71,6 +71,7 @@ impl Operation for EndSession {
     const NAME: &'static str = "end_session";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const WHEN_FULL: WhenFull = WhenFull::UsesReserve;
     type Outcome = SessionEnded;
 
     fn acts_for(&self) -> ActsFor<'_> {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::context::{Save, current_sortie, missions_to_save, save, set_mode};
 use crate::desk::{Desk, retired};
 use crate::error::Result;
-use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull};
 use crate::mission::short;
 use crate::remote::Offline;
 
@@ -73,6 +73,7 @@ impl Operation for Heartbeat {
     const NAME: &'static str = "heartbeat";
     const ACCESS: Access = Access::Pulse;
     const SCOPE: Scope = Scope::Agent;
+    const WHEN_FULL: WhenFull = WhenFull::UsesReserve;
     const OFFLINE: Offline = Offline::Dropped;
     type Outcome = Beaten;
 

@@ -16,6 +16,7 @@ use serde_json::json;
 
 use super::CheckpointDocument;
 use super::files::{is_newest, node_of, whole, write};
+use super::leftovers::{clear_when_many};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
@@ -30,6 +31,8 @@ const FRESH_MS: u64 = 1_000;
 const MANY: usize = 8;
 /// So many files are written by one command.
 const AT_ONCE: usize = 20;
+/// Files with so many bytes of values in all are written by one command; one in any case.
+const BYTES_AT_ONCE: usize = 4 * 1024 * 1024;
 /// So many checkpoints that wait are looked at by one command.
 const LOOKED_AT: u64 = 500;
 /// So many are recorded in one transaction, for which others wait.
@@ -82,7 +85,7 @@ impl Operation for UnsettledBackups {
         }
         many.retain(|_, ones| ones.len() > MANY);
         for one in &waiting {
-            if plan.due.files.len() >= AT_ONCE {
+            if plan.is_enough() {
                 break;
             }
             if !one.is_new || !many.contains_key(&one.mission) {
@@ -100,9 +103,16 @@ struct Plan {
     due: DueBackups,
     /// The files that missions have, as far as they were looked at.
     written: BTreeMap<MissionId, Vec<WrittenBackup>>,
+    /// How large the values are that the files will hold.
+    bytes: usize,
 }
 
 impl Plan {
+    /// Whether the command that writes these files has enough to do.
+    fn is_enough(&self) -> bool {
+        self.due.files.len() >= AT_ONCE || self.bytes >= BYTES_AT_ONCE
+    }
+
     fn add(&mut self, desk: &mut Desk<'_, '_>, one: &WaitingBackup) -> Result<()> {
         let Some(checkpoint) = sound(desk, one.checkpoint) else {
             return Ok(());
@@ -146,7 +156,7 @@ impl Plan {
             }
         }
         for group in groups.into_iter().rev() {
-            if self.due.files.len() >= AT_ONCE {
+            if self.is_enough() {
                 break;
             }
             // One that is damaged stands for nobody: the next newest does.
@@ -175,6 +185,8 @@ impl Plan {
         let after = desk
             .tx
             .newest_written_backup(document.mission_id, document.id)?;
+        let values = document.state.iter().flat_map(|state| &state.values);
+        self.bytes += values.map(|value| value.text.len()).sum::<usize>();
         self.due.files.push(DueBackup {
             document,
             born,
@@ -390,6 +402,7 @@ pub fn settle_and_tell(
         let backups = some.to_vec();
         fleet.run(&RecordBackups { backups }, &caller)?;
     }
+    clear_when_many(fleet, folder, newest.into_keys())?;
     Ok(told)
 }
 

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-use flightline_core::{CheckpointId, Code, Kind, Refusal};
-use flightline_store::Steps;
-use flightline_workspace::beneath::Dir;
+use flightline_core::{CheckpointId, Code, Kind, Refusal, MissionId};
+use flightline_store::{Steps, Find};
+use flightline_workspace::beneath::{Dir};
 
-use super::files::{HOME, LATEST, read};
+use super::files::{HOME, LATEST, home_of, read};
 use crate::error::{Error, Result};
 use crate::fleet::Fleet;
 
@@ -59,6 +59,40 @@ pub fn clear(fleet: &mut Fleet, folder: &Path) -> Result<()> {
                 .map_err(|error| cannot("remove", &home.join(&name), &error))?;
         }
         steps.step();
+    }
+    Ok(())
+}
+
+/// So many files of checkpoints that are gone may wait in a mission's folder.
+const WAITING: usize = 20;
+
+/// Removes the files of checkpoints that are gone, when those of one of these missions have become many: the maximum
+/// that the policy names holds for files, too, but for a few.
+///
+/// # Errors
+/// When the store fails, or a file cannot be removed.
+pub(super) fn clear_when_many(
+    fleet: &mut Fleet,
+    folder: &Path,
+    missions: impl Iterator<Item = MissionId>,
+) -> Result<()> {
+    for mission in missions {
+        let state = Dir::private(folder);
+        let files = state.and_then(|state| state.names_in(home_of(mission)));
+        let mut files = files.unwrap_or_default();
+        files.retain(|file| file.starts_with(CheckpointId::PREFIX));
+        if files.len() <= WAITING {
+            continue;
+        }
+        let known = fleet.store()?.read(|tx| {
+            let rows = tx.rows(Kind::Checkpoint, Find::Mission(mission))?;
+            let names = rows.iter().map(|row| format!("{}.json", row.id));
+            Ok::<BTreeSet<String>, Error>(names.collect())
+        })?;
+        files.retain(|file| !known.contains(file));
+        if files.len() > WAITING {
+            return clear(fleet, folder);
+        }
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Duration;
 
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, Reason};
 use flightline_core::mission::{Mission, MissionStatus};
@@ -14,12 +15,12 @@ use flightline_store::{Actor, Compaction, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::thin::{PlanThinning, Thinned, thin};
+use super::thin::{PlanThinning, Thinned, thin, thin_within};
 use super::{import, load, readable, refuse_newer, tree, unarchived};
 use crate::desk::Desk;
 use crate::errand::GiveBack;
 use crate::error::{Error, Result};
-use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
+use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope, WhenFull};
 
 /// Plans which checkpoints go. Changes nothing.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
@@ -182,6 +183,7 @@ impl Operation for ApplyPrune {
     const NAME: &'static str = "apply_prune";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
+    const WHEN_FULL: WhenFull = WhenFull::UsesReserve;
     type Outcome = Pruned;
 
     fn acts_for(&self) -> ActsFor<'_> {
@@ -204,6 +206,7 @@ impl Operation for PruneCheckpoints {
     const NAME: &'static str = "prune_checkpoints";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
+    const WHEN_FULL: WhenFull = WhenFull::UsesReserve;
     type Outcome = Pruned;
 
     fn acts_for(&self) -> ActsFor<'_> {
@@ -220,16 +223,7 @@ impl Operation for PruneCheckpoints {
 fn carry_out(desk: &mut Desk<'_, '_>, plan: &Plan) -> Result<()> {
     archive(desk, &plan.archive)?;
     for candidate in &plan.delete {
-        if let Some(checkpoint) = desk.tx.get::<Checkpoint>(&candidate.id.to_string())? {
-            desk.tx.remove(
-                "checkpoint_pruned",
-                &checkpoint,
-                &json!({ "checkpoint_id": checkpoint.id }),
-            )?;
-            desk.tx.forget_backup(checkpoint.id)?;
-            import::forget(desk, &checkpoint)?;
-            tree::forget(desk, checkpoint.id)?;
-        }
+        delete_checkpoint(desk, candidate.id)?;
     }
     let last = desk.tx.get::<LastPrune>(LastPrune::KEY)?;
     let applied = LastPrune {
@@ -241,6 +235,21 @@ fn carry_out(desk: &mut Desk<'_, '_>, plan: &Plan) -> Result<()> {
         &applied,
         &json!({ "deleted": plan.delete.len(), "archived": plan.archive.len() }),
     )?;
+    Ok(())
+}
+
+/// Deletes a checkpoint, if it is still there, with what is kept of it alone.
+pub(super) fn delete_checkpoint(desk: &mut Desk<'_, '_>, id: CheckpointId) -> Result<()> {
+    if let Some(checkpoint) = desk.tx.get::<Checkpoint>(&id.to_string())? {
+        desk.tx.remove(
+            "checkpoint_pruned",
+            &checkpoint,
+            &json!({ "checkpoint_id": checkpoint.id }),
+        )?;
+        desk.tx.forget_backup(checkpoint.id)?;
+        import::forget(desk, &checkpoint)?;
+        tree::forget(desk, checkpoint.id)?;
+    }
     Ok(())
 }
 
@@ -263,7 +272,21 @@ impl PlanPrune {
             (checkpoint.status != CheckpointStatus::Archived || ages(checkpoint, &policy))
                 && only.is_none_or(|only| checkpoint.cut.mission_id == only)
         });
-        let damaged = damaged(desk, &checkpoints, policy.keep.max(1));
+        // Damage keeps more of a mission's checkpoints, and never fewer: where nothing goes even if all are sound, nobody
+        // has to read them.
+        let by_status: Vec<Candidate> = checkpoints.iter().map(candidate_of).collect();
+        let going = plan(&by_status, &missions, &policy, desk.now());
+        let touched: BTreeSet<MissionId> = going
+            .delete
+            .iter()
+            .chain(&going.archive)
+            .map(|candidate| candidate.mission)
+            .collect();
+        let doubted: Vec<&Checkpoint> = checkpoints
+            .iter()
+            .filter(|checkpoint| touched.contains(&checkpoint.cut.mission_id))
+            .collect();
+        let damaged = damaged(desk, doubted, policy.keep.max(1));
         let backups: BTreeMap<CheckpointId, Backup> = desk.tx.backups()?.into_iter().collect();
         let candidates: Vec<Candidate> = checkpoints
             .iter()
@@ -341,6 +364,24 @@ pub(crate) fn archive_surplus(desk: &mut Desk<'_, '_>, mission: &Mission) -> Res
     Ok(())
 }
 
+/// Which of a mission's checkpoints are too many, though their time is not over.
+pub(super) fn surplus_plan(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+) -> Result<Vec<CheckpointId>> {
+    let candidates: Vec<Candidate> = unarchived(desk, mission)?
+        .iter()
+        .map(candidate_of)
+        .collect();
+    let missions = BTreeMap::from([(mission.id, MissionState { completed_at: None })]);
+    let only_surplus = Retention {
+        older_than_ms: Millis::MAX,
+        ..desk.policy.retention
+    };
+    let plan = plan(&candidates, &missions, &only_surplus, desk.now());
+    Ok(plan.delete.iter().map(|candidate| candidate.id).collect())
+}
+
 /// What retention needs to know of a checkpoint that nobody has found damaged.
 pub(crate) fn candidate_of(checkpoint: &Checkpoint) -> Candidate {
     Candidate {
@@ -377,10 +418,9 @@ pub(crate) fn expired(
 /// `enough` are found sound.
 fn damaged(
     desk: &mut Desk<'_, '_>,
-    checkpoints: &[Checkpoint],
+    mut newest: Vec<&Checkpoint>,
     enough: u64,
 ) -> BTreeSet<CheckpointId> {
-    let mut newest: Vec<&Checkpoint> = checkpoints.iter().collect();
     newest.sort_by_key(|checkpoint| {
         let archived = checkpoint.status == CheckpointStatus::Archived;
         (archived, Reverse(checkpoint.cut.rev))
@@ -504,10 +544,10 @@ fn ids(checkpoints: &[PrunedCheckpoint]) -> Vec<CheckpointId> {
 
 /// A day.
 const DAILY: Millis = 86_400_000;
-/// Somebody waits for the command to end: so many revisions are looked at, so many values go, and the
-/// rest is for the days after.
-const DAILY_REVISIONS: u64 = 50_000;
-const DAILY_VALUES: u64 = 10_000;
+/// Somebody waits for the command to end: the journal is thinned for so long, and the commands after it go on for so
+/// long each until all of it was looked at.
+const DAILY_THINNING: Duration = Duration::from_millis(250);
+const FURTHER_THINNING: Duration = Duration::from_millis(50);
 
 /// Applies retention when it was not applied for a day, and says what went: the caller removes their
 /// files. Does nothing, and costs one look, on every other day.
@@ -521,14 +561,17 @@ pub fn daily(fleet: &mut Fleet, caller: &Caller) -> Result<Vec<PrunedCheckpoint>
         let created = tx.project_created_at();
         Ok::<_, crate::Error>(last.map_or((created, 0), |last| (last.at, last.thinned_to)))
     })?;
-    if now.since(last) < DAILY {
-        return Ok(Vec::new());
-    }
     let caller = Caller {
         idempotency_key: None,
         agent: None,
         ..caller.clone()
     };
+    if now.since(last) < DAILY {
+        if thinned_to > 0 {
+            thin_within(fleet, &caller, thinned_to, FURTHER_THINNING)?;
+        }
+        return Ok(Vec::new());
+    }
     let plan = fleet.run(&PlanPrune::default(), &caller)?;
     let apply = ApplyPrune {
         plan: PlanPrune::default(),
@@ -536,12 +579,6 @@ pub fn daily(fleet: &mut Fleet, caller: &Caller) -> Result<Vec<PrunedCheckpoint>
         archive: ids(&plan.archived),
     };
     let done = fleet.run(&apply, &caller)?;
-    let some = PlanThinning {
-        from: thinned_to,
-        revisions: Some(DAILY_REVISIONS),
-        most: Some(DAILY_VALUES),
-        ..PlanThinning::default()
-    };
-    thin(fleet, &caller, &some)?;
+    thin_within(fleet, &caller, thinned_to, DAILY_THINNING)?;
     Ok(done.details)
 }

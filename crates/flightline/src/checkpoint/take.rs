@@ -18,7 +18,7 @@ use flightline_store::{Actor, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::prune::archive_surplus;
+use super::surplus::hold_maximum;
 use super::{CheckpointDocument, Contents};
 use crate::agent::context::{agent_context, last_figures};
 use crate::desk::Desk;
@@ -264,7 +264,7 @@ fn record(
     });
     desk.tx.set("fleet_checkpointed", &checkpoint, &data)?;
     desk.tx.set_backup(checkpoint.id, &Backup::Pending)?;
-    archive_surplus(desk, mission)?;
+    hold_maximum(desk, mission, taking.reason)?;
     Ok(checkpoint)
 }
 

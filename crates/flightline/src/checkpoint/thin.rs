@@ -3,6 +3,7 @@
 //! nobody waits for it.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use flightline_core::retention::{KeptCuts, Superseded};
 use flightline_core::setting::LastPrune;
@@ -14,7 +15,7 @@ use serde_json::json;
 
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
+use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope, WhenFull};
 
 /// So many values go in one transaction.
 const BATCH: usize = 500;
@@ -146,6 +147,7 @@ impl Operation for ThinJournal {
     const NAME: &'static str = "thin_journal";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
+    const WHEN_FULL: WhenFull = WhenFull::UsesReserve;
     type Outcome = Thinned;
 
     fn acts_for(&self) -> ActsFor<'_> {
@@ -177,6 +179,7 @@ impl Operation for RecordThinning {
     const NAME: &'static str = "record_thinning";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
+    const WHEN_FULL: WhenFull = WhenFull::UsesReserve;
     type Outcome = ();
 
     fn acts_for(&self) -> ActsFor<'_> {
@@ -223,6 +226,53 @@ pub fn thin(fleet: &mut Fleet, caller: &Caller, request: &PlanThinning) -> Resul
     let record = RecordThinning {
         journal: done,
         next: plan.next,
+    };
+    fleet.run(&record, caller)?;
+    Ok(done)
+}
+
+/// So many revisions are looked at between two looks at the clock.
+const SLICE: u64 = 2_000;
+
+/// Thins the journal from `from` on until `budget` is used up, slice by slice, and notes where the next one goes on. One
+/// slice is done in any case.
+///
+/// # Errors
+/// When the store fails; what went until then is gone, and the rest goes another time.
+pub fn thin_within(
+    fleet: &mut Fleet,
+    caller: &Caller,
+    from: u64,
+    budget: Duration,
+) -> Result<Thinned> {
+    let (began, mut done) = (Instant::now(), Thinned::default());
+    let mut slice = PlanThinning {
+        from,
+        revisions: Some(SLICE),
+        most: Some(BATCH as u64),
+        ..PlanThinning::default()
+    };
+    loop {
+        let plan = fleet.run(&slice, caller)?;
+        for (from, to) in plan.batches {
+            let batch = ThinJournal {
+                mission: None,
+                older_than_ms: None,
+                from,
+                to,
+            };
+            let gone = fleet.run(&batch, caller)?;
+            done.values += gone.values;
+            done.bytes += gone.bytes;
+        }
+        slice.from = plan.next;
+        if plan.next == 0 || began.elapsed() >= budget {
+            break;
+        }
+    }
+    let record = RecordThinning {
+        journal: done,
+        next: slice.from,
     };
     fleet.run(&record, caller)?;
     Ok(done)

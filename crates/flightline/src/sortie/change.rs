@@ -18,7 +18,7 @@ use crate::checkpoint::milestone::{catch_up, milestones};
 use crate::checkpoint::trigger::{error as trigger_error, first_of};
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull};
 use crate::mail::progress::post_progress;
 use crate::mission::{begin_if_pending, short};
 
@@ -91,6 +91,7 @@ impl Operation for ChangeSortie {
     const NAME: &'static str = "change_sortie";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const WHEN_FULL: WhenFull = WhenFull::UsesReserve;
     type Outcome = SortieView;
 
     fn acts_for(&self) -> ActsFor<'_> {

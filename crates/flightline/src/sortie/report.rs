@@ -19,7 +19,7 @@ use crate::checkpoint::milestone::catch_up;
 use crate::checkpoint::trigger::{error as trigger_error, first_of};
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull};
 use crate::mail::progress::post_progress;
 use crate::mission::short;
 use crate::remote::Offline;
@@ -131,6 +131,7 @@ impl Operation for UpdateSortie {
     const NAME: &'static str = "update_sortie";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const WHEN_FULL: WhenFull = WhenFull::UsesReserve;
     const OFFLINE: Offline = Offline::Kept;
     type Outcome = SortieView;
 

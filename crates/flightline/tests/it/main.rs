@@ -16,6 +16,7 @@ mod doctor;
 mod due;
 mod events;
 mod fencing;
+mod full_disk;
 mod handover;
 mod histories;
 mod idempotency;

@@ -191,6 +191,28 @@ both_engines! {
         assert_eq!(Policy::default().retention.most, 100, "a hundred unless somebody says otherwise");
     }
 
+    fn the_most_that_stay_is_held_whenever_one_is_taken(world: &World) {
+        let (story, first) = aged(world, 2, 0);
+        mark(&story, first[0], Mark::Pin);
+        let policy = Policy { retention: Retention { most: 4, ..Retention::default() }, ..Policy::default() };
+        let mut fleet = Fleet::new(world.store(), policy);
+        let mut taken = first.clone();
+        for number in 0..9 {
+            let note = flightline::core::text::Note::parse("note", &format!("number {number}")).unwrap();
+            let take = flightline::checkpoint::take::TakeCheckpoint { mission: None, reason: None, details: None, note: Some(note) };
+            taken.push(fleet.run(&take, &caller("")).unwrap().id);
+            let mut expected: Vec<_> = taken.iter().rev().take(4).copied().collect();
+            // What is pinned stays, and counts only while it is among the newest.
+            if !expected.contains(&first[0]) {
+                expected.push(first[0]);
+            }
+            let mut found = left(&story);
+            (expected.sort(), found.sort());
+            assert_eq!(found, expected, "after {number}");
+        }
+        assert!(world.problems().is_empty());
+    }
+
     fn missions_are_judged_one_by_one(world: &World) {
         let (story, first) = aged(world, 4, 0);
         let login = story.all::<Mission>()[0].id.to_string();

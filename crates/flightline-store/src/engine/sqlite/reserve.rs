@@ -1,0 +1,115 @@
+//! Room on the disk that is kept for what ends trouble: when nothing more can be written, it is given up, and locks can
+//! be released, work completed and checkpoints pruned. Nothing else is written until it is there again.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use flightline_workspace::beneath::{Dir, Replacing};
+
+use super::{Sqlite, classify};
+use crate::engine::Disk;
+use crate::error::Error;
+
+/// How much is kept.
+const SIZE: u32 = 256 * 1024;
+/// So much must be left beside it when it is made again: it would be gone with the next write.
+const MARGIN: u64 = 128 * 1024;
+
+/// The name of the file that keeps it.
+const FILE: &str = "reserve";
+
+/// The file that keeps it.
+pub(super) struct Reserve {
+    folder: Dir,
+    /// For tests of a full disk: the database may have so many pages, and with the reserve given up those of it more.
+    limit: Option<u32>,
+}
+
+impl Reserve {
+    pub(super) fn new(folder: Dir, limit: Option<u32>) -> Self {
+        Self { folder, limit }
+    }
+
+    fn is_there(&self) -> bool {
+        let seen = self.folder.plain_entry(FILE).ok().flatten();
+        seen.is_some_and(|seen| seen.size == u64::from(SIZE))
+    }
+
+    /// Fills it with what no file system can leave out or compress.
+    fn make(&self) -> std::io::Result<()> {
+        let mut seed = 0x2545_F491_4F6C_DD1D_u64;
+        let mut content = Vec::new();
+        while content.len() < SIZE as usize {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            content.extend(seed.to_le_bytes());
+        }
+        content.truncate(SIZE as usize);
+        self.folder.put(FILE, content, Replacing::Yes, 0o600)
+    }
+}
+
+impl Sqlite {
+    /// Makes sure that the reserve is there.
+    pub(super) fn make_reserve(&mut self) -> Result<(), Error> {
+        if self.reserve.is_there() {
+            return Ok(());
+        }
+        let Some(free) = self.free()? else {
+            return Ok(());
+        };
+        let full = || Error::Full(format!("{} KiB are free", free / 1024));
+        if free < u64::from(SIZE) + MARGIN {
+            return Err(full());
+        }
+        match self.reserve.make() {
+            Ok(()) => self.hold_pages(self.reserve.limit),
+            Err(error) if error.kind() == ErrorKind::StorageFull => Err(full()),
+            // A folder that cannot be written says so when the store is.
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Gives the reserve up. Says whether there was one.
+    pub(super) fn give_up_reserve(&mut self) -> bool {
+        if !self.reserve.is_there() || self.reserve.folder.remove(FILE).is_err() {
+            return false;
+        }
+        let more = |limit: u32| limit + SIZE / 8192;
+        self.hold_pages(self.reserve.limit.map(more)).is_ok()
+    }
+
+    pub(super) fn look_at_disk(&mut self) -> Result<Option<Disk>, Error> {
+        let log = fs::symlink_metadata(&self.log).map_or(0, |seen| seen.len());
+        let has_reserve = self.reserve.is_there();
+        let free = self.free()?;
+        Ok(free.map(|free| Disk {
+            free,
+            is_full: free < MARGIN && !has_reserve || free == 0,
+            log,
+        }))
+    }
+
+    /// How many bytes the disk has left for us.
+    fn free(&mut self) -> Result<Option<u64>, Error> {
+        if let Some(limit) = self.reserve.limit {
+            let pages = self.pragma("PRAGMA page_count")?;
+            return Ok(Some(u64::from(limit).saturating_sub(pages) * 8192));
+        }
+        let folder = self.file.parent().unwrap_or(Path::new("/"));
+        let seen = rustix::fs::statvfs(folder).ok();
+        Ok(seen.map(|seen| seen.f_bavail.saturating_mul(seen.f_frsize)))
+    }
+
+    fn hold_pages(&self, limit: Option<u32>) -> Result<(), Error> {
+        match limit {
+            None => Ok(()),
+            Some(pages) => self
+                .connection
+                .pragma_update(None, "max_page_count", pages)
+                .map_err(|error| classify("cannot open the store", &error)),
+        }
+    }
+}

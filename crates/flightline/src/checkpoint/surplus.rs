@@ -1,0 +1,78 @@
+//! The most checkpoints that a mission keeps: held whenever one is taken, and not only by the next pruning.
+
+use flightline_core::checkpoint::{Checkpoint, CheckpointStatus, Reason};
+use flightline_core::mission::Mission;
+use flightline_core::retention::{Retention, Surplus};
+use flightline_core::{CheckpointId, Kind};
+use flightline_store::{Actor, Find, SubjectRow};
+
+use super::prune::{archive_surplus, delete_checkpoint, surplus_plan};
+use crate::desk::Desk;
+use crate::error::Result;
+
+/// Archives or deletes what a mission has too many of, after one more was taken for `reason`. The guards are those
+/// of pruning: what is pinned stays, and so many sound ones as the policy says.
+pub(super) fn hold_maximum(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    reason: Reason,
+) -> Result<()> {
+    let policy = desk.policy.retention;
+    match policy.surplus {
+        Surplus::Archive => archive_surplus(desk, mission),
+        // What is about to be gone back to may be the oldest; the next one that is taken makes up for it.
+        Surplus::Delete if reason == Reason::BeforeRestore => Ok(()),
+        Surplus::Delete => delete_surplus(desk, mission, &policy),
+    }
+}
+
+fn delete_surplus(desk: &mut Desk<'_, '_>, mission: &Mission, policy: &Retention) -> Result<()> {
+    let of_mission = Find::Mission(mission.id);
+    let archived = CheckpointStatus::Archived.as_str();
+    let counts = desk.tx.counts(Kind::Checkpoint, of_mission)?;
+    let listed = counts.iter().filter(|(status, _)| status != archived);
+    let kept = policy.most.max(policy.keep).max(1);
+    if listed.map(|(_, count)| count).sum::<u64>() <= kept {
+        return Ok(());
+    }
+    let mut rows = desk.tx.rows(Kind::Checkpoint, of_mission)?;
+    rows.retain(|row| row.status != archived);
+    rows.sort_by_key(|row| std::cmp::Reverse(row.born));
+    let kept = usize::try_from(kept).unwrap_or(usize::MAX).min(rows.len());
+    let (newest, older) = rows.split_at(kept);
+    let going = match is_simple(newest, policy) {
+        true => unpinned(desk, older)?,
+        // What stays depends on more than the order: decided as pruning decides it.
+        false => surplus_plan(desk, mission)?,
+    };
+    // Whoever takes one does not delete the others: that is housekeeping.
+    let who = desk.tx.actor().clone();
+    desk.tx.act_as(Actor::flightline());
+    for id in going {
+        delete_checkpoint(desk, id)?;
+    }
+    desk.tx.act_as(who);
+    Ok(())
+}
+
+/// Whether enough of the newest are sound, as far as anybody knows, so that no older one is needed.
+fn is_simple(newest: &[SubjectRow], policy: &Retention) -> bool {
+    let corrupted = CheckpointStatus::Corrupted.as_str();
+    let sound = newest.iter().filter(|row| row.status != corrupted).count();
+    !policy.emergencies_apart && sound as u64 >= policy.keep.max(1)
+}
+
+fn unpinned(desk: &mut Desk<'_, '_>, rows: &[SubjectRow]) -> Result<Vec<CheckpointId>> {
+    let mut going = Vec::new();
+    for row in rows {
+        // One that cannot be read is left to those who mend.
+        let read = desk.tx.get::<Checkpoint>(&row.id);
+        if let Ok(Some(checkpoint)) = read
+            && checkpoint.pinned_at.is_none()
+            && checkpoint.imported.is_none()
+        {
+            going.push(checkpoint.id);
+        }
+    }
+    Ok(going)
+}

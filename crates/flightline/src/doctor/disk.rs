@@ -1,0 +1,82 @@
+//! The disk that a store is on: how much is left of it, and a log that nobody can fold any more.
+
+use flightline_store::{Disk, Location};
+use flightline_workspace::holders;
+
+use super::{Check, check};
+use crate::error::Result;
+use crate::fleet::Fleet;
+use crate::status::Attention;
+
+/// What the check of the disk is called.
+pub const DISK: &str = "the disk";
+
+/// What the disk needs somebody for: for a person who looks at the whole fleet.
+pub(crate) fn needs(disk: &Disk) -> Vec<Attention> {
+    let mut found = Vec::new();
+    if disk.is_full {
+        found.push(Attention {
+            what: full(disk),
+            command: "fleet checkpoints prune".to_owned(),
+        });
+    }
+    if disk.log > Disk::LONG_LOG {
+        found.push(Attention {
+            what: long_log(disk),
+            command: "fleet doctor".to_owned(),
+        });
+    }
+    found
+}
+
+fn full(disk: &Disk) -> String {
+    format!(
+        "the disk is full ({} KB free): only what ends trouble is written",
+        disk.free / 1024
+    )
+}
+
+/// What is said of a log that has grown too long.
+#[must_use]
+pub fn long_log(disk: &Disk) -> String {
+    format!(
+        "the log beside the store has grown to {} MB: a process goes on reading what was there before",
+        disk.log / (1024 * 1024)
+    )
+}
+
+/// Checks the disk. Nothing when it is well, or a server's.
+///
+/// # Errors
+/// When the store fails.
+pub fn examine_disk(fleet: &mut Fleet) -> Result<Vec<Check>> {
+    let store = fleet.store()?;
+    let Some(disk) = store.disk()? else {
+        return Ok(Vec::new());
+    };
+    let mut findings = Vec::new();
+    if disk.is_full {
+        findings.push(full(&disk));
+    }
+    if disk.log > Disk::LONG_LOG {
+        findings.push(long_log(&disk));
+        if let Location::Folder(folder) = store.location() {
+            let shared = flightline_store::aside::database_in(folder).with_extension("db-shm");
+            findings.extend(holders(&shared).iter().map(|holder| {
+                let stopped = if holder.stopped {
+                    ", is stopped and"
+                } else {
+                    ""
+                };
+                format!(
+                    "process {} (`{}`){stopped} has it open",
+                    holder.pid, holder.command
+                )
+            }));
+        }
+    }
+    Ok(match findings.is_empty() {
+        true => Vec::new(),
+        false => vec![check(DISK, findings)],
+    })
+}
