@@ -126,7 +126,7 @@ fn a_backup_that_may_not_grow_leaves_no_file() {
 
 #[test]
 fn a_full_disk_fails_the_write_and_nothing_else() {
-    let Some(disk) = Disk::mount(1024) else {
+    let Some(disk) = Disk::mount(1536) else {
         return;
     };
     let world = World::at(&disk.path.join("repo"), None);

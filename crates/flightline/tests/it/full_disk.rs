@@ -7,6 +7,7 @@ use flightline::core::note::NoteKind;
 use flightline::lock::{ListLocks, ReleaseLocks};
 use flightline::mail::{OpenInbox, PeekInbox};
 use flightline::note::AddNote;
+use flightline::sortie::report::UpdateSortie;
 use flightline::status::ShowStatus;
 use flightline::store::{Error as StoreError, OpenOptions, Store};
 use flightline::{Error, Fleet};
@@ -66,6 +67,7 @@ fn a_full_disk_lets_agents_look_and_end_their_trouble() {
     story.claim("ada", "Model").unwrap();
     story.lock("ada", &["src"]).unwrap();
     story.send("bob", &["ada"], "Please look").unwrap();
+    let model = story.sortie_id("Model");
     drop(story);
     let reserve = world.folder().join(".flightline/reserve");
     assert_eq!(reserve.metadata().unwrap().len(), 256 * 1024);
@@ -80,6 +82,17 @@ fn a_full_disk_lets_agents_look_and_end_their_trouble() {
         fence: None,
     };
     fleet.run(&release, &caller("ada")).unwrap();
+    for number in 0..40 {
+        if reserve.exists() {
+            let said = format!("{number}: {}", "and on it goes ".repeat(400));
+            let report = UpdateSortie {
+                sortie: model.clone(),
+                note: Some(note(&said)),
+                ..UpdateSortie::default()
+            };
+            fleet.run(&report, &caller("ada")).unwrap();
+        }
+    }
     assert!(!reserve.exists(), "it was given up");
     let locks = fleet.run(&ListLocks { agent: None }, &caller("")).unwrap();
     assert_eq!(locks.len(), 0);

@@ -87,7 +87,7 @@ impl Sqlite {
         let free = self.free()?;
         Ok(free.map(|free| Disk {
             free,
-            is_full: free < MARGIN && !has_reserve || free == 0,
+            is_full: free == 0 || !has_reserve && free < u64::from(SIZE) + MARGIN,
             log,
         }))
     }
