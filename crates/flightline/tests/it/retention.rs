@@ -207,7 +207,8 @@ both_engines! {
                 expected.push(first[0]);
             }
             let mut found = left(&story);
-            (expected.sort(), found.sort());
+            expected.sort();
+            found.sort();
             assert_eq!(found, expected, "after {number}");
         }
         assert!(world.problems().is_empty());

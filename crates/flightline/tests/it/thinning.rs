@@ -8,10 +8,13 @@ use std::time::Duration;
 use flightline::checkpoint::files::WholeCheckpoint;
 use flightline::checkpoint::inspect::{DiffCheckpoints, Mark, MarkCheckpoint};
 use flightline::checkpoint::prune::{PlanPrune, apply_all, daily, plan_all};
-use flightline::checkpoint::thin::{PlanThinning, ThinJournal, Thinned, ThinningPlan, thin};
+use flightline::checkpoint::thin::{
+    PlanThinning, ThinJournal, Thinned, ThinningPlan, thin, thin_within,
+};
 use flightline::core::checkpoint::Reason;
 use flightline::core::event::Change;
 use flightline::core::note::NoteKind;
+use flightline::core::setting::LastPrune;
 use flightline::core::{CheckpointId, Code, Kind, Refusal};
 use flightline::note::AddNote;
 use flightline::sortie::change::SortieAction;
@@ -99,6 +102,36 @@ fn state_at(story: &Story<'_>, rev: u64) -> Result<usize, Refusal> {
 }
 
 both_engines! {
+    fn a_command_thins_for_a_moment_and_the_next_one_goes_on(world: &World) {
+        let of = flightline_testkit::value::mission(1, "Add login");
+        let value = |number: u32| flightline_testkit::value::lesson(1, &of, &format!("value {number}"));
+        let mut store = world.store();
+        store
+            .write(|tx| {
+                tx.set("made", &of, &serde_json::json!({}))?;
+                for number in 0..1_300 {
+                    tx.set("learned", &value(number), &serde_json::json!({}))?;
+                }
+                Ok::<_, flightline::store::Error>(())
+            })
+            .unwrap();
+        drop(store);
+        world.pass(DAY * 30);
+        let mut fleet = unrehearsed_fleet(world);
+        let (mut from, mut gone) = (0, Vec::new());
+        loop {
+            gone.push(thin_within(&mut fleet, &caller(""), from, Duration::ZERO).unwrap().values);
+            let last = fleet.store().unwrap().read(|tx| tx.get::<LastPrune>("last-prune")).unwrap();
+            from = last.map_or(0, |last| last.thinned_to);
+            if from == 0 {
+                break;
+            }
+        }
+        assert_eq!(gone, [500, 500, 299], "however much there is, a command does a part of it");
+        let thinned = fleet.store().unwrap().read(|tx| tx.thinned_count()).unwrap();
+        assert_eq!(thinned, 1_299);
+    }
+
     fn what_nobody_needs_goes_and_what_checkpoints_name_stays(world: &World) {
         let (story, taken) = eventful(world);
         let before: Vec<String> = taken.iter().map(|id| whole(&story, *id)).collect();
