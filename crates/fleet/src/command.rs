@@ -34,7 +34,6 @@ mod typed;
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 use flightline::core::{Code, Refusal};
 
@@ -46,9 +45,6 @@ pub type Done = Result<ExitCode, Refusal>;
 
 /// Something that is done after the answer.
 type Keep = fn(&mut App) -> Result<(), Refusal>;
-
-/// Who has spent longer on what comes after the answer leaves retention to the next command.
-const UPKEEP: Duration = Duration::from_millis(250);
 
 /// Nothing failed, and something needs attention.
 pub const ATTENTION: u8 = 5;
@@ -68,24 +64,16 @@ pub fn run(command: Option<Command>, app: &mut App) -> Done {
     if app.ui.written {
         // The answer stands whatever becomes of the copy: a failed backup is recorded and tried again.
         // A server looks after all of it but the files in this work tree.
-        let began = Instant::now();
         let all: [Keep; 5] = [
             App::take_due,
             App::settle_backups,
             App::write_mirrors,
-            App::relay_events,
             App::prune_daily,
+            App::relay_events,
         ];
         let upkeep = if app.has_keeper() { &all[2..3] } else { &all };
         // What fails keeps no other from being done; what fails all of them is said once.
-        let failed = upkeep.iter().enumerate().filter_map(|(at, keep)| {
-            // Retention can wait for a command that has less to do.
-            let is_last = at + 1 == all.len();
-            if is_last && began.elapsed() > UPKEEP {
-                return None;
-            }
-            keep(app).err()
-        });
+        let failed = upkeep.iter().filter_map(|keep| keep(app).err());
         let said: BTreeSet<String> = failed.map(|refusal| refusal.message).collect();
         for message in said {
             app.ui.warn(message);

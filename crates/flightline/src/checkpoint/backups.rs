@@ -32,7 +32,7 @@ const MANY: usize = 8;
 /// So many files are written by one command.
 const AT_ONCE: usize = 20;
 /// Files with so many bytes of values in all are written by one command; one in any case.
-const BYTES_AT_ONCE: usize = 4 * 1024 * 1024;
+const BYTES_AT_ONCE: usize = 1024 * 1024;
 /// So many checkpoints that wait are looked at by one command.
 const LOOKED_AT: u64 = 500;
 /// So many are recorded in one transaction, for which others wait.
