@@ -1,10 +1,10 @@
 //! A whole store that gives way to another: whether it could take new content itself, and if not, how its files
 //! make room for a finished one.
 
-use std::fs::{self, File};
 use std::io::ErrorKind;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use flightline_workspace::beneath::Dir;
 
 use crate::copy::{Copied, copy_rows};
 use crate::engine::queue::Queue;
@@ -79,19 +79,13 @@ impl Store {
 /// empty, is none.
 #[must_use]
 pub fn holds_database(folder: &Path) -> bool {
-    let seen = fs::symlink_metadata(folder.join(sqlite::FILE));
-    seen.is_ok_and(|seen| !seen.is_file() || seen.len() > 0)
-}
-
-/// Where the database of a folder is.
-#[must_use]
-pub fn database_in(folder: &Path) -> PathBuf {
-    folder.join(sqlite::FILE)
+    let seen = Dir::private(folder).and_then(|folder| folder.entry(sqlite::FILE));
+    matches!(seen, Ok(Some(seen)) if !seen.is_file() || seen.size > 0)
 }
 
 /// Moves the database of `folder` and the files that belong to it into `aside`, and the finished one in `new` into its
-/// place. Nobody writes meanwhile. The database goes first: should this end half-way, there is no store, never
-/// one without its log, and calling it again completes it.
+/// place; both are folders below it. Nobody writes meanwhile. The database goes first: should this end half-way,
+/// there is no store, never one without its log, and calling it again completes it.
 ///
 /// # Errors
 /// When somebody writes for too long, or a file cannot be moved.
@@ -102,49 +96,42 @@ pub fn put_in_place(
     options: &OpenOptions,
 ) -> Result<(), Error> {
     let step = || options.steps.step();
-    let queue = Queue::new(folder.join(sqlite::QUEUE), &options.purpose);
+    let open = || Dir::private(folder).map_err(|error| cannot("open", folder, &error));
+    let place = open()?;
+    let queue = Queue::new(open()?, &options.purpose);
     let _turn = queue.wait(options.patience)?;
-    let database = sqlite::FILE.to_owned();
-    let names = [
-        database.clone(),
-        format!("{database}-wal"),
-        format!("{database}-shm"),
-    ];
-    let present = names
-        .iter()
-        .any(|name| fs::symlink_metadata(folder.join(name)).is_ok());
-    if present {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(aside)
+    let names = [sqlite::FILE, sqlite::LOG, sqlite::INDEX];
+    let is_there = |name: &&str| !matches!(place.entry(name), Ok(None));
+    if names.iter().any(is_there) {
+        place
+            .make(aside, 0o700)
             .map_err(|error| cannot("make", aside, &error))?;
     }
-    for name in &names {
+    for name in names {
         step();
-        let from = folder.join(name);
-        match fs::rename(&from, aside.join(name)) {
+        match place.rename(name, aside.join(name)) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(cannot("move away", &from, &error));
+                return Err(cannot("move away", &folder.join(name), &error));
             }
             _ => {}
         }
     }
     step();
-    for moved in [aside, folder].iter().filter(|folder| folder.exists()) {
-        sync(moved)?;
-    }
+    let synced = place.find(aside).and_then(|aside| match aside {
+        Some(aside) => aside.sync(),
+        None => Ok(()),
+    });
+    synced
+        .and_then(|()| place.sync())
+        .map_err(|error| cannot("write", folder, &error))?;
     step();
-    let finished = database_in(new);
-    fs::rename(&finished, folder.join(&database))
-        .map_err(|error| cannot("put in its place", &finished, &error))?;
+    let finished = new.join(sqlite::FILE);
+    place
+        .rename(&finished, sqlite::FILE)
+        .map_err(|error| cannot("put in its place", &folder.join(&finished), &error))?;
     step();
-    sync(folder)
-}
-
-fn sync(folder: &Path) -> Result<(), Error> {
-    File::open(folder)
-        .and_then(|folder| folder.sync_all())
+    place
+        .sync()
         .map_err(|error| cannot("write", folder, &error))
 }
 

@@ -31,7 +31,7 @@ use crate::checkpoint::newest_first;
 use crate::checkpoint::take::{context, is_somebodys, last_act};
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, ActsFor, Operation, Scope, to_json, WhenFull};
+use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull, to_json};
 use crate::mission::short;
 use crate::recovery::claims::compare;
 

@@ -42,7 +42,9 @@ pub mod token;
 
 pub use desk::Desk;
 pub use error::{Error, Result};
-pub use fleet::{Access, ActsFor, Caller, Errand, Fleet, Operation, Thing, Unless, not_here, WhenFull};
+pub use fleet::{
+    Access, ActsFor, Caller, Errand, Fleet, Operation, Thing, Unless, WhenFull, not_here,
+};
 
 pub use flightline_core as core;
 pub use flightline_store as store;

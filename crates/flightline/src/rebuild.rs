@@ -4,7 +4,6 @@ mod history;
 mod prospect;
 mod swap;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use flightline_core::checkpoint::Reason;
@@ -13,6 +12,7 @@ use flightline_core::policy::Policy;
 use flightline_core::setting::Restoration;
 use flightline_core::{CheckpointId, Code, Refusal};
 use flightline_store::{Actor, Error as StoreError, Find, Location, OpenOptions, Store};
+use flightline_workspace::beneath::Dir;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -122,7 +122,7 @@ pub fn rebuild(request: &Rebuild<'_>, caller: &Caller) -> Result<Rebuilt> {
         }
         Ok(done)
     });
-    let _ = fs::remove_dir_all(&side);
+    swap::remove_side(&side);
     let done = built?;
     write_files(request, caller)?;
     Ok(done)
@@ -183,10 +183,15 @@ fn gather(state: &Path) -> (Vec<CheckpointDocument>, Vec<String>) {
 }
 
 /// Removes what a rebuild that died left behind.
-fn clear_sides(state: &Path) {
-    for entry in fs::read_dir(state).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with(SIDE) {
-            let _ = fs::remove_dir_all(entry.path());
+fn clear_sides(folder: &Path) {
+    let place = Dir::private(folder);
+    let names = place
+        .as_ref()
+        .ok()
+        .and_then(|place| place.names_in("").ok());
+    for name in names.unwrap_or_default() {
+        if name.starts_with(SIDE) {
+            swap::remove_side(&folder.join(name));
         }
     }
 }

@@ -20,8 +20,8 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql};
 
 use self::failure::{classify, io};
-use self::place::{create_private, real_path, refuse_network, repair_modes, repair_mode};
-use self::reserve::{Reserve};
+use self::place::{create_private, real_path, refuse_network, repair_modes};
+use self::reserve::Reserve;
 use super::queue::{Queue, Turn};
 use super::{Anchor, Compaction, Disk, Driver, Durability, SCHEMA_VERSION, Space};
 use crate::error::Error;
@@ -31,8 +31,8 @@ use crate::value::{Row, Value};
 /// The file that holds the store.
 pub(crate) const FILE: &str = "flightline.db";
 /// Its log, and the index of that.
-const LOG: &str = "flightline.db-wal";
-const INDEX: &str = "flightline.db-shm";
+pub(crate) const LOG: &str = "flightline.db-wal";
+pub(crate) const INDEX: &str = "flightline.db-shm";
 
 /// No value of ours is longer: what is came from somewhere else.
 const LONGEST_VALUE: i32 = 64 * 1024 * 1024;

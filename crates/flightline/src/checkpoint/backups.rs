@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::CheckpointDocument;
 use super::files::{is_newest, node_of, whole, write};
-use super::leftovers::{clear_when_many};
+use super::leftovers::clear_when_many;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-use flightline_core::{CheckpointId, Code, Kind, Refusal, MissionId};
-use flightline_store::{Steps, Find};
-use flightline_workspace::beneath::{Dir};
+use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal};
+use flightline_store::{Find, Steps};
+use flightline_workspace::beneath::Dir;
 
 use super::files::{HOME, LATEST, home_of, read};
 use crate::error::{Error, Result};

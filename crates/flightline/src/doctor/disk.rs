@@ -61,7 +61,7 @@ pub fn examine_disk(fleet: &mut Fleet) -> Result<Vec<Check>> {
     if disk.log > Disk::LONG_LOG {
         findings.push(long_log(&disk));
         if let Location::Folder(folder) = store.location() {
-            let shared = flightline_store::aside::database_in(folder).with_extension("db-shm");
+            let shared = folder.join(flightline_store::FILE).with_extension("db-shm");
             findings.extend(holders(&shared).iter().map(|holder| {
                 let stopped = if holder.stopped {
                     ", is stopped and"

@@ -1,12 +1,10 @@
 //! A store that cannot take new content gives way to a finished one, with all its files.
 
-use std::fs::{self, File};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use flightline_core::{Code, Refusal};
 use flightline_store::{Location, Store, aside};
+use flightline_workspace::beneath::{Dir, Replacing};
 
 use super::{Built, Rebuild, Rebuilt, SIDE, fill};
 use crate::backup::Seen;
@@ -15,6 +13,10 @@ use crate::fleet::Caller;
 
 /// The folder of the finished store, below that in which it is built.
 const WHOLE: &str = "whole";
+/// How the names of folders begin that keep an old store.
+const KEPT: &str = "lost-";
+/// What came of a rebuild takes less than this.
+const LONGEST: usize = 16 * 1024 * 1024;
 /// Says that the store to the side is finished, and what came of it.
 const READY: &str = "ready.json";
 
@@ -45,7 +47,8 @@ pub(super) fn replace_files(
         return Err(Refusal::new(Code::Failed, "the new store could not be finished").into());
     }
     if aside::holds_database(folder) {
-        done.set_aside.push(free_folder(folder, request.stamp));
+        let set_aside = free_folder(folder, request.stamp);
+        done.set_aside.push(folder.join(set_aside));
     }
     make_ready(built.side, done).map_err(|error| cannot("finish", built.side, &error))?;
     request.options.steps.step();
@@ -61,7 +64,7 @@ pub(super) fn complete(request: &Rebuild<'_>) -> Result<Option<Rebuilt>> {
         return Ok(None);
     };
     put_in_place(request, folder, &side, &done)?;
-    let _ = fs::remove_dir_all(&side);
+    remove_side(&side);
     Ok(Some(done))
 }
 
@@ -80,22 +83,33 @@ fn unfinished(folder: &Path) -> Option<(PathBuf, Rebuilt)> {
     if aside::holds_database(folder) {
         return None;
     }
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries
-        .filter(|entry| entry.file_name().to_string_lossy().starts_with(SIDE))
-        .find_map(|entry| {
-            let side = entry.path();
-            let text = fs::read_to_string(side.join(READY)).ok()?;
+    let place = Dir::private(folder).ok()?;
+    let names = place.names_in("").ok()?.into_iter();
+    names
+        .filter(|name| name.starts_with(SIDE))
+        .find_map(|name| {
+            let side = folder.join(&name);
+            let ready = Path::new(&name).join(READY);
+            let text = place.read_text(ready, LONGEST).ok()??;
             let done = serde_json::from_str(&text).ok()?;
             aside::holds_database(&side.join(WHOLE)).then_some((side, done))
         })
 }
 
+/// Removes the folder in which a store was built.
+pub(super) fn remove_side(side: &Path) {
+    if let (Some(above), Some(name)) = (side.parent(), side.file_name()) {
+        let _ = Dir::private(above).and_then(|above| above.remove_folder(name));
+    }
+}
+
 fn put_in_place(request: &Rebuild<'_>, folder: &Path, side: &Path, done: &Rebuilt) -> Result<()> {
-    let elsewhere = free_folder(folder, request.stamp);
-    let set_aside = done.set_aside.first().unwrap_or(&elsewhere);
-    let whole = side.join(WHOLE);
-    aside::put_in_place(folder, &whole, set_aside, &request.options)?;
+    // Of what was written down only the name counts: it is below the folder, whatever else it says.
+    let named = done.set_aside.first().and_then(|path| path.file_name());
+    let named = named.filter(|name| name.to_string_lossy().starts_with(KEPT));
+    let aside = named.map_or_else(|| free_folder(folder, request.stamp), PathBuf::from);
+    let whole = Path::new(side.file_name().unwrap_or_default()).join(WHOLE);
+    aside::put_in_place(folder, &whole, &aside, &request.options)?;
     Ok(())
 }
 
@@ -128,27 +142,23 @@ fn salvage(request: &Rebuild<'_>, new: &mut Store, done: &mut Rebuilt) -> Old {
     old
 }
 
-/// A name that is free yet for the folder in which the old store is kept.
+/// A name that is free yet for the folder in which the old store is kept, below `folder`.
 fn free_folder(folder: &Path, stamp: &str) -> PathBuf {
     let name = |number: u32| match number {
-        0 => folder.join(format!("lost-{stamp}")),
-        _ => folder.join(format!("lost-{stamp}-{number}")),
+        0 => PathBuf::from(format!("{KEPT}{stamp}")),
+        _ => PathBuf::from(format!("{KEPT}{stamp}-{number}")),
     };
-    let free = (0..).map(name).find(|path| !path.exists());
-    free.unwrap_or_else(|| name(0))
+    let place = Dir::private(folder).ok();
+    let is_free = |name: &PathBuf| {
+        let seen = place.as_ref().map(|place| place.entry(name));
+        matches!(seen, Some(Ok(None)) | None)
+    };
+    (0..1000).map(name).find(is_free).unwrap_or_else(|| name(0))
 }
 
 fn make_ready(side: &Path, done: &Rebuilt) -> std::io::Result<()> {
-    let begun = side.join(format!("{READY}.new"));
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&begun)?;
-    file.write_all(serde_json::to_string(done)?.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&begun, side.join(READY))?;
-    File::open(side).and_then(|folder| folder.sync_all())
+    let text = serde_json::to_string(done)?;
+    Dir::private(side)?.put(READY, text, Replacing::No, 0o600)
 }
 
 fn cannot(act: &str, path: &Path, error: &std::io::Error) -> Refusal {
