@@ -262,7 +262,7 @@ pub struct Superseded {
     pub next: u64,
     /// The kind of its subject.
     pub kind: Kind,
-    /// The mission of its subject.
+    /// The mission that its subject belonged to when it got this value.
     pub mission: Option<MissionId>,
     /// How large it is.
     pub bytes: u64,

@@ -11,13 +11,13 @@ use crate::tx::Tx;
 use crate::value::{Row, Value, params};
 
 statements! {
-    SUPERSEDED = "SELECT e.rev, n.rev, e.subject_kind, s.mission, \
+    SUPERSEDED = "SELECT e.rev, n.rev, e.subject_kind, e.mission, \
         CAST(octet_length(e.after) + (CASE WHEN n.change = 'gone' AND s.gone = n.rev THEN coalesce(octet_length(s.doc), 0) ELSE 0 END) AS BIGINT) \
         FROM event e JOIN event n ON n.project = e.project AND n.rev = (SELECT min(x.rev) FROM event x \
         WHERE x.project = e.project AND x.subject_kind = e.subject_kind AND x.subject = e.subject AND x.rev > e.rev AND x.change <> 'none') \
         JOIN subject s ON s.project = e.project AND s.kind = e.subject_kind AND s.id = e.subject \
         WHERE e.project = ?1 AND e.rev >= ?2 AND e.rev <= ?3 AND e.change = 'set' AND e.at < ?4 AND n.at < ?4 \
-        AND (CAST(?5 AS TEXT) IS NULL OR s.mission = ?5) ORDER BY e.rev LIMIT 2000";
+        AND (CAST(?5 AS TEXT) IS NULL OR e.mission = ?5) ORDER BY e.rev LIMIT 2000";
     FORGET_DOCUMENTS = "UPDATE subject SET doc = '' WHERE project = ?1 AND gone IS NOT NULL AND doc <> '' AND (kind, id) IN \
         (SELECT e.subject_kind, e.subject FROM event e WHERE e.project = ?1 AND e.change = 'set' AND e.rev IN (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39, ?40, ?41, ?42, ?43, ?44, ?45, ?46, ?47, ?48, ?49, ?50, ?51) \
         AND NOT EXISTS (SELECT 1 FROM event x WHERE x.project = e.project AND x.subject_kind = e.subject_kind AND x.subject = e.subject \
@@ -101,7 +101,7 @@ fn superseded(row: &Row) -> Result<Superseded, Error> {
         mission: mission
             .map(|id| id.parse())
             .transpose()
-            .map_err(|_| Error::Corrupt("a subject names a mission that is no id".to_owned()))?,
+            .map_err(|_| Error::Corrupt("an event names a mission that is no id".to_owned()))?,
         bytes: row.opt_unsigned(4)?.unwrap_or(0),
     })
 }

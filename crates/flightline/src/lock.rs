@@ -8,6 +8,7 @@ use flightline_core::agent::Agent;
 use flightline_core::checkpoint::Reason;
 use flightline_core::liveness::ProcessSight;
 use flightline_core::lock::Lock;
+use flightline_core::mission::Mission;
 use flightline_core::sortie::Sortie;
 use flightline_core::text::Note;
 use flightline_core::time::{Millis, human_span};
@@ -390,8 +391,9 @@ pub fn acquire(
     }
 }
 
-/// Grants all of `paths` to the acting agent, or none. A lock of its own is granted anew, with a new
-/// fence; one of an agent that is dead or has been silent for too long is reclaimed.
+/// Grants all of `paths` to the acting agent, or none. A lock of its own is granted anew, with a new fence, and as
+/// another lock when it is for work in another mission now; one of an agent that is dead or has been silent for too long
+/// is reclaimed. A lock for no sortie belongs to the mission its holder works in, else to the current one.
 pub(crate) fn grant_all(
     desk: &mut Desk<'_, '_>,
     paths: &[RepoPath],
@@ -401,9 +403,9 @@ pub(crate) fn grant_all(
     sightings: &[Sighting],
 ) -> Result<Vec<LockView>> {
     let agent = desk.acting()?.clone();
-    let mission_id = match sortie {
+    let work = match sortie {
         Some(sortie) => Some(sortie.mission_id),
-        None => holders_mission(desk)?,
+        None => own_mission(desk)?.map(|mission| mission.id),
     };
     let mut held = desk.tx.find::<Lock>(Find::All)?;
     let mut granted = Vec::new();
@@ -425,9 +427,20 @@ pub(crate) fn grant_all(
         }
         let own = held
             .iter()
-            .position(|lock| lock.file == *path && lock.held_by == agent.id);
+            .position(|lock| lock.file == *path && lock.held_by == agent.id)
+            .map(|at| held.remove(at));
+        let mission_id = match work {
+            Some(mission) => Some(mission),
+            None => mission_of_no_work(desk, own.as_ref())?,
+        };
         let id = match own {
-            Some(at) => held.remove(at).id,
+            Some(own) if own.mission_id == mission_id => own.id,
+            Some(own) => {
+                // A lock belongs to one mission for good: checkpoints of both name what was theirs.
+                let data = json!({ "file": own.file, "fence": own.fence, "reason": "taken for another mission" });
+                desk.tx.remove("lock_released", &own, &data)?;
+                LockId::new(desk.tx.uuid())
+            }
             None => LockId::new(desk.tx.uuid()),
         };
         let lock = Lock {
@@ -453,13 +466,16 @@ pub(crate) fn grant_all(
     Ok(granted)
 }
 
-/// The mission that a lock without a sortie belongs to: the one its holder works in, else the current one.
-fn holders_mission(desk: &mut Desk<'_, '_>) -> Result<Option<MissionId>> {
-    let mission = match own_mission(desk)? {
-        Some(mission) => Some(mission),
-        None => desk.current_mission()?,
-    };
-    Ok(mission.map(|mission| mission.id))
+/// The mission of a lock whose holder has no work: the one it belongs to already, as long as that is open, else the
+/// current one.
+fn mission_of_no_work(desk: &mut Desk<'_, '_>, own: Option<&Lock>) -> Result<Option<MissionId>> {
+    if let Some(mission) = own.and_then(|own| own.mission_id)
+        && let Some(known) = desk.tx.get::<Mission>(&mission.to_string())?
+        && known.status.is_open()
+    {
+        return Ok(Some(mission));
+    }
+    Ok(desk.current_mission()?.map(|mission| mission.id))
 }
 
 /// Takes a lock from a holder that is dead or silent for too long; refuses when it is neither.

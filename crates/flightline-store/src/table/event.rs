@@ -43,17 +43,23 @@ statements! {
     AT_MISSION = "SELECT s.kind, s.id, e.rev, e.change, e.after, e.sha, s.rev, s.gone FROM subject s LEFT JOIN event e \
               ON e.project = s.project AND e.rev = (SELECT max(x.rev) FROM event x WHERE x.project = s.project \
               AND x.subject_kind = s.kind AND x.subject = s.id AND x.rev <= ?2 AND x.change <> 'none') \
-              WHERE s.project = ?1 AND s.born <= ?2 AND s.mission = ?3 ORDER BY s.kind, s.id";
+              WHERE s.project = ?1 AND s.born <= ?2 AND (s.mission = ?3 OR s.kind = 'lock') \
+              AND (s.kind <> 'lock' OR e.mission = ?3 OR (e.rev IS NULL AND s.mission = ?3)) ORDER BY s.kind, s.id";
+    // By what was recorded up to the revision, whatever became of it since. Of all that a cut names only a lock can have belonged
+    // to another mission than its row says now (those that older versions moved): the rows lead to everything else.
     AT_CUT = "SELECT s.kind, s.id, e.rev, e.change, e.after, e.sha, s.rev, s.gone FROM ( \
               SELECT kind, id, rev, gone FROM subject WHERE project = ?1 AND gone IS NULL AND mission = ?3 AND born <= ?2 \
               AND kind IN ('mission', 'sortie', 'subtask', 'file', 'error', 'review', 'agent', 'step', 'lock', 'message', 'delivery', 'note', 'effect') \
               UNION ALL SELECT kind, id, rev, gone FROM subject WHERE project = ?1 AND gone IS NULL AND mission IS NULL AND born <= ?2 \
               AND kind IN ('agent', 'step', 'lock') \
+              UNION ALL SELECT kind, id, rev, gone FROM subject WHERE project = ?1 AND gone IS NULL AND kind = 'lock' AND name >= '' AND mission <> ?3 \
+              AND born <= ?2 AND rev > ?2 \
               UNION ALL SELECT kind, id, rev, gone FROM subject WHERE project = ?1 AND gone > ?2 AND born <= ?2 \
-              AND (mission = ?3 OR (mission IS NULL AND kind IN ('agent', 'step', 'lock'))) \
+              AND (mission = ?3 OR kind = 'lock' OR (mission IS NULL AND kind IN ('agent', 'step'))) \
               AND kind IN ('mission', 'sortie', 'subtask', 'file', 'error', 'review', 'agent', 'step', 'lock', 'message', 'delivery', 'note', 'effect')) s LEFT JOIN event e \
               ON e.project = ?1 AND e.rev = (SELECT max(x.rev) FROM event x WHERE x.project = ?1 \
-              AND x.subject_kind = s.kind AND x.subject = s.id AND x.rev <= ?2 AND x.change <> 'none') ORDER BY s.kind, s.id";
+              AND x.subject_kind = s.kind AND x.subject = s.id AND x.rev <= ?2 AND x.change <> 'none') \
+              WHERE s.rev <= ?2 OR s.kind <> 'lock' OR e.mission = ?3 OR e.mission IS NULL ORDER BY s.kind, s.id";
     COUNT = "SELECT CAST(count(*) AS BIGINT) FROM event WHERE project = ?1";
     REV_AT = "SELECT rev FROM event WHERE project = ?1 AND at <= ?2 ORDER BY rev DESC LIMIT 1";
 }

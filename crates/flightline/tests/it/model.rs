@@ -32,7 +32,7 @@ use flightline_testkit::story::{
 use flightline_testkit::{Engine, World, caller};
 use rules::{Answer, Model, Visible};
 
-mod acts;
+pub(crate) mod acts;
 mod rules;
 mod things;
 mod work;
@@ -401,6 +401,7 @@ fn live(seed: u64, steps: u64) -> (u64, u64) {
             format!("{what}, seed {seed}, step {number}; the last steps, newest first: {last:#?}")
         };
         model.now += step.later;
+        let before = model.rev;
         let answer = model.take(&step);
         refused += u64::from(answer.is_err());
         let mut revs = Vec::new();
@@ -413,6 +414,9 @@ fn live(seed: u64, steps: u64) -> (u64, u64) {
                 so_far(&format!("{engine:?} answers otherwise"))
             );
             let seen = side.look();
+            if revs.is_empty() {
+                model.learn_fences(before, &seen);
+            }
             revs.push(seen.rev);
             // Checkpoints are no business of the model: it counts the events of the work alone.
             assert!(

@@ -182,15 +182,15 @@ impl Chance {
         self.state >> 11
     }
 
-    fn below(&mut self, end: usize) -> usize {
+    pub fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next()).unwrap_or(0) % end.max(1)
     }
 
-    fn one_in(&mut self, times: usize) -> bool {
+    pub fn one_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
 
-    fn of<T: Copy>(&mut self, all: &[T]) -> T {
+    pub fn of<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len())]
     }
 

@@ -2,7 +2,7 @@
 
 use flightline::core::Code;
 
-use super::rules::{Answer, LOCK_TTL, Lock, Message, Model};
+use super::rules::{Answer, LOCK_TTL, Lock, Message, Model, Visible};
 
 pub fn overlap(a: &str, b: &str) -> bool {
     let within = |inner: &str, outer: &str| {
@@ -77,6 +77,23 @@ impl Model {
             }
         }
         Ok(())
+    }
+
+    /// What belongs to which mission is no business of the model. Who takes a lock again for work in another mission gives the
+    /// old one back first: then the fence is larger than the model thinks, and never smaller.
+    pub fn learn_fences(&mut self, before: u64, seen: &Visible) {
+        let mut granted: Vec<&mut Lock> = self.locks.iter_mut().collect();
+        granted.retain(|lock| lock.fence > before);
+        granted.sort_by_key(|lock| std::cmp::Reverse(lock.fence));
+        for lock in granted {
+            let found = seen.locks.get(lock.path).map(|(_, _, fence)| *fence);
+            let Some(fence) = found.filter(|fence| *fence > lock.fence) else {
+                continue;
+            };
+            let known = self.fences.iter_mut().find(|known| **known == lock.fence);
+            *known.unwrap() = fence;
+            lock.fence = fence;
+        }
     }
 
     pub fn own_lock(&self, path: &str, fence: Option<u64>, me: usize) -> Result<usize, Code> {

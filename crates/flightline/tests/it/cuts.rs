@@ -1,0 +1,160 @@
+//! What a checkpoint names is what was recorded when it was taken, on both engines, whatever became of it since: a lock that its
+//! holder takes again for another mission stays in the checkpoints of the first.
+
+use std::time::Duration;
+
+use flightline::checkpoint::files::WholeCheckpoint;
+use flightline::checkpoint::inspect::{ShowCheckpoint, VerifyCheckpoint};
+use flightline::checkpoint::prune::{PlanPrune, apply_all, plan_all};
+use flightline::checkpoint::thin::{PlanThinning, thin};
+use flightline::core::lock::Lock;
+use flightline::core::{CheckpointId, MissionId};
+use flightline::lock::AcquireLocks;
+use flightline::mission::UseMission;
+use flightline_testkit::story::recovery::{Force, back_to};
+use flightline_testkit::story::{Story, locks_on, note};
+use flightline_testkit::{World, both_engines, caller, outside};
+use serde_json::json;
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// Two missions, and a lock of ada's that belongs to the first.
+fn two_missions(world: &World) -> (Story<'_>, MissionId, MissionId) {
+    let story = Story::new(world);
+    let login = story.mission("Add login", &["Model"]).mission.id;
+    story.lock("ada", &["src/a.rs"]).unwrap();
+    let search = story.mission("Add search", &["Index"]).mission.id;
+    (story, login, search)
+}
+
+fn turn_to(story: &Story<'_>, mission: MissionId) {
+    let mission = mission.to_string();
+    story.run("", &UseMission { mission }).unwrap();
+}
+
+fn take(story: &Story<'_>, mission: MissionId) -> CheckpointId {
+    let request = flightline::checkpoint::take::TakeCheckpoint {
+        mission: Some(mission.to_string()),
+        reason: None,
+        details: None,
+        note: Some(note("one more")),
+    };
+    story.run("", &request).unwrap().id
+}
+
+/// The files that were locked at a checkpoint, which must be sound.
+fn locked(story: &Story<'_>, id: CheckpointId) -> Vec<String> {
+    let verdict = story.run("", &VerifyCheckpoint { checkpoint: id }).unwrap();
+    assert_eq!((verdict.sound, verdict.problem), (true, None));
+    let show = ShowCheckpoint {
+        checkpoint: id.to_string(),
+    };
+    let shown = story.run("", &show).unwrap();
+    let files = shown.active_locks.iter().map(|lock| lock.file.to_string());
+    files.collect()
+}
+
+/// Moves a lock to another mission under its own id, as versions before this one did.
+fn move_lock(story: &Story<'_>, file: &str, to: Option<MissionId>) {
+    let locks = story.all::<Lock>();
+    let mut lock = locks
+        .into_iter()
+        .find(|lock| lock.file.to_string() == file)
+        .unwrap();
+    lock.mission_id = to;
+    story
+        .with_fleet(|fleet| {
+            let store = fleet.store().unwrap();
+            store.write(|tx| tx.set("lock_acquired", &lock, &json!({})))
+        })
+        .unwrap();
+}
+
+/// The locks of a checkpoint, as the view shows them.
+fn viewed(world: &World, id: CheckpointId) -> Vec<String> {
+    let sql = format!(
+        "SELECT CAST(locks_json AS TEXT) FROM checkpoints WHERE project = {{project}} AND id = '{id}'"
+    );
+    let rows = outside::query(world, &sql);
+    let locks: Vec<Lock> = serde_json::from_str(rows[0][0].as_deref().unwrap()).unwrap();
+    locks.iter().map(|lock| lock.file.to_string()).collect()
+}
+
+both_engines! {
+    fn a_lock_taken_again_in_another_mission_leaves_the_checkpoints_of_the_first_as_they_are(world: &World) {
+        let (story, login, search) = two_missions(world);
+        let before = take(&story, login);
+        story.claim("ada", "Index").unwrap();
+        let again = story.lock("ada", &["src/a.rs"]).unwrap().remove(0).lock;
+        assert_eq!(again.mission_id, Some(search), "it is for the work its holder has now");
+        let after = (take(&story, login), take(&story, search));
+        assert_eq!((locked(&story, before), locked(&story, after.0), locked(&story, after.1)),
+            (vec!["src/a.rs".to_owned()], vec![], vec!["src/a.rs".to_owned()]));
+        story.run("", &back_to(before, Force::Yes)).unwrap();
+        assert_eq!((locked(&story, before), story.ailments()), (vec!["src/a.rs".to_owned()], vec![]));
+    }
+
+    fn a_lock_taken_again_for_another_mission_is_another_lock(world: &World) {
+        let (story, login, search) = two_missions(world);
+        let first = story.all::<Lock>().remove(0);
+        let rev = story.rev();
+        story.claim("ada", "Index").unwrap();
+        let again = story.lock("ada", &["src/a.rs"]).unwrap().remove(0).lock;
+        let told: Vec<(String, Option<MissionId>)> = story.events_after(rev).into_iter()
+            .filter(|event| event.kind.starts_with("lock_")).map(|event| (event.kind, event.mission_id)).collect();
+        assert_eq!(told, [("lock_released".to_owned(), Some(login)), ("lock_acquired".to_owned(), Some(search))]);
+        assert_ne!(again.id, first.id);
+        assert!(again.fence > first.fence);
+        assert_eq!(story.all::<Lock>(), [again]);
+    }
+
+    fn a_lock_taken_again_for_no_work_goes_on_as_it_was(world: &World) {
+        let (story, login, search) = two_missions(world);
+        let first = story.all::<Lock>().remove(0);
+        turn_to(&story, search);
+        let again = story.lock("ada", &["src/a.rs"]).unwrap().remove(0).lock;
+        assert_eq!((again.id, again.mission_id), (first.id, Some(login)));
+        assert!(again.fence > first.fence);
+        let for_a_sortie = AcquireLocks { sortie: Some(story.sortie_id("Index")), ..locks_on(&["src/a.rs"]) };
+        let moved = story.run("ada", &for_a_sortie).unwrap().remove(0).lock;
+        assert_eq!(moved.mission_id, Some(search));
+        assert_ne!(moved.id, first.id);
+    }
+
+    fn a_lock_that_an_older_version_moved_is_read_as_it_was_recorded(world: &World) {
+        let (story, login, search) = two_missions(world);
+        let file = || vec!["src/a.rs".to_owned()];
+        let (login_1, search_1) = (take(&story, login), take(&story, search));
+        move_lock(&story, "src/a.rs", Some(search));
+        let (login_2, search_2) = (take(&story, login), take(&story, search));
+        move_lock(&story, "src/a.rs", None);
+        let (login_3, search_3) = (take(&story, login), take(&story, search));
+        move_lock(&story, "src/a.rs", Some(login));
+        let all = [login_1, search_1, login_2, search_2, login_3, search_3];
+        let expected = [file(), vec![], vec![], file(), file(), file()];
+        let whole = |id| serde_json::to_string(&story.run("", &WholeCheckpoint { checkpoint: id }).unwrap()).unwrap();
+        let texts = all.map(whole);
+        for released in [false, true] {
+            for (id, files) in all.iter().zip(&expected) {
+                assert_eq!((locked(&story, *id), viewed(world, *id)), (files.clone(), files.clone()), "{id} {released}");
+            }
+            // Nothing that one of them names is ever thinned, whatever the row of the lock says.
+            world.pass(DAY);
+            let everything = PlanThinning { older_than_ms: Some(0), ..PlanThinning::default() };
+            story.with_fleet(|fleet| thin(fleet, &caller(""), &everything)).unwrap();
+            assert_eq!(all.map(whole), texts);
+            if !released {
+                let release = flightline::lock::ReleaseLocks { locks: vec![], all: true, fence: None };
+                story.run("ada", &release).unwrap();
+            }
+        }
+        assert_eq!(story.ailments(), Vec::<String>::new());
+        // Whose own values alone go with it.
+        let prune = PlanPrune { mission: Some(search.to_string()), older_than_ms: Some(1), keep: Some(1) };
+        let plan = story.with_fleet(|fleet| plan_all(fleet, &caller(""), &prune)).unwrap();
+        story.with_fleet(|fleet| apply_all(fleet, &caller(""), &prune, &plan)).unwrap();
+        for (at, files) in [(0, file()), (2, vec![]), (4, file()), (5, file())] {
+            assert_eq!(locked(&story, all[at]), files);
+        }
+    }
+}
