@@ -34,27 +34,90 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Whether it has lapsed: its holder gave no sign of life for longer than the timeout.
-    /// `sign` is the newest of the holder's last sign of life, the grant, and the moment since when
-    /// Flightline itself has been able to notice signs.
+    /// Since when its holder is silent, as far as anybody can know: since its last sign of life or the grant, but not before
+    /// signs could be noticed. `awake` is since when Flightline itself could, `watch` since when somebody who waits for it could.
     #[must_use]
-    pub fn has_lapsed(&self, sign: Time, now: Time) -> bool {
-        now.since(self.newest(sign, now)) > self.timeout_ms
+    pub fn silent_since(
+        &self,
+        sign: Option<Time>,
+        awake: Time,
+        watch: Option<Watch>,
+        now: Time,
+    ) -> Time {
+        let noticed = match watch {
+            // It was granted before somebody waited for it, whatever the clock said then.
+            Some(watch) => awake.max(self.acquired_at).min(watch.since),
+            None => awake.max(self.granted(now)),
+        };
+        sign.map_or(noticed, |sign| sign.max(noticed))
+    }
+
+    /// Whether it has lapsed: its holder is silent for longer than the timeout.
+    #[must_use]
+    pub fn has_lapsed(&self, silent_since: Time, now: Time) -> bool {
+        now.since(silent_since) > self.timeout_ms
     }
 
     /// How long it will still be held if its holder gives no further sign of life.
     #[must_use]
-    pub fn remaining(&self, sign: Time, now: Time) -> Millis {
-        self.timeout_ms
-            .saturating_sub(now.since(self.newest(sign, now)))
+    pub fn remaining(&self, silent_since: Time, now: Time) -> Millis {
+        self.timeout_ms.saturating_sub(now.since(silent_since))
     }
 
-    /// A grant that lies in the future was made by a clock that was wrong, and proves nothing.
-    fn newest(&self, sign: Time, now: Time) -> Time {
+    /// When it was granted. A grant that lies in the future was made by a clock that was wrong, and proves nothing.
+    fn granted(&self, now: Time) -> Time {
         if self.acquired_at > now {
-            sign
+            Time::from_millis(0)
         } else {
-            sign.max(self.acquired_at)
+            self.acquired_at
+        }
+    }
+}
+
+/// Since when somebody has been waiting for a lock: whoever asks for it and is refused looks whether its holder gives a sign
+/// of life, however seldom it asks. It is kept in the store, beside the signs of life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watch {
+    /// Silence counts from here.
+    pub since: Time,
+    /// When somebody last looked.
+    pub at: Time,
+}
+
+impl Watch {
+    /// Pauses of all writing that waiting for a lock bridges.
+    const PAUSES: u64 = 6;
+
+    /// Somebody looks for the first time: it counts as far back as signs of life could be noticed anyway.
+    #[must_use]
+    pub fn begun(lock: &Lock, awake: Time, now: Time) -> Self {
+        Self {
+            since: awake.max(lock.granted(now)).min(now),
+            at: now,
+        }
+    }
+
+    /// Somebody looks again. Who asks at least once in the time to live of the lock, or in six times the pause that
+    /// counts as our own downtime, has been watching all the while. A longer gap proves little, because the machine may have slept and the
+    /// holder with it: it counts as half the time to live and a moment, so that two of them are enough. After a clock that was ahead, watching begins anew.
+    #[must_use]
+    pub fn again(self, lock: &Lock, downtime: Millis, now: Time) -> Self {
+        if self.at.since(now) > downtime {
+            return Self {
+                since: now,
+                at: now,
+            };
+        }
+        let gap = now.since(self.at);
+        let bridged = lock.timeout_ms.max(downtime.saturating_mul(Self::PAUSES));
+        let since = if gap > bridged {
+            self.since.plus(gap - lock.timeout_ms / 2 - 1)
+        } else {
+            self.since
+        };
+        Self {
+            since: since.min(now),
+            at: now,
         }
     }
 }
@@ -82,10 +145,8 @@ impl Subject for Lock {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_lock_lapses_after_silence_and_not_a_moment_earlier() {
-        let at = Time::from_millis(1_000);
-        let lock = Lock {
+    fn lock(timeout_ms: Millis, acquired_at: Time) -> Lock {
+        Lock {
             id: "lck-00000000-0000-4000-8000-000000000001".parse().unwrap(),
             file: RepoPath::parse("src/a").unwrap(),
             held_by: "agt-00000000-0000-4000-8000-000000000001".parse().unwrap(),
@@ -94,20 +155,104 @@ mod tests {
             sortie_id: None,
             mission_id: None,
             purpose: None,
-            timeout_ms: 500,
-            acquired_at: at,
+            timeout_ms,
+            acquired_at,
+        }
+    }
+
+    #[test]
+    fn a_lock_lapses_after_silence_and_not_a_moment_earlier() {
+        let at = Time::from_millis(1_000);
+        let lock = lock(500, at);
+        let lapsed = |sign: Time, now: Time| {
+            let since = lock.silent_since(Some(sign), Time::from_millis(0), None, now);
+            lock.has_lapsed(since, now)
         };
         let quiet = Time::from_millis(0);
-        assert!(!lock.has_lapsed(quiet, at.plus(500)));
-        assert!(lock.has_lapsed(quiet, at.plus(501)));
+        assert!(!lapsed(quiet, at.plus(500)));
+        assert!(lapsed(quiet, at.plus(501)));
         assert!(
-            !lock.has_lapsed(at.plus(400), at.plus(900)),
+            !lapsed(at.plus(400), at.plus(900)),
             "a sign of life keeps it"
         );
-        assert!(
-            !lock.has_lapsed(at.plus(400), at.minus(900)),
-            "a clock that went backwards keeps it"
+        let (awake, now) = (at.plus(300), at.plus(700));
+        let since = lock.silent_since(Some(quiet), awake, None, now);
+        assert_eq!(lock.remaining(since, now), 100, "what nobody could notice");
+    }
+
+    #[test]
+    fn a_grant_that_lies_in_the_future_proves_nothing() {
+        let (now, awake) = (Time::from_millis(5_000), Time::from_millis(4_000));
+        let ahead = lock(500, now.plus(60_000));
+        assert_eq!(ahead.silent_since(None, awake, None, now), awake);
+        // Nor when the clock has come there, as long as somebody waits for it.
+        let watch = Watch::begun(&ahead, awake, now);
+        assert_eq!(watch.since, awake);
+        let there = now.plus(70_000);
+        assert_eq!(ahead.silent_since(None, awake, Some(watch), there), awake);
+    }
+
+    #[test]
+    fn a_grant_counts_though_its_holder_was_silent_before() {
+        let now = Time::from_millis(50_000);
+        let granted = lock(500, now.minus(100));
+        let (sign, awake) = (Some(now.minus(9_000)), Time::from_millis(0));
+        assert_eq!(granted.silent_since(sign, awake, None, now), now.minus(100));
+        let watch = Watch::begun(&granted, awake, now);
+        let later = now.plus(300);
+        assert_eq!(
+            granted.silent_since(sign, awake, Some(watch), later),
+            now.minus(100)
         );
-        assert_eq!(lock.remaining(quiet, at.plus(200)), 300);
+    }
+
+    /// How long after the first look a lock lapses, whose holder is silent, for somebody who asks every so often.
+    fn lapses_after(timeout_ms: Millis, every: Millis) -> Millis {
+        let (downtime, start) = (600_000, Time::from_millis(1_000_000_000));
+        let lock = lock(timeout_ms, start.minus(5));
+        let (mut watch, mut now) = (Watch::begun(&lock, start, start), start);
+        // Every look of somebody who asks seldom is the first write in a long time.
+        while !lock.has_lapsed(lock.silent_since(None, now, Some(watch), now), now) {
+            now = now.plus(every);
+            watch = watch.again(&lock, downtime, now);
+        }
+        now.since(start)
+    }
+
+    #[test]
+    fn whoever_waits_gets_a_lock_one_time_to_live_and_one_look_later() {
+        const MINUTE: Millis = 60_000;
+        for timeout in [30_000, 30 * MINUTE, 300 * MINUTE] {
+            for every in [200, 11 * MINUTE, 25 * MINUTE, 60 * MINUTE] {
+                let lapsed = lapses_after(timeout, every);
+                assert!(
+                    lapsed > timeout && lapsed <= timeout + every,
+                    "{timeout} {every}: {lapsed}"
+                );
+            }
+            let day = 24 * 60 * MINUTE;
+            assert_eq!(lapses_after(timeout, day), 2 * day, "seldom is not never");
+        }
+    }
+
+    #[test]
+    fn a_pause_or_a_clock_that_jumped_proves_little() {
+        let (downtime, start) = (600_000, Time::from_millis(1_000_000_000));
+        let lock = lock(1_800_000, start);
+        let watch = Watch::begun(&lock, start, start);
+        let night = start.plus(8 * 3_600_000);
+        let woken = watch.again(&lock, downtime, night);
+        assert_eq!(
+            woken.since,
+            night.minus(900_001),
+            "half of its time is left"
+        );
+        let years = start.plus(10 * 365 * 86_400_000);
+        assert!(!lock.has_lapsed(watch.again(&lock, downtime, years).since, years));
+        let right = Watch::begun(&lock, years, years).again(&lock, downtime, start);
+        assert_eq!((right.since, right.at), (start, start));
+        let back = start.minus(5_000);
+        let step = watch.again(&lock, downtime, back);
+        assert_eq!((step.since, step.at), (back, back), "never ahead");
     }
 }

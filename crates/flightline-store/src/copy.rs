@@ -35,6 +35,7 @@ statements! {
     CLEAR_SUBJECTS = "DELETE FROM subject WHERE project = ?1";
     CLEAR_EVENTS = "DELETE FROM event WHERE project = ?1";
     CLEAR_PULSES = "DELETE FROM pulse WHERE project = ?1";
+    CLEAR_WATCHES = "DELETE FROM watch WHERE project = ?1";
     CLEAR_REQUESTS = "DELETE FROM request WHERE project = ?1";
     CLEAR_BACKUPS = "DELETE FROM backup WHERE project = ?1";
 }
@@ -269,6 +270,7 @@ impl Store {
             CLEAR_SUBJECTS,
             CLEAR_EVENTS,
             CLEAR_PULSES,
+            CLEAR_WATCHES,
             CLEAR_REQUESTS,
             CLEAR_BACKUPS,
         ] {

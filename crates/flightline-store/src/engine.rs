@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::value::{Row, Value};
 
 /// The number of the newest schema this version knows.
-pub(crate) const SCHEMA_VERSION: i64 = 6;
+pub(crate) const SCHEMA_VERSION: i64 = 7;
 
 /// How firmly a commit must stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -457,6 +457,7 @@ impl Store {
         let slept = access != Access::Read && self.has_slept(&project, now)?;
         if slept {
             project.awake_since = now;
+            pulse::put_right(self.driver.as_mut(), &project.id, now)?;
         }
         match access {
             Access::Read => {}

@@ -6,6 +6,7 @@ pub(crate) mod project;
 pub(crate) mod pulse;
 pub(crate) mod request;
 pub(crate) mod subject;
+pub(crate) mod watch;
 
 /// Names SQL statements, and lists them, so that a test can prepare every one on both engines.
 macro_rules! statements {
@@ -26,6 +27,7 @@ pub(crate) fn all_statements() -> Vec<&'static str> {
         pulse::STATEMENTS,
         request::STATEMENTS,
         subject::STATEMENTS,
+        watch::STATEMENTS,
         crate::ailment::STATEMENTS,
         crate::copy::STATEMENTS,
         crate::figures::STATEMENTS,

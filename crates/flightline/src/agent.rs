@@ -503,7 +503,11 @@ pub(crate) fn sight(desk: &Desk<'_, '_>, agent: &Agent, sightings: &[Sighting]) 
 }
 
 pub(crate) fn last_sign(desk: &Desk<'_, '_>, agent: &Agent, pulse: Option<&Pulse>) -> Option<Time> {
-    let newest = agent.session_started_at.max(pulse.map(|pulse| pulse.at))?;
+    let newest = match pulse {
+        // It came after its session began, whatever the clock said then.
+        Some(pulse) if pulse.epoch == agent.epoch => pulse.at,
+        _ => agent.session_started_at.max(pulse.map(|pulse| pulse.at))?,
+    };
     Some(desk.credible(newest))
 }
 

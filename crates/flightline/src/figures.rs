@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use flightline_core::Time;
 use flightline_core::agent::Agent;
 use flightline_core::lock::Lock;
 use flightline_core::setting::Receipt;
@@ -16,6 +15,7 @@ use crate::context::receipt::standing;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::lock::watch::{silent_since};
 
 /// So many revisions are looked at by one read; the rest by the next.
 const AT_ONCE: u64 = 20_000;
@@ -166,9 +166,13 @@ impl Operation for ReadFigures {
         let (granted, _) = readable::<Lock>(desk.tx, Find::All)?;
         for lock in granted {
             locks.held += 1;
-            let holder = signs.get(&lock.held_by);
-            let since = holder.map(|sign: &Time| (*sign).max(desk.tx.awake_since()));
-            let lapsed = since.is_none_or(|since| lock.remaining(since, desk.now()) == 0);
+            let lapsed = match signs.get(&lock.held_by) {
+                Some(sign) => {
+                    let since = silent_since(desk, &lock, Some(*sign))?;
+                    lock.remaining(since, desk.now()) == 0
+                }
+                None => true,
+            };
             locks.orphaned += u64::from(lapsed);
         }
         let space = desk.tx.space()?;

@@ -20,6 +20,7 @@ use crate::clock::TellTime;
 use crate::desk::{self, Desk};
 use crate::error::{Error, Result};
 use crate::event::Cursor;
+use crate::lock::watch::note_waiting;
 use crate::remote::{Call, Offline, Remote};
 
 pub use self::authority::ActsFor;
@@ -449,12 +450,20 @@ impl Fleet {
                 })
             }
             Some(key) => self.run_once(operation, caller, key),
+        };
+        let lives =
+            |refusal: &Refusal| !matches!(refusal.code, Code::Fenced | Code::Unauthenticated);
+        if let Err(Error::Refused(refusal)) = &outcome
+            && lives(refusal)
+        {
+            self.note_life(caller, refusal);
         }
     }
 
-    /// A refused act is a sign of life as well, of its agent and of ourselves: else the silence around
-    /// somebody who only waits for a lock would be taken for our own downtime, and never end.
-    fn note_life(&mut self, caller: &Caller) {
+    /// A refused act is a sign of life as well, of its agent and of ourselves. Who was refused a lock has looked whether
+    /// its holder is alive: else silence around somebody who only waits would be taken for our own downtime, and never end.
+    fn note_life(&mut self, caller: &Caller, refusal: &Refusal) {
+        let downtime = self.policy.downtime_ms;
         // What was refused is refused, whether or not this can be noted.
         let Ok(store) = self.store() else { return };
         let _ = store.pulse(|tx| {
@@ -463,7 +472,7 @@ impl Fleet {
             if let Some(agent) = agent.filter(|agent| agent.retired_at.is_none()) {
                 tx.beat(agent.id, agent.epoch, &serde_json::json!({}))?;
             }
-            Ok::<_, Error>(())
+            note_waiting(tx, refusal, downtime)
         });
     }
 

@@ -1,6 +1,7 @@
 //! Operations on locks. At most one live grant per path; fences only grow.
 
 pub mod held;
+pub(crate) mod watch;
 
 use std::time::{Duration, Instant};
 
@@ -378,7 +379,7 @@ pub fn acquire(
         }
         if left.is_zero() {
             let waited = human_span(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
-            let message = format!("waited {waited} in vain: {}", refusal.message);
+            let message = format!("after waiting for {waited}: {}", refusal.message);
             let details = Note::parse("details", &message)?;
             record_failure(fleet, caller, None, Reason::LockTimeout, details);
             return Err(Refusal {
@@ -408,6 +409,7 @@ pub(crate) fn grant_all(
         None => own_mission(desk)?.map(|mission| mission.id),
     };
     let mut held = desk.tx.find::<Lock>(Find::All)?;
+    let in_the_way = watch::in_the_way(&held, paths, |lock| lock.held_by != agent.id);
     let mut granted = Vec::new();
     for path in paths {
         if granted
@@ -423,7 +425,10 @@ pub(crate) fn grant_all(
             .position(|lock| lock.file.overlaps(path) && lock.held_by != agent.id)
         {
             let lock = held.remove(at);
-            reclaim(desk, &lock, path, sightings)?;
+            reclaim(desk, &lock, path, sightings)?.map_err(|refusal| {
+                // Who waits for one of them waits for all.
+                watch::name_those_in_the_way(refusal, &in_the_way)
+            })?;
         }
         let own = held
             .iter()
@@ -434,7 +439,10 @@ pub(crate) fn grant_all(
             None => mission_of_no_work(desk, own.as_ref())?,
         };
         let id = match own {
-            Some(own) if own.mission_id == mission_id => own.id,
+            Some(own) if own.mission_id == mission_id => {
+                desk.tx.end_watch(own.id)?;
+                own.id
+            }
             Some(own) => {
                 // A lock belongs to one mission for good: checkpoints of both name what was theirs.
                 let data = json!({ "file": own.file, "fence": own.fence, "reason": "taken for another mission" });
@@ -484,18 +492,18 @@ fn reclaim(
     lock: &Lock,
     wanted: &RepoPath,
     sightings: &[Sighting],
-) -> Result<()> {
+) -> Result<std::result::Result<(), Refusal>> {
     let Some(holder) = desk.tx.get::<Agent>(&lock.held_by.to_string())? else {
         desk.tx.remove(
             "lock_reclaimed",
             lock,
             &json!({ "file": lock.file, "reason": "its holder is unknown" }),
         )?;
-        return Ok(());
+        return Ok(Ok(()));
     };
     let pulse = desk.tx.pulse(holder.id)?;
     let sign = last_sign(desk, &holder, pulse.as_ref());
-    let since = sign.unwrap_or(lock.acquired_at).max(desk.tx.awake_since());
+    let since = watch::silent_since(desk, lock, sign)?;
     let seen = sight(desk, &holder, sightings);
     let reason = match seen {
         ProcessSight::Gone { pid } if lock.epoch == holder.epoch => {
@@ -526,9 +534,9 @@ fn reclaim(
                 lock,
                 &json!({ "file": lock.file, "fence": lock.fence, "from": holder.name, "sortie": lock.sortie_id, "reason": reason }),
             )?;
-            Ok(())
+            Ok(Ok(()))
         }
-        None => Err(held_by_another(desk, lock, &holder, sign, wanted)),
+        None => Ok(Err(held_by_another(desk, lock, &holder, sign, wanted))),
     }
 }
 
@@ -538,7 +546,7 @@ fn held_by_another(
     holder: &Agent,
     sign: Option<Time>,
     wanted: &RepoPath,
-) -> crate::Error {
+) -> Refusal {
     let subject = if lock.file == *wanted {
         format!("`{wanted}` is locked")
     } else {
@@ -566,7 +574,6 @@ fn held_by_another(
             "path": wanted, "locked": lock.file, "lock": lock.id, "holder": holder.name, "fence": lock.fence,
             "sortie": lock.sortie_id, "purpose": lock.purpose,
         }))
-        .into()
 }
 
 /// The acting agent's own lock with this path or id.
@@ -630,9 +637,7 @@ pub(crate) fn view(desk: &mut Desk<'_, '_>, lock: Lock) -> Result<LockView> {
     let last_sign = holder
         .as_ref()
         .and_then(|holder| last_sign(desk, holder, pulse.as_ref()));
-    let since = last_sign
-        .unwrap_or(lock.acquired_at)
-        .max(desk.tx.awake_since());
+    let since = watch::silent_since(desk, &lock, last_sign)?;
     Ok(LockView {
         holder: holder.map_or_else(
             || lock.held_by.to_string(),

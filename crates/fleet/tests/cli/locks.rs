@@ -53,13 +53,13 @@ fn waiting_ends_when_the_holder_lets_go() {
 }
 
 #[test]
-fn waiting_in_vain_says_that_it_waited() {
+fn waiting_too_short_says_how_long_it_waited() {
     let world = World::new();
     world.agent_ok("ada", "locks acquire src --purpose \"big change\"");
     world.agent("bob", "locks acquire src/a.rs --wait 1s").expect(expect![[r#"
         [stderr]
         waiting for the lock …
-        error: waited 1s in vain: `src/a.rs` overlaps `src`, locked by ada ("big change", last sign 1s ago)
+        error: after waiting for 1s: `src/a.rs` overlaps `src`, locked by ada ("big change", last sign 1s ago)
 
         hint: wait for it with `fleet locks acquire src/a.rs --wait 15m`
               or ask with `fleet mail send --to ada --subject "Need src/a.rs"`
@@ -75,6 +75,27 @@ fn waiting_in_vain_says_that_it_waited() {
         ""
     );
     assert_eq!(world.json("locks list").as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn waiting_ends_when_the_time_to_live_of_a_silent_holder_is_over() {
+    let world = World::new();
+    // Nobody is registered but ada, who is not heard of again; every second without a write is a pause.
+    world.ok("config set liveness.downtime 1s");
+    world.agent_ok("ada", "locks acquire src --ttl 2s");
+    world.pass(3_600);
+    world
+        .agent("bob", "locks acquire src --wait 60s")
+        .expect(expect![[r#"
+            Locked src for bob (fence 5, lapses 30m after your last sign of life)
+            [stderr]
+            waiting for the lock …
+        "#]]);
+    let told = world.ok("events list --type lock_reclaimed --json").stdout;
+    assert!(
+        told.contains("ada gave no sign of life for 2s"),
+        "judged by how long bob has watched: {told}"
+    );
 }
 
 #[test]

@@ -23,13 +23,14 @@ use crate::error::Error;
 use crate::steps::Steps;
 use crate::value::{Row, Value};
 
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 7] = [
     include_str!("../schema/postgres/0001_journal.sql"),
     include_str!("../schema/postgres/0002_backups.sql"),
     include_str!("../schema/postgres/0003_timeline.sql"),
     include_str!("../schema/postgres/0004_plans.sql"),
     include_str!("../schema/postgres/0005_rows.sql"),
     include_str!("../schema/postgres/0007_cuts.sql"),
+    include_str!("../schema/postgres/0008_watch.sql"),
 ];
 
 const TAKE: &str = "SELECT name, history, rev, created_at, seen_at, awake_since, timeline FROM project WHERE id = $1";

@@ -50,13 +50,14 @@ const PAGE_SIZE: i64 = 8192;
 /// `FLTL`: says that a SQLite file is ours.
 const APPLICATION_ID: i64 = 0x464C_544C;
 
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 7] = [
     include_str!("../schema/sqlite/0001_journal.sql"),
     include_str!("../schema/sqlite/0002_backups.sql"),
     include_str!("../schema/sqlite/0003_timeline.sql"),
     include_str!("../schema/sqlite/0004_plans.sql"),
     include_str!("../schema/sqlite/0005_rows.sql"),
     include_str!("../schema/sqlite/0007_cuts.sql"),
+    include_str!("../schema/sqlite/0008_watch.sql"),
 ];
 
 const TAKE: &str = "SELECT name, history, rev, created_at, seen_at, awake_since, timeline FROM project WHERE id = ?1";

@@ -20,6 +20,8 @@ statements! {
     OF = "SELECT agent, epoch, at, data FROM pulse WHERE project = ?1 AND agent = ?2";
     // Holds the row: a heartbeat that comes now waits, and one that came before makes this find nothing.
     TAKE = "UPDATE pulse SET data = data WHERE project = ?1 AND agent = ?2 AND at <= ?3";
+    // Noted by a clock that was ahead. They are put right at once: else they would look like news when the clock comes there.
+    PUT_RIGHT = "UPDATE pulse SET at = ?2 WHERE project = ?1 AND at > ?2";
     NEWEST = "SELECT CAST(max(at) AS BIGINT) FROM pulse WHERE project = ?1";
 }
 
@@ -103,6 +105,13 @@ pub(crate) fn take(
     since: Time,
 ) -> Result<bool, Error> {
     Ok(driver.execute(TAKE, params![project, agent.to_string(), since.as_millis()])? == 1)
+}
+
+/// Signs of life that lie ahead of the clock are of this moment at the latest.
+pub(crate) fn put_right(driver: &mut dyn Driver, project: &str, now: Time) -> Result<(), Error> {
+    driver
+        .execute(PUT_RIGHT, params![project, now.as_millis()])
+        .map(drop)
 }
 
 pub(crate) fn newest(driver: &mut dyn Driver, project: &str) -> Result<Option<Time>, Error> {

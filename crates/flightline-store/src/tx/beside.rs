@@ -2,7 +2,8 @@
 
 use flightline_core::checkpoint::Backup;
 use flightline_core::event::sha256_hex;
-use flightline_core::{AgentId, CheckpointId, MissionId, Time};
+use flightline_core::lock::Watch;
+use flightline_core::{AgentId, CheckpointId, LockId, MissionId, Time};
 use serde_json::Value as Json;
 
 use super::{Past, Tx};
@@ -10,7 +11,7 @@ use crate::error::Error;
 use crate::table::backup::{WaitingBackup, WrittenBackup};
 use crate::table::pulse::Pulse;
 use crate::table::request::Remembered;
-use crate::table::{backup, pulse, request};
+use crate::table::{backup, pulse, request, watch};
 
 impl Tx<'_> {
     /// Says what became of a checkpoint's copy in a file.
@@ -147,6 +148,33 @@ impl Tx<'_> {
     /// When the store fails.
     pub fn hold_pulse(&mut self, agent: AgentId, since: Time) -> Result<bool, Error> {
         pulse::take(self.driver, &self.project.id, agent, since)
+    }
+
+    /// Since when somebody has been waiting for a lock; nothing when nobody has.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn watch_of(&mut self, lock: LockId) -> Result<Option<Watch>, Error> {
+        watch::of(self.driver, &self.project.id, lock)
+    }
+
+    /// Notes that somebody waits for a lock, and forgets who was waited for before.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn set_watch(&mut self, lock: LockId, watch: Watch) -> Result<(), Error> {
+        if watch.since == watch.at {
+            watch::forget(self.driver, &self.project.id)?;
+        }
+        watch::set(self.driver, &self.project.id, lock, watch)
+    }
+
+    /// Nobody waits for a lock any more: it was granted anew.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn end_watch(&mut self, lock: LockId) -> Result<(), Error> {
+        watch::end(self.driver, &self.project.id, lock)
     }
 
     /// What an earlier request of this actor with this key left behind.

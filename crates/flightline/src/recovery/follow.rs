@@ -90,6 +90,7 @@ fn grant_anew(desk: &mut Desk<'_, '_>, old: Lock, from: &Agent, to: &Agent) -> R
         desk.tx.remove("lock_released", &old, &data)?;
         id = LockId::new(desk.tx.uuid());
     }
+    desk.tx.end_watch(id)?;
     let lock = Lock {
         id,
         held_by: to.id,

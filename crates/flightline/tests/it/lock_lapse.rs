@@ -192,7 +192,7 @@ both_engines! {
             story.pass_minutes(1);
             story.lock("bob", &["a.rs"]).is_ok()
         });
-        assert_eq!(tries, Some(31), "asking in vain is not our downtime");
+        assert_eq!(tries, Some(31), "asking for it is not our downtime");
     }
 
     fn a_refused_act_keeps_the_locks_of_its_agent(world: &World) {
@@ -340,5 +340,101 @@ both_engines! {
         world.run("bea", &locks_on(&["src/a"])).unwrap();
         // Who goes on giving signs of life keeps what it has.
         assert!(world.run("ada", &locks_on(&["src/b"])).is_err());
+    }
+}
+
+/// Asks for `a.rs` every so many minutes, and says after how many minutes it was had.
+fn had_after(story: &Story<'_>, who: &str, every: u64) -> Option<u64> {
+    let tries = 1..200;
+    let granted = tries.into_iter().find(|_| {
+        story.pass_minutes(every);
+        match story.lock(who, &["a.rs"]) {
+            Ok(_) => true,
+            Err(refusal) => {
+                assert_eq!(refusal.code, Code::LockHeld);
+                false
+            }
+        }
+    });
+    granted.map(|tries| tries * every)
+}
+
+both_engines! {
+    fn whoever_is_not_registered_gets_the_lock_in_the_end(world: &World) {
+        let story = stage(world);
+        assert_eq!(had_after(&story, "newcomer", 1), Some(31));
+    }
+
+    fn whoever_asks_seldom_gets_the_lock_one_look_after_its_time(world: &World) {
+        for (who, every, expected) in [("bob", 15, 60), ("newcomer", 25, 75), ("rare", 60, 120)] {
+            let story = stage(world);
+            assert_eq!(had_after(&story, who, every), Some(expected), "the first look counts for nothing");
+            let release = flightline::lock::ReleaseLocks { locks: vec![], all: true, fence: None };
+            story.run(who, &release).unwrap();
+        }
+    }
+
+    fn a_short_time_to_live_is_over_at_the_second_look(world: &World) {
+        let story = stage(world);
+        story.run("ada", &AcquireLocks { ttl_ms: Some(30_000), ..locks_on(&["a.rs"]) }).unwrap();
+        assert_eq!(had_after(&story, "newcomer", 20), Some(40));
+    }
+
+    fn a_pause_in_which_nobody_looked_proves_nothing(world: &World) {
+        let story = stage(world);
+        story.pass_minutes(25);
+        assert!(story.lock("newcomer", &["a.rs"]).is_err());
+        // Everything sleeps over the night, ada too.
+        story.pass_minutes(600);
+        assert!(story.lock("newcomer", &["a.rs"]).is_err(), "nobody could have noticed her");
+        story.pass_minutes(1);
+        story.beat("ada").unwrap();
+        story.pass_minutes(30);
+        assert!(story.lock("newcomer", &["a.rs"]).is_err(), "she has her full time again");
+        story.pass_minutes(1);
+        story.lock("newcomer", &["a.rs"]).unwrap();
+    }
+
+    fn a_clock_that_jumps_while_somebody_waits_gives_a_grace(world: &World) {
+        const HOUR: i64 = 3_600_000;
+        for jump in [HOUR, -HOUR, 24 * HOUR, -24 * HOUR, 10 * 365 * 24 * HOUR, -50 * 365 * 24 * HOUR] {
+            let story = stage(world);
+            story.pass_minutes(20);
+            assert!(story.lock("newcomer", &["a.rs"]).is_err());
+            world.clock.advance(jump);
+            story.pass_minutes(1);
+            assert!(story.lock("newcomer", &["a.rs"]).is_err(), "{jump}: nobody was silent that long");
+            story.beat("ada").unwrap();
+            assert_eq!(had_after(&story, "newcomer", 1), Some(31), "{jump}");
+            world.clock.advance(-jump);
+            story.run("newcomer", &flightline::lock::ReleaseLocks { locks: vec![], all: true, fence: None }).unwrap();
+        }
+    }
+
+    fn who_waits_for_several_waits_for_all_of_them_at_once(world: &World) {
+        let story = stage(world);
+        story.lock("bob", &["src/b.rs"]).unwrap();
+        story.lock("watch", &["src/c.rs"]).unwrap();
+        let tries = (1..200).find(|_| {
+            story.pass_minutes(15);
+            story.lock("newcomer", &["."]).is_ok()
+        });
+        assert_eq!(tries, Some(4));
+        expect!["lock . newcomer\n"].assert_eq(&story.as_text());
+    }
+
+    fn what_is_left_of_a_lock_is_what_the_next_look_will_find(world: &World) {
+        let story = stage(world);
+        let left = || {
+            let listed = story.run("", &flightline::lock::ListLocks { agent: None }).unwrap();
+            listed[0].remaining_ms / 60_000
+        };
+        story.pass_minutes(600);
+        assert!(story.lock("newcomer", &["a.rs"]).is_err());
+        assert_eq!(left(), 30);
+        story.pass_minutes(20);
+        assert_eq!(left(), 10);
+        assert!(story.lock("newcomer", &["a.rs"]).is_err());
+        assert_eq!(left(), 10);
     }
 }

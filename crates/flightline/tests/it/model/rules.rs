@@ -8,7 +8,7 @@ use flightline::core::Code;
 use super::acts::{Act, Step};
 
 /// After a pause of all writing longer than this, silence proves nothing.
-const DOWNTIME: i64 = 10 * 60_000;
+pub const DOWNTIME: i64 = 10 * 60_000;
 /// A lock lapses so long after its holder's last sign of life.
 pub const LOCK_TTL: i64 = 30 * 60_000;
 
@@ -82,6 +82,8 @@ pub struct Lock {
     pub fence: u64,
     pub ttl: i64,
     pub granted: i64,
+    /// Since when, and when last, somebody was refused because of it.
+    pub watch: Option<(i64, i64)>,
 }
 
 #[derive(Clone, Debug)]
@@ -148,7 +150,7 @@ impl Model {
     pub fn take(&mut self, step: &Step) -> Answer {
         let mut draft = self.clone();
         if draft.slept() {
-            draft.awake_since = draft.now;
+            draft.wake();
         }
         if let Act::Heartbeat = step.act {
             if draft.awake_since == draft.now && self.slept() {
@@ -165,7 +167,7 @@ impl Model {
                 *self = draft;
             }
             Err(Code::Fenced) => {}
-            Err(_) => self.note_life(step),
+            Err(_) => self.note_life(step, answer),
         }
         answer
     }
@@ -176,7 +178,15 @@ impl Model {
         paused(self.seen_at) && newest.is_none_or(paused)
     }
 
-    fn note_life(&mut self, step: &Step) {
+    /// What was noted by a clock that was ahead is put right.
+    fn wake(&mut self) {
+        self.awake_since = self.now;
+        for agent in &mut self.agents {
+            agent.pulse = agent.pulse.map(|at| at.min(self.now));
+        }
+    }
+
+    fn note_life(&mut self, step: &Step, answer: Answer) {
         let known = step.who.and_then(|name| self.agent(name));
         if known.is_some_and(|agent| {
             step.epoch
@@ -185,16 +195,21 @@ impl Model {
             return;
         }
         if self.slept() {
-            (self.seen_at, self.awake_since) = (self.now, self.now);
+            self.wake();
+            self.seen_at = self.now;
         }
         if let Some(agent) = known.filter(|agent| !self.agents[*agent].retired) {
             self.beat(agent);
+        }
+        if let (Err(Code::LockHeld), Act::Lock { paths, .. }) = (answer, &step.act) {
+            self.watch(paths, known);
         }
     }
 
     pub fn beat(&mut self, agent: usize) {
         let pulse = &mut self.agents[agent].pulse;
-        *pulse = Some(pulse.map_or(self.now, |at| at.max(self.now)));
+        let known = pulse.filter(|at| at - self.now <= DOWNTIME);
+        *pulse = Some(known.map_or(self.now, |at| at.max(self.now)));
     }
 
     fn heartbeat(&mut self, step: &Step) -> Answer {

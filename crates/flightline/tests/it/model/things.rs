@@ -2,7 +2,7 @@
 
 use flightline::core::Code;
 
-use super::rules::{Answer, LOCK_TTL, Lock, Message, Model, Visible};
+use super::rules::{Answer, DOWNTIME, LOCK_TTL, Lock, Message, Model, Visible};
 
 pub fn overlap(a: &str, b: &str) -> bool {
     let within = |inner: &str, outer: &str| {
@@ -38,9 +38,50 @@ impl Model {
 
     pub fn lapsed(&self, lock: &Lock) -> bool {
         let holder = &self.agents[lock.holder];
-        let sign = holder.session.max(holder.pulse).unwrap_or(lock.granted);
-        let since = sign.max(self.awake_since).max(lock.granted);
-        self.now - since > lock.ttl
+        let sign = holder.pulse.or(holder.session).map(|sign| {
+            if sign - self.now > DOWNTIME {
+                self.awake_since
+            } else {
+                sign
+            }
+        });
+        let noticed = match self.watched(lock) {
+            Some((since, _)) => self.awake_since.max(lock.granted).min(since),
+            None => self.awake_since.max(self.granted(lock)),
+        };
+        self.now - sign.map_or(noticed, |sign| sign.max(noticed)) > lock.ttl
+    }
+
+    fn granted(&self, lock: &Lock) -> i64 {
+        if lock.granted > self.now {
+            0
+        } else {
+            lock.granted
+        }
+    }
+
+    /// The watch over a lock when somebody looks now.
+    fn watched(&self, lock: &Lock) -> Option<(i64, i64)> {
+        let (since, at) = lock.watch?;
+        let gap = self.now - at;
+        Some(match gap {
+            gap if -gap > DOWNTIME => (self.now, self.now),
+            gap if gap > lock.ttl.max(6 * DOWNTIME) => (since + gap - lock.ttl / 2 - 1, self.now),
+            _ => (since.min(self.now), self.now),
+        })
+    }
+
+    /// Somebody waits for everything that is in the way.
+    pub fn watch(&mut self, paths: &[&'static str], me: Option<usize>) {
+        for at in 0..self.locks.len() {
+            let lock = &self.locks[at];
+            let in_the_way = paths.iter().any(|path| overlap(lock.path, path));
+            if in_the_way && Some(lock.holder) != me {
+                let first = self.awake_since.max(self.granted(lock)).min(self.now);
+                let watch = self.watched(lock).unwrap_or((first, self.now));
+                self.locks[at].watch = Some(watch);
+            }
+        }
     }
 
     pub fn grant(&mut self, paths: &[&'static str], ttl: i64, me: usize) -> Answer {
@@ -70,6 +111,7 @@ impl Model {
                 fence,
                 ttl,
                 granted,
+                watch: None,
             };
             match self.locks.iter_mut().find(|lock| lock.path == *path) {
                 Some(own) => *own = lock,

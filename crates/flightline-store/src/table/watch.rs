@@ -1,0 +1,59 @@
+//! Who is waited for: since when somebody has been asking for a lock that is held, beside the journal.
+
+use flightline_core::lock::Watch;
+use flightline_core::{LockId, Time};
+
+use super::statements;
+use crate::engine::Driver;
+use crate::error::Error;
+use crate::value::{params, values};
+
+statements! {
+    OF = "SELECT since, at FROM watch WHERE project = ?1 AND lock = ?2";
+    SET = "INSERT INTO watch (project, lock, since, at) VALUES (?1, ?2, ?3, ?4) \
+           ON CONFLICT (project, lock) DO UPDATE SET since = excluded.since, at = excluded.at";
+    END = "DELETE FROM watch WHERE project = ?1 AND lock = ?2";
+    FORGET = "DELETE FROM watch WHERE project = ?1 AND NOT EXISTS (SELECT 1 FROM subject s WHERE s.project = watch.project \
+              AND s.kind = 'lock' AND s.id = watch.lock AND s.gone IS NULL)";
+}
+
+pub(crate) fn of(
+    driver: &mut dyn Driver,
+    project: &str,
+    lock: LockId,
+) -> Result<Option<Watch>, Error> {
+    let rows = driver.query(OF, params![project, lock.to_string()])?;
+    let Some(row) = rows.first() else {
+        return Ok(None);
+    };
+    Ok(Some(Watch {
+        since: Time::from_millis(row.int(0)?),
+        at: Time::from_millis(row.int(1)?),
+    }))
+}
+
+pub(crate) fn set(
+    driver: &mut dyn Driver,
+    project: &str,
+    lock: LockId,
+    watch: Watch,
+) -> Result<(), Error> {
+    driver.post(
+        SET,
+        values![
+            project,
+            lock.to_string(),
+            watch.since.as_millis(),
+            watch.at.as_millis()
+        ],
+    )
+}
+
+pub(crate) fn end(driver: &mut dyn Driver, project: &str, lock: LockId) -> Result<(), Error> {
+    driver.post(END, values![project, lock.to_string()])
+}
+
+/// Forgets those of locks that are gone.
+pub(crate) fn forget(driver: &mut dyn Driver, project: &str) -> Result<(), Error> {
+    driver.execute(FORGET, params![project]).map(drop)
+}

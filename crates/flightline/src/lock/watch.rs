@@ -1,0 +1,69 @@
+//! Waiting for a lock is watching its holder. Where nothing else is written, nobody but the one who waits could notice a sign of
+//! life: so whoever is refused a lock leaves a note of it in the store, beside the signs of life, and the silence of its
+//! holder counts from the first of them on.
+
+use flightline_core::lock::{Lock, Watch};
+use flightline_core::time::Millis;
+use flightline_core::{LockId, Refusal, RepoPath, Time};
+use flightline_store::Tx;
+use serde_json::{Value, json};
+
+use crate::desk::Desk;
+use crate::error::Result;
+
+/// The detail of a refusal that names the locks which were asked for.
+const IN_THE_WAY: &str = "in_the_way";
+
+/// Since when the silence of a lock's holder counts: since its last sign of life, but not before somebody could have
+/// noticed one.
+pub(crate) fn silent_since(
+    desk: &mut Desk<'_, '_>,
+    lock: &Lock,
+    sign: Option<Time>,
+) -> Result<Time> {
+    let (now, downtime) = (desk.now(), desk.policy.downtime_ms);
+    let watch = desk.tx.watch_of(lock.id)?;
+    let watch = watch.map(|watch| watch.again(lock, downtime, now));
+    Ok(lock.silent_since(sign, desk.tx.awake_since(), watch, now))
+}
+
+/// Says in a refusal which locks somebody waits for.
+pub(super) fn name_those_in_the_way(refusal: Refusal, locks: &[LockId]) -> Refusal {
+    let mut details = refusal.details.clone();
+    if let Value::Object(details) = &mut details {
+        details.insert(IN_THE_WAY.to_owned(), json!(locks));
+    }
+    refusal.details(details)
+}
+
+/// The locks of others that are in the way of these paths.
+pub(super) fn in_the_way(
+    held: &[Lock],
+    paths: &[RepoPath],
+    of: impl Fn(&Lock) -> bool,
+) -> Vec<LockId> {
+    let overlapping = |lock: &&Lock| paths.iter().any(|path| lock.file.overlaps(path)) && of(lock);
+    held.iter()
+        .filter(overlapping)
+        .map(|lock| lock.id)
+        .collect()
+}
+
+/// Notes that somebody waits for the locks that a refusal names.
+pub(crate) fn note_waiting(tx: &mut Tx<'_>, refusal: &Refusal, downtime: Millis) -> Result<()> {
+    let Some(named) = refusal.details.get(IN_THE_WAY).and_then(Value::as_array) else {
+        return Ok(());
+    };
+    let now = tx.now();
+    for id in named.iter().filter_map(Value::as_str) {
+        let Some(lock) = tx.get::<Lock>(id)? else {
+            continue;
+        };
+        let watch = match tx.watch_of(lock.id)? {
+            Some(watch) => watch.again(&lock, downtime, now),
+            None => Watch::begun(&lock, tx.awake_since(), now),
+        };
+        tx.set_watch(lock.id, watch)?;
+    }
+    Ok(())
+}
