@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use unicode_normalization::{UnicodeNormalization, is_nfc};
 
 use crate::error::Refusal;
 use crate::redact::{contains_secret, shown};
@@ -90,14 +91,30 @@ impl RepoPath {
         self.contains(other) || other.contains(self)
     }
 
+    /// Whether the two name the same file, however its letters are put together: `é` is one character or two.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.composed() == other.composed()
+    }
+
     /// Whether it names the same file, or a folder that holds it.
     #[must_use]
     pub fn contains(&self, other: &Self) -> bool {
         self.0 == "."
             || other
-                .0
-                .strip_prefix(&self.0)
+                .composed()
+                .strip_prefix(self.composed().as_ref())
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// Its text with every letter in one piece, for comparing (Unicode NFC). The path itself stays as it was given: a file has
+    /// the name that its file system knows.
+    fn composed(&self) -> Cow<'_, str> {
+        if self.0.is_ascii() || is_nfc(&self.0) {
+            Cow::Borrowed(&self.0)
+        } else {
+            Cow::Owned(self.0.nfc().collect())
+        }
     }
 }
 
@@ -126,6 +143,15 @@ mod tests {
 
     fn path(raw: &str) -> RepoPath {
         RepoPath::parse(raw).unwrap()
+    }
+
+    #[test]
+    fn letters_in_one_piece_and_in_two_are_the_same() {
+        let (one, two) = (path("caf\u{e9}/a.rs"), path("cafe\u{301}/a.rs"));
+        assert!(one.is_same(&two) && one.overlaps(&two));
+        assert_ne!(one, two, "each keeps its spelling");
+        assert!(path("cafe\u{301}").contains(&one));
+        assert!(!path("cafe").overlaps(&one));
     }
 
     #[test]

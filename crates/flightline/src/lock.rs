@@ -414,7 +414,7 @@ pub(crate) fn grant_all(
     for path in paths {
         if granted
             .iter()
-            .any(|view: &LockView| view.lock.file == *path)
+            .any(|view: &LockView| view.lock.file.is_same(path))
         {
             // Named twice: a second grant would void the fence of the first.
             continue;
@@ -432,7 +432,7 @@ pub(crate) fn grant_all(
         }
         let own = held
             .iter()
-            .position(|lock| lock.file == *path && lock.held_by == agent.id)
+            .position(|lock| lock.file.is_same(path) && lock.held_by == agent.id)
             .map(|at| held.remove(at));
         let mission_id = match work {
             Some(mission) => Some(mission),
@@ -547,7 +547,7 @@ fn held_by_another(
     sign: Option<Time>,
     wanted: &RepoPath,
 ) -> Refusal {
-    let subject = if lock.file == *wanted {
+    let subject = if lock.file.is_same(wanted) {
         format!("`{wanted}` is locked")
     } else {
         format!("`{wanted}` overlaps `{}`, locked", lock.file)
@@ -590,7 +590,7 @@ fn own_lock(
         let locks = desk.tx.find::<Lock>(Find::All)?;
         locks
             .into_iter()
-            .find(|lock| lock.file == path)
+            .find(|lock| lock.file.is_same(&path))
             .ok_or_else(|| {
                 Refusal::new(Code::NotFound, format!("there is no lock on `{path}`"))
                     .hint("list them with `fleet locks list`")

@@ -63,7 +63,7 @@ pub(super) fn regrant(
     for old in wanted {
         if held
             .iter()
-            .any(|(file, by)| *file == old.file && *by == old.held_by)
+            .any(|(file, by)| file.is_same(&old.file) && *by == old.held_by)
         {
             count += 1;
             continue;

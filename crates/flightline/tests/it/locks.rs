@@ -464,4 +464,16 @@ both_engines! {
         story.run("", &same).unwrap();
         renew(&story, "ada", "a.rs", Some(fence(&granted))).unwrap();
     }
+
+    fn a_name_in_two_spellings_is_one_lock(world: &World) {
+        let story = Story::new(world);
+        let (one, two) = ("caf\u{e9}/a.rs", "cafe\u{301}/a.rs");
+        story.lock("ada", &[one]).unwrap();
+        assert_eq!(story.lock("bob", &[two]).unwrap_err().code, Code::LockHeld);
+        story.lock("ada", &[two]).unwrap();
+        assert_eq!(story.all::<flightline::core::lock::Lock>().len(), 1, "taken again, not twice");
+        let release = ReleaseLocks { locks: vec![one.to_owned()], all: false, fence: None };
+        story.run("ada", &release).unwrap();
+        story.lock("bob", &[one]).unwrap();
+    }
 }
