@@ -193,6 +193,19 @@ pub fn plan(
     plan
 }
 
+/// A checkpoint is not older than one that was taken before it, whatever the clock said: what a clock that was behind has dated is
+/// as young as what came before. Dates that lie in the future say nothing of what came after them.
+pub fn mind_the_order(candidates: &mut [Candidate], now: Time) {
+    candidates.sort_by_key(|candidate| candidate.rev);
+    let mut newest = Time::from_millis(i64::MIN);
+    for candidate in candidates {
+        if candidate.at <= now {
+            newest = newest.max(candidate.at);
+            candidate.at = newest;
+        }
+    }
+}
+
 /// `all` is newest first.
 fn plan_mission(
     all: &[&Candidate],
@@ -343,6 +356,18 @@ mod tests {
         assert_eq!(deleted(&all, None, now), [1, 2, 3]);
         let young: Vec<Candidate> = (1..=6).map(|n| candidate(n, 6, now)).collect();
         assert_eq!(deleted(&young, None, now), [] as [u64; 0]);
+    }
+
+    #[test]
+    fn what_a_clock_that_was_behind_has_dated_is_as_young_as_what_came_before() {
+        let now = Time::from_millis(0).plus(20_000 * DAY);
+        let mut all: Vec<Candidate> = (1..=6).map(|n| candidate(n, 1, now)).collect();
+        all[2].at = Time::from_millis(0);
+        all[3].at = now.plus(9_000 * DAY);
+        assert_eq!(deleted(&all, None, now), [3]);
+        mind_the_order(&mut all, now);
+        assert_eq!(deleted(&all, None, now), [] as [u64; 0]);
+        assert_eq!(deleted(&all, None, now.plus(8 * DAY)), [1, 2, 3]);
     }
 
     #[test]

@@ -268,6 +268,9 @@ pub struct LastPrune {
     /// Up to which revision old values were looked for; zero when all of the journal was looked at.
     #[serde(default)]
     pub thinned_to: u64,
+    /// The time it is at least, by what was observed: a clock may be wrong for a command, and not for a day of work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sure: Option<Time>,
 }
 
 only_one!(LastPrune, "last-prune");

@@ -463,6 +463,14 @@ impl Tx<'_> {
         event::rev_at(self.driver, &self.project.id, at)
     }
 
+    /// Whether anything happened from one time to another.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn has_events_between(&mut self, from: Time, to: Time) -> Result<bool, Error> {
+        event::any_between(self.driver, &self.project.id, from, to)
+    }
+
     /// The revision of the last event of a mission, but for what Flightline notes and tells by itself.
     ///
     /// # Errors

@@ -43,6 +43,7 @@ pub fn run(args: &PruneArgs, app: &mut App) -> Done {
         mission,
         older_than_ms,
         keep: args.keep,
+        as_of: None,
     };
     let caller = app.caller()?;
     let mut plan =

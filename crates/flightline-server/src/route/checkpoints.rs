@@ -334,6 +334,7 @@ pub(crate) async fn prune(
             .older_than_days
             .map(|days| days.saturating_mul(DAY_MS)),
         keep: asked.keep_per_mission,
+        as_of: None,
     };
     let refused = flightline::Error::into_refusal;
     if asked.dry_run {

@@ -173,6 +173,10 @@ both_engines! {
         assert_eq!(files(&bench), 6, "nothing is old");
         world.pass(DAY * 9);
         assert_eq!(bench.run("retention"), None);
+        assert_eq!(files(&bench), 6, "a pause is believed when a day of work has followed");
+        world.pass(DAY);
+        story.report("ada", "Model", "a day later");
+        assert_eq!(bench.run("retention"), None);
         assert_eq!(files(&bench), 3, "the newest three stay");
         let applied = || story.look(|tx| Ok(tx.get::<LastPrune>(LastPrune::KEY)?.unwrap().at));
         let first = applied();
@@ -192,6 +196,12 @@ both_engines! {
         assert_eq!(bench.run("thinning"), None);
         assert_eq!(thinned(), 0);
         world.pass(DAY * 30);
+        assert_eq!(bench.run("thinning"), None);
+        assert_eq!(thinned(), 0, "a pause is believed when a day of work has followed");
+        assert_eq!(bench.run("retention"), None);
+        world.pass(DAY);
+        story.report("ada", "Model", "a day later");
+        assert_eq!(bench.run("retention"), None);
         assert_eq!(bench.run("thinning"), None);
         assert!(thinned() >= 3, "{}", thinned());
         assert_eq!(world.problems(), [] as [&str; 0]);

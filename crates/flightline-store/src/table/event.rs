@@ -61,6 +61,7 @@ statements! {
               AND x.subject_kind = s.kind AND x.subject = s.id AND x.rev <= ?2 AND x.change <> 'none') \
               WHERE s.rev <= ?2 OR s.kind <> 'lock' OR e.mission = ?3 OR e.mission IS NULL ORDER BY s.kind, s.id";
     COUNT = "SELECT CAST(count(*) AS BIGINT) FROM event WHERE project = ?1";
+    ANY_BETWEEN = "SELECT rev FROM event WHERE project = ?1 AND at >= ?2 AND at <= ?3 ORDER BY rev DESC LIMIT 1";
     REV_AT = "SELECT rev FROM event WHERE project = ?1 AND at <= ?2 ORDER BY rev DESC LIMIT 1";
 }
 
@@ -299,6 +300,20 @@ pub(crate) fn rev_at(driver: &mut dyn Driver, project: &str, at: Time) -> Result
         Some(row) => row.unsigned(0),
         None => Ok(0),
     }
+}
+
+/// Whether anything happened between two times.
+pub(crate) fn any_between(
+    driver: &mut dyn Driver,
+    project: &str,
+    from: Time,
+    to: Time,
+) -> Result<bool, Error> {
+    let rows = driver.query(
+        ANY_BETWEEN,
+        params![project, from.as_millis(), to.as_millis()],
+    )?;
+    Ok(!rows.is_empty())
 }
 
 pub(crate) fn last_of_mission(

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, Reason};
 use flightline_core::mission::{Mission, MissionStatus};
-use flightline_core::retention::{Candidate, Guard, MissionState, Plan, Retention, Surplus, plan};
+use flightline_core::retention::{
+    Candidate, Guard, MissionState, Plan, Retention, Surplus, mind_the_order, plan,
+};
 use flightline_core::setting::LastPrune;
 use flightline_core::time::Millis;
 use flightline_core::{CheckpointId, Kind, MissionId, Time};
@@ -31,6 +33,9 @@ pub struct PlanPrune {
     pub older_than_ms: Option<Millis>,
     /// So many of the newest stay; the policy's when none is given.
     pub keep: Option<u64>,
+    /// Judge ages as of this time, when nobody asked: the clock may be wrong. Else as of now.
+    #[serde(skip)]
+    pub as_of: Option<Time>,
 }
 
 /// Deletes and archives the checkpoints that a plan names, if they may still go.
@@ -197,7 +202,7 @@ impl Operation for ApplyPrune {
             .retain(|candidate| self.delete.contains(&candidate.id));
         plan.archive
             .retain(|candidate| self.archive.contains(&candidate.id));
-        carry_out(desk, &plan)?;
+        carry_out(desk, &plan, self.plan.as_of)?;
         Ok(report(policy, plan))
     }
 }
@@ -215,12 +220,12 @@ impl Operation for PruneCheckpoints {
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Pruned> {
         let (policy, plan) = self.plan.candidates(desk)?;
-        carry_out(desk, &plan)?;
+        carry_out(desk, &plan, self.plan.as_of)?;
         Ok(report(policy, plan))
     }
 }
 
-fn carry_out(desk: &mut Desk<'_, '_>, plan: &Plan) -> Result<()> {
+fn carry_out(desk: &mut Desk<'_, '_>, plan: &Plan, as_of: Option<Time>) -> Result<()> {
     archive(desk, &plan.archive)?;
     for candidate in &plan.delete {
         delete_checkpoint(desk, candidate.id)?;
@@ -228,7 +233,8 @@ fn carry_out(desk: &mut Desk<'_, '_>, plan: &Plan) -> Result<()> {
     let last = desk.tx.get::<LastPrune>(LastPrune::KEY)?;
     let applied = LastPrune {
         at: desk.now(),
-        thinned_to: last.map_or(0, |last| last.thinned_to),
+        thinned_to: last.as_ref().map_or(0, |last| last.thinned_to),
+        sure: as_of.or(last.and_then(|last| last.sure)),
     };
     desk.tx.set(
         "retention_applied",
@@ -288,7 +294,7 @@ impl PlanPrune {
             .collect();
         let damaged = damaged(desk, doubted, policy.keep.max(1));
         let backups: BTreeMap<CheckpointId, Backup> = desk.tx.backups()?.into_iter().collect();
-        let candidates: Vec<Candidate> = checkpoints
+        let mut candidates: Vec<Candidate> = checkpoints
             .iter()
             .map(|checkpoint| {
                 let mut candidate = candidate_of(checkpoint);
@@ -299,7 +305,9 @@ impl PlanPrune {
                 candidate
             })
             .collect();
-        let mut plan = plan(&candidates, &missions, &policy, desk.now());
+        let as_of = self.as_of.map_or(desk.now(), |as_of| as_of.min(desk.now()));
+        mind_the_order(&mut candidates, desk.now());
+        let mut plan = plan(&candidates, &missions, &policy, as_of);
         let newer = |id: CheckpointId| {
             let known = checkpoints.iter().find(|checkpoint| checkpoint.id == id);
             known.is_some_and(|checkpoint| refuse_newer(checkpoint).is_err())
@@ -549,36 +557,89 @@ const DAILY: Millis = 86_400_000;
 const DAILY_THINNING: Duration = Duration::from_millis(250);
 const FURTHER_THINNING: Duration = Duration::from_millis(50);
 
+/// Work that goes on for so long shows that a clock is right: nobody sets one wrong for longer than it takes to notice.
+const NOTICED: Millis = 600_000;
+
 /// Applies retention when it was not applied for a day, and says what went: the caller removes their
-/// files. Does nothing, and costs one look, on every other day.
+/// files. Does nothing, and costs one look, on every other day. Nobody asked for it, so that it believes no clock that jumped: ages are
+/// judged as of the last time that further work has confirmed, which is a day ago where somebody works every day.
 ///
 /// # Errors
 /// When the store fails.
 pub fn daily(fleet: &mut Fleet, caller: &Caller) -> Result<Vec<PrunedCheckpoint>> {
     let now = fleet.now()?;
-    let (last, thinned_to) = fleet.store()?.read(|tx| {
+    let (last, created) = fleet.store()?.read(|tx| {
         let last = tx.get::<LastPrune>(LastPrune::KEY)?;
-        let created = tx.project_created_at();
-        Ok::<_, crate::Error>(last.map_or((created, 0), |last| (last.at, last.thinned_to)))
+        Ok::<_, Error>((last, tx.project_created_at()))
     })?;
+    let last = last.unwrap_or(LastPrune {
+        at: created,
+        thinned_to: 0,
+        sure: None,
+    });
+    if last.at.since(now) > NOTICED {
+        // Noted by a clock that was ahead: nobody waits until it is that late.
+        put_right(fleet, now, last)?;
+        return Ok(Vec::new());
+    }
+    let is_due = now.since(last.at) >= DAILY;
+    if !is_due && last.thinned_to == 0 {
+        return Ok(Vec::new());
+    }
+    let as_of = confirmed(fleet, &last, created)?.min(now);
+    let age = as_of_age(fleet.policy().retention.history(), now, as_of);
     let caller = Caller {
         idempotency_key: None,
         agent: None,
         ..caller.clone()
     };
-    if now.since(last) < DAILY {
-        if thinned_to > 0 {
-            thin_within(fleet, &caller, thinned_to, FURTHER_THINNING)?;
-        }
+    if !is_due {
+        thin_within(fleet, &caller, last.thinned_to, age, FURTHER_THINNING)?;
         return Ok(Vec::new());
     }
-    let plan = fleet.run(&PlanPrune::default(), &caller)?;
+    let as_of_then = PlanPrune {
+        as_of: Some(as_of),
+        ..PlanPrune::default()
+    };
+    let plan = fleet.run(&as_of_then, &caller)?;
     let apply = ApplyPrune {
-        plan: PlanPrune::default(),
+        plan: as_of_then,
         delete: ids(&plan.details),
         archive: ids(&plan.archived),
     };
     let done = fleet.run(&apply, &caller)?;
-    thin_within(fleet, &caller, thinned_to, DAILY_THINNING)?;
+    thin_within(fleet, &caller, last.thinned_to, age, DAILY_THINNING)?;
     Ok(done.details)
+}
+
+/// What is so old at a time was so old now.
+fn as_of_age(age: Millis, now: Time, as_of: Time) -> Millis {
+    age.saturating_add(now.since(as_of))
+}
+
+/// The time it is at least: that of the last retention, if work went on for a while after it and within the day that
+/// followed. One command under a clock that is ahead confirms nothing.
+fn confirmed(fleet: &mut Fleet, last: &LastPrune, created: Time) -> Result<Time> {
+    let (from, to) = (last.at.plus(NOTICED), last.at.plus(2 * DAILY));
+    let store = fleet.store()?;
+    let went_on = store.read(|tx| Ok::<_, Error>(tx.has_events_between(from, to)?))?;
+    Ok(if went_on {
+        last.at
+    } else {
+        last.sure.unwrap_or(created)
+    })
+}
+
+/// Corrects marks that lie in the future.
+fn put_right(fleet: &mut Fleet, now: Time, last: LastPrune) -> Result<()> {
+    let right = LastPrune {
+        at: now,
+        sure: last.sure.map(|sure| sure.min(now)),
+        ..last
+    };
+    fleet.store()?.write(|tx| {
+        let data = json!({ "was": last.at, "is": now });
+        tx.set("retention_put_right", &right, &data)?;
+        Ok::<_, Error>(())
+    })
 }

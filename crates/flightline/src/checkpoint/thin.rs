@@ -192,6 +192,7 @@ impl Operation for RecordThinning {
         let last = last.unwrap_or_else(|| LastPrune {
             at: desk.tx.project_created_at(),
             thinned_to: 0,
+            sure: None,
         });
         if self.journal.values > 0 || last.thinned_to != self.next {
             let data = json!({ "values": self.journal.values, "bytes": self.journal.bytes });
@@ -243,6 +244,7 @@ pub fn thin_within(
     fleet: &mut Fleet,
     caller: &Caller,
     from: u64,
+    older_than_ms: Millis,
     budget: Duration,
 ) -> Result<Thinned> {
     let (began, mut done) = (Instant::now(), Thinned::default());
@@ -250,6 +252,7 @@ pub fn thin_within(
         from,
         revisions: Some(SLICE),
         most: Some(BATCH as u64),
+        older_than_ms: Some(older_than_ms),
         ..PlanThinning::default()
     };
     loop {
@@ -257,7 +260,7 @@ pub fn thin_within(
         for (from, to) in plan.batches {
             let batch = ThinJournal {
                 mission: None,
-                older_than_ms: None,
+                older_than_ms: Some(older_than_ms),
                 from,
                 to,
             };
@@ -287,10 +290,19 @@ const SOME_VALUES: u64 = 5_000;
 /// # Errors
 /// When the store fails.
 pub fn thin_some(fleet: &mut Fleet, caller: &Caller) -> Result<(Thinned, bool)> {
+    let now = fleet.now()?;
+    let last = fleet
+        .store()?
+        .read(|tx| tx.get::<LastPrune>(LastPrune::KEY))?;
+    let Some(sure) = last.and_then(|last| last.sure) else {
+        return Ok((Thinned::default(), false));
+    };
+    let history = fleet.policy().retention.history();
     let some = PlanThinning {
         from: thinned_to(fleet)?,
         revisions: Some(SOME_REVISIONS),
         most: Some(SOME_VALUES),
+        older_than_ms: Some(history.saturating_add(now.since(sure))),
         ..PlanThinning::default()
     };
     let gone = thin(fleet, caller, &some)?;

@@ -232,6 +232,7 @@ fn everything_old() -> PlanPrune {
         mission: None,
         older_than_ms: Some(60_000),
         keep: Some(2),
+        as_of: None,
     }
 }
 

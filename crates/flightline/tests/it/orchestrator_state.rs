@@ -308,6 +308,10 @@ both_engines! {
         let taken = take(&story, 6);
         assert_eq!(archived(&story), taken[..2]);
         world.pass(DAY * 31);
+        assert!(story.with_fleet(|fleet| daily(fleet, &caller(""))).unwrap().is_empty(), "a pause is believed a day later");
+        world.pass(DAY);
+        story.beat("coder").unwrap();
+        story.send("coder", &["coder"], "a day later").unwrap();
         let gone = story.with_fleet(|fleet| daily(fleet, &caller(""))).unwrap();
         assert_eq!(gone.iter().map(|it| it.id).collect::<Vec<_>>(), taken[..3], "the three newest stay");
         assert_eq!(listed(&story, true).0, taken[3..]);

@@ -122,9 +122,9 @@ both_engines! {
 
     fn age_and_number_can_be_chosen(world: &World) {
         let (story, taken) = aged(world, 6, 0);
-        let three_days = PlanPrune { older_than_ms: Some(3 * 86_400_000 - 1), keep: Some(1), mission: None };
+        let three_days = PlanPrune { older_than_ms: Some(3 * 86_400_000 - 1), keep: Some(1), mission: None, as_of: None };
         assert_eq!(ids(&story.run("", &three_days).unwrap()), taken[..3]);
-        let all = PlanPrune { older_than_ms: Some(0), keep: Some(0), mission: None };
+        let all = PlanPrune { older_than_ms: Some(0), keep: Some(0), mission: None, as_of: None };
         world.pass(DAY);
         assert_eq!(ids(&story.run("", &all).unwrap()), taken[..5], "the last of an unfinished mission is never planned");
     }
@@ -341,11 +341,69 @@ both_engines! {
         let rev = story.rev();
         assert_eq!((run(), story.rev()), (0, rev), "it costs one look on any other moment");
         more(&story, 6, 20);
+        // Twenty days in which nothing happened are believed when a day of work has followed.
+        assert_eq!((run(), run()), (0, 0));
+        world.pass(DAY);
+        story.claim("ada", "Model").unwrap();
         assert_eq!((run(), run()), (3, 0));
         let applied = story.events_of("retention_applied");
-        assert_eq!((applied.len(), applied[0].data["deleted"].as_u64(), applied[0].actor.as_str()), (1, Some(3), "user:tester"));
+        assert_eq!((applied.len(), applied[1].data["deleted"].as_u64(), applied[1].actor.as_str()), (2, Some(3), "user:tester"));
         world.pass(DAY);
         run();
-        assert_eq!(story.events_of("retention_applied").len(), 2);
+        assert_eq!(story.events_of("retention_applied").len(), 3);
+    }
+
+    fn a_clock_that_jumps_takes_nothing_and_stops_nothing(world: &World) {
+        const HOUR: i64 = 3_600_000;
+        const YEAR: i64 = 365 * 24 * HOUR;
+        let story = Story::new(world);
+        for mission in ["Login", "Search", "Billing"] {
+            story.mission(mission, &["Model"]);
+            story.claim(&format!("agent-{mission}").to_lowercase(), "Model").unwrap();
+        }
+        let work = |text: &str| {
+            story.world.pass(Duration::from_mins(1));
+            for agent in ["agent-login", "agent-search", "agent-billing"] {
+                let lesson = flightline::note::AddNote {
+                    mission: None, kind: flightline::core::note::NoteKind::Lesson, text: note(text), rationale: None,
+                    sortie: None, path: None, checksum: None, artifact_type: None,
+                };
+                story.run(agent, &lesson).unwrap();
+            }
+            for mission in story.all::<Mission>() {
+                let request = TakeCheckpoint { mission: Some(mission.id.to_string()), reason: None, details: None, note: Some(note(text)) };
+                story.run("", &request).unwrap();
+            }
+        };
+        let run = || story.with_fleet(|fleet| daily(fleet, &caller("ada"))).unwrap().len();
+        for round in 0..7 {
+            work(&format!("round {round}"));
+        }
+        assert_eq!(run(), 0);
+        let thinned = || story.look(|tx| tx.thinned_count());
+        // To 1970, 2038 and 9999 from 2026: one after the other too, without a moment of the right time between them.
+        for jumps in [vec![HOUR], vec![-HOUR], vec![24 * HOUR], vec![-24 * HOUR], vec![10 * YEAR], vec![-56 * YEAR], vec![12 * YEAR],
+            vec![7_970 * YEAR], vec![10 * YEAR, 2 * YEAR, 7_000 * YEAR]] {
+            let before = left(&story);
+            for jump in &jumps {
+                world.clock.advance(*jump);
+                work("meanwhile");
+                assert_eq!(run(), 0, "{jumps:?}");
+            }
+            world.clock.advance(-jumps.iter().sum::<i64>());
+            work("right again");
+            assert_eq!((run(), run()), (0, 0), "{jumps:?}");
+            assert!(before.iter().all(|id| left(&story).contains(id)), "{jumps:?}");
+            assert_eq!(thinned(), 0, "{jumps:?}");
+        }
+        // The clock is right, and goes on: so does retention.
+        let old = left(&story).len();
+        for _ in 0..12 {
+            world.pass(DAY);
+            work("a day's work");
+            run();
+        }
+        assert!(left(&story).len() < old, "what is old goes in the end");
+        assert_eq!(story.ailments(), Vec::<String>::new());
     }
 }

@@ -345,6 +345,13 @@ both_engines! {
     fn it_happens_once_a_day(world: &World) {
         let (story, _) = eventful(world);
         world.pass(DAY * 8);
+        // The first one after a pause only notes the time; a day of work confirms it.
+        for _ in 0..2 {
+            story.with_fleet(|fleet| daily(fleet, &caller("ada"))).unwrap();
+            assert_eq!(thinned(&story), 0);
+            world.pass(DAY / 2);
+            story.run("ada", &lesson("time passes")).unwrap();
+        }
         story.with_fleet(|fleet| daily(fleet, &caller("ada"))).unwrap();
         let gone = thinned(&story);
         assert!(gone > 0);

@@ -380,6 +380,7 @@ impl<'w> Walk<'w> {
                     mission: None,
                     older_than_ms: Some(self.chance.of(&[MINUTE.unsigned_abs(), 1])),
                     keep: Some(4),
+                    as_of: None,
                 };
                 let done = self.story.with_fleet(|fleet| {
                     let plan = plan_all(fleet, &caller(""), &prune)?;
