@@ -15,7 +15,7 @@ pub use git::Surroundings;
 pub use process::{Holder, describe, holders, host_name, is_running};
 pub use tree::{Bounds, WorkTree};
 pub use trust::{Fingerprint, Trust};
-pub use typed::{repo_path};
+pub use typed::repo_path;
 
 use std::io::Read;
 use std::path::Path;

@@ -15,7 +15,7 @@ use crate::context::receipt::standing;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
-use crate::lock::watch::{silent_since};
+use crate::lock::watch::silent_since;
 
 /// So many revisions are looked at by one read; the rest by the next.
 const AT_ONCE: u64 = 20_000;

@@ -388,8 +388,10 @@ impl Fleet {
                 Code::Fenced | Code::Unauthenticated | Code::Forbidden
             )
         };
-        if matches!(&outcome, Err(Error::Refused(refusal)) if lives(refusal)) {
-            self.note_life(caller);
+        if let Err(Error::Refused(refusal)) = &outcome
+            && lives(refusal)
+        {
+            self.note_life(caller, refusal);
         }
         outcome
     }
@@ -450,13 +452,6 @@ impl Fleet {
                 })
             }
             Some(key) => self.run_once(operation, caller, key),
-        };
-        let lives =
-            |refusal: &Refusal| !matches!(refusal.code, Code::Fenced | Code::Unauthenticated);
-        if let Err(Error::Refused(refusal)) = &outcome
-            && lives(refusal)
-        {
-            self.note_life(caller, refusal);
         }
     }
 

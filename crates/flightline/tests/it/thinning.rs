@@ -120,7 +120,8 @@ both_engines! {
         let mut fleet = unrehearsed_fleet(world);
         let (mut from, mut gone) = (0, Vec::new());
         loop {
-            gone.push(thin_within(&mut fleet, &caller(""), from, Duration::ZERO).unwrap().values);
+            let age = fleet.policy().retention.history();
+            gone.push(thin_within(&mut fleet, &caller(""), from, age, Duration::ZERO).unwrap().values);
             let last = fleet.store().unwrap().read(|tx| tx.get::<LastPrune>("last-prune")).unwrap();
             from = last.map_or(0, |last| last.thinned_to);
             if from == 0 {
