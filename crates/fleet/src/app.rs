@@ -512,9 +512,12 @@ impl App {
         let noticed = self.fleet.as_mut().map(Fleet::take_noticed);
         for damage in noticed.unwrap_or_default() {
             if self.said.insert(damage.clone()) {
-                self.ui.warn(format_args!(
-                    "{damage}; repair it with `fleet doctor --fix`"
-                ));
+                // Some say by themselves what can be done.
+                let hint = match damage.contains("`fleet ") {
+                    true => "",
+                    false => "; repair it with `fleet doctor --fix`",
+                };
+                self.ui.warn(format_args!("{damage}{hint}"));
             }
         }
     }

@@ -105,18 +105,20 @@ impl Hasher {
     /// The hash, in hexadecimal.
     #[must_use]
     pub fn hex(self) -> String {
-        const DIGITS: [char; 16] = [
-            '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f',
-        ];
+        self.beginning(32)
+    }
+
+    /// The first bytes of the hash, in hexadecimal.
+    #[must_use]
+    pub fn beginning(self, bytes: usize) -> String {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let hash = self.0.finalize();
-        hash.iter()
-            .flat_map(|byte| {
-                [
-                    DIGITS[usize::from(byte >> 4)],
-                    DIGITS[usize::from(byte & 15)],
-                ]
-            })
-            .collect()
+        let mut text = String::with_capacity(2 * bytes);
+        for byte in hash.iter().take(bytes) {
+            text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+            text.push(char::from(DIGITS[usize::from(byte & 15)]));
+        }
+        text
     }
 }
 

@@ -18,20 +18,19 @@ use crate::tx::Tx;
 use crate::value::{Row, Value, params};
 
 statements! {
-    READ_SUBJECTS = "SELECT project, kind, id, mission, parent, agent, name, status, percent, born, rev, at, sha, doc, gone FROM subject \
-                     WHERE project = ?1 ORDER BY kind, id";
-    WRITE_SUBJECT = "INSERT INTO subject (project, kind, id, mission, parent, agent, name, status, percent, born, rev, at, sha, doc, gone) \
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
-    READ_EVENTS = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha FROM event \
-                   WHERE project = ?1 AND rev > ?2 ORDER BY rev LIMIT 2000";
-    WRITE_EVENT = "INSERT INTO event (project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha) \
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
-    READ_PULSES = "SELECT project, agent, epoch, at, data FROM pulse WHERE project = ?1 ORDER BY agent";
-    WRITE_PULSE = "INSERT INTO pulse (project, agent, epoch, at, data) VALUES (?1, ?2, ?3, ?4, ?5)";
-    READ_REQUESTS = "SELECT project, actor, key, hash, outcome, at FROM request WHERE project = ?1 ORDER BY actor, key";
-    WRITE_REQUEST = "INSERT INTO request (project, actor, key, hash, outcome, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-    READ_BACKUPS = "SELECT project, checkpoint, state, at, bytes, sha, why FROM backup WHERE project = ?1 ORDER BY checkpoint";
-    WRITE_BACKUP = "INSERT INTO backup (project, checkpoint, state, at, bytes, sha, why) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    READ_SUBJECTS = "SELECT project, kind, id, mission, parent, agent, name, status, percent, born, rev, at, sha, doc, gone, sum FROM subject \
+                     WHERE project = ?1 AND (kind > ?2 OR (kind = ?2 AND id > ?3)) ORDER BY kind, id LIMIT 500";
+    WRITE_SUBJECT = "INSERT INTO subject (project, kind, id, mission, parent, agent, name, status, percent, born, rev, at, sha, doc, gone, sum) \
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+    READ_EVENTS = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal FROM event WHERE project = ?1 AND rev > ?2 ORDER BY rev LIMIT 500";
+    WRITE_EVENT = "INSERT INTO event (project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+    READ_PULSES = "SELECT project, agent, epoch, at, data, sum FROM pulse WHERE project = ?1 ORDER BY agent";
+    WRITE_PULSE = "INSERT INTO pulse (project, agent, epoch, at, data, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    READ_REQUESTS = "SELECT project, actor, key, hash, outcome, at, sum FROM request WHERE project = ?1 ORDER BY actor, key";
+    WRITE_REQUEST = "INSERT INTO request (project, actor, key, hash, outcome, at, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    READ_BACKUPS = "SELECT project, checkpoint, state, at, bytes, sha, why, sum FROM backup WHERE project = ?1 ORDER BY checkpoint";
+    WRITE_BACKUP = "INSERT INTO backup (project, checkpoint, state, at, bytes, sha, why, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     CLEAR_SUBJECTS = "DELETE FROM subject WHERE project = ?1";
     CLEAR_EVENTS = "DELETE FROM event WHERE project = ?1";
     CLEAR_PULSES = "DELETE FROM pulse WHERE project = ?1";
@@ -92,7 +91,7 @@ impl Store {
             )?;
             if let Some(finding) = crate::verify::verify(&mut copy)?
                 .into_iter()
-                .find(|finding| !finding.problems.is_empty())
+                .find(|finding| finding.is_grave())
             {
                 return Err(Error::Corrupt(format!(
                     "the copy fails its check of {}: {}",
@@ -114,17 +113,21 @@ impl Store {
         let row = from
             .take_project(&project, false)?
             .ok_or_else(|| Error::UnknownProject(project.clone()))?;
-        let row = Project::from_row(&project, &row)?;
+        let row = Project {
+            // Of the database it came from: a file has none.
+            timeline: None,
+            ..Project::from_row(from, &project, &row)?
+        };
         let options = sqlite::Options {
             purpose: "backup".to_owned(),
             steps,
             max_pages: None,
             look_only: false,
+            keep_old: false,
         };
         let (mut to, _) = sqlite::open(&side.folder, true, options)?;
         to.begin_write(Durability::Full, Duration::from_secs(10))?;
-        project::insert(&mut to, &project, &row.name, &row.history, row.created_at)?;
-        project::advance(&mut to, &row)?;
+        project::insert(&mut to, &row)?;
         let copied = copy_rows(from, &mut to, &project, &project)?;
         to.commit()?;
         to.seal()?;
@@ -186,7 +189,7 @@ impl Store {
         let mut from = Self::open(&location, source, watched(&self.steps()))?;
         if let Some(finding) = crate::verify::verify(&mut from)?
             .into_iter()
-            .find(|finding| !finding.problems.is_empty())
+            .find(|finding| finding.is_grave())
         {
             let problem = format!(
                 "the backup fails its check of {}: {}",
@@ -206,28 +209,35 @@ impl Store {
         settle: impl FnOnce(&mut Tx<'_>, &Copied) -> Result<T, E>,
     ) -> Result<T, E> {
         let (project, patience) = (self.project().to_owned(), self.patience());
+        // Nor may what was acknowledged and is lost by now be handed out again.
+        let above = self.last_acknowledged().max(above);
         self.driver().begin_write(Durability::Full, patience)?;
-        let replaced = self
-            .replace_rows(from, source, &project)
-            .and_then(|(seen, copied)| {
-                let mut tx = self.transaction_as_it_is(Access::Write)?;
-                let above = seen.max(copied.rev).max(above);
-                // What a replica lacked may have had revisions that nobody here has seen.
-                let unseen = if tx.was_replaced() { LEFT_OUT } else { 0 };
-                tx.begin_history(above.saturating_add(unseen));
-                Ok((tx, copied))
-            });
+        let replaced =
+            self.replace_rows(from, source, &project)
+                .and_then(|(seen, seal, copied)| {
+                    let mut tx = self.transaction_as_it_is(Access::Write)?;
+                    // What follows goes on from the last event that was copied.
+                    tx.project.seal = seal;
+                    // Whatever was wrong with the row, nothing of it stays but the name and when it was made.
+                    tx.project.intact = true;
+                    let above = seen.max(copied.rev).max(above);
+                    // What a replica lacked may have had revisions that nobody here has seen.
+                    let unseen = if tx.was_replaced() { LEFT_OUT } else { 0 };
+                    tx.begin_history(above.saturating_add(unseen));
+                    Ok((tx, copied))
+                });
         let settled = match replaced {
             Ok((mut tx, copied)) => settle(&mut tx, &copied).map(|outcome| (outcome, tx.project)),
             Err(error) => Err(E::from(error)),
         };
         let outcome = settled.and_then(|(outcome, row)| {
             project::advance(self.driver(), &row)?;
-            Ok(outcome)
+            Ok((outcome, row))
         });
         match outcome {
-            Ok(outcome) => {
+            Ok((outcome, row)) => {
                 self.driver().commit()?;
+                self.acknowledge(&row);
                 Ok(outcome)
             }
             Err(error) => {
@@ -242,12 +252,12 @@ impl Store {
         from: &mut Self,
         source: &str,
         project: &str,
-    ) -> Result<(u64, Copied), Error> {
+    ) -> Result<(u64, String, Copied), Error> {
         let row = from.driver().take_project(source, false)?;
         let row = row.ok_or_else(|| Error::UnknownProject(source.to_owned()))?;
-        let theirs = Project::from_row(source, &row)?;
+        let theirs = Project::from_row(from.driver(), source, &row)?;
         let seen = match self.driver().take_project(project, true)? {
-            Some(row) => match Project::from_row(project, &row) {
+            Some(row) => match Project::from_row(self.driver(), project, &row) {
                 Ok(ours) => ours.rev,
                 // What is replaced need not be sound: a counter that cannot be read is told by `above`.
                 Err(_) => {
@@ -262,7 +272,8 @@ impl Store {
             },
             None => {
                 let (name, history) = (&theirs.name, &theirs.history);
-                project::insert(self.driver(), project, name, history, theirs.created_at)?;
+                let new = Project::new(project, name, history, theirs.created_at);
+                project::insert(self.driver(), &new)?;
                 0
             }
         };
@@ -278,7 +289,7 @@ impl Store {
         }
         let copied = copy_rows(from.driver(), self.driver(), source, project)?;
         let rev = theirs.rev;
-        Ok((seen, Copied { rev, ..copied }))
+        Ok((seen, theirs.seal, Copied { rev, ..copied }))
     }
 }
 
@@ -296,7 +307,13 @@ pub(crate) fn copy_rows(
         }
         Ok::<u64, Error>(count)
     };
-    let subjects = write(WRITE_SUBJECT, from.query(READ_SUBJECTS, params![source])?)?;
+    let (mut subjects, mut kind, mut id) = (0, String::new(), String::new());
+    loop {
+        let batch = from.query(READ_SUBJECTS, params![source, kind.as_str(), id.as_str()])?;
+        let Some(last) = batch.last() else { break };
+        (kind, id) = (last.text(1)?, last.text(2)?);
+        subjects += write(WRITE_SUBJECT, batch)?;
+    }
     let (mut events, mut rev) = (0, 0);
     loop {
         let batch = from.query(READ_EVENTS, params![source, rev])?;
@@ -346,7 +363,7 @@ fn named(error: Error, file: &Path) -> Error {
 
 fn sole_project(folder: &Path) -> Result<String, Error> {
     let location = crate::Location::Folder(folder.to_path_buf());
-    let mut store = Store::open(&location, "", crate::OpenOptions::default())?;
+    let mut store = Store::open(&location, "", watched(&Steps::default()))?;
     match store.projects()?.as_slice() {
         [only] => Ok(only.clone()),
         several => Err(Error::NotOurs(format!(
@@ -360,6 +377,7 @@ fn sole_project(folder: &Path) -> Result<String, Error> {
 fn watched(steps: &Steps) -> crate::OpenOptions {
     crate::OpenOptions {
         steps: steps.clone(),
+        keep_old: false,
         ..crate::OpenOptions::default()
     }
 }

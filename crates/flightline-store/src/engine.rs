@@ -4,16 +4,19 @@
 pub(crate) mod postgres;
 pub(crate) mod queue;
 pub(crate) mod sqlite;
+mod upgrade;
 
 use std::time::Duration;
 
 use flightline_core::Time;
 
 use crate::error::Error;
+use crate::loss::Loss;
+use crate::table::project::Project;
 use crate::value::{Row, Value};
 
 /// The number of the newest schema this version knows.
-pub(crate) const SCHEMA_VERSION: i64 = 7;
+pub(crate) const SCHEMA_VERSION: i64 = 8;
 
 /// How firmly a commit must stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +99,26 @@ pub enum Compaction {
     ByServer,
 }
 
+/// The last revision that was acknowledged, as it is kept apart from the database: a database that is behind it has lost
+/// something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Acknowledged {
+    pub(crate) project: String,
+    pub(crate) history: String,
+    pub(crate) rev: u64,
+    pub(crate) seal: String,
+}
+
+impl Acknowledged {
+    /// What of it is not in the database. Histories that follow one another have ever higher revisions.
+    pub(crate) fn lost_since(&self, project: &Project) -> Option<Loss> {
+        (self.project == project.id && self.rev > project.rev).then_some(Loss::Tail {
+            from: project.rev + 1,
+            to: self.rev,
+        })
+    }
+}
+
 /// One connection to a store.
 pub(crate) trait Driver: Send {
     /// Begins a transaction that sees one snapshot and writes nothing.
@@ -165,6 +188,20 @@ pub(crate) trait Driver: Send {
 
     /// What the engine itself says about the soundness of its files: nothing when all is well.
     fn integrity(&mut self) -> Result<Vec<String>, Error>;
+
+    /// Which tables, indexes and views are not as the schema has them: nothing when all is well.
+    fn schema_troubles(&mut self) -> Result<Vec<String>, Error>;
+
+    /// Makes the indexes and views anew that are missing. Says which.
+    fn mend_schema(&mut self, patience: Duration) -> Result<Vec<String>, Error>;
+
+    /// The last revision of a project that was acknowledged, where that is kept; or why it cannot be read.
+    fn acknowledged(&mut self, _project: &str) -> Result<Option<Acknowledged>, String> {
+        Ok(None)
+    }
+
+    /// Keeps it. Whether or not that succeeds, what was committed stands.
+    fn acknowledge(&mut self, _last: &Acknowledged) {}
 
     /// How much room the store takes.
     fn space(&mut self) -> Result<Space, Error>;

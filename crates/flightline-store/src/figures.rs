@@ -3,12 +3,14 @@
 use serde_json::Value as Json;
 
 use crate::error::Error;
+use crate::seal;
+use crate::table::event::from_row;
 use crate::table::statements;
 use crate::tx::Tx;
 use crate::value::{Row, params};
 
 statements! {
-    NOTABLE = "SELECT rev, kind, data, CAST(coalesce(octet_length(after), 0) AS BIGINT) FROM event \
+    NOTABLE = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, CAST(NULL AS TEXT), sha, prev, seal, CAST(coalesce(octet_length(after), 0) AS BIGINT) FROM event \
         WHERE project = ?1 AND rev > ?2 AND rev <= ?3 AND kind IN ('fleet_checkpointed', 'fleet_recovered', 'context_compacted', \
         'briefing_offered', 'briefing_repeated', 'briefing_acknowledged', 'briefing_expired', 'lock_reclaimed', 'lock_stolen', \
         'checkpoint_created', 'checkpoint_backup_failed') ORDER BY rev";
@@ -41,14 +43,15 @@ impl Tx<'_> {
     pub fn notable(&mut self, rev: u64, to: u64) -> Result<Vec<Notable>, Error> {
         let project = self.project.id.as_str();
         let rows = self.driver.query(NOTABLE, params![project, rev, to])?;
-        rows.iter()
-            .map(|row| {
+        // One that is damaged counts as nothing.
+        let intact = rows.iter().filter_map(|row| Some((from_row(row)?, row)));
+        intact
+            .map(|(event, row)| {
                 Ok(Notable {
-                    rev: row.unsigned(0)?,
-                    kind: row.text(1)?,
-                    data: serde_json::from_str(&row.text(2)?)
-                        .map_err(|error| Error::Corrupt(format!("an event's data: {error}")))?,
-                    bytes: row.unsigned(3)?,
+                    rev: event.rev,
+                    kind: event.kind,
+                    data: event.data,
+                    bytes: row.unsigned(seal::SEAL + 1)?,
                 })
             })
             .collect()

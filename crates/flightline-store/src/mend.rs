@@ -10,29 +10,39 @@ use flightline_core::subject::keys_of;
 use flightline_core::{Kind, MissionId, Time};
 use serde_json::json;
 
+use crate::engine::Driver;
 use crate::error::Error;
+use crate::seal;
 use crate::table::event::{self, NewEvent, StoredEvent};
 use crate::table::statements;
-use crate::table::subject::Document;
+use crate::table::subject::{self, Document};
 use crate::tx::Tx;
 use crate::value::{Row, params};
 
 statements! {
     IN_JOURNAL = "SELECT subject_kind, subject, change, after, sha FROM event WHERE project = ?1 AND rev = ?2";
     LAST_VALUE = "SELECT rev, doc, sha FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3 AND gone IS NULL";
-    NEXT = "SELECT kind, step, at FROM event WHERE project = ?1 AND rev > ?2 ORDER BY rev LIMIT 1";
-    CHANGES = "SELECT rev, at, change, after, sha FROM event WHERE project = ?1 AND subject_kind = ?2 AND subject = ?3 \
+    NEXT = "SELECT kind, step, at, prev FROM event WHERE project = ?1 AND rev > ?2 ORDER BY rev LIMIT 1";
+    BEFORE = "SELECT seal FROM event WHERE project = ?1 AND rev < ?2 ORDER BY rev DESC LIMIT 1";
+    CHANGES = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal FROM event WHERE project = ?1 AND subject_kind = ?2 AND subject = ?3 \
                AND change <> 'none' ORDER BY rev";
-    ROW = "SELECT rev FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
+    RESUM = "UPDATE subject SET sum = ?4 WHERE project = ?1 AND kind = ?2 AND id = ?3";
+    KEYS = "SELECT kind, id, mission, parent, agent, name, status, percent FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
+    ROW = "SELECT rev, born FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
     KNOWN = "SELECT id FROM subject WHERE project = ?1 AND kind = ?2 AND mission = ?3 ORDER BY id";
     MEND_JOURNAL = "UPDATE event SET after = ?3, sha = ?4 WHERE project = ?1 AND rev = ?2";
     MEND_LAST_VALUE = "UPDATE subject SET doc = ?5, sha = ?6 WHERE project = ?1 AND kind = ?2 AND id = ?3 AND rev = ?4";
-    MEND_ROW = "INSERT INTO subject (project, kind, id, mission, parent, agent, name, status, percent, born, rev, at, sha, doc, gone) \
-                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) \
+    MEND_ROW = "INSERT INTO subject (project, kind, id, mission, parent, agent, name, status, percent, born, rev, at, sha, doc, gone, sum) \
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16) \
                 ON CONFLICT (project, kind, id) DO UPDATE SET mission = excluded.mission, parent = excluded.parent, \
                 agent = excluded.agent, name = excluded.name, status = excluded.status, percent = excluded.percent, \
-                born = excluded.born, rev = excluded.rev, at = excluded.at, sha = excluded.sha, doc = excluded.doc, gone = excluded.gone";
+                born = excluded.born, rev = excluded.rev, at = excluded.at, sha = excluded.sha, doc = excluded.doc, gone = excluded.gone, sum = excluded.sum";
 }
+
+/// The event that stands in the place of a lost one.
+pub(crate) const BROUGHT_BACK: &str = "event_brought_back";
+/// What it says of itself: the seal of the lost one.
+pub(crate) const IN_PLACE_OF: &str = "in_place_of";
 
 /// Where a copy of a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,7 +99,8 @@ impl Tx<'_> {
         std::mem::take(&mut self.noticed)
     }
 
-    /// Every change of a subject, oldest first, as the journal tells it: unchecked.
+    /// Every change of a subject, oldest first, as the journal tells it. An event that is not as it was written tells
+    /// nothing; the texts are unchecked.
     ///
     /// # Errors
     /// When the store fails.
@@ -98,7 +109,8 @@ impl Tx<'_> {
         let rows = self
             .driver
             .query(CHANGES, params![project, kind.as_str(), id])?;
-        rows.iter().map(Told::read).collect()
+        let intact = rows.iter().filter(|row| seal::is_intact(row));
+        intact.map(Told::read).collect()
     }
 
     /// Whether a subject has a row, also when it is gone.
@@ -278,7 +290,8 @@ impl Tx<'_> {
         Ok(Mended::Healed)
     }
 
-    /// Puts a value back whose event is lost. Who did it and when is lost with it. Nothing stored can tell
+    /// Puts a value back whose event is lost. Who did it and when is lost with it; the next event still names the seal
+    /// of the lost one, so the new one says in whose place it stands. Nothing stored can tell
     /// whether it is the right one: that is for whoever offers it to know.
     ///
     /// # Errors
@@ -292,10 +305,22 @@ impl Tx<'_> {
             return Ok(Mended::Refused);
         };
         let next = self.driver.query(NEXT, params![project.as_str(), rev])?;
-        let (kind, step, at) = match next.first() {
-            Some(next) => (next.text(0)?, next.unsigned(1)?, next.int(2)?),
-            None => (String::new(), rev, self.now.as_millis()),
+        let (kind, step, at, lost) = match next.first() {
+            Some(next) => (
+                next.text(0)?,
+                next.unsigned(1)?,
+                next.int(2)?,
+                next.text(3)?,
+            ),
+            None => {
+                let (now, lost) = (self.now.as_millis(), self.project.seal.clone());
+                (String::new(), rev, now, lost)
+            }
         };
+        let before = self.driver.query(BEFORE, params![project.as_str(), rev])?;
+        let before = before
+            .first()
+            .map_or(Ok(String::new()), |row| row.text(0))?;
         // Below a restore there is no loss but another history, whose values do not belong here.
         let left_out = |branch: &Branch| branch.left_out(rev);
         if rev == 0
@@ -316,16 +341,17 @@ impl Tx<'_> {
                 rev,
                 step: step.min(rev),
                 at: Time::from_millis(at),
-                kind: "event_brought_back",
+                kind: BROUGHT_BACK,
                 mission: keys.mission.map(|id| id.to_string()),
                 subject_kind: copy.kind,
                 subject: &copy.id,
                 actor: "flightline",
                 epoch: None,
-                data: &json!({ "from": from }),
+                data: &json!({ "from": from, IN_PLACE_OF: lost }),
                 change: Change::Set,
                 after: Some(&copy.text),
                 sha: Some(&copy.sha),
+                prev: &before,
             },
         )?;
         self.record_mending(copy.kind, &copy.id, rev, "journal", from)?;
@@ -342,16 +368,33 @@ impl Tx<'_> {
         let (Some(value), Some(last)) = (value, changes.last()) else {
             return Ok(Mended::Refused);
         };
-        let born = changes.iter().find(|told| told.change != Change::Gone);
+        let first = changes.iter().find(|told| told.change != Change::Gone);
+        let first = first.map_or(value.rev, |told| told.rev);
         let Ok(keys) = keys_of(kind, &value.text) else {
             return Ok(Mended::Refused);
         };
         let lost = changes
             .iter()
             .any(|told| told.change == Change::Thinned && told.rev > value.rev);
-        if !value.is_sound() || lost {
+        // The event of a newer value may be there and damaged: an older one must not take its place.
+        let row = self
+            .driver
+            .query(ROW, params![project.as_str(), kind.as_str(), id])?;
+        let row = row.first().cloned();
+        let newer = row.as_ref().and_then(|row| row.unsigned(0).ok());
+        let newer = match newer.filter(|rev| *rev > last.rev) {
+            Some(rev) => self.in_journal(rev)?.is_some(),
+            None => false,
+        };
+        if !value.is_sound() || lost || newer {
             return Ok(Mended::Refused);
         }
+        // Nor may the event that made it be passed over because it is damaged.
+        let born = row.and_then(|row| row.unsigned(1).ok());
+        let born = match born.filter(|born| *born < first) {
+            Some(born) if self.in_journal(born)?.is_some() => born,
+            _ => first,
+        };
         self.driver.execute(
             MEND_ROW,
             params![
@@ -364,19 +407,43 @@ impl Tx<'_> {
                 keys.name.as_deref(),
                 keys.status,
                 keys.percent.map(u64::from),
-                born.map_or(value.rev, |told| told.rev),
+                born,
                 last.rev,
                 last.at.as_millis(),
                 value.sha.as_str(),
                 (!kind.is_kept_once()).then_some(value.text.as_str()),
                 (last.change == Change::Gone).then_some(last.rev),
+                subject::sum(kind, id, &keys),
             ],
         )?;
         self.record_mending(kind, id, last.rev, "last value", "journal")?;
         Ok(Mended::Healed)
     }
 
-    fn record_mending(
+    /// Gives the columns by which a subject is found their checksum anew: from what the journal says of it, or, where that
+    /// was thinned away, as they are.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn mend_sum(&mut self, kind: Kind, id: &str) -> Result<Mended, Error> {
+        if self.mend_row(kind, id)? == Mended::Healed {
+            return Ok(Mended::Healed);
+        }
+        let project = self.project.id.clone();
+        let rows = self
+            .driver
+            .query(KEYS, params![project.as_str(), kind.as_str(), id])?;
+        let Some(row) = rows.first() else {
+            return Ok(Mended::Refused);
+        };
+        let sum = seal::sum(&row.0);
+        self.driver
+            .execute(RESUM, params![project.as_str(), kind.as_str(), id, sum])?;
+        self.record_mending(kind, id, 0, "search columns", "themselves")?;
+        Ok(Mended::Healed)
+    }
+
+    pub(crate) fn record_mending(
         &mut self,
         kind: Kind,
         id: &str,
@@ -389,7 +456,7 @@ impl Tx<'_> {
             memory.forget_events();
         }
         let (project, rev) = (self.project.id.clone(), self.hand_out());
-        event::insert(
+        self.project.seal = event::insert(
             self.driver,
             &mut self.trace,
             &NewEvent {
@@ -408,8 +475,10 @@ impl Tx<'_> {
                 change: Change::None,
                 after: None,
                 sha: None,
+                prev: &self.project.seal,
             },
-        )
+        )?;
+        Ok(())
     }
 
     /// The text and hash of a subject's row, when it is the value of this revision and sound.
@@ -419,17 +488,7 @@ impl Tx<'_> {
         id: &str,
         rev: u64,
     ) -> Result<Option<(String, String)>, Error> {
-        let project = self.project.id.as_str();
-        let rows = self
-            .driver
-            .query(LAST_VALUE, params![project, kind.as_str(), id])?;
-        let Some(row) = rows.first().filter(|row| row.unsigned(0).ok() == Some(rev)) else {
-            return Ok(None);
-        };
-        Ok(match row.opt_text(1)? {
-            Some(text) if sha256_hex(&text) == row.text(2)? => Some((text, row.text(2)?)),
-            _ => None,
-        })
+        sound_row(self.driver, &self.project.id, kind, id, rev)
     }
 
     fn in_journal(&mut self, rev: u64) -> Result<Option<InJournal>, Error> {
@@ -437,6 +496,24 @@ impl Tx<'_> {
         let rows = self.driver.query(IN_JOURNAL, params![project, rev])?;
         rows.first().map(InJournal::read).transpose()
     }
+}
+
+/// The text and hash of a subject's row, when it is the value of this revision and sound.
+pub(crate) fn sound_row(
+    driver: &mut dyn Driver,
+    project: &str,
+    kind: Kind,
+    id: &str,
+    rev: u64,
+) -> Result<Option<(String, String)>, Error> {
+    let rows = driver.query(LAST_VALUE, params![project, kind.as_str(), id])?;
+    let Some(row) = rows.first().filter(|row| row.unsigned(0).ok() == Some(rev)) else {
+        return Ok(None);
+    };
+    Ok(match row.opt_text(1)? {
+        Some(text) if sha256_hex(&text) == row.text(2)? => Some((text, row.text(2)?)),
+        _ => None,
+    })
 }
 
 /// What the journal says at a revision.
@@ -492,11 +569,11 @@ impl Told {
 
     fn read(row: &Row) -> Result<Self, Error> {
         Ok(Self {
-            rev: row.unsigned(0)?,
-            at: Time::from_millis(row.int(1)?),
-            change: event::change(&row.text(2)?)?,
-            text: row.opt_text(3)?.unwrap_or_default(),
-            sha: row.opt_text(4)?.unwrap_or_default(),
+            rev: row.unsigned(seal::REV)?,
+            at: Time::from_millis(row.int(seal::AT)?),
+            change: event::change(&row.text(seal::CHANGE)?)?,
+            text: row.opt_text(seal::AFTER)?.unwrap_or_default(),
+            sha: row.opt_text(seal::SHA)?.unwrap_or_default(),
         })
     }
 }

@@ -7,7 +7,8 @@ use flightline_core::{Kind, MissionId};
 
 use crate::StoredEvent;
 use crate::error::Error;
-use crate::table::event::{change, from_row};
+use crate::seal;
+use crate::table::event::{change, intact_rows};
 use crate::table::subject;
 use crate::table::{event, statements};
 use crate::tx::Tx;
@@ -15,14 +16,14 @@ use crate::value::{Row, params};
 
 // Two statements and a merge instead of one with OR: each runs along its index and stops at its limit.
 statements! {
-    OWN_AFTER = "SELECT rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha FROM event \
+    OWN_AFTER = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal FROM event \
                  WHERE project = ?1 AND mission = ?2 AND rev > ?3 ORDER BY rev LIMIT ?4";
-    OWN_BEFORE = "SELECT rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha FROM event \
+    OWN_BEFORE = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal FROM event \
                   WHERE project = ?1 AND mission = ?2 AND rev < ?3 ORDER BY rev DESC LIMIT ?4";
-    FREE_AFTER = "SELECT rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha FROM event \
+    FREE_AFTER = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal FROM event \
                   WHERE project = ?1 AND mission IS NULL AND rev > ?2 AND subject_kind IN ('agent', 'step', 'lock') \
                   ORDER BY rev LIMIT ?3";
-    FREE_BEFORE = "SELECT rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha FROM event \
+    FREE_BEFORE = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal FROM event \
                    WHERE project = ?1 AND mission IS NULL AND rev < ?2 AND subject_kind IN ('agent', 'step', 'lock') \
                    ORDER BY rev DESC LIMIT ?3";
     LAST_CHANGE = "SELECT rev, change, after, sha FROM event WHERE project = ?1 AND subject_kind = ?2 AND subject = ?3 \
@@ -76,12 +77,18 @@ impl Tx<'_> {
             Way::After(rev) => (OWN_AFTER, FREE_AFTER, rev),
             Way::Before(rev) => (OWN_BEFORE, FREE_BEFORE, rev),
         };
-        let mut rows = self.driver.query(own, params![project, id, rev, limit])?;
-        rows.extend(self.driver.query(free, params![project, rev, limit])?);
-        let mut read = rows
-            .iter()
-            .map(|row| Ok((from_row(row)?, row)))
-            .collect::<Result<Vec<(Event, &Row)>, Error>>()?;
+        let driver = &mut *self.driver;
+        let own = intact_rows(limit, |last, limit| {
+            driver.query(
+                own,
+                params![project, id.as_str(), last.unwrap_or(rev), limit],
+            )
+        })?;
+        let free = intact_rows(limit, |last, limit| {
+            driver.query(free, params![project, last.unwrap_or(rev), limit])
+        })?;
+        let mut read = self.intact(own);
+        read.extend(self.intact(free));
         read.sort_by_key(|(event, _)| event.rev);
         if let Way::Before(_) = way {
             read.reverse();
@@ -89,12 +96,12 @@ impl Tx<'_> {
         read.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         read.into_iter()
             .map(|(event, row)| {
-                let value = |row: &Row| text_and_sha(row, 11, 12);
+                let value = |row: &Row| text_and_sha(row, seal::AFTER, seal::SHA);
                 let (kind, id, rev) = (event.subject_kind, event.subject.clone(), event.rev);
                 let after = match event.change {
                     Change::None => None,
                     _ if section_of(kind).is_none() => None,
-                    change => Some(self.was(kind, &id, rev, change, value(row)?)?),
+                    change => Some(self.was(kind, &id, rev, change, value(&row)?)?),
                 };
                 Ok(Happening { event, after })
             })
@@ -113,7 +120,9 @@ impl Tx<'_> {
         match rows.first() {
             None => Ok(Was::NotThere),
             Some(row) => {
-                let change = change(&row.text(1)?)?;
+                let Ok(change) = change(&row.text(1)?) else {
+                    return Ok(Was::Damaged);
+                };
                 self.was(kind, id, row.unsigned(0)?, change, text_and_sha(row, 2, 3)?)
             }
         }

@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use flightline_core::Time;
 
 use crate::clock::{Clock, Ids};
-use crate::engine::{Compaction, Disk, Driver, Durability, postgres, sqlite};
+use crate::engine::{Compaction, Disk, Driver, Durability, postgres, sqlite, Acknowledged};
 use crate::error::Error;
 use crate::location::Location;
+use crate::loss::Loss;
 use crate::memory::{Memories, Seen};
 use crate::mend::Damage;
 use crate::steps::Steps;
@@ -50,6 +51,8 @@ pub struct OpenOptions {
     pub trusted: bool,
     /// For tests of a full disk: the database may have so many pages and no more. SQLite only.
     pub max_pages: Option<u32>,
+    /// Whether a SQLite store of an earlier version is copied beside itself before it is upgraded.
+    pub keep_old: bool,
 }
 
 impl Default for OpenOptions {
@@ -65,6 +68,7 @@ impl Default for OpenOptions {
             remember: Arc::default(),
             trusted: true,
             max_pages: None,
+            keep_old: true,
         }
     }
 }
@@ -77,6 +81,9 @@ pub struct Store {
     options: OpenOptions,
     repaired: Vec<String>,
     noticed: Vec<Damage>,
+    losses: Vec<Loss>,
+    /// What was acknowledged last, as it was kept when this project was entered, before anything was read of it.
+    acknowledged: Option<Acknowledged>,
     /// The writes that will be committed together.
     group: Option<Group>,
     /// The last values of what was written, where they are remembered.
@@ -108,7 +115,11 @@ impl Store {
         store
             .driver
             .begin_write(Durability::Full, store.options.patience)?;
-        match project::insert(store.driver.as_mut(), id, name, &history, now) {
+        let project = Project {
+            timeline: store.driver.timeline(),
+            ..Project::new(id, name, &history, now)
+        };
+        match project::insert(store.driver.as_mut(), &project) {
             Ok(()) => store.driver.commit()?,
             Err(error) => {
                 store.driver.rollback();
@@ -137,7 +148,9 @@ impl Store {
         options: OpenOptions,
         create: bool,
     ) -> Result<Self, Error> {
-        let (driver, repaired) = drive(location, &options, create)?;
+        let (mut driver, repaired) = drive(location, &options, create)?;
+        // What is damaged there is the doctor's: it says nothing of the database.
+        let acknowledged = driver.acknowledged(project).unwrap_or(None);
         Ok(Self {
             driver,
             location: location.clone(),
@@ -145,6 +158,8 @@ impl Store {
             options,
             repaired,
             noticed: Vec::new(),
+            losses: Vec::new(),
+            acknowledged,
             group: None,
             memories: Memories::default(),
             seen: Seen::default(),
@@ -163,12 +178,54 @@ impl Store {
         std::mem::take(&mut self.noticed)
     }
 
-    fn notice(&mut self, noticed: Vec<Damage>) {
+    /// What is lost, as far as transactions came upon it and did not say so themselves.
+    pub fn take_losses(&mut self) -> Vec<Loss> {
+        std::mem::take(&mut self.losses)
+    }
+
+    fn notice(&mut self, noticed: Vec<Damage>, losses: Vec<Loss>) {
         for damage in noticed {
             if !self.noticed.contains(&damage) {
                 self.noticed.push(damage);
             }
         }
+        for loss in losses {
+            if !self.losses.contains(&loss) {
+                self.losses.push(loss);
+            }
+        }
+    }
+
+    /// What a project's row shows to be lost.
+    fn losses_of(&self, project: &Project) -> Vec<Loss> {
+        let mut losses = Vec::new();
+        if !project.intact {
+            losses.push(Loss::Project);
+        }
+        let last = self.acknowledged.as_ref();
+        losses.extend(last.and_then(|last| last.lost_since(project)));
+        losses
+    }
+
+    /// The last revision that was acknowledged, as far as that is kept.
+    pub(crate) fn last_acknowledged(&self) -> u64 {
+        self.acknowledged.as_ref().map_or(0, |last| last.rev)
+    }
+
+    /// Keeps what was committed as acknowledged, where that is kept.
+    pub(crate) fn acknowledge(&mut self, project: &Project) {
+        let last = self.acknowledged.as_ref();
+        if last.is_some_and(|last| last.rev == project.rev && last.seal == project.seal) {
+            return;
+        }
+        let last = Acknowledged {
+            project: project.id.clone(),
+            history: project.history.clone(),
+            rev: project.rev,
+            seal: project.seal.clone(),
+        };
+        self.driver.acknowledge(&last);
+        self.acknowledged = Some(last);
     }
 
     /// `sqlite` or `postgres`.
@@ -202,6 +259,8 @@ impl Store {
             project.clone_into(&mut self.project);
             // What was found damaged there is nobody's business here.
             self.noticed.clear();
+            self.losses.clear();
+            self.acknowledged = self.driver.acknowledged(project).unwrap_or(None);
         }
     }
 
@@ -250,8 +309,8 @@ impl Store {
         let result = self.guarded(|store| {
             let mut tx = store.transaction(Access::Read)?;
             let result = f(&mut tx);
-            let noticed = tx.take_noticed();
-            store.notice(noticed);
+            let (noticed, losses) = (tx.take_noticed(), tx.take_losses());
+            store.notice(noticed, losses);
             result
         });
         self.driver.rollback();
@@ -364,6 +423,9 @@ impl Store {
 
     /// Memory is as good as what was committed, and no better.
     fn remember(&mut self, committed: bool, project: &Project) {
+        if committed && project.rev > 0 {
+            self.acknowledge(project);
+        }
         if !committed {
             self.memories.forget();
         } else if let Some(memory) = self.memories.of(&project.id) {
@@ -403,8 +465,9 @@ impl Store {
             Durability::Pulse => Access::Pulse,
         })?;
         let outcome = f(&mut tx);
-        let (noticed, trace, project) = (tx.take_noticed(), tx.trace, tx.project);
-        self.notice(noticed);
+        let (noticed, losses) = (tx.take_noticed(), tx.take_losses());
+        let (trace, project) = (tx.trace, tx.project);
+        self.notice(noticed, losses);
         let outcome = outcome?;
         if durability == Durability::Full {
             project::advance(self.driver.as_mut(), &project)?;
@@ -449,7 +512,8 @@ impl Store {
             .driver
             .take_project(&self.project, access == Access::Write)?;
         let row = row.ok_or_else(|| Error::UnknownProject(self.project.clone()))?;
-        let mut project = Project::from_row(&self.project, &row)?;
+        let mut project = Project::from_row(self.driver.as_mut(), &self.project, &row)?;
+        let losses = self.losses_of(&project);
         let now = match access {
             Access::Read => self.now()?,
             Access::Write | Access::Pulse => self.writing_time()?,
@@ -485,6 +549,7 @@ impl Store {
             actor: Actor::flightline(),
             began: Instant::now(),
             noticed: Vec::new(),
+            losses,
             trace: Trace::default(),
             memory: match remember {
                 true => self.memories.of(&self.project),
@@ -545,6 +610,15 @@ impl Store {
     /// tried again.
     pub fn spend_reserve(&mut self) -> bool {
         self.driver.spend_reserve()
+    }
+
+    /// Makes the indexes and views anew that are missing. Says which.
+    ///
+    /// # Errors
+    /// When the engine refuses, as when what an index must keep apart is there twice.
+    pub fn mend_schema(&mut self) -> Result<Vec<String>, Error> {
+        let patience = self.options.patience;
+        self.driver.mend_schema(patience)
     }
 
     /// In test builds: the numbered moments at which this process may end, for what is written beside
@@ -633,6 +707,7 @@ fn drive(
                     steps: options.steps.clone(),
                     max_pages: options.max_pages,
                     look_only: !options.trusted,
+                    keep_old: options.keep_old,
                 },
             )?;
             Ok((Box::new(driver), repaired))

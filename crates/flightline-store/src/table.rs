@@ -33,10 +33,13 @@ pub(crate) fn all_statements() -> Vec<&'static str> {
         crate::figures::STATEMENTS,
         crate::memory::STATEMENTS,
         crate::mend::STATEMENTS,
+        crate::mend_event::STATEMENTS,
         crate::replay::STATEMENTS,
         crate::stats::STATEMENTS,
         crate::thin::STATEMENTS,
-        crate::verify::STATEMENTS,
+        crate::verify::beside::STATEMENTS,
+        crate::verify::fold::STATEMENTS,
+        crate::verify::journal::STATEMENTS,
     ]
     .concat()
 }

@@ -19,9 +19,10 @@ use uuid::Uuid;
 use crate::clock::Ids;
 use crate::engine::{Anchor, Driver};
 use crate::error::Error;
+use crate::loss::Loss;
 use crate::memory::{Memory, Seen};
 use crate::mend::Damage;
-use crate::table::event::{EventFilter, NewEvent, StoredEvent};
+use crate::table::event::{EventFilter, Listed, NewEvent, StoredEvent};
 use crate::table::project::Project;
 use crate::table::subject::NewValue;
 use crate::table::{event, subject};
@@ -38,6 +39,8 @@ pub struct Tx<'a> {
     pub(crate) began: Instant,
     /// Values of which one copy was found damaged.
     pub(crate) noticed: Vec<Damage>,
+    /// What is lost, and was left out.
+    pub(crate) losses: Vec<Loss>,
     /// What was added to the journal.
     pub(crate) trace: Trace,
     /// The last values, where they are remembered.
@@ -50,6 +53,8 @@ pub struct Tx<'a> {
 #[derive(Debug)]
 pub struct Savepoint {
     rev: u64,
+    /// The seal of the last event before it.
+    seal: String,
     actor: Actor,
     /// Where memory goes back to.
     mark: usize,
@@ -170,7 +175,7 @@ impl Tx<'_> {
         }
         let (id, keys, sha) = (value.key(), value.keys(), sha256_hex(&doc));
         let rev = self.hand_out();
-        tell(
+        let seal = tell(
             self.driver,
             &mut self.trace,
             self.memory.as_deref_mut(),
@@ -189,8 +194,10 @@ impl Tx<'_> {
                 change: Change::Set,
                 after: Some(&doc),
                 sha: Some(&sha),
+                prev: &self.project.seal,
             },
         )?;
+        self.project.seal = seal;
         let in_place = match &mut self.memory {
             Some(memory) if !self.driver.compares_keys() => {
                 memory.is_found_by(self.driver, S::KIND, &id, &keys)?
@@ -256,7 +263,7 @@ impl Tx<'_> {
     ) -> Result<u64, Error> {
         let (id, keys) = (value.key(), value.keys());
         let rev = self.hand_out();
-        tell(
+        let seal = tell(
             self.driver,
             &mut self.trace,
             self.memory.as_deref_mut(),
@@ -275,8 +282,10 @@ impl Tx<'_> {
                 change,
                 after: None,
                 sha: None,
+                prev: &self.project.seal,
             },
         )?;
+        self.project.seal = seal;
         Ok(rev)
     }
 
@@ -362,6 +371,7 @@ impl Tx<'_> {
         self.driver.savepoint(Anchor::Attempt)?;
         Ok(Savepoint {
             rev: self.project.rev,
+            seal: self.project.seal.clone(),
             actor: self.actor.clone(),
             mark: self.memory.as_ref().map_or(0, |memory| memory.mark()),
         })
@@ -395,6 +405,7 @@ impl Tx<'_> {
         }
         self.trace.cut(savepoint.rev);
         self.project.rev = savepoint.rev;
+        self.project.seal = savepoint.seal;
         self.actor = savepoint.actor;
         Ok(())
     }
@@ -411,12 +422,21 @@ impl Tx<'_> {
         self.driver.name()
     }
 
-    /// Events after `rev`, oldest first.
+    /// The events that are as they were written. Those that are not are noticed as lost.
+    pub(crate) fn intact<T>(&mut self, listed: Listed<T>) -> Vec<T> {
+        for rev in listed.damaged {
+            self.miss(Loss::Event { rev });
+        }
+        listed.events
+    }
+
+    /// Events after `rev`, oldest first. One that is damaged is left out, and hides no other.
     ///
     /// # Errors
     /// When the store fails.
     pub fn events_after(&mut self, rev: u64, filter: &EventFilter) -> Result<Vec<Event>, Error> {
-        event::after(self.driver, &self.project.id, rev, filter)
+        let listed = event::after(self.driver, &self.project.id, rev, filter)?;
+        Ok(self.intact(listed))
     }
 
     /// The newest events, newest first.
@@ -424,7 +444,8 @@ impl Tx<'_> {
     /// # Errors
     /// When the store fails.
     pub fn newest_events(&mut self, filter: &EventFilter) -> Result<Vec<Event>, Error> {
-        event::before(self.driver, &self.project.id, self.project.rev, filter)
+        let listed = event::before(self.driver, &self.project.id, self.project.rev, filter)?;
+        Ok(self.intact(listed))
     }
 
     /// Events after `rev` about missions, checkpoints and recoveries, not about the work itself, oldest
@@ -433,7 +454,8 @@ impl Tx<'_> {
     /// # Errors
     /// When the store fails.
     pub fn events_above_work(&mut self, rev: u64, limit: u64) -> Result<Vec<Event>, Error> {
-        event::after_above_work(self.driver, &self.project.id, rev, limit)
+        let listed = event::after_above_work(self.driver, &self.project.id, rev, limit)?;
+        Ok(self.intact(listed))
     }
 
     /// The newest events about one subject, newest first.
@@ -441,7 +463,8 @@ impl Tx<'_> {
     /// # Errors
     /// When the store fails.
     pub fn events_of(&mut self, kind: Kind, id: &str, limit: u64) -> Result<Vec<Event>, Error> {
-        event::of_subject(self.driver, &self.project.id, kind, id, limit)
+        let listed = event::of_subject(self.driver, &self.project.id, kind, id, limit)?;
+        Ok(self.intact(listed))
     }
 
     /// The revision of a subject's last change, also when that took it away.
@@ -497,16 +520,16 @@ impl Tx<'_> {
     }
 }
 
-/// Adds an event to the journal, and to what is remembered of it.
+/// Adds an event to the journal, and to what is remembered of it. Returns its seal.
 pub(crate) fn tell(
     driver: &mut dyn Driver,
     trace: &mut Trace,
     memory: Option<&mut Memory>,
     event: &NewEvent<'_>,
-) -> Result<(), Error> {
-    event::insert(driver, trace, event)?;
+) -> Result<String, Error> {
+    let seal = event::insert(driver, trace, event)?;
     if let Some(memory) = memory {
         memory.tell(event);
     }
-    Ok(())
+    Ok(seal)
 }

@@ -1,37 +1,27 @@
-//! Checks of a whole store: what `fleet doctor` and every test of a crash rely on.
+//! Checks of a whole store: what `fleet doctor` and every test of a crash rely on. In parts, each in bounded memory and in
+//! time that grows with the store and no faster.
 
-use flightline_core::event::sha256_hex;
+pub(crate) mod beside;
+pub(crate) mod fold;
+pub(crate) mod journal;
 
+pub use beside::Stale;
+pub use journal::{Trouble, Wrong};
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use crate::ailment::{Ailment, Ill};
+use crate::engine::{Acknowledged, Driver};
 use crate::error::Error;
 use crate::store::Store;
 use crate::table::project::Project;
-use crate::table::statements;
-use crate::value::{Row, params};
 
-statements! {
-    UNFOLDED = "SELECT s.kind, s.id FROM subject s LEFT JOIN event e ON e.project = s.project AND e.rev = s.rev \
-        WHERE s.project = ?1 AND (e.rev IS NULL OR e.subject_kind <> s.kind OR e.subject <> s.id \
-        OR (s.gone IS NULL AND (e.change <> 'set' OR coalesce(e.sha, '') <> s.sha OR coalesce(e.after, '') <> coalesce(s.doc, e.after, '-'))) \
-        OR (s.gone IS NOT NULL AND e.change <> 'gone') \
-        OR coalesce(e.mission, '') <> coalesce(s.mission, '') \
-        OR s.born <> (SELECT coalesce(min(b.rev), 0) FROM event b WHERE b.project = s.project AND b.subject_kind = s.kind \
-        AND b.subject = s.id AND b.change IN ('set', 'thinned')) \
-        OR EXISTS (SELECT 1 FROM event x WHERE x.project = s.project AND x.subject_kind = s.kind AND x.subject = s.id \
-        AND x.rev > s.rev AND x.change <> 'none')) ORDER BY s.kind, s.id LIMIT 10";
-    UNBORN = "SELECT e.subject_kind, e.subject FROM event e WHERE e.project = ?1 AND e.change <> 'none' \
-        AND NOT EXISTS (SELECT 1 FROM subject s WHERE s.project = e.project AND s.kind = e.subject_kind AND s.id = e.subject) \
-        ORDER BY e.rev LIMIT 10";
-    GAPS = "SELECT e.rev FROM event e WHERE e.project = ?1 AND e.rev > 1 AND e.kind NOT IN ('store_restored', 'history_begun') \
-        AND NOT EXISTS (SELECT 1 FROM event p WHERE p.project = e.project AND p.rev = e.rev - 1) ORDER BY e.rev LIMIT 10";
-    // A history that goes on from another leaves so many revisions out: `core::history::LEFT_OUT`.
-    LOST_ENDS = "SELECT e.rev FROM event e WHERE e.project = ?1 AND e.kind = 'history_begun' AND e.rev > 100000000001 \
-        AND NOT EXISTS (SELECT 1 FROM event p WHERE p.project = e.project AND p.rev = e.rev - 100000000001) ORDER BY e.rev LIMIT 10";
-    TORN = "SELECT e.rev FROM event e WHERE e.project = ?1 AND e.step < e.rev \
-        AND NOT EXISTS (SELECT 1 FROM event f WHERE f.project = e.project AND f.rev = e.step AND f.step = e.step) \
-        ORDER BY e.rev LIMIT 10";
-    LAST = "SELECT CAST(coalesce(max(rev), 0) AS BIGINT) FROM event WHERE project = ?1";
-    TEXTS = "SELECT rev, after, sha FROM event WHERE project = ?1 AND rev > ?2 AND change = 'set' ORDER BY rev LIMIT 2000";
-}
+/// The check of what rows are found by.
+pub const COLUMNS: &str = "search columns match the documents";
+
+/// So many of one kind are told one by one.
+const TOLD: usize = 10;
 
 /// What one check found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +30,84 @@ pub struct Finding {
     pub check: &'static str,
     /// What is wrong: nothing when all is well.
     pub problems: Vec<String>,
+    /// What was wrong before, cannot be mended, and was set aside: said, and nothing more to be done about it.
+    pub known: Vec<String>,
+}
+
+impl Finding {
+    /// Whether a copy of the store is none worth keeping: not when all that is wrong can be derived from what is right.
+    pub(crate) fn is_grave(&self) -> bool {
+        !self.problems.is_empty() && !matches!(self.check, COLUMNS | "schema")
+    }
+}
+
+/// Everything that an examination found.
+#[derive(Clone, Debug, Default)]
+pub struct Examined {
+    /// Each check and what it found.
+    pub findings: Vec<Finding>,
+    /// What is wrong with values, one by one.
+    pub ailments: Vec<Ailment>,
+    /// What is wrong with events.
+    pub troubles: Vec<Trouble>,
+    /// What is wrong beside the journal.
+    pub stale: Vec<Stale>,
+    /// Rows of no kind that there is.
+    pub strays: Vec<(String, String)>,
+    /// Whether indexes or views are missing.
+    pub schema: bool,
+    /// Whether the database is behind what was acknowledged, or that cannot be read.
+    pub behind: bool,
+    /// How long each part took.
+    pub parts: Vec<(Part, Duration)>,
+}
+
+/// A part of an examination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// What the engine says of its files.
+    Engine,
+    /// Whether tables, indexes and views are there.
+    Schema,
+    /// The events, one after the other.
+    Journal,
+    /// The subjects, against their events.
+    State,
+    /// What is kept beside the journal.
+    Beside,
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Engine => "engine",
+            Self::Schema => "schema",
+            Self::Journal => "journal",
+            Self::State => "state",
+            Self::Beside => "beside the journal",
+        })
+    }
+}
+
+/// Who wants to know how far an examination is: the part, and how many rows of it were looked at.
+pub type OnProgress<'a> = &'a mut dyn FnMut(Part, u64);
+
+/// Tells how far it is, and keeps the times.
+pub(crate) struct Watch<'a> {
+    on_progress: OnProgress<'a>,
+    parts: Vec<(Part, Duration)>,
+    began: Instant,
+}
+
+impl Watch<'_> {
+    pub(crate) fn tell(&mut self, part: Part, done: u64) {
+        (self.on_progress)(part, done);
+    }
+
+    fn end(&mut self, part: Part) {
+        self.parts.push((part, self.began.elapsed()));
+        self.began = Instant::now();
+    }
 }
 
 /// Runs every check on one snapshot of the store.
@@ -47,110 +115,179 @@ pub struct Finding {
 /// # Errors
 /// When the store cannot be read at all.
 pub fn verify(store: &mut Store) -> Result<Vec<Finding>, Error> {
-    let integrity = store.driver().integrity()?;
-    store.driver().begin_read()?;
-    let findings = checks(store);
-    store.driver().rollback();
-    let mut findings = findings?;
-    findings.insert(
-        0,
-        Finding {
-            check: "engine",
-            problems: integrity,
-        },
-    );
-    Ok(findings)
+    Ok(examine(store, &mut |_, _| {})?.findings)
 }
 
-fn checks(store: &mut Store) -> Result<Vec<Finding>, Error> {
-    let project = store.project().to_owned();
-    let driver = store.driver();
-    let row = driver
-        .take_project(&project, false)?
-        .ok_or_else(|| Error::UnknownProject(project.clone()))?;
-    let counter = Project::from_row(&project, &row)?.rev;
-    let mut list = |sql: &'static str, say: fn(&Row) -> Result<String, Error>| {
-        driver
-            .query(sql, params![project.as_str()])?
-            .iter()
-            .map(say)
-            .collect::<Result<Vec<_>, _>>()
+/// Runs every check on one snapshot of the store, and tells how far it is.
+///
+/// # Errors
+/// When the store cannot be read at all.
+pub fn examine(store: &mut Store, on_progress: OnProgress<'_>) -> Result<Examined, Error> {
+    let mut watch = Watch {
+        on_progress,
+        parts: Vec::new(),
+        began: Instant::now(),
     };
-    let mut journal = list(GAPS, |row| {
-        Ok(format!("no event before revision {}", row.int(0)?))
-    })?;
-    journal.extend(list(LOST_ENDS, |row| {
-        let begun = row.int(0)?;
-        Ok(format!(
-            "the last event before the history that begins at revision {begun} is missing"
-        ))
-    })?);
-    journal.extend(list(TORN, |row| {
-        Ok(format!(
-            "revision {} belongs to a request whose beginning is missing",
-            row.int(0)?
-        ))
-    })?);
-    let last = list(LAST, |row| row.int(0).map(|rev| rev.to_string()))?;
-    if last.first() != Some(&counter.to_string()) {
-        journal.push(format!(
-            "the counter is at {counter}, the last event at {}",
-            last.concat()
+    watch.tell(Part::Engine, 0);
+    let integrity = store.driver().integrity()?;
+    watch.end(Part::Engine);
+    let schema = store.driver().schema_troubles()?;
+    watch.end(Part::Schema);
+    let project = store.project().to_owned();
+    // Before the snapshot: whoever writes meanwhile is ahead of it.
+    let acknowledged = store.driver().acknowledged(&project);
+    store.driver().begin_read()?;
+    let examined = checks(store.driver(), &project, acknowledged, &mut watch);
+    store.driver().rollback();
+    let mut examined = examined?;
+    examined.schema = !schema.is_empty();
+    examined.findings.insert(0, finding("engine", integrity));
+    examined.findings.insert(1, finding("schema", schema));
+    examined.parts = watch.parts;
+    Ok(examined)
+}
+
+/// The checks of the tables, inside a transaction.
+pub(crate) fn checks_within(driver: &mut dyn Driver, project: &str) -> Result<Examined, Error> {
+    let mut watch = Watch {
+        on_progress: &mut |_, _| {},
+        parts: Vec::new(),
+        began: Instant::now(),
+    };
+    checks(driver, project, Ok(None), &mut watch)
+}
+
+fn checks(
+    driver: &mut dyn Driver,
+    id: &str,
+    acknowledged: Result<Option<Acknowledged>, String>,
+    watch: &mut Watch<'_>,
+) -> Result<Examined, Error> {
+    let row = driver
+        .take_project(id, false)?
+        .ok_or_else(|| Error::UnknownProject(id.to_owned()))?;
+    // As it is: what it says is compared with the journal.
+    let said = Project::read(id, &row)?;
+    let project = Project::from_row(driver, id, &row)?;
+    let walked = journal::walk(driver, &said, watch)?;
+    watch.end(Part::Journal);
+    let mut problems: Vec<String> = few(&walked.troubles);
+    if walked.last != said.rev {
+        let (counter, last) = (said.rev, walked.last);
+        problems.push(format!(
+            "the counter is at {counter}, the last event at {last}"
+        ));
+    } else if walked.last_seal != said.seal {
+        problems.push(format!(
+            "the project's row does not name the event of revision {}",
+            walked.last
         ));
     }
-    let mut fold = list(UNFOLDED, |row| {
-        Ok(format!(
-            "{} {} differs from what its events say",
-            row.text(0)?,
-            row.text(1)?
-        ))
-    })?;
-    fold.extend(list(UNBORN, |row| {
-        Ok(format!(
-            "{} {} has events and no value",
-            row.text(0)?,
-            row.text(1)?
-        ))
-    })?);
-    let hashes = wrong_hashes(store, &project)?;
-    Ok(vec![
-        Finding {
-            check: "journal",
-            problems: journal,
-        },
-        Finding {
-            check: "state equals fold of events",
-            problems: fold,
-        },
-        Finding {
-            check: "checksums",
-            problems: hashes,
-        },
-    ])
+    let mut known: Vec<String> = walked
+        .known
+        .iter()
+        .map(|trouble| format!("{trouble}; set aside"))
+        .collect();
+    known.extend(walked.lost_tails);
+    let journal = Finding {
+        check: "journal",
+        problems,
+        known,
+    };
+    let folded = fold::walk(driver, id, &walked.damaged, watch)?;
+    watch.end(Part::State);
+    let mut stale = beside::walk(driver, id, watch)?;
+    if !project.intact || (driver.name() == "sqlite" && said.timeline.is_some()) {
+        stale.push(Stale::Project);
+    }
+    watch.end(Part::Beside);
+    let mut ailments = ill_values(driver, id, &walked.unmatched)?;
+    let unmatched: Vec<String> = walked
+        .unmatched
+        .iter()
+        .map(|(rev, ..)| unmatched(*rev))
+        .collect();
+    ailments.extend(folded.ailments);
+    let columns: Vec<&Ailment> = ailments
+        .iter()
+        .filter(|ailment| matches!(ailment.what, Ill::Columns(_) | Ill::Sum | Ill::Unreadable))
+        .collect();
+    let behind = behind(&project, acknowledged);
+    let is_behind = !behind.is_empty();
+    let findings = vec![
+        journal,
+        finding("last acknowledged revision", behind),
+        finding("state equals fold of events", few(&folded.unfolded)),
+        finding("checksums", few(&unmatched)),
+        finding(COLUMNS, few(&columns)),
+        finding("beside the journal", few(&stale)),
+    ];
+    Ok(Examined {
+        findings,
+        ailments,
+        troubles: walked.troubles,
+        stale,
+        strays: folded.strays,
+        behind: is_behind,
+        ..Examined::default()
+    })
+}
+
+/// Whether the database is behind what was acknowledged.
+fn behind(project: &Project, acknowledged: Result<Option<Acknowledged>, String>) -> Vec<String> {
+    match acknowledged {
+        Ok(Some(last)) => last
+            .lost_since(project)
+            .map(|loss| format!("{loss}; {}", loss.hint()))
+            .into_iter()
+            .collect(),
+        Ok(None) => Vec::new(),
+        Err(why) => vec![why],
+    }
+}
+
+fn ill_values(
+    driver: &mut dyn Driver,
+    project: &str,
+    unmatched: &[(u64, Option<flightline_core::Kind>, String)],
+) -> Result<Vec<Ailment>, Error> {
+    let mut ill = Vec::new();
+    for (rev, kind, id) in unmatched {
+        // What an event of no kind says is no value of anything.
+        let Some(kind) = *kind else { continue };
+        let other = crate::mend::sound_row(driver, project, kind, id, *rev)?;
+        ill.push(Ailment {
+            kind,
+            id: id.clone(),
+            rev: *rev,
+            what: Ill::Journal(match other {
+                Some(_) => crate::ailment::Other::Sound,
+                None => crate::ailment::Other::None,
+            }),
+        });
+    }
+    Ok(ill)
+}
+
+fn finding(check: &'static str, problems: Vec<String>) -> Finding {
+    Finding {
+        check,
+        problems,
+        known: Vec::new(),
+    }
+}
+
+/// The first of many, and how many more there are.
+fn few<T: ToString>(all: &[T]) -> Vec<String> {
+    let mut told: Vec<String> = all.iter().take(TOLD).map(ToString::to_string).collect();
+    if all.len() > TOLD {
+        told.push(format!("and {} more", all.len() - TOLD));
+    }
+    told
 }
 
 /// What is said of a value in the journal that fails its hash.
 #[must_use]
 pub fn unmatched(rev: u64) -> String {
     format!("the value at revision {rev} does not match its checksum")
-}
-
-fn wrong_hashes(store: &mut Store, project: &str) -> Result<Vec<String>, Error> {
-    let (mut wrong, mut rev) = (Vec::new(), 0);
-    loop {
-        let rows = store.driver().query(TEXTS, params![project, rev])?;
-        let Some(last) = rows.last() else {
-            return Ok(wrong);
-        };
-        rev = last.unsigned(0)?;
-        for row in &rows {
-            let sound = match (row.opt_text(1)?, row.opt_text(2)?) {
-                (Some(text), Some(sha)) => sha256_hex(&text) == sha,
-                _ => false,
-            };
-            if wrong.len() < 10 && !sound {
-                wrong.push(unmatched(row.unsigned(0)?));
-            }
-        }
-    }
 }

@@ -185,6 +185,12 @@ impl World {
             .collect()
     }
 
+    /// From now on its stores remember nothing: somebody changes the tables behind their back.
+    pub fn forget(&self) {
+        self.remember
+            .store(false, std::sync::atomic::Ordering::Relaxed);
+    }
+
     /// Moves the clock forwards.
     pub fn pass(&self, span: Duration) {
         self.clock

@@ -4,6 +4,7 @@ mod backups;
 pub mod disk;
 mod folder;
 mod repair;
+mod tables;
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,7 @@ use flightline_core::lock::Lock;
 use flightline_core::message::{Delivery, Message};
 use flightline_core::mission::Mission;
 use flightline_core::sortie::Sortie;
-use flightline_store::verify::{self, unmatched};
+use flightline_store::verify::{self, COLUMNS, OnProgress, unmatched};
 use flightline_store::{Ailment, Find, Ill, Tx};
 use serde::{Deserialize, Serialize};
 
@@ -60,11 +61,25 @@ pub use repair::{Repaired, repair};
 /// # Errors
 /// When the store cannot be read at all, or a repair cannot be made.
 pub fn attend(fleet: &mut Fleet, folder: &Path, care: Care, stamp: &str) -> Result<Diagnosis> {
+    attend_with(fleet, folder, care, stamp, &mut |_, _| {})
+}
+
+/// Examines the store like [`attend`], and tells how far it is.
+///
+/// # Errors
+/// As [`attend`].
+pub fn attend_with(
+    fleet: &mut Fleet,
+    folder: &Path,
+    care: Care,
+    stamp: &str,
+    on_progress: OnProgress<'_>,
+) -> Result<Diagnosis> {
     let repaired = match care {
         Care::Look => Repaired::default(),
         Care::Repair => repair(fleet, folder, stamp)?,
     };
-    let mut diagnosis = examine(fleet)?;
+    let mut diagnosis = examine_with(fleet, on_progress)?;
     for (name, checks) in [
         ("checkpoints", examine_backups(fleet, folder, care)),
         ("state folder", examine_folder(fleet, folder, care)),
@@ -101,6 +116,10 @@ pub enum Care {
 /// # Errors
 /// When the store cannot be read at all.
 pub fn examine(fleet: &mut Fleet) -> Result<Diagnosis> {
+    examine_with(fleet, &mut |_, _| {})
+}
+
+fn examine_with(fleet: &mut Fleet, on_progress: OnProgress<'_>) -> Result<Diagnosis> {
     let repaired = fleet.store()?.repaired().to_vec();
     let mut checks = vec![Check {
         name: "permissions".to_owned(),
@@ -115,13 +134,9 @@ pub fn examine(fleet: &mut Fleet) -> Result<Diagnosis> {
             findings: weaknesses,
         });
     }
-    let findings = verify::verify(fleet.store()?)?;
-    let ailments = match fleet.store()?.read(|tx| tx.ailments()) {
-        Ok(ailments) => ailments,
-        Err(flightline_store::Error::Corrupt(_)) => Vec::new(),
-        Err(error) => return Err(error.into()),
-    };
-    for finding in findings {
+    let examined = verify::examine(fleet.store()?, on_progress)?;
+    let ailments = examined.ailments;
+    for finding in examined.findings {
         let about = ailments
             .iter()
             .filter(|ailment| check_of(ailment) == finding.check);
@@ -130,20 +145,19 @@ pub fn examine(fleet: &mut Fleet) -> Result<Diagnosis> {
         let told = |problem: &String| {
             let mut ailments = ailments.iter();
             ailments.any(|ailment| {
-                problem.starts_with(&format!("{} {} ", ailment.kind, ailment.id))
+                *problem == ailment.to_string()
+                    || problem.starts_with(&format!("{} {} ", ailment.kind, ailment.id))
                     || *problem == unmatched(ailment.rev)
             })
         };
-        problems.extend(finding.problems.into_iter().filter(|said| !told(said)));
-        checks.push(check(finding.check, few(problems)));
+        let counted = !problems.is_empty();
+        let rest = finding.problems.into_iter();
+        // How many more there are is counted anew.
+        problems.extend(rest.filter(|said| !told(said) && !(counted && said.starts_with("and "))));
+        let mut done = check(finding.check, few(problems));
+        done.findings.extend(few(finding.known));
+        checks.push(done);
     }
-    let columns = ailments
-        .iter()
-        .filter(|ailment| check_of(ailment) == COLUMNS);
-    checks.push(check(
-        COLUMNS,
-        few(columns.map(ToString::to_string).collect()),
-    ));
     // Damaged documents are reported above; what they refer to cannot be judged then.
     if checks.iter().all(|check| check.ok) {
         let rules = fleet.store()?.read(|tx| {
@@ -164,9 +178,6 @@ pub fn examine(fleet: &mut Fleet) -> Result<Diagnosis> {
     })
 }
 
-/// The check of what rows are found by.
-const COLUMNS: &str = "search columns match the documents";
-
 /// So many findings of one check are told.
 const TOLD: usize = 20;
 
@@ -177,7 +188,7 @@ fn check_of(ailment: &Ailment) -> &'static str {
         Ill::Lost(_) | Ill::LastValue(_) | Ill::Row | Ill::Missing | Ill::Conflict => {
             "state equals fold of events"
         }
-        Ill::Columns(_) | Ill::Unreadable => COLUMNS,
+        Ill::Columns(_) | Ill::Sum | Ill::Unreadable => COLUMNS,
     }
 }
 

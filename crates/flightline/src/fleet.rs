@@ -586,12 +586,15 @@ impl Fleet {
         }
     }
 
-    /// Damage that another copy made good, since the last look.
+    /// Damage that another copy made good, and what is lost and was left out, since the last look.
     pub fn take_noticed(&mut self) -> Vec<String> {
         match &mut self.place {
             Place::Here(store) => {
-                let noticed = store.take_noticed();
-                noticed.iter().map(ToString::to_string).collect()
+                let (noticed, losses) = (store.take_noticed(), store.take_losses());
+                let noticed = noticed.iter().map(ToString::to_string);
+                noticed
+                    .chain(losses.iter().map(|loss| format!("{loss}; {}", loss.hint())))
+                    .collect()
             }
             Place::There(_) => std::mem::take(&mut self.noticed),
         }

@@ -7,7 +7,7 @@ use flightline_core::mission::{Mission, Progress};
 use flightline_core::sortie::{Sortie, SortieStatus, Subtask, SubtaskProgress, SubtaskStatus};
 use flightline_core::time::human_span;
 use flightline_core::{Subject, Time};
-use flightline_store::{Damage, EventFilter, Find};
+use flightline_store::{Damage, EventFilter, Find, Loss};
 use serde::{Deserialize, Serialize};
 
 use crate::agent::{AgentView, ListAgents, Sighting};
@@ -160,6 +160,16 @@ impl Operation for ShowStatus {
         })?;
         attention.extend(damage(&desk.tx.take_noticed()));
         attention.extend(desk.tx.disk()?.iter().flat_map(disk::needs));
+        attention.extend(desk.tx.take_losses().iter().map(|loss| {
+            Attention {
+                what: loss.to_string(),
+                command: match loss {
+                    Loss::Event { .. } | Loss::Project => "fleet doctor --fix",
+                    Loss::Tail { .. } => "fleet restore FILE, or fleet resume",
+                }
+                .to_owned(),
+            }
+        }));
         Ok(Status {
             project: desk.tx.project_name().to_owned(),
             mission,

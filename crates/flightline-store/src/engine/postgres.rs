@@ -2,6 +2,7 @@
 
 mod bell;
 mod connect;
+mod objects;
 mod outbox;
 mod tls;
 mod wire;
@@ -18,24 +19,29 @@ use postgres::{Client, Statement};
 
 use self::outbox::{Outbox, Parcel, for_rows};
 use self::wire::{Fault, Wire};
+use super::upgrade::{Unsealed, seal_all};
 use super::{Anchor, Compaction, Driver, Durability, SCHEMA_VERSION, Space};
 use crate::error::Error;
 use crate::steps::Steps;
 use crate::value::{Row, Value};
 
-const MIGRATIONS: [&str; 7] = [
+const MIGRATIONS: [&str; 8] = [
     include_str!("../schema/postgres/0001_journal.sql"),
     include_str!("../schema/postgres/0002_backups.sql"),
     include_str!("../schema/postgres/0003_timeline.sql"),
     include_str!("../schema/postgres/0004_plans.sql"),
     include_str!("../schema/postgres/0005_rows.sql"),
+    include_str!("../schema/postgres/0006_chain.sql"),
     include_str!("../schema/postgres/0007_cuts.sql"),
     include_str!("../schema/postgres/0008_watch.sql"),
 ];
 
-const TAKE: &str = "SELECT name, history, rev, created_at, seen_at, awake_since, timeline FROM project WHERE id = $1";
+/// The migration after which the journal is sealed.
+const CHAIN: i64 = 6;
+
+const TAKE: &str = "SELECT name, history, rev, created_at, seen_at, awake_since, timeline, seal, sum FROM project WHERE id = $1";
 // Not FOR UPDATE: the first heartbeat of an agent refers to this row and would wait for it.
-const TAKE_AND_HOLD: &str = "SELECT name, history, rev, created_at, seen_at, awake_since, timeline FROM project WHERE id = $1 FOR NO KEY UPDATE";
+const TAKE_AND_HOLD: &str = "SELECT name, history, rev, created_at, seen_at, awake_since, timeline, seal, sum FROM project WHERE id = $1 FOR NO KEY UPDATE";
 const NOW: &str = "SELECT CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS BIGINT)";
 // Of the log that is being written, not of the last checkpoint: a replica that was promoted a moment ago has made none.
 const TIMELINE: &str =
@@ -134,12 +140,48 @@ impl Postgres {
                 return Ok(());
             }
         }
-        let steps = self.steps.clone();
-        // Of a long journal, some take long.
-        let migrated = self
-            .wire
-            .ask_patiently(move |client| bring_up_to_date(client, &steps));
-        migrated.map_err(said)
+        let begun = self.wire.ask(|client| client.batch_execute("BEGIN"));
+        begun.map_err(said)?;
+        let migrated = self.bring_up_to_date();
+        self.steps.step();
+        let migrated = migrated.and_then(|()| {
+            let committed = self.wire.ask(|client| client.batch_execute("COMMIT"));
+            committed.map_err(said)
+        });
+        if migrated.is_err() {
+            self.rollback();
+        }
+        self.steps.step();
+        migrated
+    }
+
+    /// Creates the schema, or changes an older one.
+    fn bring_up_to_date(&mut self) -> Result<(), Error> {
+        let said = |fault: Fault| classify("cannot prepare the store's schema", &fault);
+        let version = self.wire.ask(|client| {
+            client.execute(SCHEMA_LOCK, &[])?;
+            client.execute(SCHEMA_TABLE, &[])?;
+            // Somebody may have been faster while we waited.
+            client.query_one(SCHEMA_READ, &[])
+        });
+        let version: i64 = version.map_err(said)?.get(0);
+        let done = usize::try_from(version).unwrap_or(0);
+        for (number, migration) in (1_i64..).zip(MIGRATIONS).skip(done) {
+            // Of a long journal, some take long.
+            let changed = self
+                .wire
+                .ask_patiently(move |client| client.batch_execute(migration));
+            changed.map_err(said)?;
+            if number == CHAIN {
+                seal_all(self, &Unsealed::InPlace)?;
+                self.deliver()?;
+            }
+            let noted = self
+                .wire
+                .ask(move |client| client.execute(SCHEMA_WRITE, &[&number]));
+            noted.map_err(said)?;
+        }
+        Ok(())
     }
 
     /// Asks for the timeline, once per connection and outside of transactions: a refusal would end one.
@@ -368,6 +410,25 @@ impl Driver for Postgres {
         Ok(Vec::new())
     }
 
+    fn schema_troubles(&mut self) -> Result<Vec<String>, Error> {
+        Ok(self.objects()?.0)
+    }
+
+    fn mend_schema(&mut self, patience: Duration) -> Result<Vec<String>, Error> {
+        let (_, missing) = self.objects()?;
+        self.begin_write(Durability::Full, patience)?;
+        let mut done = Vec::new();
+        for (name, sql) in missing {
+            if let Err(error) = self.run(sql) {
+                self.rollback();
+                return Err(error);
+            }
+            done.push(format!("{name}: made anew"));
+        }
+        self.commit()?;
+        Ok(done)
+    }
+
     fn space(&mut self) -> Result<Space, Error> {
         let rows = self.query(SPACE, &[])?;
         Ok(Space {
@@ -411,23 +472,6 @@ impl Driver for Postgres {
     fn name(&self) -> &'static str {
         "postgres"
     }
-}
-
-/// Creates the schema, or changes an older one, in one transaction.
-fn bring_up_to_date(client: &mut Client, steps: &Steps) -> Result<(), postgres::Error> {
-    let mut transaction = client.transaction()?;
-    transaction.execute(SCHEMA_LOCK, &[])?;
-    transaction.execute(SCHEMA_TABLE, &[])?;
-    let version: i64 = transaction.query_one(SCHEMA_READ, &[])?.get(0);
-    let done = usize::try_from(version).unwrap_or(0);
-    for (number, migration) in (1_i64..).zip(MIGRATIONS).skip(done) {
-        transaction.batch_execute(migration)?;
-        transaction.execute(SCHEMA_WRITE, &[&number])?;
-    }
-    steps.step();
-    transaction.commit()?;
-    steps.step();
-    Ok(())
 }
 
 fn borrowed(params: &[Value]) -> Vec<&(dyn ToSql + Sync)> {

@@ -1,9 +1,12 @@
 //! SQLite: the embedded default.
 
+pub(crate) mod anchor;
 mod failure;
 mod log;
+mod objects;
 mod place;
 mod reserve;
+mod upgrade_copy;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,7 +26,8 @@ use self::failure::{classify, io};
 use self::place::{create_private, real_path, refuse_network, repair_modes};
 use self::reserve::Reserve;
 use super::queue::{Queue, Turn};
-use super::{Anchor, Compaction, Disk, Driver, Durability, SCHEMA_VERSION, Space};
+use super::{Anchor, Compaction, Disk, Driver, Durability, SCHEMA_VERSION, Space, Acknowledged};
+use super::upgrade::{Unsealed, seal_all};
 use crate::error::Error;
 use crate::steps::Steps;
 use crate::value::{Row, Value};
@@ -50,17 +54,22 @@ const PAGE_SIZE: i64 = 8192;
 /// `FLTL`: says that a SQLite file is ours.
 const APPLICATION_ID: i64 = 0x464C_544C;
 
-const MIGRATIONS: [&str; 7] = [
+const MIGRATIONS: [&str; 8] = [
     include_str!("../schema/sqlite/0001_journal.sql"),
     include_str!("../schema/sqlite/0002_backups.sql"),
     include_str!("../schema/sqlite/0003_timeline.sql"),
     include_str!("../schema/sqlite/0004_plans.sql"),
     include_str!("../schema/sqlite/0005_rows.sql"),
+    include_str!("../schema/sqlite/0006_chain.sql"),
     include_str!("../schema/sqlite/0007_cuts.sql"),
     include_str!("../schema/sqlite/0008_watch.sql"),
 ];
 
-const TAKE: &str = "SELECT name, history, rev, created_at, seen_at, awake_since, timeline FROM project WHERE id = ?1";
+/// The migration after which the journal is sealed, and what follows then.
+const CHAIN: usize = 6;
+const CHAIN_END: &str = include_str!("../schema/sqlite/0006_chain_end.sql");
+
+const TAKE: &str = "SELECT name, history, rev, created_at, seen_at, awake_since, timeline, seal, sum FROM project WHERE id = ?1";
 const COLUMNS: &str = "SELECT m.name, c.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c \
      WHERE m.type IN ('table', 'view') AND m.name NOT LIKE 'sqlite_%' ORDER BY m.name, c.name";
 
@@ -76,6 +85,8 @@ pub(crate) struct Options {
     pub(crate) max_pages: Option<u32>,
     /// Only looked at: nothing is made, upgraded or put right.
     pub(crate) look_only: bool,
+    /// Whether a store of an earlier version is copied before it is changed.
+    pub(crate) keep_old: bool,
 }
 
 /// The files to which a write of this process did not reach the disk: no connection of it writes to them again.
@@ -108,6 +119,7 @@ pub(crate) struct Sqlite {
     /// Only looked at.
     look_only: bool,
     steps: Steps,
+    anchor: anchor::Folder,
 }
 
 /// Opens the store in `folder`, creating it when `create` says so. Returns what was repaired on the way.
@@ -155,7 +167,8 @@ pub(crate) fn open(
     // A symbolic link on the way to the folder is the user's business; one in its place is not.
     let real = real_path(folder).map_err(|error| io("cannot open the store", &error))?;
     let real = real.join(FILE);
-    let beside = Dir::private(folder).map_err(|error| io("cannot open the store", &error))?;
+    let again = || Dir::private(folder).map_err(|error| io("cannot open the store", &error));
+    let (reserve, anchor) = (again()?, again()?);
     let connection = Connection::open_with_flags(&real, flags)
         .map_err(|error| classify("cannot open the store", &error))?;
     let mut driver = Sqlite {
@@ -165,14 +178,16 @@ pub(crate) fn open(
         file: real,
         log: folder.join(LOG),
         queue: Queue::new(place, &options.purpose),
-        reserve: Reserve::new(beside, options.max_pages),
+        reserve: Reserve::new(reserve, options.max_pages),
         look_only: options.look_only,
         turn: None,
         durability: Durability::Full,
         failed: false,
         steps: options.steps,
+        anchor: anchor::Folder::new(anchor),
     };
-    driver.prepare_connection(folder, create)?;
+    let keep_old = options.keep_old;
+    repaired.extend(driver.prepare_connection(folder, create, keep_old)?);
     if let Some(pages) = options.max_pages {
         driver
             .connection
@@ -183,7 +198,13 @@ pub(crate) fn open(
 }
 
 impl Sqlite {
-    fn prepare_connection(&mut self, folder: &Path, create: bool) -> Result<(), Error> {
+    /// Makes the connection ready, and the schema current. Returns what is worth saying about that.
+    fn prepare_connection(
+        &mut self,
+        folder: &Path,
+        create: bool,
+        keep_old: bool,
+    ) -> Result<Option<String>, Error> {
         let act = "cannot open the store";
         let not_ours = || Error::NotOurs(folder.join(FILE).display().to_string());
         let said = |error: &rusqlite::Error| match error.sqlite_error_code() {
@@ -236,18 +257,30 @@ impl Sqlite {
             .set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
             .map_err(|error| said(&error))?;
         self.connection.set_prepared_statement_cache_capacity(256);
-        match version < SCHEMA_VERSION {
-            true if self.look_only => return Err(Error::Untrusted),
-            true => self.migrate()?,
-            false => {}
+        match version {
+            SCHEMA_VERSION => Ok(None),
+            _ if self.look_only => Err(Error::Untrusted),
+            old => self.migrate(folder, keep_old && old > 0),
         }
-        Ok(())
     }
 
-    fn migrate(&mut self) -> Result<(), Error> {
+    fn migrate(&mut self, folder: &Path, keep_old: bool) -> Result<Option<String>, Error> {
         let act = "cannot prepare the store's schema";
         let said = |error: rusqlite::Error| classify(act, &error);
         self.turn = Some(self.queue.wait(Duration::from_secs(10))?);
+        // Nobody else upgrades it now, and somebody may have done so while we waited.
+        let before = self.version().map_err(said)?;
+        if before == SCHEMA_VERSION {
+            self.turn = None;
+            return Ok(None);
+        }
+        let kept = match keep_old {
+            true => {
+                self.steps.step();
+                Some(self.copy_before_upgrade(folder, before)?)
+            }
+            false => None,
+        };
         // Only a file without tables takes it: events of 2 kB fill larger pages better.
         self.connection
             .pragma_update(None, "page_size", PAGE_SIZE)
@@ -255,30 +288,47 @@ impl Sqlite {
         self.connection
             .pragma_update(None, "journal_mode", "WAL")
             .map_err(said)?;
+        self.batch(act, "BEGIN IMMEDIATE")?;
+        let migrated = self.bring_up_to_date();
         self.steps.step();
-        let transaction = self
-            .connection
-            .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
-            .map_err(said)?;
-        // Somebody may have been faster while we waited.
-        let version: i64 = transaction
-            .pragma_query_value(None, "user_version", |row| row.get(0))
-            .map_err(said)?;
-        let done = usize::try_from(version).unwrap_or(0);
-        for migration in MIGRATIONS.iter().skip(done) {
-            transaction.execute_batch(migration).map_err(said)?;
+        let migrated = migrated.and_then(|()| {
+            let committed = self.connection.execute_batch("COMMIT");
+            committed.map_err(said)
+        });
+        if migrated.is_err() {
+            self.rollback();
         }
-        transaction
-            .pragma_update(None, "application_id", APPLICATION_ID)
-            .map_err(said)?;
-        transaction
-            .pragma_update(None, "user_version", SCHEMA_VERSION)
-            .map_err(said)?;
-        self.steps.step();
-        transaction.commit().map_err(said)?;
         self.steps.step();
         self.turn = None;
-        Ok(())
+        migrated?;
+        Ok(kept.map(|kept| {
+            format!(
+                "the store was upgraded from schema {before} to {SCHEMA_VERSION}; as it was before it is kept as `{kept}`"
+            )
+        }))
+    }
+
+    fn version(&self) -> Result<i64, rusqlite::Error> {
+        self.connection
+            .pragma_query_value(None, "user_version", |row| row.get(0))
+    }
+
+    fn bring_up_to_date(&mut self) -> Result<(), Error> {
+        let said = |error: rusqlite::Error| classify("cannot prepare the store's schema", &error);
+        let done = usize::try_from(self.version().map_err(said)?).unwrap_or(0);
+        for (number, migration) in (1..).zip(MIGRATIONS).skip(done) {
+            self.connection.execute_batch(migration).map_err(said)?;
+            if number == CHAIN {
+                seal_all(self, &Unsealed::Apart)?;
+                self.connection.execute_batch(CHAIN_END).map_err(said)?;
+            }
+        }
+        self.connection
+            .pragma_update(None, "application_id", APPLICATION_ID)
+            .map_err(said)?;
+        self.connection
+            .pragma_update(None, "user_version", SCHEMA_VERSION)
+            .map_err(said)
     }
 
     /// Folds the log into the file, so that the file alone is the whole store.
@@ -496,6 +546,38 @@ impl Driver for Sqlite {
         let rows = self.query("PRAGMA integrity_check(20)", &[])?;
         let said: Result<Vec<String>, Error> = rows.iter().map(|row| row.text(0)).collect();
         Ok(said?.into_iter().filter(|line| line != "ok").collect())
+    }
+
+    fn schema_troubles(&mut self) -> Result<Vec<String>, Error> {
+        Ok(self.objects()?.0)
+    }
+
+    fn mend_schema(&mut self, patience: Duration) -> Result<Vec<String>, Error> {
+        let (_, missing) = self.objects()?;
+        self.begin_write(Durability::Full, patience)?;
+        let mut done = Vec::new();
+        for sql in missing {
+            let name = sql.split(" ON ").next().unwrap_or_default();
+            let name = name.split(" AS").next().unwrap_or_default();
+            if let Err(error) = self.batch("cannot make it anew", &sql) {
+                self.rollback();
+                return Err(error);
+            }
+            done.push(format!("{name}: made anew"));
+        }
+        self.commit()?;
+        Ok(done)
+    }
+
+    fn acknowledged(&mut self, project: &str) -> Result<Option<Acknowledged>, String> {
+        self.anchor.read(project)
+    }
+
+    fn acknowledge(&mut self, last: &Acknowledged) {
+        self.steps.step();
+        // It may lag behind: what was committed stands without it.
+        let _ = self.anchor.write(last);
+        self.steps.step();
     }
 
     fn space(&mut self) -> Result<Space, Error> {

@@ -115,8 +115,8 @@ impl Store {
     ) -> Result<T, E> {
         let mut tx = self.member()?;
         let looked = f(&mut tx);
-        let noticed = tx.take_noticed();
-        self.notice(noticed);
+        let (noticed, losses) = (tx.take_noticed(), tx.take_losses());
+        self.notice(noticed, losses);
         if !self.driver.is_sound() {
             self.lose();
         }
@@ -133,8 +133,9 @@ impl Store {
         let ran = self.guarded(|store| {
             let mut tx = store.member()?;
             let outcome = f(&mut tx);
-            let (noticed, trace, project) = (tx.take_noticed(), tx.trace, tx.project);
-            store.notice(noticed);
+            let (noticed, losses) = (tx.take_noticed(), tx.take_losses());
+            let (trace, project) = (tx.trace, tx.project);
+            store.notice(noticed, losses);
             outcome.map(|outcome| (outcome, trace, project))
         });
         match (ran, ending) {
@@ -214,6 +215,7 @@ impl Store {
             actor: Actor::flightline(),
             began: Instant::now(),
             noticed: Vec::new(),
+            losses: Vec::new(),
             trace: Trace::default(),
             memory: self.memories.of(&self.project),
             seen: None,

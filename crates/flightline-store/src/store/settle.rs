@@ -68,7 +68,7 @@ impl Store {
         };
         let found = event::trace(driver, &self.project, first, last)? == *trace;
         if found {
-            let project = Project::from_row(&self.project, &row)?;
+            let project = Project::from_row(driver, &self.project, &row)?;
             project::advance(driver, &project)?;
         }
         Ok(found)

@@ -7,15 +7,16 @@ use flightline_core::{CheckpointId, MissionId, Time};
 use super::statements;
 use crate::engine::Driver;
 use crate::error::Error;
+use crate::seal;
 use crate::value::{Row, params, values};
 
 statements! {
-    SET = "INSERT INTO backup (project, checkpoint, state, at, bytes, sha, why) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) \
+    SET = "INSERT INTO backup (project, checkpoint, state, at, bytes, sha, why, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) \
            ON CONFLICT (project, checkpoint) DO UPDATE SET state = excluded.state, at = excluded.at, bytes = excluded.bytes, \
-           sha = excluded.sha, why = excluded.why";
-    OF = "SELECT checkpoint, state, at, bytes, sha, why FROM backup WHERE project = ?1 AND checkpoint = ?2";
-    ALL = "SELECT checkpoint, state, at, bytes, sha, why FROM backup WHERE project = ?1 ORDER BY checkpoint";
-    OF_NEWEST = "SELECT b.checkpoint, b.state, b.at, b.bytes, b.sha, b.why FROM subject s \
+           sha = excluded.sha, why = excluded.why, sum = excluded.sum";
+    OF = "SELECT checkpoint, state, at, bytes, sha, why, sum FROM backup WHERE project = ?1 AND checkpoint = ?2";
+    ALL = "SELECT checkpoint, state, at, bytes, sha, why, sum FROM backup WHERE project = ?1 ORDER BY checkpoint";
+    OF_NEWEST = "SELECT b.checkpoint, b.state, b.at, b.bytes, b.sha, b.why, b.sum FROM subject s \
            JOIN backup b ON b.project = s.project AND b.checkpoint = s.id \
            WHERE s.project = ?1 AND s.kind = 'checkpoint' AND s.mission = ?2 AND s.gone IS NULL \
            AND (CAST(?3 AS TEXT) IS NULL OR s.status <> ?3) ORDER BY s.born DESC LIMIT CAST(?4 AS BIGINT)";
@@ -83,17 +84,11 @@ pub(crate) fn set(
         Backup::Failed { at, why } => ("failed", *at, None, None, Some(why.as_str())),
         Backup::Shared => ("shared", now, None, None, None),
     };
+    let (checkpoint, at) = (checkpoint.to_string(), at.as_millis());
+    let sum = seal::sum(&values![checkpoint.as_str(), state, at, bytes, sha, why]);
     driver.post(
         SET,
-        values![
-            project,
-            checkpoint.to_string(),
-            state,
-            at.as_millis(),
-            bytes,
-            sha,
-            why
-        ],
+        values![project, checkpoint, state, at, bytes, sha, why, sum],
     )
 }
 
@@ -103,20 +98,14 @@ pub(crate) fn of(
     checkpoint: CheckpointId,
 ) -> Result<Option<Backup>, Error> {
     let rows = driver.query(OF, params![project, checkpoint.to_string()])?;
-    rows.first()
-        .map(|row| from_row(row).map(|(_, backup)| backup))
-        .transpose()
+    Ok(intact(&rows)?.pop().map(|(_, backup)| backup))
 }
 
 pub(crate) fn all(
     driver: &mut dyn Driver,
     project: &str,
 ) -> Result<Vec<(CheckpointId, Backup)>, Error> {
-    driver
-        .query(ALL, params![project])?
-        .iter()
-        .map(from_row)
-        .collect()
+    intact(&driver.query(ALL, params![project])?)
 }
 
 pub(crate) fn of_newest(
@@ -127,22 +116,16 @@ pub(crate) fn of_newest(
     limit: u64,
 ) -> Result<Vec<(CheckpointId, Backup)>, Error> {
     let mission = mission.to_string();
-    driver
-        .query(OF_NEWEST, params![project, mission, without, limit])?
-        .iter()
-        .map(from_row)
-        .collect()
+    intact(&driver.query(OF_NEWEST, params![project, mission, without, limit])?)
 }
 
 pub(crate) fn unsettled(
     driver: &mut dyn Driver,
     project: &str,
 ) -> Result<Vec<CheckpointId>, Error> {
-    driver
-        .query(UNSETTLED, params![project])?
-        .iter()
-        .map(checkpoint)
-        .collect()
+    let rows = driver.query(UNSETTLED, params![project])?;
+    // One that names no checkpoint is the doctor's, and holds up no other.
+    Ok(rows.iter().flat_map(checkpoint).collect())
 }
 
 /// Those that wait for a file, the new ones first.
@@ -212,6 +195,17 @@ fn checkpoint(row: &Row) -> Result<CheckpointId, Error> {
     row.text(0)?
         .parse()
         .map_err(|_| Error::Corrupt("a backup names a checkpoint that is no id".to_owned()))
+}
+
+/// Of a row that is damaged nothing is known, as if it were not there.
+fn intact(rows: &[Row]) -> Result<Vec<(CheckpointId, Backup)>, Error> {
+    let mut known = Vec::with_capacity(rows.len());
+    for row in rows {
+        if seal::has_its_sum(row)? {
+            known.push(from_row(row)?);
+        }
+    }
+    Ok(known)
 }
 
 fn from_row(row: &Row) -> Result<(CheckpointId, Backup), Error> {

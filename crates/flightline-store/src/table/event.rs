@@ -7,30 +7,32 @@ use serde_json::Value as Json;
 use super::statements;
 use crate::engine::Driver;
 use crate::error::Error;
+use crate::seal;
 use crate::tx::{Mark, Trace};
-use crate::value::{Row, params, values};
+use crate::value::{Row, Value, params, values};
 
+// Events are read with all their columns, in the order of `crate::seal`; in lists without the text of their values.
 statements! {
-    INSERT = "INSERT INTO event (project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha) \
-              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
-    AFTER = "SELECT rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change FROM event \
+    INSERT = "INSERT INTO event (project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal) \
+              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+    AFTER = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, CAST(NULL AS TEXT), sha, prev, seal FROM event \
              WHERE project = ?1 AND rev > ?2 AND (CAST(?3 AS TEXT) IS NULL OR mission = ?3) \
              AND (CAST(?4 AS TEXT) IS NULL OR subject = ?4) AND (CAST(?5 AS TEXT) IS NULL OR kind = ?5) \
              ORDER BY rev LIMIT ?6";
-    BEFORE = "SELECT rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change FROM event \
+    BEFORE = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, CAST(NULL AS TEXT), sha, prev, seal FROM event \
               WHERE project = ?1 AND rev <= ?2 AND (CAST(?3 AS TEXT) IS NULL OR mission = ?3) \
               AND (CAST(?4 AS TEXT) IS NULL OR subject = ?4) AND (CAST(?5 AS TEXT) IS NULL OR kind = ?5) \
               AND at >= ?7 ORDER BY rev DESC LIMIT ?6";
-    BEFORE_IN_MISSION = "SELECT rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change FROM event \
+    BEFORE_IN_MISSION = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, CAST(NULL AS TEXT), sha, prev, seal FROM event \
               WHERE project = ?1 AND mission = ?3 AND rev <= ?2 \
               AND (CAST(?4 AS TEXT) IS NULL OR subject = ?4) AND (CAST(?5 AS TEXT) IS NULL OR kind = ?5) \
               AND at >= ?7 ORDER BY rev DESC LIMIT ?6";
-    AFTER_ABOVE_WORK = "SELECT rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change FROM event \
+    AFTER_ABOVE_WORK = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, CAST(NULL AS TEXT), sha, prev, seal FROM event \
              WHERE project = ?1 AND rev > ?2 AND subject_kind IN ('mission', 'checkpoint', 'recovery') ORDER BY rev LIMIT ?3";
-    OF_SUBJECT = "SELECT rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change FROM event \
-             WHERE project = ?1 AND subject_kind = ?2 AND subject = ?3 ORDER BY rev DESC LIMIT ?4";
+    OF_SUBJECT = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, CAST(NULL AS TEXT), sha, prev, seal FROM event \
+             WHERE project = ?1 AND subject_kind = ?2 AND subject = ?3 AND rev < ?5 ORDER BY rev DESC LIMIT ?4";
     BETWEEN = "SELECT CAST(count(*) AS BIGINT) FROM event WHERE project = ?1 AND rev >= ?2 AND rev <= ?3";
-    TRACE = "SELECT rev, step, at, kind, subject_kind, subject, actor, sha FROM event WHERE project = ?1 AND rev >= ?2 AND rev <= ?3 ORDER BY rev";
+    TRACE = "SELECT rev, seal FROM event WHERE project = ?1 AND rev >= ?2 AND rev <= ?3 ORDER BY rev";
     NEXT = "SELECT rev FROM event WHERE project = ?1 AND rev >= ?2 ORDER BY rev LIMIT 1";
     STEP_OF = "SELECT step FROM event WHERE project = ?1 AND rev = ?2";
     LAST_OF_MISSION = "SELECT rev FROM event WHERE project = ?1 AND mission = ?2 \
@@ -81,6 +83,8 @@ pub(crate) struct NewEvent<'a> {
     pub(crate) change: Change,
     pub(crate) after: Option<&'a str>,
     pub(crate) sha: Option<&'a str>,
+    /// The seal of the event before it.
+    pub(crate) prev: &'a str,
 }
 
 /// Which events to list.
@@ -115,41 +119,45 @@ pub struct StoredEvent {
     pub sha: String,
 }
 
-/// Adds an event to the journal, and to the trace of what its transaction added.
+/// Events as they were read, and the revisions of those that are damaged and were left out.
+#[derive(Debug, Default)]
+pub(crate) struct Listed<T> {
+    pub(crate) events: Vec<T>,
+    pub(crate) damaged: Vec<u64>,
+}
+
+/// Adds an event to the journal, and to the trace of what its transaction added. Returns its seal.
 pub(crate) fn insert(
     driver: &mut dyn Driver,
     trace: &mut Trace,
     event: &NewEvent<'_>,
-) -> Result<(), Error> {
+) -> Result<String, Error> {
+    let mut columns = values![
+        event.project,
+        event.rev,
+        event.step,
+        event.at.as_millis(),
+        event.kind,
+        event.mission.as_deref(),
+        event.subject_kind.as_str(),
+        event.subject,
+        event.actor,
+        event.epoch,
+        event.data.to_string(),
+        event.change.as_str(),
+        event.after,
+        event.sha,
+    ];
+    let seal = seal::of_event(&columns, event.prev);
+    columns.reserve_exact(2);
+    columns.push(Value::from(event.prev));
+    columns.push(Value::from(seal.as_str()));
     trace.add(Mark {
         rev: event.rev,
-        step: event.step,
-        at: event.at.as_millis(),
-        kind: event.kind.to_owned(),
-        subject_kind: event.subject_kind.as_str().to_owned(),
-        subject: event.subject.to_owned(),
-        actor: event.actor.to_owned(),
-        sha: event.sha.map(str::to_owned),
+        seal: seal.clone(),
     });
-    driver.post(
-        INSERT,
-        values![
-            event.project,
-            event.rev,
-            event.step,
-            event.at.as_millis(),
-            event.kind,
-            event.mission.as_deref(),
-            event.subject_kind.as_str(),
-            event.subject,
-            event.actor,
-            event.epoch,
-            event.data.to_string(),
-            event.change.as_str(),
-            event.after,
-            event.sha,
-        ],
-    )
+    driver.post(INSERT, columns)?;
+    Ok(seal)
 }
 
 /// Events after `rev`, oldest first.
@@ -158,20 +166,21 @@ pub(crate) fn after(
     project: &str,
     rev: u64,
     filter: &EventFilter,
-) -> Result<Vec<Event>, Error> {
+) -> Result<Listed<Event>, Error> {
     let mission = filter.mission.map(|id| id.to_string());
-    let rows = driver.query(
-        AFTER,
-        params![
-            project,
-            rev,
-            mission,
-            filter.subject.as_deref(),
-            filter.kind.as_deref(),
-            filter.limit
-        ],
-    )?;
-    rows.iter().map(from_row).collect()
+    list(filter.limit, |last, limit| {
+        driver.query(
+            AFTER,
+            params![
+                project,
+                last.unwrap_or(rev),
+                mission.as_deref(),
+                filter.subject.as_deref(),
+                filter.kind.as_deref(),
+                limit
+            ],
+        )
+    })
 }
 
 /// Events up to `rev`, newest first.
@@ -180,7 +189,7 @@ pub(crate) fn before(
     project: &str,
     rev: u64,
     filter: &EventFilter,
-) -> Result<Vec<Event>, Error> {
+) -> Result<Listed<Event>, Error> {
     let mission = filter.mission.map(|id| id.to_string());
     let since = filter.since.map_or(i64::MIN, Time::as_millis);
     // By the index of the mission: else the events of all others are looked through.
@@ -188,19 +197,21 @@ pub(crate) fn before(
         Some(_) => BEFORE_IN_MISSION,
         None => BEFORE,
     };
-    let rows = driver.query(
-        statement,
-        params![
-            project,
-            filter.up_to.map_or(rev, |up_to| up_to.min(rev)),
-            mission,
-            filter.subject.as_deref(),
-            filter.kind.as_deref(),
-            filter.limit,
-            since
-        ],
-    )?;
-    rows.iter().map(from_row).collect()
+    let up_to = filter.up_to.map_or(rev, |up_to| up_to.min(rev));
+    list(filter.limit, |last, limit| {
+        driver.query(
+            statement,
+            params![
+                project,
+                last.map_or(up_to, |last| last.saturating_sub(1)),
+                mission.as_deref(),
+                filter.subject.as_deref(),
+                filter.kind.as_deref(),
+                limit,
+                since
+            ],
+        )
+    })
 }
 
 /// Events after `rev` about missions, checkpoints and recoveries, oldest first.
@@ -209,9 +220,11 @@ pub(crate) fn after_above_work(
     project: &str,
     rev: u64,
     limit: u64,
-) -> Result<Vec<Event>, Error> {
-    let rows = driver.query(AFTER_ABOVE_WORK, params![project, rev, limit])?;
-    rows.iter().map(from_row).collect()
+) -> Result<Listed<Event>, Error> {
+    list(limit, |last, limit| {
+        let after = last.unwrap_or(rev);
+        driver.query(AFTER_ABOVE_WORK, params![project, after, limit])
+    })
 }
 
 /// The newest events about one subject, newest first.
@@ -221,9 +234,50 @@ pub(crate) fn of_subject(
     kind: Kind,
     subject: &str,
     limit: u64,
-) -> Result<Vec<Event>, Error> {
-    let rows = driver.query(OF_SUBJECT, params![project, kind.as_str(), subject, limit])?;
-    rows.iter().map(from_row).collect()
+) -> Result<Listed<Event>, Error> {
+    list(limit, |last, limit| {
+        let before = last.map_or(i64::MAX.unsigned_abs(), |last| last);
+        driver.query(
+            OF_SUBJECT,
+            params![project, kind.as_str(), subject, limit, before],
+        )
+    })
+}
+
+fn list(
+    limit: u64,
+    fetch: impl FnMut(Option<u64>, u64) -> Result<Vec<Row>, Error>,
+) -> Result<Listed<Event>, Error> {
+    let listed = intact_rows(limit, fetch)?;
+    Ok(Listed {
+        events: listed.events.into_iter().map(|(event, _)| event).collect(),
+        damaged: listed.damaged,
+    })
+}
+
+/// Reads so many events that are as they were written, with their rows, however many damaged ones lie between them.
+/// `fetch` reads at most so many beyond a revision, in its own order.
+pub(crate) fn intact_rows(
+    limit: u64,
+    mut fetch: impl FnMut(Option<u64>, u64) -> Result<Vec<Row>, Error>,
+) -> Result<Listed<(Event, Row)>, Error> {
+    let (mut events, mut damaged, mut last) = (Vec::new(), Vec::new(), None);
+    loop {
+        let wanted = limit.saturating_sub(events.len() as u64);
+        let rows = fetch(last, wanted)?;
+        let all = (rows.len() as u64) < wanted;
+        for row in rows {
+            let rev = row.unsigned(seal::REV)?;
+            last = Some(rev);
+            match from_row(&row) {
+                Some(event) => events.push((event, row)),
+                None => damaged.push(rev),
+            }
+        }
+        if all || events.len() as u64 >= limit {
+            return Ok(Listed { events, damaged });
+        }
+    }
 }
 
 /// How many events there are from one revision to another.
@@ -253,13 +307,7 @@ pub(crate) fn trace(
     for row in driver.query(TRACE, params![project, first, last])? {
         trace.add(Mark {
             rev: row.unsigned(0)?,
-            step: row.unsigned(1)?,
-            at: row.int(2)?,
-            kind: row.text(3)?,
-            subject_kind: row.text(4)?,
-            subject: row.text(5)?,
-            actor: row.text(6)?,
-            sha: row.opt_text(7)?,
+            seal: row.text(1)?,
         });
     }
     Ok(trace)
@@ -382,7 +430,8 @@ fn read_state(rows: &[Row], rev: u64) -> Result<Vec<StoredEvent>, Error> {
         let (Some(told), Some(word)) = (told, row.opt_text(3)?) else {
             continue;
         };
-        match change(&word)? {
+        // A word that is none was damaged, and says nothing of an older value either.
+        match change(&word).unwrap_or(Change::Set) {
             Change::Set => {
                 state.push(StoredEvent {
                     kind,
@@ -405,24 +454,32 @@ fn read_state(rows: &[Row], rev: u64) -> Result<Vec<StoredEvent>, Error> {
     Ok(state)
 }
 
-pub(crate) fn from_row(row: &Row) -> Result<Event, Error> {
-    let mission = row.opt_text(4)?;
+/// The event in a row with all columns of one, or without the text of its value; none when it is not as it was written.
+pub(crate) fn from_row(row: &Row) -> Option<Event> {
+    if !seal::is_intact(row) {
+        return None;
+    }
+    read(row).ok()
+}
+
+fn read(row: &Row) -> Result<Event, Error> {
+    let mission = row.opt_text(seal::MISSION)?;
     Ok(Event {
-        rev: row.unsigned(0)?,
-        step: row.unsigned(1)?,
-        timestamp: Time::from_millis(row.int(2)?),
-        kind: row.text(3)?,
+        rev: row.unsigned(seal::REV)?,
+        step: row.unsigned(seal::STEP)?,
+        timestamp: Time::from_millis(row.int(seal::AT)?),
+        kind: row.text(seal::KIND)?,
         mission_id: mission
             .map(|id| id.parse())
             .transpose()
             .map_err(|_| Error::Corrupt("an event names a mission that is no id".to_owned()))?,
-        subject_kind: kind(&row.text(5)?)?,
-        subject: row.text(6)?,
-        actor: row.text(7)?,
-        epoch: row.opt_unsigned(8)?,
-        data: serde_json::from_str(&row.text(9)?)
+        subject_kind: kind(&row.text(seal::SUBJECT_KIND)?)?,
+        subject: row.text(seal::SUBJECT)?,
+        actor: row.text(seal::ACTOR)?,
+        epoch: row.opt_unsigned(seal::EPOCH)?,
+        data: serde_json::from_str(&row.text(seal::DATA)?)
             .map_err(|error| Error::Corrupt(format!("an event's data: {error}")))?,
-        change: change(&row.text(10)?)?,
+        change: change(&row.text(seal::CHANGE)?)?,
     })
 }
 

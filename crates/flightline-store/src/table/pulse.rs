@@ -6,15 +6,20 @@ use serde_json::Value as Json;
 use super::statements;
 use crate::engine::Driver;
 use crate::error::Error;
+use crate::seal;
 use crate::value::{params, values};
 
 statements! {
     // A pulse never moves an agent's last sign of life backwards, nor revives an older incarnation. One that
     // lies more than ten minutes ahead was noted by a clock that was wrong, and is put right.
-    BEAT = "INSERT INTO pulse (project, agent, epoch, at, data) VALUES (?1, ?2, ?3, ?4, ?5) \
+    // Each column has its part of the sum, because each is kept or written by itself.
+    BEAT = "INSERT INTO pulse (project, agent, epoch, at, data, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
             ON CONFLICT (project, agent) DO UPDATE SET epoch = excluded.epoch, \
             at = CASE WHEN excluded.at > pulse.at OR pulse.at > excluded.at + 600000 THEN excluded.at ELSE pulse.at END, \
-            data = CASE WHEN excluded.data = '{}' THEN pulse.data ELSE excluded.data END \
+            data = CASE WHEN excluded.data = '{}' THEN pulse.data ELSE excluded.data END, \
+            sum = substr(excluded.sum, 1, 8) \
+            || (CASE WHEN excluded.at > pulse.at OR pulse.at > excluded.at + 600000 THEN substr(excluded.sum, 9, 8) ELSE substr(pulse.sum, 9, 8) END) \
+            || (CASE WHEN excluded.data = '{}' THEN substr(pulse.sum, 17, 8) ELSE substr(excluded.sum, 17, 8) END) \
             WHERE excluded.epoch >= pulse.epoch";
     ALL = "SELECT agent, epoch, at, data FROM pulse WHERE project = ?1 ORDER BY agent";
     OF = "SELECT agent, epoch, at, data FROM pulse WHERE project = ?1 AND agent = ?2";
@@ -65,16 +70,22 @@ pub(crate) fn beat(
     at: Time,
     data: &Json,
 ) -> Result<(), Error> {
+    let (agent, data) = (agent.to_string(), data.to_string());
+    let sum = sum(&agent, epoch, at.as_millis(), &data);
     driver.post(
         BEAT,
-        values![
-            project,
-            agent.to_string(),
-            epoch,
-            at.as_millis(),
-            data.to_string()
-        ],
+        values![project, agent, epoch, at.as_millis(), data, sum],
     )
+}
+
+/// The sum of a sign of life: a part for each of its columns, with the agent in each.
+pub(crate) fn sum(agent: &str, epoch: u64, at: i64, data: &str) -> String {
+    let parts = [
+        seal::part(&values![agent, epoch]),
+        seal::part(&values![agent, at]),
+        seal::part(&values![agent, data]),
+    ];
+    parts.concat()
 }
 
 pub(crate) fn all(driver: &mut dyn Driver, project: &str) -> Result<Vec<Pulse>, Error> {

@@ -5,11 +5,12 @@ use flightline_core::Time;
 use super::statements;
 use crate::engine::Driver;
 use crate::error::Error;
+use crate::seal;
 use crate::value::{params, values};
 
 statements! {
-    GET = "SELECT hash, outcome FROM request WHERE project = ?1 AND actor = ?2 AND key = ?3";
-    INSERT = "INSERT INTO request (project, actor, key, hash, outcome, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    GET = "SELECT actor, key, hash, outcome, at, sum FROM request WHERE project = ?1 AND actor = ?2 AND key = ?3";
+    INSERT = "INSERT INTO request (project, actor, key, hash, outcome, at, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     FORGET = "DELETE FROM request WHERE project = ?1 AND at < ?2";
 }
 
@@ -29,9 +30,12 @@ pub(crate) fn get(
     key: &str,
 ) -> Result<Option<Remembered>, Error> {
     match driver.query(GET, params![project, actor, key])?.first() {
+        Some(row) if !seal::has_its_sum(row)? => Err(Error::Corrupt(
+            "what is remembered of the request with this key is damaged".to_owned(),
+        )),
         Some(row) => Ok(Some(Remembered {
-            hash: row.text(0)?,
-            outcome: row.text(1)?,
+            hash: row.text(2)?,
+            outcome: row.text(3)?,
         })),
         None => Ok(None),
     }
@@ -56,15 +60,8 @@ pub(crate) fn insert(
     now: Time,
 ) -> Result<(), Error> {
     driver.post(FORGET, values![project, before(now)])?;
-    driver.post(
-        INSERT,
-        values![
-            project,
-            actor,
-            key,
-            remembered.hash.as_str(),
-            remembered.outcome.as_str(),
-            now.as_millis()
-        ],
-    )
+    let (hash, outcome) = (remembered.hash.as_str(), remembered.outcome.as_str());
+    let at = now.as_millis();
+    let sum = seal::sum(&values![actor, key, hash, outcome, at]);
+    driver.post(INSERT, values![project, actor, key, hash, outcome, at, sum])
 }

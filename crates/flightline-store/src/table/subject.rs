@@ -9,14 +9,15 @@ use super::event::StoredEvent;
 use super::statements;
 use crate::engine::Driver;
 use crate::error::Error;
+use crate::seal;
 use crate::value::{Row, params, values};
 
 statements! {
-    UPSERT = "INSERT INTO subject (project, kind, id, mission, parent, agent, name, status, percent, born, rev, at, sha, doc, gone) \
-              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?13, ?9, ?9, ?10, ?11, ?12, NULL) \
+    UPSERT = "INSERT INTO subject (project, kind, id, mission, parent, agent, name, status, percent, born, rev, at, sha, doc, gone, sum) \
+              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?13, ?9, ?9, ?10, ?11, ?12, NULL, ?14) \
               ON CONFLICT (project, kind, id) DO UPDATE SET mission = excluded.mission, parent = excluded.parent, \
               agent = excluded.agent, name = excluded.name, status = excluded.status, percent = excluded.percent, rev = excluded.rev, \
-              at = excluded.at, sha = excluded.sha, doc = excluded.doc, gone = NULL";
+              at = excluded.at, sha = excluded.sha, doc = excluded.doc, gone = NULL, sum = excluded.sum";
     UPDATE = "UPDATE subject SET rev = ?4, at = ?5, sha = ?6, doc = ?7 WHERE project = ?1 AND kind = ?2 AND id = ?3";
     REMOVE = "UPDATE subject SET gone = ?4, rev = ?4, at = ?5 WHERE project = ?1 AND kind = ?2 AND id = ?3";
     GET = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
@@ -204,8 +205,23 @@ pub(crate) fn upsert(driver: &mut dyn Driver, value: &NewValue<'_>) -> Result<()
             value.sha,
             value.doc,
             value.keys.percent.map(u64::from),
+            sum(value.kind, value.id, value.keys),
         ],
     )
+}
+
+/// The sum of the columns by which a subject is found. All others are in the journal, too.
+pub(crate) fn sum(kind: Kind, id: &str, keys: &flightline_core::Keys) -> String {
+    seal::sum(&values![
+        kind.as_str(),
+        id,
+        keys.mission.map(|id| id.to_string()),
+        keys.parent.as_deref(),
+        keys.agent.map(|id| id.to_string()),
+        keys.name.as_deref(),
+        keys.status,
+        keys.percent.map(u64::from),
+    ])
 }
 
 pub(crate) fn remove(

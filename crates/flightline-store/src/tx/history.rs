@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::Tx;
 use crate::error::Error;
+use crate::loss::Loss;
 use crate::table::subject::Find;
 use crate::table::{event, subject};
 
@@ -92,11 +93,16 @@ impl Tx<'_> {
         }
     }
 
-    /// Begins a new history where a replica took the place of the database. What was acknowledged last may be lost, and
-    /// places, fences and epochs that were handed out then must never mean anything else.
+    /// Begins a new history where a replica took the place of the database, or where the database lost its end. What was
+    /// acknowledged last may be lost, and places, fences and epochs that were handed out then must never mean anything else.
     pub(crate) fn go_on(&mut self) -> Result<(), Error> {
-        if !self.was_replaced() {
-            if self.project.timeline.is_none() {
+        let lost = self.losses.iter().find_map(|loss| match loss {
+            Loss::Tail { from, to } => Some(json!({ "from": from, "to": to })),
+            Loss::Event { .. } | Loss::Project => None,
+        });
+        if !self.was_replaced() && lost.is_none() {
+            // A file has none, whatever its row says.
+            if self.project.timeline.is_none() || self.driver.name() == "sqlite" {
                 self.project.timeline = self.driver.timeline();
             }
             return Ok(());
@@ -106,12 +112,20 @@ impl Tx<'_> {
         self.begin_history(left_at.saturating_add(LEFT_OUT));
         let history = self.project.history.clone();
         let branch = Branch::new(history, before, left_at, highest, self.now);
-        let data = json!({
+        let mut data = json!({
             "history": branch.history,
             "before": { "history": branch.before, "rev": branch.left_at },
-            "reason": "a replica took the place of the database",
-            "database": { "before": was, "now": self.project.timeline },
         });
+        match lost {
+            Some(lost) => {
+                data["reason"] = "the end of the database was lost".into();
+                data["lost"] = lost;
+            }
+            None => {
+                data["reason"] = "a replica took the place of the database".into();
+                data["database"] = json!({ "before": was, "now": self.project.timeline });
+            }
+        }
         self.set(BEGUN, &branch, &data)?;
         // Whatever is written next is a request of its own.
         self.step = self.next_rev();

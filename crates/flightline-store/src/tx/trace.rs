@@ -1,16 +1,10 @@
 //! What a transaction added to the journal: enough to know it again, should the answer to its commit be lost.
 
-/// An event of a transaction, without its documents: their hash stands for them.
+/// An event of a transaction: its seal stands for all that it says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) rev: u64,
-    pub(crate) step: u64,
-    pub(crate) at: i64,
-    pub(crate) kind: String,
-    pub(crate) subject_kind: String,
-    pub(crate) subject: String,
-    pub(crate) actor: String,
-    pub(crate) sha: Option<String>,
+    pub(crate) seal: String,
 }
 
 /// The events of a transaction, in order.

@@ -1,7 +1,9 @@
 //! The store, tested on both engines: one executable, one module per subject.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod anchor;
 mod backups;
+mod chain;
 mod concurrency;
 mod damage;
 mod durable;

@@ -340,6 +340,7 @@ fn a_new_store_is_private() {
     }
     names.sort();
     let expected = [
+        "anchor",
         "flightline.db",
         "flightline.db-shm",
         "flightline.db-wal",

@@ -293,7 +293,7 @@ fn a_file_with_several_projects_is_no_backup() {
     let database = rusqlite::Connection::open(&file).unwrap();
     database
         .execute_batch(
-            "INSERT INTO project SELECT 'another', name, history, 0, 0, 0, 0, NULL FROM project",
+            "INSERT INTO project (id, name, history, rev, created_at, seen_at, awake_since) SELECT 'another', name, history, 0, 0, 0, 0 FROM project",
         )
         .unwrap();
     drop(database);

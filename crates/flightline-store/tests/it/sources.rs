@@ -134,6 +134,15 @@ fn nothing_new_opens_a_file_that_sqlite_may_have_open() {
         // The finished copy, whose connection is closed, and the folder it is in.
         ("copy.rs", "File::open(&made)"),
         ("copy.rs", "File::open(parent)"),
+        // The folder, and in it the file that keeps the last acknowledged revision.
+        (
+            "engine/sqlite/anchor.rs",
+            "Self(open(folder, flags, Mode::empty()).ok())",
+        ),
+        (
+            "engine/sqlite/anchor.rs",
+            "match openat(folder.as_fd(), FILE, flags, mode) {",
+        ),
     ];
     let openers = [
         "File::open",
@@ -150,7 +159,9 @@ fn nothing_new_opens_a_file_that_sqlite_may_have_open() {
         ".open_file(",
         ".read_text(",
         ".put(",
-        "rustix::fs::open",
+        "rustix::fs::open(",
+        "openat(",
+        "(open(",
         "rustix::fs::sendfile",
         "rustix::fs::copy_file_range",
     ];

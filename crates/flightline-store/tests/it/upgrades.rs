@@ -42,8 +42,10 @@ fn checkpoint(id: &str, status: &str, backup: &Value) -> Value {
 fn rows() -> String {
     let written =
         json!({ "state": "written", "at": "2026-01-04T12:00:00.000Z", "bytes": 7, "sha256": "ab" });
+    let mission = mission();
+    let status = mission["status"].as_str().unwrap();
     let documents = [
-        ("mission", MISSION, "Old", "pending", mission()),
+        ("mission", MISSION, "Old", status, mission.clone()),
         (
             "checkpoint",
             CHECKPOINTS[0],

@@ -8,6 +8,9 @@ use flightline_store::{
     Ailment, Damage, Error as StoreError, Find, Ill, Mended, Other, Place, StoredEvent, Tx,
 };
 
+use flightline_store::verify;
+
+use super::tables;
 use crate::backup::free_file;
 use crate::checkpoint::files;
 use crate::checkpoint::mend::{ExamineCheckpoints, MendCheckpoint, Wanted};
@@ -32,17 +35,22 @@ pub struct Repaired {
 /// # Errors
 /// When the store cannot be read or copied.
 pub fn repair(fleet: &mut Fleet, folder: &Path, stamp: &str) -> Result<Repaired> {
-    let plan = fleet
+    let examined = verify::examine(fleet.store()?, &mut |_, _| {})?;
+    let rows = fleet
         .store()?
-        .read(|tx| Ok::<_, Error>((tx.ailments()?, tx.rows(Kind::Checkpoint, Find::All)?.len())));
-    let (ailments, checkpoints) = plan?;
+        .read(|tx| tx.rows(Kind::Checkpoint, Find::All));
+    let (mut ailments, checkpoints) = (examined.ailments.clone(), rows?.len());
     let ailing = if checkpoints > 0 || !files::all(folder).is_empty() {
         ailing(fleet, folder)?
     } else {
         Vec::new()
     };
     let spare = from_files(folder, &ailments);
-    if ailing.is_empty() && spare.is_empty() && !ailments.iter().any(has_a_copy) {
+    if ailing.is_empty()
+        && spare.is_empty()
+        && !ailments.iter().any(has_a_copy)
+        && !tables::are_ill(&examined)
+    {
         return Ok(Repaired::default());
     }
     let backup = free_file(folder, &format!("before-fix-{stamp}"))?;
@@ -50,7 +58,12 @@ pub fn repair(fleet: &mut Fleet, folder: &Path, stamp: &str) -> Result<Repaired>
         Err(StoreError::Corrupt(_)) => fleet.store()?.back_up_as_it_is(&backup)?,
         made => made?,
     };
-    let mut done = mend_all(fleet, &ailments, from_within);
+    let mut done = tables::mend(fleet, &examined)?;
+    if !done.is_empty() {
+        // Events that are as they were again say more of values than before.
+        ailments = fleet.store()?.read(|tx| tx.ailments())?;
+    }
+    done.extend(mend_all(fleet, &ailments, from_within));
     for mend in &ailing {
         match fleet.run(mend, &Caller::default()) {
             Ok(mended) => done.extend(mended.said),
@@ -75,6 +88,7 @@ pub fn repair(fleet: &mut Fleet, folder: &Path, stamp: &str) -> Result<Repaired>
     }));
     let left = fleet.store()?.read(|tx| tx.ailments())?;
     done.extend(mend_all(fleet, &left, from_within));
+    done.extend(tables::set_aside(fleet)?);
     Ok(Repaired {
         done,
         backup: Some(backup),
@@ -175,6 +189,7 @@ fn from_within(tx: &mut Tx<'_>, ailment: &Ailment) -> std::result::Result<Mended
         Ill::LastValue(Other::Sound) | Ill::Row | Ill::Missing | Ill::Columns(_) => {
             tx.mend_row(ailment.kind, &ailment.id)
         }
+        Ill::Sum => tx.mend_sum(ailment.kind, &ailment.id),
         // Nobody can tell which of two sound ones is right, and nothing is made up.
         Ill::Journal(Other::None)
         | Ill::Lost(Other::None)
@@ -188,14 +203,14 @@ fn from_within(tx: &mut Tx<'_>, ailment: &Ailment) -> std::result::Result<Mended
 fn has_a_copy(ailment: &Ailment) -> bool {
     match ailment.what {
         Ill::Journal(other) | Ill::Lost(other) | Ill::LastValue(other) => other == Other::Sound,
-        Ill::Row | Ill::Missing | Ill::Columns(_) => true,
+        Ill::Row | Ill::Missing | Ill::Columns(_) | Ill::Sum => true,
         Ill::Conflict | Ill::Unreadable => false,
     }
 }
 
 fn is_of_row(ailment: &Ailment) -> bool {
     match ailment.what {
-        Ill::LastValue(_) | Ill::Row | Ill::Missing | Ill::Columns(_) => true,
+        Ill::LastValue(_) | Ill::Row | Ill::Missing | Ill::Columns(_) | Ill::Sum => true,
         Ill::Journal(_) | Ill::Lost(_) | Ill::Conflict | Ill::Unreadable => false,
     }
 }

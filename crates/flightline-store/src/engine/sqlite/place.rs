@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use flightline_workspace::beneath::Dir;
 
-use super::{FILE, INDEX, LOG, failure};
+use super::{FILE, INDEX, LOG, anchor, failure};
 use crate::engine::queue::QUEUE;
 use crate::error::Error;
 
@@ -35,7 +35,7 @@ pub(super) fn real_path(folder: &Path) -> io::Result<PathBuf> {
 pub(super) fn repair_modes(place: &Dir, repaired: &mut Vec<String>) {
     let own = place.path().file_name().unwrap_or_default();
     let folder = place.seen().ok().map(|seen| (None, seen, 0o700));
-    let files = [FILE, LOG, INDEX, QUEUE].into_iter().filter_map(|name| {
+    let files = [FILE, LOG, INDEX, QUEUE, anchor::FILE].into_iter().filter_map(|name| {
         let seen = place.entry(name).ok().flatten()?;
         Some((Some(name), seen, 0o600))
     });

@@ -1,0 +1,140 @@
+//! The last revision that was acknowledged, in a small file beside the database. It is written after each commit and
+//! waits for no disk: it may lag behind the database, and is never ahead of what was durable. So a database that is behind
+//! it has lost what it had, as when its log was damaged or an old copy was put in its place.
+//!
+//! One line per project, with a sum. It is written over in place: the file is smaller than a sector, needs no new name,
+//! and costs no wait at the next commit.
+
+use std::io::Read;
+use std::os::unix::fs::FileExt;
+
+use flightline_core::event::Hasher;
+use flightline_workspace::beneath::Dir;
+
+use crate::engine::Acknowledged;
+
+/// The file, in the folder of the database.
+pub(crate) const FILE: &str = "anchor";
+/// More than this is none of ours.
+const MOST: u64 = 64 * 1024;
+/// How many characters the sum of a line has.
+const SUM: usize = 16;
+
+/// The folder in which the file is.
+#[derive(Debug)]
+pub(super) struct Folder(Dir);
+
+impl Folder {
+    pub(super) fn new(folder: Dir) -> Self {
+        Self(folder)
+    }
+
+    /// What was acknowledged last; or why that cannot be told.
+    pub(super) fn read(&self, project: &str) -> Result<Option<Acknowledged>, String> {
+        // Once more, should somebody have been writing just then.
+        self.look(project).or_else(|_| self.look(project))
+    }
+
+    fn look(&self, project: &str) -> Result<Option<Acknowledged>, String> {
+        let cannot = |error: std::io::Error| format!("`{FILE}` cannot be read: {error}");
+        let Some(file) = self.0.open_file(FILE).map_err(cannot)? else {
+            return Ok(None);
+        };
+        let mut text = String::new();
+        file.take(MOST).read_to_string(&mut text).map_err(cannot)?;
+        let mut found = None;
+        for line in text.lines() {
+            let last = parse(line).ok_or_else(|| {
+                format!("`{FILE}`, which keeps the last acknowledged revision, is damaged")
+            })?;
+            if last.project == project {
+                found = Some(last);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Writes what was acknowledged. Lines of other projects stay.
+    pub(super) fn write(&self, last: &Acknowledged) -> std::io::Result<()> {
+        let mut file = self.0.lock_file(FILE)?;
+        let mut before = String::new();
+        // What cannot be read is written anew.
+        if (&mut file).take(MOST).read_to_string(&mut before).is_err() {
+            before.clear();
+        }
+        let mut text = line(last);
+        for other in before.lines() {
+            if parse(other).is_some_and(|other| other.project != last.project) {
+                text.push_str(other);
+                text.push('\n');
+            }
+        }
+        file.write_all_at(text.as_bytes(), 0)?;
+        if before.len() > text.len() {
+            file.set_len(text.len() as u64)?;
+        }
+        Ok(())
+    }
+}
+
+fn line(last: &Acknowledged) -> String {
+    let Acknowledged {
+        project,
+        history,
+        rev,
+        seal,
+    } = last;
+    let said = format!("1 {project} {history} {rev:020} {seal}");
+    format!("{said} {}\n", sum(&said))
+}
+
+fn parse(line: &str) -> Option<Acknowledged> {
+    let (said, found) = line.rsplit_once(' ')?;
+    let words: Vec<&str> = said.split(' ').collect();
+    let ["1", project, history, rev, seal] = words[..] else {
+        return None;
+    };
+    (sum(said) == found).then_some(())?;
+    Some(Acknowledged {
+        project: project.to_owned(),
+        history: history.to_owned(),
+        rev: rev.parse().ok()?,
+        seal: seal.to_owned(),
+    })
+}
+
+fn sum(said: &str) -> String {
+    let mut hasher = Hasher::default();
+    hasher.update(said.as_bytes());
+    hasher.beginning(SUM / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn last(project: &str, rev: u64) -> Acknowledged {
+        Acknowledged {
+            project: project.to_owned(),
+            history: "h".to_owned(),
+            rev,
+            seal: "ab".repeat(16),
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_read_for_each_project() {
+        let folder = tempfile::tempdir().unwrap();
+        let anchor = Folder::new(Dir::private(folder.path()).unwrap());
+        assert_eq!(anchor.read("one").unwrap(), None);
+        for rev in [1, 999, 12] {
+            anchor.write(&last("one", rev)).unwrap();
+            anchor.write(&last("two", rev + 1)).unwrap();
+        }
+        assert_eq!(anchor.read("one").unwrap(), Some(last("one", 12)));
+        assert_eq!(anchor.read("two").unwrap(), Some(last("two", 13)));
+        assert_eq!(anchor.read("three").unwrap(), None);
+    }
+}

@@ -1,0 +1,61 @@
+//! What the schema consists of, and what of it is missing: a store goes on without an index, slowly and without a word.
+
+use std::collections::BTreeMap;
+
+use rusqlite::Connection;
+
+use super::{CHAIN, CHAIN_END, MIGRATIONS, Sqlite, classify};
+use crate::error::Error;
+
+const OBJECTS: &str =
+    "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' AND sql IS NOT NULL";
+
+/// By kind and name: the statement that made it.
+type Objects = BTreeMap<(String, String), String>;
+
+/// What a new store has.
+fn wanted() -> Result<Objects, rusqlite::Error> {
+    let fresh = Connection::open_in_memory()?;
+    for (number, migration) in (1..).zip(MIGRATIONS) {
+        fresh.execute_batch(migration)?;
+        if number == CHAIN {
+            fresh.execute_batch(CHAIN_END)?;
+        }
+    }
+    found(&fresh)
+}
+
+fn found(connection: &Connection) -> Result<Objects, rusqlite::Error> {
+    let mut statement = connection.prepare(OBJECTS)?;
+    let rows = statement.query_map([], |row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?)))?;
+    rows.collect()
+}
+
+impl Sqlite {
+    /// What is missing or otherwise, in words; and the statements that make what is missing.
+    pub(super) fn objects(&self) -> Result<(Vec<String>, Vec<String>), Error> {
+        let said = |error: rusqlite::Error| classify("cannot read the schema", &error);
+        let (wanted, mut found) = (
+            wanted().map_err(said)?,
+            found(&self.connection).map_err(said)?,
+        );
+        let (mut troubles, mut missing) = (Vec::new(), Vec::new());
+        for ((kind, name), sql) in wanted {
+            match found.remove(&(kind.clone(), name.clone())) {
+                Some(there) if there == sql => {}
+                Some(_) => troubles.push(format!("the {kind} `{name}` is not as it should be")),
+                None => {
+                    troubles.push(format!("the {kind} `{name}` is missing"));
+                    if kind != "table" {
+                        missing.push(sql);
+                    }
+                }
+            }
+        }
+        // An index or a view of somebody else does nothing by itself.
+        for (kind, name) in found.into_keys().filter(|(kind, _)| kind == "trigger") {
+            troubles.push(format!("the {kind} `{name}` is not Flightline's"));
+        }
+        Ok((troubles, missing))
+    }
+}

@@ -1,0 +1,72 @@
+//! What of a store is lost, or cannot be read, and was left out of an answer: said, never passed over in silence.
+
+use std::fmt;
+
+use crate::tx::Tx;
+
+/// Something that is lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// An event is not as it was written.
+    Event {
+        /// Its revision.
+        rev: u64,
+    },
+    /// The project's row is not as it was written.
+    Project,
+    /// The last revisions were acknowledged, and are not in the database any more.
+    Tail {
+        /// The first of them.
+        from: u64,
+        /// The last of them.
+        to: u64,
+    },
+}
+
+impl Loss {
+    /// What can be done about it.
+    #[must_use]
+    pub const fn hint(&self) -> &'static str {
+        match self {
+            Self::Event { .. } | Self::Project => "repair it with `fleet doctor --fix`",
+            Self::Tail { .. } => {
+                "restore a backup that has them with `fleet restore FILE`, or go on from the newest checkpoint with `fleet resume`"
+            }
+        }
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Event { rev } => {
+                write!(
+                    f,
+                    "the event of revision {rev} is damaged, and was left out"
+                )
+            }
+            Self::Project => write!(f, "the project's row in the store is damaged"),
+            Self::Tail { from, to } if from == to => write!(
+                f,
+                "revision {to} was acknowledged, and is not in the database any more"
+            ),
+            Self::Tail { from, to } => write!(
+                f,
+                "revisions {from} to {to} were acknowledged, and are not in the database any more"
+            ),
+        }
+    }
+}
+
+impl Tx<'_> {
+    /// What is lost, as far as this transaction came upon it. Whoever takes it says so.
+    pub fn take_losses(&mut self) -> Vec<Loss> {
+        std::mem::take(&mut self.losses)
+    }
+
+    pub(crate) fn miss(&mut self, loss: Loss) {
+        if !self.losses.contains(&loss) {
+            self.losses.push(loss);
+        }
+    }
+}

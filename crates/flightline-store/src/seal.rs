@@ -1,0 +1,164 @@
+//! Hashes of whole rows. The seal of an event covers all that it says and its predecessor's seal, so that events are a
+//! chain: whatever is changed, lost or put between them shows. What is kept beside the journal has sums of its own.
+//!
+//! A seal covers the hash of a value, not its text, and takes a thinned value for one that is there: thinning and mending
+//! leave the chain as it is. It does not cover the project: a restore may give a journal to another one.
+//!
+//! A seal is half of a SHA-256. It tells damage, and two events that anybody could write from one another; it is no
+//! signature, because whoever can write the tables can write seals. Each event carries two, its own and the one before,
+//! so that it can be judged alone and so that a lost one is still known by its seal.
+
+use flightline_core::event::{Change, Hasher};
+
+use crate::error::Error;
+use crate::value::{Row, Value};
+
+/// The columns of an event in the order in which they are written: where each is.
+pub(crate) const REV: usize = 1;
+pub(crate) const STEP: usize = 2;
+pub(crate) const AT: usize = 3;
+pub(crate) const KIND: usize = 4;
+pub(crate) const MISSION: usize = 5;
+pub(crate) const SUBJECT_KIND: usize = 6;
+pub(crate) const SUBJECT: usize = 7;
+pub(crate) const ACTOR: usize = 8;
+pub(crate) const EPOCH: usize = 9;
+pub(crate) const DATA: usize = 10;
+pub(crate) const CHANGE: usize = 11;
+pub(crate) const AFTER: usize = 12;
+pub(crate) const SHA: usize = 13;
+pub(crate) const PREV: usize = 14;
+pub(crate) const SEAL: usize = 15;
+
+/// How many bytes of the hash a seal has.
+const SEAL_BYTES: usize = 16;
+/// And the sum of a row beside the journal.
+const SUM_BYTES: usize = 8;
+/// And each part of the sum of a row whose columns change one by one.
+const PART_BYTES: usize = 4;
+
+/// The seal of an event whose columns these are, after the one of which `prev` is the seal.
+pub(crate) fn of_event(columns: &[Value], prev: &str) -> String {
+    let mut hasher = Hasher::default();
+    take_text(&mut hasher, prev);
+    for (at, value) in columns.iter().enumerate().take(SHA + 1).skip(REV) {
+        match (at, value) {
+            (AFTER, _) => {}
+            (CHANGE, Value::Text(word)) if word == Change::Thinned.as_str() => {
+                take_text(&mut hasher, Change::Set.as_str());
+            }
+            _ => take(&mut hasher, value),
+        }
+    }
+    hasher.beginning(SEAL_BYTES)
+}
+
+/// Whether the event in this row is as it was written: by its own seal, after the one that it names.
+pub(crate) fn is_intact(row: &Row) -> bool {
+    match (row.0.get(PREV), row.0.get(SEAL)) {
+        (Some(Value::Text(prev)), Some(Value::Text(seal))) => of_event(&row.0, prev) == *seal,
+        _ => false,
+    }
+}
+
+/// The sum of a row beside the journal.
+pub(crate) fn sum(columns: &[Value]) -> String {
+    hash(columns).beginning(SUM_BYTES)
+}
+
+/// A part of a sum, for columns that change by themselves.
+pub(crate) fn part(columns: &[Value]) -> String {
+    hash(columns).beginning(PART_BYTES)
+}
+
+/// Whether the last column is the sum of the others.
+pub(crate) fn has_its_sum(row: &Row) -> Result<bool, Error> {
+    match row.0.split_last() {
+        Some((Value::Text(found), columns)) => Ok(*found == sum(columns)),
+        Some(_) => Ok(false),
+        None => Err(Error::Corrupt("a row without columns".to_owned())),
+    }
+}
+
+fn hash(columns: &[Value]) -> Hasher {
+    let mut hasher = Hasher::default();
+    for value in columns {
+        take(&mut hasher, value);
+    }
+    hasher
+}
+
+/// Each value with its type and, where it has one, its length: no two rows are taken for one another.
+fn take(hasher: &mut Hasher, value: &Value) {
+    match value {
+        Value::Null => hasher.update(b"-"),
+        Value::Int(number) => {
+            hasher.update(b"i");
+            hasher.update(&number.to_le_bytes());
+        }
+        Value::Text(text) => take_text(hasher, text),
+    }
+}
+
+fn take_text(hasher: &mut Hasher, text: &str) {
+    hasher.update(b"t");
+    hasher.update(&(text.len() as u64).to_le_bytes());
+    hasher.update(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::values;
+
+    fn event() -> Vec<Value> {
+        values![
+            "prj",
+            7_i64,
+            7_i64,
+            1_i64,
+            "made",
+            None::<&str>,
+            "note",
+            "nte-1",
+            "user:x",
+            None::<i64>,
+            "{}",
+            "set",
+            "text",
+            "sha"
+        ]
+    }
+
+    #[test]
+    fn every_column_but_the_project_and_the_text_is_under_the_seal() {
+        let (sound, before) = (event(), "0".repeat(32));
+        let seal = of_event(&sound, &before);
+        assert_eq!(seal.len(), 32);
+        assert_ne!(of_event(&sound, &"1".repeat(32)), seal);
+        for at in 0..sound.len() {
+            for other in [Value::Null, Value::Int(8), Value::from("other")] {
+                let mut changed = sound.clone();
+                changed[at] = other;
+                let same = of_event(&changed, &before) == seal;
+                assert_eq!(same, changed == sound || at == 0 || at == AFTER, "{at}");
+            }
+        }
+    }
+
+    #[test]
+    fn thinning_leaves_the_seal() {
+        let mut thinned = event();
+        thinned[CHANGE] = Value::from("thinned");
+        thinned[AFTER] = Value::Null;
+        assert_eq!(of_event(&thinned, ""), of_event(&event(), ""));
+    }
+
+    #[test]
+    fn what_moves_from_one_column_to_the_next_shows() {
+        let (one, other) = (values!["ab", "c"], values!["a", "bc"]);
+        assert_ne!(sum(&one), sum(&other));
+        assert_ne!(sum(&values![1_i64]), sum(&values!["1"]));
+        assert_ne!(sum(&values![None::<&str>]), sum(&values![""]));
+    }
+}

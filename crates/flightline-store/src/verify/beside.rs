@@ -1,0 +1,164 @@
+//! What is kept beside the journal: each row has its sum.
+
+use flightline_core::AgentId;
+use flightline_core::agent::Agent;
+use flightline_core::checkpoint::Backup;
+use flightline_core::{CheckpointId, Kind};
+
+use super::{Part, Watch};
+use crate::engine::Driver;
+use crate::error::Error;
+use crate::seal;
+use crate::table::{backup, project, pulse, statements};
+use crate::tx::Tx;
+use crate::value::{Row, params};
+
+statements! {
+    PULSES = "SELECT agent, epoch, at, data, sum FROM pulse WHERE project = ?1 ORDER BY agent";
+    REQUESTS = "SELECT actor, key, hash, outcome, at, sum FROM request \
+                WHERE project = ?1 AND (actor, key) > (?2, ?3) ORDER BY actor, key LIMIT 500";
+    BACKUPS = "SELECT checkpoint, state, at, bytes, sha, why, sum FROM backup \
+                WHERE project = ?1 AND checkpoint > ?2 ORDER BY checkpoint LIMIT 500";
+    DROP_PULSE = "DELETE FROM pulse WHERE project = ?1 AND agent = ?2";
+    DROP_REQUEST = "DELETE FROM request WHERE project = ?1 AND actor = ?2 AND key = ?3";
+    DROP_BACKUP = "DELETE FROM backup WHERE project = ?1 AND checkpoint = ?2";
+}
+
+/// A row beside the journal that is not as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stale {
+    /// The last sign of life of this agent.
+    Pulse(String),
+    /// What is remembered of a request: whose it was, and its key.
+    Request(String, String),
+    /// What is known of the file of this checkpoint.
+    Backup(String),
+    /// The project's own row.
+    Project,
+}
+
+impl std::fmt::Display for Stale {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Pulse(agent) => write!(f, "the last sign of life of {agent} is damaged"),
+            Self::Request(actor, key) => {
+                let key: String = key.chars().take(12).collect();
+                write!(f, "the outcome of request {key} of {actor} is damaged")
+            }
+            Self::Backup(checkpoint) => {
+                write!(f, "the record of the file of {checkpoint} is damaged")
+            }
+            Self::Project => f.write_str("the project's row is damaged"),
+        }
+    }
+}
+
+/// Every row beside the journal that is not as it was written.
+pub(crate) fn walk(
+    driver: &mut dyn Driver,
+    project: &str,
+    watch: &mut Watch<'_>,
+) -> Result<Vec<Stale>, Error> {
+    let mut found = Vec::new();
+    for row in driver.query(PULSES, params![project])? {
+        if !is_sound_pulse(&row)? {
+            found.push(Stale::Pulse(row.text(0)?));
+        }
+    }
+    let (mut actor, mut key, mut seen) = (String::new(), String::new(), 0);
+    loop {
+        let rows = driver.query(REQUESTS, params![project, actor.as_str(), key.as_str()])?;
+        let Some(last) = rows.last() else { break };
+        (actor, key) = (last.text(0)?, last.text(1)?);
+        for row in &rows {
+            if !seal::has_its_sum(row)? {
+                found.push(Stale::Request(row.text(0)?, row.text(1)?));
+            }
+        }
+        seen += rows.len() as u64;
+        watch.tell(Part::Beside, seen);
+    }
+    let mut checkpoint = String::new();
+    loop {
+        let rows = driver.query(BACKUPS, params![project, checkpoint.as_str()])?;
+        let Some(last) = rows.last() else { break };
+        checkpoint = last.text(0)?;
+        for row in &rows {
+            if !seal::has_its_sum(row)? {
+                found.push(Stale::Backup(row.text(0)?));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn is_sound_pulse(row: &Row) -> Result<bool, Error> {
+    let Ok(epoch) = row.unsigned(1) else {
+        return Ok(false);
+    };
+    let sum = pulse::sum(&row.text(0)?, epoch, row.int(2)?, &row.text(3)?);
+    Ok(sum == row.text(4)?)
+}
+
+impl Tx<'_> {
+    /// Puts right what is damaged beside the journal. An agent counts as heard now, and loses nothing; a request that
+    /// cannot be answered is forgotten; a file of which nothing is known is written anew. Says what was done.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn mend_beside(&mut self, stale: &Stale) -> Result<String, Error> {
+        let project = self.project.id.clone();
+        let done = match stale {
+            Stale::Pulse(agent) => {
+                self.driver
+                    .execute(DROP_PULSE, params![project.as_str(), agent.as_str()])?;
+                let known = match agent.parse::<AgentId>() {
+                    Ok(id) => self.get::<Agent>(agent).unwrap_or(None).map(|it| (id, it)),
+                    Err(_) => None,
+                };
+                let done = match known {
+                    Some((id, known)) => {
+                        self.beat(id, known.epoch, &serde_json::json!({}))?;
+                        "the agent counts as heard now"
+                    }
+                    None => "removed, because there is no such agent",
+                };
+                self.record_mending(Kind::Agent, agent, 0, "sign of life", done)?;
+                done
+            }
+            Stale::Request(actor, key) => {
+                let row = params![project.as_str(), actor.as_str(), key.as_str()];
+                self.driver.execute(DROP_REQUEST, row)?;
+                self.record_mending(Kind::Setting, key, 0, "request", actor)?;
+                "forgotten"
+            }
+            Stale::Backup(checkpoint) => {
+                let row = params![project.as_str(), checkpoint.as_str()];
+                self.driver.execute(DROP_BACKUP, row)?;
+                let known = match checkpoint.parse::<CheckpointId>() {
+                    Ok(id) => self.changed(Kind::Checkpoint, checkpoint)?.map(|_| id),
+                    Err(_) => None,
+                };
+                let done = match known {
+                    Some(id) => {
+                        backup::set(self.driver, &project, id, &Backup::Pending, self.now)?;
+                        "the file is to be written anew"
+                    }
+                    None => "removed, because there is no such checkpoint",
+                };
+                self.record_mending(Kind::Checkpoint, checkpoint, 0, "backup", done)?;
+                done
+            }
+            Stale::Project => {
+                let place = "the project's row";
+                self.record_mending(Kind::Setting, "project", 0, place, "journal")?;
+                // Its counter and its seal are the journal's by now; whatever else was damaged stays as it is.
+                self.project.intact = true;
+                project::advance(self.driver, &self.project)?;
+                self.losses.retain(|loss| *loss != crate::Loss::Project);
+                "its counter was taken from the journal"
+            }
+        };
+        Ok(format!("{stale}; {done}"))
+    }
+}

@@ -1,0 +1,317 @@
+//! One walk along the journal: are its events all there, each as it was written, each after the one it names, and do the
+//! values match their hashes? A page at a time, whatever the size of the journal.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use flightline_core::Kind;
+use flightline_core::event::{Change, sha256_hex};
+use flightline_core::history::{BEGUN, LEFT_OUT};
+use serde_json::Value as Json;
+
+use super::{Part, Watch};
+use crate::engine::Driver;
+use crate::error::Error;
+use crate::mend::{BROUGHT_BACK, IN_PLACE_OF};
+use crate::seal;
+use crate::table::project::Project;
+use crate::table::statements;
+use crate::value::{Row, Value, params};
+
+statements! {
+    PAGE = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal \
+            FROM event WHERE project = ?1 AND rev > ?2 ORDER BY rev LIMIT 500";
+}
+
+/// The event that says which damage is known, and can be mended no more.
+pub(crate) const SET_ASIDE: &str = "damage_set_aside";
+/// So many things that are wrong are remembered one by one.
+const REMEMBERED: usize = 10_000;
+
+/// Something that is wrong with an event, or between two.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// The revision at which it shows.
+    pub rev: u64,
+    /// What it is.
+    pub what: Wrong,
+    /// What is there, as a hash: the same trouble is known by it.
+    pub(crate) found: String,
+}
+
+/// What can be wrong with an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// The event before it is lost.
+    Gap,
+    /// The last event before the history that begins here is lost.
+    LostEnd,
+    /// The first event of its request is lost.
+    Torn,
+    /// One column is damaged, and what it said is known.
+    Column(&'static str),
+    /// It is not as it was written.
+    Changed,
+    /// It is as it was written, and follows another event than the one before it.
+    Unlinked,
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rev = self.rev;
+        match self.what {
+            Wrong::Gap => write!(f, "no event before revision {rev}"),
+            Wrong::LostEnd => write!(
+                f,
+                "the last event before the history that begins at revision {rev} is missing"
+            ),
+            Wrong::Torn => write!(
+                f,
+                "revision {rev} belongs to a request whose beginning is missing"
+            ),
+            Wrong::Column(column) => write!(
+                f,
+                "the event of revision {rev} is damaged: its `{column}`, which is known"
+            ),
+            Wrong::Changed => write!(f, "the event of revision {rev} is damaged"),
+            Wrong::Unlinked => write!(
+                f,
+                "the event of revision {rev} does not follow the one before it"
+            ),
+        }
+    }
+}
+
+/// What the walk found.
+#[derive(Debug, Default)]
+pub(crate) struct Walked {
+    /// What is wrong, and not known yet.
+    pub(crate) troubles: Vec<Trouble>,
+    /// What is wrong, and was set aside.
+    pub(crate) known: Vec<Trouble>,
+    /// The events of which nothing can be relied on.
+    pub(crate) damaged: BTreeSet<u64>,
+    /// Values that do not match their hashes: the revision, and whose value it is.
+    pub(crate) unmatched: Vec<(u64, Option<Kind>, String)>,
+    /// The last revision there is.
+    pub(crate) last: u64,
+    pub(crate) last_seal: String,
+    /// What was lost at the end of histories, by what the journal says of it.
+    pub(crate) lost_tails: Vec<String>,
+    pub(crate) events: u64,
+}
+
+/// An event whose own seal does not fit: the next one may still tell why.
+struct Doubt {
+    rev: u64,
+    /// The seal that its columns have.
+    computed: String,
+    found: String,
+}
+
+pub(crate) fn walk(
+    driver: &mut dyn Driver,
+    project: &Project,
+    watch: &mut Watch<'_>,
+) -> Result<Walked, Error> {
+    let mut walk = Walk::default();
+    let mut rev = 0;
+    loop {
+        let rows = driver.query(PAGE, params![project.id.as_str(), rev])?;
+        let Some(last) = rows.last() else { break };
+        rev = last.unsigned(seal::REV)?;
+        for row in &rows {
+            walk.step(row)?;
+        }
+        watch.tell(Part::Journal, walk.walked.events);
+    }
+    Ok(walk.end(&project.seal))
+}
+
+#[derive(Default)]
+struct Walk {
+    walked: Walked,
+    troubles: Vec<Trouble>,
+    /// What was set aside, by revision.
+    aside: BTreeMap<u64, BTreeSet<String>>,
+    /// The seal of the event before, and the one in whose place it stands.
+    seal: String,
+    stands_for: Option<String>,
+    doubt: Option<Doubt>,
+    /// The first revision of the request that the event before belongs to, where that is there.
+    begun: Option<u64>,
+}
+
+impl Walk {
+    fn step(&mut self, row: &Row) -> Result<(), Error> {
+        let rev = row.unsigned(seal::REV)?;
+        let kind = row.text(seal::KIND)?;
+        let (prev, own) = (row.text(seal::PREV)?, row.text(seal::SEAL)?);
+        let adjacent = self.place(rev, &kind);
+        let doubted = self.settle_doubt(&prev);
+        let intact = self.judge(row, rev, (&prev, &own));
+        if intact
+            && adjacent
+            && !doubted
+            && prev != self.seal
+            && self.stands_for.as_ref() != Some(&prev)
+        {
+            self.trouble(
+                rev,
+                Wrong::Unlinked,
+                seal::sum(&[Value::from(self.seal.as_str()), Value::from(prev.as_str())]),
+            );
+        }
+        self.stands_for = None;
+        if intact {
+            self.read(row, rev, &kind)?;
+        }
+        self.request(rev, row.unsigned(seal::STEP).unwrap_or(rev), intact);
+        self.value(row, rev)?;
+        self.seal = own;
+        self.walked.last = rev;
+        self.walked.events += 1;
+        Ok(())
+    }
+
+    /// Whether the event before this revision is the one that should be there.
+    fn place(&mut self, rev: u64, kind: &str) -> bool {
+        let before = self.walked.last;
+        match kind {
+            "store_restored" => true,
+            BEGUN => {
+                let there = rev <= LEFT_OUT + 1 || before == rev - LEFT_OUT - 1;
+                if !there {
+                    self.trouble(rev, Wrong::LostEnd, "missing".to_owned());
+                }
+                there
+            }
+            _ if rev > 1 && before + 1 != rev => {
+                self.trouble(rev, Wrong::Gap, "missing".to_owned());
+                false
+            }
+            _ => true,
+        }
+    }
+
+    /// Ends the doubt about the event before by what this one names. Whether there was one.
+    fn settle_doubt(&mut self, prev: &str) -> bool {
+        let Some(doubt) = self.doubt.take() else {
+            return false;
+        };
+        let what = match doubt.computed == prev {
+            true => Wrong::Column("seal"),
+            false => {
+                self.walked.damaged.insert(doubt.rev);
+                Wrong::Changed
+            }
+        };
+        self.trouble(doubt.rev, what, doubt.found);
+        true
+    }
+
+    fn judge(&mut self, row: &Row, rev: u64, (prev, own): (&str, &str)) -> bool {
+        let computed = seal::of_event(&row.0, prev);
+        if computed == own {
+            return true;
+        }
+        let found = fingerprint(row);
+        if seal::of_event(&row.0, &self.seal) == own {
+            self.trouble(rev, Wrong::Column("prev"), found);
+        } else if hash_alone(row, prev, own).is_some() {
+            self.trouble(rev, Wrong::Column("sha"), found);
+        } else {
+            self.doubt = Some(Doubt {
+                rev,
+                computed,
+                found,
+            });
+        }
+        false
+    }
+
+    /// What events say that the walk itself has to know.
+    fn read(&mut self, row: &Row, rev: u64, kind: &str) -> Result<(), Error> {
+        if !matches!(kind, SET_ASIDE | BROUGHT_BACK | BEGUN) {
+            return Ok(());
+        }
+        let data: Json = serde_json::from_str(&row.text(seal::DATA)?).unwrap_or_default();
+        match kind {
+            BROUGHT_BACK => {
+                self.stands_for = data[IN_PLACE_OF].as_str().map(str::to_owned);
+            }
+            SET_ASIDE => {
+                if let (Some(rev), Some(found)) = (data["rev"].as_u64(), data["found"].as_str()) {
+                    self.aside.entry(rev).or_default().insert(found.to_owned());
+                }
+            }
+            _ => {
+                let lost = (data["lost"]["from"].as_u64(), data["lost"]["to"].as_u64());
+                if let (Some(from), Some(to)) = lost {
+                    self.walked.lost_tails.push(format!(
+                        "revisions {from} to {to} were acknowledged and lost before revision {rev}"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn request(&mut self, rev: u64, step: u64, intact: bool) {
+        if step == rev {
+            self.begun = Some(step);
+        } else if intact && self.begun != Some(step) {
+            self.trouble(rev, Wrong::Torn, "missing".to_owned());
+        }
+    }
+
+    fn value(&mut self, row: &Row, rev: u64) -> Result<(), Error> {
+        if row.text(seal::CHANGE)? != Change::Set.as_str() {
+            return Ok(());
+        }
+        let sound = match (row.opt_text(seal::AFTER)?, row.opt_text(seal::SHA)?) {
+            (Some(text), Some(sha)) => sha256_hex(&text) == sha,
+            _ => false,
+        };
+        if !sound {
+            let kind = row.text(seal::SUBJECT_KIND)?.parse().ok();
+            let subject = row.text(seal::SUBJECT)?;
+            self.walked.unmatched.push((rev, kind, subject));
+        }
+        Ok(())
+    }
+
+    fn trouble(&mut self, rev: u64, what: Wrong, found: String) {
+        if self.troubles.len() < REMEMBERED {
+            self.troubles.push(Trouble { rev, what, found });
+        }
+    }
+
+    fn end(mut self, last: &str) -> Walked {
+        self.settle_doubt(last);
+        self.walked.last_seal = self.stands_for.take().unwrap_or_else(|| self.seal.clone());
+        let aside = |trouble: &Trouble| {
+            let known = self.aside.get(&trouble.rev);
+            known.is_some_and(|known| known.contains(&trouble.found))
+        };
+        (self.walked.known, self.walked.troubles) = self.troubles.into_iter().partition(aside);
+        self.walked
+    }
+}
+
+/// What is in a row, as a hash.
+pub(crate) fn fingerprint(row: &Row) -> String {
+    let columns = row.0.iter().enumerate();
+    let columns = columns.filter(|(at, _)| !matches!(*at, 0 | seal::AFTER));
+    seal::sum(&columns.map(|(_, value)| value.clone()).collect::<Vec<_>>())
+}
+
+/// The hash of the value, when it alone is damaged: with that of the text, the event is as it was written.
+pub(crate) fn hash_alone(row: &Row, prev: &str, own: &str) -> Option<String> {
+    let Some(Value::Text(text)) = row.0.get(seal::AFTER) else {
+        return None;
+    };
+    let (mut columns, sha) = (row.0.clone(), sha256_hex(text));
+    columns[seal::SHA] = Value::from(sha.as_str());
+    (seal::of_event(&columns, prev) == own).then_some(sha)
+}

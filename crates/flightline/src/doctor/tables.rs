@@ -1,0 +1,69 @@
+//! Repairs of what is no value: events, what is kept beside the journal, indexes.
+
+use flightline_store::Mended;
+use flightline_store::verify::Examined;
+
+use crate::error::Result;
+use crate::fleet::Fleet;
+
+/// Whether anything here can be put right, or set aside.
+pub(super) fn are_ill(examined: &Examined) -> bool {
+    examined.schema
+        || examined.behind
+        || !examined.troubles.is_empty()
+        || !examined.stale.is_empty()
+        || !examined.strays.is_empty()
+}
+
+/// Puts right what can be put right. Says what.
+pub(super) fn mend(fleet: &mut Fleet, examined: &Examined) -> Result<Vec<String>> {
+    let mut done = Vec::new();
+    if examined.schema {
+        match fleet.store()?.mend_schema() {
+            Ok(made) => done.extend(made),
+            Err(error) => done.push(format!("the schema cannot be repaired: {error}")),
+        }
+    }
+    if examined.behind {
+        // The next write says what is lost, and goes on in a new history: no number is handed out twice.
+        fleet
+            .store()?
+            .write(|_| Ok::<_, flightline_store::Error>(()))?;
+        done.push(
+            "what was acknowledged and is lost was noted; a new history goes on from what is there"
+                .to_owned(),
+        );
+    }
+    // The row from which everything else goes on comes first.
+    for stale in examined.stale.iter().rev() {
+        done.push(fleet.store()?.write(|tx| tx.mend_beside(stale))?);
+    }
+    for (kind, id) in &examined.strays {
+        fleet.store()?.write(|tx| tx.drop_stray(kind, id))?;
+        done.push(format!("{kind} {id} is of no kind that there is; removed"));
+    }
+    for trouble in &examined.troubles {
+        if fleet.store()?.write(|tx| tx.mend_event(trouble))? == Mended::Healed {
+            done.push(format!("{trouble}; repaired"));
+        }
+    }
+    Ok(done)
+}
+
+/// Sets aside what is left of it: it is told from now on, and nobody waits for a repair. Says what.
+pub(super) fn set_aside(fleet: &mut Fleet) -> Result<Vec<String>> {
+    let left = fleet.store()?.read(|tx| tx.examine())?.troubles;
+    if left.is_empty() {
+        return Ok(Vec::new());
+    }
+    fleet.store()?.write(|tx| {
+        for trouble in &left {
+            tx.set_aside(trouble)?;
+        }
+        Ok::<_, flightline_store::Error>(())
+    })?;
+    let said = left
+        .iter()
+        .map(|trouble| format!("{trouble}; it has no copy, and was set aside"));
+    Ok(said.collect())
+}
