@@ -502,6 +502,15 @@ impl App {
         Ok(outcome)
     }
 
+    /// The fleet, and where to say how far it is.
+    pub fn fleet_and_ui(&mut self) -> Result<(&mut Fleet, &Ui), Refusal> {
+        self.fleet()?;
+        match &mut self.fleet {
+            Some(fleet) => Ok((fleet, &self.ui)),
+            None => Err(Refusal::new(Code::Failed, "the store is not open")),
+        }
+    }
+
     /// Says which values were read from their second copy, because the first one is damaged; and what a
     /// server had to say.
     pub fn say_noticed(&mut self) {

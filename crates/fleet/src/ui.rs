@@ -171,6 +171,13 @@ impl Ui {
         }
     }
 
+    /// Says how far something is that takes long, in one line that is written over: for somebody at a terminal.
+    pub fn progress(&self, text: impl Display) {
+        if !self.quiet && !self.json && io::stderr().is_terminal() {
+            let _ = write!(io::stderr(), "\r{text}\x1b[K");
+        }
+    }
+
     /// Says something beside the answer.
     pub fn talk(&self, text: impl Display) {
         if !self.quiet {

@@ -26,7 +26,7 @@ statements! {
     BEFORE = "SELECT seal FROM event WHERE project = ?1 AND rev < ?2 ORDER BY rev DESC LIMIT 1";
     CHANGES = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal FROM event WHERE project = ?1 AND subject_kind = ?2 AND subject = ?3 \
                AND change <> 'none' ORDER BY rev";
-    RESUM = "UPDATE subject SET sum = ?4 WHERE project = ?1 AND kind = ?2 AND id = ?3";
+    RESUM = "UPDATE subject SET sum = ?4, doc = CASE WHEN gone IS NOT NULL AND doc IS NOT NULL THEN '' ELSE doc END WHERE project = ?1 AND kind = ?2 AND id = ?3";
     KEYS = "SELECT kind, id, mission, parent, agent, name, status, percent FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
     ROW = "SELECT rev, born FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
     KNOWN = "SELECT id FROM subject WHERE project = ?1 AND kind = ?2 AND mission = ?3 ORDER BY id";

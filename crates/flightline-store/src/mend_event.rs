@@ -24,6 +24,7 @@ statements! {
     PREV_AFTER = "SELECT prev FROM event WHERE project = ?1 AND rev > ?2 ORDER BY rev LIMIT 1";
     MEND = "UPDATE event SET rev = ?3, step = ?4, at = ?5, kind = ?6, mission = ?7, subject_kind = ?8, subject = ?9, actor = ?10, epoch = ?11, \
             data = ?12, change = ?13, sha = ?14, prev = ?15, seal = ?16 WHERE project = ?1 AND rev = ?2";
+    TAKE_TEXT = "UPDATE event SET after = NULL WHERE project = ?1 AND rev = ?2 AND change <> 'set'";
     DROP_STRAY = "DELETE FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
 }
 
@@ -43,6 +44,12 @@ impl Tx<'_> {
         let Some(row) = rows.into_iter().next() else {
             return Ok(Mended::Refused);
         };
+        if trouble.what == Wrong::Column("after") && seal::is_intact(&row) {
+            self.driver
+                .execute(TAKE_TEXT, params![project.as_str(), trouble.rev])?;
+            self.record_mending(Kind::Setting, "journal", trouble.rev, "event", "its change")?;
+            return Ok(Mended::Healed);
+        }
         if seal::is_intact(&row) {
             return Ok(Mended::Sound);
         }

@@ -35,6 +35,9 @@ pub struct Diagnosis {
     /// Where the store is kept as it was before.
     #[serde(default)]
     pub backup: Option<PathBuf>,
+    /// Whether there is damage that cannot be mended and is known: it is told by its check.
+    #[serde(default)]
+    pub set_aside: bool,
     /// Tasks that need somebody, where the policy wants them found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskTrouble>,
@@ -135,7 +138,7 @@ fn examine_with(fleet: &mut Fleet, on_progress: OnProgress<'_>) -> Result<Diagno
         });
     }
     let examined = verify::examine(fleet.store()?, on_progress)?;
-    let ailments = examined.ailments;
+    let (ailments, mut set_aside) = (examined.ailments, false);
     for finding in examined.findings {
         let about = ailments
             .iter()
@@ -155,6 +158,7 @@ fn examine_with(fleet: &mut Fleet, on_progress: OnProgress<'_>) -> Result<Diagno
         // How many more there are is counted anew.
         problems.extend(rest.filter(|said| !told(said) && !(counted && said.starts_with("and "))));
         let mut done = check(finding.check, few(problems));
+        set_aside |= !finding.known.is_empty();
         done.findings.extend(few(finding.known));
         checks.push(done);
     }
@@ -174,6 +178,7 @@ fn examine_with(fleet: &mut Fleet, on_progress: OnProgress<'_>) -> Result<Diagno
         checks,
         repaired: Vec::new(),
         backup: None,
+        set_aside,
         tasks: Vec::new(),
     })
 }

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::Args;
 use flightline::checkpoint::prune::Space;
 use flightline::core::{Code, Refusal};
-use flightline::doctor::disk::DISK;
-use flightline::doctor::{Care, Check, attend};
+use flightline::doctor::disk::{DISK};
+use flightline::doctor::{Care, Check, attend, attend_with};
 use flightline::rebuild::Rebuild;
 use flightline::recovery::detect::PeekCandidates;
 use flightline::recovery::tasks::TaskTrouble;
@@ -41,12 +41,19 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
     let care = if args.fix { Care::Repair } else { Care::Look };
     let (folder, stamp) = (app.home()?.state.clone(), app.stamp()?);
     let location = app.location(&app.config()?, &folder)?;
-    let mut diagnosis =
-        attend(app.fleet()?, &folder, care, &stamp).map_err(|error| match error {
-            // What cannot even be looked at has no other way out.
-            flightline::Error::Store(error) => unusable(error, &folder, &location),
-            error @ flightline::Error::Refused(_) => error.into_refusal(),
-        })?;
+    let diagnosis = {
+        let (fleet, ui) = app.fleet_and_ui()?;
+        let attended = attend_with(fleet, &folder, care, &stamp, &mut |part, rows| {
+            ui.progress(format_args!("looking at: {part}, {rows} rows"));
+        });
+        ui.progress("");
+        attended
+    };
+    let mut diagnosis = diagnosis.map_err(|error| match error {
+        // What cannot even be looked at has no other way out.
+        flightline::Error::Store(error) => unusable(error, &folder, &location),
+        error @ flightline::Error::Refused(_) => error.into_refusal(),
+    })?;
     app.ui.written |= diagnosis.backup.is_some();
     if diagnosis.healthy && args.fix {
         // Never a store that is damaged: rewriting it would spoil what is left.
@@ -86,7 +93,9 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
             page.line(format_args!("{mark} {}", task.line()));
             page.line(format_args!("       run: {}", task.next.join("; then ")));
         }
-        if diagnosis.healthy {
+        if diagnosis.healthy && diagnosis.set_aside {
+            page.line("Everything else is well; what is set aside has no copy, and nothing waits for it.");
+        } else if diagnosis.healthy {
             page.line("Everything is well.");
         } else if sound {
             page.line("The store is well; the work needs somebody.");

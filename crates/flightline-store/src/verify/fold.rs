@@ -148,6 +148,13 @@ impl Folded {
                 };
             }
         }
+        // What is gone has its text, or none.
+        let doc = row.opt_text(DOC)?.filter(|doc| gone && !doc.is_empty());
+        let other_text =
+            doc.is_some_and(|doc| !is_sound(&Some(doc), &row.opt_text(SHA).unwrap_or(None)));
+        if judged.ill.is_empty() && other_text {
+            judged.ill.push(Ill::Sum);
+        }
         if judged.ill.is_empty() && row.text(SUM)? != seal::sum(&row.0[..SUM]) {
             judged.ill.push(Ill::Sum);
         }

@@ -167,7 +167,7 @@ impl Walk {
             self.read(row, rev, &kind)?;
         }
         self.request(rev, row.unsigned(seal::STEP).unwrap_or(rev), intact);
-        self.value(row, rev)?;
+        self.value(row, rev, intact)?;
         self.seal = own;
         self.walked.last = rev;
         self.walked.events += 1;
@@ -265,8 +265,16 @@ impl Walk {
         }
     }
 
-    fn value(&mut self, row: &Row, rev: u64) -> Result<(), Error> {
+    fn value(&mut self, row: &Row, rev: u64, intact: bool) -> Result<(), Error> {
         if row.text(seal::CHANGE)? != Change::Set.as_str() {
+            // Nothing was said there, or it was thinned away.
+            if intact && row.opt_text(seal::AFTER)?.is_some() {
+                self.trouble(
+                    rev,
+                    Wrong::Column("after"),
+                    seal::sum(&row.0[seal::AFTER..=seal::AFTER]),
+                );
+            }
             return Ok(());
         }
         let sound = match (row.opt_text(seal::AFTER)?, row.opt_text(seal::SHA)?) {

@@ -181,8 +181,14 @@ both_engines! {
                 if table == "event" && expected == 6 && column != "project" && column != "rev" {
                     assert!(matches!(lost[..], [Loss::Event { .. }]), "{sql}: {lost:?}");
                 }
-                // And the store takes writes, none of which hides the damage.
-                store.write(|tx| tx.note("seen", &mission(1, "One"), &json!({}))).unwrap_or_else(|error| panic!("{sql}: {error}"));
+                // And the store takes writes, none of which hides the damage; unless the damage stands in the very place
+                // of the next event.
+                let written = store.write(|tx| tx.note("seen", &mission(1, "One"), &json!({})));
+                let in_the_way = (column.as_str(), row) == ("rev", "project = {project} AND rev = 7");
+                match written {
+                    Err(Error::Corrupt(_)) if in_the_way => {}
+                    written => drop(written.unwrap_or_else(|error| panic!("{sql}: {error}"))),
+                }
                 assert!(!problems(&world).is_empty() || column == "timeline", "{sql}");
             }
         }
