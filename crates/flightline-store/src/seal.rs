@@ -109,7 +109,7 @@ fn take_text(hasher: &mut Hasher, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::values;
+    use crate::value::{params, values};
 
     fn event() -> Vec<Value> {
         values![
@@ -156,9 +156,9 @@ mod tests {
 
     #[test]
     fn what_moves_from_one_column_to_the_next_shows() {
-        let (one, other) = (values!["ab", "c"], values!["a", "bc"]);
-        assert_ne!(sum(&one), sum(&other));
-        assert_ne!(sum(&values![1_i64]), sum(&values!["1"]));
-        assert_ne!(sum(&values![None::<&str>]), sum(&values![""]));
+        let (one, other) = (params!["ab", "c"], params!["a", "bc"]);
+        assert_ne!(sum(one), sum(other));
+        assert_ne!(sum(params![1_i64]), sum(&values!["1"]));
+        assert_ne!(sum(params![None::<&str>]), sum(&values![""]));
     }
 }

@@ -156,7 +156,7 @@ fn examine_with(fleet: &mut Fleet, on_progress: OnProgress<'_>) -> Result<Diagno
         let counted = !problems.is_empty();
         let rest = finding.problems.into_iter();
         // How many more there are is counted anew.
-        problems.extend(rest.filter(|said| !told(said) && !(counted && said.starts_with("and "))));
+        problems.extend(rest.filter(|said| !(told(said) || counted && said.starts_with("and "))));
         let mut done = check(finding.check, few(problems));
         set_aside |= !finding.known.is_empty();
         done.findings.extend(few(finding.known));

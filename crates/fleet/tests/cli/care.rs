@@ -178,6 +178,133 @@ fn the_doctor_sees_every_kind_of_damage() {
     }
 }
 
+/// The tables that are damaged, and a row of each.
+const ROWS: [(&str, &str); 8] = [
+    ("event", "rev = 3"),
+    ("event", "rev = (SELECT max(rev) FROM event)"),
+    (
+        "subject",
+        "rowid = (SELECT max(rowid) FROM subject WHERE kind = 'sortie')",
+    ),
+    (
+        "subject",
+        "rowid = (SELECT max(rowid) FROM subject WHERE kind = 'agent')",
+    ),
+    ("pulse", "agent = (SELECT max(agent) FROM pulse)"),
+    ("request", "key = (SELECT max(key) FROM request)"),
+    (
+        "backup",
+        "checkpoint = (SELECT max(checkpoint) FROM backup)",
+    ),
+    ("project", "1"),
+];
+
+#[test]
+fn one_changed_byte_anywhere_is_named_repaired_and_stops_nothing_else() {
+    let world = stage::world().local_only("it damages the store");
+    world.ok("sorties add Remembered --idempotency-key once");
+    world.ok("checkpoint");
+    let mut tried = 0;
+    for (table, row) in ROWS {
+        let columns = world.sql(&format!(
+            "SELECT name || ' ' || type FROM pragma_table_info('{table}')"
+        ));
+        for column in columns.lines() {
+            let (column, kind) = column.split_once(' ').unwrap();
+            // What nobody can find any more is another matter.
+            if matches!((table, column), (_, "project") | ("project", "id")) {
+                continue;
+            }
+            let value = match kind {
+                "INTEGER" => format!("coalesce({column}, 0) + 2"),
+                _ => format!(
+                    "CASE coalesce({column}, '') WHEN '' THEN 'x' ELSE substr({column}, 1, length({column}) - 1) || char(unicode(substr({column}, -1)) + 1) END"
+                ),
+            };
+            let sql = format!("UPDATE {table} SET {column} = {value} WHERE {row}");
+            world.sql(&format!("PRAGMA ignore_check_constraints = ON; {sql}"));
+            for typed in [
+                "status",
+                "log",
+                "context",
+                "events list",
+                "resume --dry-run",
+                "locks list",
+                "missions list",
+            ] {
+                let ran = world.fleet(typed);
+                assert!(ran.code < 100, "{sql}: {typed}: {ran:?}");
+                let may = [0, 5, 6];
+                assert!(may.contains(&ran.code), "{sql}: {typed}: {ran:?}");
+            }
+            let found = world.fleet("doctor");
+            assert_eq!(found.code, 5, "{sql}: {found:?}");
+            world.fleet("doctor --fix");
+            let after = world.fleet("doctor");
+            assert_eq!(after.code, 0, "{sql}: {after:?}");
+            tried += 1;
+        }
+    }
+    assert!(tried > 70, "{tried}");
+}
+
+#[test]
+fn an_index_that_is_missing_is_found_and_made_anew() {
+    let world = stage::world().local_only("it damages the store");
+    world.sql("DROP INDEX event_by_subject; DROP VIEW missions");
+    let found = world.fleet("doctor");
+    assert_eq!(found.code, 5, "{found:?}");
+    assert!(
+        found
+            .stdout
+            .contains("the index `event_by_subject` is missing"),
+        "{found:?}"
+    );
+    assert!(
+        found.stdout.contains("the view `missions` is missing"),
+        "{found:?}"
+    );
+    world.ok("doctor --fix");
+    assert_eq!(world.fleet("doctor").code, 0);
+    world.sql("CREATE TRIGGER spy AFTER INSERT ON event BEGIN SELECT 1; END");
+    assert!(
+        world
+            .fleet("doctor")
+            .stdout
+            .contains("the trigger `spy` is not Flightline's")
+    );
+}
+
+#[test]
+fn a_database_that_lost_its_end_is_said_aloud() {
+    let world = stage::world().local_only("it damages the store");
+    world.sql("PRAGMA wal_checkpoint(TRUNCATE)");
+    let old = fs::read(world.database()).unwrap();
+    world.ok("sorties add Lost");
+    for suffix in ["-wal", "-shm"] {
+        let _ = fs::remove_file(format!("{}{suffix}", world.database().display()));
+    }
+    fs::write(world.database(), old).unwrap();
+    let status = world.fleet("status");
+    assert!(
+        format!("{status:?}").contains("acknowledged, and"),
+        "{status:?}"
+    );
+    let doctor = world.fleet("doctor");
+    assert_eq!(doctor.code, 5, "{doctor:?}");
+    assert!(
+        doctor.stdout.contains("not in the database any more"),
+        "{doctor:?}"
+    );
+    world.ok("sorties add Next");
+    let after = world.fleet("doctor");
+    assert_eq!(after.code, 0, "{after:?}");
+    assert!(
+        after.stdout.contains("were acknowledged and lost"),
+        "told from then on: {after:?}"
+    );
+}
+
 #[test]
 fn a_torn_file_is_damage_too() {
     let world = stage::world();

@@ -544,8 +544,15 @@ impl Driver for Sqlite {
 
     fn integrity(&mut self) -> Result<Vec<String>, Error> {
         let rows = self.query("PRAGMA integrity_check(20)", &[])?;
-        let said: Result<Vec<String>, Error> = rows.iter().map(|row| row.text(0)).collect();
-        Ok(said?.into_iter().filter(|line| line != "ok").collect())
+        let mut said = rows
+            .iter()
+            .map(|row| row.text(0))
+            .collect::<Result<Vec<String>, Error>>()?;
+        said.retain(|line| line != "ok");
+        for row in self.query("PRAGMA foreign_key_check", &[])?.iter().take(20) {
+            said.push(format!("a row of `{}` belongs to no project", row.text(0)?));
+        }
+        Ok(said)
     }
 
     fn schema_troubles(&mut self) -> Result<Vec<String>, Error> {

@@ -85,7 +85,7 @@ pub(crate) fn set(
         Backup::Shared => ("shared", now, None, None, None),
     };
     let (checkpoint, at) = (checkpoint.to_string(), at.as_millis());
-    let sum = seal::sum(&values![checkpoint.as_str(), state, at, bytes, sha, why]);
+    let sum = seal::sum(params![checkpoint.as_str(), state, at, bytes, sha, why]);
     driver.post(
         SET,
         values![project, checkpoint, state, at, bytes, sha, why, sum],

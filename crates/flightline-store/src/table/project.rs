@@ -6,7 +6,7 @@ use super::statements;
 use crate::engine::Driver;
 use crate::error::Error;
 use crate::seal;
-use crate::value::{Row, params, values};
+use crate::value::{Row, params};
 
 statements! {
     INSERT = "INSERT INTO project (id, name, history, rev, created_at, seen_at, awake_since, timeline, seal, sum) \
@@ -85,7 +85,7 @@ impl Project {
     /// The sum of the row: of what only those write who hold it, and of what heartbeats may write, too. Not of the
     /// timeline, which says for itself when it is another.
     pub(crate) fn sum(&self) -> String {
-        let held = values![
+        let held = params![
             self.id.as_str(),
             self.name.as_str(),
             self.history.as_str(),
@@ -93,7 +93,7 @@ impl Project {
             self.created_at.as_millis(),
             self.seal.as_str(),
         ];
-        seal::sum(&held) + &heard(&self.id, self.seen_at, self.awake_since)
+        seal::sum(held) + &heard(&self.id, self.seen_at, self.awake_since)
     }
 
     /// The sum that is written. Nobody knows which column of a damaged row is wrong: it must not pass for a sound one.
@@ -107,7 +107,7 @@ impl Project {
 
 /// The part of the sum that covers what heartbeats may write.
 fn heard(id: &str, seen_at: Time, awake_since: Time) -> String {
-    seal::part(&values![id, seen_at.as_millis(), awake_since.as_millis()])
+    seal::part(params![id, seen_at.as_millis(), awake_since.as_millis()])
 }
 
 /// Makes the project's row, unless it is there.

@@ -21,8 +21,8 @@ statements! {
             || (CASE WHEN excluded.at > pulse.at OR pulse.at > excluded.at + 600000 THEN substr(excluded.sum, 9, 8) ELSE substr(pulse.sum, 9, 8) END) \
             || (CASE WHEN excluded.data = '{}' THEN substr(pulse.sum, 17, 8) ELSE substr(excluded.sum, 17, 8) END) \
             WHERE excluded.epoch >= pulse.epoch";
-    ALL = "SELECT agent, epoch, at, data FROM pulse WHERE project = ?1 ORDER BY agent";
-    OF = "SELECT agent, epoch, at, data FROM pulse WHERE project = ?1 AND agent = ?2";
+    ALL = "SELECT agent, epoch, at, data, sum FROM pulse WHERE project = ?1 ORDER BY agent";
+    OF = "SELECT agent, epoch, at, data, sum FROM pulse WHERE project = ?1 AND agent = ?2";
     // Holds the row: a heartbeat that comes now waits, and one that came before makes this find nothing.
     TAKE = "UPDATE pulse SET data = data WHERE project = ?1 AND agent = ?2 AND at <= ?3";
     // Noted by a clock that was ahead. They are put right at once: else they would look like news when the clock comes there.
@@ -81,19 +81,17 @@ pub(crate) fn beat(
 /// The sum of a sign of life: a part for each of its columns, with the agent in each.
 pub(crate) fn sum(agent: &str, epoch: u64, at: i64, data: &str) -> String {
     let parts = [
-        seal::part(&values![agent, epoch]),
-        seal::part(&values![agent, at]),
-        seal::part(&values![agent, data]),
+        seal::part(params![agent, epoch]),
+        seal::part(params![agent, at]),
+        seal::part(params![agent, data]),
     ];
     parts.concat()
 }
 
 pub(crate) fn all(driver: &mut dyn Driver, project: &str) -> Result<Vec<Pulse>, Error> {
-    driver
-        .query(ALL, params![project])?
-        .iter()
-        .map(from_row)
-        .collect()
+    let rows = driver.query(ALL, params![project])?;
+    let pulses = rows.iter().map(from_row).collect::<Result<Vec<_>, _>>()?;
+    Ok(pulses.into_iter().flatten().collect())
 }
 
 pub(crate) fn of(
@@ -101,11 +99,8 @@ pub(crate) fn of(
     project: &str,
     agent: AgentId,
 ) -> Result<Option<Pulse>, Error> {
-    driver
-        .query(OF, params![project, agent.to_string()])?
-        .first()
-        .map(from_row)
-        .transpose()
+    let rows = driver.query(OF, params![project, agent.to_string()])?;
+    Ok(rows.first().map(from_row).transpose()?.flatten())
 }
 
 /// Holds the pulse of an agent that gave no sign of life after `since`; false when it did.
@@ -132,11 +127,25 @@ pub(crate) fn newest(driver: &mut dyn Driver, project: &str) -> Result<Option<Ti
     }
 }
 
-fn from_row(row: &crate::value::Row) -> Result<Pulse, Error> {
-    Ok(Pulse {
-        agent: row.text(0)?,
-        epoch: row.unsigned(1)?,
-        at: Time::from_millis(row.int(2)?),
-        data: serde_json::from_str(&row.text(3)?).unwrap_or_default(),
-    })
+/// A sign of life that is damaged is none: the next one puts it right.
+fn from_row(row: &crate::value::Row) -> Result<Option<Pulse>, Error> {
+    let (agent, at, data, found) = (row.text(0)?, row.int(2)?, row.text(3)?, row.text(4)?);
+    let Ok(epoch) = row.unsigned(1) else {
+        return Ok(None);
+    };
+    let sum = sum(&agent, epoch, at, &data);
+    // The agent, its epoch and the time; what it said of itself may be missing.
+    let heard = sum.len() - sum.len() / 3;
+    if found.get(..heard) != sum.get(..heard) {
+        return Ok(None);
+    }
+    Ok(Some(Pulse {
+        agent,
+        epoch,
+        at: Time::from_millis(at),
+        data: match found == sum {
+            true => serde_json::from_str(&data).unwrap_or_default(),
+            false => Json::default(),
+        },
+    }))
 }

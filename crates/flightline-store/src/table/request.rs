@@ -62,6 +62,6 @@ pub(crate) fn insert(
     driver.post(FORGET, values![project, before(now)])?;
     let (hash, outcome) = (remembered.hash.as_str(), remembered.outcome.as_str());
     let at = now.as_millis();
-    let sum = seal::sum(&values![actor, key, hash, outcome, at]);
+    let sum = seal::sum(params![actor, key, hash, outcome, at]);
     driver.post(INSERT, values![project, actor, key, hash, outcome, at, sum])
 }

@@ -212,7 +212,7 @@ pub(crate) fn upsert(driver: &mut dyn Driver, value: &NewValue<'_>) -> Result<()
 
 /// The sum of the columns by which a subject is found. All others are in the journal, too.
 pub(crate) fn sum(kind: Kind, id: &str, keys: &flightline_core::Keys) -> String {
-    seal::sum(&values![
+    seal::sum(params![
         kind.as_str(),
         id,
         keys.mission.map(|id| id.to_string()),

@@ -1,6 +1,7 @@
 //! A store of an earlier version: it opens, everything in it is there, and nothing was rewritten.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use flightline_core::CheckpointId;
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
@@ -122,9 +123,65 @@ fn version_1_on_sqlite() {
         .unwrap();
     database.pragma_update(None, "user_version", 1).unwrap();
     drop(database);
-    let location = Location::Folder(home);
+    let location = Location::Folder(home.clone());
+    let first = Store::open(&location, "prj", OpenOptions::default()).unwrap();
+    let said = first.repaired().concat();
+    assert!(said.contains("`backups/before-upgrade-1.db`"), "{said}");
+    drop(first);
+    // As it was, and nobody else's.
+    let kept = home.join("backups/before-upgrade-1.db");
+    assert_eq!(
+        fs::metadata(&kept).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    let before = rusqlite::Connection::open(&kept).unwrap();
+    let version: i64 = before
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .unwrap();
+    assert_eq!(version, 1);
+    drop(before);
+    assert_eq!(
+        fs::read_dir(home.join("backups"))
+            .unwrap()
+            .filter(|entry| {
+                entry
+                    .as_ref()
+                    .unwrap()
+                    .file_name()
+                    .to_string_lossy()
+                    .starts_with('.')
+            })
+            .count(),
+        0,
+        "nothing half made is left"
+    );
     check(&location);
     check(&location);
+}
+
+#[test]
+fn a_store_that_cannot_be_copied_is_not_upgraded() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join(".flightline");
+    fs::create_dir(&home).unwrap();
+    let database = rusqlite::Connection::open(home.join("flightline.db")).unwrap();
+    database
+        .execute_batch(include_str!("../../src/schema/sqlite/0001_journal.sql"))
+        .unwrap();
+    database.execute_batch(&rows()).unwrap();
+    database
+        .pragma_update(None, "application_id", 0x464C_544C)
+        .unwrap();
+    database.pragma_update(None, "user_version", 1).unwrap();
+    drop(database);
+    fs::write(home.join("backups"), "in the way").unwrap();
+    let location = Location::Folder(home.clone());
+    assert!(Store::open(&location, "prj", OpenOptions::default()).is_err());
+    let database = rusqlite::Connection::open(home.join("flightline.db")).unwrap();
+    let version: i64 = database
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .unwrap();
+    assert_eq!(version, 1);
 }
 
 #[test]
