@@ -13,10 +13,13 @@ fn the_doctor_finds_nothing_wrong_with_a_sound_store() {
     world.fleet("doctor").expect(expect![[r#"
         ✓ ok   permissions
         ✓ ok   engine
+        ✓ ok   schema
         ✓ ok   journal
+        ✓ ok   last acknowledged revision
         ✓ ok   state equals fold of events
         ✓ ok   checksums
         ✓ ok   search columns match the documents
+        ✓ ok   beside the journal
         ✓ ok   locks exclude one another
         ✓ ok   work has an owner that exists
         ✓ ok   mail has a message and a recipient
@@ -41,12 +44,15 @@ fn the_doctor_names_what_is_damaged() {
     world.fleet("doctor").expect(expect![[r#"
         ✓ ok   permissions
         ✓ ok   engine
+        ✓ ok   schema
         ✓ ok   journal
+        ✓ ok   last acknowledged revision
         ✗ bad  state equals fold of events
                the last value of sortie srt-70a3df0a-6051-445a-8000-000000001772 does not match its checksum; the journal's is sound
         ✓ ok   checksums
         ✗ bad  search columns match the documents
                sortie srt-70a3df0a-6051-445a-8000-000000001772 is found by another status than its document says
+        ✓ ok   beside the journal
         ✓ ok   checkpoints match their hashes
         ✓ ok   checkpoint files match the store
         ✓ ok   no file without a checkpoint
@@ -64,10 +70,13 @@ fn the_doctor_names_what_is_damaged() {
     world.fleet("doctor --fix").expect(expect![[r#"
         ✓ ok   permissions
         ✓ ok   engine
+        ✓ ok   schema
         ✓ ok   journal
+        ✓ ok   last acknowledged revision
         ✓ ok   state equals fold of events
         ✓ ok   checksums
         ✓ ok   search columns match the documents
+        ✓ ok   beside the journal
         ✓ ok   locks exclude one another
         ✓ ok   work has an owner that exists
         ✓ ok   mail has a message and a recipient
@@ -216,7 +225,7 @@ fn one_changed_byte_anywhere_is_named_repaired_and_stops_nothing_else() {
                 continue;
             }
             let value = match kind {
-                "INTEGER" => format!("coalesce({column}, 0) + 2"),
+                "INTEGER" => format!("coalesce({column}, 0) + 16777216"),
                 _ => format!(
                     "CASE coalesce({column}, '') WHEN '' THEN 'x' ELSE substr({column}, 1, length({column}) - 1) || char(unicode(substr({column}, -1)) + 1) END"
                 ),

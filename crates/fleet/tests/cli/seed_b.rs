@@ -146,10 +146,13 @@ fn a_session_timeout_is_found_and_named() {
     world.fleet("doctor").expect(expect![[r#"
         ✓ ok   permissions
         ✓ ok   engine
+        ✓ ok   schema
         ✓ ok   journal
+        ✓ ok   last acknowledged revision
         ✓ ok   state equals fold of events
         ✓ ok   checksums
         ✓ ok   search columns match the documents
+        ✓ ok   beside the journal
         ✓ ok   locks exclude one another
         ✓ ok   work has an owner that exists
         ✓ ok   mail has a message and a recipient
@@ -175,10 +178,13 @@ fn a_session_timeout_is_found_and_named() {
     world.fleet("doctor").expect(expect![[r#"
         ✓ ok   permissions
         ✓ ok   engine
+        ✓ ok   schema
         ✓ ok   journal
+        ✓ ok   last acknowledged revision
         ✓ ok   state equals fold of events
         ✓ ok   checksums
         ✓ ok   search columns match the documents
+        ✓ ok   beside the journal
         ✓ ok   locks exclude one another
         ✓ ok   work has an owner that exists
         ✓ ok   mail has a message and a recipient

@@ -592,6 +592,9 @@ fn what_is_only_tried_beside_the_store_is_little_and_says_why() {
         it compares the bytes of the store
         it compares the bytes of the store
         it damages the store
+        it damages the store
+        it damages the store
+        it damages the store
         it has a server of its own
         it has a server of its own
         it has a server of its own
