@@ -80,7 +80,7 @@ impl Store {
         let steps = self.steps();
         let side = Side::new(file, self.project())?;
         self.driver().begin_read()?;
-        let copied = self.copy_to(&side);
+        let copied = self.copy_to(&side, verifying);
         self.driver().rollback();
         let copied = copied?;
         if verifying == Verifying::Yes {
@@ -107,7 +107,7 @@ impl Store {
         Ok(copied)
     }
 
-    fn copy_to(&mut self, side: &Side) -> Result<Copied, Error> {
+    fn copy_to(&mut self, side: &Side, verifying: Verifying) -> Result<Copied, Error> {
         let (project, steps) = (self.project().to_owned(), self.steps());
         let from = self.driver();
         let row = from
@@ -126,6 +126,9 @@ impl Store {
             keep_old: false,
         };
         let (mut to, _) = sqlite::open(&side.folder, true, options)?;
+        if verifying == Verifying::No {
+            to.take_anything()?;
+        }
         to.begin_write(Durability::Full, Duration::from_secs(10))?;
         project::insert(&mut to, &row)?;
         let copied = copy_rows(from, &mut to, &project, &project)?;

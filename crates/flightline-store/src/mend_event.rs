@@ -187,6 +187,11 @@ fn one_place(mut columns: Vec<Value>, prev: &str, own: &str) -> Option<Vec<Value
             columns[at] = value;
             seal::of_event(columns, prev) == own
         };
+        // There was nothing where there is something now.
+        let optional = matches!(at, seal::MISSION | seal::EPOCH | seal::SHA);
+        if optional && damaged != Value::Null && fits(&mut columns, Value::Null) {
+            return Some(columns);
+        }
         match &damaged {
             Value::Null => {}
             Value::Int(number) => {

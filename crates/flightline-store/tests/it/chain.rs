@@ -196,7 +196,7 @@ both_engines! {
     }
 
     fn one_changed_byte_of_an_event_is_mended_by_its_seal(world: &World) {
-        for column in ["step", "at", "kind", "mission", "subject_kind", "subject", "actor", "data", "change", "sha", "prev", "seal"] {
+        for column in ["step", "at", "kind", "mission", "subject_kind", "subject", "actor", "epoch", "data", "change", "sha", "prev", "seal"] {
             let world = World::new(world.engine);
             let mut store = fill(&world);
             let sql = format!("UPDATE event SET {column} = {} WHERE project = {{project}} AND rev = 3", changed(column));
