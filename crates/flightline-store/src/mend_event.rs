@@ -154,7 +154,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Removes a row of no kind that there is: nothing can read it, and what it was the journal knows.
+    /// Removes a row of no kind that there is, or that no event made: what it was the journal knows.
     ///
     /// # Errors
     /// When the store fails.

@@ -52,7 +52,7 @@ pub struct Examined {
     pub troubles: Vec<Trouble>,
     /// What is wrong beside the journal.
     pub stale: Vec<Stale>,
-    /// Rows of no kind that there is.
+    /// Rows of no kind that there is, or that no event made.
     pub strays: Vec<(String, String)>,
     /// Whether indexes or views are missing.
     pub schema: bool,

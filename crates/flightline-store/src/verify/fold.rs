@@ -47,7 +47,7 @@ pub(crate) struct Folded {
     pub(crate) unfolded: Vec<String>,
     /// What is wrong with each, as far as its kind is known.
     pub(crate) ailments: Vec<Ailment>,
-    /// Rows of no kind that there is.
+    /// Rows of no kind that there is, or that no event made.
     pub(crate) strays: Vec<(String, String)>,
 }
 
@@ -123,6 +123,16 @@ impl Folded {
         };
         // What is no revision is none of any event.
         let rev = row.unsigned(REV).unwrap_or(0);
+        // No event knows it, and the one it names gave a value to another.
+        let others = row
+            .opt_text(EVENT_SUBJECT)?
+            .is_some_and(|subject| subject != id)
+            || row.opt_text(EVENT_KIND)?.is_some_and(|kind| kind != word);
+        if others && told.last.is_none() && !damaged.contains(&rev) {
+            self.unfolded.push(differs(&word, &id));
+            self.strays.push((word, id));
+            return Ok(());
+        }
         let mut judged = if damaged.contains(&rev) {
             // What the event says cannot be relied on: the row stands for itself.
             Judged {
@@ -132,6 +142,14 @@ impl Folded {
         } else {
             judge(kind, &id, row, told, damaged)?
         };
+        // The value of the last event there is, at a revision that there never was: the row's revision is damaged.
+        if let ([Ill::Lost(_)], Some(last)) = (&judged.ill[..], told.last) {
+            let hashes = driver.query(HASH, params![project, last])?;
+            let hash = hashes.first().map_or(Ok(None), |row| row.opt_text(0))?;
+            if hash == row.opt_text(SHA)? {
+                judged.ill = vec![Ill::Row];
+            }
+        }
         let gone = row.opt_int(GONE)?.is_some();
         // Where events say nothing any more, the last value may be one that is not known.
         if gone

@@ -40,7 +40,7 @@ pub(super) fn mend(fleet: &mut Fleet, examined: &Examined) -> Result<Vec<String>
     }
     for (kind, id) in &examined.strays {
         fleet.store()?.write(|tx| tx.drop_stray(kind, id))?;
-        done.push(format!("{kind} {id} is of no kind that there is; removed"));
+        done.push(format!("{kind} {id} was made by no event; removed"));
     }
     for trouble in &examined.troubles {
         if fleet.store()?.write(|tx| tx.mend_event(trouble))? == Mended::Healed {
