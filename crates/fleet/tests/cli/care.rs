@@ -231,7 +231,18 @@ fn one_changed_byte_anywhere_is_named_repaired_and_stops_nothing_else() {
                 ),
             };
             let sql = format!("UPDATE {table} SET {column} = {value} WHERE {row}");
-            world.sql(&format!("PRAGMA ignore_check_constraints = ON; {sql}"));
+            // What cannot be answered is forgotten, and has to be there again.
+            if table == "request" {
+                world.ok(&format!(
+                    "sorties add Remembered --idempotency-key {column}"
+                ));
+            }
+            let done = world.sql(&format!(
+                "PRAGMA ignore_check_constraints = ON; {sql}; SELECT changes()"
+            ));
+            if done.trim() == "0" {
+                continue;
+            }
             for typed in [
                 "status",
                 "log",
@@ -247,7 +258,8 @@ fn one_changed_byte_anywhere_is_named_repaired_and_stops_nothing_else() {
                 assert!(may.contains(&ran.code), "{sql}: {typed}: {ran:?}");
             }
             let found = world.fleet("doctor");
-            assert_eq!(found.code, 5, "{sql}: {found:?}");
+            // A file has no timeline: any command that writes puts that right.
+            assert!(found.code == 5 || column == "timeline", "{sql}: {found:?}");
             world.fleet("doctor --fix");
             let after = world.fleet("doctor");
             assert_eq!(after.code, 0, "{sql}: {after:?}");
