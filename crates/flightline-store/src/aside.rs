@@ -35,7 +35,7 @@ impl Store {
     pub fn title(&mut self, id: &str) -> Result<(u64, String), Error> {
         let row = self.driver().take_project(id, false)?;
         let row = row.ok_or_else(|| Error::UnknownProject(id.to_owned()))?;
-        let project = Project::from_row(id, &row)?;
+        let project = Project::from_row(self.driver(), id, &row)?;
         Ok((project.rev, project.name))
     }
 
@@ -64,9 +64,8 @@ impl Store {
     fn adopt_rows(&mut self, from: &mut Self, id: &str) -> Result<Copied, Error> {
         let row = from.driver().take_project(id, false)?;
         let row = row.ok_or_else(|| Error::UnknownProject(id.to_owned()))?;
-        let row = Project::from_row(id, &row)?;
-        project::insert(self.driver(), id, &row.name, &row.history, row.created_at)?;
-        project::advance(self.driver(), &row)?;
+        let row = Project::from_row(from.driver(), id, &row)?;
+        project::insert(self.driver(), &row)?;
         let copied = copy_rows(from.driver(), self.driver(), id, id)?;
         Ok(Copied {
             rev: row.rev,

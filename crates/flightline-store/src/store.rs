@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use flightline_core::Time;
 
 use crate::clock::{Clock, Ids};
-use crate::engine::{Compaction, Disk, Driver, Durability, postgres, sqlite, Acknowledged};
+use crate::engine::{Acknowledged, Compaction, Disk, Driver, Durability, postgres, sqlite};
 use crate::error::Error;
 use crate::location::Location;
 use crate::loss::Loss;

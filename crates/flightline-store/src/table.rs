@@ -28,7 +28,6 @@ pub(crate) fn all_statements() -> Vec<&'static str> {
         request::STATEMENTS,
         subject::STATEMENTS,
         watch::STATEMENTS,
-        crate::ailment::STATEMENTS,
         crate::copy::STATEMENTS,
         crate::figures::STATEMENTS,
         crate::memory::STATEMENTS,

@@ -14,8 +14,8 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use flightline_core::Time;
+use postgres::Statement;
 use postgres::types::{IsNull, ToSql, Type, to_sql_checked};
-use postgres::{Client, Statement};
 
 use self::outbox::{Outbox, Parcel, for_rows};
 use self::wire::{Fault, Wire};

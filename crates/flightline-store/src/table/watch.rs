@@ -6,12 +6,13 @@ use flightline_core::{LockId, Time};
 use super::statements;
 use crate::engine::Driver;
 use crate::error::Error;
+use crate::seal;
 use crate::value::{params, values};
 
 statements! {
-    OF = "SELECT since, at FROM watch WHERE project = ?1 AND lock = ?2";
-    SET = "INSERT INTO watch (project, lock, since, at) VALUES (?1, ?2, ?3, ?4) \
-           ON CONFLICT (project, lock) DO UPDATE SET since = excluded.since, at = excluded.at";
+    OF = "SELECT lock, since, at, sum FROM watch WHERE project = ?1 AND lock = ?2";
+    SET = "INSERT INTO watch (project, lock, since, at, sum) VALUES (?1, ?2, ?3, ?4, ?5) \
+           ON CONFLICT (project, lock) DO UPDATE SET since = excluded.since, at = excluded.at, sum = excluded.sum";
     END = "DELETE FROM watch WHERE project = ?1 AND lock = ?2";
     FORGET = "DELETE FROM watch WHERE project = ?1 AND NOT EXISTS (SELECT 1 FROM subject s WHERE s.project = watch.project \
               AND s.kind = 'lock' AND s.id = watch.lock AND s.gone IS NULL)";
@@ -23,12 +24,16 @@ pub(crate) fn of(
     lock: LockId,
 ) -> Result<Option<Watch>, Error> {
     let rows = driver.query(OF, params![project, lock.to_string()])?;
-    let Some(row) = rows.first() else {
+    // One that is damaged says nothing: who asks now is the first.
+    let sound = rows
+        .first()
+        .filter(|row| seal::has_its_sum(row).unwrap_or(false));
+    let Some(row) = sound else {
         return Ok(None);
     };
     Ok(Some(Watch {
-        since: Time::from_millis(row.int(0)?),
-        at: Time::from_millis(row.int(1)?),
+        since: Time::from_millis(row.int(1)?),
+        at: Time::from_millis(row.int(2)?),
     }))
 }
 
@@ -38,15 +43,13 @@ pub(crate) fn set(
     lock: LockId,
     watch: Watch,
 ) -> Result<(), Error> {
-    driver.post(
-        SET,
-        values![
-            project,
-            lock.to_string(),
-            watch.since.as_millis(),
-            watch.at.as_millis()
-        ],
-    )
+    let (lock, since, at) = (
+        lock.to_string(),
+        watch.since.as_millis(),
+        watch.at.as_millis(),
+    );
+    let sum = seal::sum(params![lock.as_str(), since, at]);
+    driver.post(SET, values![project, lock, since, at, sum])
 }
 
 pub(crate) fn end(driver: &mut dyn Driver, project: &str, lock: LockId) -> Result<(), Error> {

@@ -19,6 +19,8 @@ statements! {
                 WHERE project = ?1 AND (actor, key) > (?2, ?3) ORDER BY actor, key LIMIT 500";
     BACKUPS = "SELECT checkpoint, state, at, bytes, sha, why, sum FROM backup \
                 WHERE project = ?1 AND checkpoint > ?2 ORDER BY checkpoint LIMIT 500";
+    WATCHES = "SELECT lock, since, at, sum FROM watch WHERE project = ?1 ORDER BY lock";
+    DROP_WATCH = "DELETE FROM watch WHERE project = ?1 AND lock = ?2";
     DROP_PULSE = "DELETE FROM pulse WHERE project = ?1 AND agent = ?2";
     DROP_REQUEST = "DELETE FROM request WHERE project = ?1 AND actor = ?2 AND key = ?3";
     DROP_BACKUP = "DELETE FROM backup WHERE project = ?1 AND checkpoint = ?2";
@@ -29,6 +31,8 @@ statements! {
 pub enum Stale {
     /// The last sign of life of this agent.
     Pulse(String),
+    /// Since when somebody has been waiting for this lock.
+    Watch(String),
     /// What is remembered of a request: whose it was, and its key.
     Request(String, String),
     /// What is known of the file of this checkpoint.
@@ -41,6 +45,7 @@ impl std::fmt::Display for Stale {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Pulse(agent) => write!(f, "the last sign of life of {agent} is damaged"),
+            Self::Watch(lock) => write!(f, "since when {lock} is waited for is damaged"),
             Self::Request(actor, key) => {
                 let key: String = key.chars().take(12).collect();
                 write!(f, "the outcome of request {key} of {actor} is damaged")
@@ -63,6 +68,11 @@ pub(crate) fn walk(
     for row in driver.query(PULSES, params![project])? {
         if !is_sound_pulse(&row)? {
             found.push(Stale::Pulse(row.text(0)?));
+        }
+    }
+    for row in driver.query(WATCHES, params![project])? {
+        if !seal::has_its_sum(&row)? {
+            found.push(Stale::Watch(row.text(0)?));
         }
     }
     let (mut actor, mut key, mut seen) = (String::new(), String::new(), 0);
@@ -125,6 +135,12 @@ impl Tx<'_> {
                 };
                 self.record_mending(Kind::Agent, agent, 0, "sign of life", done)?;
                 done
+            }
+            Stale::Watch(lock) => {
+                self.driver
+                    .execute(DROP_WATCH, params![project.as_str(), lock.as_str()])?;
+                self.record_mending(Kind::Lock, lock, 0, "watch", "forgotten")?;
+                "forgotten"
             }
             Stale::Request(actor, key) => {
                 let row = params![project.as_str(), actor.as_str(), key.as_str()];

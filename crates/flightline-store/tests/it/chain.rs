@@ -68,6 +68,7 @@ fn fill(world: &World) -> Store {
                 at: tx.now(),
                 bytes: 7,
                 sha256: "ab".to_owned(),
+                node: None,
             };
             tx.set_backup(CHECKPOINT.parse().unwrap(), &backup)?;
             tx.thin(&[2])?;

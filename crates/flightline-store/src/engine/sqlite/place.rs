@@ -35,10 +35,12 @@ pub(super) fn real_path(folder: &Path) -> io::Result<PathBuf> {
 pub(super) fn repair_modes(place: &Dir, repaired: &mut Vec<String>) {
     let own = place.path().file_name().unwrap_or_default();
     let folder = place.seen().ok().map(|seen| (None, seen, 0o700));
-    let files = [FILE, LOG, INDEX, QUEUE, anchor::FILE].into_iter().filter_map(|name| {
-        let seen = place.entry(name).ok().flatten()?;
-        Some((Some(name), seen, 0o600))
-    });
+    let files = [FILE, LOG, INDEX, QUEUE, anchor::FILE]
+        .into_iter()
+        .filter_map(|name| {
+            let seen = place.entry(name).ok().flatten()?;
+            Some((Some(name), seen, 0o600))
+        });
     for (name, seen, wanted) in folder.into_iter().chain(files) {
         let mode = seen.mode;
         if mode & !wanted == 0 {

@@ -4,5 +4,6 @@ CREATE TABLE watch (
     lock    TEXT COLLATE "C" NOT NULL,
     since   BIGINT NOT NULL,                 -- silence of its holder counts from here
     at      BIGINT NOT NULL,                 -- when somebody last asked for it
+    sum     TEXT COLLATE "C" NOT NULL,       -- of the row
     PRIMARY KEY (project, lock)
 );

@@ -4,5 +4,6 @@ CREATE TABLE watch (
     lock    TEXT    NOT NULL,
     since   INTEGER NOT NULL,                -- silence of its holder counts from here
     at      INTEGER NOT NULL,                -- when somebody last asked for it
+    sum     TEXT    NOT NULL,                -- of the row
     PRIMARY KEY (project, lock)
 ) STRICT, WITHOUT ROWID;
