@@ -185,32 +185,43 @@ impl App {
         Trust::of(self.env.user_state.as_deref())
     }
 
-    /// What the fleet here is trusted by: the file of its store, where that is in the state folder, and the state
-    /// folder itself. None when there is nothing yet, or a server keeps it.
-    pub fn fingerprints(&self, config: &Config) -> Result<Vec<Fingerprint>, Refusal> {
-        let (Some(home), Some(project), None) = (&self.home, &config.project, &self.server) else {
-            return Ok(Vec::new());
+    /// The file by which the fleet here is trusted. None when there is none yet, or when the store is where the user's own
+    /// settings say: no clone brings one there.
+    pub fn fingerprint(&self, config: &Config) -> Result<Option<Fingerprint>, Refusal> {
+        let (Some(home), None) = (&self.home, &self.server) else {
+            return Ok(None);
         };
-        let of = |store| Fingerprint::of(&home.state, store, project);
-        let is_here = self.location(config, &home.state)? == Location::Folder(home.state.clone());
-        let file = match is_here {
-            true => of(Some(flightline::store::FILE)),
-            false => Ok(None),
-        };
-        let found = file.and_then(|file| Ok(file.into_iter().chain(of(None)?).collect()));
-        found.map_err(|error| {
-            Refusal::new(
-                Code::Unavailable,
-                format!("cannot look at {}: {error}", home.state.display()),
-            )
-        })
+        if self.location(config, &home.state)? != Location::Folder(home.state.clone()) {
+            return Ok(None);
+        }
+        Fingerprint::of(&home.state, flightline::store::FILE)
+            .map_err(|error| cannot_look(&home.state, &error))
     }
 
-    /// Whether the user made the fleet here, or trusts it: what holds it counts most.
+    /// Whether the user made the fleet here, or trusts it. One whose making was cut short is the user's own.
     pub fn is_trusted(&self, config: &Config) -> Result<bool, Refusal> {
-        let fingerprints = self.fingerprints(config)?;
-        let holds = fingerprints.first();
-        Ok(holds.is_none_or(|fingerprint| self.trust().covers(fingerprint)))
+        let Some(fingerprint) = self.fingerprint(config)? else {
+            return Ok(true);
+        };
+        Ok(self.trust().covers(&fingerprint) || self.is_being_made()?)
+    }
+
+    fn folder_fingerprint(&self) -> Result<Option<Fingerprint>, Refusal> {
+        let state = &self.home()?.state;
+        Fingerprint::of_folder(state).map_err(|error| cannot_look(state, &error))
+    }
+
+    fn is_being_made(&self) -> Result<bool, Refusal> {
+        let folder = self.folder_fingerprint()?;
+        Ok(folder.is_some_and(|folder| self.trust().covers(&folder)))
+    }
+
+    /// Notes that the user makes a store in the state folder: should that be cut short, it can be completed.
+    pub fn begin_making(&self) -> Result<(), Refusal> {
+        match self.folder_fingerprint()? {
+            Some(folder) => self.trust().add(&folder).map_err(|error| untold(&error)),
+            None => Ok(()),
+        }
     }
 
     /// Refuses what a fleet that nobody trusted is not asked for.
@@ -223,18 +234,17 @@ impl App {
 
     /// Trusts the fleet here from now on.
     pub fn trust_it(&self) -> Result<(), Refusal> {
-        for fingerprint in self.fingerprints(&self.config()?)? {
-            if !self.trust().covers(&fingerprint) {
-                self.trust().add(&fingerprint).map_err(|error| {
-                    Refusal::new(
-                        Code::Unavailable,
-                        format!("that this fleet is trusted cannot be kept: {error}"),
-                    )
-                    .hint(
-                        "set HOME, or XDG_STATE_HOME, to a folder of yours, then run `fleet trust`",
-                    )
-                })?;
-            }
+        let trust = self.trust();
+        if let Some(fingerprint) = self.fingerprint(&self.config()?)?
+            && !trust.covers(&fingerprint)
+        {
+            trust.add(&fingerprint).map_err(|error| untold(&error))?;
+        }
+        // Whatever was being made is made.
+        if let Some(folder) = self.folder_fingerprint()?
+            && trust.covers(&folder)
+        {
+            trust.revoke(&folder).map_err(|error| untold(&error))?;
         }
         Ok(())
     }
@@ -705,6 +715,21 @@ pub fn unusable(error: StoreError, state: &Path, location: &Location) -> Refusal
         }
         (Lost::Wholly | Lost::Damaged, _) => refusal.hint(prospect.hint()),
     }
+}
+
+fn cannot_look(state: &Path, error: &std::io::Error) -> Refusal {
+    Refusal::new(
+        Code::Unavailable,
+        format!("cannot look at {}: {error}", state.display()),
+    )
+}
+
+fn untold(error: &std::io::Error) -> Refusal {
+    Refusal::new(
+        Code::Unavailable,
+        format!("that this fleet is trusted cannot be kept: {error}"),
+    )
+    .hint("set HOME, or XDG_STATE_HOME, to a folder of yours, then run `fleet trust`")
 }
 
 /// The folder that servers are remembered by.

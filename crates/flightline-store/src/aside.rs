@@ -82,6 +82,13 @@ pub fn holds_database(folder: &Path) -> bool {
     matches!(seen, Ok(Some(seen)) if !seen.is_file() || seen.size > 0)
 }
 
+/// The last revision of a project that was acknowledged in this folder, also when its database is lost.
+#[must_use]
+pub fn last_acknowledged(folder: &Path, project: &str) -> u64 {
+    let last = Dir::private(folder).map(|folder| sqlite::anchor::Folder::new(folder).read(project));
+    last.map_or(0, |last| last.ok().flatten().map_or(0, |last| last.rev))
+}
+
 /// Moves the database of `folder` and the files that belong to it into `aside`, and the finished one in `new` into its
 /// place; both are folders below it. Nobody writes meanwhile. The database goes first: should this end half-way,
 /// there is no store, never one without its log, and calling it again completes it.
@@ -99,7 +106,13 @@ pub fn put_in_place(
     let place = open()?;
     let queue = Queue::new(open()?, &options.purpose);
     let _turn = queue.wait(options.patience)?;
-    let names = [sqlite::FILE, sqlite::LOG, sqlite::INDEX];
+    // What was acknowledged was so in the old one.
+    let names = [
+        sqlite::FILE,
+        sqlite::LOG,
+        sqlite::INDEX,
+        sqlite::anchor::FILE,
+    ];
     let is_there = |name: &&str| !matches!(place.entry(name), Ok(None));
     if names.iter().any(is_there) {
         place

@@ -237,19 +237,12 @@ pub fn read_checkpoint(
 /// Trusts a fleet whose files were put there by a test, for a user with this home.
 ///
 /// # Panics
-/// When there is no fleet, or it cannot be trusted.
+/// When it cannot be trusted.
 pub fn trust(state: &std::path::Path, home: &std::path::Path) {
     use flightline::workspace::{Fingerprint, Trust};
-    let config = std::fs::read_to_string(state.join("config.toml")).expect("its settings");
-    let project = config
-        .lines()
-        .find_map(|line| line.strip_prefix("project = \""))
-        .and_then(|rest| rest.strip_suffix('"'))
-        .expect("a project");
-    let trust = Trust::of(Some(&home.join(".local/state")));
-    for store in [Some(flightline::store::FILE), None] {
-        let of = Fingerprint::of(state, store, project).expect("a look at it");
-        of.map(|of| trust.add(&of).expect("trust"))
-            .unwrap_or_default();
+    let of = Fingerprint::of(state, flightline::store::FILE).expect("a look at it");
+    if let Some(of) = of {
+        let trust = Trust::of(Some(&home.join(".local/state")));
+        trust.add(&of).expect("trust");
     }
 }

@@ -223,6 +223,8 @@ impl Dir {
         match (folder.entry_of(&name)?, replacing) {
             (None, _) => {}
             (Some(_), Replacing::No) => return Err(ErrorKind::AlreadyExists.into()),
+            // A link gives way to the file; nothing that it leads to is touched.
+            (Some(there), Replacing::Yes) if there.kind == Kind::Link => {}
             (Some(there), Replacing::Yes) => folder.check_plain(&there, &name)?,
         }
         let mut aside = OsString::from(".");

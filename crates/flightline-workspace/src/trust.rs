@@ -9,44 +9,54 @@ use flightline_core::event::sha256_hex;
 
 use crate::beneath::{Dir, Identity, Replacing};
 
-/// A path and an id.
+/// A path.
 const LONGEST: usize = 16 * 1024;
 
-/// What is trusted: one fleet, by the file that holds it. A file that takes its place, as a pull or a second clone
-/// would put there, is another.
+/// What is trusted: the file that holds a fleet. A file that takes its place, as a pull or a second clone would put
+/// there, is another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
-    state: PathBuf,
-    project: String,
+    path: PathBuf,
     identity: Identity,
 }
 
 impl Fingerprint {
-    /// The fleet in a state folder: by its store's file `store`, where that is in it, else by the folder itself. None
-    /// when there is nothing yet.
+    /// The fleet in a state folder, by the file of its store; none when there is none.
     ///
     /// # Errors
     /// When it cannot be looked at.
-    pub fn of(state: &Path, store: Option<&str>, project: &str) -> io::Result<Option<Self>> {
-        let (folder, name) = match (store, state.parent(), state.file_name()) {
-            (Some(store), _, _) => (Dir::private(state)?, store.into()),
-            (None, Some(above), Some(name)) => (Dir::shared(above)?, name.to_owned()),
-            (None, _, _) => return Ok(None),
+    pub fn of(state: &Path, store: &str) -> io::Result<Option<Self>> {
+        let Some(folder) = Dir::private_if_there(state)? else {
+            return Ok(None);
         };
-        Ok(folder.identity(Path::new(&name))?.map(|identity| Self {
-            state: state.to_path_buf(),
-            project: project.to_owned(),
+        Ok(folder.identity(store)?.map(|identity| Self {
+            path: state.join(store),
+            identity,
+        }))
+    }
+
+    /// A state folder in which a store is being made.
+    ///
+    /// # Errors
+    /// When it cannot be looked at.
+    pub fn of_folder(state: &Path) -> io::Result<Option<Self>> {
+        let (Some(above), Some(name)) = (state.parent(), state.file_name()) else {
+            return Ok(None);
+        };
+        let identity = Dir::shared(above)?.identity(name)?;
+        Ok(identity.map(|identity| Self {
+            path: state.to_path_buf(),
             identity,
         }))
     }
 
     /// The name under which it is kept.
     fn name(&self) -> String {
-        let mut text = format!("{} {}", self.identity.number, self.project);
+        let mut text = self.identity.number.to_string();
         let _ = match self.identity.born {
             Some(born) => write!(text, " {born}"),
             // Where nobody knows when a file was made, its number may be given again: the place has to fit too.
-            None => write!(text, " {:?}", self.state),
+            None => write!(text, " {:?}", self.path),
         };
         sha256_hex(&text)
     }
@@ -83,7 +93,7 @@ impl Trust {
         let Some(folder) = self.folder(true)? else {
             return Err(io::Error::other("neither HOME nor XDG_STATE_HOME is set"));
         };
-        let text = format!("{}\n{}\n", fleet.state.display(), fleet.project);
+        let text = format!("{}\n", fleet.path.display());
         folder.put(fleet.name(), text, Replacing::Yes, 0o600)
     }
 

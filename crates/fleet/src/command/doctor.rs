@@ -10,7 +10,6 @@ use flightline::doctor::{Care, Check, attend_with};
 use flightline::rebuild::Rebuild;
 use flightline::recovery::detect::PeekCandidates;
 use flightline::recovery::tasks::TaskTrouble;
-use flightline::store::OpenOptions;
 
 use super::prune::size;
 use super::{ATTENTION, Done};
@@ -156,17 +155,11 @@ fn rebuild(args: &DoctorArgs, app: &mut App) -> Done {
         Refusal::new(Code::NoProject, "the configuration names no project")
             .hint("create it with `fleet init`")
     })?;
-    // A rebuild that died may have left a new file: the folder is what counts.
-    let trust = app.trust();
-    let fingerprints = app.fingerprints(&config)?;
-    if !fingerprints.iter().any(|known| trust.covers(known)) && !fingerprints.is_empty() {
-        return Err(flightline::store::Error::Untrusted.into());
-    }
+    app.must_be_trusted()?;
+    // It makes a new file: should that be cut short, it can be completed.
+    app.begin_making()?;
     let location = app.location(&config, &state)?;
-    let options = OpenOptions {
-        trusted: true,
-        ..app.open_options(&config)?
-    };
+    let options = app.open_options(&config)?;
     let stamp = options.clock.now().to_string().replace([':', '.'], "-");
     let name = root.file_name().map_or_else(
         || "project".to_owned(),

@@ -84,6 +84,11 @@ pub fn run(args: &InitArgs, app: &mut App) -> Done {
         .hint("complete it with `fleet doctor --rebuild -y`"));
     }
     make_private(&state)?;
+    app.home = Some(Home {
+        state: state.clone(),
+        root: root.clone(),
+    });
+    app.begin_making()?;
     steps.step();
     // The store first: a state folder that names a project always has one.
     let (store, is_new) = match open(&location, &project, options.clone()) {
@@ -114,10 +119,6 @@ pub fn run(args: &InitArgs, app: &mut App) -> Done {
     }
     ignore_all(&state)?;
     steps.step();
-    app.home = Some(Home {
-        state: state.clone(),
-        root,
-    });
     app.trust_it()?;
     steps.step();
     let engine = store.engine();

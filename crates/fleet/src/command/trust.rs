@@ -34,7 +34,7 @@ pub fn run(args: &TrustArgs, app: &mut App) -> Done {
     app.must_be_local()?;
     let (state, config) = (app.home()?.state.clone(), app.config()?);
     let project = App::project(&config, &state)?;
-    if app.fingerprints(&config)?.is_empty() {
+    if app.fingerprint(&config)?.is_none() {
         return Err(Refusal::new(
             Code::NotFound,
             format!("there is no store in {}", state.display()),
@@ -86,7 +86,7 @@ pub fn run(args: &TrustArgs, app: &mut App) -> Done {
 }
 
 fn revoke(app: &App, config: &Config) -> Result<(), Refusal> {
-    for fingerprint in app.fingerprints(config)? {
+    if let Some(fingerprint) = app.fingerprint(config)? {
         app.trust().revoke(&fingerprint).map_err(|error| {
             Refusal::new(
                 Code::Unavailable,

@@ -203,7 +203,8 @@ fn a_full_disk_lets_agents_look_and_end_their_trouble() {
     world.run(&["locks", "release", "--all"]).by("ada").works();
     assert_eq!(world.ask(&["locks", "list"]), serde_json::json!([]));
     world.run(&["heartbeat"]).by("ada").works();
-    // Nothing else is, until there is room again; and that is said.
+    // Nothing else is, until there is room again; and that is said. What the log gave back is taken by others.
+    disk.fill("more");
     let refused = world.run(&["note", "lesson", "small"]).ends();
     assert_eq!(refused.code(), Some(7), "{refused}");
     assert!(refused.err.contains("the disk is full"), "{refused}");
@@ -304,6 +305,13 @@ impl Disk {
         let ballast = self.path.join("ballast");
         fs::write(&ballast, vec![1; bytes]).unwrap();
         ballast
+    }
+
+    /// Fills what is left with another file.
+    pub fn fill(&self, name: &str) {
+        let seen = rustix::fs::statvfs(&self.path).unwrap();
+        let bytes = usize::try_from(seen.f_bavail * seen.f_frsize).unwrap();
+        fs::write(self.path.join(name), vec![1; bytes]).unwrap();
     }
 }
 

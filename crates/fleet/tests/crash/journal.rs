@@ -50,8 +50,12 @@ pub fn after(rev: u64, last: u64, events: &[Entry]) -> Vec<String> {
 /// told, and what the journal gave back, by others.
 pub fn is_upkeep(entry: &Entry, events: &[Entry]) -> bool {
     let tells = |other: &Entry| other.step == entry.step && other.kind == "events_told";
-    ["checkpoint_created", "journal_thinned"].contains(&entry.kind.as_str())
-        || events.iter().any(tells)
+    let kinds = [
+        "checkpoint_created",
+        "journal_thinned",
+        "retention_put_right",
+    ];
+    kinds.contains(&entry.kind.as_str()) || events.iter().any(tells)
 }
 
 /// The whole journal, which must be without gaps from its beginning.

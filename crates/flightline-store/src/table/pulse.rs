@@ -26,7 +26,8 @@ statements! {
     // Holds the row: a heartbeat that comes now waits, and one that came before makes this find nothing.
     TAKE = "UPDATE pulse SET data = data WHERE project = ?1 AND agent = ?2 AND at <= ?3";
     // Noted by a clock that was ahead. They are put right at once: else they would look like news when the clock comes there.
-    PUT_RIGHT = "UPDATE pulse SET at = ?2 WHERE project = ?1 AND at > ?2";
+    AHEAD_OF = "SELECT agent FROM pulse WHERE project = ?1 AND at > ?2 ORDER BY agent";
+    PUT_RIGHT = "UPDATE pulse SET at = ?3, sum = substr(sum, 1, 8) || ?4 || substr(sum, 17, 8) WHERE project = ?1 AND agent = ?2";
     NEWEST = "SELECT CAST(max(at) AS BIGINT) FROM pulse WHERE project = ?1";
 }
 
@@ -115,9 +116,12 @@ pub(crate) fn take(
 
 /// Signs of life that lie ahead of the clock are of this moment at the latest.
 pub(crate) fn put_right(driver: &mut dyn Driver, project: &str, now: Time) -> Result<(), Error> {
-    driver
-        .execute(PUT_RIGHT, params![project, now.as_millis()])
-        .map(drop)
+    for row in driver.query(AHEAD_OF, params![project, now.as_millis()])? {
+        let agent = row.text(0)?;
+        let part = seal::part(params![agent.as_str(), now.as_millis()]);
+        driver.execute(PUT_RIGHT, params![project, agent, now.as_millis(), part])?;
+    }
+    Ok(())
 }
 
 pub(crate) fn newest(driver: &mut dyn Driver, project: &str) -> Result<Option<Time>, Error> {

@@ -137,11 +137,16 @@ fn nothing_new_opens_a_file_that_sqlite_may_have_open() {
         // The folder, and in it the file that keeps the last acknowledged revision.
         (
             "engine/sqlite/anchor.rs",
-            "Self(open(folder, flags, Mode::empty()).ok())",
+            "let Some(file) = self.0.open_file(FILE).map_err(cannot)? else {",
         ),
         (
             "engine/sqlite/anchor.rs",
-            "match openat(folder.as_fd(), FILE, flags, mode) {",
+            "let mut file = self.0.lock_file(FILE)?;",
+        ),
+        // The room that is kept for what ends trouble.
+        (
+            "engine/sqlite/reserve.rs",
+            "self.folder.put(FILE, content, Replacing::Yes, 0o600)",
         ),
     ];
     let openers = [
@@ -158,10 +163,9 @@ fn nothing_new_opens_a_file_that_sqlite_may_have_open() {
         ".append_file(",
         ".open_file(",
         ".read_text(",
-        ".put(",
+        "Replacing::",
         "rustix::fs::open(",
         "openat(",
-        "(open(",
         "rustix::fs::sendfile",
         "rustix::fs::copy_file_range",
     ];

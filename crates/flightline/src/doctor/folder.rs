@@ -102,7 +102,8 @@ fn private(state: &Dir, care: Care) -> Check {
         let wanted = match seen.kind {
             Kind::Folder => 0o700,
             Kind::File => 0o600,
-            Kind::Link if is_latest(&name) => continue,
+            // What a process that died was making is told elsewhere.
+            Kind::Link if is_latest(&name) || is_half_made(&name) => continue,
             Kind::Link | Kind::Other => {
                 wrong.push(format!("`{shown}` is neither a file nor a folder"));
                 continue;
@@ -128,6 +129,11 @@ fn private(state: &Dir, care: Care) -> Check {
     let mut private = check("files are private", wrong);
     private.findings.extend(repaired);
     private
+}
+
+fn is_half_made(name: &Path) -> bool {
+    let name = name.file_name().and_then(|name| name.to_str());
+    name.is_some_and(is_unfinished)
 }
 
 fn is_latest(name: &Path) -> bool {
@@ -228,10 +234,7 @@ fn left_behind(state: &Dir, now: Time, care: Care) -> Check {
         found.extend(sides.map(|name| (Path::new(place).join(name), Kind::Folder)));
     }
     let files = files::each(state.path()).unwrap_or_default().into_iter();
-    let half = files.filter(|file| {
-        let name = file.file_name().and_then(|name| name.to_str());
-        name.is_some_and(is_unfinished)
-    });
+    let half = files.filter(|file| is_half_made(file));
     found.extend(half.map(|file| (file, Kind::File)));
     found.retain(|(name, kind)| {
         let seen = state.entry(name).ok().flatten();

@@ -121,14 +121,19 @@ struct Old {
 
 /// Reads what can be read of the old store, and takes other projects over that are in it.
 fn salvage(request: &Rebuild<'_>, new: &mut Store, done: &mut Rebuilt) -> Old {
+    let acknowledged = match request.location {
+        Location::Folder(folder) => aside::last_acknowledged(folder, request.project),
+        Location::Postgres(_) => 0,
+    };
     let mut old = Old {
         seen: Seen::NOTHING,
-        rev: 0,
+        rev: acknowledged,
     };
     let opened = Store::open(request.location, request.project, request.options.clone());
     let Ok(mut store) = opened else { return old };
     old.seen = Seen::by(&mut store).unwrap_or(Seen::NOTHING);
-    old.rev = store.title(request.project).map_or(0, |(rev, _)| rev);
+    let rev = store.title(request.project).map_or(0, |(rev, _)| rev);
+    old.rev = old.rev.max(rev);
     for other in store.projects().unwrap_or_default() {
         if other == request.project {
             continue;

@@ -22,15 +22,15 @@ const SUM: usize = 16;
 
 /// The folder in which the file is.
 #[derive(Debug)]
-pub(super) struct Folder(Dir);
+pub(crate) struct Folder(Dir);
 
 impl Folder {
-    pub(super) fn new(folder: Dir) -> Self {
+    pub(crate) fn new(folder: Dir) -> Self {
         Self(folder)
     }
 
     /// What was acknowledged last; or why that cannot be told.
-    pub(super) fn read(&self, project: &str) -> Result<Option<Acknowledged>, String> {
+    pub(crate) fn read(&self, project: &str) -> Result<Option<Acknowledged>, String> {
         // Once more, should somebody have been writing just then.
         self.look(project).or_else(|_| self.look(project))
     }
