@@ -19,7 +19,7 @@ use crate::memory::{Memories, Seen};
 use crate::mend::Damage;
 use crate::steps::Steps;
 use crate::table::project::Project;
-use crate::table::{event, project, pulse};
+use crate::table::{event, project, pulse, watch};
 use crate::tx::{Actor, Trace, Tx};
 use group::Group;
 
@@ -522,6 +522,9 @@ impl Store {
         if slept {
             project.awake_since = now;
             pulse::put_right(self.driver.as_mut(), &project.id, now)?;
+            if now < project.seen_at {
+                watch::forget_all(self.driver.as_mut(), &project.id)?;
+            }
         }
         match access {
             Access::Read => {}

@@ -135,6 +135,9 @@ fn an_error_has_one_shape() {
             "details": {
               "fence": 4,
               "holder": "ada",
+              "in_the_way": [
+                "lck-b851ef85-3028-422d-8000-000000000bb9"
+              ],
               "lock": null,
               "locked": "src",
               "path": "src/a.rs",

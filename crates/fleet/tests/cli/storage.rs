@@ -413,7 +413,7 @@ fn one_of_another_store_is_archived_and_a_strange_one_refused() {
         .fleet("checkpoints import ours.json")
         .expect(expect![[r#"
             [stderr]
-            error: chk-b6b93891 belongs to msn-1166f932, which this store does not know
+            error: chk-bf6cb52b belongs to msn-1166f932, which this store does not know
 
             hint: put the file into `.flightline/checkpoints/` below its mission's folder and build a store from all files there: `fleet doctor --rebuild`
             [exit 3]
@@ -421,9 +421,9 @@ fn one_of_another_store_is_archived_and_a_strange_one_refused() {
     theirs.ok("restore copy.db -y");
     let said = theirs.ok("checkpoints import ours.json").stdout;
     expect![[r#"
-        Imported chk-b6b9 of another journal (6 values)
+        Imported chk-bf6c of another journal (7 values)
         It is archived: fleet checkpoints list --archived
-        To go back to it: fleet resume --checkpoint chk-b6b9 --dry-run
+        To go back to it: fleet resume --checkpoint chk-bf6c --dry-run
     "#]]
     .assert_eq(&said);
     assert!(

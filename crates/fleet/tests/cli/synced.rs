@@ -126,7 +126,8 @@ impl Far {
             .map(|file| file.unwrap().path());
         let fits = |file: &PathBuf| {
             let name = file.file_name().unwrap().to_str().unwrap();
-            name.starts_with(begins) && name.ends_with(".jsonl")
+            let is_queue = name.ends_with(".jsonl") && !name.ends_with(".damaged.jsonl");
+            name.starts_with(begins) && is_queue
         };
         files.find(fits).unwrap()
     }
@@ -586,6 +587,7 @@ fn what_is_only_tried_beside_the_store_is_little_and_says_why() {
     reasons.sort();
     expect![[r#"
         `-v` names the store
+        a server has a clock of its own
         commands die at points of their own
         commands die at points of their own
         it changes the store's file
@@ -595,6 +597,7 @@ fn what_is_only_tried_beside_the_store_is_little_and_says_why() {
         it damages the store
         it damages the store
         it damages the store
+        it edits the store's settings
         it has a server of its own
         it has a server of its own
         it has a server of its own
@@ -615,6 +618,7 @@ fn what_is_only_tried_beside_the_store_is_little_and_says_why() {
         it talks to the server of another world
         it talks to the server of another world
         it talks to the server of another world
+        it writes into the database
         the `git` of one command is replaced, and a server has its own
         the `git` of one command is replaced, and a server has its own
     "#]]

@@ -9,11 +9,13 @@ use serde_json::{Value, json};
 
 use crate::beside;
 use crate::journal;
-use crate::world::World;
+use crate::world::{NOON, World};
 
 /// A command to die in.
 struct Case {
     name: &'static str,
+    /// When its world begins.
+    began: &'static str,
     /// What must be there first.
     before: fn(&World),
     /// What comes before each round. Says what the command works on.
@@ -28,6 +30,7 @@ struct Case {
 
 const CHECKPOINT: Case = Case {
     name: "checkpoint",
+    began: NOON,
     before: work_is_under_way,
     prepare: |world, round| {
         let lesson = format!("Lesson {round}");
@@ -44,6 +47,7 @@ const CHECKPOINT: Case = Case {
 
 const RESUME: Case = Case {
     name: "resume",
+    began: NOON,
     before: work_is_under_way,
     prepare: |world, _| {
         let mut process = Command::new("sleep").arg("60").spawn().unwrap();
@@ -77,6 +81,7 @@ const RESUME: Case = Case {
 
 const REWIND: Case = Case {
     name: "resume --checkpoint",
+    began: NOON,
     before: |world| {
         work_is_under_way(world);
         world.run(&["checkpoint", "--note", "here"]).works();
@@ -97,6 +102,7 @@ const REWIND: Case = Case {
 
 const UNDO: Case = Case {
     name: "undo",
+    began: NOON,
     before: |world| {
         work_is_under_way(world);
         world.run(&["checkpoint", "--note", "here"]).works();
@@ -120,6 +126,7 @@ const UNDO: Case = Case {
 
 const PRUNE: Case = Case {
     name: "checkpoints prune",
+    began: "2026-01-02T12:00:00Z",
     before: work_is_under_way,
     prepare: |world, round| {
         for minute in [2 * round, 2 * round + 1] {
@@ -291,8 +298,11 @@ impl<'a> Round<'a> {
 
 /// A world that is ready for a case, and the events of an undisturbed round.
 fn ready(engine: Engine, case: &Case) -> (World, Vec<String>) {
-    let world = World::timeless(engine);
+    let mut world = World::timeless(engine);
+    // What is taken later is never the older one, whatever the clock says: so all of it is before noon.
+    world.let_time_be(Some(case.began));
     (case.before)(&world);
+    world.let_time_be(Some(NOON));
     // The first round also does what is done once only.
     Round::prepare(&world, case, 0).act(None);
     let round = Round::prepare(&world, case, 1);

@@ -14,6 +14,7 @@ statements! {
     SET = "INSERT INTO watch (project, lock, since, at, sum) VALUES (?1, ?2, ?3, ?4, ?5) \
            ON CONFLICT (project, lock) DO UPDATE SET since = excluded.since, at = excluded.at, sum = excluded.sum";
     END = "DELETE FROM watch WHERE project = ?1 AND lock = ?2";
+    FORGET_ALL = "DELETE FROM watch WHERE project = ?1";
     FORGET = "DELETE FROM watch WHERE project = ?1 AND NOT EXISTS (SELECT 1 FROM subject s WHERE s.project = watch.project \
               AND s.kind = 'lock' AND s.id = watch.lock AND s.gone IS NULL)";
 }
@@ -54,6 +55,11 @@ pub(crate) fn set(
 
 pub(crate) fn end(driver: &mut dyn Driver, project: &str, lock: LockId) -> Result<(), Error> {
     driver.post(END, values![project, lock.to_string()])
+}
+
+/// Forgets all of them: what a clock that jumped has seen proves nothing.
+pub(crate) fn forget_all(driver: &mut dyn Driver, project: &str) -> Result<(), Error> {
+    driver.execute(FORGET_ALL, params![project]).map(drop)
 }
 
 /// Forgets those of locks that are gone.
