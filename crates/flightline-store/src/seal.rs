@@ -158,7 +158,7 @@ mod tests {
     fn what_moves_from_one_column_to_the_next_shows() {
         let (one, other) = (params!["ab", "c"], params!["a", "bc"]);
         assert_ne!(sum(one), sum(other));
-        assert_ne!(sum(params![1_i64]), sum(&values!["1"]));
-        assert_ne!(sum(params![None::<&str>]), sum(&values![""]));
+        assert_ne!(sum(params![1_i64]), sum(params!["1"]));
+        assert_ne!(sum(params![None::<&str>]), sum(params![""]));
     }
 }

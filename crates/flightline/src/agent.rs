@@ -134,7 +134,7 @@ pub struct RetireAgent {
     pub reason: Option<Note>,
 }
 
-/// What a caller saw of an agent's process. Only [`sight`] reads one, because not everybody is believed.
+/// What a caller saw of an agent's process. Only `sight` reads one, because not everybody is believed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Sighting {
     /// The agent.

@@ -245,6 +245,10 @@ fn runs(world: &World, arguments: &[&str], about: &str) {
     );
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how much is tried is said from outside"
+)]
 fn all_of_them() -> bool {
     std::env::var("FLEET_HOSTILE").is_ok_and(|wanted| wanted == "all")
 }

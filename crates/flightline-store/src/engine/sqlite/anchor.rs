@@ -111,8 +111,6 @@ fn sum(said: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
 
     fn last(project: &str, rev: u64) -> Acknowledged {
