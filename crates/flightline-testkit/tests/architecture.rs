@@ -231,3 +231,72 @@ fn the_map_names_every_room() {
         );
     }
 }
+
+/// Everything below a state folder, a mirror or a place that somebody names is reached through
+/// `flightline_workspace::beneath`. What opens, makes, moves or removes files by their paths stands here, with the reason
+/// why it may.
+#[test]
+fn files_are_reached_through_one_door() {
+    let allowed = [
+        // A backup that somebody named, and folders of our own that are made beside it and gone afterwards.
+        "flightline-store/src/copy.rs",
+        // The demo's own folder, which it makes.
+        "fleet/src/command/demo/part.rs",
+        "fleet/src/command/demo/specialist.rs",
+        "fleet/src/command/demo/stage.rs",
+        // The system's own files: /proc.
+        "flightline-server/src/metrics/process.rs",
+        "flightline-workspace/src/process.rs",
+        // Where a typed path leads is found out by looking at links; nothing is opened.
+        "flightline-workspace/src/typed.rs",
+        // A file that somebody names is hashed.
+        "flightline-workspace/src/lib.rs",
+    ];
+    let by_path = [
+        "fs::read(",
+        "fs::read_to_string(",
+        "fs::write(",
+        "fs::copy(",
+        "fs::rename(",
+        "fs::remove_",
+        "fs::create_dir",
+        "fs::hard_link(",
+        "fs::set_permissions(",
+        "fs::read_dir(",
+        "fs::read_link(",
+        "unix::fs::symlink",
+        "File::open(",
+        "File::create(",
+        "File::options(",
+        "OpenOptions::new(",
+        "DirBuilder::new(",
+    ];
+    let mut seen = Vec::new();
+    for room in fs::read_dir(crates()).unwrap() {
+        let room = room.unwrap().path();
+        if room.ends_with("flightline-testkit") {
+            continue;
+        }
+        for path in rust_files(&room.join("src")) {
+            if path.ends_with("tests.rs") {
+                continue;
+            }
+            let code = code(&path);
+            let name = path.strip_prefix(crates()).unwrap();
+            let name = name.to_str().unwrap().to_owned();
+            let found = by_path.iter().find(|call| code.contains(*call));
+            match (found, allowed.contains(&name.as_str())) {
+                (Some(_), true) => seen.push(name),
+                (Some(call), false) => {
+                    panic!("{name} uses `{call}`: see flightline_workspace::beneath")
+                }
+                (None, _) => {}
+            }
+        }
+    }
+    let idle: Vec<&&str> = allowed
+        .iter()
+        .filter(|name| !seen.iter().any(|seen| seen == **name))
+        .collect();
+    assert!(idle.is_empty(), "no longer needed: {idle:?}");
+}

@@ -16,6 +16,7 @@ use flightline_core::mission::Mission;
 use flightline_core::sortie::Sortie;
 use flightline_store::verify::{self, COLUMNS, OnProgress, unmatched};
 use flightline_store::{Ailment, Find, Ill, Tx};
+use flightline_workspace::WorkTree;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -87,6 +88,7 @@ pub fn attend_with(
         ("checkpoints", examine_backups(fleet, folder, care)),
         ("state folder", examine_folder(fleet, folder, care)),
         (disk::DISK, disk::examine_disk(fleet)),
+        ("repository", Ok(examine_repository(fleet))),
     ] {
         match checks {
             Ok(checks) => diagnosis.checks.extend(checks),
@@ -102,6 +104,20 @@ pub fn attend_with(
     diagnosis.repaired = repaired.done;
     diagnosis.backup = repaired.backup;
     Ok(diagnosis)
+}
+
+/// A state folder that the repository tracks can be replaced by a pull, and is handed to everybody who clones it. Nothing
+/// when it is not tracked, or git does not say.
+fn examine_repository(fleet: &Fleet) -> Vec<Check> {
+    let tracked = fleet.work_tree().is_some_and(WorkTree::tracks_state);
+    let found = tracked.then(|| {
+        "the repository tracks `.flightline/`, so that a pull can replace it: `git rm -r --cached .flightline`"
+            .to_owned()
+    });
+    found
+        .map(|found| check("repository", vec![found]))
+        .into_iter()
+        .collect()
 }
 
 /// Whether the doctor only looks.

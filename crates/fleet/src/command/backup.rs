@@ -29,6 +29,16 @@ pub struct RestoreArgs {
 pub fn back_up(args: &BackupArgs, app: &mut App) -> Done {
     app.must_be_local()?;
     let file = app.here.join(&args.file);
+    // No link in the repository leads the copy elsewhere.
+    let place = app.towards(&file);
+    place
+        .and_then(|(above, below)| above.entry(below))
+        .map_err(|error| {
+            Refusal::new(
+                Code::Unavailable,
+                format!("cannot write {}: {error}", args.file.display()),
+            )
+        })?;
     let done = backup::back_up(app.fleet()?, &file).map_err(flightline::Error::into_refusal)?;
     app.ui.written = true;
     app.ui.answer(&done, |page| {
