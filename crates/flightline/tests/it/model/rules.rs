@@ -184,6 +184,11 @@ impl Model {
         for agent in &mut self.agents {
             agent.pulse = agent.pulse.map(|at| at.min(self.now));
         }
+        if self.now < self.seen_at {
+            for lock in &mut self.locks {
+                lock.watch = None;
+            }
+        }
     }
 
     fn note_life(&mut self, step: &Step, answer: Answer) {
