@@ -172,7 +172,7 @@ fn a_setting_that_does_not_exist_is_refused() {
         hint: settings: preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, recovery.retry_limit, retention.completed, retention.history, retention.surplus, retention.emergencies_apart, checkpoints.destructive, tokens.warning, tokens.critical, recovery.auto_resume, recovery.enabled, recovery.strict, recovery.tasks, mail.progress, checkpoints.every_error, recovery.mode, recovery.stack_id, mirrors.sitebuilder, mirrors.epic, mirrors.orchestrator, mirrors.recovery, mirrors.compression, and a switch for each trigger (`fleet config list`)
         [exit 3]
     "#]]);
-    for name in ["project", "locks", "locks.ttl.x", "", "ttl", "liveness"] {
+    for name in ["locks", "locks.ttl.x", "", "ttl", "liveness"] {
         let before = fs::read_to_string(world.state().join("config.toml")).unwrap();
         world
             .command(&["config", "set", name, "45m"])
