@@ -2,7 +2,6 @@
 
 use flightline_core::event::Event;
 use flightline_core::history::BEGUN;
-use flightline_core::time::NotATime;
 use flightline_core::{Code, Refusal, Time};
 use flightline_store::{EventFilter, Tx};
 use serde::{Deserialize, Serialize};
@@ -116,11 +115,6 @@ impl Operation for ListEvents {
         };
         // Any text may be looked for, but PostgreSQL takes no NUL.
         let clean = |text: &Option<String>| text.as_ref().map(|text| text.replace('\0', ""));
-        if let Some(since) = self.since.filter(|since| !since.is_plausible()) {
-            return Err(
-                Refusal::invalid(NotATime::OutOfRange(since.to_string()).to_string()).into(),
-            );
-        }
         let filter = EventFilter {
             mission,
             subject: clean(&self.subject),

@@ -71,9 +71,9 @@ both_engines! {
         assert_eq!(state(&story, Some("2025-01-01T00:00:00Z")), Err(Code::NotFound));
         assert_eq!(state(&story, Some("999999")), Err(Code::NotFound));
         assert_eq!(state(&story, Some("yesterday")), Err(Code::InvalidInput));
-        assert_eq!(state(&story, Some("2200-01-01T00:00:00Z")), Err(Code::InvalidInput), "no such time comes in");
+        assert!(state(&story, Some("2200-01-01T00:00:00Z")).is_ok(), "to look is no harm");
         let since = ListEvents { since: Some(Time::LATEST.plus(1)), limit: 1, ..ListEvents::default() };
-        assert_eq!(story.run("", &since).unwrap_err().code, Code::InvalidInput);
+        assert!(story.run("", &since).unwrap().events.is_empty());
         let other = story.mission("Other", &["One"]);
         let wrong = ShowState { mission: Some(other.mission.id.to_string()), at: Some(checkpoint) };
         assert_eq!(story.run("", &wrong).unwrap_err().code, Code::InvalidInput);
