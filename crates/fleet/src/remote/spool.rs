@@ -1,5 +1,5 @@
 //! What is kept on this machine while the server cannot be reached: for each server one queue per agent and project,
-//! or per token. They are in the user's own folder, never in the repository: whoever can write there must not be able
+//! or per token. They are in the user's own folder, never in the repository: a stranger who can write there must not be able
 //! to say something with the user's token.
 //!
 //! An entry is on the disk before anybody is told that it is kept, and it goes only after the server has
@@ -227,12 +227,12 @@ impl Spool {
         names.and_then(Result::ok).unwrap_or_default()
     }
 
-    /// The queue for a server of an agent in a project, or of whoever holds a token.
+    /// The queue for a server: an agent's in a project, or a token's.
     pub fn name_of(agent: Option<&str>, bearer: Option<&Bearer>, server: &str) -> String {
         at_server(&Self::name_at_any(agent, bearer), server)
     }
 
-    /// The same as it was called when one queue was for all servers.
+    /// The queue's name in older versions, in which one queue was for all servers.
     pub fn name_at_any(agent: Option<&str>, bearer: Option<&Bearer>) -> String {
         let Some(agent) = agent else {
             return format!("-@{}", bearer.map_or("", |bearer| &bearer.token));
@@ -287,7 +287,7 @@ impl Spool {
             for entry in &moving {
                 let place = self.take(&at_server(&whose, &entry.server))?;
                 let (there, _) = place.kept().map_err(failed)?;
-                // Whoever died here before has done it already.
+                // A process that died here before has done it already.
                 if !there.entries.iter().any(|known| known.key == entry.key) {
                     place.push(entry).map_err(failed)?;
                 }
@@ -565,7 +565,7 @@ fn append(file: &Path, line: &str) -> io::Result<()> {
     let (folder, name) = place(file)?;
     let before = folder.open_file(name)?;
     let is_new = before.is_none();
-    // Whoever was cut short left half a line: it stays one of its own.
+    // A process that was cut short left half a line: it stays one of its own.
     let begun = match before {
         Some(before) => !ends_whole(before)?,
         None => false,

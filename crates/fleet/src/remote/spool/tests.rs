@@ -189,7 +189,7 @@ fn what_an_older_version_kept_for_all_servers_is_sorted_by_server() {
         let (kept, _) = spool.take(name).unwrap().kept().unwrap();
         keys(&kept).join(" ")
     };
-    // Whoever died half-way does it again, and nothing is there twice.
+    // A process that died half-way does it again, and nothing is there twice.
     for _ in 0..2 {
         spool.sort(&here).unwrap();
         assert!(!spool.has(&old));
