@@ -11,6 +11,7 @@ pub mod dialect;
 pub mod doctor;
 pub mod effect;
 pub mod event;
+pub mod help;
 pub mod init;
 pub mod lock;
 pub mod login;
@@ -124,7 +125,7 @@ fn dispatch(command: Command, app: &mut App) -> Done {
         Command::Man(args) => reference::man(&args, app),
         Command::Schema(args) => reference::schema(&args, app),
         Command::Openapi => serve::describe(app),
-        Command::Help(args) => reference::help(&args, app),
+        Command::Help(args) => help::help(&args, app),
     }
 }
 

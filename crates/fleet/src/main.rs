@@ -5,6 +5,7 @@ mod cli;
 mod command;
 mod complete;
 mod config;
+mod help;
 mod remote;
 mod terminal;
 mod ui;
@@ -61,14 +62,16 @@ fn main() -> ExitCode {
 fn usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     let json = arguments.iter().any(|argument| argument == "--json");
     let ui = Ui::new(json, Vec::new(), false, typed_color(arguments));
-    if matches!(
-        error.kind(),
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
-    ) {
+    let answer = match error.kind() {
+        ErrorKind::DisplayHelp => Some(help::asked_for(arguments)),
+        ErrorKind::DisplayVersion => Some(error.render()),
+        _ => None,
+    };
+    if let Some(answer) = answer {
         let text = if json {
-            serde_json::json!({ "text": error.render().to_string() }).to_string()
+            serde_json::json!({ "text": answer.to_string() }).to_string()
         } else {
-            error.render().ansi().to_string().trim_end().to_owned()
+            answer.ansi().to_string().trim_end().to_owned()
         };
         return match ui.print(&text) {
             Ok(()) => ExitCode::SUCCESS,

@@ -167,20 +167,22 @@ const WITHOUT_A_FLEET: [&str; 11] = [
     "help",
 ];
 
-/// The names of the commands that a help text lists.
+/// The headlines of a help text below which no commands stand.
+const NO_COMMANDS: [&str; 4] = ["Arguments:", "Options:", "Everywhere:", "Examples:"];
+
+/// The names of the commands that a help text lists, below whatever headlines.
 fn listed(help: &str) -> Vec<String> {
-    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    lines
-        .take_while(|line| !line.is_empty())
-        .filter_map(|line| {
-            line.strip_prefix("  ")?
-                .split_whitespace()
-                .next()
-                .map(|name| (line, name))
-        })
-        .filter(|(line, _)| !line.starts_with("   "))
-        .map(|(_, name)| name.to_owned())
-        .collect()
+    let (mut names, mut among_commands) = (Vec::new(), false);
+    for line in help.lines() {
+        if let Some(entry) = line.strip_prefix("  ") {
+            if among_commands && !entry.starts_with(' ') {
+                names.extend(entry.split_whitespace().next().map(str::to_owned));
+            }
+        } else if line.ends_with(':') {
+            among_commands = !NO_COMMANDS.contains(&line);
+        }
+    }
+    names
 }
 
 /// Every command that does something, by its whole name, and its help text.
