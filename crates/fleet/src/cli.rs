@@ -137,7 +137,7 @@ pub enum Command {
     #[command(visible_alias = "event", subcommand)]
     Events(command::event::EventCommand),
     /// Show the journal as a readable story, newest first
-    Log(command::event::ListArgs),
+    Log(command::event::LogArgs),
     /// Show how much there is of everything, and the room it takes
     Stats(command::stats::StatsArgs),
     /// Show how long sorties took against their estimates

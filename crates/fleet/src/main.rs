@@ -6,6 +6,7 @@ mod command;
 mod complete;
 mod config;
 mod help;
+mod hint;
 mod remote;
 mod terminal;
 mod ui;
@@ -21,6 +22,7 @@ use flightline::core::{Code, Refusal};
 use crate::app::App;
 use crate::cli::{Cli, ColorWhen};
 use crate::config::Environment;
+use crate::hint::Repeated;
 use crate::ui::Ui;
 
 /// A server spends a fifth of its time on small texts that come and go.
@@ -38,13 +40,19 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error, &arguments),
     };
     let globals = &cli.globals;
-    let ui = Ui::new(
+    let mut ui = Ui::new(
         globals.json,
         globals.fields.clone(),
         globals.quiet,
         globals.color,
     );
-    let app = Environment::read().and_then(|env| App::new(cli.globals, ui.clone(), env));
+    let env = Environment::read();
+    let named = env.as_ref().ok().and_then(|env| env.agent.as_deref());
+    ui.repeated = Repeated::of(globals, named, &arguments);
+    if let Ok(env) = &env {
+        (ui.pager, ui.pager_has_settings) = (env.pager.clone(), env.pager_has_settings);
+    }
+    let app = env.and_then(|env| App::new(cli.globals, ui.clone(), env));
     let done = app.and_then(|mut app| command::run(cli.command, &mut app));
     match done {
         Ok(attention) => attention,

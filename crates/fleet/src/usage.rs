@@ -136,8 +136,9 @@ fn not_valid(error: &Error) -> String {
 }
 
 fn meant(error: &Error, kind: ContextKind) -> Option<String> {
+    // The best comes last.
     let close = strings(error, kind);
-    let close = close.first()?;
+    let close = close.last()?;
     Some(format!("did you mean `{close}`?"))
 }
 

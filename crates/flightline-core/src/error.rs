@@ -27,6 +27,8 @@ pub enum Code {
     AlreadyTaken,
     /// Nothing is ready to be claimed.
     NothingReady,
+    /// Nothing is left to be claimed: everything is done.
+    NothingLeft,
     /// The name or key exists already.
     AlreadyExists,
     /// The path, or one that overlaps it, is locked.
@@ -82,7 +84,7 @@ impl Code {
     pub const fn exit_code(self) -> u8 {
         match self {
             Self::InvalidInput | Self::TooLong | Self::ConfirmationNeeded => 2,
-            Self::NotFound | Self::AmbiguousId | Self::NoProject => 3,
+            Self::NotFound | Self::AmbiguousId | Self::NoProject | Self::NothingLeft => 3,
             Self::IllegalTransition
             | Self::NotYours
             | Self::AlreadyTaken

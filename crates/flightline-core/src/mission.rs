@@ -162,6 +162,22 @@ pub enum MissionStatus {
 }
 
 impl MissionStatus {
+    /// Every status, in the order of a mission's life.
+    pub const ALL: [Self; 6] = [
+        Self::Pending,
+        Self::InProgress,
+        Self::Paused,
+        Self::Completed,
+        Self::Failed,
+        Self::Archived,
+    ];
+
+    /// The status this word means.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == word)
+    }
+
     /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

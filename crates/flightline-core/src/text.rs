@@ -29,6 +29,40 @@ pub fn counted(count: u64, noun: &str) -> String {
     format!("{count} {noun}{s}")
 }
 
+/// The known word that somebody likely meant: the one with the fewest differences, when there are few.
+#[must_use]
+pub fn closest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let typed: Vec<char> = typed.to_lowercase().chars().take(100).collect();
+    let near = known.into_iter().filter_map(|word| {
+        let letters: Vec<char> = word.to_lowercase().chars().take(100).collect();
+        let distance = differences(&typed, &letters);
+        // One wrong letter in three, and never every letter.
+        let allowed = (typed.len().max(letters.len()) / 3).max(1);
+        (distance <= allowed && distance < letters.len()).then_some((distance, word))
+    });
+    near.min().map(|(_, word)| word)
+}
+
+/// How many letters have to be added, dropped, replaced or swapped with their neighbour to make one word of another.
+fn differences(a: &[char], b: &[char]) -> usize {
+    let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
+    for (i, x) in a.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, y) in b.iter().enumerate() {
+            let above = &rows[i];
+            let mut least = (above[j + 1] + 1)
+                .min(row[j] + 1)
+                .min(above[j] + usize::from(x != y));
+            if i > 0 && j > 0 && *x == b[j - 1] && a[i - 1] == *y {
+                least = least.min(rows[i - 1][j - 1] + 1);
+            }
+            row.push(least);
+        }
+        rows.push(row);
+    }
+    rows[a.len()][b.len()]
+}
+
 /// Free text of at most `MAX` bytes: not empty, no control characters but line breaks and tabs, and
 /// no secret.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -318,6 +352,22 @@ impl<'de> Deserialize<'de> for Data {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_slip_of_the_hand_is_recognised() {
+        let known = ["checkpoint", "report", "ada", "bob"];
+        for (typed, meant) in [
+            ("chekpoint", Some("checkpoint")),
+            ("adda", Some("ada")),
+            ("bbo", Some("bob")),
+            ("REPORT", Some("report")),
+            ("nobody", None),
+            ("x", None),
+            ("", None),
+        ] {
+            assert_eq!(closest(typed, known), meant, "{typed}");
+        }
+    }
 
     #[test]
     fn control_characters_go_and_line_breaks_stay() {

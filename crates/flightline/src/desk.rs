@@ -8,6 +8,7 @@ use flightline_core::policy::Policy;
 use flightline_core::redact::shown;
 use flightline_core::setting::{CurrentMission, EpochFloor};
 use flightline_core::sortie::{Sortie, SortieStatus};
+use flightline_core::text::closest;
 use flightline_core::{
     AgentId, Code, Kind, MissionId, Name, Refusal, SortieId, Subject, Time, Title,
 };
@@ -216,11 +217,16 @@ impl Desk<'_, '_> {
         } else {
             format!("known agents: {}", known.join(", "))
         };
-        Err(Refusal::new(
+        let refusal = Refusal::new(
             Code::NotFound,
             format!("there is no agent `{}`", shown(reference)),
-        )
-        .hint(hint)
+        );
+        Err(match closest(reference, known.iter().map(String::as_str)) {
+            None => refusal.hint(hint),
+            Some(meant) => refusal
+                .hint(format!("did you mean `{meant}`? {hint}"))
+                .details(json!({ "meant": meant })),
+        }
         .into())
     }
 

@@ -433,9 +433,11 @@ pub fn send(fleet: &mut Fleet, request: &SendMail, caller: &Caller) -> Result<Me
     sent
 }
 
+/// Mail to a name that nobody has cannot be delivered. A name that was mistyped is no failure of the fleet's.
 fn undeliverable(error: crate::Error) -> crate::Error {
+    let mistyped = |refusal: &Refusal| refusal.details.get("meant").is_some();
     match error {
-        crate::Error::Refused(refusal) if refusal.code == Code::NotFound => {
+        crate::Error::Refused(refusal) if refusal.code == Code::NotFound && !mistyped(&refusal) => {
             refusal.details(json!({ "undeliverable": true })).into()
         }
         error => error,

@@ -19,9 +19,13 @@ use flightline_workspace::beneath::{Dir, Replacing};
 use crate::dialect::ExportDocuments;
 use crate::error::Result;
 use crate::fleet::{Caller, Fleet};
+use crate::status::Attention;
 use crate::task::ShowTaskTable;
 
 use folder::Folder;
+
+/// What stands after the name of a file that could not be taken in.
+const CONFLICT: &str = ".conflict";
 
 /// Something worth knowing of a mirror.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,6 +104,33 @@ pub fn write_out(fleet: &mut Fleet, mirrors: &Mirrors, caller: &Caller) -> Resul
         }
     }
     Ok(said)
+}
+
+/// Files that others wrote and that could not be taken in: each is beside the file it was meant for. Paths are relative to
+/// the repository.
+#[must_use]
+pub fn conflicts(mirrors: &Mirrors) -> Vec<Attention> {
+    let Ok(root) = Dir::shared(&mirrors.root) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for dialect in &mirrors.dialects {
+        let folder = mirrors.inside.join(Folder::name(*dialect));
+        for name in root.names_in(&folder).unwrap_or_default() {
+            let Some((file, _)) = name.split_once(CONFLICT) else {
+                continue;
+            };
+            let (kept, file) = (folder.join(&name), folder.join(file));
+            let (kept, file) = (kept.display(), file.display());
+            let what = format!(
+                "{kept} could not be taken in: bring what is right in it into {file}, then remove it"
+            );
+            found.push(
+                Attention::new(what, format!("diff {file} {kept}")).otherwise(format!("rm {kept}")),
+            );
+        }
+    }
+    found
 }
 
 /// Mirrors are of all missions, whichever the command is about.

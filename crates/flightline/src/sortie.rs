@@ -3,6 +3,7 @@
 pub mod add;
 pub mod change;
 pub mod claim;
+pub(crate) mod queue;
 mod recovered;
 pub mod report;
 

@@ -301,9 +301,9 @@ fn register(args: &RegisterArgs, app: &mut App) -> Done {
             ));
         }
         if view.briefing.as_ref().is_some_and(pending) {
+            let briefing = page.command(format!("fleet context --agent {}", agent.name));
             page.line(format_args!(
-                "It has work from before. Its briefing: fleet context --agent {}",
-                agent.name
+                "It has work from before. Its briefing: {briefing}"
             ));
         }
     })?;

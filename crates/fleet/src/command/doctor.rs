@@ -8,13 +8,14 @@ use flightline::core::{Code, Refusal};
 use flightline::doctor::disk::DISK;
 use flightline::doctor::{Care, Check, attend_with};
 use flightline::rebuild::Rebuild;
-use flightline::recovery::detect::PeekCandidates;
 use flightline::recovery::tasks::TaskTrouble;
+use flightline::status::{Attention, ShowStatus};
 
 use super::prune::size;
+use super::status::{conflicts, settles};
 use super::{ATTENTION, Done};
 use crate::app::{App, unusable};
-use crate::ui::{Asking, Cell, GREEN, RED};
+use crate::ui::{Asking, Cell, GREEN, RED, YELLOW};
 
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
@@ -63,7 +64,7 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
     let only_the_disk = bad.clone().count() > 0 && bad.clone().all(|check| check.name == DISK);
     if sound {
         // Of a damaged store nothing can be said about the work.
-        diagnosis.tasks = tasks(app)?;
+        (diagnosis.tasks, diagnosis.attention) = needs(app)?;
         diagnosis.healthy = diagnosis.tasks.is_empty();
     }
     app.ui.answer(&diagnosis, |page| {
@@ -90,22 +91,36 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
         for task in &diagnosis.tasks {
             let mark = Cell::styled("! task", RED);
             page.line(format_args!("{mark} {}", task.line()));
-            page.line(format_args!("       run: {}", task.next.join("; then ")));
+            let next = task.next.iter().map(|command| page.command(command));
+            let next = next.collect::<Vec<_>>().join("; then ");
+            page.line(format_args!("       run: {next}"));
+        }
+        for attention in &diagnosis.attention {
+            let mark = Cell::styled("! work", YELLOW);
+            page.line(format_args!("{mark} {}", attention.what));
+            page.line(format_args!("       run: {}", settles(page, attention)));
         }
         if diagnosis.healthy && diagnosis.set_aside {
             page.line("Everything else is well; what is set aside has no copy, and nothing waits for it.");
-        } else if diagnosis.healthy {
+        } else if diagnosis.healthy && diagnosis.attention.is_empty() {
             page.line("Everything is well.");
         } else if sound {
             page.line("The store is well; the work needs somebody.");
         } else if only_the_disk {
             page.line("The store is sound; its disk needs somebody.");
         } else {
-            page.line(if args.fix {
-                "What is left has no sound copy. Go back to a sound state with: fleet restore FILE, or fleet doctor --rebuild"
+            let restore = page.command("fleet restore FILE");
+            if args.fix {
+                let rebuild = page.command("fleet doctor --rebuild");
+                page.line(format_args!(
+                    "What is left has no sound copy. Go back to a sound state with: {restore}, or {rebuild}"
+                ));
             } else {
-                "Try: fleet doctor --fix; or go back to a sound state with: fleet restore FILE"
-            });
+                let fix = page.command("fleet doctor --fix");
+                page.line(format_args!(
+                    "Try: {fix}; or go back to a sound state with: {restore}"
+                ));
+            }
         }
     })?;
     Ok(if diagnosis.healthy {
@@ -115,14 +130,19 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
     })
 }
 
-/// Tasks that need somebody, where the policy wants them found.
-fn tasks(app: &mut App) -> Result<Vec<TaskTrouble>, Refusal> {
+/// Tasks that need somebody, where the policy wants them found; and everything else that needs a person.
+fn needs(app: &mut App) -> Result<(Vec<TaskTrouble>, Vec<Attention>), Refusal> {
     let sightings = app.sightings()?;
-    let found = app.run(&PeekCandidates {
-        threshold_ms: None,
+    let status = app.run(&ShowStatus {
+        mission: None,
         sightings,
     })?;
-    Ok(found.into_iter().flat_map(|found| found.tasks).collect())
+    let found = status.recovery.into_iter();
+    let tasks: Vec<TaskTrouble> = found.flat_map(|found| found.tasks).collect();
+    let mut attention = status.attention;
+    attention.retain(|it| !tasks.iter().any(|task| task.line() == it.what));
+    attention.extend(conflicts(app)?);
+    Ok((tasks, attention))
 }
 
 /// Gives free space back, and says so when there was something to say.

@@ -60,10 +60,10 @@ pub fn run(command: EffectCommand, app: &mut App) -> Done {
             };
             let effect = app.run(&request)?;
             app.ui.answer(&effect, |page| {
+                let done = page.command(format!("fleet effect done {}", effect.key));
                 page.line(format_args!(
-                    "{}  {}   go ahead, then: fleet effect done {}",
+                    "{}  {}   go ahead, then: {done}",
                     state("intent"),
-                    effect.key,
                     effect.key
                 ));
             })?;

@@ -82,7 +82,7 @@ pub fn log_in(args: &LoginArgs, app: &mut App) -> Done {
             "This repository's fleet is at {address} from now on"
         ));
         if had_store {
-            page.line("The store in its `.flightline/` stays, and is not used: `fleet logout` goes back to it");
+            page.hint("The store in its `.flightline/` stays, and is not used: `fleet logout` goes back to it");
         }
     })?;
     Ok(ExitCode::SUCCESS)

@@ -66,7 +66,7 @@ pub fn run(args: &PruneArgs, app: &mut App) -> Done {
         return Ok(ExitCode::SUCCESS);
     }
     if !args.yes {
-        let mut page = Page::talk();
+        let mut page = app.ui.page();
         say(&mut page, &plan, &short, Act::Planned);
         app.ui.talk(page.text());
         let mut acts = Vec::new();
@@ -153,7 +153,7 @@ fn say(page: &mut Page, plan: &Pruned, short: &Short, act: Act) {
             Act::Done => "Archived, because there are more than stay:",
         });
         say_checkpoints(page, &plan.archived, short);
-        page.line(format_args!(
+        page.hint(format_args!(
             "Total: {} (see them with `fleet checkpoints list --archived`)",
             checkpoints(plan.archived.len() as u64)
         ));

@@ -271,11 +271,16 @@ fn say_candidate(page: &mut Page, candidate: &Candidate, short: &Short, of: usiz
                 "Found checkpoint from {}. Resume?",
                 at.to_seconds()
             ));
+            let resume = page.command(format!("fleet resume{mission}"));
+            let look = page.command(format!("fleet resume{mission} --dry-run"));
             page.line(format_args!(
-                "Resume with: fleet resume{mission}          look first: fleet resume{mission} --dry-run"
+                "Resume with: {resume}          look first: {look}"
             ));
         }
-        None => page.line(format_args!("Look at it with: fleet status{mission}")),
+        None => {
+            let look = page.command(format!("fleet status{mission}"));
+            page.line(format_args!("Look at it with: {look}"));
+        }
     }
 }
 
@@ -389,7 +394,8 @@ pub fn undo(args: &UndoArgs, app: &mut App) -> Done {
         for lost in &done.lost {
             page.line(format_args!("  {lost}"));
         }
-        page.line("Take that back with: fleet undo");
+        let undo = page.command("fleet undo");
+        page.line(format_args!("Take that back with: {undo}"));
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -505,8 +511,9 @@ fn say(page: &mut Page, done: &Resumed, short: &Short, tense: Tense) {
     page.line("");
     if let Some(agent) = done.started.as_ref().and_then(going_on) {
         let goes = verb("goes", "would go");
+        let briefing = page.command(format!("fleet context --agent {agent}"));
         page.line(format_args!(
-            "{agent} {goes} on in recovery mode. Its briefing: fleet context --agent {agent}"
+            "{agent} {goes} on in recovery mode. Its briefing: {briefing}"
         ));
     }
     match tense {

@@ -3,6 +3,7 @@
 mod arguments;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use flightline::core::recovery::RecoveryContext;
 use flightline::core::sortie::SortieStatus;
@@ -10,7 +11,7 @@ use flightline::core::time::human_span;
 use flightline::core::{Data, Kind, Refusal};
 use flightline::sortie::add::{AddSorties, NewSortie};
 use flightline::sortie::change::{ChangeSortie, SortieAction};
-use flightline::sortie::claim::{ClaimNext, ClaimSortie};
+use flightline::sortie::claim::{ClaimNext, ClaimSortie, claim_next};
 use flightline::sortie::report::{AddReview, ClearErrors, ReportError};
 use flightline::sortie::{ListSorties, ResumePoint, ShowSortie, SortieSummary, SortieView};
 
@@ -28,13 +29,15 @@ pub fn run(command: SortieCommand, app: &mut App) -> Done {
             let view = app.run(&ShowSortie { sortie: id })?;
             show(&view, app)
         }
-        SortieCommand::Claim { id, next: _, lock } => {
+        SortieCommand::Claim {
+            id,
+            next: _,
+            lock,
+            wait,
+        } => {
             let view = match id {
                 Some(sortie) => app.run(&ClaimSortie { sortie, lock })?,
-                None => app.run(&ClaimNext {
-                    mission: None,
-                    lock,
-                })?,
+                None => next(lock, wait, app)?,
             };
             say(app, &view, |page, id, view| {
                 let owner = view.owner.as_deref().unwrap_or("nobody");
@@ -136,6 +139,32 @@ pub fn run(command: SortieCommand, app: &mut App) -> Done {
             app,
         ),
     }
+}
+
+/// Claims the next sortie that is ready, and waits for one if that was asked for.
+fn next(lock: bool, wait: Option<u64>, app: &mut App) -> Result<SortieView, Refusal> {
+    let request = ClaimNext {
+        mission: None,
+        lock,
+    };
+    let (caller, ui) = (app.caller()?, app.ui.clone());
+    let wait = Duration::from_millis(wait.unwrap_or(0));
+    let mut told = false;
+    let mut pause = |span: Duration| {
+        if !told {
+            told = true;
+            let most = human_span(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+            ui.talk(format_args!(
+                "waiting for a sortie that is ready, at most {most} …"
+            ));
+        }
+        std::thread::sleep(span);
+    };
+    let claimed = claim_next(app.fleet()?, &request, &caller, wait, &mut pause);
+    app.say_noticed();
+    let view = claimed.map_err(flightline::Error::into_refusal)?;
+    app.ui.written = true;
+    Ok(view)
 }
 
 /// What somebody left who began it before, in seed A's words.

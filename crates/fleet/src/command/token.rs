@@ -87,7 +87,7 @@ pub fn run(command: TokenCommand, app: &mut App) -> Done {
             app.ui.answer(&tokens, |page| {
                 page.at(now);
                 if tokens.is_empty() {
-                    page.line("No token yet: create one with `fleet token create NAME`");
+                    page.hint("No token yet: create one with `fleet token create NAME`");
                     return;
                 }
                 let rows: Vec<Vec<Cell>> = tokens

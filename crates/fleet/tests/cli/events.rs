@@ -54,10 +54,18 @@ fn events_are_filtered_by_type_subject_and_mission() {
     world
         .fleet("events list --type nonsense")
         .expect(expect![[r#"
-        No event fits.
-    "#]]);
+            [stderr]
+            error: there is no event of type `nonsense`
+
+            hint: types: agent_compacted, agent_crashed, agent_escalated, agent_imported, agent_mode_changed, agent_registered, agent_restarted, agent_resumed, agent_retired, agent_session_ended, agent_session_started, agent_step_completed, agent_step_removed, agent_updated, agent_warned, briefing_acknowledged, briefing_expired, briefing_offered, briefing_repeated, checkpoint_archived, checkpoint_backed_up, checkpoint_backup_failed, checkpoint_consumed, checkpoint_corrupted, checkpoint_created, checkpoint_deleted, checkpoint_failed, checkpoint_imported, checkpoint_noted, checkpoint_pinned, checkpoint_pruned, checkpoint_rebuilt, checkpoint_recovered, checkpoint_unpinned, checkpoint_values_imported, checkpoint_values_removed, context_compacted, context_filled, damage_set_aside, deadline_set, deadlines_checked, dispatch_changed, document_forgotten, document_imported, effect_begun, effect_done, epochs_forgotten, events_told, file_created, file_deleted, file_modified, file_system_recorded, file_system_removed, fleet_checkpointed, fleet_recovered, history_begun, inbox_opened, journal_thinned, lock_acquired, lock_reclaimed, lock_released, lock_renewed, lock_stolen, message_acknowledged, message_deadline_moved, message_delivered, message_forwarded, message_moved, message_overdue, message_queued, message_requeued, message_sent, message_settled, message_superseded, message_updated, milestone_kept, milestone_owed, milestone_reached, milestone_settled, mission_archived, mission_chosen, mission_completed, mission_created, mission_failed, mission_imported, mission_kept, mission_paused, mission_reset, mission_restored, mission_started, mission_transition_pending, mission_transitioned, mission_updated, note_added, recovery_undone, resume_fell_back, retention_applied, retention_put_right, secret_made, sortie_added, sortie_approved, sortie_assigned, sortie_blocked, sortie_cancelled, sortie_claimed, sortie_completed, sortie_edited, sortie_error, sortie_error_cleared, sortie_failed, sortie_imported, sortie_kept, sortie_moved, sortie_progress, sortie_reassigned, sortie_rejected, sortie_released, sortie_removed, sortie_reordered, sortie_requeued, sortie_restarted, sortie_restored, sortie_resumed, sortie_reviewed, sortie_skipped, sortie_started, sortie_unblocked, store_restored, subtask_restarted, subtask_updated, token_created, token_revoked, value_rebuilt, value_repaired
+            [exit 2]
+        "#]]);
     world.fleet("log --type nonsense").expect(expect![[r#"
-        Nothing of the kind happened yet.
+        [stderr]
+        error: there is no event of type `nonsense`
+
+        hint: types: agent_compacted, agent_crashed, agent_escalated, agent_imported, agent_mode_changed, agent_registered, agent_restarted, agent_resumed, agent_retired, agent_session_ended, agent_session_started, agent_step_completed, agent_step_removed, agent_updated, agent_warned, briefing_acknowledged, briefing_expired, briefing_offered, briefing_repeated, checkpoint_archived, checkpoint_backed_up, checkpoint_backup_failed, checkpoint_consumed, checkpoint_corrupted, checkpoint_created, checkpoint_deleted, checkpoint_failed, checkpoint_imported, checkpoint_noted, checkpoint_pinned, checkpoint_pruned, checkpoint_rebuilt, checkpoint_recovered, checkpoint_unpinned, checkpoint_values_imported, checkpoint_values_removed, context_compacted, context_filled, damage_set_aside, deadline_set, deadlines_checked, dispatch_changed, document_forgotten, document_imported, effect_begun, effect_done, epochs_forgotten, events_told, file_created, file_deleted, file_modified, file_system_recorded, file_system_removed, fleet_checkpointed, fleet_recovered, history_begun, inbox_opened, journal_thinned, lock_acquired, lock_reclaimed, lock_released, lock_renewed, lock_stolen, message_acknowledged, message_deadline_moved, message_delivered, message_forwarded, message_moved, message_overdue, message_queued, message_requeued, message_sent, message_settled, message_superseded, message_updated, milestone_kept, milestone_owed, milestone_reached, milestone_settled, mission_archived, mission_chosen, mission_completed, mission_created, mission_failed, mission_imported, mission_kept, mission_paused, mission_reset, mission_restored, mission_started, mission_transition_pending, mission_transitioned, mission_updated, note_added, recovery_undone, resume_fell_back, retention_applied, retention_put_right, secret_made, sortie_added, sortie_approved, sortie_assigned, sortie_blocked, sortie_cancelled, sortie_claimed, sortie_completed, sortie_edited, sortie_error, sortie_error_cleared, sortie_failed, sortie_imported, sortie_kept, sortie_moved, sortie_progress, sortie_reassigned, sortie_rejected, sortie_released, sortie_removed, sortie_reordered, sortie_requeued, sortie_restarted, sortie_restored, sortie_resumed, sortie_reviewed, sortie_skipped, sortie_started, sortie_unblocked, store_restored, subtask_restarted, subtask_updated, token_created, token_revoked, value_rebuilt, value_repaired
+        [exit 2]
     "#]]);
 }
 
@@ -106,22 +114,22 @@ fn the_log_tells_what_happened() {
         world.agent_ok("ada", &line);
     }
     world.fleet("log --limit 16").expect(expect![[r#"
-        2026-01-04T12:00:11.000Z  ada  agent updated  agt-22cd: write tests
-        2026-01-04T12:00:10.000Z  ada  effect begun  eff-5702ddfc: deploy
-        2026-01-04T12:00:09.000Z  ada  note added  nte-4e4f6163: decision
-        2026-01-04T12:00:08.000Z  ada  checkpoint created  chk-459be4c9
-        2026-01-04T12:00:08.000Z  ada  fleet checkpointed  chk-459be4c9: blocker
-        2026-01-04T12:00:08.000Z  ada  sortie blocked  srt-af9e: no power
-        2026-01-04T12:00:07.000Z  ada  sortie reviewed  srt-af9e ada
-        2026-01-04T12:00:06.000Z  ada  checkpoint created  chk-3434eb97
-        2026-01-04T12:00:06.000Z  ada  fleet checkpointed  chk-3434eb97: api_error
-        2026-01-04T12:00:06.000Z  ada  sortie error  srt-af9e 1: try later
-        2026-01-04T12:00:05.000Z  ada  message queued  msg-c9b8 agt-2b81: dispatch
-        2026-01-04T12:00:05.000Z  ada  message sent  msg-c9b8: @orchestrator: Task srt-af9e72eb-f533-4025-8000-0000000007d1 progress: 100%
-        2026-01-04T12:00:05.000Z  ada  agent registered  agt-2b81
-        2026-01-04T12:00:05.000Z  ada  sortie progress  srt-af9e: half of it
-        2026-01-04T12:00:05.000Z  ada  file created  srt-af9e src/a.rs
-        2026-01-04T12:00:05.000Z  ada  subtask updated  srt-af9e one: complete
+        2026-01-04T12:00:11.000Z  ada         is at "write tests"
+        2026-01-04T12:00:10.000Z  ada         begins the effect deploy
+        2026-01-04T12:00:09.000Z  ada         notes a decision: Use Rust
+        2026-01-04T12:00:08.000Z  flightline  takes checkpoint chk-459b at 0 % (blocker)
+        2026-01-04T12:00:08.000Z  ada         is blocked at "Model": no power
+        2026-01-04T12:00:07.000Z  ada         reviews "Model" as ada: 7
+        2026-01-04T12:00:06.000Z  flightline  takes checkpoint chk-3434 at 0 % (api error)
+        2026-01-04T12:00:06.000Z  ada         reports an error at "Model": try later
+        2026-01-04T12:00:05.000Z  ada         writes to dispatch: "@orchestrator: Task srt-af9e72eb-f533-4025-8000-0000000007d1 progress: 100%"
+        2026-01-04T12:00:05.000Z  ada         makes a mailbox for dispatch
+        2026-01-04T12:00:05.000Z  ada         is at 100 % of "Model": half of it
+        2026-01-04T12:00:05.000Z  ada         creates src/a.rs for "Model"
+        2026-01-04T12:00:05.000Z  ada         sets the subtask one of "Model" to complete
+        2026-01-04T12:00:04.000Z  ada         claims "Model"
+        2026-01-04T12:00:04.000Z  ada         starts "Add login"
+        2026-01-04T12:00:04.000Z  ada         registers
     "#]]);
 }
 

@@ -152,6 +152,12 @@ const CASES: &[Case] = &[
     case("help", "help ids", "help nonsense", 3, "not_found"),
 ];
 
+/// What is typed in every case, on the stage.
+pub fn lines() -> Vec<String> {
+    let all = CASES.iter().flat_map(|case| [case.good, case.bad]);
+    all.map(stage::named).collect()
+}
+
 /// Commands that need no fleet.
 const WITHOUT_A_FLEET: [&str; 11] = [
     "demo",

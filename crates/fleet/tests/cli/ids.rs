@@ -109,7 +109,7 @@ fn an_unknown_id_says_where_to_look() {
             [stderr]
             error: there is no message `msg-ffff`
 
-            hint: see your mail with `fleet mail inbox --all`
+            hint: see your mail with `fleet mail inbox --all --agent ada`
             [exit 3]
         "#]]);
     world.agent_ok("ada", "sorties claim --next");

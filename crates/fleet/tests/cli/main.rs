@@ -12,6 +12,7 @@ mod every;
 mod exits;
 mod fences;
 mod front;
+mod hints;
 mod https;
 mod ids;
 mod json;

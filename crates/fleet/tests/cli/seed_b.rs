@@ -164,6 +164,10 @@ fn a_session_timeout_is_found_and_named() {
         ✓ ok   nothing is left behind
         ! task T060 (srt-1a1a75cb, "Convert Nature Trail PDFs to Markdown"): session timeout: in progress, and silent for 11m
                run: fleet sorties resume srt-1a1a75cb --agent Riley
+        ! work Riley is warning (last sign 11m ago) and holds srt-1a1a75cb
+               run: fleet agents show Riley
+        ! work "Migrate the site" needs recovery (inactivity, quiet for 11m)
+               run: fleet resume --mission msn-1166f932
         The store is well; the work needs somebody.
         [exit 5]
     "#]]);

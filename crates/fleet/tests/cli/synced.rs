@@ -590,6 +590,8 @@ fn what_is_only_tried_beside_the_store_is_little_and_says_why() {
         a server has a clock of its own
         commands die at points of their own
         commands die at points of their own
+        hints are the same wherever the store is
+        hints are the same wherever the store is
         it changes the store's file
         it compares the bytes of the store
         it compares the bytes of the store

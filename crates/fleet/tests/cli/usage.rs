@@ -22,7 +22,7 @@ fn a_command_that_does_not_exist() {
         [stderr]
         error: there is no command `misions`
 
-        hint: did you mean `missions`?
+        hint: did you mean `mission`?
               usage: fleet [OPTIONS] [COMMAND]
               see `fleet --help`
         [exit 2]

@@ -115,12 +115,13 @@ fn work_is_claimed_once() {
     world
         .agent("bob", "sorties claim --next")
         .expect(expect![[r#"
-        [stderr]
-        error: no sortie of msn-1166f932 ("Add login") is ready
+            [stderr]
+            error: no sortie of msn-1166f932 ("Add login") is ready
 
-        hint: 0 wait for others, 0 need files that others have locked; see `fleet sorties list`
-        [exit 4]
-    "#]]);
+            hint: srt-af9e72eb ("Model") is in progress (ada)
+                  wait for one with `fleet sorties claim --next --wait 15m`
+            [exit 4]
+        "#]]);
     assert_eq!(world.json("sorties list")[0]["assigned_to"], "ada");
     assert_eq!(world.rev(), before);
     // Its owner may ask twice.

@@ -16,7 +16,7 @@ use flightline_core::{Code, Refusal, Time};
 use flightline_store::{Error as StoreError, Steps};
 use flightline_workspace::beneath::{Dir, Replacing};
 
-use super::{Mirrors, Said};
+use super::{CONFLICT, Mirrors, Said};
 use crate::clock::NameHistory;
 use crate::dialect::orchestrator::files::packed;
 use crate::dialect::{ExportDocuments, GivenOut, ImportDocuments, Incoming, Outgoing, TakenIn};
@@ -273,8 +273,8 @@ impl Folder {
         let from = self.place.join(file);
         for number in 1..1000 {
             let kept = match number {
-                1 => format!("{file}.conflict"),
-                number => format!("{file}.conflict.{number}"),
+                1 => format!("{file}{CONFLICT}"),
+                number => format!("{file}{CONFLICT}.{number}"),
             };
             // A hard link fails where the name is taken.
             match self.root.hard_link(&from, self.place.join(&kept)) {

@@ -36,6 +36,7 @@ fn follow(story: &Story<'_>, cursor: Cursor, limit: u64) -> (Vec<Event>, Cursor)
         let EventList {
             events,
             cursor: next,
+            ..
         } = story.run("", &more).unwrap();
         let end = events.is_empty();
         seen.extend(events);

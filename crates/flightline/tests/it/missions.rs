@@ -426,11 +426,15 @@ both_engines! {
                     .to_string()
             })
             .collect();
+        // More ids than digits: two begin alike.
+        let begin = |digit: u32| format!("msn-{digit:x}");
+        let alike = |with: &String| ids.iter().filter(|id| id.starts_with(with)).count() > 1;
+        let shared = (0..16).map(begin).find(alike).unwrap();
         let refused = story
             .run(
                 "",
                 &ShowMission {
-                    mission: Some("msn-".to_owned()),
+                    mission: Some(shared),
                 },
             )
             .unwrap_err();

@@ -124,10 +124,8 @@ pub fn takeover(args: &TakeoverArgs, app: &mut App) -> Done {
             handoff.from,
             taken.evidence
         ));
-        page.line(format_args!(
-            "Its briefing: fleet context --agent {}",
-            taken.agent.name
-        ));
+        let briefing = page.command(format!("fleet context --agent {}", taken.agent.name));
+        page.line(format_args!("Its briefing: {briefing}"));
         act_as(page, &taken.agent);
     })?;
     Ok(ExitCode::SUCCESS)
@@ -166,10 +164,8 @@ pub fn restart(args: &RestartArgs, app: &mut App) -> Done {
         for checkpoint in &restarted.checkpoints {
             page.line(format_args!("What was there before: {checkpoint}"));
         }
-        page.line(format_args!(
-            "Begin with: fleet agents register {}",
-            agent.name
-        ));
+        let begin = page.command(format!("fleet agents register {}", agent.name));
+        page.line(format_args!("Begin with: {begin}"));
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -98,7 +98,7 @@ fn details(page: &mut Page, document: &CheckpointDocument, short: &Short, now: T
     }
     match document.status {
         CheckpointStatus::Creating | CheckpointStatus::Valid => {}
-        CheckpointStatus::Expired => page.line(
+        CheckpointStatus::Expired => page.hint(
             "Status: expired (its time is over; `fleet checkpoints prune --dry-run` says why it stays)",
         ),
         CheckpointStatus::Corrupted | CheckpointStatus::Archived => {

@@ -91,7 +91,7 @@ fn claim(hand: &mut Hand<'_>) -> Result<Option<SortieView>, Refusal> {
     };
     match hand.run(&next) {
         Ok(view) => Ok(Some(view)),
-        Err(refusal) if refusal.code == Code::NothingReady => Ok(None),
+        Err(refusal) if matches!(refusal.code, Code::NothingReady | Code::NothingLeft) => Ok(None),
         Err(refusal) => Err(refusal),
     }
 }

@@ -32,6 +32,9 @@ pub enum SortieCommand {
         /// Lock its files too; if one cannot be locked, nothing is claimed
         #[arg(long)]
         lock: bool,
+        /// Wait until one is ready, at most so long, such as `15m`
+        #[arg(long, value_name = "AT MOST", value_parser = typed::span, requires = "next")]
+        wait: Option<u64>,
     },
     /// Give a free sortie to an agent
     Assign {

@@ -121,7 +121,13 @@ impl Model {
         };
         let first = |at: &usize| (!mine(&self.sorties[*at]), -self.sorties[*at].priority, *at);
         let next = (0..self.sorties.len()).filter(free).min_by_key(first);
-        self.claim(next.ok_or(Code::NothingReady)?, me)
+        let mut here = self.sorties.iter().filter(|it| it.mission == mission);
+        let settled = |it: &Sortie| matches!(it.status, "completed" | "skipped");
+        let nothing = match here.clone().count() > 0 && here.all(settled) {
+            true => Code::NothingLeft,
+            false => Code::NothingReady,
+        };
+        self.claim(next.ok_or(nothing)?, me)
     }
 
     pub fn move_sortie(&mut self, at: usize, how: &Move, who: Option<usize>) -> Answer {
