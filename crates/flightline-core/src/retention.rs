@@ -1,5 +1,7 @@
 //! Retention: which checkpoints go, and which old values of the journal. Pure functions from rows and `now`.
 
+mod evidence;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
@@ -8,6 +10,8 @@ use crate::checkpoint::{Trigger, section_of};
 use crate::id::{CheckpointId, MissionId};
 use crate::subject::Kind;
 use crate::time::{Millis, Time};
+
+pub use evidence::ClockEvidence;
 
 const DAY: Millis = 86_400_000;
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{AgentId, CheckpointId, MissionId, RecoveryId, SortieId};
 use crate::subject::{Keys, Kind, Subject};
 use crate::text::Name;
-use crate::time::Time;
+use crate::time::{Time, Uptime};
 
 /// A setting of which there is one: found by its id.
 macro_rules! only_one {
@@ -268,12 +268,28 @@ pub struct LastPrune {
     /// Up to which revision old values were looked for; zero when all of the journal was looked at.
     #[serde(default)]
     pub thinned_to: u64,
-    /// The time it is at least, by what was observed: a clock may be wrong for a command, and not for a day of work.
+    /// The time it was at least, then: see [`crate::retention::ClockEvidence`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sure: Option<Time>,
+    /// How long the machine had been running then, where that can be known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uptime: Option<Uptime>,
 }
 
 only_one!(LastPrune, "last-prune");
+
+impl LastPrune {
+    /// What is known before retention was applied for the first time, in a project that was made then.
+    #[must_use]
+    pub const fn never(created: Time) -> Self {
+        Self {
+            at: created,
+            thinned_to: 0,
+            sure: None,
+            uptime: None,
+        }
+    }
+}
 
 /// When to look again for messages that were not acknowledged in time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -548,6 +548,7 @@ impl Store {
             driver: self.driver.as_mut(),
             project,
             ids: self.options.ids.clone(),
+            clock: self.options.clock.clone(),
             now,
             actor: Actor::flightline(),
             began: Instant::now(),

@@ -12,11 +12,12 @@ use std::time::Instant;
 
 use flightline_core::checkpoint::Line;
 use flightline_core::event::{Change, Event, sha256_hex};
+use flightline_core::time::Uptime;
 use flightline_core::{Kind, MissionId, Subject, Time};
 use serde_json::Value as Json;
 use uuid::Uuid;
 
-use crate::clock::Ids;
+use crate::clock::{Clock, Ids};
 use crate::engine::{Anchor, Driver};
 use crate::error::Error;
 use crate::loss::Loss;
@@ -32,6 +33,7 @@ pub struct Tx<'a> {
     pub(crate) driver: &'a mut dyn Driver,
     pub(crate) project: Project,
     pub(crate) ids: Ids,
+    pub(crate) clock: Clock,
     pub(crate) now: Time,
     pub(crate) actor: Actor,
     /// The first revision this transaction hands out.
@@ -120,6 +122,12 @@ impl Tx<'_> {
     #[must_use]
     pub fn project_created_at(&self) -> Time {
         self.project.created_at
+    }
+
+    /// How long the machine that this transaction runs on has been running, where that can be known.
+    #[must_use]
+    pub fn uptime(&self) -> Option<Uptime> {
+        self.clock.uptime()
     }
 
     /// The last revision handed out.

@@ -191,10 +191,10 @@ impl World {
             .store(false, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// Moves the clock forwards.
+    /// Lets time pass.
     pub fn pass(&self, span: Duration) {
         self.clock
-            .advance(i64::try_from(span.as_millis()).unwrap_or(i64::MAX));
+            .pass(u64::try_from(span.as_millis()).unwrap_or(u64::MAX));
     }
 }
 

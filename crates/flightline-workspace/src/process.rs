@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use flightline_core::agent::Process;
+use flightline_core::time::Uptime;
 
 /// Describes the process `pid`, when it is running here.
 #[must_use]
@@ -80,6 +81,27 @@ fn state(pid: u32) -> Option<String> {
     fields.next().map(str::to_owned)
 }
 
+/// How long this machine has been running, sleep included.
+#[must_use]
+pub fn uptime() -> Option<Uptime> {
+    let text = fs::read_to_string("/proc/uptime").ok()?;
+    Some(Uptime {
+        boot: boot_id()?,
+        ms: millis(text.split_whitespace().next()?)?,
+    })
+}
+
+/// Reads seconds with a fraction, such as `350735.47`.
+fn millis(seconds: &str) -> Option<u64> {
+    let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
+    let fraction: u64 = format!("{fraction:0<3}").get(..3)?.parse().ok()?;
+    whole
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(1_000)?
+        .checked_add(fraction)
+}
+
 fn boot_id() -> Option<String> {
     fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .ok()
@@ -103,6 +125,22 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+
+    #[test]
+    fn the_machine_is_running_for_longer_and_longer() {
+        let before = uptime().unwrap();
+        assert!(before.ms > 0);
+        assert!(uptime().unwrap().since(&before).is_some());
+        assert_eq!(
+            (
+                millis("350735.47"),
+                millis("7"),
+                millis("0.001"),
+                millis("x.1")
+            ),
+            (Some(350_735_470), Some(7_000), Some(1), None)
+        );
+    }
 
     #[test]
     fn a_process_is_seen_while_it_runs_and_not_afterwards() {

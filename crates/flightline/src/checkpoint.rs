@@ -1,6 +1,8 @@
 //! Operations on checkpoints.
 
 pub mod backups;
+pub mod clock;
+pub mod daily;
 pub mod destructive;
 pub mod due;
 pub mod export;

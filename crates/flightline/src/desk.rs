@@ -6,9 +6,11 @@ use flightline_core::id::Typed;
 use flightline_core::mission::{Mission, MissionStatus, Progress};
 use flightline_core::policy::Policy;
 use flightline_core::redact::shown;
+use flightline_core::retention::ClockEvidence;
 use flightline_core::setting::{CurrentMission, EpochFloor};
 use flightline_core::sortie::{Sortie, SortieStatus};
 use flightline_core::text::closest;
+use flightline_core::time::Millis;
 use flightline_core::{
     AgentId, Code, Kind, MissionId, Name, Refusal, SortieId, Subject, Time, Title,
 };
@@ -17,6 +19,8 @@ use serde_json::json;
 
 use crate::error::{Error, Result};
 use crate::fleet::{Caller, Scope};
+
+const DAY: Millis = 86_400_000;
 
 /// Everything an operation may touch while it decides.
 pub struct Desk<'a, 'tx> {
@@ -48,6 +52,14 @@ impl Desk<'_, '_> {
         } else {
             time
         }
+    }
+
+    /// Whether all that says that `time` is long past is a clock that moved by days at once, a moment ago: it may be put right as suddenly.
+    /// Whoever would tell somebody of it waits a while.
+    #[must_use]
+    pub fn just_woke(&self, time: Time) -> bool {
+        let awake = self.tx.awake_since();
+        awake.since(time) > 2 * DAY && self.now().since(awake) < ClockEvidence::NOTICED
     }
 
     /// Tries something whose failure must not fail the rest: what it wrote is dropped then. The outer

@@ -31,6 +31,9 @@ pub struct PruneArgs {
     /// Do not ask
     #[arg(short, long)]
     yes: bool,
+    /// Believe the clock, even if it is days ahead of the last work
+    #[arg(long)]
+    force: bool,
 }
 
 pub fn run(args: &PruneArgs, app: &mut App) -> Done {
@@ -43,6 +46,7 @@ pub fn run(args: &PruneArgs, app: &mut App) -> Done {
         mission,
         older_than_ms,
         keep: args.keep,
+        force: args.force,
         as_of: None,
     };
     let caller = app.caller()?;
@@ -65,6 +69,15 @@ pub fn run(args: &PruneArgs, app: &mut App) -> Done {
             .answer(&plan, |page| say(page, &plan, &short, Act::Done))?;
         return Ok(ExitCode::SUCCESS);
     }
+    if !args.force {
+        plan.check_clock().map_err(|error| {
+            let refusal = error.into_refusal();
+            let again = args.again(app, " --force");
+            refusal.hint(format!(
+                "put the clock right; if it is right, run `{again}`"
+            ))
+        })?;
+    }
     if !args.yes {
         let mut page = app.ui.page();
         say(&mut page, &plan, &short, Act::Planned);
@@ -83,7 +96,7 @@ pub fn run(args: &PruneArgs, app: &mut App) -> Done {
             acts.push(format!("thin the journal by {}", old_values(&plan.journal)));
         }
         let act = acts.join(" and ");
-        let (again, asking) = (args.with_yes(app), app.asking());
+        let (again, asking) = (args.again(app, " -y"), app.asking());
         app.ui.agree("\nProceed?", &act, &again, asking)?;
     }
     let done = apply_all(app.fleet()?, &caller, &request, &plan)
@@ -103,19 +116,24 @@ enum Act {
 }
 
 impl PruneArgs {
-    /// The same command with a yes.
-    fn with_yes(&self, app: &App) -> String {
+    /// This command once more, with another flag.
+    fn again(&self, app: &App, flag: &str) -> String {
         let mut command = "fleet checkpoints prune".to_owned();
-        for (flag, value) in [
+        for (name, value) in [
             ("--mission", app.globals.mission.clone()),
             ("--older-than", self.older_than.clone()),
             ("--keep", self.keep.map(|keep| keep.to_string())),
         ] {
             if let Some(value) = value {
-                command.push_str(&format!(" {flag} {value}"));
+                command.push_str(&format!(" {name} {value}"));
             }
         }
-        command + " -y"
+        for (flag, given) in [(" --force", self.force), (" -y", self.yes)] {
+            if given {
+                command.push_str(flag);
+            }
+        }
+        command + flag
     }
 }
 
@@ -163,6 +181,10 @@ fn say(page: &mut Page, plan: &Pruned, short: &Short, act: Act) {
     let journal: Vec<String> = values.into_iter().chain(space).collect();
     if !journal.is_empty() {
         page.line(format_args!("Journal: {}", journal.join("; ")));
+    }
+    if let Some(ahead) = plan.clock.as_ref().filter(|_| act == Act::Planned) {
+        page.line("");
+        page.line(format_args!("Needs --force: {}", ahead.told()));
     }
     if !plan.kept.is_empty() {
         let mut counts: BTreeMap<Guard, usize> = BTreeMap::new();

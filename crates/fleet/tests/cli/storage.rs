@@ -1,6 +1,8 @@
 //! What becomes of old checkpoints and old values: what is shown before, what is said after, and that it is so.
 
 use std::fs;
+use std::io::Read;
+use std::process::{Command, Stdio};
 
 use expect_test::expect;
 
@@ -84,6 +86,61 @@ fn pruning_shows_first_asks_and_then_does_what_it_showed() {
         Kept though their time is over: 1 the last of an unfinished mission, 2 among the newest that stay
     "#]]
     .assert_eq(&world.ok("checkpoints prune").stdout);
+}
+
+#[test]
+fn whoever_reads_slowly_does_not_keep_the_log_from_being_folded() {
+    let world = World::with_sorties(&["Model"]).local_only("it looks at the files of the store");
+    for mission in 0..4 {
+        let sorties: String = (0..100)
+            .map(|one| format!(" --sortie \"Number {one} of many\""))
+            .collect();
+        world.ok(&format!("missions create \"Mission {mission}\"{sorties}"));
+    }
+    let mut reader = Command::new(env!("CARGO_BIN_EXE_fleet"))
+        .args(["log", "--limit", "1000", "--json"])
+        .current_dir(world.repo())
+        .env("HOME", world.home())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // From its first byte on it prints, and nobody reads the rest: more than a pipe holds.
+    reader
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut [0])
+        .unwrap();
+    let log = world.state().join("flightline.db-wal");
+    let mut written = 0;
+    for number in 0..80 {
+        let before = fs::metadata(&log).unwrap().len();
+        world.ok(&format!("note lesson \"Number {number}\""));
+        written += fs::metadata(&log).unwrap().len().saturating_sub(before);
+    }
+    assert!(reader.try_wait().unwrap().is_none(), "it waits to be read");
+    let log = fs::metadata(&log).unwrap().len();
+    assert!(written > 1_000_000 && log < 700_000, "{written}, {log}");
+    reader.kill().unwrap();
+    reader.wait().unwrap();
+}
+
+#[test]
+fn a_clock_that_is_years_ahead_deletes_nothing_without_force() {
+    let world = aged();
+    world.pass(3_650 * DAY);
+    let rev = world.rev();
+    expect![[r#"
+    "#]]
+    .assert_eq(&world.ok("checkpoints prune --dry-run").stdout);
+    let refused = world.fleet("checkpoints prune --keep 2 -y");
+    expect![[r#"
+    "#]]
+    .assert_eq(&refused.stderr);
+    assert_eq!((refused.code, world.rev(), files(&world)), (2, rev, 5));
+    world.ok("checkpoints prune --keep 2 -y --force");
+    assert_eq!(files(&world), 2);
+    world.ok("doctor");
 }
 
 #[test]

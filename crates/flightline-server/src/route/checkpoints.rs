@@ -317,6 +317,9 @@ pub(crate) struct Prune {
     mission_id: Option<String>,
     #[serde(default)]
     dry_run: bool,
+    /// Believe the clock, however far it is ahead of what confirms it.
+    #[serde(default)]
+    force: bool,
 }
 
 pub(crate) async fn prune(
@@ -334,6 +337,7 @@ pub(crate) async fn prune(
             .older_than_days
             .map(|days| days.saturating_mul(DAY_MS)),
         keep: asked.keep_per_mission,
+        force: asked.force,
         as_of: None,
     };
     let refused = flightline::Error::into_refusal;

@@ -211,6 +211,7 @@ impl Store {
             driver: self.driver.as_mut(),
             project: group.project.clone(),
             ids: self.options.ids.clone(),
+            clock: self.options.clock.clone(),
             now: group.now,
             actor: Actor::flightline(),
             began: Instant::now(),

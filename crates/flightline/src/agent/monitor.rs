@@ -113,7 +113,7 @@ fn look(
     };
     let verdict = judge(&checkpoint, thresholds, desk.now());
     let complete = agent.status == AgentStatus::Complete;
-    let told = match complete {
+    let told = match complete || desk.just_woke(last) {
         true => None,
         false => tell(desk, agent, &checkpoint, last, verdict.standing, thresholds)?,
     };

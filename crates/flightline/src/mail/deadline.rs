@@ -55,7 +55,7 @@ fn settle_overdue(desk: &mut Desk<'_, '_>) -> Result<()> {
         let Some(by) = delivery.due() else { continue };
         let message = (by, delivery.message_id);
         let known = late.contains_key(&message);
-        if by < desk.now() && (known || late.len() < AT_ONCE) {
+        if by < desk.now() && !desk.just_woke(by) && (known || late.len() < AT_ONCE) {
             late.entry(message).or_default().push(delivery);
         } else {
             next = Some(next.map_or(by, |next: Time| next.min(by)));

@@ -150,7 +150,7 @@ both_engines! {
         }
         assert_eq!(story.ailments(), Vec::<String>::new());
         // Whose own values alone go with it.
-        let prune = PlanPrune { mission: Some(search.to_string()), older_than_ms: Some(1), keep: Some(1), as_of: None };
+        let prune = PlanPrune { mission: Some(search.to_string()), older_than_ms: Some(1), keep: Some(1), as_of: None, force: false };
         let plan = story.with_fleet(|fleet| plan_all(fleet, &caller(""), &prune)).unwrap();
         story.with_fleet(|fleet| apply_all(fleet, &caller(""), &prune, &plan)).unwrap();
         for (at, files) in [(0, file()), (2, vec![]), (4, file()), (5, file())] {

@@ -120,7 +120,7 @@ both_engines! {
         story.pass_minutes(60 * 24 * 8);
         let plan = story.run("", &PlanPrune::default()).unwrap();
         assert_eq!(plan.deleted, 1);
-        story.run("", &ApplyPrune { plan: PlanPrune::default(), delete: plan.details.iter().map(|one| one.id).collect(), archive: Vec::new() }).unwrap();
+        story.run("", &ApplyPrune { plan: PlanPrune::default(), delete: plan.details.iter().map(|one| one.id).collect(), archive: Vec::new(), more: false }).unwrap();
         story.resume("", vec![]).unwrap();
         tell(&story);
         let mut found = kinds(&story, "control");

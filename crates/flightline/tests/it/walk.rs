@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 
 use flightline::agent::{Heartbeat, RetireAgent};
+use flightline::checkpoint::daily::daily;
 use flightline::checkpoint::files::WholeCheckpoint;
 use flightline::checkpoint::inspect::{Mark, MarkCheckpoint, VerifyCheckpoint};
-use flightline::checkpoint::prune::{PlanPrune, apply_all, daily, plan_all};
+use flightline::checkpoint::prune::{PlanPrune, apply_all, plan_all};
 use flightline::checkpoint::take::TakeCheckpoint;
 use flightline::checkpoint::thin::{PlanThinning, thin};
 use flightline::core::checkpoint::section_of;
@@ -381,6 +382,7 @@ impl<'w> Walk<'w> {
                     older_than_ms: Some(self.chance.of(&[MINUTE.unsigned_abs(), 1])),
                     keep: Some(4),
                     as_of: None,
+                    force: false,
                 };
                 let done = self.story.with_fleet(|fleet| {
                     let plan = plan_all(fleet, &caller(""), &prune)?;
