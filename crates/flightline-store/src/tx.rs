@@ -308,12 +308,15 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// When the store fails, no copy of a value is sound, or one that is needed was thinned away.
+    ///
+    /// Events that are lost are noticed: see [`Tx::miss_events_up_to`].
     pub fn state_at(
         &mut self,
         rev: u64,
         mission: Option<MissionId>,
     ) -> Result<Vec<StoredEvent>, Error> {
         let whole = event::whole_step(self.driver, &self.project.id, rev)?;
+        self.miss_events_up_to(whole)?;
         let state = match event::state_at(self.driver, &self.project.id, whole, mission) {
             Err(Error::Thinned { subject, rev, .. }) => {
                 let nearest = subject::nearest(self.driver, &self.project.id, rev, mission)?;
@@ -329,6 +332,19 @@ impl Tx<'_> {
             .into_iter()
             .map(|value| self.sound_value(value))
             .collect()
+    }
+
+    /// Notices events up to `rev` that are lost, or whose subject or change is damaged: of what they changed an older value is shown, and whoever
+    /// shows it says so. The first few of them.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn miss_events_up_to(&mut self, rev: u64) -> Result<Vec<u64>, Error> {
+        let lost = event::lost_up_to(self.driver, &self.project.id, rev)?;
+        for rev in &lost {
+            self.miss(Loss::Event { rev: *rev });
+        }
+        Ok(lost.into_iter().collect())
     }
 
     /// What a checkpoint of `mission` taken now names: each value by its revision and hash. Reads no
