@@ -154,10 +154,13 @@ impl App {
     /// How a store is opened by this command.
     pub fn open_options(&self, config: &Config) -> Result<OpenOptions, Refusal> {
         let clock = match &self.env.test_now {
-            Some(text) => Clock::fixed(
-                text.parse::<Time>()
+            Some(text) => Clock::fixed(match text.parse() {
+                // Milliseconds, also those of a clock that nobody believes.
+                Ok(millis) => Time::from_millis(millis),
+                Err(_) => text
+                    .parse::<Time>()
                     .map_err(|error| Refusal::invalid(error.to_string()))?,
-            ),
+            }),
             None => Clock::System,
         };
         let ids = match &self.env.test_ids {
@@ -203,7 +206,7 @@ impl App {
         let Some(fingerprint) = self.fingerprint(config)? else {
             return Ok(true);
         };
-        Ok(self.trust().covers(&fingerprint) || self.is_being_made()?)
+        Ok(self.covers(&fingerprint)? || self.is_being_made()?)
     }
 
     fn folder_fingerprint(&self) -> Result<Option<Fingerprint>, Refusal> {
@@ -212,8 +215,20 @@ impl App {
     }
 
     fn is_being_made(&self) -> Result<bool, Refusal> {
-        let folder = self.folder_fingerprint()?;
-        Ok(folder.is_some_and(|folder| self.trust().covers(&folder)))
+        match self.folder_fingerprint()? {
+            Some(folder) => self.covers(&folder),
+            None => Ok(false),
+        }
+    }
+
+    fn covers(&self, fleet: &Fingerprint) -> Result<bool, Refusal> {
+        self.trust().covers(fleet).map_err(|error| {
+            Refusal::new(
+                Code::Unavailable,
+                format!("cannot read which fleets you trust: {error}"),
+            )
+            .hint("nothing was written; check `~/.local/state/flightline` and its disk, then run the command again")
+        })
     }
 
     /// Notes that the user makes a store in the state folder: should that be cut short, it can be completed.
@@ -236,13 +251,13 @@ impl App {
     pub fn trust_it(&self) -> Result<(), Refusal> {
         let trust = self.trust();
         if let Some(fingerprint) = self.fingerprint(&self.config()?)?
-            && !trust.covers(&fingerprint)
+            && !self.covers(&fingerprint)?
         {
             trust.add(&fingerprint).map_err(|error| untold(&error))?;
         }
         // Whatever was being made is made.
         if let Some(folder) = self.folder_fingerprint()?
-            && trust.covers(&folder)
+            && self.covers(&folder)?
         {
             trust.revoke(&folder).map_err(|error| untold(&error))?;
         }

@@ -57,6 +57,10 @@ pub fn run(command: Option<Command>, app: &mut App) -> Done {
     };
     app.purpose = name(&command).to_owned();
     let done = dispatch(command, app).map_err(|refusal| app.explain(refusal));
+    let done = done.map_err(|refusal| match app.ui.written {
+        true => refusal.after_a_write("see what was written with `fleet log` before you repeat it"),
+        false => refusal,
+    });
     app.say_noticed();
     // Who is refused for it knows.
     if !matches!(&done, Err(refusal) if refusal.code == Code::Untrusted) {

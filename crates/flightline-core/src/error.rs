@@ -169,6 +169,19 @@ impl Refusal {
         self
     }
 
+    /// With this hint instead of one that says that nothing was written: a step that fails knows nothing of the steps
+    /// before it. To run all of it again is no longer safe.
+    #[must_use]
+    pub fn after_a_write(self, hint: &str) -> Self {
+        match &self.hint {
+            Some(said) if said.starts_with("nothing was written") => Self {
+                retryable: false,
+                ..self.hint(hint)
+            },
+            _ => self,
+        }
+    }
+
     /// The same with the things involved.
     #[must_use]
     pub fn details(mut self, details: Value) -> Self {

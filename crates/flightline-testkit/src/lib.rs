@@ -4,6 +4,7 @@
 pub mod damage;
 pub mod database;
 pub mod outside;
+pub mod power;
 pub mod repository;
 pub mod story;
 

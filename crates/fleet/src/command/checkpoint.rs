@@ -166,9 +166,11 @@ fn before(args: &CheckpointArgs, operation: &str, note: Option<Note>, app: &mut 
     Ok(ExitCode::SUCCESS)
 }
 
-/// A checkpoint that was just taken, with what became of its file.
+/// A checkpoint that was just taken, with what became of its file. It is in the store whatever becomes of that.
 fn settled(id: CheckpointId, app: &mut App) -> Result<CheckpointDocument, Refusal> {
-    app.settle_backups()?;
+    if let Err(refusal) = app.settle_backups() {
+        app.ui.warn(refusal.message);
+    }
     app.run(&ShowCheckpoint {
         checkpoint: id.to_string(),
     })

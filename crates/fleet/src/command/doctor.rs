@@ -49,10 +49,15 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
         ui.progress("");
         attended
     };
-    let mut diagnosis = diagnosis.map_err(|error| match error {
+    let diagnosis = diagnosis.map_err(|error| match error {
         // What cannot even be looked at has no other way out.
         flightline::Error::Store(error) => unusable(error, &folder, &location),
         error @ flightline::Error::Refused(_) => error.into_refusal(),
+    });
+    let mut diagnosis = diagnosis.map_err(|refusal| match care {
+        Care::Look => refusal,
+        Care::Repair => refusal
+            .after_a_write("what was repaired before that stays: run `fleet doctor --fix` again"),
     })?;
     app.ui.written |= diagnosis.backup.is_some();
     if diagnosis.healthy && args.fix {
@@ -197,6 +202,9 @@ fn rebuild(args: &DoctorArgs, app: &mut App) -> Done {
     let done = flightline::rebuild::rebuild(&request, &caller).map_err(|error| match error {
         flightline::Error::Store(error) => unusable(error, &state, &location),
         error @ flightline::Error::Refused(_) => error.into_refusal(),
+    });
+    let done = done.map_err(|refusal| {
+        refusal.after_a_write("the new store may be in place already: look with `fleet doctor`")
     })?;
     // It is in a new file.
     app.trust_it()?;

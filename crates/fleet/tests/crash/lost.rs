@@ -12,9 +12,13 @@ use crate::rebuild::{REBUILD, Sight, died, ready, spread, steps_of};
 use crate::world::World;
 
 /// Numbers that look random and are the same in every run.
-struct Chance(u64);
+pub struct Chance(u64);
 
 impl Chance {
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self
             .0
@@ -23,7 +27,7 @@ impl Chance {
         self.0 >> 33
     }
 
-    fn below(&mut self, end: u64) -> u64 {
+    pub fn below(&mut self, end: u64) -> u64 {
         self.next() % end.max(1)
     }
 

@@ -488,7 +488,11 @@ impl Folder {
         let Some(bytes) = self.root.read(self.place.join(file), MAX_BYTES)? else {
             return Ok(Seen::Missing);
         };
-        let before = self.shadow(file);
+        let before = match self.shadows.read(file, MAX_BYTES) {
+            // A copy that the disk does not give us says nothing about whose the file is.
+            Err(error) if error.raw_os_error().is_some() => return Err(error),
+            read => read.ok().flatten(),
+        };
         if before.as_ref() == Some(&bytes) {
             return Ok(Seen::Ours);
         }
