@@ -22,4 +22,6 @@ mod race;
 mod rebuild;
 mod recovery;
 mod served;
+mod storm;
+mod upgrade;
 mod world;

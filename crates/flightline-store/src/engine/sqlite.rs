@@ -277,7 +277,9 @@ impl Sqlite {
         let kept = match keep_old {
             true => {
                 self.steps.step();
-                Some(self.copy_before_upgrade(folder, before)?)
+                let kept = self.copy_before_upgrade(folder, before)?;
+                self.steps.step();
+                Some(kept)
             }
             false => None,
         };
@@ -322,6 +324,7 @@ impl Sqlite {
                 seal_all(self, &Unsealed::Apart)?;
                 self.connection.execute_batch(CHAIN_END).map_err(said)?;
             }
+            self.steps.step();
         }
         self.connection
             .pragma_update(None, "application_id", APPLICATION_ID)

@@ -146,7 +146,7 @@ impl Tx<'_> {
     pub fn rows(&mut self, kind: Kind, find: Find<'_>) -> Result<Vec<SubjectRow>, Error> {
         match self.known_rows(kind, find)? {
             Some(known) => Ok(known),
-            None => subject::rows(self.driver, &self.project.id, kind, find),
+            None => self.sound_rows(kind, find),
         }
     }
 
