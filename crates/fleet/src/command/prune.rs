@@ -99,8 +99,12 @@ pub fn run(args: &PruneArgs, app: &mut App) -> Done {
         let (again, asking) = (args.again(app, " -y"), app.asking());
         app.ui.agree("\nProceed?", &act, &again, asking)?;
     }
-    let done = apply_all(app.fleet()?, &caller, &request, &plan)
-        .map_err(flightline::Error::into_refusal)?;
+    let done = apply_all(app.fleet()?, &caller, &request, &plan).map_err(|error| {
+        // It does its work in parts.
+        error
+            .into_refusal()
+            .after_a_write("some of it may be done already: run the command again to do the rest")
+    })?;
     app.ui.written = true;
     app.clear_files()?;
     app.ui

@@ -2,7 +2,6 @@
 //! other copy or the checkpoint before and says that; it never panics, never takes a wrong state for the
 //! right one, and one mission's damage leaves the others alone.
 
-mod cells;
 mod files;
 mod rows;
 

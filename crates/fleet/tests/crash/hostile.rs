@@ -464,6 +464,7 @@ fn the_doctor_warns_of_a_state_folder_that_the_repository_tracks() {
         let done = world.sealed("git").args(arguments).output().unwrap();
         assert!(done.status.success(), "{arguments:?}: {done:?}");
     };
+    git(&["init", "--quiet", "."]);
     let untracked = world.run(&["doctor", "--fix"]).works();
     assert!(!untracked.out.contains("tracks"), "{untracked}");
     git(&["add", "--force", ".flightline/flightline.db"]);
