@@ -147,7 +147,8 @@ fn acts(words: &[&str], agent: &str) -> bool {
         ),
         // An agent whose session is over cannot say so itself.
         "agent" | "agents" => {
-            !matches!(verb, "list" | "monitor" | "register" | "show") && !words.contains(&agent)
+            let about = words.get(2).copied().unwrap_or_default();
+            !matches!(verb, "list" | "monitor" | "register" | "show") && about != agent
         }
         _ => false,
     }

@@ -259,6 +259,9 @@ impl Desk<'_, '_> {
             .hint(match S::KIND {
                 Kind::Checkpoint => "list them with `fleet checkpoints list`".to_owned(),
                 Kind::Token => "list them with `fleet token list --all`".to_owned(),
+                Kind::Message if self.agent.is_none() => {
+                    "see the mail of an agent with `fleet mail inbox --all --agent NAME`".to_owned()
+                }
                 Kind::Message => "see your mail with `fleet mail inbox --all`".to_owned(),
                 kind => format!("list them with `fleet {kind}s list`"),
             })

@@ -14,6 +14,7 @@ use flightline::lock::{
 use super::{ATTENTION, Done, typed};
 use crate::app::App;
 use crate::complete;
+use crate::fields;
 use crate::ui::{Cell, GREEN, RED};
 
 #[derive(Debug, Subcommand)]
@@ -99,6 +100,7 @@ pub fn run(command: LockCommand, app: &mut App) -> Done {
                 sortie,
                 sightings: Vec::new(),
             };
+            fields::check::<AcquireLocks>(&app.ui.fields)?;
             let (caller, ui) = (app.caller()?, app.ui.clone());
             let mut told = false;
             let mut pause = |span: Duration| {

@@ -100,6 +100,7 @@ fn filled(command: &str) -> Option<String> {
     let words: Vec<String> = command
         .split(' ')
         .map(|word| match (word, command) {
+            ("NAME", command) if command.contains("--to NAME") => Some("bob".to_owned()),
             ("NAME" | "NEW", _) => Some("nina".to_owned()),
             ("15m", _) => Some("1s".to_owned()),
             ("PATH", _) => Some("src/a.rs".to_owned()),
@@ -128,8 +129,8 @@ fn worked(line: &str, command: &str, ran: &Ran) -> bool {
         0 | 5 => true,
         // It asks, and there is nobody to ask; who gave a yes before is not asked again.
         2 => ran.stderr.contains("needs a yes") && !line.contains(" -y"),
-        // It waits for somebody who goes on working.
-        4 => command.contains("--wait"),
+        // It waits for somebody who goes on working; or only the owner and people may.
+        4 => command.contains("--wait") || ran.stderr.contains("it is ada's"),
         _ => false,
     }
 }
@@ -154,6 +155,7 @@ fn check(line: &str, agent: Option<&str>, seen: &mut BTreeSet<String>) -> Vec<St
             .world()
             .local_only("hints are the same wherever the store is");
         let before = world.rev();
+        let filled = filled.replace("REPO", &world.repo().display().to_string());
         let pasted = paste(&world, &filled, agent);
         if !worked(line, &filled, &pasted) {
             wrong.push(format!(

@@ -444,9 +444,9 @@ fn on_a_terminal_one_goes_forwards_and_back_with_keys() {
     assert!(seat.text().contains("creates the mission") && !seat.shows_keys());
     seat.press(b"p", "This is the first step.");
     seat.press(b"n", "claims \"");
-    seat.press(b"\x1b[C", "lock acquired");
-    seat.press(b" ", "sortie completed");
-    seat.press(b"\x1b[D", "lock acquired");
+    seat.press(b"\x1b[C", "locks src/");
+    seat.press(b" ", "completes \"");
+    seat.press(b"\x1b[D", "locks src/");
     seat.press(b"p", "claims \"");
     seat.press(b"s", "Agents (1):");
     assert!(seat.text().contains("Progress: 0%"), "{}", seat.text());

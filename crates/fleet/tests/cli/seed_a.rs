@@ -194,10 +194,10 @@ fn fleet_checkpoints_list() {
     world.fleet("checkpoints list").expect(expect![[r#"
         Checkpoints for mission: msn-1a1a
 
-        ID              TIMESTAMP                 TRIGGER    PROGRESS
-        chk-d987        2026-01-04T12:02:25Z     manual     50%
-        chk-8b37        2026-01-04T12:00:16Z     progress   50%
-        chk-6869        2026-01-04T12:00:12Z     progress   25%
+        ID              TIMESTAMP                 TRIGGER    PROGRESS   REASON
+        chk-d987        2026-01-04T12:02:25Z      manual     50%        manual
+        chk-8b37        2026-01-04T12:00:16Z      progress   50%        Reached 50% milestone
+        chk-6869        2026-01-04T12:00:12Z      progress   25%        Reached 25% milestone
 
         Total: 3 checkpoints
     "#]]);
@@ -206,8 +206,8 @@ fn fleet_checkpoints_list() {
         .expect(expect![[r#"
             Checkpoints for mission: msn-1a1a
 
-            ID              TIMESTAMP                 TRIGGER    PROGRESS
-            chk-d987        2026-01-04T12:02:25Z     manual     50%
+            ID              TIMESTAMP                 TRIGGER    PROGRESS   REASON
+            chk-d987        2026-01-04T12:02:25Z      manual     50%        manual
 
             Total: 3 checkpoints
         "#]]);

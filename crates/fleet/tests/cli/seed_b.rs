@@ -164,10 +164,10 @@ fn a_session_timeout_is_found_and_named() {
         ✓ ok   nothing is left behind
         ! task T060 (srt-1a1a75cb, "Convert Nature Trail PDFs to Markdown"): session timeout: in progress, and silent for 11m
                run: fleet sorties resume srt-1a1a75cb --agent Riley
-        ! work Riley is warning (last sign 11m ago) and holds srt-1a1a75cb
+        ! work Riley is warning (last sign 11m ago) and holds srt-1a1a
                run: fleet agents show Riley
         ! work "Migrate the site" needs recovery (inactivity, quiet for 11m)
-               run: fleet resume --mission msn-1166f932
+               run: fleet resume --mission msn-1166
         The store is well; the work needs somebody.
         [exit 5]
     "#]]);
@@ -256,7 +256,7 @@ fn a_partial_completion_names_what_is_not_met() {
         Agents      Riley active (2s)
         Locks       none
         Mail        1 for dispatch
-        Needs you   T060 (srt-1a1a75cb, "Convert Nature Trail PDFs to Markdown"): partial completion: complete, but not met: 29_files_created   → fleet sorties reject srt-1a1a75cb --reason "not met: 29_files_created"
+        Needs you   T060 (srt-1a1a, "Convert Nature Trail PDFs to Markdown"): partial completion: complete, but not met: 29_files_created   → fleet sorties reject srt-1a1a --reason "not met: 29_files_created"
     "#]]);
     let found = world.fleet("detect --json");
     assert_eq!(found.code, 5);

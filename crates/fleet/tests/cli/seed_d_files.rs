@@ -59,7 +59,7 @@ fn a_project_comes_in_and_goes_out_again() {
         Agents      none
         Locks       none
         Mail        none
-        Needs you   srt-4dd5eca5 ("coder") failed; to have it tried again   → fleet sorties release srt-4dd5eca5
+        Needs you   srt-4dd5 ("coder") failed; to have it tried again   → fleet sorties release srt-4dd5
     "#]]);
     world.fleet("export orchestrator new").expect(expect![[r#"
         Exported new/6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01.json.gz

@@ -81,9 +81,9 @@ fn a_context_fills_up() {
     world.fleet("checkpoints list").expect(expect![[r#"
         Checkpoints for mission: msn-1a1a
 
-        ID              TIMESTAMP                 TRIGGER    PROGRESS
-        chk-711d        2026-01-04T12:00:13Z     compaction 0%
-        chk-5fb6        2026-01-04T12:00:11Z     compaction 0%
+        ID              TIMESTAMP                 TRIGGER      PROGRESS   REASON
+        chk-711d        2026-01-04T12:00:13Z      compaction   0%         The context of ada is 91 % full
+        chk-5fb6        2026-01-04T12:00:11Z      compaction   0%         The context of ada is 76 % full
 
         Total: 2 checkpoints
     "#]]);

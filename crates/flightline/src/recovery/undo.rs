@@ -46,7 +46,7 @@ impl Operation for Undo {
                 Code::NotFound,
                 format!("there is nothing to take back in {} (\"{}\")", short(mission.id), mission.title),
             )
-            .hint("only a rewind (`fleet resume --checkpoint ID`) changes what a mission holds; a plain `fleet resume` loses nothing")
+            .hint("only going back to a checkpoint, with `--checkpoint`, changes what a mission holds, and nobody did")
             .into());
         };
         let checkpoint = desk
