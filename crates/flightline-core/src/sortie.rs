@@ -110,6 +110,27 @@ impl Sortie {
         self.started_at
             .map(|started| self.completed_at.unwrap_or(now).since(started))
     }
+
+    /// Whether work on it was cut short, and nobody has taken it up since.
+    #[must_use]
+    pub const fn is_interrupted(&self) -> bool {
+        matches!(self.status, SortieStatus::Pending) && self.interrupted.is_some()
+    }
+
+    /// What people call it.
+    #[must_use]
+    pub fn called(&self) -> String {
+        called(self.task_id.as_ref(), self.title.as_str())
+    }
+}
+
+/// What people call a sortie: `T060: Convert the trail`, where other tools know it by an id.
+#[must_use]
+pub fn called(task_id: Option<&Name>, title: &str) -> String {
+    match task_id {
+        Some(task) if !title.starts_with(task.as_str()) => format!("{task}: {title}"),
+        _ => title.to_owned(),
+    }
 }
 
 /// Where a sortie stands.
@@ -228,6 +249,27 @@ pub struct Declared {
     pub completed: u64,
     /// Those failed.
     pub failed: u64,
+}
+
+impl Declared {
+    /// Counts a subtask that stood elsewhere before, or was not listed.
+    pub fn count(&mut self, was: Option<SubtaskStatus>, now: SubtaskStatus) {
+        if was == Some(now) {
+            return;
+        }
+        match was {
+            Some(SubtaskStatus::Complete) => self.completed = self.completed.saturating_sub(1),
+            Some(SubtaskStatus::Failed) => self.failed = self.failed.saturating_sub(1),
+            Some(SubtaskStatus::Pending | SubtaskStatus::InProgress) | None => {}
+        }
+        match now {
+            SubtaskStatus::Complete => self.completed = self.completed.saturating_add(1),
+            SubtaskStatus::Failed => self.failed = self.failed.saturating_add(1),
+            SubtaskStatus::Pending | SubtaskStatus::InProgress => {}
+        }
+        // More than were declared are there: then the declaration was too small.
+        self.total = self.total.max(self.completed.saturating_add(self.failed));
+    }
 }
 
 /// Tokens in and out.

@@ -239,8 +239,10 @@ impl Operation for RegisterAgent {
         )?;
         desk.tx.beat(agent.id, agent.epoch, &json!({}))?;
         let mut start = None;
-        if !is_new && !same_session {
-            lose_context(desk, &agent, CompactionEvidence::NewEpoch)?;
+        if !same_session {
+            if !is_new {
+                lose_context(desk, &agent, CompactionEvidence::NewEpoch)?;
+            }
             start = start_by_itself(desk, &mut agent)?;
         }
         let pulses = desk.tx.pulses()?;
@@ -609,7 +611,7 @@ fn view(
         liveness,
         last_sign,
         start: None,
-        pulse: pulse.map_or(Value::Null, |pulse| pulse.data.clone()),
+        pulse: pulse.map_or(Value::Null, |pulse| context::said(&agent, pulse)),
         sorties: held_sorties(desk, agent.id)?,
         locks: desk
             .tx

@@ -12,7 +12,8 @@ use flightline_core::sortie::{Sortie, SortieStatus};
 use flightline_core::text::closest;
 use flightline_core::time::Millis;
 use flightline_core::{
-    AgentId, Code, Kind, MissionId, Name, Refusal, SortieId, Subject, Time, Title,
+    AgentId, CheckpointId, Code, Kind, LockId, MessageId, MissionId, Name, Refusal, SortieId,
+    Subject, Time, Title,
 };
 use flightline_store::{Actor, Error as StoreError, Find, Tx};
 use serde_json::json;
@@ -199,12 +200,49 @@ impl Desk<'_, '_> {
         }
     }
 
-    /// The sortie with this id or beginning.
+    /// The sortie with this id, beginning of an id or task id.
     ///
     /// # Errors
     /// When there is none, or several fit.
     pub fn sortie(&mut self, reference: &str) -> Result<Sortie> {
-        self.by_id::<Sortie>(reference, SortieId::PREFIX)
+        if reference.starts_with(SortieId::PREFIX) {
+            return self.by_id::<Sortie>(reference, SortieId::PREFIX);
+        }
+        // Stored texts do not hold every byte that can be typed.
+        let Ok(task) = Name::parse("task", reference) else {
+            return self.by_id::<Sortie>(reference, SortieId::PREFIX);
+        };
+        let mut named = self.tx.find_holding::<Sortie>(None, &task_field(&task))?;
+        named.retain(|sortie| sortie.task_id.as_ref() == Some(&task));
+        if named.len() > 1 {
+            // Tasks of several missions may share an id: the mission at hand is meant.
+            let at_hand = self.mission(None).map(|mission| mission.id).ok();
+            let here = |sortie: &&Sortie| Some(sortie.mission_id) == at_hand;
+            if let [only] = named.iter().filter(here).collect::<Vec<_>>().as_slice() {
+                return Ok((*only).clone());
+            }
+        }
+        match named.as_slice() {
+            [] if is_no_id(reference) => Err(Refusal::new(
+                Code::NotFound,
+                format!("there is no sortie with the id or task id `{task}`"),
+            )
+            .hint("list them with `fleet sorties list`")
+            .into()),
+            [] => self.by_id::<Sortie>(reference, SortieId::PREFIX),
+            [only] => Ok(only.clone()),
+            several => {
+                let ids: Vec<String> = several.iter().map(|it| it.id.to_string()).collect();
+                let shown: Vec<&str> = ids.iter().take(10).map(|id| &id[..12]).collect();
+                Err(Refusal::new(
+                    Code::AmbiguousId,
+                    format!("the task id `{task}` names {}", shown.join(" and ")),
+                )
+                .hint("name the sortie by its own id, or its mission with `--mission ID`")
+                .details(json!({ "candidates": ids }))
+                .into())
+            }
+        }
     }
 
     /// The agent with this name, id or beginning of an id.
@@ -362,6 +400,26 @@ impl Desk<'_, '_> {
             .get::<Agent>(&id.to_string())?
             .map_or_else(|| id.to_string(), |agent| agent.name.to_string()))
     }
+}
+
+/// Whether a text cannot be meant as an id of ours, or the beginning of one.
+fn is_no_id(text: &str) -> bool {
+    let prefixes = [
+        MissionId::PREFIX,
+        AgentId::PREFIX,
+        CheckpointId::PREFIX,
+        LockId::PREFIX,
+        MessageId::PREFIX,
+    ];
+    let of_an_id = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
+    !prefixes.iter().any(|prefix| text.starts_with(prefix))
+        && !SortieId::PREFIX.starts_with(text)
+        && !text.bytes().all(of_an_id)
+}
+
+/// How a sortie's stored text says which task it is.
+fn task_field(task: &Name) -> String {
+    format!("\"task_id\":{}", json!(task))
 }
 
 /// A new agent that has not begun a session yet.

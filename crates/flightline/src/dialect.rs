@@ -11,13 +11,14 @@ mod recovery;
 mod sitebuilder;
 
 use flightline_core::agent::Agent;
+use flightline_core::checkpoint::Checkpoint;
 use flightline_core::dialect::field::Maybe;
 use flightline_core::dialect::json::Json;
 use flightline_core::dialect::{Dialect, Document, Original, merge};
 use flightline_core::mission::Mission;
 use flightline_core::redact::shown;
 use flightline_core::text::Note;
-use flightline_core::{Code, Refusal, Title};
+use flightline_core::{Code, Refusal, Subject, Title};
 use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -218,6 +219,7 @@ impl ImportDocuments {
         {
             return Ok(known);
         }
+        let mut is_whole = false;
         let document = match read(&incoming.text) {
             // A part of a document is an update of the task it belongs to.
             Err(refusal) if dialect == Dialect::Sitebuilder => {
@@ -234,6 +236,7 @@ impl ImportDocuments {
                     (Some(before), Some(thing)) => {
                         let now = parsed(&outgoing(desk, &thing)?)?;
                         let merged = merge(&parsed(before)?, &parsed(&incoming.text)?, &now);
+                        is_whole = true;
                         self::read(dialect, &merged.pretty(&[]), &incoming.file)?
                     }
                     _ => read?,
@@ -243,7 +246,7 @@ impl ImportDocuments {
         let stored = match &document {
             Document::Epic(checkpoint) => epic::store(desk, checkpoint)?,
             Document::Sitebuilder(checkpoint) => {
-                sitebuilder::store(desk, checkpoint, self.mission.as_deref())?
+                sitebuilder::store(desk, checkpoint, is_whole, self.mission.as_deref())?
             }
             Document::Recovery(checkpoint) => {
                 let before = incoming.before.as_deref();
@@ -340,6 +343,17 @@ fn things(desk: &mut Desk<'_, '_>, wanted: &ExportDocuments) -> Result<Vec<Thing
         Dialect::Recovery => recovery::things(desk, wanted),
         Dialect::Orchestrator => Ok(Vec::new()),
     }
+}
+
+/// A checkpoint that came in as seed E's file, as it was written there.
+pub(crate) fn as_written(
+    desk: &mut Desk<'_, '_>,
+    checkpoint: &Checkpoint,
+) -> Result<Option<flightline_core::dialect::recovery::Checkpoint>> {
+    let id = Original::id(Dialect::Recovery, &checkpoint.key());
+    let original = desk.tx.get::<Original>(&id)?;
+    // One that cannot be read says nothing.
+    Ok(original.and_then(|it| flightline_core::dialect::recovery::read(&it.text).ok()))
 }
 
 /// The thing a document is about, when the store knows it.

@@ -8,7 +8,7 @@ pub mod queue;
 mod recovered;
 pub mod report;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use flightline_core::agent::Agent;
 use flightline_core::mission::Mission;
@@ -56,6 +56,9 @@ pub struct ShowSortie {
 pub struct SortieSummary {
     /// Its id.
     pub id: SortieId,
+    /// The id other tools know it by, such as `T060`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<Name>,
     /// What is to be done.
     pub title: String,
     /// Where it stands.
@@ -161,8 +164,9 @@ impl Operation for ShowSortie {
     }
 }
 
-/// The sorties of a mission as a list shows them. Loads no sortie's document.
+/// The sorties of a mission as a list shows them. Loads no sortie's document, but for those with a task id.
 pub(crate) fn summaries(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<Vec<SortieSummary>> {
+    let tasks = task_ids(desk, Some(mission))?;
     let mut rows = desk.tx.rows(Kind::Sortie, Find::Mission(mission))?;
     in_order(desk, mission, &mut rows)?;
     let owners = if rows.iter().any(|row| row.agent.is_some()) {
@@ -185,8 +189,10 @@ pub(crate) fn summaries(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<V
                 );
                 flightline_store::Error::Corrupt(why)
             })?;
+            let id = row.typed_id()?;
             Ok(SortieSummary {
-                id: row.typed_id()?,
+                id,
+                task_id: tasks.get(&id).cloned(),
                 title: row.name.unwrap_or_default(),
                 status,
                 assigned_to: row.agent.map(|id| name(&id).unwrap_or(id)),
@@ -212,6 +218,18 @@ fn in_order(desk: &mut Desk<'_, '_>, mission: MissionId, rows: &mut [SubjectRow]
         .collect();
     rows.sort_by_key(|row| places.get(&row.id).copied().unwrap_or(u64::MAX));
     Ok(())
+}
+
+/// The task ids of sorties, of one mission or of all.
+pub(crate) fn task_ids(
+    desk: &mut Desk<'_, '_>,
+    mission: Option<MissionId>,
+) -> Result<BTreeMap<SortieId, Name>> {
+    let found = desk.tx.find_holding::<Sortie>(mission, "\"task_id\":\"")?;
+    let named = found.into_iter();
+    Ok(named
+        .filter_map(|sortie| sortie.task_id.map(|task| (sortie.id, task)))
+        .collect())
 }
 
 /// How far a sortie is, in subtasks.

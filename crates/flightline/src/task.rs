@@ -7,17 +7,19 @@ use flightline_core::agent::Agent;
 use flightline_core::dialect::field::{Extra, Maybe, Named, Stamp};
 use flightline_core::dialect::json::Number;
 use flightline_core::dialect::sitebuilder::{
-    Checkpoint, Context, Item, ItemStatus, Percent, Row, Score, Subtasks, TaskError, TaskStatus,
-    archive_name, checkpoint_id, file_name, status_block, write,
+    Checkpoint, Context, Heartbeat, Item, ItemStatus, Percent, Row, Score, Subtasks, TaskError,
+    TaskStatus, archive_name, checkpoint_id, file_name, status_block, write,
 };
 use flightline_core::mission::Mission;
 use flightline_core::sortie::{
     Declared, FileChange, Sortie, SortieStatus, SubtaskProgress, SubtaskStatus,
 };
+use flightline_core::time::Millis;
 use flightline_core::{Kind, MissionId, Refusal, SortieId, Subject, Time};
 use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 
+use crate::agent::last_sign;
 use crate::desk::{Desk, agent_named};
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
@@ -83,6 +85,10 @@ pub struct Task {
     pub view: SortieView,
     /// Who has it, or had it last.
     pub agent: Option<Agent>,
+    /// When whoever works on it was heard since it last reported: as often as heartbeats are expected.
+    pub heard: Option<Time>,
+    /// How often that is.
+    pub interval: Millis,
 }
 
 impl Operation for ShowTask {
@@ -130,12 +136,12 @@ impl Operation for ShowTaskTable {
         for mission in missions {
             tasks.extend(rows(desk, mission.id, &agents)?);
         }
-        Ok(table(tasks, desk.now()))
+        Ok(table(tasks))
     }
 }
 
 /// The table of these tasks: the newest first, those that have not begun last, in their order.
-fn table(mut tasks: Vec<TaskRow>, now: Time) -> TaskTable {
+fn table(mut tasks: Vec<TaskRow>) -> TaskTable {
     tasks.sort_by_key(|task| std::cmp::Reverse(task.last_update));
     let rows: Vec<Row> = tasks
         .iter()
@@ -148,7 +154,7 @@ fn table(mut tasks: Vec<TaskRow>, now: Time) -> TaskTable {
         })
         .collect();
     TaskTable {
-        text: status_block(&rows, now),
+        text: status_block(&rows),
         tasks,
     }
 }
@@ -205,7 +211,26 @@ pub(crate) fn load(desk: &mut Desk<'_, '_>, sortie: Sortie) -> Result<Task> {
         None => last_owner(desk, &sortie)?,
     };
     let view = view(desk, sortie)?;
-    Ok(Task { view, agent })
+    let mut task = Task {
+        view,
+        agent,
+        heard: None,
+        interval: desk.policy.heartbeat_ms,
+    };
+    let at_work = task.view.sortie.status == SortieStatus::InProgress;
+    if let Some(agent) = task.agent.as_ref().filter(|_| at_work) {
+        let pulse = desk.tx.pulse(agent.id)?;
+        let sign = last_sign(desk, agent, pulse.as_ref());
+        task.heard = sign.and_then(|sign| heard(task.last_update(), sign, task.interval));
+    }
+    Ok(task)
+}
+
+/// When an agent counts as heard since `update`: a heartbeat is due every `interval`, and between two of them its file
+/// stays as it is, however often it speaks.
+pub(crate) fn heard(update: Time, sign: Time, interval: Millis) -> Option<Time> {
+    let beats = sign.since(update).checked_div(interval)?;
+    (beats > 0).then(|| update.plus(beats.saturating_mul(interval)))
 }
 
 /// Who had a sortie that nobody has now: from whom a recovery took it, or who gave it back.
@@ -267,8 +292,7 @@ pub struct TaskDocument {
 
 impl Task {
     /// The task as the seed's document; none while work on it has not begun, or when nobody knows who did
-    /// it. The agent's heartbeat is not in it: it would change the file with every sign of life
-    /// ([`flightline_core::dialect::sitebuilder::Heartbeat::of`] is there for who wants it).
+    /// it. A heartbeat brings it up to date when it is due, so that whoever reads the file does not take silence for death.
     ///
     /// # Errors
     /// When agent or task cannot be part of a file's name.
@@ -300,7 +324,7 @@ impl Task {
             task_title: Maybe::Is(sortie.title.to_string()),
             progress_percent: Percent::new(self.view.progress.percent).into(),
             started_at: stamp(sortie.started_at),
-            updated_at: stamp(Some(self.last_update())),
+            updated_at: stamp(Some(self.heard.unwrap_or(self.last_update()))),
             completed_at: stamp(sortie.completed_at),
             subtasks: Maybe::Is(self.subtasks()),
             files_created: files(FileChange::Created),
@@ -330,6 +354,10 @@ impl Task {
             // What is complete has nothing left to be resumed.
             resumable: Maybe::Is(sortie.resumable && !complete),
             resume_instructions: or_null(sortie.resume_instructions.as_deref().map(text)),
+            heartbeat: self
+                .heard
+                .map(|heard| Heartbeat::at(heard, self.interval))
+                .into(),
             ..Checkpoint::new(id, text(word), task, status)
         };
         Ok(Some(TaskDocument { file, checkpoint }))

@@ -177,7 +177,8 @@ fn create(args: &CreateArgs, app: &mut App) -> Done {
             view.mission.title
         ));
         for sortie in &view.sorties {
-            page.line(format_args!("  {}  {}", short.id(sortie.id), sortie.title));
+            let name = super::sortie::name(sortie);
+            page.line(format_args!("  {}  {name}", short.id(sortie.id)));
         }
     })?;
     Ok(ExitCode::SUCCESS)

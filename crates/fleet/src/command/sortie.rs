@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use flightline::core::recovery::RecoveryContext;
-use flightline::core::sortie::SortieStatus;
+use flightline::core::sortie::{SortieStatus, called};
 use flightline::core::time::human_span;
 use flightline::core::{Data, Kind, Refusal};
 use flightline::sortie::add::{AddSorties, NewSortie};
@@ -60,7 +60,7 @@ pub fn run(command: SortieCommand, app: &mut App) -> Done {
                 let owner = view.owner.as_deref().unwrap_or("nobody");
                 page.line(format_args!(
                     "{id}  {}   now yours ({owner})",
-                    view.sortie.title
+                    view.sortie.called()
                 ));
                 match &view.recovery_context {
                     Some(context) => take_up(page, view, context),
@@ -139,7 +139,7 @@ pub fn run(command: SortieCommand, app: &mut App) -> Done {
                 });
                 page.line(format_args!(
                     "{id}  {}   reviews: {}",
-                    view.sortie.title,
+                    view.sortie.called(),
                     scores.collect::<Vec<_>>().join(", ")
                 ));
             })
@@ -246,7 +246,7 @@ fn add(args: &AddArgs, app: &mut App) -> Done {
     let short = app.short(&[Kind::Sortie])?;
     app.ui.answer(&added, |page| {
         for sortie in &added {
-            page.line(format_args!("{}  {}", short.id(sortie.id), sortie.title));
+            page.line(format_args!("{}  {}", short.id(sortie.id), name(sortie)));
         }
     })?;
     Ok(ExitCode::SUCCESS)
@@ -364,6 +364,11 @@ fn read_status(word: &str) -> Result<SortieStatus, Refusal> {
     })
 }
 
+/// What a sortie in a list is called.
+pub fn name(sortie: &SortieSummary) -> String {
+    called(sortie.task_id.as_ref(), &sortie.title)
+}
+
 /// Sorties as a table.
 pub fn table(page: &mut Page, sorties: &[SortieSummary], short: &Short) {
     let rows: Vec<Vec<Cell>> = sorties
@@ -374,7 +379,7 @@ pub fn table(page: &mut Page, sorties: &[SortieSummary], short: &Short) {
                 state(sortie.status.as_str()),
                 Cell::new(sortie.assigned_to.as_deref().unwrap_or("-")),
                 Cell::new(page.time(sortie.updated_at)),
-                Cell::new(&sortie.title),
+                Cell::new(name(sortie)),
             ]
         })
         .collect();
@@ -407,7 +412,7 @@ fn error(args: ErrorArgs, app: &mut App) -> Done {
         page.line(format_args!(
             "{}  {id}  {}   {open} open {noun}",
             state(view.sortie.status.as_str()),
-            view.sortie.title
+            view.sortie.called()
         ));
     })
 }
@@ -420,7 +425,8 @@ fn resume(id: String, subtasks: bool, app: &mut App) -> Done {
     say(app, &view, |page, id, view| {
         page.line(format_args!(
             "{id}  {}   {} %",
-            view.sortie.title, view.progress.percent
+            view.sortie.called(),
+            view.progress.percent
         ));
         if let Some(point) = &view.resume {
             go_on(page, view, point, subtasks);
@@ -508,7 +514,7 @@ fn line(page: &mut Page, id: &str, view: &SortieView) {
     page.line(format_args!(
         "{}  {id}  {}{owner}   {} %   (mission {} %){checkpoint}",
         state(view.sortie.status.as_str()),
-        view.sortie.title,
+        view.sortie.called(),
         view.progress.percent,
         view.mission_percent
     ));

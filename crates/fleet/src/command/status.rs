@@ -138,7 +138,7 @@ fn show_mission(page: &mut Page, view: &MissionStatusView, status: &Status, shor
             vec![
                 state(sortie.status.as_str()).indent(2),
                 short.id(&id).into(),
-                Cell::new(&sortie.title),
+                Cell::new(super::sortie::name(sortie)),
                 owner.into(),
                 Cell::dim(doing),
             ]

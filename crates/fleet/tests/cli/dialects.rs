@@ -55,14 +55,12 @@ fn files_of_three_systems_come_in_and_go_out() {
         "#]]);
     world.fleet("export sitebuilder out").expect(expect![[r#"
         Exported out/migration-T060.json
-        Exported out/agent-T005.json
     "#]]);
     let out = fs::read_to_string(world.repo().join("out/migration-T060.json")).unwrap();
     let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
     assert_eq!(json(&out), json(TASK));
     world.fleet("export sitebuilder out").expect(expect![[r#"
         Exported out/migration-T060.json
-        Exported out/agent-T005.json
     "#]]);
     world.write("out/migration-T060.json", "mine");
     world.fleet("export sitebuilder out").expect(expect![[r#"

@@ -230,3 +230,39 @@ fn the_mirror_is_kept_in_the_state_folder() {
         [exit 2]
     "#]]);
 }
+
+#[test]
+fn what_its_writer_calls_corrupted_is_not_taken_for_sound() {
+    let world = World::new();
+    let corrupted = RUNNING.replacen("\"status\": \"valid\"", "\"status\": \"corrupted\"", 1);
+    assert_ne!(corrupted, RUNNING);
+    let before = world.rev();
+    world.write(&format!("{FIRST}.json"), &corrupted);
+    world
+        .fleet(&format!("import orchestrator {FIRST}.json"))
+        .expect(expect![[r#"
+            [stderr]
+            error: `6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01.json`: its writer marked it as `corrupted`, and nothing is known of what is wrong in it
+
+            hint: take another copy of it, or an earlier checkpoint
+            [exit 6]
+        "#]]);
+    assert_eq!(world.rev(), before);
+}
+
+#[test]
+fn control_characters_that_are_not_kept_are_told_of() {
+    let world = World::new();
+    let mut document = orchestrator::read(RUNNING).expect("a document");
+    document.trigger_reason.push('\u{7}');
+    document.context.lessons.push("bell \u{7}".to_owned());
+    document.seal();
+    world.write(&format!("{FIRST}.json"), &orchestrator::write(&document));
+    world
+        .fleet(&format!("import orchestrator {FIRST}.json"))
+        .expect(expect![[r#"
+            Imported: chk-6f9f6b52 (IMPLEMENTING) from 6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01.json
+            [stderr]
+            warning: 6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01.json: its texts held control characters or secrets, which are not kept: its checksums were made anew
+        "#]]);
+}

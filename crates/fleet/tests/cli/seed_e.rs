@@ -167,7 +167,10 @@ fn figures_that_are_none() {
     let before = world.rev();
     for typed in [
         "heartbeat --tokens 5/0",
-        "heartbeat --tokens 6/5",
+        "heartbeat --context-percent 100.1",
+        "heartbeat --context-percent 89.",
+        "heartbeat --context-percent -1",
+        "heartbeat --context-percent x",
         "heartbeat --tokens 5",
         "heartbeat --context-percent 101",
         "heartbeat --context-percent 256",
@@ -253,7 +256,7 @@ fn a_session_ends_and_another_goes_on() {
             &format!("sorties complete {}", world.sortie("JWT refresh")),
         )
         .expect(expect![[r#"
-            ✓ completed  srt-22cd  JWT refresh   ada   100 %   (mission 33 %)
+            ✓ completed  srt-22cd  T005: JWT refresh   ada   100 %   (mission 33 %)
         "#]]);
     world.fleet("resume").expect(expect![[r#"
         Resuming from checkpoint: chk-5702
@@ -344,6 +347,121 @@ fn a_checkpoint_that_does_not_fit_is_kept_and_told_of() {
     assert_eq!(logged["events"][0]["actor"], "flightline");
 }
 
+/// The seed's own example, as a session that nobody knows wrote it a minute ago.
+fn example() -> String {
+    let example =
+        include_str!("../../../flightline-core/tests/dialects/data/recovery_example.json");
+    let fresh = example.replace("2025-10-30T15:30:00Z", "2026-01-04T11:59:00Z");
+    assert_ne!(fresh, example);
+    fresh
+}
+
+#[test]
+fn the_seeds_example_is_resumed_by_the_next_session() {
+    let world = World::empty();
+    world.ok("init --preset recovery");
+    world.ok("config set recovery.stack_id fastapi");
+    world.write("checkpoints/latest.json", &example());
+    world.fleet("sorties list").expect(expect![[r#"
+        ID        STATUS       OWNER  CHANGED                   TITLE
+        srt-b851  ✓ completed  -      2026-01-04T12:00:03.000Z  T001
+        srt-5689  ✓ completed  -      2026-01-04T12:00:03.000Z  T002
+        srt-f4c0  ✓ completed  -      2026-01-04T12:00:03.000Z  T003
+        srt-92f8  ✓ completed  -      2026-01-04T12:00:03.000Z  T004
+        srt-312f  ○ pending    -      2026-01-04T12:00:03.000Z  T005
+        srt-cf67  ○ pending    -      2026-01-04T12:00:03.000Z  T006: Add rate limiting
+        srt-6d9e  ○ pending    -      2026-01-04T12:00:03.000Z  T007: Implement caching
+        srt-0bd6  ○ pending    -      2026-01-04T12:00:03.000Z  T008: Setup monitoring
+        [stderr]
+        took in checkpoints/latest.json, which somebody else wrote
+    "#]]);
+    let ran = world.fleet("agents register ada --session next");
+    assert!(ran.stdout.contains("in recovery mode"), "{ran:?}");
+    assert!(ran.stdout.contains("fleet context --agent ada"), "{ran:?}");
+    let ran = world.agent("ada", "context");
+    assert!(
+        ran.stdout
+            .contains("complete T005 JWT refresh implementation"),
+        "{ran:?}"
+    );
+    assert!(
+        ran.stdout.contains("Finish T005: JWT refresh token logic"),
+        "{ran:?}"
+    );
+    assert!(ran.stdout.contains("Run pytest suite"), "{ran:?}");
+    assert!(ran.stdout.contains("recovery"), "{ran:?}");
+    // It is offered once: another session begins with something else.
+    let ran = world.fleet("agents register bob --session other");
+    assert!(!ran.stdout.contains("goes on"), "{ran:?}");
+    let ran = world.agent("bob", "sorties claim --next");
+    assert!(ran.stdout.contains("T006"), "{ran:?}");
+    let latest = || {
+        let text = std::fs::read_to_string(world.repo().join("checkpoints/latest.json")).unwrap();
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()
+    };
+    assert_eq!(latest()["timestamp"], "2026-01-04T11:59:00Z");
+    // Completing the task is the full sync: back to normal, and nothing resumes twice.
+    let ran = world.agent("ada", "sorties complete T005");
+    assert!(ran.stdout.contains("completed"), "{ran:?}");
+    assert_eq!(latest()["timestamp"], "");
+    let ran = world.fleet("agents show ada");
+    assert!(!ran.stdout.contains("recovery"), "{ran:?}");
+    assert!(!ran.stdout.contains("JWT"), "{ran:?}");
+}
+
+#[test]
+fn whoever_claims_the_interrupted_task_goes_on_from_the_seeds_example() {
+    let world = World::empty();
+    world.ok("init --preset recovery");
+    world.write("checkpoints/latest.json", &example());
+    let ran = world.agent("ada", "sorties claim --next");
+    assert!(ran.stdout.contains("T005"), "{ran:?}");
+    assert!(
+        ran.stdout.contains("Finish T005: JWT refresh token logic"),
+        "{ran:?}"
+    );
+    let shown = world.json("agents show ada");
+    assert_eq!(shown["agent"]["mode"], "recovery");
+}
+
+#[test]
+fn an_example_of_another_stack_falls_back_and_says_so() {
+    let world = World::empty();
+    world.ok("init --preset recovery");
+    world.ok("config set recovery.stack_id django");
+    world.write("checkpoints/latest.json", &example());
+    let ran = world.fleet("agents register ada --session next");
+    assert!(
+        ran.stderr
+            .contains("its STACK_ID is `fastapi`, and the project's is `django`"),
+        "{ran:?}"
+    );
+    assert!(ran.stderr.contains("is kept"), "{ran:?}");
+    let ran = world.agent("ada", "sorties claim --next");
+    assert!(
+        ran.stdout
+            .contains("Checkpoint resume failed: its STACK_ID is `fastapi`"),
+        "{ran:?}"
+    );
+    let shown = world.json("agents show ada");
+    assert!(shown["agent"]["mode"].is_null(), "normal: {shown}");
+    let logged = world.json("events list --type resume_fell_back");
+    assert_eq!(logged["events"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn an_example_of_a_day_ago_falls_back() {
+    let world = World::empty();
+    world.ok("init --preset recovery");
+    let old = example().replace("2026-01-04T11:59:00Z", "2026-01-03T11:59:00Z");
+    world.write("checkpoints/latest.json", &old);
+    let ran = world.fleet("agents register ada --session next");
+    assert!(
+        ran.stderr.contains("too old to be resumed from by itself"),
+        "{ran:?}"
+    );
+}
+
 #[test]
 fn what_changed_is_shown_with_the_checkpoint() {
     let world = world();
@@ -383,9 +501,9 @@ fn what_changed_is_shown_with_the_checkpoint() {
         Progress: 0%
 
         Sorties (3):
-          srt-22cd  in_progress ada  JWT refresh
-          srt-2b81  pending     -    Rate limiting
-          srt-3434  pending     -    Caching
+          srt-22cd  in_progress ada  T005: JWT refresh
+          srt-2b81  pending     -    T006: Rate limiting
+          srt-3434  pending     -    T007: Caching
 
         Active Locks (0):
 
@@ -446,4 +564,55 @@ fn all_of_it_can_be_switched_off() {
             error: `not a name` cannot be used as stack id
             [exit 2]
         "#]]);
+}
+
+#[test]
+fn figures_as_clients_give_them() {
+    let world = world();
+    let percent = |typed: &str| {
+        let beaten = world
+            .agent("ada", &format!("heartbeat {typed} --json"))
+            .json();
+        beaten["context_percent"].clone()
+    };
+    assert_eq!(percent("--context-percent 74.9"), 74);
+    assert_eq!(percent("--context-percent 89.9"), 89);
+    assert_eq!(percent("--context-percent 100.0"), 100);
+    assert_eq!(percent("--tokens 300000/200000"), 100);
+}
+
+#[test]
+fn how_full_a_context_was_ends_with_it() {
+    let world = world();
+    world.agent_ok("ada", "heartbeat --context-percent 95");
+    let told = |world: &World| world.fleet("agents show ada").stdout.contains("95 % full");
+    assert!(told(&world));
+    world.ok("agents register ada --session next");
+    assert!(!told(&world), "a new session");
+}
+
+#[test]
+fn what_a_person_cleans_up_stays_cleaned_up() {
+    let world = world();
+    for note in ["one", "two", "three"] {
+        world.agent_ok("ada", &format!("sorties update T005 --note {note}"));
+        world.ok(&format!("checkpoint --note {note}"));
+    }
+    let backups = || {
+        let files = std::fs::read_dir(world.repo().join("checkpoints")).unwrap();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with("checkpoint-")).count()
+    };
+    assert_eq!(backups(), 3);
+    // The seed's own script.
+    let script = "find checkpoints/ -name 'checkpoint-*.json' -delete";
+    let ran = std::process::Command::new("sh")
+        .args(["-c", script])
+        .current_dir(world.repo())
+        .status();
+    assert!(ran.unwrap().success());
+    world.agent_ok("ada", "sorties update T005 --note four");
+    assert_eq!(backups(), 0);
+    world.ok("checkpoint --note four");
+    assert_eq!(backups(), 1);
 }

@@ -16,10 +16,10 @@ statements! {
     BEAT = "INSERT INTO pulse (project, agent, epoch, at, data, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
             ON CONFLICT (project, agent) DO UPDATE SET epoch = excluded.epoch, \
             at = CASE WHEN excluded.at > pulse.at OR pulse.at > excluded.at + 600000 THEN excluded.at ELSE pulse.at END, \
-            data = CASE WHEN excluded.data = '{}' THEN pulse.data ELSE excluded.data END, \
+            data = CASE WHEN excluded.data = '{}' AND excluded.epoch = pulse.epoch THEN pulse.data ELSE excluded.data END, \
             sum = substr(excluded.sum, 1, 8) \
             || (CASE WHEN excluded.at > pulse.at OR pulse.at > excluded.at + 600000 THEN substr(excluded.sum, 9, 8) ELSE substr(pulse.sum, 9, 8) END) \
-            || (CASE WHEN excluded.data = '{}' THEN substr(pulse.sum, 17, 8) ELSE substr(excluded.sum, 17, 8) END) \
+            || (CASE WHEN excluded.data = '{}' AND excluded.epoch = pulse.epoch THEN substr(pulse.sum, 17, 8) ELSE substr(excluded.sum, 17, 8) END) \
             WHERE excluded.epoch >= pulse.epoch";
     ALL = "SELECT agent, epoch, at, data, sum FROM pulse WHERE project = ?1 ORDER BY agent";
     OF = "SELECT agent, epoch, at, data, sum FROM pulse WHERE project = ?1 AND agent = ?2";
@@ -53,12 +53,13 @@ impl Pulse {
         if epoch < self.epoch {
             return;
         }
+        // What an older incarnation said of itself ends with it.
+        if epoch > self.epoch || data.as_object().is_none_or(|data| !data.is_empty()) {
+            self.data = data.clone();
+        }
         self.epoch = epoch;
         if at > self.at || self.at > at.plus(AHEAD) {
             self.at = at;
-        }
-        if data.as_object().is_none_or(|data| !data.is_empty()) {
-            self.data = data.clone();
         }
     }
 }

@@ -58,6 +58,9 @@ statements! {
            AND (CAST(?2 AS TEXT) IS NULL OR mission = ?2) AND born > ?3 ORDER BY born, id LIMIT 1";
     DOC_ALL = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = ?2 AND gone IS NULL ORDER BY born, id";
     DOC_BY_MISSION = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL ORDER BY born, id";
+    HOLDING = "SELECT doc, sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = ?2 AND gone IS NULL AND doc LIKE ?3 ESCAPE '!' ORDER BY born, id";
+    HOLDING_OF_MISSION = "SELECT doc, sha, gone, id, rev FROM subject \
+           WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL AND doc LIKE ?4 ESCAPE '!' ORDER BY born, id";
     NEWEST = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject \
            WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL AND (CAST(?4 AS TEXT) IS NULL OR status <> ?4) \
            ORDER BY born DESC LIMIT CAST(?5 AS BIGINT)";
@@ -414,6 +417,33 @@ pub(crate) fn newest(
         .iter()
         .map(document)
         .collect()
+}
+
+/// The documents whose text holds this, in capitals or not.
+pub(crate) fn holding(
+    driver: &mut dyn Driver,
+    project: &str,
+    kind: Kind,
+    mission: Option<MissionId>,
+    text: &str,
+) -> Result<Vec<Document>, Error> {
+    let mut pattern = String::from("%");
+    for character in text.chars() {
+        if matches!(character, '%' | '_' | '!') {
+            pattern.push('!');
+        }
+        pattern.push(character);
+    }
+    pattern.push('%');
+    let kind = kind.as_str();
+    let rows = match mission {
+        Some(mission) => driver.query(
+            HOLDING_OF_MISSION,
+            params![project, kind, mission.to_string(), pattern],
+        ),
+        None => driver.query(HOLDING, params![project, kind, pattern]),
+    }?;
+    rows.iter().map(document).collect()
 }
 
 /// The hashes of the same.

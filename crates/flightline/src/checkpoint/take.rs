@@ -249,6 +249,7 @@ fn record(
         note: taking.note.clone(),
         imported: None,
         consumed_at: None,
+        resumed_by: None,
         cut,
     };
     let cut = &checkpoint.cut;

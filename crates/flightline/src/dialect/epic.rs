@@ -9,7 +9,7 @@ use flightline_store::Find;
 use serde_json::json;
 
 use super::{EndedFile, Stored, Thing, note, refuse_others, refuse_retired, title};
-use crate::agent::document::checkpoint_of;
+use crate::agent::document::{checkpoint_of, epoch_named};
 use crate::agent::takeover::CRASHED;
 use crate::desk::{Desk, agent_named, first_epoch, new_agent, next_epoch};
 use crate::error::{Error, Result};
@@ -109,7 +109,14 @@ pub(super) fn store(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<St
     }
     // A clock that is ahead must not make an agent look alive for as long.
     let written = document.last_checkpoint.time().min(desk.now());
-    let session = title(&document.session_id, "session_id")?;
+    let mut session = title(&document.session_id, "session_id")?;
+    // A name of ours tells which incarnation wrote this, and is no session's own.
+    let named = session.as_ref();
+    let named = named.and_then(|session| epoch_named(&agent, session.as_str()));
+    let is_old = !is_new && named.is_some_and(|epoch| epoch != agent.epoch);
+    if named.is_some() {
+        session = None;
+    }
     let differs = !is_new && session.is_some() && session != agent.session_id;
     let ended = agent.session_ended_at.is_some();
     // One that began without a session's id may say it later.
@@ -117,7 +124,10 @@ pub(super) fn store(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<St
     refuse_retired(&agent)?;
     refuse_others(desk, &agent)?;
     refuse_stale(before.as_ref(), written)?;
-    if (ended && session.is_none()) || (differs && was_before(desk, &agent, session.as_ref())?) {
+    if is_old
+        || (ended && session.is_none())
+        || (differs && was_before(desk, &agent, session.as_ref())?)
+    {
         return Err(Refusal::new(
             Code::Fenced,
             format!("the session of {} that wrote this is over", agent.name),

@@ -71,9 +71,24 @@ fn changed(desk: &mut Desk<'_, '_>, mission: &Mission, since: u64) -> Result<Vec
             }
         }
     }
+    ids.extend(heard(desk, mission)?);
     ids.sort();
     ids.dedup();
     Ok(ids)
+}
+
+/// The sorties of a mission whose owner was heard since they last changed, a heartbeat or more later.
+fn heard(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<String>> {
+    let pulses = desk.tx.pulses()?;
+    let interval = desk.policy.heartbeat_ms;
+    let mut rows = desk.tx.rows(Kind::Sortie, Find::Mission(mission.id))?;
+    rows.retain(|row| {
+        let owner = row.agent.as_ref();
+        let pulse = pulses.iter().find(|pulse| Some(&pulse.agent) == owner);
+        row.status == SortieStatus::InProgress.as_str()
+            && pulse.is_some_and(|pulse| task::heard(row.at, pulse.at, interval).is_some())
+    });
+    Ok(rows.into_iter().map(|row| row.id).collect())
 }
 
 fn of_sortie(desk: &mut Desk<'_, '_>, sortie: Sortie) -> Result<Option<Thing>> {
@@ -248,10 +263,12 @@ pub(super) fn check(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<()
     }
 }
 
-/// What the document says becomes what the store knows of the task.
+/// What the document says becomes what the store knows of the task. One that `is_whole` was put together with
+/// what is known here: what it does not list was taken out.
 pub(super) fn store(
     desk: &mut Desk<'_, '_>,
     document: &Checkpoint,
+    is_whole: bool,
     mission: Option<&str>,
 ) -> Result<Stored> {
     let mut warnings = Vec::new();
@@ -274,6 +291,9 @@ pub(super) fn store(
     let before = sortie.clone();
     let mission = begin_if_pending(desk, sortie.mission_id)?;
     let mut reasons = parts::subtasks(desk, &sortie, document, &mut warnings)?;
+    if is_whole {
+        parts::remove_unlisted(desk, &sortie, document)?;
+    }
     reasons.extend(parts::files(desk, &sortie, document, &mut warnings)?);
     let blocking = parts::errors(desk, &sortie, document)?;
     let reviewed = parts::reviews(desk, &sortie, document)?;

@@ -1,5 +1,6 @@
 //! One dialect's folder, and what we remember of it.
 
+mod epic;
 mod orchestrator;
 
 use std::collections::BTreeSet;
@@ -10,12 +11,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flightline_core::dialect::compress::unfolded;
+use flightline_core::dialect::epic as agents;
 use flightline_core::dialect::recovery::{self, CleanUp, FoundFile};
-use flightline_core::dialect::{self, Dialect, MAX_BYTES, epic, sitebuilder};
+use flightline_core::dialect::{self, Dialect, MAX_BYTES, sitebuilder};
 use flightline_core::{Code, Refusal, Time};
 use flightline_store::{Error as StoreError, Steps};
 use flightline_workspace::beneath::{Dir, Replacing};
 
+use self::epic::Whose;
 use super::{CONFLICT, Mirrors, Said};
 use crate::clock::NameHistory;
 use crate::dialect::orchestrator::files::packed;
@@ -83,7 +86,7 @@ impl Folder {
     pub(super) const fn name(dialect: Dialect) -> &'static str {
         match dialect {
             Dialect::Sitebuilder => sitebuilder::FOLDER,
-            Dialect::Epic => epic::FOLDER,
+            Dialect::Epic => agents::FOLDER,
             Dialect::Orchestrator => dialect::orchestrator::FOLDER,
             Dialect::Recovery => recovery::FOLDER,
         }
@@ -96,7 +99,9 @@ impl Folder {
         caller: &Caller,
         said: &mut Vec<Said>,
     ) -> Result<()> {
-        for name in self.not_there() {
+        let missing = self.not_there();
+        self.note_moved(&missing, said);
+        for name in missing {
             self.look_again();
             if self.dialect == Dialect::Recovery && name == recovery::LATEST_FILE {
                 // The seed deletes it when it has resumed: that is to say that there is none.
@@ -141,8 +146,18 @@ impl Folder {
             Ok(text) => text,
             Err(refusal) => return self.set_aside(fleet, caller, file, &refusal.message, said),
         };
-        if self.is_anothers(file, &text) {
-            return Ok(());
+        match self.whose(file, &text) {
+            Whose::Own => {}
+            Whose::Ended => return Ok(()),
+            Whose::Anothers { agent, file: name } => {
+                said.push(Said::Trouble(format!(
+                    "{0}/{file} is left alone: it is about {agent}, whose file is {0}/{name}",
+                    self.name
+                )));
+                // Said once, until somebody changes it.
+                let _ = self.remember(file, bytes);
+                return Ok(());
+            }
         }
         self.look_again();
         match self.import(fleet, caller, file, &text, before) {
@@ -168,14 +183,6 @@ impl Folder {
             }
             Err(error) => Err(error),
         }
-    }
-
-    /// An agent's document under another name, such as an archive of the seed's own, is not that agent's file.
-    fn is_anothers(&self, file: &str, text: &str) -> bool {
-        self.dialect == Dialect::Epic
-            && epic::read(text).is_ok_and(|document| {
-                epic::file_name(&document.agent_id).is_ok_and(|name| name != file)
-            })
     }
 
     fn import(
@@ -250,7 +257,7 @@ impl Folder {
         let backups = self.root.names_in(&folder).unwrap_or_default();
         let names = backups.iter().map(String::as_str);
         let stem = file.trim_end_matches(".json");
-        let Ok(Some(backup)) = epic::latest_backup(stem, names) else {
+        let Ok(Some(backup)) = agents::latest_backup(stem, names) else {
             return Ok(());
         };
         let found = self.root.read_text(folder.join(backup), MAX_BYTES);
@@ -358,7 +365,9 @@ impl Folder {
 
     /// Since which revision documents are wanted; none when all are.
     pub(super) fn since(&self, fleet: &mut Fleet) -> Result<Option<u64>> {
-        let again = !matches!(self.shadows.entry(AGAIN), Ok(None));
+        // The latest is always given; the others are written once, so that whoever cleans up has cleaned up.
+        let again =
+            self.dialect != Dialect::Recovery && !matches!(self.shadows.entry(AGAIN), Ok(None));
         let since = self.seen(fleet)?.filter(|_| !again);
         // Of an orchestrator's checkpoints, what was archived or deleted has to be known as well.
         Ok(since.or((self.dialect == Dialect::Orchestrator).then_some(0)))
@@ -386,6 +395,9 @@ impl Folder {
         let is_there = seen.as_ref() == Some(&bytes);
         if is_there && self.shadow(file).as_ref() == Some(&bytes) {
             return self.retire_replaced(document);
+        }
+        if seen.is_none() && self.stays_away(document) {
+            return Ok(());
         }
         if matches!(self.look(file)?, Seen::Foreign { .. }) && !is_there {
             // Somebody wrote since we looked: the next command takes it in first.
@@ -430,7 +442,7 @@ impl Folder {
         let folder = self.root.make(self.place.join(BACKUPS), 0o755)?;
         let stem = file.trim_end_matches(".json");
         let refused = |refusal: flightline_core::Refusal| io::Error::other(refusal.message);
-        let name = epic::backup_name(stem, now).map_err(refused)?;
+        let name = agents::backup_name(stem, now).map_err(refused)?;
         match folder.put(name, text, Replacing::No, SHARED) {
             // Two updates in one second: the first backup is the older state, and stays.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -438,7 +450,7 @@ impl Folder {
         }
         let backups = folder.names_in("")?;
         let names = backups.iter().map(String::as_str);
-        for surplus in epic::surplus_backups(stem, names).map_err(refused)? {
+        for surplus in agents::surplus_backups(stem, names).map_err(refused)? {
             folder.remove(surplus)?;
         }
         Ok(())

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use flightline_core::checkpoint::{Checkpoint, Milestone, Reason};
 use flightline_core::mission::Mission;
-use flightline_core::sortie::{Review, Sortie, SortieError, SortieFile, SortieStatus, Subtask};
+use flightline_core::sortie::{
+    Review, Sortie, SortieError, SortieFile, SortieStatus, Subtask, SubtaskStatus,
+};
 use flightline_core::{CheckpointId, Code, Kind, Refusal, Subject};
 use flightline_store::{Actor, Find};
 use serde_json::json;
@@ -39,6 +41,7 @@ pub(super) fn rewind(
     let now = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
     if !force {
         refuse_unfinishing(desk, checkpoint, &then, &now, fates)?;
+        refuse_unfinishing_parts(desk, checkpoint, contents, &now, fates)?;
     }
     let details = format!("Before going back to {}", short(checkpoint.id));
     let taking = Taking {
@@ -219,6 +222,64 @@ fn is_as_restored(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<bool> {
         .is_some_and(|event| event.kind == "sortie_restored"))
 }
 
+/// Nor may parts that they have completed of what they are still at.
+fn refuse_unfinishing_parts(
+    desk: &mut Desk<'_, '_>,
+    checkpoint: &Checkpoint,
+    contents: &Contents,
+    sorties: &[Sortie],
+    fates: &[Fate],
+) -> Result<()> {
+    let then: Vec<Subtask> = contents.of()?;
+    let was_done = |part: &Subtask| {
+        let old = then.iter().find(|old| old.key() == part.key());
+        old.is_some_and(|old| old.status == SubtaskStatus::Complete)
+    };
+    let done = |part: &Subtask| part.status == SubtaskStatus::Complete && !was_done(part);
+    let id = short(checkpoint.id);
+    for part in desk
+        .tx
+        .find_those::<Subtask>(Find::Mission(checkpoint.cut.mission_id), done)?
+    {
+        let sortie = sorties.iter().find(|sortie| sortie.id == part.sortie_id);
+        let alive = fates.iter().find(|fate| {
+            let owner = sortie.and_then(|sortie| sortie.assigned_to);
+            owner == Some(fate.agent.id) && !fate.is_gone()
+        });
+        let (Some(sortie), Some(owner)) = (sortie.filter(|it| it.status.is_held()), alive) else {
+            continue;
+        };
+        let newest = desk.tx.events_of(Kind::Subtask, &part.key(), 1)?;
+        if newest
+            .first()
+            .is_some_and(|it| it.kind == "subtask_restored")
+        {
+            continue;
+        }
+        return Err(Refusal::new(
+            Code::Unfinished,
+            format!(
+                "going back to {id} would undo the subtask {} of {} (\"{}\"), which {} has completed and is alive",
+                part.name,
+                short(sortie.id),
+                sortie.title,
+                owner.agent.name
+            ),
+        )
+        .hint(going_back(&id))
+        .details(json!({ "sorties": [sortie.id], "subtasks": [part.name] }))
+        .into());
+    }
+    Ok(())
+}
+
+fn going_back(id: &str) -> String {
+    format!(
+        "look first with `fleet resume --checkpoint {id} --dry-run --force`; to do it all the same: `fleet resume --checkpoint {id} --force`\n\
+         to keep everything: `fleet resume`"
+    )
+}
+
 /// Work that agents which are alive have finished since must not be un-finished by accident.
 fn refuse_unfinishing(
     desk: &mut Desk<'_, '_>,
@@ -262,10 +323,7 @@ fn refuse_unfinishing(
         Code::Unfinished,
         format!("going back to {id} would undo {count} {noun} of agents that are alive, first {} (\"{}\") of {owner}", short(first.id), first.title),
     )
-    .hint(format!(
-        "look first with `fleet resume --checkpoint {id} --dry-run --force`; to do it all the same: `fleet resume --checkpoint {id} --force`\n\
-         to keep everything: `fleet resume`"
-    ))
+    .hint(going_back(&id))
     .details(json!({ "sorties": finished.iter().map(|sortie| sortie.id).collect::<Vec<_>>() }))
     .into())
 }

@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
 use crate::lock::grant_all;
 use crate::mission::{begin_if_pending, short};
+use crate::recovery::start::start_with;
 
 /// Takes a sortie for the acting agent and begins it.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
@@ -248,7 +249,15 @@ fn take(desk: &mut Desk<'_, '_>, mut sortie: Sortie, lock: bool) -> Result<Sorti
         grant_all(desk, &files, purpose, None, Some(&sortie), &[])?;
     }
     let mission = sortie.mission_id;
-    let view = taken_up(desk, sortie, Locking::Again)?;
+    let started = match sortie.interrupted {
+        Some(_) => start_with(desk, &agent, &sortie)?,
+        None => None,
+    };
+    let mut view = taken_up(desk, sortie, Locking::Again)?;
+    let problem = started.and_then(|started| started.warning());
+    if let Some(context) = &mut view.recovery_context {
+        context.blockers.extend(problem);
+    }
     catch_up(desk, mission)?;
     Ok(view)
 }

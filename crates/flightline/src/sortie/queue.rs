@@ -95,10 +95,16 @@ impl Operation for ListQueue {
 }
 
 /// Which of several sorties that are ready is the next one: work that was given before work that is free, then the more
-/// urgent, then the first.
-pub(crate) fn rank(sortie: &Sortie) -> (bool, i32, Reverse<u64>) {
+/// urgent, then work that was interrupted, then the first.
+pub(crate) fn rank(sortie: &Sortie) -> (bool, i32, bool, Reverse<u64>) {
     let given = sortie.status == SortieStatus::Assigned;
-    (given, sortie.priority, Reverse(sortie.position))
+    let interrupted = sortie.is_interrupted();
+    (
+        given,
+        sortie.priority,
+        interrupted,
+        Reverse(sortie.position),
+    )
 }
 
 /// The sorties of a mission, as somebody sees them who looks for work.

@@ -422,6 +422,20 @@ both_engines! {
         assert_eq!(story.stored_sortie("Endpoint").status, SortieStatus::InProgress);
     }
 
+    fn parts_that_the_living_completed_are_not_undone_without_force(world: &World) {
+        let story = working(world);
+        let cut = story.checkpoint().id;
+        report(&story, "routes", SubtaskStatus::Complete, "src/api.rs");
+        let (before, rev) = (values(&story, &WORK), story.rev());
+        let refused = story.rewind(cut).unwrap_err();
+        assert_eq!(refused.code, Code::Unfinished);
+        assert!(refused.message.contains("would undo the subtask routes of") && refused.message.ends_with("(\"Endpoint\"), which ada has completed and is alive"), "{}", refused.message);
+        assert!(refused.hint.unwrap().contains("--force"));
+        assert!(values(&story, &WORK) == before && story.rev() == rev, "nothing was done");
+        forced(&story, cut);
+        assert!(story.rewind(cut).is_ok(), "what a rewind restored is nobody's new work");
+    }
+
     fn work_that_the_living_hold_is_not_taken_from_them_without_force(world: &World) {
         let story = working(world);
         let cut = story.checkpoint().id;

@@ -210,7 +210,10 @@ both_engines! {
     fn a_compaction_or_a_new_session_starts_anew(world: &World) {
         let story = working(world);
         assert_eq!(fill(&story, "ada", 80).crossed.len(), 1);
+        let told = || story.run("", &flightline::agent::ShowAgent { agent: Some("ada".to_owned()), sightings: vec![] }).unwrap().pulse["context_percent"].clone();
+        assert_eq!(told(), 80);
         compact(&story, "ada");
+        assert!(told().is_null(), "how full a context was ends with it");
         assert_eq!(fill(&story, "ada", 20).crossed.len(), 0);
         assert_eq!(fill(&story, "ada", 80).crossed, [Reason::TokenWarning]);
         story.register("ada", Role::Specialist);

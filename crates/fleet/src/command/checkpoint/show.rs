@@ -6,6 +6,7 @@ use flightline::checkpoint::inspect::{ListCheckpoints, ShowCheckpoint};
 use flightline::checkpoint::{CheckpointDocument, LockSnapshot, MessageSnapshot, SortieSnapshot};
 use flightline::core::checkpoint::CheckpointStatus;
 use flightline::core::file_system::{CommitHash, FileSystem, SeenFile, SeenKind};
+use flightline::core::sortie::called;
 use flightline::core::time::human_span;
 use flightline::core::{Kind, Time, Title};
 
@@ -258,7 +259,7 @@ pub fn contents(
         .iter()
         .map(|sortie| {
             let files = if sortie.files.is_empty() {
-                sortie.title.clone()
+                called(sortie.task_id.as_ref(), &sortie.title)
             } else {
                 sortie.files.join(", ")
             };

@@ -120,12 +120,26 @@ fn take_in_one(
     file: &str,
 ) -> Result<TakenIn> {
     let first_rev = desk.tx.next_rev();
-    let document = cleaned(document, file)?;
-    let id: CheckpointId = format!("{}{}", CheckpointId::PREFIX, document.id.as_str()).parse()?;
     let mut warnings = Vec::new();
+    let before = document;
+    let document = &cleaned(document, file)?;
+    if document != before {
+        warnings.push(
+            "its texts held control characters or secrets, which are not kept: its checksums were made anew".to_owned(),
+        );
+    }
+    let id: CheckpointId = format!("{}{}", CheckpointId::PREFIX, document.id.as_str()).parse()?;
     match desk.tx.get::<Checkpoint>(&id.to_string())? {
-        Some(known) => again(desk, known, &document)?,
-        None => bring_in(desk, id, &document, mission, file, &mut warnings)?,
+        Some(known) => again(desk, known, document)?,
+        None if document.status == CheckpointStatus::Corrupted => {
+            return Err(Refusal::new(
+                Code::Integrity,
+                "its writer marked it as `corrupted`, and nothing is known of what is wrong in it",
+            )
+            .hint("take another copy of it, or an earlier checkpoint")
+            .into());
+        }
+        None => bring_in(desk, id, document, mission, file, &mut warnings)?,
     }
     Ok(TakenIn {
         file: file.to_owned(),

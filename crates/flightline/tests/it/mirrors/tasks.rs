@@ -118,7 +118,12 @@ both_engines! {
         let current = format!("riley-{sortie}.json");
         assert_eq!(mirror.files("progress/checkpoints"), [current]);
         let status = mirror.read("progress/STATUS.md");
-        assert!(status.contains("| 0% | 0 min ago | in_progress |") && status.contains("| not started |"), "{status}");
+        let at = story.all::<flightline::core::sortie::Sortie>()[0].updated_at.to_seconds();
+        assert!(status.contains(&format!("As of {at}\n")) && status.contains(&format!("| 0% | {at} | in_progress |")) && status.contains("| not started |"), "{status}");
+        // It is the same page however much later somebody looks.
+        story.pass_minutes(7);
+        assert_eq!(mirror.pass(), []);
+        assert_eq!(mirror.read("progress/STATUS.md"), status);
         mirror.write("progress/STATUS.md", &format!("# Mine\n\n{status}\nMy words.\n"));
         story.run("riley", &ChangeSortie { sortie: sortie.clone(), action: SortieAction::Complete { output: None } }).unwrap();
         assert_eq!(mirror.pass(), []);

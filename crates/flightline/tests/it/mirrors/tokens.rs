@@ -47,7 +47,8 @@ both_engines! {
         let out = export(&story, Dialect::Recovery);
         assert_eq!(out[0].0, "latest.json");
         assert_eq!(json(&out[0].1), json(EXAMPLE));
-        assert_eq!((status(&story, "T001"), status(&story, "T005"), status(&story, "Add rate limiting")), (SortieStatus::Completed, SortieStatus::InProgress, SortieStatus::Pending));
+        assert_eq!((status(&story, "T001"), status(&story, "T005"), status(&story, "Add rate limiting")), (SortieStatus::Completed, SortieStatus::Pending, SortieStatus::Pending));
+        assert!(story.stored_sortie("T005").is_interrupted() && !story.stored_sortie("Add rate limiting").is_interrupted(), "whoever comes next goes on with it");
         let last = story.checkpoints().pop().unwrap();
         assert_eq!(last.cut.reason, Reason::Manual, "what is too old resumes nobody by itself");
     }
@@ -142,7 +143,8 @@ both_engines! {
         mirror.pass();
         // Meanwhile, here: T005 is completed, and somebody takes T006.
         let sortie = story.sortie_id("T005");
-        story.run("", &ChangeSortie { sortie, action: SortieAction::Complete { output: None } }).unwrap();
+        story.claim("ada", "T005").unwrap();
+        story.run("ada", &ChangeSortie { sortie, action: SortieAction::Complete { output: None } }).unwrap();
         story.claim("bob", "Add rate limiting").unwrap();
         let text = mirror.read(LATEST);
         mirror.write(LATEST, &text.replace("Run pytest suite", "Run all of pytest"));
