@@ -1,5 +1,6 @@
 //! What a command works with: the settings in force, the fleet, and the voice.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -31,6 +32,7 @@ use crate::cli::Globals;
 use crate::config::{Config, Environment, Secret, parse_location};
 use crate::fields;
 use crate::remote::{Address, Bearer, Client, Courier, DELIVERED, Known, Means, Spool};
+use crate::sessions::Sessions;
 use crate::ui::{Asking, Ui};
 
 /// What is said of a fleet that came from somewhere else.
@@ -54,6 +56,8 @@ pub struct App {
     server: Option<Address>,
     /// Nobody trusted the fleet that was opened.
     untrusted: bool,
+    /// The epoch that this process belongs to, of the agent it acts as, once it was looked up.
+    own_epoch: OnceCell<Option<u64>>,
 }
 
 impl App {
@@ -92,6 +96,7 @@ impl App {
             said: BTreeSet::new(),
             server,
             untrusted: false,
+            own_epoch: OnceCell::new(),
         })
     }
 
@@ -426,6 +431,18 @@ impl App {
         Spool::of(self.env.user_state.as_deref(), &self.root())
     }
 
+    /// The sessions of agents that were begun on this machine.
+    pub fn sessions(&self) -> Sessions {
+        let fleet = match &self.server {
+            Some(address) => address.as_str().to_owned(),
+            None => {
+                let project = self.config().ok().and_then(|config| config.project);
+                project.map_or_else(String::new, |project| project.to_string())
+            }
+        };
+        Sessions::of(self.env.user_state.as_deref(), &self.root(), &fleet)
+    }
+
     /// Whose token opens the server, when there is one.
     pub fn bearer(&self) -> Option<Bearer> {
         let token = self.token_for(self.server.as_ref()?).ok()?;
@@ -445,19 +462,19 @@ impl App {
 
     /// Who asks.
     pub fn caller(&self) -> Result<Caller, Refusal> {
-        let epoch = match &self.env.epoch {
-            Some(text) => Some(text.parse().map_err(|_| {
+        let agent = self.globals.agent.as_ref().or(self.env.agent.as_ref());
+        let epoch = match (&self.env.epoch, agent) {
+            (Some(text), _) => Some(text.parse().map_err(|_| {
                 Refusal::invalid(format!("FLEET_EPOCH is `{text}`, which is not a number"))
                     .hint("`fleet agents register NAME` says which to set")
             })?),
-            None => None,
+            (None, Some(agent)) if self.env.session.is_none() => *self
+                .own_epoch
+                .get_or_init(|| self.sessions().epoch_of(agent)),
+            (None, _) => None,
         };
         Ok(Caller {
-            agent: self
-                .globals
-                .agent
-                .clone()
-                .or_else(|| self.env.agent.clone()),
+            agent: agent.cloned(),
             epoch,
             session: self.env.session.clone(),
             user: self.env.user.clone(),
@@ -701,6 +718,24 @@ impl App {
             return Err(Refusal::invalid("the path looks like it holds a secret"));
         }
         repo_path(&self.home()?.root, &self.here, typed)
+    }
+
+    /// A typed path that is to be locked. A folder whose name is like a file's is meant with everything in it.
+    pub fn lockable(&self, typed: &str) -> Result<RepoPath, Refusal> {
+        let path = self.path(typed)?;
+        let folder = || {
+            self.home()
+                .is_ok_and(|home| home.root.join(path.as_str()).is_dir())
+        };
+        if path.names_a_file() && !path.is_pattern() && folder() {
+            return RepoPath::parse(&format!("{path}/**"));
+        }
+        Ok(path)
+    }
+
+    /// Several typed paths that are to be locked.
+    pub fn all_lockable(&self, typed: &[String]) -> Result<Vec<RepoPath>, Refusal> {
+        typed.iter().map(|path| self.lockable(path)).collect()
     }
 
     /// Several typed paths.

@@ -9,6 +9,7 @@ mod fields;
 mod help;
 mod hint;
 mod remote;
+mod sessions;
 mod terminal;
 mod ui;
 mod usage;

@@ -78,6 +78,7 @@ pub fn resume(args: &ResumeArgs, app: &mut App) -> Done {
         process: process_of(args.pid)?,
     };
     let resumed = app.run(&request)?;
+    app.sessions().begun(&resumed.agent);
     for blocker in &resumed.blockers {
         app.ui.warn(blocker);
     }
@@ -108,6 +109,7 @@ pub fn takeover(args: &TakeoverArgs, app: &mut App) -> Done {
         sightings: app.sightings()?,
     };
     let taken = app.run(&request)?;
+    app.sessions().begun(&taken.agent);
     for blocker in &taken.blockers {
         app.ui.warn(blocker);
     }
