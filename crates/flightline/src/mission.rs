@@ -21,6 +21,8 @@ use crate::checkpoint::trigger::first_of;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::lock::LockView;
+use crate::lock::release::release_all_of;
 use crate::sortie::add::{NewSortie, add_all};
 use crate::sortie::{SortieSummary, summaries};
 
@@ -132,6 +134,9 @@ pub struct MissionView {
     pub sorties: Vec<SortieSummary>,
     /// The states its workflow went through, oldest first.
     pub history: Vec<PastState>,
+    /// Locks that went with it.
+    #[serde(default)]
+    pub released_locks: Vec<LockView>,
 }
 
 /// A workflow state a mission was in.
@@ -332,7 +337,19 @@ impl Operation for ChangeMission {
             &mission,
             &json!({ "from": from.as_str(), "reason": self.reason }),
         )?;
-        view(desk, mission)
+        let released_locks = match self.to {
+            MissionStatus::Completed | MissionStatus::Failed | MissionStatus::Archived => {
+                let why = format!("the mission is {}", self.to.as_str());
+                release_all_of(desk, mission.id, &why)?
+            }
+            MissionStatus::Pending | MissionStatus::InProgress | MissionStatus::Paused => {
+                Vec::new()
+            }
+        };
+        Ok(MissionView {
+            released_locks,
+            ..view(desk, mission)?
+        })
     }
 }
 
@@ -516,6 +533,7 @@ fn view(desk: &mut Desk<'_, '_>, mission: Mission) -> Result<MissionView> {
         progress,
         sorties,
         history,
+        released_locks: Vec::new(),
     })
 }
 

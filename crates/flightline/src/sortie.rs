@@ -101,6 +101,9 @@ pub struct SortieView {
     /// Locks that were taken again for whoever takes it up.
     #[serde(default)]
     pub locks: Vec<LockView>,
+    /// Locks that went with it.
+    #[serde(default)]
+    pub released_locks: Vec<LockView>,
 }
 
 /// Where to go on with a sortie that was interrupted.
@@ -275,6 +278,7 @@ pub(crate) fn view(desk: &mut Desk<'_, '_>, sortie: Sortie) -> Result<SortieView
         recovery_context: None,
         resume: None,
         locks: Vec::new(),
+        released_locks: Vec::new(),
         sortie,
     })
 }

@@ -243,7 +243,8 @@ fn change(args: ChangeArgs, to: MissionStatus, app: &mut App) -> Done {
             "{}  {id}  {}",
             state(view.mission.status.as_str()),
             view.mission.title
-        ))
+        ));
+        super::lock::say_released(page, &view.released_locks);
     })
 }
 

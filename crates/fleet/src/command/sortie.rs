@@ -17,7 +17,7 @@ use flightline::sortie::report::{AddReview, ClearErrors, ReportError};
 use flightline::sortie::{ListSorties, ResumePoint, ShowSortie, SortieSummary, SortieView};
 
 pub use self::arguments::SortieCommand;
-use self::arguments::{AddArgs, ErrorArgs, ListArgs};
+use self::arguments::{AddArgs, ErrorArgs, KeepArg, ListArgs};
 use super::{Done, typed};
 use crate::app::{App, Short};
 use crate::fields;
@@ -81,6 +81,7 @@ pub fn run(command: SortieCommand, app: &mut App) -> Done {
             let view = app.run(&ChangeSortie {
                 sortie: id,
                 action: SortieAction::Start,
+                keep_locks: false,
             })?;
             say(app, &view, |page, id, view| {
                 line(page, &id, view);
@@ -104,20 +105,17 @@ pub fn run(command: SortieCommand, app: &mut App) -> Done {
         ),
         SortieCommand::Unblock { id } => change(id, SortieAction::Unblock, app),
         SortieCommand::Resume { id, subtasks } => resume(id, subtasks, app),
-        SortieCommand::Complete { id, output } => {
+        SortieCommand::Complete { id, output, keep } => {
             let output = typed::maybe(output.as_ref(), |text| Data::parse("output", text))?;
-            change(id, SortieAction::Complete { output }, app)
+            finish(id, SortieAction::Complete { output }, keep, app)
         }
-        SortieCommand::Fail { id, reason } => change(
-            id,
-            SortieAction::Fail {
-                reason: typed::note("reason", &reason)?,
-            },
-            app,
-        ),
-        SortieCommand::Release { id, reason } => {
+        SortieCommand::Fail { id, reason, keep } => {
+            let reason = typed::note("reason", &reason)?;
+            finish(id, SortieAction::Fail { reason }, keep, app)
+        }
+        SortieCommand::Release { id, reason, keep } => {
             let reason = typed::maybe(reason.as_ref(), |text| typed::note("reason", text))?;
-            change(id, SortieAction::Release { reason }, app)
+            finish(id, SortieAction::Release { reason }, keep, app)
         }
         SortieCommand::Review {
             id,
@@ -229,7 +227,7 @@ fn add(args: &AddArgs, app: &mut App) -> Done {
         })?,
         task_id: typed::maybe(args.task_id.as_ref(), |text| typed::name("task id", text))?,
         depends_on: args.after.clone(),
-        files: app.paths(&args.files)?,
+        files: app.all_lockable(&args.files)?,
         criteria: Vec::new(),
         criteria_texts: typed::titles("criterion", &args.criteria)?,
         priority: args.priority,
@@ -421,6 +419,7 @@ fn resume(id: String, subtasks: bool, app: &mut App) -> Done {
     let view = app.run(&ChangeSortie {
         sortie: id,
         action: SortieAction::Resume,
+        keep_locks: false,
     })?;
     say(app, &view, |page, id, view| {
         page.line(format_args!(
@@ -485,7 +484,15 @@ fn go_on(page: &mut Page, view: &SortieView, point: &ResumePoint, subtasks: bool
 }
 
 fn change(id: String, action: SortieAction, app: &mut App) -> Done {
-    let view = app.run(&ChangeSortie { sortie: id, action })?;
+    finish(id, action, KeepArg::default(), app)
+}
+
+fn finish(id: String, action: SortieAction, keep: KeepArg, app: &mut App) -> Done {
+    let view = app.run(&ChangeSortie {
+        sortie: id,
+        action,
+        keep_locks: keep.keep,
+    })?;
     said(app, &view)
 }
 
@@ -499,6 +506,7 @@ fn said(app: &mut App, view: &SortieView) -> Done {
                 }
             }
         }
+        super::lock::say_released(page, &view.released_locks);
     })
 }
 

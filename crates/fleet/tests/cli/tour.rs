@@ -16,7 +16,7 @@ const TOUR: [&str; 16] = [
     "ada lock acquire src/models/user.ts --purpose \"new model\"",
     "bob lock acquire src/models",
     "- note constraint \"Never log passwords, not even hashed\"",
-    "ada sortie complete af9e",
+    "ada sortie complete af9e --keep",
     "- sortie complete srt-8a44",
     "bob sortie claim --next",
     "bob sortie update 4dd5 --subtask model=complete --subtask refresh-token=in_progress",
@@ -90,7 +90,7 @@ fn in_the_repository() {
         $ fleet note constraint "Never log passwords, not even hashed"
         Noted constraint: Never log passwords, not even hashed
 
-        ada$ fleet sortie complete af9e
+        ada$ fleet sortie complete af9e --keep
         ✓ completed  srt-af9e  User model   ada   100 %   (mission 25 %)   checkpoint chk-79575ba3
 
         $ fleet sortie complete srt-8a44

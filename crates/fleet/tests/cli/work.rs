@@ -308,6 +308,9 @@ fn a_retired_agent_is_refused_until_it_comes_back() {
 #[test]
 fn an_effect_is_not_repeated() {
     let world = stage::world();
+    // While ada is there, nobody else knows whether it happens.
+    world.agent("bob", "effect begin deploy --again").refused(4);
+    world.pass(31 * 60);
     world.agent("bob", "effect begin deploy").expect(expect![[r#"
         [stderr]
         error: `deploy` was begun by ada and never reported done
@@ -321,7 +324,7 @@ fn an_effect_is_not_repeated() {
         .agent("ada", "effect begin deploy --again")
         .expect(expect![[r#"
             [stderr]
-            error: `deploy` was already done by bob at 2026-01-04T12:00:30.000Z
+            error: `deploy` was already done by bob at 2026-01-04T12:31:31.000Z
 
             hint: do not repeat it; see what came of it with `fleet effect list`
             [exit 4]

@@ -22,6 +22,7 @@ use crate::checkpoint::take::{Taking, take};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::Operation;
+use crate::lock::release::release_for;
 use crate::mission::{CreateMission, begin_if_pending};
 use crate::note::AddNote;
 use crate::recovery::delta::{DeltaResult, apply};
@@ -403,6 +404,7 @@ fn put(
     });
     desk.tx.set("sortie_moved", &sortie, &data)?;
     if status == SortieStatus::Completed {
+        release_for(desk, sortie.id, None, "its sortie is completed")?;
         synced_by(desk, &sortie)?;
     }
     Ok(())

@@ -25,6 +25,7 @@ use crate::checkpoint::trigger::{error as trigger_error, first_of};
 use crate::desk::{Desk, agent_named, check_new_name, first_epoch, new_agent};
 use crate::error::{Error, Result};
 use crate::fleet::Operation;
+use crate::lock::release::release_for;
 use crate::mail::progress::post_progress;
 use crate::mission::{CreateMission, begin_if_pending};
 use crate::sortie::add::{NewSortie, add_all};
@@ -314,6 +315,15 @@ pub(super) fn store(
             &sortie,
             &json!({ "dialect": "sitebuilder", "percent": percent }),
         )?;
+        if sortie.status != before.status
+            && matches!(
+                sortie.status,
+                SortieStatus::Completed | SortieStatus::Failed
+            )
+        {
+            let why = format!("its sortie is {}", sortie.status.as_str());
+            release_for(desk, sortie.id, None, &why)?;
+        }
         post_progress(desk, &sortie)?;
     }
     catch_up(desk, mission.id)?;
@@ -466,7 +476,8 @@ fn unknown_agent(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Agent
     let mut agent = new_agent(desk.tx, name, Role::Specialist);
     agent.kind = (!is_kind).then_some(kind);
     agent.epoch = first_epoch(desk.tx)?;
-    agent.session_started_at = document.last_update().or(Some(desk.now()));
+    // That its file is taken in now is no sign of life.
+    agent.session_started_at = document.last_update().map(|at| at.min(desk.now()));
     let data =
         json!({ "dialect": "sitebuilder", "epoch": agent.epoch, "role": agent.role.as_str() });
     desk.tx.set("agent_registered", &agent, &data)?;

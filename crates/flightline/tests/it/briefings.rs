@@ -60,6 +60,7 @@ fn effect(story: &Story<'_>, agent: &str, key: &str, what: &str) {
         sortie: None,
         what: Some(note(what)),
         again: false,
+        sightings: Vec::new(),
     };
     story.run(agent, &begin).unwrap();
 }

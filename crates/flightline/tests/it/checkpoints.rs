@@ -82,6 +82,7 @@ fn busy(world: &World) -> Story<'_> {
         sortie: None,
         what: None,
         again: false,
+        sightings: Vec::new(),
     };
     story.run("bob", &begin).unwrap();
     story
@@ -128,7 +129,7 @@ both_engines! {
         let story = busy(world);
         let taken = story.checkpoint();
         let (before, shown) = (whole(&story, taken.id).values, ShowCheckpoint { checkpoint: taken.id.to_string() });
-        story.change("bob", "Endpoint", SortieAction::Complete { output: None }).unwrap();
+        story.change_keeping_locks("bob", "Endpoint", SortieAction::Complete { output: None }).unwrap();
         story.finish("ada", &["Docs", "Tests"]);
         story.run("bob", &OpenInbox { all: false, limit: 9 }).unwrap();
         story.run("bob", &FinishEffect { key: name("deploy"), mission: None, result: None }).unwrap();
@@ -325,7 +326,7 @@ both_engines! {
                     let next = flightline::sortie::claim::ClaimNext { mission: None, lock: false };
                     while let Ok(claimed) = fleet.run(&next, &caller(agent)) {
                         let sortie = claimed.sortie.id.to_string();
-                        fleet.run(&flightline::sortie::change::ChangeSortie { sortie, action: SortieAction::Complete { output: None } }, &caller(agent)).unwrap();
+                        fleet.run(&flightline::sortie::change::ChangeSortie { sortie, action: SortieAction::Complete { output: None }, keep_locks: false }, &caller(agent)).unwrap();
                     }
                 });
             }

@@ -31,7 +31,7 @@ fn working(world: &World) -> (Story<'_>, CheckpointDocument, CheckpointDocument)
     let second = story.checkpoint();
     story.settle();
     story
-        .change("bob", "Docs", SortieAction::Release { reason: None })
+        .change_keeping_locks("bob", "Docs", SortieAction::Release { reason: None })
         .unwrap();
     (story, first, second)
 }

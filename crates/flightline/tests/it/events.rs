@@ -70,7 +70,9 @@ fn busy(world: &World) -> Story<'_> {
     };
     story.run("ada", &update).unwrap();
     let complete = SortieAction::Complete { output: None };
-    story.change("ada", "User model", complete).unwrap();
+    story
+        .change_keeping_locks("ada", "User model", complete)
+        .unwrap();
     let all = flightline::lock::ReleaseLocks {
         locks: vec![],
         all: true,

@@ -43,6 +43,7 @@ fn complete(story: &Story<'_>, output: Data) -> Result<Value, Refusal> {
         action: SortieAction::Complete {
             output: Some(output),
         },
+        keep_locks: false,
     };
     story
         .run("ada", &change)
@@ -343,6 +344,7 @@ both_engines! {
                             to: odd.clone(),
                             reason: None,
                         },
+                        keep_locks: false,
                     },
                 ),
             ];

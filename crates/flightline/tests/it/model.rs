@@ -217,6 +217,7 @@ impl<'w> Side<'w> {
                 ChangeSortie {
                     sortie: sortie_id(sortie),
                     action: how.action(),
+                    keep_locks: false,
                 },
             ),
             Act::Error { sortie, blocking } => {
@@ -363,6 +364,7 @@ impl<'w> Side<'w> {
                     sortie: None,
                     what: None,
                     again: *again,
+                    sightings: Vec::new(),
                 },
             ),
             Act::Done { mission: at, key } => self.run(

@@ -145,7 +145,7 @@ both_engines! {
             let look = || {
                 let mut fleet = Fleet::new(world.store(), Preset::Epic.policy());
                 start.wait();
-                let seen = fleet.run(&MonitorAgents {}, &caller("")).unwrap();
+                let seen = fleet.run(&MonitorAgents::default(), &caller("")).unwrap();
                 u32::from(seen.agents[0].told.is_some())
             };
             let told = thread::scope(|scope| {

@@ -34,6 +34,7 @@ fn begin(story: &Story<'_>, agent: &str, again: bool) -> Result<Effect, Refusal>
         sortie: None,
         what: Some(note("cargo publish")),
         again,
+        sightings: Vec::new(),
     };
     story.run(agent, &begin)
 }
@@ -323,6 +324,7 @@ both_engines! {
             sortie: Some(foreign),
             what: None,
             again: false,
+            sightings: Vec::new(),
         };
         assert_eq!(
             story.run("ada", &wrong).unwrap_err().code,

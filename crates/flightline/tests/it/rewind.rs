@@ -109,6 +109,7 @@ fn effect(key: &str) -> BeginEffect {
         sortie: None,
         what: None,
         again: false,
+        sightings: Vec::new(),
     }
 }
 

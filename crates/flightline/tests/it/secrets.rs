@@ -204,6 +204,7 @@ fn probe_mail_notes_and_effects(prober: &Prober<'_>) {
             sortie: None,
             what: None,
             again: false,
+            sightings: Vec::new(),
         };
         prober.story.run("ada", &begin).unwrap();
         json!({ "key": key, "mission": mission, "result": TEXT })

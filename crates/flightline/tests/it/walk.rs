@@ -157,6 +157,7 @@ impl<'w> Walk<'w> {
         let change = |action| ChangeSortie {
             sortie: id.clone(),
             action,
+            keep_locks: false,
         };
         match self.chance.below(10) {
             0..2 => {
@@ -305,6 +306,7 @@ impl<'w> Walk<'w> {
                     sortie: None,
                     what: None,
                     again: self.chance.one_in(2),
+                    sightings: Vec::new(),
                 };
                 ("begin an effect", self.run(agent, &begin))
             }

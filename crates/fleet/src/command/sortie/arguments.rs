@@ -117,6 +117,8 @@ pub enum SortieCommand {
         /// What it gave, as JSON
         #[arg(long, value_name = "JSON")]
         output: Option<String>,
+        #[command(flatten)]
+        keep: KeepArg,
     },
     /// Say that a sortie is not done, and given up
     Fail {
@@ -126,6 +128,8 @@ pub enum SortieCommand {
         /// Why
         #[arg(long, allow_hyphen_values = true)]
         reason: String,
+        #[command(flatten)]
+        keep: KeepArg,
     },
     /// Give a sortie back, for anybody to claim
     Release {
@@ -135,6 +139,8 @@ pub enum SortieCommand {
         /// Why
         #[arg(long, allow_hyphen_values = true)]
         reason: Option<String>,
+        #[command(flatten)]
+        keep: KeepArg,
     },
     /// Record a review, or ask for one (without a score)
     Review {
@@ -169,6 +175,13 @@ pub enum SortieCommand {
         #[arg(long, allow_hyphen_values = true)]
         reason: String,
     },
+}
+
+#[derive(Debug, Default, Args)]
+pub struct KeepArg {
+    /// Keep what was locked for it; else that is released
+    #[arg(long)]
+    pub keep: bool,
 }
 
 #[derive(Debug, Args)]

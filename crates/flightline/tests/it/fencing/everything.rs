@@ -40,6 +40,7 @@ pub fn ask_for_everything(story: &Story<'_>, caller: &Caller) -> Vec<Answer> {
     let change = |action| ChangeSortie {
         sortie: sortie_id.clone(),
         action,
+        keep_locks: true,
     };
     let mut answers = vec![
         ask(story, caller, create_mission("Another", vec![])),
@@ -124,6 +125,7 @@ pub fn ask_for_everything(story: &Story<'_>, caller: &Caller) -> Vec<Answer> {
                 sortie: None,
                 what: None,
                 again: true,
+                sightings: Vec::new(),
             },
         ),
         ask(
@@ -300,7 +302,7 @@ pub fn ask_for_everything(story: &Story<'_>, caller: &Caller) -> Vec<Answer> {
                 all: true,
             },
         ),
-        ask(story, caller, MonitorAgents {}),
+        ask(story, caller, MonitorAgents::default()),
         ask(
             story,
             caller,
