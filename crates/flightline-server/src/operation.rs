@@ -119,6 +119,7 @@ const OPERATIONS: &[Entry] = &[
     entry::<lock::held::StealHeldLock>(),
     entry::<lock::ListLocks>(),
     entry::<lock::CheckLocks>(),
+    entry::<context::peek::PeekBriefing>(),
     entry::<mail::SendMail>(),
     entry::<mail::ReplyMail>(),
     entry::<mail::OpenInbox>(),

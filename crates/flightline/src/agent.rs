@@ -480,9 +480,11 @@ pub(crate) fn liveness(
     pulse: Option<&Pulse>,
     sightings: &[Sighting],
 ) -> Liveness {
+    let heard_since = |ended: &Time| pulse.is_some_and(|pulse| pulse.at > *ended);
     let evidence = Evidence {
         last_sign: last_sign(desk, agent, pulse),
         process: sight(desk, agent, sightings),
+        session_ended: agent.session_ended_at.filter(|ended| !heard_since(ended)),
         // What people are shown is plain silence; the grace after a downtime is for locks alone.
         awake_since: Time::from_millis(0),
         retired: agent.retired_at.is_some(),

@@ -1,6 +1,7 @@
 //! The briefing an agent gets after it lost its context, and the receipt for it.
 
 pub mod past;
+pub mod peek;
 pub mod receipt;
 
 use flightline_core::agent::{Agent, Role};
@@ -12,7 +13,6 @@ use flightline_core::context::remaining_steps;
 use flightline_core::effect::{Effect, EffectState};
 use flightline_core::event::{Event, sha256_hex};
 use flightline_core::file_system::TreeNow;
-use flightline_core::liveness::Life;
 use flightline_core::message::{Delivery, DeliveryState, Message};
 use flightline_core::mission::Mission;
 use flightline_core::note::{Note, NoteKind};
@@ -26,10 +26,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use self::receipt::{given, offer};
-use crate::agent::liveness;
 use crate::checkpoint::newest_first;
 use crate::checkpoint::take::{context, is_somebodys, last_act};
 use crate::desk::Desk;
+use crate::effect::is_under_way;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull, to_json};
 use crate::mission::short;
@@ -92,6 +92,7 @@ pub struct Briefed {
 
 impl Operation for BriefAgent {
     const NAME: &'static str = "brief_agent";
+    const IS_ACT: bool = false;
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
     const WHEN_FULL: WhenFull = WhenFull::Answered;
@@ -109,7 +110,7 @@ impl Operation for BriefAgent {
     }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Briefed> {
-        let (mission, mut briefed) = self.write(desk)?;
+        let (mission, mut briefed) = self.write(desk, nonce)?;
         let agent = desk.agent.clone();
         briefed.receipt = match &agent {
             Some(agent) => offer(desk, agent, &mission, &briefed.nonce, 0)?,
@@ -120,8 +121,12 @@ impl Operation for BriefAgent {
 }
 
 impl BriefAgent {
-    /// Writes it. Records nothing.
-    fn write(&self, desk: &mut Desk<'_, '_>) -> Result<(Mission, Briefed)> {
+    /// Writes it, fenced with what `word` makes. Records nothing.
+    fn write(
+        &self,
+        desk: &mut Desk<'_, '_>,
+        word: fn(&mut Desk<'_, '_>, &str) -> Result<String>,
+    ) -> Result<(Mission, Briefed)> {
         let mission = desk.mission(self.mission.as_deref())?;
         let facts = facts(desk, &mission, self.tree.as_ref())?;
         let (name, turn) = desk
@@ -129,7 +134,7 @@ impl BriefAgent {
             .as_ref()
             .map_or(("", 0), |agent| (agent.name.as_str(), agent.context));
         let nonce = format!("{}/{name}/{turn}/{}", mission.id, facts.rev);
-        let nonce = self::nonce(desk, &nonce)?;
+        let nonce = word(desk, &nonce)?;
         let mut budget = Budget::default();
         budget.max_tokens = self.max_tokens.unwrap_or(budget.max_tokens);
         let mode = if self.minimal || facts.mode.is_some() {
@@ -150,6 +155,7 @@ impl BriefAgent {
 
 impl Operation for DeliverBriefing {
     const NAME: &'static str = "deliver_briefing";
+    const IS_ACT: bool = false;
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
     const WHEN_FULL: WhenFull = WhenFull::Answered;
@@ -174,7 +180,7 @@ impl Operation for DeliverBriefing {
             minimal: self.minimal,
             tree: self.tree.clone(),
         };
-        let (mission, mut briefed) = request.write(desk)?;
+        let (mission, mut briefed) = request.write(desk, nonce)?;
         let given = given(desk, &agent, &mission)?;
         let Some(last) = given.last().filter(|_| Form::next(&given) == Form::Line) else {
             briefed.receipt = offer(desk, &agent, &mission, &briefed.nonce, 1)?;
@@ -302,7 +308,8 @@ fn facts(desk: &mut Desk<'_, '_>, mission: &Mission, tree: Option<&TreeNow>) -> 
         .partition(|effect| matches!(effect.state, EffectState::Done { .. }));
     let mut doubt = Vec::new();
     for effect in begun {
-        if is_in_doubt(desk, effect, agent.as_ref(), &agents)? {
+        let own = agent.as_ref().map(|agent| agent.id) == effect.agent_id;
+        if own || !is_under_way(desk, effect)? {
             doubt.push(effect);
         }
     }
@@ -391,27 +398,6 @@ fn left(desk: &mut Desk<'_, '_>, agent: &Agent, sortie: &Sortie) -> Result<Vec<Q
         text,
     });
     Ok(quotes.collect())
-}
-
-/// What an agent that is at work has begun is its business; everything else may have happened.
-fn is_in_doubt(
-    desk: &mut Desk<'_, '_>,
-    effect: &Effect,
-    me: Option<&Agent>,
-    agents: &[Agent],
-) -> Result<bool> {
-    let Some(other) = agents
-        .iter()
-        .find(|agent| Some(agent.id) == effect.agent_id && Some(agent.epoch) == effect.epoch)
-    else {
-        return Ok(true);
-    };
-    if me.is_some_and(|me| me.id == other.id) {
-        return Ok(true);
-    }
-    let pulse = desk.tx.pulse(other.id)?;
-    let verdict = liveness(desk, other, pulse.as_ref(), &[]);
-    Ok(verdict.life != Life::Active)
 }
 
 /// Only what a person or dispatch wrote binds an agent; a specialist's rule is its opinion.

@@ -256,28 +256,7 @@ impl Desk<'_, '_> {
         if reference.starts_with(AgentId::PREFIX) {
             return self.by_id::<Agent>(reference, AgentId::PREFIX);
         }
-        let known: Vec<String> = self
-            .tx
-            .rows(Kind::Agent, Find::All)?
-            .into_iter()
-            .filter_map(|row| row.name)
-            .collect();
-        let hint = if known.is_empty() {
-            "register one with `fleet agents register NAME`".to_owned()
-        } else {
-            format!("known agents: {}", known.join(", "))
-        };
-        let refusal = Refusal::new(
-            Code::NotFound,
-            format!("there is no agent `{}`", shown(reference)),
-        );
-        Err(match closest(reference, known.iter().map(String::as_str)) {
-            None => refusal.hint(hint),
-            Some(meant) => refusal
-                .hint(format!("did you mean `{meant}`? {hint}"))
-                .details(json!({ "meant": meant })),
-        }
-        .into())
+        Err(unknown_agent(self.tx, reference)?.into())
     }
 
     /// The thing of a kind with this id or beginning of an id.
@@ -474,6 +453,24 @@ pub(crate) fn find_acting(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Age
     }
 }
 
+/// Nobody is called so; somebody may be called nearly so.
+fn unknown_agent(tx: &mut Tx<'_>, reference: &str) -> Result<Refusal> {
+    let rows = tx.rows(Kind::Agent, Find::All)?.into_iter();
+    let known: Vec<String> = rows.filter_map(|row| row.name).collect();
+    let all = match known.is_empty() {
+        true => "register one with `fleet agents register NAME`".to_owned(),
+        false => format!("known agents: {}", known.join(", ")),
+    };
+    let message = format!("there is no agent `{}`", shown(reference));
+    let refusal = Refusal::new(Code::NotFound, message);
+    Ok(match closest(reference, known.iter().map(String::as_str)) {
+        None => refusal.hint(all),
+        Some(meant) => refusal
+            .hint(format!("did you mean `{meant}`? {all}"))
+            .details(json!({ "meant": meant })),
+    })
+}
+
 /// The agent with this id, in full.
 pub(crate) fn find_agent_by_id(tx: &mut Tx<'_>, reference: &str) -> Result<Option<Agent>> {
     match reference.parse::<AgentId>() {
@@ -525,6 +522,22 @@ pub(crate) fn acting(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Agent>> 
     };
     speak_for(tx, &agent);
     tx.beat(agent.id, agent.epoch, &json!({}))?;
+    Ok(Some(agent))
+}
+
+/// The agent the caller looks as: known, and its current incarnation. To look is no sign of life.
+pub(crate) fn looking(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Agent>> {
+    let Some(reference) = &caller.agent else {
+        return acting(tx, caller);
+    };
+    let Some(agent) = find_acting(tx, caller)? else {
+        return Err(unknown_agent(tx, reference)?.into());
+    };
+    check_fence(Some(&agent), caller)?;
+    if agent.retired_at.is_some() {
+        return Err(retired(&agent));
+    }
+    speak_for(tx, &agent);
     Ok(Some(agent))
 }
 

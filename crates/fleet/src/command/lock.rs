@@ -17,14 +17,12 @@ use crate::complete;
 use crate::fields;
 use crate::ui::{Cell, GREEN, Page, RED};
 
-const PATTERNS: &str = "";
-
 #[derive(Debug, Subcommand)]
 pub enum LockCommand {
     /// Lock files or folders for the acting agent: all of them or none
-    #[command(after_help = PATTERNS)]
     Acquire {
-        /// A file, a folder or a pattern such as `'src/**/*.rs'`
+        /// A file, a folder or a pattern such as 'src/**/*.rs': `*` and `?` within a name, `**` for any folders, `[a-z]`;
+        /// after a backslash such a character is itself. More: `fleet help locks`
         #[arg(required = true, value_name = "PATH")]
         paths: Vec<String>,
         /// How long after your last sign of life they lapse, such as `30m`
@@ -71,14 +69,12 @@ pub enum LockCommand {
         holder: Option<String>,
     },
     /// Ask whether you may write to paths: exit code 5 when not
-    #[command(after_help = PATTERNS)]
     Check {
-        /// A file, a folder or a pattern
+        /// A file, a folder or a pattern, as `fleet help locks` says
         #[arg(required = true, value_name = "PATH")]
         paths: Vec<String>,
     },
     /// Take a lock from its holder, who is told why
-    #[command(after_help = PATTERNS)]
     Steal {
         /// A file, a folder or a pattern: every lock it overlaps is taken
         #[arg(value_name = "PATH", add = complete::locks())]

@@ -16,6 +16,8 @@ mod hints;
 mod https;
 mod ids;
 mod json;
+mod life;
+mod lock_patterns;
 mod locks;
 mod lossy;
 mod needs;

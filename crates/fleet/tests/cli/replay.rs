@@ -45,7 +45,7 @@ fn stored(world: &World) -> Vec<Vec<u8>> {
 #[test]
 fn a_history_as_text() {
     eventful().fleet("replay").expect(expect![[r#"
-        Replay of msn-1166 "Add login", revisions 1 to 34
+        Replay of msn-1166 "Add login", revisions 1 to 35
 
         Step 1   2026-01-04T12:00:02Z   user:grace
           creates the mission "Add login"
@@ -70,15 +70,16 @@ fn a_history_as_text() {
         Step 10   2026-01-04T12:00:06Z   ada
           completes "Model"
             status: in progress → completed
+          releases src/a.rs: its sortie is completed
           makes a mailbox for dispatch
           writes to dispatch: "@orchestrator: Task srt-af9e72eb-f533-4025-8000-0000000007d1 progress: 100%"
           queues msg-d26c for dispatch
           takes checkpoint chk-70a3 at 25 % (milestone)
 
-        Step 16   2026-01-04T12:00:06Z   ada
+        Step 17   2026-01-04T12:00:06Z   ada
           writes the file of chk-70a3
 
-        Step 22   2026-01-04T12:00:07Z   bob
+        Step 23   2026-01-04T12:00:07Z   bob
           registers
           claims "Endpoint"
             assigned epoch: nothing → 1
@@ -86,7 +87,7 @@ fn a_history_as_text() {
             attempts: 0 → 1
             status: pending → in progress
 
-        Step 24   2026-01-04T12:00:08Z   user:grace   timeline 1
+        Step 25   2026-01-04T12:00:08Z   user:grace   timeline 1
           Went back to chk-70a3; timeline 1 begins
           takes checkpoint chk-459b at 25 % (before restore)
           puts "Endpoint" back as it was in chk-70a3
@@ -97,13 +98,13 @@ fn a_history_as_text() {
             status: in progress → pending
           takes "Add login" back to chk-70a3
             timeline: 0 → 1
-          recovers the mission from chk-70a3: 4 sorties, 1 lock, 1 message
+          recovers the mission from chk-70a3: 4 sorties, 0 locks, 1 message
 
-        Step 29   2026-01-04T12:00:08Z   user:grace   timeline 1
+        Step 30   2026-01-04T12:00:08Z   user:grace   timeline 1
           writes the file of chk-459b
 
         8 steps; at the end 4 sorties, 25 % complete
-        The state at a step: fleet replay --step 29
+        The state at a step: fleet replay --step 30
     "#]]);
 }
 
@@ -114,12 +115,13 @@ fn one_step_and_the_state_after_it() {
         Step 10   2026-01-04T12:00:06Z   ada
           completes "Model"
             status: in progress → completed
+          releases src/a.rs: its sortie is completed
           makes a mailbox for dispatch
           writes to dispatch: "@orchestrator: Task srt-af9e72eb-f533-4025-8000-0000000007d1 progress: 100%"
           queues msg-d26c for dispatch
           takes checkpoint chk-70a3 at 25 % (milestone)
 
-        State after step 10 (revision 15)
+        State after step 10 (revision 16)
         Mission: msn-1166 "Add login", in progress
         Progress: 25%
         Timeline: 0
@@ -130,8 +132,7 @@ fn one_step_and_the_state_after_it() {
           srt-ec0d  pending     -    Docs
           srt-8a44  pending     -    Tests
 
-        Active Locks (1):
-          src/a.rs ada  acquired 1s ago
+        Active Locks (0):
 
         Pending Messages (1):
           From: ada  To: dispatch  Subject: "@orchestrator: Task srt-af9e72eb-f533-4025-8000-0000000007d1 progress: 100%"
@@ -247,7 +248,7 @@ fn what_is_not_there_is_said() {
     world.fleet("replay --from chk-ffff").refused(3);
     world.fleet("replay --to 4711").expect(expect![[r#"
         [stderr]
-        error: there is no revision 4711: the newest is 34
+        error: there is no revision 4711: the newest is 35
 
         hint: list them with `fleet events list`, or name a checkpoint
         [exit 3]

@@ -142,7 +142,6 @@ fn in_the_repository() {
         2026-01-04T12:00:15.000Z  ada         writes to bob: "Re: Need src/models"
         2026-01-04T12:00:15.000Z  ada         acknowledges "Need src/models"
         2026-01-04T12:00:14.000Z  ada         reads "Need src/models"
-        2026-01-04T12:00:14.000Z  ada         reads 1 message
         2026-01-04T12:00:13.000Z  bob         writes to ada: "Need src/models"
         2026-01-04T12:00:10.000Z  bob         writes to dispatch: "@orchestrator: Task srt-4dd5eca5-747e-4c3a-8000-0000000007d2 progress: 50%"
         2026-01-04T12:00:10.000Z  bob         is at 50 % of "Login endpoint"

@@ -32,6 +32,8 @@ pub(super) fn is_offer(subject: &str) -> bool {
 
 /// The evidence that is proof.
 const PROCESS_GONE: &str = "process_gone";
+/// Others go on, and one that holds work is silent for too long.
+const AGENT_SILENT: &str = "agent_silent";
 /// The mission itself goes on; some of its tasks need somebody.
 const TASKS: &str = "tasks";
 
@@ -61,7 +63,7 @@ pub struct Candidate {
     pub mission_id: MissionId,
     /// What it is called.
     pub title: String,
-    /// Why we think so: `process_gone`, `inactivity`, `damaged` when its records cannot be read, or `tasks`
+    /// Why we think so: `process_gone`, `inactivity`, `agent_silent` when others go on, `damaged` when its records cannot be read, or `tasks`
     /// when the mission goes on and only some of its tasks need somebody.
     pub evidence: String,
     /// The last sign of activity.
@@ -100,6 +102,9 @@ pub struct CandidateAgent {
     pub life: Life,
     /// Why we think so.
     pub evidence: String,
+    /// How long nothing was heard of it, when that is too long for one that holds work.
+    #[serde(default)]
+    pub silent_ms: Option<Millis>,
     /// Whether it keeps its work.
     pub keeps: bool,
     /// The sorties it holds.
@@ -156,7 +161,11 @@ fn candidates(
     threshold: Option<Millis>,
     sightings: &[Sighting],
 ) -> Result<Vec<(Option<Mission>, Candidate)>> {
-    let threshold = threshold.unwrap_or(desk.policy.quiet_ms);
+    let patience = Patience {
+        mission: threshold.unwrap_or(desk.policy.quiet_ms),
+        // While others go on, one of them may think for a while.
+        agent: threshold.unwrap_or(desk.policy.stalled_ms),
+    };
     let fates = fates(desk, sightings)?;
     let mut found = Vec::new();
     for row in desk.tx.rows(Kind::Mission, Find::All)? {
@@ -164,7 +173,7 @@ fn candidates(
             continue;
         }
         // One mission's damage never hides another, and is not hidden either.
-        match judge(desk, &row.id, threshold, &fates) {
+        match judge(desk, &row.id, patience, &fates) {
             Ok(judged) => found.extend(judged.map(|(mission, judged)| (Some(mission), judged))),
             Err(Error::Store(StoreError::Corrupt(_))) => found.push((None, damaged(desk, &row)?)),
             Err(error) => return Err(error),
@@ -173,16 +182,25 @@ fn candidates(
     Ok(found)
 }
 
+/// How long silence proves nothing.
+#[derive(Clone, Copy)]
+struct Patience {
+    /// Of all who work on a mission.
+    mission: Millis,
+    /// Of one of them.
+    agent: Millis,
+}
+
 fn judge(
     desk: &mut Desk<'_, '_>,
     id: &str,
-    threshold: Millis,
+    patience: Patience,
     fates: &[Fate],
 ) -> Result<Option<(Mission, Candidate)>> {
     let Some(mission) = desk.tx.get::<Mission>(id)? else {
         return Ok(None);
     };
-    let candidate = candidate(desk, &mission, threshold, fates)?;
+    let candidate = candidate(desk, &mission, patience, fates)?;
     Ok(candidate.map(|candidate| (mission, candidate)))
 }
 
@@ -206,9 +224,10 @@ fn damaged(desk: &Desk<'_, '_>, row: &SubjectRow) -> Result<Candidate> {
 fn candidate(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,
-    threshold: Millis,
+    patience: Patience,
     fates: &[Fate],
 ) -> Result<Option<Candidate>> {
+    let threshold = patience.mission;
     let (mut agents, mut running) = (Vec::new(), false);
     let mut held: Vec<(AgentId, String)> = Vec::new();
     for row in desk.tx.rows(Kind::Sortie, Find::Mission(mission.id))? {
@@ -225,15 +244,22 @@ fn candidate(
             continue;
         }
         // Whoever asks is there, and may be the very one that came back without its context.
+        let mut silent_ms = None;
         if desk.agent_id() != Some(fate.agent.id) {
             let pulse = desk.tx.pulse(fate.agent.id)?;
-            signs.push(crate::agent::last_sign(desk, &fate.agent, pulse.as_ref()));
+            let sign = crate::agent::last_sign(desk, &fate.agent, pulse.as_ref());
+            if !sorties.is_empty() && !fate.running {
+                let silence = sign.map(|sign| desk.now().since(sign));
+                silent_ms = silence.filter(|silence| *silence > patience.agent);
+            }
+            signs.push(sign);
             running |= fate.running;
         }
         agents.push(CandidateAgent {
             name: fate.agent.name.to_string(),
             life: fate.liveness.life,
             evidence: fate.liveness.evidence.clone(),
+            silent_ms,
             keeps: !fate.is_gone(),
             sorties,
             dispatches: mission.dispatch == Some(fate.agent.id),
@@ -260,11 +286,18 @@ fn candidate(
         true => troubled(desk, mission, threshold, fates)?,
         false => Vec::new(),
     };
+    // One that is silent is not hidden by another that goes on.
+    let one_is_silent = agents.iter().filter_map(|agent| agent.silent_ms).min();
     let evidence = match (gone, silence > threshold && !running) {
         (true, _) => PROCESS_GONE,
         (false, true) => "inactivity",
+        (false, false) if one_is_silent.is_some() => AGENT_SILENT,
         (false, false) if !tasks.is_empty() => TASKS,
         (false, false) => return Ok(None),
+    };
+    let (last_activity_at, silence) = match one_is_silent {
+        Some(silence) if evidence == AGENT_SILENT => (desk.now().minus(silence), silence),
+        Some(_) | None => (last_activity_at, silence),
     };
     let (checkpoint, _) = newest_sound(desk, mission)?;
     let checkpoint = checkpoint.filter(|checkpoint| checkpoint.cut.progress_percent < 100);
@@ -309,9 +342,12 @@ fn already_told(desk: &mut Desk<'_, '_>, mission: &Mission, candidate: &Candidat
         .into_iter()
         .find(|event| event.kind == "context_compacted" && event.data.get("agent").is_none());
     Ok(last.is_some_and(|event| {
-        event.timestamp >= candidate.last_activity_at
-            || (candidate.evidence == PROCESS_GONE
-                && event.data.get("gone") == gone(candidate).as_ref())
+        let since = event.timestamp >= candidate.last_activity_at;
+        match candidate.evidence.as_str() {
+            PROCESS_GONE => since || event.data.get("gone") == gone(candidate).as_ref(),
+            AGENT_SILENT => since && event.data.get("silent") == silent(candidate).as_ref(),
+            _ => since,
+        }
     }))
 }
 
@@ -324,6 +360,27 @@ fn gone(candidate: &Candidate) -> Option<serde_json::Value> {
         .map(|agent| json!([agent.name, agent.sorties]));
     let names: Vec<serde_json::Value> = names.collect();
     (!names.is_empty()).then(|| names.into())
+}
+
+/// Those who are silent, and what they hold, as an event names them; nothing when there is none.
+fn silent(candidate: &Candidate) -> Option<serde_json::Value> {
+    let silent = candidate
+        .agents
+        .iter()
+        .filter(|agent| agent.silent_ms.is_some() && agent.life != Life::Dead);
+    let names: Vec<serde_json::Value> = silent
+        .map(|agent| json!([agent.name, agent.sorties]))
+        .collect();
+    (!names.is_empty()).then(|| names.into())
+}
+
+/// Who is silent, with the verb.
+fn names(candidate: &Candidate) -> String {
+    let silent = candidate.agents.iter();
+    let silent = silent.filter(|agent| agent.silent_ms.is_some());
+    let names: Vec<&str> = silent.map(|agent| agent.name.as_str()).collect();
+    let verb = if names.len() == 1 { "is" } else { "are" };
+    format!("{} {verb}", names.join(", "))
 }
 
 fn tell(desk: &mut Desk<'_, '_>, mission: &Mission, candidate: &Candidate) -> Result<()> {
@@ -340,17 +397,27 @@ fn tell(desk: &mut Desk<'_, '_>, mission: &Mission, candidate: &Candidate) -> Re
     if let Some(gone) = gone(candidate) {
         data["gone"] = gone;
     }
+    if let Some(silent) = silent(candidate) {
+        data["silent"] = silent;
+    }
     desk.tx.note("context_compacted", mission, &data)?;
     let dispatch = desk.dispatch_of(mission)?;
     let subject = format!("{OFFER}{}", mission.title);
-    let quiet = human_span(candidate.inactivity_duration_ms);
+    let quiet = match candidate.evidence == AGENT_SILENT {
+        true => format!("{} silent", names(candidate)),
+        false => "Quiet".to_owned(),
+    };
+    let quiet = format!(
+        "{quiet} for {}",
+        human_span(candidate.inactivity_duration_ms)
+    );
     let body = match candidate.checkpoint_id {
         Some(id) => format!(
-            "Quiet for {quiet}. Found checkpoint {}. Resume with: fleet resume --mission {}",
+            "{quiet}. Found checkpoint {}. Resume with: fleet resume --mission {}",
             short(id),
             short(mission.id)
         ),
-        None => format!("Quiet for {quiet}, and there is no checkpoint to resume from."),
+        None => format!("{quiet}, and there is no checkpoint to resume from."),
     };
     notice(desk, dispatch, &subject, &body, Some(mission.id))?;
     desk.tx.act_as(before);

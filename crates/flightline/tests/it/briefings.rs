@@ -15,7 +15,7 @@ use flightline::note::AddNote;
 use flightline::sortie::add::AddSorties;
 use flightline::sortie::change::SortieAction;
 use flightline::sortie::report::{FileReport, ReportError, UpdateSortie};
-use flightline_testkit::story::{Story, name, note, path, sortie, title};
+use flightline_testkit::story::{Story, name, note, path, registration, sortie, title};
 use flightline_testkit::{World, both_engines};
 
 const DONE: SortieAction = SortieAction::Complete { output: None };
@@ -108,6 +108,7 @@ both_engines! {
 
     fn everybody_else_is_told_of_the_whole_mission(world: &World) {
         let story = working(world);
+        story.run("", &registration("tower")).unwrap();
         for who in ["", "tower"] {
             let facts = brief(&story, who).facts;
             assert_eq!(said(&facts.next_steps), ["Continue \"Endpoint\" (ada) with the handlers", "Complete \"Docs\" (bob)", "Start \"Tests\""], "{who}");
@@ -383,6 +384,7 @@ both_engines! {
         story.run("bob", &AddSorties { mission: None, sorties: vec![sortie(&attack.chars().take(120).collect::<String>())] }).unwrap();
         story.run("bob", &UpdateAgent { blockers: vec![line.clone()], next_steps: vec![line], ..UpdateAgent::default() }).unwrap();
         story.run("ada", &UpdateSortie { sortie: story.sortie_id("Endpoint"), note: Some(note(&attack)), resume_instructions: Some(note(&attack)), ..UpdateSortie::default() }).unwrap();
+        story.run("", &registration("tower")).unwrap();
         for who in ["ada", "bob", "tower", ""] {
             let told = brief(&story, who);
             let bare = strip_data(&told.text, &told.nonce);

@@ -418,6 +418,11 @@ fn live(seed: u64, steps: u64) -> (u64, u64) {
             let seen = side.look();
             if revs.is_empty() {
                 model.learn_fences(before, &seen);
+                if let (Ok(()), Act::MoveMission { mission, to }) = (answer, &step.act)
+                    && ["completed", "failed", "archived"].contains(to)
+                {
+                    model.learn_releases(*mission, &seen);
+                }
             }
             revs.push(seen.rev);
             // Checkpoints are no business of the model: it counts the events of the work alone.

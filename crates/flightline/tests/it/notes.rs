@@ -239,6 +239,18 @@ both_engines! {
     fn an_effect_that_nobody_finished_is_in_doubt(world: &World) {
         let story = stage(world);
         begin(&story, "ada", false).unwrap();
+        for again in [false, true] {
+            let refused = begin(&story, "bob", again).unwrap_err();
+            assert_eq!(
+                (refused.code, refused.message.as_str(), refused.retryable),
+                (
+                    Code::AlreadyTaken,
+                    "`publish-1.2.0`: ada is doing it now (active, last sign 0s ago)",
+                    true
+                )
+            );
+        }
+        story.pass_minutes(31);
         let refused = begin(&story, "bob", false).unwrap_err();
         assert_eq!(
             (refused.code, refused.message.as_str()),
@@ -258,6 +270,7 @@ both_engines! {
             Code::EffectInDoubt,
             "nor does ada know"
         );
+        story.pass_minutes(31);
         let again = begin(&story, "bob", true).unwrap();
         assert_eq!(
             (again.attempts, again.by.as_str(), again.what),
@@ -288,6 +301,7 @@ both_engines! {
     fn saying_twice_that_it_is_done_is_harmless(world: &World) {
         let story = stage(world);
         begin(&story, "ada", false).unwrap();
+        story.pass_minutes(31);
         begin(&story, "bob", true).unwrap();
         let first = done(&story, "ada", "the truth").unwrap();
         let rev = story.rev();

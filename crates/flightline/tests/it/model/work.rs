@@ -171,6 +171,7 @@ impl Model {
             Move::Assign(_) | Move::Reassign(_) => {
                 self.sorties[at].owner = to;
                 self.set(at, "assigned");
+                self.release_for(at, to);
             }
             Move::Start => {
                 self.begin_mission(mission)?;
@@ -181,15 +182,20 @@ impl Model {
             Move::Unblock | Move::Resume => self.set(at, "in_progress"),
             Move::Complete => {
                 self.set(at, "completed");
+                self.release_for(at, None);
                 let dispatch = self.dispatch(mission);
                 if who != Some(dispatch) {
                     self.post(who, &[dispatch]);
                 }
             }
-            Move::Fail => self.set(at, "failed"),
+            Move::Fail => {
+                self.set(at, "failed");
+                self.release_for(at, None);
+            }
             Move::Release => {
                 self.sorties[at].owner = None;
                 self.set(at, "pending");
+                self.release_for(at, None);
             }
             Move::Approve => {
                 self.event();
