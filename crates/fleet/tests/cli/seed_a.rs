@@ -134,7 +134,7 @@ fn fleet_checkpoint() {
     world
         .fleet(&format!("checkpoint --mission {mission}"))
         .expect(expect![[r#"
-            Checkpoint created: chk-e23a
+            Checkpoint chk-e23a stands: nothing has changed since it was taken at 2026-01-04T12:02:26Z
             Mission: msn-1a1a
             Progress: 50%
             Sorties: 4 (2 completed, 1 in_progress, 1 pending)
@@ -398,7 +398,7 @@ fn fleet_resume_checkpoint() {
             Mission: msn-1a1a - "Implement user authentication"
 
             Recovery Context:
-            - Last action: Specialist-1 completed "API routes"
+            - Last action: Specialist-1: lock released
             - Progress: 50% (2/4 sorties complete)
 
             Next Steps:
@@ -439,7 +439,7 @@ fn fleet_detect_offers() {
           Dispatch      quiet: last sign 6m ago
           Specialist-1  quiet: last sign 8m ago, keeps srt-3434
           quiet         for 6m
-          from          chk-d987, plus 6 events since
+          from          chk-d987, plus 0 events since
         Found checkpoint from 2026-01-04T12:02:25Z. Resume?
         Resume with: fleet resume          look first: fleet resume --dry-run
         [exit 5]

@@ -284,7 +284,7 @@ fn a_session_ends_and_another_goes_on() {
         Recovery complete. Mission resumed.
     "#]]);
     world.agent("ada", "agents sync").expect(expect![[r#"
-        ada is in normal mode.
+        ada was in normal mode already: nothing has changed.
     "#]]);
 }
 
