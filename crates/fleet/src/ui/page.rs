@@ -303,12 +303,15 @@ fn fitted(natural: &[usize], room: Option<usize>, overlong: Overlong) -> Vec<usi
         let others: usize = others.iter().sum();
         *last = (*last).min(room.saturating_sub(others).max(2 * NARROWEST));
     }
-    while widths.iter().sum::<usize>() > room {
-        let widest = widths.iter().copied().max().unwrap_or(0);
-        let at = widths.iter().rposition(|width| *width == widest);
-        match at {
-            Some(at) if widest > NARROWEST => widths[at] -= 1,
-            _ => break,
+    // Many columns have to be narrower than can be read well, rather than break.
+    for narrowest in [NARROWEST, NARROWEST / 2] {
+        while widths.iter().sum::<usize>() > room {
+            let widest = widths.iter().copied().max().unwrap_or(0);
+            let at = widths.iter().rposition(|width| *width == widest);
+            match at {
+                Some(at) if widest > narrowest => widths[at] -= 1,
+                _ => break,
+            }
         }
     }
     widths
