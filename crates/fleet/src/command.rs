@@ -5,6 +5,7 @@ pub mod backup;
 pub mod call;
 pub mod checkpoint;
 pub mod config;
+pub mod conflict;
 pub mod context;
 pub mod demo;
 pub mod dialect;
@@ -119,6 +120,7 @@ fn dispatch(command: Command, app: &mut App) -> Done {
         Command::Export(args) => dialect::export(&args, app),
         Command::Serve(args) => serve::run(&args, app),
         Command::Token(command) => token::run(command, app),
+        Command::Conflicts(command) => conflict::run(&command, app),
         Command::Login(args) => login::log_in(&args, app),
         Command::Logout => login::log_out(app),
         Command::Config(command) => config::run(command, app),
@@ -166,6 +168,7 @@ fn name(command: &Command) -> &'static str {
         Command::Export(_) => "export",
         Command::Serve(_) => "serve",
         Command::Token(_) => "token",
+        Command::Conflicts(_) => "conflicts",
         Command::Login(_) => "login",
         Command::Logout => "logout",
         Command::Config(_) => "config",

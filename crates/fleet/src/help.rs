@@ -67,7 +67,14 @@ const GROUPS: [(&str, &[&str]); 8] = [
     ("Look", &["status", "log", "events", "report", "stats"]),
     (
         "Keep the store",
-        &["doctor", "backup", "restore", "import", "export"],
+        &[
+            "doctor",
+            "backup",
+            "restore",
+            "import",
+            "export",
+            "conflicts",
+        ],
     ),
     (
         "Serve and integrate",

@@ -147,6 +147,9 @@ pub const TYPES: &[&str] = &[
     "value_repaired",
 ];
 
+/// What an event calls the time of what it tells of, when that was before it was recorded.
+pub const HAPPENED_AT: &str = "happened_at";
+
 /// An event, as it is shown: everything but the new value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Event {
@@ -176,6 +179,14 @@ pub struct Event {
 }
 
 impl Event {
+    /// When what it tells of happened: the time that a document said, else that of the event itself.
+    #[must_use]
+    pub fn happened_at(&self) -> Time {
+        let said = self.data.get(HAPPENED_AT).and_then(Value::as_str);
+        let said = said.and_then(|said| said.parse::<Time>().ok());
+        said.map_or(self.timestamp, |said| said.min(self.timestamp))
+    }
+
     /// Whether Flightline only wrote something down for itself, or told a mailbox of another event: no part
     /// of the story.
     #[must_use]

@@ -78,7 +78,7 @@ pub struct Situation<'a> {
 pub fn recovery_context(situation: &Situation<'_>) -> RecoveryContext {
     let mission = situation.mission;
     let began = mission.started_at.unwrap_or(mission.created_at);
-    let last_event = situation.last_event.map(|event| event.timestamp);
+    let last_event = situation.last_event.map(Event::happened_at);
     RecoveryContext {
         last_action: last_action(situation),
         next_steps: next_steps(situation),

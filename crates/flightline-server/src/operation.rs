@@ -180,6 +180,7 @@ const OPERATIONS: &[Entry] = &[
     entry::<context::AcknowledgeBriefing>(),
     large(alone(entry::<dialect::ImportDocuments>())),
     entry::<dialect::ExportDocuments>(),
+    large(entry::<dialect::aside::TellPutAside>()),
     alone(entry::<agent::monitor::MonitorAgents>()),
     entry::<agent::resume::ResumeAgent>(),
     entry::<agent::takeover::TakeOver>(),

@@ -8,10 +8,11 @@ mod trace;
 
 pub(crate) use trace::{Mark, Trace};
 
+use std::borrow::Cow;
 use std::time::Instant;
 
 use flightline_core::checkpoint::Line;
-use flightline_core::event::{Change, Event, sha256_hex};
+use flightline_core::event::{Change, Event, HAPPENED_AT, sha256_hex};
 use flightline_core::time::Uptime;
 use flightline_core::{Kind, MissionId, Subject, Time};
 use serde_json::Value as Json;
@@ -35,6 +36,8 @@ pub struct Tx<'a> {
     pub(crate) ids: Ids,
     pub(crate) clock: Clock,
     pub(crate) now: Time,
+    /// When the things happened that are being told of, where that was before now.
+    pub(crate) happened: Option<Time>,
     pub(crate) actor: Actor,
     /// The first revision this transaction hands out.
     pub(crate) step: u64,
@@ -94,10 +97,18 @@ pub enum Past {
 }
 
 impl Tx<'_> {
-    /// The time of this transaction: one moment for all of it.
+    /// The time of this transaction: one moment for all of it. While things of the past are told of, the moment
+    /// they happened at.
     #[must_use]
     pub fn now(&self) -> Time {
-        self.now
+        self.happened.unwrap_or(self.now)
+    }
+
+    /// From now on, events tell of what happened at `at`, never later than now: values get that time, and each event
+    /// says it ([`Event::happened_at`]). The journal keeps its own. Returns what was told of before.
+    pub fn happen_at(&mut self, at: Option<Time>) -> Option<Time> {
+        let at = at.map(|at| at.min(self.now));
+        std::mem::replace(&mut self.happened, at)
     }
 
     /// A new UUID.
@@ -182,6 +193,7 @@ impl Tx<'_> {
             });
         }
         let (id, keys, sha) = (value.key(), value.keys(), sha256_hex(&doc));
+        let data = &*self.with_time(data);
         let rev = self.hand_out();
         let seal = tell(
             self.driver,
@@ -270,6 +282,7 @@ impl Tx<'_> {
         change: Change,
     ) -> Result<u64, Error> {
         let (id, keys) = (value.key(), value.keys());
+        let data = &*self.with_time(data);
         let rev = self.hand_out();
         let seal = tell(
             self.driver,
@@ -295,6 +308,16 @@ impl Tx<'_> {
         )?;
         self.project.seal = seal;
         Ok(rev)
+    }
+
+    /// What an event says besides, with the time of what it tells of.
+    fn with_time<'d>(&self, data: &'d Json) -> Cow<'d, Json> {
+        let (Some(at), Some(fields)) = (self.happened, data.as_object()) else {
+            return Cow::Borrowed(data);
+        };
+        let mut fields = fields.clone();
+        fields.insert(HAPPENED_AT.to_owned(), at.to_string().into());
+        Cow::Owned(fields.into())
     }
 
     pub(crate) fn hand_out(&mut self) -> u64 {

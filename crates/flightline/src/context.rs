@@ -378,7 +378,7 @@ fn facts(desk: &mut Desk<'_, '_>, mission: &Mission, tree: Option<&TreeNow>) -> 
         mail: mail(desk, agent.as_ref())?,
         // Both as of the last change: however late it is asked for, the text is the same.
         elapsed_ms: at.since(mission.started_at.unwrap_or(mission.created_at)),
-        last_activity_at: last_act(desk, mission)?.map(|event| event.timestamp),
+        last_activity_at: last_act(desk, mission)?.map(|event| event.happened_at()),
         mode: reads_less.map(|agent| ModeFacts {
             mode: agent.mode,
             protocol_files: desk.policy.preset == Preset::Recovery,

@@ -44,6 +44,18 @@ impl Desk<'_, '_> {
         self.tx.now()
     }
 
+    /// Does something as of a moment of the past that somebody tells of, never later than now: what it records happened
+    /// then.
+    ///
+    /// # Errors
+    /// Those of `f`.
+    pub fn as_of<T>(&mut self, at: Time, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let before = self.tx.happen_at(Some(at));
+        let done = f(self);
+        self.tx.happen_at(before);
+        done
+    }
+
     /// A time that lies far ahead of the clock was noted by a clock that was wrong. It proves no more
     /// than that silence can be noticed since the clock was put right.
     #[must_use]

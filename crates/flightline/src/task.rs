@@ -12,7 +12,8 @@ use flightline_core::dialect::sitebuilder::{
 };
 use flightline_core::mission::Mission;
 use flightline_core::sortie::{
-    Declared, FileChange, Sortie, SortieStatus, SubtaskProgress, SubtaskStatus,
+    Declared, FileChange, Review, Sortie, SortieError, SortieFile, SortieStatus, Subtask,
+    SubtaskProgress, SubtaskStatus,
 };
 use flightline_core::time::Millis;
 use flightline_core::{Kind, MissionId, Refusal, SortieId, Subject, Time};
@@ -164,23 +165,30 @@ fn table(mut tasks: Vec<TaskRow>) -> TaskTable {
 fn rows(desk: &mut Desk<'_, '_>, mission: MissionId, agents: &[Agent]) -> Result<Vec<TaskRow>> {
     let sorties = desk.tx.find::<Sortie>(Find::Mission(mission))?;
     let (mut counts, mut newest) = (BTreeMap::new(), BTreeMap::new());
-    for kind in [Kind::Subtask, Kind::File, Kind::Error, Kind::Review] {
-        for part in desk.tx.rows(kind, Find::Mission(mission))? {
-            let Some(sortie) = part.parent else { continue };
-            if kind == Kind::Subtask {
-                let count: &mut Declared = counts.entry(sortie.clone()).or_default();
-                count.total += 1;
-                count.completed += u64::from(part.status == SubtaskStatus::Complete.as_str());
-                count.failed += u64::from(part.status == SubtaskStatus::Failed.as_str());
-            }
-            let last = newest.entry(sortie).or_insert(part.at);
-            *last = part.at.max(*last);
-        }
+    let mut heard = |sortie: SortieId, at: Time| {
+        let last = newest.entry(sortie).or_insert(at);
+        *last = at.max(*last);
+    };
+    for part in desk.tx.find::<Subtask>(Find::Mission(mission))? {
+        let count: &mut Declared = counts.entry(part.sortie_id).or_default();
+        count.total += 1;
+        count.completed += u64::from(part.status == SubtaskStatus::Complete);
+        count.failed += u64::from(part.status == SubtaskStatus::Failed);
+        heard(part.sortie_id, part.updated_at);
+    }
+    for file in desk.tx.find::<SortieFile>(Find::Mission(mission))? {
+        heard(file.sortie_id, file.at);
+    }
+    for error in desk.tx.find::<SortieError>(Find::Mission(mission))? {
+        let last = Some(error.timestamp).max(error.cleared_at);
+        heard(error.sortie_id, last.unwrap_or(error.timestamp));
+    }
+    for review in desk.tx.find::<Review>(Find::Mission(mission))? {
+        heard(review.sortie_id, review.at);
     }
     let mut rows = Vec::new();
     for sortie in sorties {
-        let key = sortie.key();
-        let listed = counts.get(&key).copied().unwrap_or_default();
+        let listed = counts.get(&sortie.id).copied().unwrap_or_default();
         let had_by = match sortie.assigned_to {
             Some(id) => agents.iter().find(|agent| agent.id == id).cloned(),
             None => last_owner(desk, &sortie)?,
@@ -193,7 +201,7 @@ fn rows(desk: &mut Desk<'_, '_>, mission: MissionId, agents: &[Agent]) -> Result
             percent: SubtaskProgress::of(sortie.status, listed, sortie.declared).percent,
             last_update: standing
                 .as_ref()
-                .map(|_| newest.get(&key).copied().max(Some(sortie.updated_at)))
+                .map(|_| newest.get(&sortie.id).copied().max(Some(sortie.updated_at)))
                 .unwrap_or_default(),
             status: standing.map_or_else(
                 || Row::NOT_STARTED.to_owned(),

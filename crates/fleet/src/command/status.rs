@@ -40,7 +40,7 @@ pub fn run(app: &mut App) -> Done {
 
 /// What lies in the mirrors of this work tree and needs a person.
 pub fn conflicts(app: &App) -> Result<Vec<Attention>, Refusal> {
-    Ok(app.mirrors()?.iter().flat_map(mirror::conflicts).collect())
+    Ok(app.mirrors()?.iter().flat_map(mirror::attention).collect())
 }
 
 /// The server, and what could not be brought there.

@@ -37,6 +37,9 @@ const fn case(
 #[rustfmt::skip]
 const CASES: &[Case] = &[
     case("import", "import epic secondary.json", "import epic README.md", 2, "invalid_input"),
+    case("conflicts list", "conflicts list", "conflicts list extra", 2, "invalid_input"),
+    case("conflicts take", "conflicts take --help", "conflicts take no.json.conflict", 3, "not_found"),
+    case("conflicts drop", "conflicts drop --help", "conflicts drop no.json.conflict", 3, "not_found"),
     case("export", "export epic", "export nonsense", 2, "invalid_input"),
     case("init", "init", "init --name \"\"", 2, "invalid_input"),
     case("trust", "trust", "trust --location nowhere", 3, "no_project"),

@@ -15,6 +15,7 @@ mod front;
 mod hints;
 mod https;
 mod ids;
+mod intake;
 mod json;
 mod life;
 mod lock_patterns;

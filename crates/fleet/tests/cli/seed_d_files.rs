@@ -41,8 +41,8 @@ fn json(text: &str) -> Json {
 fn a_project_comes_in_and_goes_out_again() {
     let world = project();
     world.fleet("import orchestrator old").expect(expect![[r#"
-        Imported: chk-6f9f6b52 (IMPLEMENTING) from old/6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01.json.gz
-        Imported: chk-6f9f6b52 (ERROR) from old/6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e02.json
+        Imported: chk-6f9f6b52 (IMPLEMENTING) from old/6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01.json.gz: state is "IMPLEMENTING", agents: 1 completed, 1 pending, 1 running
+        Imported: chk-6f9f6b52 (ERROR) from old/6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e02.json: state is "ERROR", agents: 1 failed
         Known: the index from old/index.json
     "#]]);
     world.fleet("import orchestrator old").expect(expect![[r#"
@@ -179,7 +179,7 @@ fn an_index_that_is_wrong_is_said() {
     world.write("old/index.json", &wrong);
     fs::remove_file(world.repo().join(format!("old/{FIRST}.json.gz"))).expect("gone");
     world.fleet("import orchestrator old").expect(expect![[r#"
-        Imported: chk-6f9f6b52 (ERROR) from old/6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e02.json
+        Imported: chk-6f9f6b52 (ERROR) from old/6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e02.json: state is "ERROR", agents: 1 failed
         Known: the index from old/index.json
         [stderr]
         warning: old/index.json: it lists 6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01, which is not there
@@ -220,7 +220,7 @@ fn the_mirror_is_kept_in_the_state_folder() {
         Mail        none
         Needs you   nothing
         [stderr]
-        took in .flightline/orchestrator/6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01.json.gz, which somebody else wrote
+        took in .flightline/orchestrator/6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01.json.gz (chk-6f9f6b52 (IMPLEMENTING)): state is "IMPLEMENTING", agents: 1 completed, 1 pending, 1 running
     "#]]);
     world
         .fleet("config set mirrors.compression rar")
@@ -261,7 +261,7 @@ fn control_characters_that_are_not_kept_are_told_of() {
     world
         .fleet(&format!("import orchestrator {FIRST}.json"))
         .expect(expect![[r#"
-            Imported: chk-6f9f6b52 (IMPLEMENTING) from 6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01.json
+            Imported: chk-6f9f6b52 (IMPLEMENTING) from 6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01.json: state is "IMPLEMENTING", agents: 1 completed, 1 pending, 1 running
             [stderr]
             warning: 6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01.json: its texts held control characters or secrets, which are not kept: its checksums were made anew
         "#]]);

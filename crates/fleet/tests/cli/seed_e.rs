@@ -364,16 +364,16 @@ fn the_seeds_example_is_resumed_by_the_next_session() {
     world.write("checkpoints/latest.json", &example());
     world.fleet("sorties list").expect(expect![[r#"
         ID        STATUS       OWNER  CHANGED                   TITLE
-        srt-b851  ✓ completed  -      2026-01-04T12:00:03.000Z  T001
-        srt-5689  ✓ completed  -      2026-01-04T12:00:03.000Z  T002
-        srt-f4c0  ✓ completed  -      2026-01-04T12:00:03.000Z  T003
-        srt-92f8  ✓ completed  -      2026-01-04T12:00:03.000Z  T004
-        srt-312f  ○ pending    -      2026-01-04T12:00:03.000Z  T005
-        srt-cf67  ○ pending    -      2026-01-04T12:00:03.000Z  T006: Add rate limiting
-        srt-6d9e  ○ pending    -      2026-01-04T12:00:03.000Z  T007: Implement caching
-        srt-0bd6  ○ pending    -      2026-01-04T12:00:03.000Z  T008: Setup monitoring
+        srt-b851  ✓ completed  -      2026-01-04T11:59:00.000Z  T001
+        srt-5689  ✓ completed  -      2026-01-04T11:59:00.000Z  T002
+        srt-f4c0  ✓ completed  -      2026-01-04T11:59:00.000Z  T003
+        srt-92f8  ✓ completed  -      2026-01-04T11:59:00.000Z  T004
+        srt-312f  ○ pending    -      2026-01-04T11:59:00.000Z  T005
+        srt-cf67  ○ pending    -      2026-01-04T11:59:00.000Z  T006: Add rate limiting
+        srt-6d9e  ○ pending    -      2026-01-04T11:59:00.000Z  T007: Implement caching
+        srt-0bd6  ○ pending    -      2026-01-04T11:59:00.000Z  T008: Setup monitoring
         [stderr]
-        took in checkpoints/latest.json, which somebody else wrote
+        took in checkpoints/latest.json (checkpoint of Complete authentication system): new
     "#]]);
     let ran = world.fleet("agents register ada --session next");
     assert!(ran.stdout.contains("in recovery mode"), "{ran:?}");

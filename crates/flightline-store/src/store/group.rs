@@ -213,6 +213,7 @@ impl Store {
             ids: self.options.ids.clone(),
             clock: self.options.clock.clone(),
             now: group.now,
+            happened: None,
             actor: Actor::flightline(),
             began: Instant::now(),
             noticed: Vec::new(),

@@ -112,6 +112,19 @@ impl Tx<'_> {
         Ok(())
     }
 
+    /// Notes a sign of life that an agent gave at [`Tx::now`], the moment that is told of. One that came later stays.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn beat_then(&mut self, agent: AgentId, epoch: u64) -> Result<(), Error> {
+        let at = self.now();
+        pulse::beat_then(self.driver, &self.project.id, agent, epoch, at)?;
+        if let Some(memory) = &mut self.memory {
+            memory.beat_then(&agent.to_string(), epoch, at);
+        }
+        Ok(())
+    }
+
     /// The last sign of life of every agent.
     ///
     /// # Errors

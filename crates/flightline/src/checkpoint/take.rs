@@ -14,7 +14,7 @@ use flightline_core::recovery::{RecoveryContext, Situation, recovery_context};
 use flightline_core::sortie::{Sortie, SortieError, SortieFile, SortieStatus};
 use flightline_core::text::Note;
 use flightline_core::{CheckpointId, Kind, SortieId, Subject, Time};
-use flightline_store::{Actor, Find};
+use flightline_store::{Actor, EventFilter, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -430,18 +430,43 @@ pub(crate) fn context(
     Ok(recovery_context(&situation))
 }
 
-/// The newest event of a mission that somebody made, not Flightline itself by checkpointing, notifying
-/// or detecting.
+/// What somebody did last on a mission, not Flightline itself by checkpointing, notifying or detecting. What a document
+/// told of later happened when it says.
 pub(crate) fn last_act(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<Event>> {
-    let act = desk.tx.newest_event(mission.id, |event| {
-        is_somebodys(event)
-            && event.subject_kind != Kind::Delivery
-            && !(event.subject_kind == Kind::Message
-                && event.data["subject"]
-                    .as_str()
-                    .is_some_and(|subject| subject.starts_with("@orchestrator")))
-    });
-    Ok(act?)
+    let newest = desk.tx.newest_event(mission.id, is_act)?;
+    let Some(mut last) = newest else {
+        return Ok(None);
+    };
+    // What was recorded before what a document told of may have happened after it.
+    let mut limit = 16;
+    while last.happened_at() < last.timestamp {
+        let events = desk.tx.newest_events(&EventFilter {
+            mission: Some(mission.id),
+            limit,
+            ..EventFilter::default()
+        })?;
+        let all = (events.len() as u64) < limit;
+        let oldest = events.last().map(|event| event.timestamp);
+        let acts = events.into_iter().filter(is_act);
+        if let Some(act) = acts.max_by_key(|event| (event.happened_at(), event.rev)) {
+            last = act;
+        }
+        if all || oldest.is_some_and(|oldest| oldest <= last.happened_at()) {
+            break;
+        }
+        limit *= 8;
+    }
+    Ok(Some(last))
+}
+
+/// Whether somebody did this, and not a mailbox.
+fn is_act(event: &Event) -> bool {
+    is_somebodys(event)
+        && event.subject_kind != Kind::Delivery
+        && !(event.subject_kind == Kind::Message
+            && event.data["subject"]
+                .as_str()
+                .is_some_and(|subject| subject.starts_with("@orchestrator")))
 }
 
 /// The revision of the last change of a mission that was not made by checkpointing, notifying or

@@ -5,7 +5,7 @@ use flightline_core::context::{recovery_document, task_label};
 use flightline_core::dialect::recovery::{
     self, CleanUp, LATEST_FILE, Timestamp, backup_name, emergency_name,
 };
-use flightline_core::dialect::{Dialect, Document};
+use flightline_core::dialect::{Dialect, Document, Original};
 use flightline_core::mission::Mission;
 use flightline_core::note::{Note as Remembered, NoteKind};
 use flightline_core::sortie::{Interruption, Sortie, SortieStatus};
@@ -138,6 +138,35 @@ pub(super) fn thing(desk: &mut Desk<'_, '_>, of: &str) -> Result<Option<Thing>> 
     )))
 }
 
+/// When the newest checkpoint that has a file was written, or used up.
+pub(super) fn known(desk: &mut Desk<'_, '_>) -> Result<Option<Time>> {
+    let Some(latest) = latest(desk)? else {
+        return Ok(None);
+    };
+    let Some(checkpoint) = desk.tx.get::<Checkpoint>(&latest.of)? else {
+        return Ok(None);
+    };
+    // One that came in tells of when it was written.
+    let id = Original::id(Dialect::Recovery, &latest.of);
+    let original = desk.tx.get::<Original>(&id)?;
+    let written =
+        original.and_then(|it| Document::read(Dialect::Recovery, &it.text).ok()?.written());
+    let arrived = checkpoint.cut.timestamp;
+    let written = written.map_or(arrived, |written| written.min(arrived));
+    Ok(Some(written).max(checkpoint.consumed_at))
+}
+
+/// The newest checkpoint that has a file.
+fn latest(desk: &mut Desk<'_, '_>) -> Result<Option<Thing>> {
+    let newest = ExportDocuments {
+        dialect: Dialect::Recovery,
+        mission: None,
+        since: Some(u64::MAX),
+        ended_since: None,
+    };
+    Ok(things(desk, &newest)?.into_iter().next())
+}
+
 /// What the document says becomes what the store knows, and a checkpoint holds it.
 pub(super) fn store(
     desk: &mut Desk<'_, '_>,
@@ -155,9 +184,12 @@ pub(super) fn store(
         return Ok(None);
     };
     let mut warnings = Vec::new();
-    let mission = mission_of(desk, document, mission)?;
-    tasks(desk, &mission, document, before.as_ref())?;
-    instructions(desk, &mission, document)?;
+    let mission = desk.as_of(stamp.time(), |desk| {
+        let mission = mission_of(desk, document, mission)?;
+        tasks(desk, &mission, document, before.as_ref())?;
+        instructions(desk, &mission, document)?;
+        Ok(mission)
+    })?;
     let mission = desk.mission(Some(&mission.id.to_string()))?;
     for (outcome, delta) in apply(
         desk,
@@ -306,14 +338,7 @@ fn columns(document: &recovery::Checkpoint) -> Vec<(&str, &str, SortieStatus)> {
 
 /// Nothing resumes any more from the checkpoint that the file told of.
 fn use_up(desk: &mut Desk<'_, '_>) -> Result<()> {
-    let newest = ExportDocuments {
-        dialect: Dialect::Recovery,
-        mission: None,
-        since: Some(u64::MAX),
-        ended_since: None,
-    };
-    let latest = things(desk, &newest)?.into_iter().next();
-    let Some(latest) = latest else {
+    let Some(latest) = latest(desk)? else {
         return Ok(());
     };
     if let Some(mut checkpoint) = desk.tx.get::<Checkpoint>(&latest.of)?

@@ -1,6 +1,8 @@
 //! One dialect's folder, and what we remember of it.
 
+pub(super) mod conflict;
 mod epic;
+mod intake;
 mod orchestrator;
 
 use std::collections::BTreeSet;
@@ -10,20 +12,18 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flightline_core::dialect::compress::unfolded;
+use flightline_core::Time;
 use flightline_core::dialect::epic as agents;
 use flightline_core::dialect::recovery::{self, CleanUp, FoundFile};
 use flightline_core::dialect::{self, Dialect, MAX_BYTES, sitebuilder};
-use flightline_core::{Code, Refusal, Time};
-use flightline_store::{Error as StoreError, Steps};
+use flightline_store::Steps;
 use flightline_workspace::beneath::{Dir, Replacing};
 
-use self::epic::Whose;
-use super::{CONFLICT, Mirrors, Said};
+use super::{Mirrors, Said};
 use crate::clock::NameHistory;
 use crate::dialect::orchestrator::files::packed;
-use crate::dialect::{ExportDocuments, GivenOut, ImportDocuments, Incoming, Outgoing, TakenIn};
-use crate::error::{Error, Result};
+use crate::dialect::{GivenOut, Outgoing};
+use crate::error::Result;
 use crate::fleet::{Caller, Fleet};
 
 /// Files of a mirror are for everybody who works in the repository.
@@ -37,8 +37,6 @@ const AGAIN: &str = ".again";
 const BACKUPS: &str = "backups";
 /// A history and a revision are shorter than this.
 const LONGEST_SEEN: usize = 200;
-/// What a document of seed E says when there is no checkpoint.
-const NO_CHECKPOINT: &str = "{\"version\": \"1.0\", \"timestamp\": \"\"}";
 /// How long another command's turn is waited for.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -90,210 +88,6 @@ impl Folder {
             Dialect::Orchestrator => dialect::orchestrator::FOLDER,
             Dialect::Recovery => recovery::FOLDER,
         }
-    }
-
-    /// Takes in every file that is not as we last saw it.
-    pub(super) fn take_in(
-        &self,
-        fleet: &mut Fleet,
-        caller: &Caller,
-        said: &mut Vec<Said>,
-    ) -> Result<()> {
-        let missing = self.not_there();
-        self.note_moved(&missing, said);
-        for name in missing {
-            self.look_again();
-            if self.dialect == Dialect::Recovery && name == recovery::LATEST_FILE {
-                // The seed deletes it when it has resumed: that is to say that there is none.
-                let before = self
-                    .shadow(&name)
-                    .and_then(|text| String::from_utf8(text).ok());
-                self.import(fleet, caller, &name, NO_CHECKPOINT, before)?;
-            }
-        }
-        if self.dialect == Dialect::Orchestrator {
-            self.compare_index(said);
-        }
-        let mut files = self.root.names_in(&self.place).unwrap_or_default();
-        files.retain(|file| self.is_document(file));
-        // What is complete has the last word.
-        files.sort_by_key(|file| sitebuilder::is_archive(file));
-        for file in &files {
-            match self.look(file) {
-                Ok(Seen::Ours | Seen::Missing) => {}
-                Ok(Seen::Foreign { bytes, before }) => {
-                    self.take_in_one(fleet, caller, file, &bytes, before, said)?;
-                }
-                Err(error) => said.push(Said::Trouble(format!(
-                    "{}/{file} is left alone: {error}",
-                    self.name
-                ))),
-            }
-        }
-        Ok(())
-    }
-
-    fn take_in_one(
-        &self,
-        fleet: &mut Fleet,
-        caller: &Caller,
-        file: &str,
-        bytes: &[u8],
-        before: Option<String>,
-        said: &mut Vec<Said>,
-    ) -> Result<()> {
-        let text = match unfolded(bytes, file) {
-            Ok(text) => text,
-            Err(refusal) => return self.set_aside(fleet, caller, file, &refusal.message, said),
-        };
-        match self.whose(file, &text) {
-            Whose::Own => {}
-            Whose::Ended => return Ok(()),
-            Whose::Anothers { agent, file: name } => {
-                said.push(Said::Trouble(format!(
-                    "{0}/{file} is left alone: it is about {agent}, whose file is {0}/{name}",
-                    self.name
-                )));
-                // Said once, until somebody changes it.
-                let _ = self.remember(file, bytes);
-                return Ok(());
-            }
-        }
-        self.look_again();
-        match self.import(fleet, caller, file, &text, before) {
-            Ok(taken) => {
-                if taken.changed {
-                    said.push(Said::Done(format!(
-                        "took in {}/{file}, which somebody else wrote",
-                        self.name
-                    )));
-                }
-                said.extend(taken.warnings.into_iter().map(Said::Trouble));
-                if let Err(error) = self.remember(file, bytes) {
-                    said.push(Said::Trouble(format!("{}/{file}: {error}", self.name)));
-                }
-                Ok(())
-            }
-            Err(Error::Refused(refusal)) => {
-                self.set_aside(fleet, caller, file, &refusal.message, said)
-            }
-            // One that the store cannot hold is no reason to look at no other.
-            Err(Error::Store(error @ (StoreError::TooLarge { .. } | StoreError::Corrupt(_)))) => {
-                self.set_aside(fleet, caller, file, &error.to_string(), said)
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    fn import(
-        &self,
-        fleet: &mut Fleet,
-        caller: &Caller,
-        file: &str,
-        text: &str,
-        before: Option<String>,
-    ) -> Result<TakenIn> {
-        let request = ImportDocuments {
-            dialect: self.dialect,
-            documents: vec![Incoming {
-                file: format!("{}/{file}", self.name),
-                text: text.to_owned(),
-                before,
-            }],
-            mission: None,
-        };
-        // Whoever runs this command did not write that file, and its key is for what it asked for.
-        let caller = Caller {
-            agent: None,
-            epoch: None,
-            session: None,
-            idempotency_key: None,
-            ..caller.clone()
-        };
-        let taken = fleet.run(&request, &caller)?.into_iter().next();
-        taken.ok_or_else(|| Refusal::new(Code::Failed, format!("{file} was not looked at")).into())
-    }
-
-    /// A file that cannot be taken in is kept beside, and what is in its place is made anew: from the store,
-    /// or from its newest backup when the store does not know it.
-    fn set_aside(
-        &self,
-        fleet: &mut Fleet,
-        caller: &Caller,
-        file: &str,
-        why: &str,
-        said: &mut Vec<Said>,
-    ) -> Result<()> {
-        let kept = match self.keep_beside(file) {
-            Ok(kept) => kept,
-            Err(error) => {
-                said.push(Said::Trouble(format!(
-                    "{}/{file} is left alone: {error}",
-                    self.name
-                )));
-                return Ok(());
-            }
-        };
-        said.push(Said::Trouble(format!(
-            "{why}; it is kept as {}/{kept}",
-            self.name
-        )));
-        let _ = self.shadows.remove(file);
-        self.look_again();
-        if self.dialect != Dialect::Epic {
-            return Ok(());
-        }
-        let request = ExportDocuments {
-            dialect: self.dialect,
-            mission: None,
-            since: None,
-            ended_since: None,
-        };
-        let known = fleet.run(&request, caller)?.documents;
-        if known.iter().any(|document| document.file == file) {
-            return Ok(());
-        }
-        let folder = self.place.join(BACKUPS);
-        let backups = self.root.names_in(&folder).unwrap_or_default();
-        let names = backups.iter().map(String::as_str);
-        let stem = file.trim_end_matches(".json");
-        let Ok(Some(backup)) = agents::latest_backup(stem, names) else {
-            return Ok(());
-        };
-        let found = self.root.read_text(folder.join(backup), MAX_BYTES);
-        let Ok(Some(text)) = found else {
-            return Ok(());
-        };
-        match self.import(fleet, caller, file, &text, None) {
-            Ok(_) => said.push(Said::Done(format!(
-                "{}/{file} is restored from {}/backups/{backup}",
-                self.name, self.name
-            ))),
-            Err(Error::Refused(_)) => {}
-            Err(error) => return Err(error),
-        }
-        Ok(())
-    }
-
-    /// Moves a file out of the way, under a name that nothing has.
-    fn keep_beside(&self, file: &str) -> io::Result<String> {
-        let from = self.place.join(file);
-        for number in 1..1000 {
-            let kept = match number {
-                1 => format!("{file}{CONFLICT}"),
-                number => format!("{file}{CONFLICT}.{number}"),
-            };
-            // A hard link fails where the name is taken.
-            match self.root.hard_link(&from, self.place.join(&kept)) {
-                Ok(()) => {
-                    self.root.remove(&from)?;
-                    return Ok(kept);
-                }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Err(io::Error::other("too many conflicts are kept beside it"))
     }
 
     /// Writes every document that is not in its place yet.
@@ -413,11 +207,59 @@ impl Folder {
         self.shadows
             .put(next(file), &bytes, Replacing::Yes, PRIVATE)?;
         steps.step();
-        self.root.put(&path, &bytes, Replacing::Yes, self.mode())?;
+        if !self.replace(file, &bytes, seen.as_deref())? {
+            // Somebody wrote meanwhile: the next command takes it in first.
+            self.shadows.remove(next(file))?;
+            return Ok(());
+        }
         steps.step();
         self.shadows.rename(next(file), file)?;
         steps.step();
         self.retire_replaced(document)
+    }
+
+    /// Puts a file in the place of what was `seen` there. Whoever wrote there meanwhile keeps its place, and even one
+    /// that has only opened the file to write into it: that is false.
+    fn replace(&self, file: &str, bytes: &[u8], seen: Option<&[u8]>) -> io::Result<bool> {
+        let path = self.place.join(file);
+        let Some(seen) = seen else {
+            return match self.root.put(&path, bytes, Replacing::No, self.mode()) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+                put => put.map(|()| true),
+            };
+        };
+        let aside = self.place.join(format!(".{file}.new"));
+        self.root.put(&aside, bytes, Replacing::Yes, self.mode())?;
+        let is = |path: &Path, bytes: &[u8]| {
+            let there = self.root.read(path, MAX_BYTES);
+            matches!(there, Ok(Some(there)) if there == bytes)
+        };
+        match self.root.swap(&aside, &path) {
+            Ok(()) => {}
+            // Not every file system can.
+            Err(error) if error.kind() == io::ErrorKind::Unsupported && is(&path, seen) => {
+                return self.root.rename(&aside, &path).map(|()| true);
+            }
+            Err(error) => {
+                self.root.remove(&aside)?;
+                return match error.kind() {
+                    io::ErrorKind::Unsupported => Ok(false),
+                    _ => Err(error),
+                };
+            }
+        }
+        // Opening a file to write it anew empties it: one that is as it was seen is in nobody's hands.
+        if is(&aside, seen) {
+            self.root.remove(&aside)?;
+            return Ok(true);
+        }
+        self.root.swap(&aside, &path)?;
+        match is(&aside, bytes) {
+            true => self.root.remove(&aside)?,
+            // Ours was in its place for a moment, and somebody found it there.
+            false => drop(self.keep_beside(&format!(".{file}.new"), file)?),
+        }
+        Ok(false)
     }
 
     fn retire_replaced(&self, document: &Outgoing) -> io::Result<()> {

@@ -236,7 +236,7 @@ fn candidate(
             held.extend(owner.map(|owner| (owner, row.id)));
         }
     }
-    let mut signs = vec![last_act(desk, mission)?.map(|event| event.timestamp)];
+    let mut signs = vec![last_act(desk, mission)?.map(|event| event.happened_at())];
     for fate in fates {
         let ours = held.iter().filter(|(owner, _)| *owner == fate.agent.id);
         let sorties: Vec<String> = ours.map(|(_, sortie)| sortie.clone()).collect();

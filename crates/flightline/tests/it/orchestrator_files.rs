@@ -36,6 +36,7 @@ fn incoming(file: &str, text: &str) -> Incoming {
         file: file.to_owned(),
         text: text.to_owned(),
         before: None,
+        even_if_older: false,
     }
 }
 
@@ -271,6 +272,7 @@ both_engines! {
 
     fn a_damaged_section_is_named_and_nothing_comes_in(world: &World) {
         let story = Story::new(world);
+        import(&story, ERROR).unwrap();
         let rev = story.rev();
         for (from, to, section) in [
             ("\"attempts\": 2", "\"attempts\": 3", "agents"),
@@ -281,7 +283,9 @@ both_engines! {
         ] {
             assert!(RUNNING.contains(from), "{from}");
             let damaged = RUNNING.replacen(from, to, 1);
-            let refusal = import_all(&story, &[("good.json", ERROR), ("bad.json", &damaged)]).unwrap_err();
+            let taken = import_all(&story, &[("good.json", ERROR), ("bad.json", &damaged)]).unwrap();
+            assert_eq!((&taken[0].refused, taken[0].changed), (&None, false));
+            let refusal = taken[1].refused.clone().unwrap();
             assert_eq!((refusal.code, refusal.code.exit_code()), (Code::Integrity, 6));
             assert_eq!(refusal.message, format!("`bad.json` is damaged: its section `{section}` does not match its checksum"));
             assert_eq!(refusal.details["sections"], serde_json::json!([section]));

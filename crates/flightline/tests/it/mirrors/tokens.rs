@@ -131,6 +131,7 @@ both_engines! {
         mirror.pass();
         assert_eq!(status(&story, "T005"), SortieStatus::Completed);
         mirror.write(LATEST, "{\"version\": \"1.0\"");
+        mirror.settle();
         let said = mirror.pass();
         assert!(matches!(said.as_slice(), [Said::Trouble(said)] if said.contains(".conflict")), "{said:?}");
         assert_eq!(json(&mirror.read(LATEST)).get("version"), Some(&Json::from("1.0")));
