@@ -201,7 +201,7 @@ both_engines! {
         assert_eq!(mirror.pass(), []);
         // It archives one, as the seed does: in its place.
         mirror.write(&format!("{SECOND}.json"), ERROR.replace("\"valid\"", "\"archived\""));
-        assert_eq!(mirror.pass(), [done(&format!("{SECOND}.json"))]);
+        assert_eq!(mirror.pass(), [done(&format!("{SECOND}.json"), "ERROR))")]);
         assert_eq!(status_of(&story, SECOND), Some(CheckpointStatus::Archived));
         assert_eq!((mirror.check(), mirror.files("archive")), (2, vec![format!("{SECOND}.json")]));
     }
