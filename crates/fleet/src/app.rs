@@ -283,7 +283,7 @@ impl App {
                 Code::NoProject,
                 format!("{} names no project", state.join("config.toml").display()),
             )
-            .hint("create it with `fleet init`")
+            .hint(without_project(state))
         })
     }
 
@@ -758,18 +758,25 @@ pub fn unusable(error: StoreError, state: &Path, location: &Location) -> Refusal
         _ => return error.into(),
     };
     let refusal = Refusal::from(error);
-    if matches!(location, Location::Postgres(_)) {
-        return refusal;
-    }
     let prospect = prospect(state, location);
     match (lost, prospect.files) {
         // There is nothing that could come back, and the store has said what can be done.
         (Lost::Wholly | Lost::Newer, 0) => refusal,
+        (Lost::Damaged, 0) if matches!(location, Location::Postgres(_)) => refusal,
         (Lost::Newer, _) => {
             let hint = format!("upgrade `fleet` on this machine; or {}", prospect.hint());
             refusal.hint(hint)
         }
         (Lost::Wholly | Lost::Damaged, _) => refusal.hint(prospect.hint()),
+    }
+}
+
+/// What to do about a state folder that names no project, or has no store: what is left of its work comes first.
+pub fn without_project(state: &Path) -> String {
+    let prospect = prospect(state, &Location::Folder(state.to_path_buf()));
+    match prospect.files {
+        0 => "create it with `fleet init`".to_owned(),
+        _ => prospect.hint().to_owned(),
     }
 }
 

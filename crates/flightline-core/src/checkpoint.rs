@@ -351,6 +351,7 @@ reasons! {
     FileModified "file_modified" Progress "a file changes significantly";
     ReviewDone "review_done" Progress "a review is given";
     TaskComplete "task_complete" Progress "a sortie is completed";
+    MissionEnded "mission_ended" Progress "a mission is completed, given up or archived";
     SortieFailed "sortie_failed" Error "a sortie fails";
     ApiError "api_error" Error "an API answers with an error";
     LockTimeout "lock_timeout" Error "a lock cannot be had in time";
@@ -359,6 +360,7 @@ reasons! {
     Manual "manual" Manual "somebody asks for it";
     BeforeDestructive "before_destructive" Manual "something destructive is about to be done";
     BeforeRestore "before_restore" Manual "a rewind is about to be done";
+    AfterRestore "after_restore" Manual "a rewind, a restore or a rebuild is done";
     Shutdown "shutdown" Manual "a server is about to stop";
     PreCompact "pre_compact" Compaction "a context is about to be compacted";
     TokenWarning "token_warning" Compaction "a context is 75 % full";

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::history::Followed;
 use crate::id::{AgentId, CheckpointId, MissionId, RecoveryId, SortieId};
 use crate::subject::{Keys, Kind, Subject};
 use crate::text::Name;
@@ -65,6 +66,12 @@ pub struct Restoration {
     pub rev: u64,
     /// How many events it held.
     pub events: u64,
+    /// The history that began with it; nothing where an older version did it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<String>,
+    /// What that history goes on from, nearest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub follows: Vec<Followed>,
 }
 
 only_one!(Restoration, "restoration");
@@ -106,6 +113,9 @@ pub struct Recovery {
     /// The state the workflow was set back to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset_to: Option<Name>,
+    /// The agents that were gone, and that it dealt with: their silence is no news any more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gone: Vec<AgentId>,
 }
 
 /// How a mission was brought back.

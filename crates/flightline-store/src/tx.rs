@@ -541,7 +541,8 @@ impl Tx<'_> {
         event::any_between(self.driver, &self.project.id, from, to)
     }
 
-    /// The revision of the last event of a mission, but for what Flightline notes and tells by itself.
+    /// The revision of the last work on a mission: without checkpoints and briefings of it, and without what Flightline notes
+    /// and tells by itself.
     ///
     /// # Errors
     /// When the store fails.

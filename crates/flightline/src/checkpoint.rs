@@ -19,6 +19,7 @@ pub mod take;
 pub mod thin;
 pub mod tree;
 pub mod trigger;
+mod unreadable;
 
 use std::any::{Any, TypeId};
 use std::cell::RefCell;

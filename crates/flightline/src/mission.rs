@@ -11,13 +11,14 @@ use flightline_core::mission::{Mission, MissionStatus, Progress, Workflow};
 use flightline_core::setting::CurrentMission;
 use flightline_core::sortie::SortieStatus;
 use flightline_core::text::Note;
-use flightline_core::{Code, Kind, MissionId, Name, Refusal, Subject, Time, Title};
+use flightline_core::{CheckpointId, Code, Kind, MissionId, Name, Refusal, Subject, Time, Title};
 use flightline_store::{EventFilter, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::checkpoint::milestone::catch_up;
-use crate::checkpoint::trigger::first_of;
+use crate::checkpoint::take::Taking;
+use crate::checkpoint::trigger::{first_of, try_take};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
@@ -137,6 +138,12 @@ pub struct MissionView {
     /// Locks that went with it.
     #[serde(default)]
     pub released_locks: Vec<LockView>,
+    /// The checkpoint that its end has led to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<CheckpointId>,
+    /// It was so already, and nothing was changed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub already: bool,
 }
 
 /// A workflow state a mission was in.
@@ -303,6 +310,12 @@ impl Operation for ChangeMission {
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MissionView> {
         let mut mission = desk.mission(self.mission.as_deref())?;
+        if mission.status == self.to {
+            return Ok(MissionView {
+                already: true,
+                ..view(desk, mission)?
+            });
+        }
         check_move(&mission, self.to)?;
         // Beginning is part of working; taking up what was stopped is not.
         if mission.status != MissionStatus::Pending && !desk.coordinates() {
@@ -346,8 +359,13 @@ impl Operation for ChangeMission {
                 Vec::new()
             }
         };
+        let checkpoint = match self.to.is_open() {
+            true => None,
+            false => save_end(desk, &mission)?,
+        };
         Ok(MissionView {
             released_locks,
+            checkpoint,
             ..view(desk, mission)?
         })
     }
@@ -534,7 +552,21 @@ fn view(desk: &mut Desk<'_, '_>, mission: Mission) -> Result<MissionView> {
         sorties,
         history,
         released_locks: Vec::new(),
+        checkpoint: None,
+        already: false,
     })
+}
+
+/// Takes the checkpoint of a mission that has ended: its final one, and what says so should the store be lost.
+fn save_end(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<CheckpointId>> {
+    let taking = Taking {
+        mission,
+        reason: Reason::MissionEnded,
+        details: Some(format!("The mission is {}", mission.status.as_str())),
+        note: None,
+        blockers: Vec::new(),
+    };
+    Ok(try_take(desk, &taking)?.ok().map(|taken| taken.id))
 }
 
 /// Moves the workflow of a mission, and tells it.

@@ -1,17 +1,17 @@
 //! A whole new store from the files of checkpoints, when the store itself is lost.
 
 mod history;
+mod lineage;
 mod prospect;
 mod swap;
 
 use std::path::{Path, PathBuf};
 
-use flightline_core::checkpoint::Reason;
-use flightline_core::mission::Mission;
+use flightline_core::history::Followed;
 use flightline_core::policy::Policy;
 use flightline_core::setting::Restoration;
 use flightline_core::{CheckpointId, Code, Refusal};
-use flightline_store::{Actor, Error as StoreError, Find, Location, OpenOptions, Store};
+use flightline_store::{Actor, Error as StoreError, Location, OpenOptions, Store};
 use flightline_workspace::beneath::Dir;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -19,9 +19,8 @@ use serde_json::json;
 use self::history::History;
 pub use self::prospect::{Prospect, prospect};
 pub use self::swap::is_unfinished;
-use crate::backup::{Seen, free_file, void_epochs, void_locks};
+use crate::backup::{Seen, free_file, save_every_mission, void_epochs, void_locks};
 use crate::checkpoint::CheckpointDocument;
-use crate::checkpoint::trigger::trigger;
 use crate::checkpoint::{backups, files};
 use crate::desk::Desk;
 use crate::error::{Error, Result};
@@ -114,6 +113,7 @@ pub fn rebuild(request: &Rebuild<'_>, caller: &Caller) -> Result<Rebuilt> {
         let built = Built {
             side: &side,
             file: &file,
+            follows: lineage::followed_by(&documents),
             above: newest + FORGOTTEN,
         };
         match replace_content(request, &built, &mut store, caller)? {
@@ -146,6 +146,8 @@ struct Built<'a> {
     file: &'a Path,
     /// The counter begins above this.
     above: u64,
+    /// The histories that the files it was built from belong to.
+    follows: Vec<Followed>,
 }
 
 /// What to do about a store that cannot be used when no file of a checkpoint is sound.
@@ -179,6 +181,17 @@ fn gather(state: &Path) -> (Vec<CheckpointDocument>, Vec<String>) {
     }
     // Revisions grow through all histories of a project.
     documents.sort_by_key(|document| (document.rev, document.id));
+    let left = lineage::left_behind(&documents);
+    documents.retain(|document| {
+        let is_left = left.contains(&document.id);
+        if is_left {
+            skipped.push(format!(
+                "{} is of what a restore or a rebuild left behind",
+                short(document.id)
+            ));
+        }
+        !is_left
+    });
     (documents, skipped)
 }
 
@@ -272,6 +285,8 @@ fn fill(store: &mut Store, built: &Built<'_>, seen: &Seen, caller: &Caller) -> R
             at: tx.now(),
             rev: copied.rev,
             events: copied.events,
+            history: Some(tx.history().to_owned()),
+            follows: built.follows.clone(),
         };
         tx.set("store_restored", &restoration, &json!({ "rebuilt": true }))?;
         void_locks(tx, "the store was rebuilt")?;
@@ -283,11 +298,7 @@ fn fill(store: &mut Store, built: &Built<'_>, seen: &Seen, caller: &Caller) -> R
             policy: &policy,
             agent: None,
         };
-        for mission in desk.tx.find::<Mission>(Find::All)? {
-            let why = "The store was rebuilt".to_owned();
-            trigger(&mut desk, &mission, Reason::Manual, why, Vec::new())?;
-        }
-        Ok::<_, Error>(())
+        save_every_mission(&mut desk, "The store was rebuilt")
     })
 }
 

@@ -1,5 +1,6 @@
 //! Recovery: noticing that a context was lost, and bringing the work back.
 
+pub mod aftermath;
 pub mod claims;
 pub mod compaction;
 pub mod delta;

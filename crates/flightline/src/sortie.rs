@@ -104,6 +104,9 @@ pub struct SortieView {
     /// Locks that went with it.
     #[serde(default)]
     pub released_locks: Vec<LockView>,
+    /// It was so already, and nothing was changed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub already: bool,
 }
 
 /// Where to go on with a sortie that was interrupted.
@@ -279,6 +282,7 @@ pub(crate) fn view(desk: &mut Desk<'_, '_>, sortie: Sortie) -> Result<SortieView
         resume: None,
         locks: Vec::new(),
         released_locks: Vec::new(),
+        already: false,
         sortie,
     })
 }

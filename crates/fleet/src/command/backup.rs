@@ -86,6 +86,12 @@ pub fn restore(args: &RestoreArgs, app: &mut App) -> Done {
     let done = backup::restore(app.fleet()?, &file, &keep, &caller)
         .map_err(flightline::Error::into_refusal)?;
     app.ui.written = true;
+    let state = app.home()?.state.clone();
+    let troubles = backup::bring_files_up(app.fleet()?, &state, &caller)
+        .map_err(flightline::Error::into_refusal)?;
+    for trouble in troubles {
+        app.ui.warn(trouble);
+    }
     app.ui.answer(&done, |page| {
         page.line(format_args!(
             "Restored revision {} ({} events) from {}",

@@ -7,7 +7,7 @@ use flightline::checkpoint::prune::Space;
 use flightline::core::{Code, Kind, Refusal};
 use flightline::doctor::disk::DISK;
 use flightline::doctor::{Care, Check, attend_with};
-use flightline::rebuild::Rebuild;
+use flightline::rebuild::{Rebuild, prospect};
 use flightline::recovery::tasks::TaskTrouble;
 use flightline::status::{Attention, ShowStatus};
 
@@ -15,6 +15,7 @@ use super::prune::size;
 use super::status::{conflicts, settles};
 use super::{ATTENTION, Done};
 use crate::app::{App, unusable};
+use crate::config::write_project;
 use crate::ui::{Asking, Cell, GREEN, RED, YELLOW};
 
 #[derive(Debug, Args)]
@@ -185,14 +186,16 @@ fn rebuild(args: &DoctorArgs, app: &mut App) -> Done {
     }
     let (state, root) = (app.home()?.state.clone(), app.home()?.root.clone());
     let config = app.config()?;
-    let project = config.project.clone().ok_or_else(|| {
+    let location = app.location(&config, &state)?;
+    // The settings may be lost with the store.
+    let of_files = || prospect(&state, &location).project;
+    let project = config.project.clone().or_else(of_files).ok_or_else(|| {
         Refusal::new(Code::NoProject, "the configuration names no project")
             .hint("create it with `fleet init`")
     })?;
     app.must_be_trusted()?;
     // It makes a new file: should that be cut short, it can be completed.
     app.begin_making()?;
-    let location = app.location(&config, &state)?;
     let options = app.open_options(&config)?;
     let stamp = options.clock.now().to_string().replace([':', '.'], "-");
     let name = root.file_name().map_or_else(
@@ -215,6 +218,9 @@ fn rebuild(args: &DoctorArgs, app: &mut App) -> Done {
     let done = done.map_err(|refusal| {
         refusal.after_a_write("the new store may be in place already: look with `fleet doctor`")
     })?;
+    if config.project.is_none() {
+        write_project(&state, &project, None)?;
+    }
     // It is in a new file.
     app.trust_it()?;
     app.ui.answer(&done, |page| {

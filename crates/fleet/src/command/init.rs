@@ -32,6 +32,9 @@ pub struct InitArgs {
     /// Create it in this very folder, although there is a fleet above it or around this repository
     #[arg(long)]
     here: bool,
+    /// Begin an empty store, though files of checkpoints of an earlier one are here
+    #[arg(long)]
+    empty: bool,
 }
 
 fn presets() -> clap::builder::PossibleValuesParser {
@@ -48,6 +51,25 @@ struct Created {
 }
 
 impl InitArgs {
+    /// Refuses to make an empty store where files of checkpoints tell of one that is gone: those bring its work back.
+    fn refuse_files(&self, state: &Path, location: &Location) -> Result<(), Refusal> {
+        let left = prospect(state, location);
+        if self.empty || left.files == 0 {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            Code::ConfirmationNeeded,
+            format!(
+                "the store of {} is gone, and files of its checkpoints are there",
+                state.display()
+            ),
+        )
+        .hint(format!(
+            "{}\nto begin an empty store beside them: `fleet init --empty`",
+            left.hint()
+        )))
+    }
+
     fn preset(&self) -> Option<Preset> {
         self.preset.as_deref().and_then(Preset::from_word)
     }
@@ -107,9 +129,13 @@ pub fn run(args: &InitArgs, app: &mut App) -> Done {
     steps.step();
     // The store first: a state folder that names a project always has one.
     let (store, is_new) = match open(&location, &project, options.clone()) {
-        Err(Error::Missing(_)) => (Store::create(&location, &project, &name, options)?, true),
+        Err(Error::Missing(_)) => {
+            args.refuse_files(&state, &location)?;
+            (Store::create(&location, &project, &name, options)?, true)
+        }
         Err(Error::UnknownProject(_)) => {
             refuse_beside(&location, &state, &project, options.clone())?;
+            args.refuse_files(&state, &location)?;
             (Store::create(&location, &project, &name, options)?, true)
         }
         found => (
@@ -138,15 +164,22 @@ pub fn run(args: &InitArgs, app: &mut App) -> Done {
     };
     // A place that was only typed must be typed again, or the next command looks elsewhere.
     let forgotten = app.globals.location.is_some() && before.location.as_ref() != Some(&location);
-    let lost = (is_new && existing.is_some()).then(|| prospect(&state, &location));
+    let left = match is_new {
+        true => prospect(&state, &location).files,
+        false => 0,
+    };
     app.ui.answer(&created, |page| {
         if created.created && existing.is_some() {
             page.line(format_args!(
                 "Created the {engine} store that {} was lacking: it is empty",
                 state.display()
             ));
-            if let Some(prospect) = lost.as_ref().filter(|lost| lost.files > 0) {
-                page.line(prospect.hint());
+            match left {
+                0 => {}
+                1 => page.line("1 file of a checkpoint stays where it is"),
+                files => page.line(format_args!(
+                    "{files} files of checkpoints stay where they are"
+                )),
             }
         } else if created.created {
             page.line(format_args!(

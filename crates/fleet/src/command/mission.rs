@@ -239,8 +239,15 @@ fn change(args: ChangeArgs, to: MissionStatus, app: &mut App) -> Done {
         reason,
     })?;
     say(app, &view, |page, id, view| {
+        let checkpoint = view.checkpoint.map_or_else(String::new, |id| {
+            format!("   checkpoint {}", &id.to_string()[..12])
+        });
+        let already = match view.already {
+            true => "   already so: nothing was changed",
+            false => "",
+        };
         page.line(format_args!(
-            "{}  {id}  {}",
+            "{}  {id}  {}{checkpoint}{already}",
             state(view.mission.status.as_str()),
             view.mission.title
         ));

@@ -8,7 +8,7 @@ use flightline::checkpoint::prune::{
     PlanPrune, Pruned, PrunedCheckpoint, REWRITTEN_AT_ONCE, Space, apply_all, plan_all,
 };
 use flightline::checkpoint::thin::Thinned;
-use flightline::core::retention::Guard;
+use flightline::core::retention::{Guard, Rule};
 use flightline::core::time::{human_span, parse_span};
 use flightline::core::{Kind, Refusal};
 use flightline::errand::GiveBack;
@@ -142,15 +142,24 @@ impl PruneArgs {
 }
 
 fn say(page: &mut Page, plan: &Pruned, short: &Short, act: Act) {
-    let days = plan.policy.older_than_ms / 86_400_000;
-    let age = match plan.policy.older_than_ms % 86_400_000 {
-        0 => format!("{days} {}", if days == 1 { "day" } else { "days" }),
-        _ => human_span(plan.policy.older_than_ms),
-    };
+    let age = span(plan.policy.older_than_ms);
     page.line(format_args!(
         "Pruning checkpoints older than {age} (keeping {} per mission)...",
         plan.policy.keep
     ));
+    let going: Vec<&PrunedCheckpoint> = plan.details.iter().chain(&plan.archived).collect();
+    let by_completion = |one: &&&PrunedCheckpoint| match one.rule {
+        Rule::NotFinal | Rule::LongCompleted => true,
+        Rule::Old | Rule::Surplus => false,
+    };
+    let completed = going.iter().filter(by_completion).count() as u64;
+    if completed > 0 {
+        page.line(format_args!(
+            "Completed missions keep only their final checkpoint, for {}; the others go a day after completion: {}.",
+            span(plan.policy.completed_ms),
+            checkpoints(completed)
+        ));
+    }
     page.line("");
     if plan.is_empty() {
         page.line("Nothing to delete.");
@@ -163,9 +172,10 @@ fn say(page: &mut Page, plan: &Pruned, short: &Short, act: Act) {
         });
         say_checkpoints(page, &plan.details, short);
         page.line(format_args!(
-            "Total: {} ({})",
+            "Total: {} ({}){}",
             checkpoints(plan.deleted),
-            size(plan.file_bytes)
+            size(plan.file_bytes),
+            by_rule(plan, &age)
         ));
     }
     if !plan.archived.is_empty() {
@@ -203,6 +213,36 @@ fn say(page: &mut Page, plan: &Pruned, short: &Short, act: Act) {
             "Kept though their time is over: {}",
             reasons.join(", ")
         ));
+    }
+}
+
+/// How many go by each rule, when it is not only their age.
+fn by_rule(plan: &Pruned, age: &str) -> String {
+    let mut counts: BTreeMap<Rule, u64> = BTreeMap::new();
+    for one in &plan.details {
+        *counts.entry(one.rule).or_default() += 1;
+    }
+    if counts.keys().all(|rule| *rule == Rule::Old) {
+        return String::new();
+    }
+    let rules = counts.iter().map(|(rule, count)| match rule {
+        Rule::Old => format!("{count} older than {age}"),
+        Rule::Surplus => format!("{count} more than the {} that stay", plan.policy.most),
+        Rule::NotFinal => format!("{count} of completed missions, not the final one"),
+        Rule::LongCompleted => format!(
+            "{count} of missions completed over {} ago",
+            span(plan.policy.completed_ms)
+        ),
+    });
+    format!(": {}", rules.collect::<Vec<_>>().join(", "))
+}
+
+/// A span in whole days, where it is some.
+fn span(millis: u64) -> String {
+    match (millis / 86_400_000, millis % 86_400_000) {
+        (1, 0) => "1 day".to_owned(),
+        (days, 0) => format!("{days} days"),
+        _ => human_span(millis),
     }
 }
 

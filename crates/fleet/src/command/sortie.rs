@@ -58,8 +58,12 @@ pub fn run(command: SortieCommand, app: &mut App) -> Done {
             };
             say(app, &view, |page, id, view| {
                 let owner = view.owner.as_deref().unwrap_or("nobody");
+                let yours = match view.already {
+                    true => "already yours",
+                    false => "now yours",
+                };
                 page.line(format_args!(
-                    "{id}  {}   now yours ({owner})",
+                    "{id}  {}   {yours} ({owner})",
                     view.sortie.called()
                 ));
                 match &view.recovery_context {
@@ -519,8 +523,12 @@ fn line(page: &mut Page, id: &str, view: &SortieView) {
     let checkpoint = view.checkpoint.map_or_else(String::new, |id| {
         format!("   checkpoint {}", &id.to_string()[..12])
     });
+    let already = match view.already {
+        true => "   already so: nothing was changed",
+        false => "",
+    };
     page.line(format_args!(
-        "{}  {id}  {}{owner}   {} %   (mission {} %){checkpoint}",
+        "{}  {id}  {}{owner}   {} %   (mission {} %){checkpoint}{already}",
         state(view.sortie.status.as_str()),
         view.sortie.called(),
         view.progress.percent,

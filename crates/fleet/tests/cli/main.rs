@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod aftermath;
 mod care;
 mod colour;
 mod config;
@@ -39,6 +40,7 @@ mod serving;
 mod stage;
 mod storage;
 mod store;
+mod summaries;
 mod synced;
 mod synced_tokens;
 mod text;

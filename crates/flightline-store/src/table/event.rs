@@ -38,7 +38,7 @@ statements! {
     NEXT = "SELECT rev FROM event WHERE project = ?1 AND rev >= ?2 ORDER BY rev LIMIT 1";
     STEP_OF = "SELECT step FROM event WHERE project = ?1 AND rev = ?2";
     LAST_OF_MISSION = "SELECT rev FROM event WHERE project = ?1 AND mission = ?2 \
-                       AND kind NOT IN ('checkpoint_created', 'checkpoint_backed_up', 'checkpoint_backup_failed', 'context_compacted') \
+                       AND kind <> 'context_compacted' AND subject_kind NOT IN ('checkpoint', 'briefing') \
                        AND NOT (actor = 'flightline' AND subject_kind IN ('message', 'delivery')) ORDER BY rev DESC LIMIT 1";
     AT_ALL = "SELECT s.kind, s.id, e.rev, e.change, e.after, e.sha, s.rev, s.gone FROM subject s LEFT JOIN event e \
               ON e.project = s.project AND e.rev = (SELECT max(x.rev) FROM event x WHERE x.project = s.project \

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::named_or_acting;
 use crate::checkpoint::readable;
-use crate::checkpoint::take::{Taking, take_for};
+use crate::checkpoint::take::{Same, Taking, take_for};
 use crate::desk::{Desk, retired};
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull};
@@ -310,7 +310,7 @@ pub(super) fn save(desk: &mut Desk<'_, '_>, save: &Save<'_>) -> Result<Saved> {
                 note: None,
                 blockers: Vec::new(),
             };
-            take_for(desk, &taking, Some(of))
+            take_for(desk, &taking, Some(of), Same::State)
         })?;
         match taken {
             Ok(checkpoint) => {

@@ -7,7 +7,7 @@ use std::path::Path;
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, Reason};
 use flightline_core::mission::{Mission, MissionStatus};
 use flightline_core::retention::{
-    Candidate, Guard, MissionState, Plan, Retention, Surplus, mind_the_order, plan,
+    Candidate, Guard, MissionState, Plan, Retention, Rule, Surplus, mind_the_order, plan,
 };
 use flightline_core::setting::LastPrune;
 use flightline_core::time::Millis;
@@ -188,6 +188,8 @@ pub struct PrunedCheckpoint {
     pub timestamp: Time,
     /// Why it was taken.
     pub trigger: String,
+    /// Why it goes.
+    pub rule: Rule,
 }
 
 /// A checkpoint that stays though its time is over.
@@ -300,12 +302,14 @@ impl Decided {
         let (plan, policy) = (self.plan, self.policy);
         let delete = &plan.delete;
         let file_bytes = delete.iter().map(|candidate| candidate.bytes).sum();
+        let details = delete.iter().map(|going| told(&plan, going)).collect();
+        let archived = plan.archive.iter().map(|going| told(&plan, going));
         Pruned {
             deleted: delete.len() as u64,
             freed_bytes: file_bytes,
             file_bytes,
-            details: delete.iter().map(told).collect(),
-            archived: plan.archive.iter().map(told).collect(),
+            details,
+            archived: archived.collect(),
             kept: plan
                 .guarded
                 .into_iter()
@@ -545,12 +549,14 @@ fn damaged(
     damaged
 }
 
-fn told(candidate: &Candidate) -> PrunedCheckpoint {
+fn told(plan: &Plan, candidate: &Candidate) -> PrunedCheckpoint {
+    let rule = plan.rules.get(&candidate.id);
     PrunedCheckpoint {
         id: candidate.id,
         mission_id: candidate.mission,
         timestamp: candidate.at,
         trigger: candidate.trigger.as_str().to_owned(),
+        rule: rule.copied().unwrap_or(Rule::Old),
     }
 }
 

@@ -84,9 +84,13 @@ impl Operation for TakeCheckpoint {
         let taking = Taking {
             mission: &mission,
             reason,
-            details,
+            details: details.clone(),
             note: self.note.clone(),
-            blockers: Vec::new(),
+            // What went wrong is in the way of whoever goes on from here.
+            blockers: match reason.trigger() {
+                Trigger::Error => details.iter().cloned().collect(),
+                Trigger::Progress | Trigger::Manual | Trigger::Compaction => Vec::new(),
+            },
         };
         let of = match desk.agent.clone().filter(|_| reason.ends_context()) {
             Some(agent) => {
@@ -96,7 +100,7 @@ impl Operation for TakeCheckpoint {
             None => None,
         };
         let before = desk.tx.rev();
-        let checkpoint = take_for(desk, &taking, of)?;
+        let checkpoint = take_for(desk, &taking, of, Same::AskedFor)?;
         match just_taken(desk, &checkpoint, before)? {
             // Nobody can have written its file yet.
             Some(contents) => {
@@ -142,14 +146,24 @@ pub(crate) struct Taking<'a> {
 /// Takes a checkpoint of the state as it is in this transaction. Nothing has changed since the last one
 /// for the same reason: that one is returned.
 pub(crate) fn take(desk: &mut Desk<'_, '_>, taking: &Taking<'_>) -> Result<Checkpoint> {
-    take_for(desk, taking, None)
+    take_for(desk, taking, None, Same::State)
 }
 
-/// The same for an agent's context that is full, or ends.
+/// What makes a checkpoint the one that is wanted again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Same {
+    /// That nothing has changed since: Flightline takes it by itself.
+    State,
+    /// That it was asked for by the same caller in the same words, too.
+    AskedFor,
+}
+
+/// Takes a checkpoint for an agent's context that is full, or ends, if `of` is given.
 pub(crate) fn take_for(
     desk: &mut Desk<'_, '_>,
     taking: &Taking<'_>,
     of: Option<AgentContext>,
+    sameness: Same,
 ) -> Result<Checkpoint> {
     let mission = taking.mission;
     let sections = sections(desk.tx.lines(mission.id)?);
@@ -164,8 +178,14 @@ pub(crate) fn take_for(
         Some(_) if !taken => Vec::new(),
         changed => taken_since(desk, mission, changed)?,
     };
+    let by = author(desk);
+    let same_words = |same: &Checkpoint| match sameness {
+        Same::State => true,
+        Same::AskedFor => same.cut.trigger_details == taking.details && same.cut.created_by == by,
+    };
     let same = since.into_iter().find(|same| {
         same.cut.reason == taking.reason
+                && same_words(same)
                 && same.cut.timeline == mission.timeline
                 && same.status != CheckpointStatus::Corrupted
                 && taking.note.is_none()

@@ -8,7 +8,7 @@ use flightline_core::{AgentId, CheckpointId, Code, Refusal};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::take::{Taking, take};
+use super::take::{Taking, take, take_as};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
@@ -42,6 +42,26 @@ pub(crate) fn trigger(
 pub(crate) fn try_take(
     desk: &mut Desk<'_, '_>,
     taking: &Taking<'_>,
+) -> Result<std::result::Result<Checkpoint, String>> {
+    attempt(desk, taking, take)
+}
+
+/// Takes a checkpoint of its own if that can be done, whether or not another holds the same: its file says that things
+/// went on from here.
+pub(crate) fn try_take_anew(
+    desk: &mut Desk<'_, '_>,
+    taking: &Taking<'_>,
+) -> Result<std::result::Result<Checkpoint, String>> {
+    attempt(desk, taking, |desk, taking| {
+        let id = CheckpointId::new(desk.tx.uuid());
+        take_as(desk, taking, id)
+    })
+}
+
+fn attempt(
+    desk: &mut Desk<'_, '_>,
+    taking: &Taking<'_>,
+    take: impl FnOnce(&mut Desk<'_, '_>, &Taking<'_>) -> Result<Checkpoint>,
 ) -> Result<std::result::Result<Checkpoint, String>> {
     let taken = desk.attempt(|desk| take(desk, taking))?;
     match taken {

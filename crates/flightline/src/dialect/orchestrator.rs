@@ -380,6 +380,8 @@ fn reason(
         | Reason::Manual
         | Reason::BeforeDestructive
         | Reason::BeforeRestore
+        | Reason::AfterRestore
+        | Reason::MissionEnded
         | Reason::PreCompact
         | Reason::TokenWarning
         | Reason::TokenCritical

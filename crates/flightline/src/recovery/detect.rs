@@ -4,6 +4,7 @@ use flightline_core::event::Event;
 use flightline_core::liveness::Life;
 use flightline_core::mission::{Mission, MissionStatus};
 use flightline_core::recovery::analysis::COMPLETE;
+use flightline_core::setting::Recovery;
 use flightline_core::sortie::SortieStatus;
 use flightline_core::time::{Millis, human_span};
 use flightline_core::{AgentId, CheckpointId, Kind, MissionId, Subject, Time};
@@ -11,6 +12,7 @@ use flightline_store::{Error as StoreError, EventFilter, Find, SubjectRow};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::aftermath::agents_to_start;
 use super::tasks::{TaskTrouble, troubled};
 use super::{Fate, fates, newest_sound};
 use crate::agent::Sighting;
@@ -21,6 +23,7 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mail::deadline::notice_overdue;
 use crate::mail::notice;
 use crate::mission::short;
+use crate::status::Attention;
 
 /// What the message begins with that offers a recovery.
 const OFFER: &str = "recovery_available: ";
@@ -36,6 +39,8 @@ const PROCESS_GONE: &str = "process_gone";
 const AGENT_SILENT: &str = "agent_silent";
 /// The mission itself goes on; some of its tasks need somebody.
 const TASKS: &str = "tasks";
+/// It was recovered, nothing was heard of it since, and nobody works on it.
+const UNATTENDED: &str = "unattended";
 
 /// Looks for missions that need recovery, and tells their dispatch once per silence.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
@@ -63,8 +68,9 @@ pub struct Candidate {
     pub mission_id: MissionId,
     /// What it is called.
     pub title: String,
-    /// Why we think so: `process_gone`, `inactivity`, `agent_silent` when others go on, `damaged` when its records cannot be read, or `tasks`
-    /// when the mission goes on and only some of its tasks need somebody.
+    /// Why we think so: `process_gone`, `inactivity`, `agent_silent` when others go on, `damaged` when its records cannot be read, `tasks`
+    /// when the mission goes on and only some of its tasks need somebody, or `unattended` when it was recovered and
+    /// no agent has taken it up since.
     pub evidence: String,
     /// The last sign of activity.
     pub last_activity_at: Time,
@@ -83,13 +89,19 @@ pub struct Candidate {
     /// Its tasks that need somebody, where the policy wants them found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskTrouble>,
+    /// When it was last recovered, if nothing was heard of it since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovered_at: Option<Time>,
+    /// What is left to do after that recovery, each with its command.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<Attention>,
 }
 
 impl Candidate {
     /// Whether the mission itself is to be recovered, and not only some of its tasks.
     #[must_use]
     pub fn needs_recovery(&self) -> bool {
-        self.evidence != TASKS
+        self.evidence != TASKS && self.evidence != UNATTENDED
     }
 }
 
@@ -218,6 +230,8 @@ fn damaged(desk: &Desk<'_, '_>, row: &SubjectRow) -> Result<Candidate> {
         events_since: 0,
         agents: Vec::new(),
         tasks: Vec::new(),
+        recovered_at: None,
+        left: Vec::new(),
     })
 }
 
@@ -236,7 +250,10 @@ fn candidate(
             held.extend(owner.map(|owner| (owner, row.id)));
         }
     }
-    let mut signs = vec![last_act(desk, mission)?.map(|event| event.happened_at())];
+    let recovered = desk.tx.newest::<Recovery>(mission.id, None, 1)?.pop();
+    let last_act = last_act(desk, mission)?.map(|event| event.happened_at());
+    let mut signs = vec![last_act];
+    let mut news = News::of(recovered.as_ref(), last_act);
     for fate in fates {
         let ours = held.iter().filter(|(owner, _)| *owner == fate.agent.id);
         let sorties: Vec<String> = ours.map(|(_, sortie)| sortie.clone()).collect();
@@ -250,8 +267,11 @@ fn candidate(
             let sign = crate::agent::last_sign(desk, &fate.agent, pulse.as_ref());
             if !sorties.is_empty() && !fate.running {
                 let silence = sign.map(|sign| desk.now().since(sign));
-                silent_ms = silence.filter(|silence| *silence > patience.agent);
+                silent_ms = silence
+                    .filter(|silence| *silence > patience.agent)
+                    .filter(|_| News::is_new(recovered.as_ref(), fate, sign));
             }
+            news.hear(recovered.as_ref(), fate, sign);
             signs.push(sign);
             running |= fate.running;
         }
@@ -279,25 +299,29 @@ fn candidate(
     let silence = desk.now().since(last_activity_at);
     // A process that is gone is proof at once; mere silence only after a while, and never while a
     // process of the mission is seen running.
-    let gone = agents
-        .iter()
-        .any(|agent| agent.life == Life::Dead && (!agent.sorties.is_empty() || agent.dispatches));
     let tasks = match desk.policy.find_tasks {
         true => troubled(desk, mission, threshold, fates)?,
         false => Vec::new(),
     };
     // One that is silent is not hidden by another that goes on.
     let one_is_silent = agents.iter().filter_map(|agent| agent.silent_ms).min();
-    let evidence = match (gone, silence > threshold && !running) {
+    let silent = silence > threshold && !running;
+    let evidence = match (news.death, silent) {
         (true, _) => PROCESS_GONE,
-        (false, true) => "inactivity",
-        (false, false) if one_is_silent.is_some() => AGENT_SILENT,
-        (false, false) if !tasks.is_empty() => TASKS,
+        (false, true) if news.activity || news.loss => "inactivity",
+        (false, _) if one_is_silent.is_some() => AGENT_SILENT,
+        (false, _) if !tasks.is_empty() => TASKS,
+        (false, true) => UNATTENDED,
         (false, false) => return Ok(None),
     };
     let (last_activity_at, silence) = match one_is_silent {
         Some(silence) if evidence == AGENT_SILENT => (desk.now().minus(silence), silence),
         Some(_) | None => (last_activity_at, silence),
+    };
+    // What the last recovery was for is settled; who goes on is not, while nobody does.
+    let (recovered_at, left) = match recovered.filter(|_| evidence == UNATTENDED) {
+        Some(recovered) => (Some(recovered.at), agents_to_start(desk, mission, fates)?),
+        None => (None, Vec::new()),
     };
     let (checkpoint, _) = newest_sound(desk, mission)?;
     let checkpoint = checkpoint.filter(|checkpoint| checkpoint.cut.progress_percent < 100);
@@ -317,6 +341,8 @@ fn candidate(
         events_since,
         agents,
         tasks,
+        recovered_at,
+        left,
     }))
 }
 
@@ -334,6 +360,48 @@ fn work_since(desk: &mut Desk<'_, '_>, mission: &Mission, rev: u64) -> Result<u6
     Ok(events.filter(|event| !ours(event)).count() as u64)
 }
 
+/// What has happened on a mission since its last recovery: without one, all of it.
+struct News {
+    /// Somebody worked on it.
+    activity: bool,
+    /// An agent with a part in it is gone.
+    loss: bool,
+    /// The process of such an agent is gone, which is proof.
+    death: bool,
+}
+
+impl News {
+    fn of(recovered: Option<&Recovery>, last_act: Option<Time>) -> Self {
+        Self {
+            activity: recovered
+                .is_none_or(|recovered| last_act.is_some_and(|act| act > recovered.at)),
+            loss: false,
+            death: false,
+        }
+    }
+
+    /// Takes in an agent that holds work of the mission or coordinates it, and its last sign of life.
+    fn hear(&mut self, recovered: Option<&Recovery>, fate: &Fate, sign: Option<Time>) {
+        self.activity |= recovered.is_some_and(|recovered| was_heard(recovered, sign));
+        if fate.is_gone() && Self::is_new(recovered, fate, sign) {
+            self.loss = true;
+            self.death |= fate.liveness.life == Life::Dead;
+        }
+    }
+
+    /// Whether the silence of an agent is more than the last recovery knew: it was heard of since, or is gone by now.
+    fn is_new(recovered: Option<&Recovery>, fate: &Fate, sign: Option<Time>) -> bool {
+        recovered.is_none_or(|recovered| {
+            let lost = fate.is_gone() && !recovered.gone.contains(&fate.agent.id);
+            lost || was_heard(recovered, sign)
+        })
+    }
+}
+
+fn was_heard(recovered: &Recovery, sign: Option<Time>) -> bool {
+    sign.is_some_and(|sign| sign >= recovered.at)
+}
+
 /// One event per silence, and one per death: while others go on working, the dead stay dead.
 fn already_told(desk: &mut Desk<'_, '_>, mission: &Mission, candidate: &Candidate) -> Result<bool> {
     // What an agent's client said of its context is neither a silence nor a death.
@@ -341,6 +409,10 @@ fn already_told(desk: &mut Desk<'_, '_>, mission: &Mission, candidate: &Candidat
     let last = of_mission
         .into_iter()
         .find(|event| event.kind == "context_compacted" && event.data.get("agent").is_none());
+    // What was told before the last recovery was about what that has settled.
+    let recovered = desk.tx.newest::<Recovery>(mission.id, None, 1)?.pop();
+    let last =
+        last.filter(|event| recovered.is_none_or(|recovered| event.timestamp >= recovered.at));
     Ok(last.is_some_and(|event| {
         let since = event.timestamp >= candidate.last_activity_at;
         match candidate.evidence.as_str() {

@@ -16,7 +16,7 @@ use crate::checkpoint::mend::heal;
 use crate::checkpoint::take::{Taking, take};
 use crate::checkpoint::{Contents, load};
 use crate::desk::Desk;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::mission::short;
 
 /// What a rewind did.
@@ -39,9 +39,19 @@ pub(super) fn rewind(
 ) -> Result<Rewound> {
     let then: Vec<Sortie> = contents.of()?;
     let now = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
-    if !force {
-        refuse_unfinishing(desk, checkpoint, &then, &now, fates)?;
-        refuse_unfinishing_parts(desk, checkpoint, contents, &now, fates)?;
+    let mut warnings = Vec::new();
+    match unfinishing(desk, checkpoint, &then, &now, fates)? {
+        Some(refusal) if !force => return Err(refusal.into()),
+        undone => warnings.extend(
+            undone.map(|refusal| format!("{}; that is refused without `--force`", refusal.message)),
+        ),
+    }
+    match refuse_unfinishing_parts(desk, checkpoint, contents, &now, fates) {
+        Err(error @ Error::Refused(_)) if force => warnings.push(format!(
+            "{}; that is refused without `--force`",
+            error.into_refusal().message
+        )),
+        checked => checked?,
     }
     let details = format!("Before going back to {}", short(checkpoint.id));
     let taking = Taking {
@@ -53,14 +63,14 @@ pub(super) fn rewind(
     };
     let before = take(desk, &taking)?;
     // Read back before anything is written over: it is the way back, and its file is not written yet.
-    let mut warnings = match load(desk, &before) {
-        Ok(_) => Vec::new(),
-        Err(error) if error.is_damage() => vec![format!(
+    match load(desk, &before) {
+        Ok(_) => {}
+        Err(error) if error.is_damage() => warnings.push(format!(
             "{}; `fleet undo` cannot take this back",
             error.into_refusal().message
-        )],
+        )),
         Err(error) => return Err(error),
-    };
+    }
     warnings.extend(heal(desk)?);
     let before = before.id;
     let who = desk.tx.actor().clone();
@@ -275,19 +285,20 @@ fn refuse_unfinishing_parts(
 
 fn going_back(id: &str) -> String {
     format!(
-        "look first with `fleet resume --checkpoint {id} --dry-run --force`; to do it all the same: `fleet resume --checkpoint {id} --force`\n\
+        "look first with `fleet resume --checkpoint {id} --dry-run`; to do it all the same: `fleet resume --checkpoint {id} --force`\n\
          to keep everything: `fleet resume`"
     )
 }
 
-/// Work that agents which are alive have finished since must not be un-finished by accident.
-fn refuse_unfinishing(
+/// Work that agents which are alive have finished since must not be un-finished by accident: why not, when there is
+/// some.
+fn unfinishing(
     desk: &mut Desk<'_, '_>,
     checkpoint: &Checkpoint,
     then: &[Sortie],
     now: &[Sortie],
     fates: &[Fate],
-) -> Result<()> {
+) -> Result<Option<Refusal>> {
     let mut finished = Vec::new();
     for sortie in now {
         let before = then.iter().find(|old| old.id == sortie.id);
@@ -310,7 +321,7 @@ fn refuse_unfinishing(
         }
     }
     let Some(first) = finished.first() else {
-        return Ok(());
+        return Ok(None);
     };
     let owner = match first.assigned_to {
         Some(owner) => desk.agent_name(owner)?,
@@ -319,11 +330,11 @@ fn refuse_unfinishing(
     let id = short(checkpoint.id);
     let count = finished.len();
     let noun = if count == 1 { "sortie" } else { "sorties" };
-    Err(Refusal::new(
+    let refusal = Refusal::new(
         Code::Unfinished,
         format!("going back to {id} would undo {count} {noun} of agents that are alive, first {} (\"{}\") of {owner}", short(first.id), first.title),
     )
     .hint(going_back(&id))
-    .details(json!({ "sorties": finished.iter().map(|sortie| sortie.id).collect::<Vec<_>>() }))
-    .into())
+    .details(json!({ "sorties": finished.iter().map(|sortie| sortie.id).collect::<Vec<_>>() }));
+    Ok(Some(refusal))
 }

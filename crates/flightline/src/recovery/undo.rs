@@ -40,6 +40,7 @@ impl Operation for Undo {
     }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Resumed> {
+        let since = desk.tx.rev();
         let mission = desk.mission(self.mission.as_deref())?;
         let Some((mut recovery, before)) = before_last_rewind(desk, &mission)? else {
             return Err(Refusal::new(
@@ -86,6 +87,7 @@ impl Operation for Undo {
                 found,
                 chosen: Chosen::default(),
                 tree: None,
+                since,
             },
         )
     }

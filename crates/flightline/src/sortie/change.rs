@@ -297,6 +297,9 @@ fn start(desk: &mut Desk<'_, '_>, mut sortie: Sortie) -> Result<SortieView> {
         ))
         .into());
     }
+    if sortie.status == SortieStatus::InProgress {
+        return as_it_is(desk, sortie);
+    }
     if sortie.status != SortieStatus::Assigned {
         let status = sortie.status.as_str();
         return Err(Refusal::new(
@@ -324,6 +327,9 @@ fn start(desk: &mut Desk<'_, '_>, mut sortie: Sortie) -> Result<SortieView> {
 
 fn block(desk: &mut Desk<'_, '_>, mut sortie: Sortie, reason: &Note) -> Result<SortieView> {
     check_owner(desk, &sortie, "block")?;
+    if sortie.status == SortieStatus::Blocked && sortie.blocked_reason.as_ref() == Some(reason) {
+        return as_it_is(desk, sortie);
+    }
     check_move(&sortie, SortieStatus::Blocked, "block")?;
     sortie.status = SortieStatus::Blocked;
     sortie.blocked_reason = Some(reason.clone());
@@ -417,6 +423,11 @@ fn complete(
     locks: Locks,
 ) -> Result<SortieView> {
     check_owner(desk, &sortie, "complete")?;
+    // Who asks again after a lost answer gets the same answer; another output would be another word.
+    let same_output = output.is_none() || sortie.output.as_ref() == output;
+    if sortie.status == SortieStatus::Completed && same_output {
+        return as_it_is(desk, sortie);
+    }
     check_move(&sortie, SortieStatus::Completed, "complete")?;
     let unmet: Vec<String> = sortie
         .acceptance_criteria
@@ -470,6 +481,9 @@ fn fail(
     locks: Locks,
 ) -> Result<SortieView> {
     check_owner(desk, &sortie, "fail")?;
+    if sortie.status == SortieStatus::Failed && sortie.failure.as_ref() == Some(reason) {
+        return as_it_is(desk, sortie);
+    }
     check_move(&sortie, SortieStatus::Failed, "fail")?;
     sortie.status = SortieStatus::Failed;
     sortie.failure = Some(reason.clone());
@@ -627,6 +641,14 @@ pub(crate) fn refuse_open_errors(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Re
         "when it is dealt with: `fleet sorties error {id} --clear`"
     ))
     .into())
+}
+
+/// The answer to whoever asks for what is so already.
+fn as_it_is(desk: &mut Desk<'_, '_>, sortie: Sortie) -> Result<SortieView> {
+    Ok(SortieView {
+        already: true,
+        ..view(desk, sortie)?
+    })
 }
 
 fn save(desk: &mut Desk<'_, '_>, sortie: Sortie, event: &str, data: &Value) -> Result<SortieView> {

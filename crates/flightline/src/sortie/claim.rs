@@ -60,7 +60,10 @@ impl Operation for ClaimSortie {
         let agent = desk.acting()?.clone();
         if sortie.assigned_to == Some(agent.id) && sortie.status == SortieStatus::InProgress {
             // Asking twice is harmless.
-            return taken_up(desk, sortie, Locking::No);
+            return Ok(SortieView {
+                already: true,
+                ..taken_up(desk, sortie, Locking::No)?
+            });
         }
         if let Some(owner) = sortie
             .assigned_to

@@ -334,7 +334,8 @@ pub(super) fn of_candidate(candidate: &Candidate) -> Vec<Attention> {
         let next = task.next.first().cloned();
         Attention::new(task.line(), next.unwrap_or_default())
     });
-    mission.into_iter().chain(tasks).collect()
+    let left = candidate.left.iter().cloned();
+    mission.into_iter().chain(tasks).chain(left).collect()
 }
 
 fn recovery(candidate: &Candidate) -> Attention {

@@ -15,6 +15,7 @@ use flightline::checkpoint::prune::{
 use flightline::checkpoint::take::TakeCheckpoint;
 use flightline::checkpoint::thin::thin;
 use flightline::core::checkpoint::CheckpointStatus;
+use flightline::core::checkpoint::Reason;
 use flightline::core::mission::{Mission, MissionStatus};
 use flightline::core::policy::Policy;
 use flightline::core::retention::{Guard, Retention};
@@ -269,12 +270,16 @@ both_engines! {
     fn a_completed_mission_keeps_its_final_checkpoint_for_thirty_days(world: &World) {
         let (story, _) = aged(world, 3, 0);
         end(&story);
-        let last = story.checkpoints().pop().unwrap().id;
+        let last = story.checkpoints().pop().unwrap();
+        assert_eq!((last.cut.reason, last.cut.progress_percent), (Reason::MissionEnded, 100));
+        let last = last.id;
+        assert_eq!(plan(&story).deleted, 0, "somebody may think again");
+        world.pass(DAY + Duration::from_millis(1));
         let planned = plan(&story);
         assert!(planned.deleted >= 3 && !ids(&planned).contains(&last));
         apply(&story, &planned);
         assert_eq!(left(&story), [last], "only the final one");
-        world.pass(DAY * 30);
+        world.pass(DAY * 29 - Duration::from_millis(1));
         assert_eq!(plan(&story).deleted, 0);
         world.pass(Duration::from_millis(1));
         assert_eq!(ids(&plan(&story)), [last]);

@@ -384,8 +384,8 @@ both_engines! {
         let beats = story.with_fleet(pulses);
         let done = forced(&story, cut);
         let mut after = story.checkpoints();
-        let saved = after.pop().unwrap();
-        assert_eq!((saved.id, &after), (done.before.unwrap(), &checkpoints), "one more, and nothing else");
+        let (now, saved) = (after.pop().unwrap(), after.pop().unwrap());
+        assert_eq!((saved.id, now.cut.reason, &after), (done.before.unwrap(), Reason::AfterRestore, &checkpoints), "one of before, one of now, and nothing else");
         assert_eq!((story.all::<Briefing>(), story.with_fleet(pulses)), (briefings, beats));
         let recovery = story.all::<Recovery>().pop().unwrap();
         assert_eq!((recovery.kind, recovery.checkpoint_id, recovery.before), (RecoveryKind::Rewind, cut, done.before));

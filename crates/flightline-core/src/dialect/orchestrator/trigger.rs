@@ -92,9 +92,10 @@ impl Trigger {
     #[must_use]
     pub const fn nearest(reason: Reason) -> Self {
         match reason {
-            Reason::StateTransition | Reason::Milestone | Reason::PhaseComplete => {
-                Self::StateTransition
-            }
+            Reason::StateTransition
+            | Reason::Milestone
+            | Reason::PhaseComplete
+            | Reason::MissionEnded => Self::StateTransition,
             Reason::AgentComplete | Reason::SubtaskDone | Reason::TaskComplete => {
                 Self::AgentComplete
             }
@@ -111,6 +112,7 @@ impl Trigger {
             | Reason::Blocker => Self::ErrorOccurred,
             Reason::BeforeDestructive | Reason::BeforeRestore => Self::BeforeDestructive,
             Reason::Manual
+            | Reason::AfterRestore
             | Reason::Shutdown
             | Reason::PreCompact
             | Reason::TokenWarning

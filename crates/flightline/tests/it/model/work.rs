@@ -28,6 +28,9 @@ impl Model {
     }
 
     pub fn move_mission(&mut self, mission: usize, to: &'static str) -> Answer {
+        if self.missions[mission] == to {
+            return Ok(());
+        }
         let legal: &[&str] = match self.missions[mission] {
             "pending" => &["in_progress", "failed", "archived"],
             "in_progress" => &["paused", "completed", "failed", "archived"],
@@ -153,6 +156,16 @@ impl Model {
             self.sorties[at].mission,
             self.sorties[at].errors.0 > 0,
         );
+        // What is so already is no move.
+        if matches!(
+            (how, status),
+            (Move::Start, "in_progress")
+                | (Move::Block, "blocked")
+                | (Move::Complete, "completed")
+                | (Move::Fail, "failed")
+        ) {
+            return Ok(());
+        }
         let legal = match how {
             Move::Assign(_) | Move::Reassign(_) => status != "completed",
             Move::Start => status == "assigned" && self.is_ready(at),
