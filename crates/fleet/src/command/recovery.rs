@@ -17,6 +17,7 @@ use flightline::recovery::detect::{Candidate, Detect, PeekCandidates};
 use flightline::recovery::resume::{Resume, Resumed};
 use flightline::recovery::start::SessionStart;
 use flightline::recovery::undo::Undo;
+use flightline::status::Attention;
 use serde_json::{Value, json};
 
 use super::{ATTENTION, Done, replay, typed};
@@ -212,7 +213,8 @@ fn say_rest(page: &mut Page, found: &[Candidate]) {
             at.to_seconds()
         ));
         for left in &candidate.left {
-            page.line(format_args!("  {}: {}", left.what, left.command));
+            let left = left_to_do(page, left);
+            page.line(format_args!("  {left}"));
         }
     }
 }
@@ -564,14 +566,26 @@ fn say_doubts(page: &mut Page, done: &Resumed) {
     list(page, "In Doubt:", &doubts.collect::<Vec<_>>());
 }
 
+/// Something that is left to do, with its command.
+fn left_to_do(page: &Page, left: &Attention) -> String {
+    let command = page.command(&left.command);
+    match &left.otherwise {
+        Some(other) => format!("{}: {command}, or: {}", left.what, page.command(other)),
+        None => format!("{}: {command}", left.what),
+    }
+}
+
 /// What is left to do, each with its command.
 fn say_next(page: &mut Page, done: &Resumed) {
     if done.next.is_empty() {
         return;
     }
-    let next = done.next.iter();
-    let next = next.map(|next| format!("{}: {}", next.what, next.command));
-    list(page, "What To Do Now:", &next.collect::<Vec<_>>());
+    let next: Vec<String> = done
+        .next
+        .iter()
+        .map(|next| left_to_do(page, next))
+        .collect();
+    list(page, "What To Do Now:", &next);
 }
 
 /// What seed D finds, where there is something to say: seed A's layout knows nothing of it.

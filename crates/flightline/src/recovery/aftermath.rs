@@ -106,18 +106,16 @@ pub(super) fn what_is_left(
                 "look whether `{}` happened, which {} began",
                 effect.key, effect.by
             ),
-            command: format!(
-                "fleet effect done {0} {of}, or: fleet effect begin {0} --again {of}",
-                effect.key
-            ),
+            command: format!("fleet effect done {} {of}", effect.key),
+            otherwise: Some(format!("fleet effect begin {} --again {of}", effect.key)),
         })
         .collect();
     left.extend(agents_to_start(desk, mission, fates)?);
     if rewound {
-        left.push(Attention {
-            what: "to take this back".to_owned(),
-            command: format!("fleet undo {of}"),
-        });
+        left.push(Attention::new(
+            "to take this back",
+            format!("fleet undo {of}"),
+        ));
     }
     Ok(left)
 }
@@ -163,16 +161,16 @@ pub(super) fn agents_to_start(
                 fate.liveness.evidence
             ),
         };
-        left.push(Attention {
+        left.push(Attention::new(
             what,
-            command: format!("fleet context --agent {name}"),
-        });
+            format!("fleet context --agent {name}"),
+        ));
     }
     if !at_work && left.is_empty() {
-        left.push(Attention {
-            what: format!("no agent works on \"{}\": start one", mission.title),
-            command: "fleet context --agent NAME".to_owned(),
-        });
+        left.push(Attention::new(
+            format!("no agent works on \"{}\": start one", mission.title),
+            "fleet context --agent NAME",
+        ));
     }
     Ok(left)
 }
