@@ -139,10 +139,10 @@ pub struct MissionView {
     #[serde(default)]
     pub released_locks: Vec<LockView>,
     /// The checkpoint that its end has led to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub checkpoint: Option<CheckpointId>,
     /// It was so already, and nothing was changed.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default)]
     pub already: bool,
 }
 

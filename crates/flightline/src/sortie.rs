@@ -105,7 +105,7 @@ pub struct SortieView {
     #[serde(default)]
     pub released_locks: Vec<LockView>,
     /// It was so already, and nothing was changed.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default)]
     pub already: bool,
 }
 

@@ -323,6 +323,10 @@ fn who_lost_the_store_is_told_what_brings_it_back() {
         assert_ne!(refused.code, 0, "{refused:?}");
         assert!(refused.stderr.contains(what), "{typed}: {refused:?}");
         assert!(
+            refused.stderr.contains("hint: `fleet doctor --rebuild"),
+            "{typed}: {refused:?}"
+        );
+        assert!(
             !refused.stderr.contains("fleet init"),
             "{typed}: {refused:?}"
         );

@@ -69,7 +69,7 @@ const CASES: &[Case] = &[
     case("missions create", "missions create New --sortie One", "missions create \"\"", 2, "invalid_input"),
     case("missions list", "missions list", "missions list --limit many", 2, "invalid_input"),
     case("missions show", "missions show {Later}", "missions show msn-ffff", 3, "not_found"),
-    case("missions start", "missions start {Later}", "missions start {Add login}", 4, "illegal_transition"),
+    case("missions start", "missions start {Later}", "missions start msn-ffff", 3, "not_found"),
     case("missions pause", "missions pause", "missions pause msn-ffff", 3, "not_found"),
     case("missions complete", "missions complete {Quick}", "missions complete {Add login}", 4, "unfinished"),
     case("missions fail", "missions fail --reason \"no time\"", "missions fail --reason \"\"", 2, "invalid_input"),

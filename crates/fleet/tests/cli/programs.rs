@@ -91,12 +91,12 @@ fn a_request_that_does_not_fit_is_refused() {
     };
     call("not json").expect(expect![[r#"
         [stderr]
-        error: the request does not fit `claim_next`: expected ident at line 1 column 2
+        error: the request for `claim_next` is not JSON: it cannot be read from line 1, column 2 on
         [exit 2]
     "#]]);
     call("{\"lock\":1}").expect(expect![[r#"
         [stderr]
-        error: the request does not fit `claim_next`: invalid type: integer `1`, expected a boolean at line 1 column 9
+        error: `lock` of the request for `claim_next` is the number 1, and must be true or false
         [exit 2]
     "#]]);
     for wrong in [

@@ -322,9 +322,13 @@ fn fleet_resume() {
         - src/models/user.ts
 
         Would restore:
-        - Restore 4 sorties
-        - Re-acquire 2 locks
-        - Requeue 1 message
+        - Restore 0 sorties
+        - Re-acquire 0 locks
+        - Requeue 0 messages
+
+        What To Do Now:
+        - Dispatch coordinates it, and is quiet (last sign 6m ago): start it again: fleet context --agent Dispatch
+        - Specialist-1 keeps srt-3434eb97, and is quiet (last sign 8m ago): start it again: fleet context --agent Specialist-1
 
         Nothing was changed.
     "#]]);
@@ -351,9 +355,13 @@ fn fleet_resume() {
         - src/models/user.ts
 
         Restoring state...
-        - Restored 4 sorties
-        - Re-acquired 2 locks
-        - Requeued 1 message
+        - Restored 0 sorties
+        - Re-acquired 0 locks
+        - Requeued 0 messages
+
+        What To Do Now:
+        - Dispatch coordinates it, and is quiet (last sign 6m ago): start it again: fleet context --agent Dispatch
+        - Specialist-1 keeps srt-3434eb97, and is quiet (last sign 8m ago): start it again: fleet context --agent Specialist-1
 
         Recovery complete. Mission resumed.
     "#]]);
@@ -418,11 +426,18 @@ fn fleet_resume_checkpoint() {
             - srt-3434eb97 ("API routes") is no longer completed
 
             Restoring state...
-            - Restored 4 sorties
-            - Re-acquired 2 locks
-            - Requeued 2 messages
+            - Restored 1 sortie
+            - Re-acquired 0 locks
+            - Requeued 0 messages
+
+            What To Do Now:
+            - Dispatch coordinates it: its briefing: fleet context --agent Dispatch
+            - Specialist-1 keeps srt-3434eb97: its briefing: fleet context --agent Specialist-1
+            - to take this back: fleet undo --mission msn-1a1a75cb
 
             Recovery complete. Mission resumed.
+            [stderr]
+            warning: going back to chk-d9872af6 would undo 1 sortie of agents that are alive, first srt-3434eb97 ("API routes") of Specialist-1; that is refused without `--force`
         "#]]);
 }
 
@@ -441,7 +456,7 @@ fn fleet_detect_offers() {
           quiet         for 6m
           from          chk-d987, plus 0 events since
         Found checkpoint from 2026-01-04T12:02:25Z. Resume?
-        Resume with: fleet resume          look first: fleet resume --dry-run
+        Resume with: fleet resume --mission msn-1a1a          look first: fleet resume --mission msn-1a1a --dry-run
         [exit 5]
     "#]]);
     let found = world.fleet("detect --json");
@@ -513,9 +528,13 @@ fn fleet_detect_auto_resume() {
         - src/models/user.ts
 
         Restoring state...
-        - Restored 4 sorties
-        - Re-acquired 2 locks
-        - Requeued 1 message
+        - Restored 0 sorties
+        - Re-acquired 0 locks
+        - Requeued 0 messages
+
+        What To Do Now:
+        - Dispatch coordinates it, and is quiet (last sign 6m ago): start it again: fleet context --agent Dispatch
+        - Specialist-1 keeps srt-3434eb97, and is quiet (last sign 8m ago): start it again: fleet context --agent Specialist-1
 
         Recovery complete. Mission resumed.
     "#]]);

@@ -108,9 +108,12 @@ fn what_failed_is_left_out_and_the_workflow_set_back() {
             - set the workflow back to where it can go on: `fleet resume --reset-to CODING`
 
         Would restore:
-        - Restore 3 sorties
+        - Restore 1 sortie
         - Re-acquire 0 locks
         - Requeue 0 messages
+
+        What To Do Now:
+        - no agent works on "Ship it": start one: fleet context --agent NAME
 
         Nothing was changed.
         [stderr]
@@ -141,9 +144,12 @@ fn what_failed_is_left_out_and_the_workflow_set_back() {
             Workflow: CODING (set back from ERROR)
 
             Restoring state...
-            - Restored 3 sorties
+            - Restored 1 sortie
             - Re-acquired 0 locks
             - Requeued 0 messages
+
+            What To Do Now:
+            - no agent works on "Ship it": start one: fleet context --agent NAME
 
             Recovery complete. Mission resumed.
             [stderr]

@@ -243,9 +243,12 @@ fn a_session_ends_and_another_goes_on() {
         - None
 
         Restoring state...
-        - Restored 3 sorties
+        - Restored 0 sorties
         - Re-acquired 0 locks
         - Requeued 0 messages
+
+        What To Do Now:
+        - ada keeps srt-22cdf264: its briefing: fleet context --agent ada
 
         ada goes on in recovery mode. Its briefing: fleet context --agent ada
         Recovery complete. Mission resumed.
@@ -277,9 +280,12 @@ fn a_session_ends_and_another_goes_on() {
         - None
 
         Restoring state...
-        - Restored 3 sorties
+        - Restored 0 sorties
         - Re-acquired 0 locks
         - Requeued 0 messages
+
+        What To Do Now:
+        - no agent works on "Complete authentication system": start one: fleet context --agent NAME
 
         Recovery complete. Mission resumed.
     "#]]);
@@ -323,9 +329,12 @@ fn a_checkpoint_that_does_not_fit_is_kept_and_told_of() {
         - None
 
         Restoring state...
-        - Restored 3 sorties
+        - Restored 0 sorties
         - Re-acquired 0 locks
         - Requeued 0 messages
+
+        What To Do Now:
+        - ada keeps srt-22cdf264: its briefing: fleet context --agent ada
 
         Recovery complete. Mission resumed.
         [stderr]
