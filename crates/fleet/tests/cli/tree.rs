@@ -114,7 +114,7 @@ fn every_checkpoint_has_it_whoever_takes_it() {
     world.agent_ok("ada", &format!("sorties complete {id}"));
     assert_eq!(branch(&world), ("milestone".to_owned(), main.clone()));
     world.ok("resume --checkpoint @latest~2 --force -y");
-    assert_eq!(branch(&world), ("before_restore".to_owned(), main));
+    assert_eq!(branch(&world), ("after_restore".to_owned(), main));
 }
 
 #[test]
