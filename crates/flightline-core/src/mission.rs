@@ -46,6 +46,30 @@ pub struct Mission {
     /// Somebody changed the order of its sorties: it is no more that in which they were added.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reordered: bool,
+    /// Who may pin constraints on it.
+    #[serde(default, skip_serializing_if = "Pinning::is_everyone")]
+    pub constraints_by: Pinning,
+}
+
+/// Who may pin constraints, which bind everybody on a mission.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Pinning {
+    /// Every agent, dispatch and people.
+    #[default]
+    Everyone,
+    /// Only dispatch and people.
+    Dispatch,
+}
+
+impl Pinning {
+    /// Whether everybody may.
+    #[must_use]
+    pub fn is_everyone(&self) -> bool {
+        *self == Self::Everyone
+    }
 }
 
 /// A declared state machine and where the mission stands in it. Its history is in the events.

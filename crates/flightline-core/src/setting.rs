@@ -116,6 +116,14 @@ pub struct Recovery {
     /// The agents that were gone, and that it dealt with: their silence is no news any more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gone: Vec<AgentId>,
+    /// What a rewind took away, as far as it is remembered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<String>,
+}
+
+impl Recovery {
+    /// So much of what was lost is remembered: a document has a size.
+    pub const MOST_LOST: usize = 50;
 }
 
 /// How a mission was brought back.

@@ -133,6 +133,8 @@ const OPERATIONS: &[Entry] = &[
     entry::<mail::relay::RelayEvents>(),
     entry::<note::AddNote>(),
     entry::<note::ListNotes>(),
+    entry::<note::end::EndNote>(),
+    entry::<note::end::ReplaceNote>(),
     entry::<late::RecordLate>(),
     entry::<effect::BeginEffect>(),
     entry::<effect::FinishEffect>(),

@@ -1,13 +1,14 @@
 //! The briefing an agent gets after it lost its context, and the receipt for it.
 
+mod cause;
 pub mod past;
 pub mod peek;
 pub mod receipt;
 
-use flightline_core::agent::{Agent, Role};
+use flightline_core::agent::Agent;
 use flightline_core::briefing::{
-    AgentFacts, Budget, Facts, FileFact, FileMark, MailFact, Mode, ModeFacts, Quote, Recall,
-    SortieFacts, recall_line, write,
+    AgentFacts, Budget, Cause, Facts, FileFact, FileMark, MailFact, Mode, ModeFacts, Moment, Quote,
+    Recall, SortieFacts, recall_line, write,
 };
 use flightline_core::context::remaining_steps;
 use flightline_core::effect::{Effect, EffectState};
@@ -25,15 +26,18 @@ use flightline_store::{EventFilter, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use self::cause::background;
 use self::receipt::{given, offer};
 use crate::checkpoint::newest_first;
-use crate::checkpoint::take::{context, is_somebodys, last_act};
+use crate::checkpoint::take::{context, is_somebodys, last_standing_act};
 use crate::desk::Desk;
 use crate::effect::is_under_way;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull, to_json};
 use crate::mission::short;
 use crate::recovery::claims::compare;
+use crate::recovery::undone::{Undone, last_rewind};
+use crate::sortie::subtask_progress;
 
 /// How many events are looked at for what changed meanwhile.
 const CHANGES_LOOKED_AT: u64 = 200;
@@ -223,7 +227,10 @@ impl Operation for AcknowledgeBriefing {
                 Code::NotFound,
                 format!("{} was offered no briefing with that word", agent.name),
             )
-            .hint("get the present one with `fleet context`")
+            .hint(format!(
+                "get the present one with `fleet context --agent {}`",
+                agent.name
+            ))
             .into());
         };
         if matches!(briefing.receipt, Receipt::Expired { .. }) {
@@ -234,7 +241,10 @@ impl Operation for AcknowledgeBriefing {
                     agent.name
                 ),
             )
-            .hint("get the present one with `fleet context`")
+            .hint(format!(
+                "get the present one with `fleet context --agent {}`",
+                agent.name
+            ))
             .into());
         }
         if !matches!(briefing.receipt, Receipt::Acknowledged { .. }) {
@@ -343,10 +353,18 @@ fn facts(desk: &mut Desk<'_, '_>, mission: &Mission, tree: Option<&TreeNow>) -> 
             .unwrap_or(FileMark::Claimed),
         path,
     });
+    let progress = match sortie {
+        Some(sortie) => Some(subtask_progress(desk, sortie)?),
+        None => None,
+    };
+    let background = background(desk, mission, agent.as_ref(), sortie, &agents)?;
     let moved = checked.as_ref().and_then(|it| it.head_moved.as_ref());
     // The name of a branch is somebody's text, like everything that git says.
     let moved = moved.map(|moved| quote("git", &moved.told()));
     let mut seen: Vec<Quote> = moved.into_iter().collect();
+    if let Cause::Rewind { .. } = background.cause {
+        seen.extend(left_behind(desk, mission)?);
+    }
     seen.extend(changes(desk, mission, agent.as_ref())?);
     Ok(Facts {
         mission_title: quote("mission", &mission.title),
@@ -356,6 +374,7 @@ fn facts(desk: &mut Desk<'_, '_>, mission: &Mission, tree: Option<&TreeNow>) -> 
             title: quote("sortie", &sortie.title),
             status: sortie.status,
             attempt: sortie.attempts,
+            progress,
         }),
         agent: agent.as_ref().map(|agent| AgentFacts {
             name: agent.name.clone(),
@@ -366,23 +385,26 @@ fn facts(desk: &mut Desk<'_, '_>, mission: &Mission, tree: Option<&TreeNow>) -> 
         rev,
         progress_percent: desk.progress(mission.id)?.percent(),
         last_action: Some(own.last_action),
-        constraints: constraints(&notes, &agents),
+        constraints: constraints(&notes),
         effects_done: done.into_iter().map(described).collect(),
         effects_in_doubt: doubt.into_iter().map(described).collect(),
         next_steps: own.next_steps,
         blockers: own.blockers,
         files: files.collect(),
-        decisions: decisions(&notes, &agents, of(NoteKind::Decision)),
+        decisions: of(NoteKind::Decision),
         dead_ends: of(NoteKind::DeadEnd),
         changes: seen,
         mail: mail(desk, agent.as_ref())?,
         // Both as of the last change: however late it is asked for, the text is the same.
         elapsed_ms: at.since(mission.started_at.unwrap_or(mission.created_at)),
-        last_activity_at: last_act(desk, mission)?.map(|event| event.happened_at()),
+        last_activity_at: last_standing_act(desk, mission)?.map(|event| event.happened_at()),
         mode: reads_less.map(|agent| ModeFacts {
             mode: agent.mode,
             protocol_files: desk.policy.preset == Preset::Recovery,
         }),
+        cause: background.cause,
+        predecessor: background.predecessor,
+        moment: Moment::Now,
     })
 }
 
@@ -400,37 +422,12 @@ fn left(desk: &mut Desk<'_, '_>, agent: &Agent, sortie: &Sortie) -> Result<Vec<Q
     Ok(quotes.collect())
 }
 
-/// Only what a person or dispatch wrote binds an agent; a specialist's rule is its opinion.
-fn binds(note: &Note, agents: &[Agent]) -> bool {
-    match note.author_id {
-        None => true,
-        Some(id) => agents
-            .iter()
-            .any(|agent| agent.id == id && agent.role == Role::Dispatch),
-    }
-}
-
-fn constraints(notes: &[Note], agents: &[Agent]) -> Vec<Quote> {
+/// The rules that bind everybody on a mission, whoever pinned them: who may do so was decided then.
+fn constraints(notes: &[Note]) -> Vec<Quote> {
     let binding = notes
         .iter()
-        .filter(|note| note.kind == NoteKind::Constraint && binds(note, agents));
-    binding
-        .map(|note| Quote {
-            author: note.author.clone(),
-            text: note.text.to_string(),
-        })
-        .collect()
-}
-
-fn decisions(notes: &[Note], agents: &[Agent], mut decided: Vec<Quote>) -> Vec<Quote> {
-    let opinions = notes
-        .iter()
-        .filter(|note| note.kind == NoteKind::Constraint && !binds(note, agents));
-    decided.extend(opinions.map(|note| Quote {
-        author: note.author.clone(),
-        text: format!("asks to keep: {}", note.told()),
-    }));
-    decided
+        .filter(|note| note.kind == NoteKind::Constraint);
+    binding.map(crate::note::quote).collect()
 }
 
 /// The last revision that changed anything but briefings, and when, so that asking twice gives the same
@@ -465,6 +462,10 @@ pub(crate) fn own(
     last_act: &str,
 ) -> Result<OwnContext> {
     let (mut errors, mut files) = (Vec::new(), Vec::new());
+    let notes = match sorties.first() {
+        Some(first) => crate::note::of_mission(desk, first.mission_id)?,
+        None => Vec::new(),
+    };
     for sortie in sorties {
         errors.extend(desk.tx.find::<SortieError>(Find::Parent(&sortie.key()))?);
         files.extend(desk.tx.find::<SortieFile>(Find::Parent(&sortie.key()))?);
@@ -474,6 +475,7 @@ pub(crate) fn own(
         sorties,
         errors: &errors,
         files: &files,
+        notes: &notes,
         last_act,
     }))
 }
@@ -491,6 +493,16 @@ fn changed_files(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<Strin
     Ok(paths)
 }
 
+/// What the last rewind of a mission left behind.
+fn left_behind(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<Quote>> {
+    let lost = last_rewind(desk, mission.id)?.map_or_else(Vec::new, |rewind| rewind.lost);
+    let told = lost.into_iter().map(|text| Quote {
+        author: "flightline".to_owned(),
+        text: format!("left behind: {text}"),
+    });
+    Ok(told.collect())
+}
+
 /// What others did since the agent's last act.
 fn changes(
     desk: &mut Desk<'_, '_>,
@@ -505,7 +517,10 @@ fn changes(
         limit: CHANGES_LOOKED_AT,
         ..EventFilter::default()
     };
-    let events = desk.tx.newest_events(&filter)?;
+    let undone = Undone::of(desk, mission.id)?;
+    let mut events = desk.tx.newest_events(&filter)?;
+    // What a rewind left behind is told by the rewind.
+    events.retain(|event| undone.at(event.rev).is_none());
     // Coming back, and being told so, is no work: the agent has not seen more because of it.
     let since = events
         .iter()

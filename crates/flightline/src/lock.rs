@@ -11,6 +11,7 @@ use flightline_core::checkpoint::Reason;
 use flightline_core::liveness::ProcessSight;
 use flightline_core::lock::Lock;
 use flightline_core::mission::Mission;
+use flightline_core::note::Failure;
 use flightline_core::sortie::Sortie;
 use flightline_core::text::Note;
 use flightline_core::time::{Millis, human_span};
@@ -25,6 +26,7 @@ use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope, WhenFull};
 use crate::mission::short;
+use crate::note::failure::settle_locks;
 
 /// Takes locks for the acting agent: all of them or none.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
@@ -383,7 +385,9 @@ pub fn acquire(
             let waited = human_span(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
             let message = format!("after waiting for {waited}: {}", refusal.message);
             let details = Note::parse("details", &message)?;
-            record_failure(fleet, caller, None, Reason::LockTimeout, details);
+            let files = request.paths.clone();
+            let failure = (details, Failure::LockTimeout { files });
+            record_failure(fleet, caller, None, Reason::LockTimeout, failure);
             return Err(Refusal {
                 message,
                 ..*refusal
@@ -473,6 +477,8 @@ pub(crate) fn grant_all(
         held.push(lock.clone());
         granted.push(view(desk, lock)?);
     }
+    let files = granted.iter().map(|view| &view.lock.file);
+    settle_locks(desk, agent.id, files)?;
     Ok(granted)
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use flightline_core::agent::Role;
 use flightline_core::checkpoint::Reason;
 use flightline_core::event::Event;
-use flightline_core::mission::{Mission, MissionStatus, Progress, Workflow};
+use flightline_core::mission::{Mission, MissionStatus, Pinning, Progress, Workflow};
 use flightline_core::setting::CurrentMission;
 use flightline_core::sortie::SortieStatus;
 use flightline_core::text::Note;
@@ -227,6 +227,7 @@ impl Operation for CreateMission {
             completed_at: None,
             reason: None,
             reordered: false,
+            constraints_by: Pinning::default(),
         };
         desk.tx.set(
             "mission_created",

@@ -15,6 +15,7 @@ mod rewind;
 pub mod start;
 pub mod tasks;
 pub mod undo;
+pub(crate) mod undone;
 
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::Checkpoint;

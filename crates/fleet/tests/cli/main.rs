@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod aftermath;
+mod briefings;
 mod care;
 mod colour;
 mod config;

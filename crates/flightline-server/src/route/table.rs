@@ -163,8 +163,11 @@ pub(crate) const ROUTES: &[Route] = &[
     create("/missions/{id}/sorties", "add_sorties", "Add sorties to a mission: one, or several as `sorties`", &[Id("mission"), Sorties]),
     post("/missions/{id}/sorties/claim-next", "claim_next", "Take the next sortie that is ready", &[Id("mission")]),
     get("/missions/{id}/queue", "list_queue", "The sorties of a mission in order, each with what it waits for; with `ready`, those that can be claimed now, the next one first", &[Id("mission"), Switch("ready", "ready")]),
-    get("/missions/{id}/notes", "list_notes", "The notes of a mission, oldest first", &[Id("mission"), Text("kind", "kind")]).list("notes", "/id"),
+    get("/missions/{id}/notes", "list_notes", "The notes of a mission that hold, oldest first", &[Id("mission"), Text("kind", "kind"), Switch("all", "all")]).list("notes", "/id"),
     create("/missions/{id}/notes", "add_note", "Write a note", &[Id("mission")]),
+    post("/notes/{id}/close", "end_note", "A note is dealt with", &[Id("note"), Is("how", "closed")]).of(Kind::Note),
+    post("/notes/{id}/withdraw", "end_note", "A note holds no longer", &[Id("note"), Is("how", "withdrawn")]).of(Kind::Note),
+    create("/notes/{id}/replace", "replace_note", "Write a note anew in place of this one", &[Id("note")]),
 
     get("/sorties/{id}", "show_sortie", "A sortie with all its parts", &[Id("sortie")]).of(Kind::Sortie),
     patch("/sorties/{id}", "update_sortie", "Report progress; what is left out stays", &[Id("sortie")]).of(Kind::Sortie),

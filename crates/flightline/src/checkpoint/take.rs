@@ -25,6 +25,7 @@ use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mail::deadline::notice_overdue;
+use crate::recovery::undone::Undone;
 use crate::remote::Offline;
 
 /// How many sorties that wait are looked at for the next steps.
@@ -407,7 +408,7 @@ pub(crate) fn context(
             None => {}
         }
     }
-    let last_event = last_act(desk, mission)?;
+    let last_event = last_standing_act(desk, mission)?;
     // The sortie that was acted on last is named, even when it is completed by now.
     if let Some(event) = &last_event
         && let Some(id) = event
@@ -477,6 +478,19 @@ pub(crate) fn last_act(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Opt
         limit *= 8;
     }
     Ok(Some(last))
+}
+
+/// The newest act that no rewind left behind.
+pub(crate) fn last_standing_act(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+) -> Result<Option<Event>> {
+    if mission.timeline == 0 {
+        return last_act(desk, mission);
+    }
+    let undone = Undone::of(desk, mission.id)?;
+    let stands = |event: &Event| is_act(event) && undone.at(event.rev).is_none();
+    Ok(desk.tx.newest_event(mission.id, stands)?)
 }
 
 /// Whether somebody did this, and not a mailbox.

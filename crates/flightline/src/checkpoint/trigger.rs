@@ -2,6 +2,7 @@
 
 use flightline_core::checkpoint::{Checkpoint, Reason, Trigger};
 use flightline_core::mission::Mission;
+use flightline_core::note::Failure;
 use flightline_core::text::Note;
 use flightline_core::time::Millis;
 use flightline_core::{AgentId, CheckpointId, Code, Refusal};
@@ -12,6 +13,7 @@ use super::take::{Taking, take, take_as};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
+use crate::note::failure::{Whose, note_failure};
 
 /// One checkpoint per cause and this long.
 const API_ERROR_PAUSE: Millis = 60_000;
@@ -121,6 +123,9 @@ pub struct RecordFailure {
     pub reason: Reason,
     /// What exactly.
     pub details: Note,
+    /// What has to work before it is no longer in the way; without it, somebody has to say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
 }
 
 impl Operation for RecordFailure {
@@ -150,10 +155,15 @@ impl Operation for RecordFailure {
                 None => desk.current_mission()?,
             }
         };
-        match mission {
-            Some(mission) => error(desk, &mission, self.reason, self.details.to_string()),
-            None => Ok(()),
-        }
+        let Some(mission) = mission else {
+            return Ok(());
+        };
+        let whose = Whose {
+            author: desk.actor(),
+            id: desk.agent_id(),
+        };
+        note_failure(desk, &mission, whose, &self.details, self.failure.clone())?;
+        error(desk, &mission, self.reason, self.details.to_string())
     }
 }
 
@@ -181,7 +191,7 @@ pub(crate) fn record_failure(
     caller: &Caller,
     mission: Option<String>,
     reason: Reason,
-    details: Note,
+    (details, failure): (Note, Failure),
 ) {
     let caller = Caller {
         idempotency_key: None,
@@ -192,6 +202,7 @@ pub(crate) fn record_failure(
             mission,
             reason,
             details,
+            failure: Some(failure),
         },
         &caller,
     );

@@ -182,6 +182,7 @@ fn context(
     agents: &[Agent],
 ) -> Result<Context> {
     let mut notes: Vec<Note> = values(state, Kind::Note)?;
+    notes.retain(Note::holds);
     notes.sort_by_key(|note| (note.at, note.id));
     let of = |kind: NoteKind| notes.iter().filter(move |note| note.kind == kind);
     let dispatch = agents.iter().find(|it| Some(it.id) == mission.dispatch);

@@ -386,8 +386,13 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
     let progress = desk.progress(mission.id)?;
     let mut context = context(desk, &mission, Vec::new())?;
     context.blockers.append(&mut blockers);
-    context.last_action = found.last_action;
-    context.last_activity_at = found.last_activity_at;
+    // Who goes back is where the checkpoint was: what happened since is told as lost.
+    let then = match kind {
+        RecoveryKind::Rewind => checkpoint.cut.recovery_context.clone(),
+        RecoveryKind::RollForward => found,
+    };
+    context.last_action = then.last_action;
+    context.last_activity_at = then.last_activity_at;
     let (work_tree, damaged) = compare(desk, &mission, Some(checkpoint.id), tree.as_ref())?;
     context.work_tree = work_tree;
     warnings.extend(damaged);
@@ -412,6 +417,7 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
         skipped: chosen.sorties.clone(),
         reset_to: chosen.reset_to,
         gone: gone_from(&mission, &fates, &taken_from),
+        lost: lost.iter().take(Recovery::MOST_LOST).cloned().collect(),
     };
     let mut data = json!({
         "checkpoint_id": checkpoint.id,

@@ -127,6 +127,8 @@ pub(super) fn rewind(
     let mission = Mission {
         timeline: mission.timeline + 1,
         dispatch: mission.dispatch,
+        // Whose rules bind the mission is no work that was done.
+        constraints_by: mission.constraints_by,
         updated_at: desk.now(),
         ..old
     };

@@ -124,7 +124,7 @@ both_engines! {
                     "ada",
                     &ListNotes {
                         mission: None,
-                        kind: None
+                        kind: None, all: false
                     }
                 )
                 .unwrap()[0]

@@ -187,7 +187,7 @@ both_engines! {
         assert_eq!((coder.status, coder.attempts, coder.assigned_to), (SortieStatus::Pending, 2, None), "it was running, and is pending");
         assert_eq!(coder.interrupted.unwrap().owner.as_str(), "coder");
         assert_eq!(story.sortie("tester").sortie.status, SortieStatus::Pending);
-        let notes = story.run("", &ListNotes { mission: None, kind: None }).unwrap();
+        let notes = story.run("", &ListNotes { mission: None, kind: None, all: false }).unwrap();
         let told: Vec<_> = notes.iter().map(|note| (note.kind, note.text.as_str(), note.rationale.as_ref().map(|why| why.as_str()), note.checksum.as_deref())).collect();
         assert_eq!(told, [
             (NoteKind::Lesson, "Ask before adding a dependency", None, None),
@@ -224,7 +224,7 @@ both_engines! {
             assert_eq!(view.history.iter().map(|past| past.state.as_str()).collect::<Vec<_>>(), ["PLANNING", "IMPLEMENTING", "TESTING"]);
             assert_eq!(view.sorties.len(), 3, "agents are known by their names");
             assert_eq!(story.sortie("coder").sortie.status, SortieStatus::Completed);
-            let notes = story.run("", &ListNotes { mission: None, kind: Some(NoteKind::Lesson) }).unwrap();
+            let notes = story.run("", &ListNotes { mission: None, kind: Some(NoteKind::Lesson), all: false }).unwrap();
             assert_eq!(notes.len(), 2, "what is known is not noted again");
             assert_eq!(json(&exported(&story, FIRST).text), json(RUNNING));
             // Each checkpoint holds what its own document says.

@@ -95,7 +95,7 @@ both_engines! {
         for _ in 0..3 {
             let line = deliver(&story, "ada");
             let mission = &line.facts.mission_id;
-            assert_eq!((line.form, line.text), (Form::Line, format!("Flightline: your briefing for `{mission}` is waiting: `fleet context --full --agent ada`")));
+            assert_eq!((line.form, line.text), (Form::Line, format!("Flightline: your briefing for `{mission}` is waiting: `fleet context --full --agent ada --mission {mission}`")));
             assert_eq!(line.nonce, first.nonce);
         }
         assert_eq!(story.events_of("briefing_offered").len() + story.events_of("briefing_repeated").len(), 2);
@@ -108,7 +108,7 @@ both_engines! {
         acknowledge(&story, "ada", &first.nonce);
         let line = deliver(&story, "ada");
         let mission = &line.facts.mission_id;
-        assert_eq!(line.text, format!("Flightline: your briefing for `{mission}` is acknowledged, and here again: `fleet context --full --agent ada`"));
+        assert_eq!(line.text, format!("Flightline: your briefing for `{mission}` is acknowledged, and here again: `fleet context --full --agent ada --mission {mission}`"));
         assert_eq!(line.receipt, Receipt::Acknowledged { at: world.clock.now() });
     }
 

@@ -276,7 +276,7 @@ both_engines! {
         }
         forced(&story, cut);
         say(NoteKind::Decision, "YAML");
-        let list = || story.run("", &ListNotes { mission: None, kind: None }).unwrap();
+        let list = || story.run("", &ListNotes { mission: None, kind: None, all: false }).unwrap();
         let marked: Vec<(String, bool)> = list().iter().map(|note| (note.text.to_string(), note.after_cut == Some(cut))).collect();
         let expected = [("JSON", false), ("XML", true), ("the parser", true), ("drop XML", true), ("no parser", true), ("Keep XML", true), ("YAML", false)];
         assert_eq!(marked, expected.map(|(text, marked)| (text.to_owned(), marked)));
@@ -285,7 +285,8 @@ both_engines! {
         let aside = format!("(written before the mission went back to {})", &cut.to_string()[..12]);
         let facts = story.run("bob", &BriefAgent { mission: None, max_tokens: None, minimal: false, tree: None }).unwrap().facts;
         let said = |quotes: &[flightline::core::briefing::Quote]| quotes.iter().map(|quote| quote.text.clone()).collect::<Vec<_>>();
-        assert_eq!(said(&facts.decisions), ["JSON".to_owned(), format!("XML {aside}"), "YAML".to_owned(), format!("asks to keep: Keep XML {aside}")]);
+        assert_eq!(said(&facts.decisions), ["JSON".to_owned(), format!("XML {aside}"), "YAML".to_owned()]);
+        assert_eq!(said(&facts.constraints), ["Keep XML"], "a rule holds until somebody withdraws it");
         assert_eq!(said(&facts.dead_ends), [format!("the parser {aside}")]);
         let context = story.checkpoint().recovery_context;
         assert!(context.next_steps.contains(&format!("drop XML {aside}")) && context.blockers.contains(&format!("no parser {aside}")), "{context:?}");
@@ -307,7 +308,7 @@ both_engines! {
         let before = forced(&story, cut).before;
         story.run("ada", &lesson("on the other way")).unwrap();
         story.undo().unwrap();
-        let notes = story.run("", &ListNotes { mission: None, kind: None }).unwrap();
+        let notes = story.run("", &ListNotes { mission: None, kind: None, all: false }).unwrap();
         assert_eq!(notes.iter().map(|note| note.after_cut).collect::<Vec<_>>(), [None, before]);
         assert!(notes.iter().all(|note| note.kind == NoteKind::Lesson));
     }

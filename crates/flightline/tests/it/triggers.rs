@@ -370,7 +370,7 @@ both_engines! {
 
     fn an_error_checkpoint_is_refused_for_what_is_no_error(world: &World) {
         let story = working(world);
-        let wrong = flightline::checkpoint::trigger::RecordFailure { mission: None, reason: Reason::Milestone, details: note("x") };
+        let wrong = flightline::checkpoint::trigger::RecordFailure { mission: None, reason: Reason::Milestone, details: note("x"), failure: None };
         assert_eq!(story.run("ada", &wrong).unwrap_err().message, "`milestone` is not a failure");
     }
 }

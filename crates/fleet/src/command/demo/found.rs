@@ -51,6 +51,7 @@ pub fn look(app: &mut App) -> Result<Found, Refusal> {
     let notes = app.run(&ListNotes {
         mission: None,
         kind: None,
+        all: false,
     })?;
     let agents: Vec<Agent> = app
         .run(&ListAgents {

@@ -76,7 +76,7 @@ fn a_briefing_is_recalled_and_its_receipt_is_seen() {
         "Briefings   Specialist-1 offered 2 times, not acknowledged"
     );
     ask("context").expect(expect![[r#"
-        Flightline: your briefing for `msn-1a1a75cb` is waiting: `fleet context --full --agent Specialist-1`
+        Flightline: your briefing for `msn-1a1a75cb` is waiting: `fleet context --full --agent Specialist-1 --mission msn-1a1a75cb`
     "#]]);
     assert!(full(&ask("context --full")));
     let nonce = world
@@ -89,7 +89,7 @@ fn a_briefing_is_recalled_and_its_receipt_is_seen() {
         Acknowledged. Continue the mission.
     "#]]);
     ask("context").expect(expect![[r#"
-        Flightline: your briefing for `msn-1a1a75cb` is acknowledged, and here again: `fleet context --full --agent Specialist-1`
+        Flightline: your briefing for `msn-1a1a75cb` is acknowledged, and here again: `fleet context --full --agent Specialist-1 --mission msn-1a1a75cb`
     "#]]);
     assert_eq!(status(), "Briefings   Specialist-1 acknowledged");
     let agents = world.json("status")["agents"].clone();

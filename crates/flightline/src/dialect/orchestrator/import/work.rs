@@ -351,6 +351,9 @@ fn notes(
         author_id: desk.agent_id(),
         at,
         after_cut: None,
+        replaces: None,
+        ended: None,
+        failure: None,
     };
     let written = desk.now();
     let mut new: Vec<Note> = Vec::new();
