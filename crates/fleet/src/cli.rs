@@ -152,7 +152,7 @@ pub enum Command {
     Import(command::dialect::ImportArgs),
     /// Export the store as files of another system
     Export(command::dialect::ExportArgs),
-    /// Files of other systems that could not be taken in and were put aside
+    /// Show and settle files of other systems that were put aside
     #[command(visible_alias = "conflict", subcommand)]
     Conflicts(command::conflict::ConflictCommand),
     /// Serve this fleet to other programs and machines over HTTP

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::thread;
 
 use rustix::termios::{
-    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize, tcsetattr,
+    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -63,13 +63,6 @@ impl Drop for Keys {
         // A terminal that is gone needs nothing.
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
     }
-}
-
-/// How many columns and rows the terminal has; nothing when stdout is none, or does not say.
-pub fn size() -> Option<(usize, usize)> {
-    let size = tcgetwinsize(io::stdout()).ok()?;
-    let (columns, rows) = (usize::from(size.ws_col), usize::from(size.ws_row));
-    (columns > 0 && rows > 0).then_some((columns, rows))
 }
 
 /// A line from the terminal that nobody sees.

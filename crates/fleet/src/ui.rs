@@ -17,7 +17,6 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::cli::ColorWhen;
 use crate::hint::Repeated;
-use crate::terminal;
 pub use page::{Cell, Page};
 
 /// How to speak.
@@ -86,7 +85,7 @@ impl Ui {
 
     fn fill(&self, say: impl FnOnce(&mut Page)) -> Page {
         let width = match self.terminal {
-            true => terminal::size().map(|(columns, _)| columns),
+            true => terminal_size().map(|(columns, _)| columns),
             false => None,
         };
         let mut page = Page::new(self.repeated.clone(), self.terminal, width);
@@ -97,7 +96,7 @@ impl Ui {
     /// Prints a text; on a terminal that is too small for it, through the user's pager. An answer that tells what was done
     /// is never hidden behind one.
     fn show(&self, text: &str) -> Result<(), Refusal> {
-        let rows = terminal::size().map_or(usize::MAX, |(_, rows)| rows);
+        let rows = terminal_size().map_or(usize::MAX, |(_, rows)| rows);
         let is_long = text.lines().count() >= rows;
         match (
             &self.pager,
@@ -478,6 +477,13 @@ fn select(value: &Value, fields: &[String]) -> Result<Value, Refusal> {
 
 fn cannot_write(error: &dyn Display) -> Refusal {
     Refusal::new(Code::Failed, format!("cannot write the answer: {error}"))
+}
+
+/// How many columns and rows the terminal has; nothing when stdout is none, or does not say.
+fn terminal_size() -> Option<(usize, usize)> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    let (columns, rows) = (usize::from(size.ws_col), usize::from(size.ws_row));
+    (columns > 0 && rows > 0).then_some((columns, rows))
 }
 
 #[cfg(test)]

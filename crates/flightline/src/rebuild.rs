@@ -7,11 +7,13 @@ mod swap;
 
 use std::path::{Path, PathBuf};
 
+use flightline_core::checkpoint::Reason;
 use flightline_core::history::Followed;
+use flightline_core::mission::Mission;
 use flightline_core::policy::Policy;
 use flightline_core::setting::Restoration;
 use flightline_core::{CheckpointId, Code, Refusal};
-use flightline_store::{Actor, Error as StoreError, Location, OpenOptions, Store};
+use flightline_store::{Actor, Error as StoreError, Find, Location, OpenOptions, Store};
 use flightline_workspace::beneath::Dir;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -19,8 +21,9 @@ use serde_json::json;
 use self::history::History;
 pub use self::prospect::{Prospect, prospect};
 pub use self::swap::is_unfinished;
-use crate::backup::{Seen, free_file, save_every_mission, void_epochs, void_locks};
+use crate::backup::{Seen, free_file, void_epochs, void_locks};
 use crate::checkpoint::CheckpointDocument;
+use crate::checkpoint::trigger::trigger;
 use crate::checkpoint::{backups, files};
 use crate::desk::Desk;
 use crate::error::{Error, Result};
@@ -181,17 +184,6 @@ fn gather(state: &Path) -> (Vec<CheckpointDocument>, Vec<String>) {
     }
     // Revisions grow through all histories of a project.
     documents.sort_by_key(|document| (document.rev, document.id));
-    let left = lineage::left_behind(&documents);
-    documents.retain(|document| {
-        let is_left = left.contains(&document.id);
-        if is_left {
-            skipped.push(format!(
-                "{} is of what a restore or a rebuild left behind",
-                short(document.id)
-            ));
-        }
-        !is_left
-    });
     (documents, skipped)
 }
 
@@ -298,7 +290,11 @@ fn fill(store: &mut Store, built: &Built<'_>, seen: &Seen, caller: &Caller) -> R
             policy: &policy,
             agent: None,
         };
-        save_every_mission(&mut desk, "The store was rebuilt")
+        for mission in desk.tx.find::<Mission>(Find::All)? {
+            let why = "The store was rebuilt".to_owned();
+            trigger(&mut desk, &mission, Reason::Manual, why, Vec::new())?;
+        }
+        Ok::<_, Error>(())
     })
 }
 

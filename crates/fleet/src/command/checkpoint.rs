@@ -135,12 +135,13 @@ pub fn take(args: &CheckpointArgs, app: &mut App) -> Done {
         details: None,
         note,
     };
-    let asked_at = app.now()?;
+    // While the server is away nobody knows, and the request is queued.
+    let asked_at = app.now().ok();
     let taken = app.run(&request)?;
     let taken = settled(taken.id, app)?;
     let short = app.short(&[Kind::Checkpoint, Kind::Mission])?;
     app.ui.answer(&taken, |page| {
-        match taken.timestamp < asked_at {
+        match asked_at.is_some_and(|asked_at| taken.timestamp < asked_at) {
             // The same state has the same checkpoint.
             true => page.line(format_args!(
                 "Checkpoint {} stands: nothing has changed since it was taken at {}",

@@ -34,6 +34,7 @@ fn check(told: &Ran, golden: ExpectFile) {
 fn at_its_first_start() {
     let world = World::with_sorties(&["Model", "Auth"]);
     world.ok("note constraint \"Never push to main.\"");
+    world.ok("agents register ada");
     check(
         &world.agent("ada", "context"),
         expect_file!["briefings/first_start.md"],
@@ -145,9 +146,9 @@ fn after_a_rewind() {
         &world.agent("ada", "context"),
         expect_file!["briefings/rewind.md"],
     );
-    // Whoever takes it back is where it was.
+    // Taking the rewind back leads to where the work was.
     world.ok("undo --force");
-    let told = world.agent("bob", "context").stdout;
+    let told = world.agent("ada", "context --full").stdout;
     assert!(told.contains("completed"), "{told}");
 }
 
@@ -178,12 +179,10 @@ fn every_command_of_a_briefing_runs_as_it_stands() {
         fleet locks acquire "path/to/file" --agent ada
         fleet sorties update srt-4dd5eca5 --last "what you did" --next "what comes next" --agent ada
         fleet effect begin "its-name" --agent ada --mission msn-1166f932
-        fleet effect done "its-name" --agent ada --mission msn-1166f932
         fleet heartbeat --agent ada
         fleet sorties complete srt-4dd5eca5 --agent ada
         fleet sorties show srt-4dd5eca5
         fleet mail inbox --agent ada
-        fleet log --mission msn-1166f932
         fleet context --ack a7ec98bd --agent ada"#]]
     .assert_eq(&commands.join("\n"));
     // First what shows, then what does: the last completes the sortie.
@@ -454,7 +453,7 @@ fn a_failure_is_a_blocker_for_whoever_resumes_until_it_is_dealt_with() {
     );
     world.agent_ok(
         "bob",
-        &format!("sorties fail {docs} --reason \"no words left\""),
+        &format!("sorties fail {docs} --reason \"no words left\" --keep"),
     );
     let blockers = |answer: &serde_json::Value| -> Vec<String> {
         let context = answer.get("recovery_context").unwrap_or(answer);

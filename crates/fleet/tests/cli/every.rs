@@ -277,9 +277,11 @@ fn check(noun: &str) {
 fn check_good(case: &Case) {
     let good = stage::named(case.good);
     let said = stage::world().fleet(&good);
+    assert_eq!(said.code, 0, "{good}: {said:?}");
+    // A token stands alone on stdout, so that it can be kept in a file.
     assert_eq!(
-        (said.code, said.stderr.as_str()),
-        (0, ""),
+        said.stderr.is_empty(),
+        case.name != "token create",
         "{good}: {said:?}"
     );
     assert!(

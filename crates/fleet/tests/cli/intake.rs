@@ -20,7 +20,7 @@ fn at(text: &str) -> Time {
 /// What is said of the seed's task at `now`: whether its session was lost, and how its agent is.
 fn said(world: &World, now: Time) -> (bool, String) {
     let ask = |typed: &str| {
-        let line = world.line(typed).env("FLEET_TEST_NOW", &now.to_string());
+        let line = world.line(typed).env("FLEET_TEST_NOW", now.to_string());
         line.run().json()
     };
     let found = ask("detect --json");
@@ -166,7 +166,8 @@ fn moments() -> Vec<String> {
 fn outcome(world: &World) -> Value {
     let sorties = world.json("sorties list");
     let sorties = sorties.as_array().unwrap().iter().map(|view| {
-        let sortie = &view["sortie"];
+        let id = view["id"].as_str().unwrap();
+        let sortie = &world.json(&format!("sorties show {id}"))["sortie"];
         let told = [
             "title",
             "status",
@@ -184,17 +185,23 @@ fn outcome(world: &World) -> Value {
     let notes = world.json("note list");
     let notes = notes.as_array().unwrap().iter();
     let mut notes: Vec<Value> = notes
-        .map(|note| json!([note["kind"], note["text"], note["at"]]))
+        .map(|note| json!([note["kind"], note["text"]]))
         .collect();
     notes.sort_by_key(ToString::to_string);
-    let resumed = world.json("resume --dry-run");
+    // What is in the way, without the ids in front.
+    let resumed = world.fleet("resume --dry-run --json").json();
+    let blockers = resumed["error"]["details"]["blockers"].as_array();
+    let blockers = blockers.unwrap().iter().map(|text| {
+        let text = text.as_str().unwrap();
+        text.split_once(' ').unwrap().1.to_owned()
+    });
+    let blockers: Vec<String> = blockers.collect();
     json!({
         "sorties": sorties,
         "workflow": mission["mission"]["workflow"]["current"],
         "status": mission["mission"]["status"],
         "notes": notes,
-        "blockers": resumed["blockers"],
-        "next": resumed["next_steps"],
+        "blockers": blockers,
     })
 }
 
@@ -291,7 +298,12 @@ fn an_agent_whose_file_was_put_aside_is_told_and_settles_it() {
     world.pass(300);
     world.agent_ok("Secondary-A", "agents update --step Two");
     // Somebody checks an older copy out, and somebody else runs a command.
-    std::fs::write(&file, old.replace("WAITING", "BLOCKED")).unwrap();
+    std::fs::write(
+        &file,
+        old.replace("WAITING", "BLOCKED")
+            .replace("IN_PROGRESS", "BLOCKED"),
+    )
+    .unwrap();
     let kept = "agent_checkpoints/secondary_a.json.conflict";
     let seen = world.ok("agents list");
     assert!(seen.stderr.contains(kept), "{seen:?}");
@@ -303,7 +315,7 @@ fn an_agent_whose_file_was_put_aside_is_told_and_settles_it() {
     let inbox = world.agent_ok("Secondary-A", "mail inbox").stdout;
     assert!(inbox.contains("was put aside"), "{inbox}");
     let listed = world.ok("conflicts list").stdout;
-    assert!(listed.contains("status is \"BLOCKED\""), "{listed}");
+    assert!(listed.contains("current_step is \"One\""), "{listed}");
     let take = format!("fleet conflicts take {kept}");
     assert!(listed.contains(&take), "{listed}");
     let doctor = world.fleet("doctor").stdout;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod aftermath;
+mod agreement;
 mod briefings;
 mod care;
 mod colour;
@@ -27,6 +28,7 @@ mod needs;
 mod operating;
 mod plan;
 mod programs;
+mod readme;
 mod replay;
 mod running;
 mod secrets;

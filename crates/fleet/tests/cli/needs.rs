@@ -157,11 +157,11 @@ fn what_a_mirror_could_not_take_in_is_named() {
     world.write("agent_checkpoints/ada.json.conflict", "{");
     let text = world.ok("status").stdout;
     assert!(
-        text.contains("agent_checkpoints/ada.json.conflict could not be taken in"),
+        text.contains("agent_checkpoints/ada.json.conflict: cannot read"),
         "{text}"
     );
     assert!(
-        text.contains("→ diff agent_checkpoints/ada.json agent_checkpoints/ada.json.conflict"),
+        text.contains("→ fleet conflicts drop agent_checkpoints/ada.json.conflict"),
         "{text}"
     );
     assert!(world.fleet("doctor").stdout.contains("ada.json.conflict"));

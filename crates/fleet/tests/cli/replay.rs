@@ -45,7 +45,7 @@ fn stored(world: &World) -> Vec<Vec<u8>> {
 #[test]
 fn a_history_as_text() {
     eventful().fleet("replay").expect(expect![[r#"
-        Replay of msn-1166 "Add login", revisions 1 to 35
+        Replay of msn-1166 "Add login", revisions 1 to 37
 
         Step 1   2026-01-04T12:00:02Z   user:grace
           creates the mission "Add login"
@@ -98,13 +98,15 @@ fn a_history_as_text() {
             status: in progress → pending
           takes "Add login" back to chk-70a3
             timeline: 0 → 1
-          recovers the mission from chk-70a3: 4 sorties, 0 locks, 1 message
+          takes checkpoint chk-820a at 25 % (after restore)
+          recovers the mission from chk-70a3: 1 sortie, 0 locks, 0 messages
 
-        Step 30   2026-01-04T12:00:08Z   user:grace   timeline 1
+        Step 31   2026-01-04T12:00:08Z   user:grace   timeline 1
           writes the file of chk-459b
+          writes the file of chk-820a
 
         8 steps; at the end 4 sorties, 25 % complete
-        The state at a step: fleet replay --step 30
+        The state at a step: fleet replay --step 31
     "#]]);
 }
 
@@ -112,19 +114,24 @@ fn a_history_as_text() {
 fn one_step_and_the_state_after_it() {
     let world = eventful();
     world.fleet("replay --step @latest~1").expect(expect![[r#"
-        Step 10   2026-01-04T12:00:06Z   ada
-          completes "Model"
-            status: in progress → completed
-          releases src/a.rs: its sortie is completed
-          makes a mailbox for dispatch
-          writes to dispatch: "@orchestrator: Task srt-af9e72eb-f533-4025-8000-0000000007d1 progress: 100%"
-          queues msg-d26c for dispatch
-          takes checkpoint chk-70a3 at 25 % (milestone)
+        Step 25   2026-01-04T12:00:08Z   user:grace   timeline 1
+          Went back to chk-70a3; timeline 1 begins
+          takes checkpoint chk-459b at 25 % (before restore)
+          puts "Endpoint" back as it was in chk-70a3
+            assigned at: 2026-01-04T12:00:07.000Z → nothing
+            assigned epoch: 1 → nothing
+            assigned to: bob → nothing
+            started at: 2026-01-04T12:00:07.000Z → nothing
+            status: in progress → pending
+          takes "Add login" back to chk-70a3
+            timeline: 0 → 1
+          takes checkpoint chk-820a at 25 % (after restore)
+          recovers the mission from chk-70a3: 1 sortie, 0 locks, 0 messages
 
-        State after step 10 (revision 16)
+        State after step 25 (revision 30)
         Mission: msn-1166 "Add login", in progress
         Progress: 25%
-        Timeline: 0
+        Timeline: 1
 
         Sorties (4):
           srt-af9e  completed   ada  Model
@@ -137,9 +144,10 @@ fn one_step_and_the_state_after_it() {
         Pending Messages (1):
           From: ada  To: dispatch  Subject: "@orchestrator: Task srt-af9e72eb-f533-4025-8000-0000000007d1 progress: 100%"
 
-        Agents (2):
+        Agents (3):
           ada       idle
           dispatch  idle
+          bob       idle
     "#]]);
     world.fleet("replay --step 1").expect(expect![[r#"
         Step 1   2026-01-04T12:00:02Z   user:grace
@@ -248,7 +256,7 @@ fn what_is_not_there_is_said() {
     world.fleet("replay --from chk-ffff").refused(3);
     world.fleet("replay --to 4711").expect(expect![[r#"
         [stderr]
-        error: there is no revision 4711: the newest is 35
+        error: there is no revision 4711: the newest is 37
 
         hint: list them with `fleet events list`, or name a checkpoint
         [exit 3]

@@ -134,7 +134,7 @@ fn fleet_checkpoint() {
     world
         .fleet(&format!("checkpoint --mission {mission}"))
         .expect(expect![[r#"
-            Checkpoint chk-e23a stands: nothing has changed since it was taken at 2026-01-04T12:02:26Z
+            Checkpoint chk-d987 stands: nothing has changed since it was taken at 2026-01-04T12:02:25Z
             Mission: msn-1a1a
             Progress: 50%
             Sorties: 4 (2 completed, 1 in_progress, 1 pending)
@@ -406,7 +406,7 @@ fn fleet_resume_checkpoint() {
             Mission: msn-1a1a - "Implement user authentication"
 
             Recovery Context:
-            - Last action: Specialist-1: lock released
+            - Last action: Specialist-2 was editing src/middleware/auth.ts
             - Progress: 50% (2/4 sorties complete)
 
             Next Steps:
@@ -427,7 +427,7 @@ fn fleet_resume_checkpoint() {
 
             Restoring state...
             - Restored 1 sortie
-            - Re-acquired 0 locks
+            - Re-acquired 1 lock
             - Requeued 0 messages
 
             What To Do Now:

@@ -49,8 +49,8 @@ fn the_orchestrators_mailbox_has_one_line_per_task() {
         ID        SENT                      FROM   SUBJECT                                 STATE
         msg-6869  2026-01-04T12:00:12.000Z  Riley  @orchestrator: Task T060 progress: 72%  lead delivered
         For your information:
-          msg-a4d8  2026-01-04T12:00:12.000Z  fleet_checkpointed: chk-06a150e8 at 0% (subtask done), by Riley
-          msg-4310  2026-01-04T12:00:12.000Z  checkpoint_created: chk-06a150e8 is in sqlite
+          msg-a4d8  2026-01-04T12:00:12.000Z  flightline takes checkpoint chk-06a150e8 at 0 % (subtask done)
+          msg-4310  2026-01-04T12:00:12.000Z  flightline writes the file of chk-06a150e8
     "#]]);
     let before = world.json("mail inbox --of dispatch");
     let before = before.as_array().unwrap().iter();
@@ -139,9 +139,9 @@ fn a_session_timeout_is_found_and_named() {
         Migrate the site (msn-1166) can be recovered
           Riley  warning: last sign 11m ago, keeps srt-1a1a
           quiet  for 11m
-          from   chk-8abe, plus 6 events since
+          from   chk-8abe, plus 0 events since
         Found checkpoint from 2026-01-04T12:00:09Z. Resume?
-        Resume with: fleet resume          look first: fleet resume --dry-run
+        Resume with: fleet resume --mission msn-1166          look first: fleet resume --mission msn-1166 --dry-run
         T060 (srt-1a1a75cb, "Convert Nature Trail PDFs to Markdown"): session timeout: in progress, and silent for 11m
           Next: fleet sorties resume srt-1a1a75cb --agent Riley
         [exit 5]

@@ -505,11 +505,11 @@ fn too_many_checkpoints_are_archived_and_it_is_said() {
             Checkpoints for mission: msn-1166
 
             ID              TIMESTAMP                 TRIGGER    PROGRESS   REASON
-            chk-3ce8        2026-01-04T12:00:07Z      manual     0%         manual
-            chk-3434        2026-01-04T12:00:06Z      manual     0%         manual
-            chk-2b81        2026-01-04T12:00:05Z      manual     0%         manual
-            chk-22cd        2026-01-04T12:00:04Z      manual     0%         archived: manual
-            chk-1a1a        2026-01-04T12:00:03Z     manual     0%  archived
+            chk-3ce8        2026-01-04T12:00:07Z      manual     0%         Number 4
+            chk-3434        2026-01-04T12:00:06Z      manual     0%         Number 3
+            chk-2b81        2026-01-04T12:00:05Z      manual     0%         Number 2
+            chk-22cd        2026-01-04T12:00:04Z      manual     0%         archived: Number 1
+            chk-1a1a        2026-01-04T12:00:03Z      manual     0%         archived: Number 0
 
             Total: 5 checkpoints
         "#]]);

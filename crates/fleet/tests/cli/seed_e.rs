@@ -132,14 +132,13 @@ fn a_context_fills_up() {
             ### Working Loop
             - `fleet locks acquire "path/to/file" --agent ada`: before you edit a file
             - `fleet sorties update srt-22cdf264 --last "what you did" --next "what comes next" --agent ada`: after each step
-            - `fleet effect begin "its-name" --agent ada --mission msn-1a1a75cb`, `fleet effect done "its-name" --agent ada --mission msn-1a1a75cb`: around what must not happen twice
+            - `fleet effect begin "its-name" --agent ada --mission msn-1a1a75cb`: before what must not happen twice
             - `fleet heartbeat --agent ada`: in a long step
             - `fleet sorties complete srt-22cdf264 --agent ada`: when it is done
 
             ### Commands
             - `fleet sorties show srt-22cdf264`: the work, in full
             - `fleet mail inbox --agent ada`: your mail
-            - `fleet log --mission msn-1a1a75cb`: what happened
             - `fleet context --ack 250fd65b --agent ada`: say now that you have read this
 
             Please review the current state and continue the mission.
@@ -379,14 +378,14 @@ fn the_seeds_example_is_resumed_by_the_next_session() {
     world.write("checkpoints/latest.json", &example());
     world.fleet("sorties list").expect(expect![[r#"
         ID        STATUS       OWNER  CHANGED                   TITLE
-        srt-b851  ✓ completed  -      2026-01-04T11:59:00.000Z  T001
-        srt-5689  ✓ completed  -      2026-01-04T11:59:00.000Z  T002
-        srt-f4c0  ✓ completed  -      2026-01-04T11:59:00.000Z  T003
-        srt-92f8  ✓ completed  -      2026-01-04T11:59:00.000Z  T004
-        srt-312f  ○ pending    -      2026-01-04T11:59:00.000Z  T005
-        srt-cf67  ○ pending    -      2026-01-04T11:59:00.000Z  T006: Add rate limiting
-        srt-6d9e  ○ pending    -      2026-01-04T11:59:00.000Z  T007: Implement caching
-        srt-0bd6  ○ pending    -      2026-01-04T11:59:00.000Z  T008: Setup monitoring
+        srt-b851  ✓ completed  -      2026-01-04T12:00:03.000Z  T001
+        srt-5689  ✓ completed  -      2026-01-04T12:00:03.000Z  T002
+        srt-f4c0  ✓ completed  -      2026-01-04T12:00:03.000Z  T003
+        srt-92f8  ✓ completed  -      2026-01-04T12:00:03.000Z  T004
+        srt-312f  ○ pending    -      2026-01-04T12:00:03.000Z  T005
+        srt-cf67  ○ pending    -      2026-01-04T12:00:03.000Z  T006: Add rate limiting
+        srt-6d9e  ○ pending    -      2026-01-04T12:00:03.000Z  T007: Implement caching
+        srt-0bd6  ○ pending    -      2026-01-04T12:00:03.000Z  T008: Setup monitoring
         [stderr]
         took in checkpoints/latest.json (checkpoint of Complete authentication system): new
     "#]]);

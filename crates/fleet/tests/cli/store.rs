@@ -37,7 +37,7 @@ fn init_is_harmless_where_a_fleet_is() {
     let world = World::with_sorties(&["Model"]).local_only("it removes the store's file");
     let before = world.json("status");
     world.fleet("init").expect(expect![[r#"
-        REPO/.flightline is there already, and sound
+        REPO/.flightline is there already, and sound (preset fleet)
     "#]]);
     assert_eq!(world.json("init")["created"], false);
     assert_eq!(world.line("init").in_folder("below").run().code, 0);

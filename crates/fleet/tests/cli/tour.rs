@@ -88,7 +88,7 @@ fn in_the_repository() {
         [exit 4]
 
         $ fleet note constraint "Never log passwords, not even hashed"
-        Noted constraint: Never log passwords, not even hashed
+        Noted constraint nte-3434: Never log passwords, not even hashed
 
         ada$ fleet sortie complete af9e --keep
         ✓ completed  srt-af9e  User model   ada   100 %   (mission 25 %)   checkpoint chk-79575ba3

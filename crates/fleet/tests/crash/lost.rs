@@ -228,8 +228,12 @@ fn however_a_store_is_damaged_its_checkpoint_files_bring_it_back() {
         let seen = world.run(&["doctor"]).ends();
         if matches!(seen.code(), Some(3 | 6)) {
             let count = ids.len();
-            let way_out = format!("`fleet doctor --rebuild` brings back {count} sound checkpoint");
-            assert!(seen.err.contains(&way_out), "{when}: {seen}");
+            let way_out = format!(" from {count} sound checkpoint");
+            let says = |what: &str| seen.err.contains(what);
+            assert!(
+                says("`fleet doctor --rebuild` brings back ") && says(&way_out),
+                "{when}: {seen}"
+            );
         }
         let done = world.run(&REBUILD).in_json().ends();
         assert_eq!(done.code(), Some(0), "{when}: {done}");

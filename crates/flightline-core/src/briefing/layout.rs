@@ -409,13 +409,9 @@ fn working_loop(draft: &mut Draft, facts: &Facts, commands: &Commands) {
         ),
         "after each step",
     );
-    let (begin, done) = (
-        in_mission("effect begin \"its-name\""),
-        in_mission("effect done \"its-name\""),
-    );
     line(
-        &format!("{begin}`, `{done}"),
-        "around what must not happen twice",
+        &in_mission("effect begin \"its-name\""),
+        "before what must not happen twice",
     );
     line(&act("heartbeat"), "in a long step");
     line(&of_sortie("complete", ""), "when it is done");
@@ -435,13 +431,10 @@ fn closing(draft: &mut Draft, facts: &Facts, commands: &Commands, left_out: &[Se
         draft.say_line(&format!("- `{command}`: what is left out here ({rest})"));
     }
     draft.say_line(&format!("- `{}`: the work, in full", commands.work));
-    if facts.agent.is_some() {
+    // Mail that waits names its command itself.
+    if facts.agent.is_some() && facts.mail.is_empty() {
         draft.say_line(&format!("- `{}`: your mail", commands.inbox));
     }
-    draft.say_line(&format!(
-        "- `{}`: what happened",
-        commands.of_mission("log")
-    ));
     // Only an agent has been offered it, and nobody what a checkpoint would have said.
     if facts.agent.is_some() && facts.moment == Moment::Now {
         let ack = commands.act(&format!("context --ack {}", draft.nonce));

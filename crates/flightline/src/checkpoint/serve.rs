@@ -174,7 +174,7 @@ pub fn rehearse<O: ReadsCheckpoints>(
 
 /// What is said of a repair, where it was only tried.
 fn would(said: String) -> String {
-    said.replace("; repaired", "; would be repaired")
+    said.replace("; repaired ", "; would repair ")
         .replace("is repaired", "would be repaired")
 }
 

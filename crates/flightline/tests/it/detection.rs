@@ -149,7 +149,7 @@ both_engines! {
         assert_eq!(rewound.lost.len(), 60);
         let found = story.detect("", vec![]);
         assert_eq!(found[0].last_activity_at, act, "behind sixty events of our own");
-        assert_eq!(rewound.recovery_context.last_action, "ada: sortie added");
+        assert_eq!(rewound.recovery_context.last_action, "ada was working on \"Part 1\"");
     }
 
     fn a_silence_is_told_once(world: &World) {

@@ -420,6 +420,8 @@ fn live(seed: u64, steps: u64) -> (u64, u64) {
                 model.learn_fences(before, &seen);
                 if let (Ok(()), Act::MoveMission { mission, to }) = (answer, &step.act)
                     && ["completed", "failed", "archived"].contains(to)
+                    // One that was over already releases nothing.
+                    && model.rev > before
                 {
                     model.learn_releases(*mission, &seen);
                 }

@@ -187,7 +187,7 @@ both_engines! {
         );
         assert_eq!(
             refusal(block()).details["legal"],
-            json!(["assigned", "in_progress", "failed"])
+            json!(["assigned", "in_progress", "failed", "skipped"])
         );
         story.register("bob", Role::Specialist);
         story.change("", "User model", assign("bob")).unwrap();

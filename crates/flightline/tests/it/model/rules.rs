@@ -77,6 +77,8 @@ pub struct Sortie {
     pub priority: i32,
     /// Blocking errors that nobody has cleared, and others.
     pub errors: (u32, u32),
+    /// It was blocked by a word, not by an error: the next one gives the same reason.
+    pub blocked_by_word: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -333,6 +335,7 @@ impl Model {
                 if *blocking {
                     errors.0 += 1;
                     if self.sorties[*sortie].status != "blocked" {
+                        self.sorties[*sortie].blocked_by_word = false;
                         self.set(*sortie, "blocked");
                     }
                 } else {

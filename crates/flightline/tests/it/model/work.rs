@@ -24,6 +24,7 @@ impl Model {
             files,
             priority,
             errors: (0, 0),
+            blocked_by_word: false,
         });
     }
 
@@ -157,13 +158,15 @@ impl Model {
             self.sorties[at].errors.0 > 0,
         );
         // What is so already is no move.
-        if matches!(
-            (how, status),
-            (Move::Start, "in_progress")
-                | (Move::Block, "blocked")
-                | (Move::Complete, "completed")
-                | (Move::Fail, "failed")
-        ) {
+        let blocked_by_word = self.sorties[at].blocked_by_word;
+        if matches!(how, Move::Block) && status == "blocked" && blocked_by_word
+            || matches!(
+                (how, status),
+                (Move::Start, "in_progress")
+                    | (Move::Complete, "completed")
+                    | (Move::Fail, "failed")
+            )
+        {
             return Ok(());
         }
         let legal = match how {
@@ -191,7 +194,10 @@ impl Model {
                 self.sorties[at].attempts += 1;
                 self.set(at, "in_progress");
             }
-            Move::Block => self.set(at, "blocked"),
+            Move::Block => {
+                self.sorties[at].blocked_by_word = true;
+                self.set(at, "blocked");
+            }
             Move::Unblock | Move::Resume => self.set(at, "in_progress"),
             Move::Complete => {
                 self.set(at, "completed");
