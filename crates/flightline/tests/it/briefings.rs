@@ -219,22 +219,15 @@ both_engines! {
             ### Working Loop
             - `fleet locks acquire "path/to/file" --agent ada`: before you edit a file
             - `fleet sorties update SORTIE --last "what you did" --next "what comes next" --agent ada`: after each step
-            - `fleet effect begin "its-name" --agent ada --mission MISSION`, `fleet effect done "its-name" --agent ada --mission MISSION`: around what must not happen twice
+            - `fleet effect begin "its-name" --agent ada --mission MISSION`: before what must not happen twice
             - `fleet heartbeat --agent ada`: in a long step
             - `fleet sorties complete SORTIE --agent ada`: when it is done
 
             ### Commands
             - `fleet sorties show SORTIE`: the work, in full
-            - `fleet mail inbox --agent ada`: your mail
-            - `fleet log --mission MISSION`: what happened
             - `fleet context --ack NONCE --agent ada`: say now that you have read this
 
-            Please review the current state and continue the mission."###]].assert_eq(&text);
-    }
-
-    fn operators_constraints_come_first_word_for_word(world: &World) {
-        let story = working(world);
-        story.register("control", Role::Dispatch);
+            Please review the current state and continue the mission."###]patch);
         let rules: Vec<String> = (0..12).map(|number| format!("{number}: never `rm -rf /`,\n\tnot even with <b>force</b>.")).collect();
         for (number, rule) in rules.iter().enumerate() {
             remember(&story, "", NoteKind::Constraint, rule);
