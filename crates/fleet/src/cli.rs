@@ -1,4 +1,4 @@
-//! The command line's arguments. `command/` runs them, `help.rs` explains them.
+//! The command line: what can be typed. What it does is in `command/`.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,8 @@ const VERSION: &str = match cfg!(feature = "otel") {
     name = "fleet",
     version = VERSION,
     about,
-    disable_help_subcommand = true
+    disable_help_subcommand = true,
+    after_help = "Without a command: `fleet status`. More: `fleet help TOPIC` (ids, agents, locks, server, json, exit-codes, environment, secrets)."
 )]
 pub struct Cli {
     #[command(flatten)]
@@ -27,7 +28,7 @@ pub struct Cli {
     pub command: Option<Command>,
 }
 
-/// Options that every command takes.
+/// What every command takes.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Everywhere")]
 pub struct Globals {
@@ -89,26 +90,26 @@ pub enum ColorWhen {
 pub enum Command {
     /// Create `.flightline/` here: a store for this repository's fleet
     Init(command::init::InitArgs),
-    /// Trust a fleet that came with a clone, for example
+    /// Trust a fleet that came from somewhere else, such as with a clone
     Trust(command::trust::TrustArgs),
-    /// Show the fleet at a glance, and what needs you
+    /// Show the fleet at a glance: mission, sorties, agents, what needs you
     Status,
     /// Take a checkpoint of the current mission
     Checkpoint(command::checkpoint::CheckpointArgs),
-    /// Checkpoints: list, show, compare, verify, prune …
+    /// Checkpoints: list, show, compare, verify, prune
     #[command(subcommand)]
     Checkpoints(command::checkpoint::CheckpointsCommand),
-    /// Find missions that need recovery (exit code 5 when there is one)
+    /// Look for missions that need recovery: exit code 5 when there is one
     Detect(command::recovery::DetectArgs),
-    /// Bring a mission back, forwards or exactly to a checkpoint
+    /// Bring a mission back: forwards by default, or exactly to a checkpoint
     Resume(command::recovery::ResumeArgs),
-    /// Step through a mission's history, changing nothing
+    /// Step through a mission's history, forwards and back; changes nothing
     Replay(command::replay::ReplayArgs),
     /// Take the last rewind back
     Undo(command::recovery::UndoArgs),
-    /// Print the acting agent's briefing, to go on after a lost context
+    /// The briefing of the acting agent: who you are, what is done, what comes next
     Context(command::context::ContextArgs),
-    /// Missions: objectives, divided into sorties
+    /// Missions: what the fleet is out to do
     #[command(visible_alias = "mission", subcommand)]
     Missions(command::mission::MissionCommand),
     /// Sorties: units of work with one owner
@@ -119,7 +120,7 @@ pub enum Command {
     Agents(command::agent::AgentCommand),
     /// Give a sign of life for the acting agent
     Heartbeat(command::agent::HeartbeatArgs),
-    /// Print the handoff document for an agent's successor
+    /// Print what whoever takes over from an agent is given
     Handoff(command::agent::recovery::HandoffArgs),
     /// Locks on files and folders
     #[command(visible_alias = "lock", subcommand)]
@@ -127,61 +128,58 @@ pub enum Command {
     /// Mail between agents
     #[command(visible_alias = "mails", subcommand)]
     Mail(command::mail::MailCommand),
-    /// Notes: decisions, lessons, constraints, blockers, next steps …
+    /// Notes: decisions, lessons, constraints, dead ends, artifacts, blockers, next steps
     #[command(visible_alias = "notes", subcommand)]
     Note(command::note::NoteCommand),
-    /// Effects on the world outside, so that none happens twice
+    /// Effects on the world outside, so that nothing is done twice
     #[command(visible_alias = "effects", subcommand)]
     Effect(command::effect::EffectCommand),
-    /// Events: the journal of everything that happened
+    /// The journal: everything that happened
     #[command(visible_alias = "event", subcommand)]
     Events(command::event::EventCommand),
-    /// Show the journal as a readable story, newest first
-    Log(command::event::LogArgs),
-    /// Show how much there is of everything, and the room it takes
+    /// The journal as a readable story, newest first
+    Log(command::event::ListArgs),
+    /// Show figures: how much there is of everything, and how much room it takes
     Stats(command::stats::StatsArgs),
-    /// Show how long sorties took against their estimates
+    /// Show what a mission's sorties took, against their estimates; or the table of `STATUS.md`
     Report(command::report::ReportArgs),
-    /// Check the store, and repair it
+    /// Check the store: files, journal, checksums, rules
     Doctor(command::doctor::DoctorArgs),
     /// Copy the whole store, as of one moment, to a new file
     Backup(command::backup::BackupArgs),
-    /// Replace the store's content by a backup's, keeping a copy
+    /// Replace the store's content by a backup's; what was there is kept in a file
     Restore(command::backup::RestoreArgs),
-    /// Import the files of another system
+    /// Take in the files of another system: task, agent, workflow or token checkpoints
     Import(command::dialect::ImportArgs),
-    /// Export the store as files of another system
+    /// Write what the store knows as the files of another system
     Export(command::dialect::ExportArgs),
-    /// Show and settle files of other systems that were put aside
-    #[command(visible_alias = "conflict", subcommand)]
-    Conflicts(command::conflict::ConflictCommand),
     /// Serve this fleet to other programs and machines over HTTP
     Serve(command::serve::ServeArgs),
-    /// Tokens: access to a server
+    /// Tokens: what opens a server's door
     #[command(visible_alias = "tokens", subcommand)]
     Token(command::token::TokenCommand),
-    /// Log in to a server, and use its fleet in this repository
+    /// Come in to a server: this repository's fleet is there from now on
     Login(command::login::LoginArgs),
-    /// Log out: forget the server of this repository, and its token
+    /// Leave the server: forget it for this repository, and its token
     Logout,
-    /// Show and change settings
+    /// Settings, and where each comes from
     #[command(subcommand)]
     Config(command::config::ConfigCommand),
-    /// Run one operation with JSON from stdin, for orchestrators
+    /// Run one operation from JSON on stdin, for orchestrators
     Call(command::call::CallArgs),
-    /// See it work: real agents are killed, and nothing is lost
+    /// See it work: agents are killed and forget, and nothing is lost
     Demo(command::demo::DemoArgs),
     /// An agent of the demo
     #[command(hide = true)]
     DemoAgent(command::demo::DemoAgentArgs),
-    /// Print a shell's completion script, with live ids
+    /// Print the shell's completion script, with live ids
     Completions(command::reference::CompletionsArgs),
     /// Print the manual page, or write all of them to a folder
     Man(command::reference::ManArgs),
-    /// Print the JSON Schema of an answer
+    /// Print the JSON Schema of what `--json` gives
     Schema(command::reference::SchemaArgs),
-    /// Print the OpenAPI description of the server
+    /// Print the OpenAPI description of what `fleet serve` offers
     Openapi,
     /// Explain a topic or a command
-    Help(command::help::HelpArgs),
+    Help(command::reference::HelpArgs),
 }

@@ -19,7 +19,6 @@ pub mod liveness;
 pub mod lock;
 pub mod message;
 pub mod mission;
-pub mod narrate;
 pub mod note;
 pub mod path;
 pub mod policy;

@@ -214,14 +214,10 @@ impl From<Mirrored> for Vec<Dialect> {
     }
 }
 
-/// Whether a reason can be switched off: not what somebody asks for, nor what makes an undo possible, nor what
-/// says in the files how things went on.
+/// Whether a reason can be switched off: not what somebody asks for, nor what makes an undo possible.
 #[must_use]
 pub fn is_switchable(reason: Reason) -> bool {
-    !matches!(
-        reason,
-        Reason::Manual | Reason::BeforeRestore | Reason::AfterRestore | Reason::MissionEnded
-    )
+    !matches!(reason, Reason::Manual | Reason::BeforeRestore)
 }
 
 fn bit(reason: Reason) -> u32 {

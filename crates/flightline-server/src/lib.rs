@@ -10,7 +10,6 @@ mod crew;
 mod door;
 mod health;
 mod metrics;
-mod misfit;
 mod openapi;
 mod operation;
 mod passage;

@@ -69,7 +69,6 @@ impl Store {
         let copied = copy_rows(from.driver(), self.driver(), id, id)?;
         Ok(Copied {
             rev: row.rev,
-            history: row.history,
             ..copied
         })
     }

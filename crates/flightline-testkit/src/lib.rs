@@ -4,7 +4,6 @@
 pub mod damage;
 pub mod database;
 pub mod outside;
-pub mod power;
 pub mod repository;
 pub mod story;
 
@@ -192,10 +191,10 @@ impl World {
             .store(false, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// Lets time pass.
+    /// Moves the clock forwards.
     pub fn pass(&self, span: Duration) {
         self.clock
-            .pass(u64::try_from(span.as_millis()).unwrap_or(u64::MAX));
+            .advance(i64::try_from(span.as_millis()).unwrap_or(i64::MAX));
     }
 }
 

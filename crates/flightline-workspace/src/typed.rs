@@ -32,9 +32,7 @@ pub fn repo_path(root: &Path, here: &Path, typed: &str) -> Result<RepoPath, Refu
         match component {
             Component::Normal(part) => parts.push(part),
             Component::ParentDir => {
-                if parts.pop() == Some(OsStr::new("**")) {
-                    return RepoPath::parse(typed);
-                }
+                parts.pop();
             }
             Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
         }

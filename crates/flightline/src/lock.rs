@@ -1,7 +1,6 @@
 //! Operations on locks. At most one live grant per path; fences only grow.
 
 pub mod held;
-pub(crate) mod release;
 pub(crate) mod watch;
 
 use std::time::{Duration, Instant};
@@ -11,7 +10,6 @@ use flightline_core::checkpoint::Reason;
 use flightline_core::liveness::ProcessSight;
 use flightline_core::lock::Lock;
 use flightline_core::mission::Mission;
-use flightline_core::note::Failure;
 use flightline_core::sortie::Sortie;
 use flightline_core::text::Note;
 use flightline_core::time::{Millis, human_span};
@@ -26,14 +24,12 @@ use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope, WhenFull};
 use crate::mission::short;
-use crate::note::failure::settle_locks;
 
 /// Takes locks for the acting agent: all of them or none.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AcquireLocks {
-    /// The files or folders, or patterns of them: `*` and `?` in a name, `**` for any folders, `[a-z]`; after a backslash such a
-    /// character is itself.
+    /// The files or folders.
     #[schemars(length(min = 1))]
     pub paths: Vec<RepoPath>,
     /// How long after the holder's last sign of life they lapse; the policy's when none is given.
@@ -79,7 +75,7 @@ pub struct ReleaseLocks {
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StealLock {
-    /// The file or folder, or a pattern.
+    /// The file or folder.
     pub path: RepoPath,
     /// Why: the holder is told.
     pub reason: Note,
@@ -97,7 +93,7 @@ pub struct ListLocks {
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CheckLocks {
-    /// The files or folders, or patterns of them.
+    /// The files or folders.
     pub paths: Vec<RepoPath>,
 }
 
@@ -185,7 +181,7 @@ impl Operation for RenewLocks {
                 )
                 .hint(format!(
                     "take it anew with `fleet locks acquire {}`",
-                    lock.file.as_word()
+                    lock.file
                 ))
                 .into());
             }
@@ -262,7 +258,7 @@ impl Operation for StealLock {
             )
             .hint(format!(
                 "just take it with `fleet locks acquire {}`",
-                self.path.as_word()
+                self.path
             ))
             .into());
         }
@@ -385,9 +381,7 @@ pub fn acquire(
             let waited = human_span(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
             let message = format!("after waiting for {waited}: {}", refusal.message);
             let details = Note::parse("details", &message)?;
-            let files = request.paths.clone();
-            let failure = (details, Failure::LockTimeout { files });
-            record_failure(fleet, caller, None, Reason::LockTimeout, failure);
+            record_failure(fleet, caller, None, Reason::LockTimeout, details);
             return Err(Refusal {
                 message,
                 ..*refusal
@@ -477,8 +471,6 @@ pub(crate) fn grant_all(
         held.push(lock.clone());
         granted.push(view(desk, lock)?);
     }
-    let files = granted.iter().map(|view| &view.lock.file);
-    settle_locks(desk, agent.id, files)?;
     Ok(granted)
 }
 
@@ -575,8 +567,7 @@ fn held_by_another(
     };
     Refusal::new(Code::LockHeld, format!("{subject} by {}{about}", holder.name))
         .hint(format!(
-            "wait for it with `fleet locks acquire {} --wait 15m`\nor ask with `fleet mail send --to {} --subject \"Need {wanted}\"`",
-            wanted.as_word(),
+            "wait for it with `fleet locks acquire {wanted} --wait 15m`\nor ask with `fleet mail send --to {} --subject \"Need {wanted}\"`",
             holder.name
         ))
         .details(json!({
@@ -597,10 +588,13 @@ fn own_lock(
     } else {
         let path = RepoPath::parse(reference)?;
         let locks = desk.tx.find::<Lock>(Find::All)?;
-        match locks.iter().find(|lock| lock.file.is_same(&path)) {
-            Some(lock) => lock.clone(),
-            None => return Err(no_lock_on(&path, &locks, agent).into()),
-        }
+        locks
+            .into_iter()
+            .find(|lock| lock.file.is_same(&path))
+            .ok_or_else(|| {
+                Refusal::new(Code::NotFound, format!("there is no lock on `{path}`"))
+                    .hint("list them with `fleet locks list`")
+            })?
     };
     if lock.held_by != agent.id {
         let holder = desk.agent_name(lock.held_by)?;
@@ -619,29 +613,12 @@ fn own_lock(
         )
         .hint(format!(
             "take it anew with `fleet locks acquire {}`",
-            lock.file.as_word()
+            lock.file
         ))
         .details(json!({ "fence": lock.fence }))
         .into());
     }
     Ok(lock)
-}
-
-/// Nobody locked exactly this path; one of the agent's own locks may cover it.
-fn no_lock_on(path: &RepoPath, locks: &[Lock], agent: &Agent) -> Refusal {
-    let covers = |lock: &&Lock| lock.held_by == agent.id && lock.file.contains(path);
-    match locks.iter().find(covers) {
-        Some(lock) => Refusal::new(
-            Code::NotFound,
-            format!(
-                "there is no lock on `{path}` alone: `{}` covers it",
-                lock.file
-            ),
-        )
-        .hint(format!("name that one: `{}`", lock.file.as_word())),
-        None => Refusal::new(Code::NotFound, format!("there is no lock on `{path}`"))
-            .hint("list them with `fleet locks list`"),
-    }
 }
 
 fn check_ttl(ttl_ms: Option<Millis>) -> Result<()> {

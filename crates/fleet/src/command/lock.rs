@@ -14,15 +14,13 @@ use flightline::lock::{
 use super::{ATTENTION, Done, typed};
 use crate::app::App;
 use crate::complete;
-use crate::fields;
-use crate::ui::{Cell, GREEN, Page, RED};
+use crate::ui::{Cell, GREEN, RED};
 
 #[derive(Debug, Subcommand)]
 pub enum LockCommand {
     /// Lock files or folders for the acting agent: all of them or none
     Acquire {
-        /// A file, a folder or a pattern such as 'src/**/*.rs': `*` and `?` within a name, `**` for any folders, `[a-z]`;
-        /// after a backslash such a character is itself. More: `fleet help locks`
+        /// A file or a folder
         #[arg(required = true, value_name = "PATH")]
         paths: Vec<String>,
         /// How long after your last sign of life they lapse, such as `30m`
@@ -70,13 +68,13 @@ pub enum LockCommand {
     },
     /// Ask whether you may write to paths: exit code 5 when not
     Check {
-        /// A file, a folder or a pattern, as `fleet help locks` says
+        /// A file or a folder
         #[arg(required = true, value_name = "PATH")]
         paths: Vec<String>,
     },
     /// Take a lock from its holder, who is told why
     Steal {
-        /// A file, a folder or a pattern: every lock it overlaps is taken
+        /// A file or a folder
         #[arg(value_name = "PATH", add = complete::locks())]
         path: String,
         /// Why
@@ -95,13 +93,12 @@ pub fn run(command: LockCommand, app: &mut App) -> Done {
             wait,
         } => {
             let request = AcquireLocks {
-                paths: app.all_lockable(&paths)?,
+                paths: app.paths(&paths)?,
                 ttl_ms: ttl,
                 purpose: typed::maybe(purpose.as_ref(), |text| typed::title("purpose", text))?,
                 sortie,
                 sightings: Vec::new(),
             };
-            fields::check::<AcquireLocks>(&app.ui.fields)?;
             let (caller, ui) = (app.caller()?, app.ui.clone());
             let mut told = false;
             let mut pause = |span: Duration| {
@@ -145,7 +142,7 @@ pub fn run(command: LockCommand, app: &mut App) -> Done {
         LockCommand::Check { paths } => check(&paths, app),
         LockCommand::Steal { path, reason } => {
             let request = StealLock {
-                path: app.lockable(&path)?,
+                path: app.path(&path)?,
                 reason: typed::note("reason", &reason)?,
             };
             let granted = app.run(&request)?;
@@ -158,7 +155,7 @@ pub fn run(command: LockCommand, app: &mut App) -> Done {
 fn references(typed: &[String], app: &App) -> Result<Vec<String>, Refusal> {
     let read = |text: &String| match text.starts_with("lck-") {
         true => Ok(text.clone()),
-        false => app.lockable(text).map(|path| path.to_string()),
+        false => app.path(text).map(|path| path.to_string()),
     };
     typed.iter().map(read).collect()
 }
@@ -176,16 +173,6 @@ fn said(app: &App, locks: &[LockView], verb: &str) -> Done {
         }
     })?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Locks that went with what they were taken for.
-pub fn say_released(page: &mut Page, locks: &[LockView]) {
-    for view in locks {
-        page.line(format_args!(
-            "  Released {} of {}",
-            view.lock.file, view.holder
-        ));
-    }
 }
 
 fn list(holder: Option<String>, app: &mut App) -> Done {
@@ -220,7 +207,7 @@ fn list(holder: Option<String>, app: &mut App) -> Done {
 
 fn check(paths: &[String], app: &mut App) -> Done {
     let checks = app.run(&CheckLocks {
-        paths: app.all_lockable(paths)?,
+        paths: app.paths(paths)?,
     })?;
     app.ui.answer(&checks, |page| {
         let row = |check: &PathCheck| {

@@ -87,9 +87,8 @@ pub fn import(args: &ImportArgs, app: &mut App) -> Done {
             Arrival::There => page.line(format_args!("{id} is here already, and sound")),
             Arrival::Returned | Arrival::Copied => {
                 page.line(format_args!("Imported {id} ({} values)", done.values));
-                let unpin = page.command(format!("fleet checkpoints unpin {id}"));
                 page.line(format_args!(
-                    "It is pinned, so that retention leaves it alone: {unpin}"
+                    "It is pinned, so that retention leaves it alone: fleet checkpoints unpin {id}"
                 ));
             }
             Arrival::Foreign => {
@@ -97,10 +96,10 @@ pub fn import(args: &ImportArgs, app: &mut App) -> Done {
                     "Imported {id} of another journal ({} values)",
                     done.values
                 ));
-                let list = page.command("fleet checkpoints list --archived");
-                page.line(format_args!("It is archived: {list}"));
-                let back = page.command(format!("fleet resume --checkpoint {id} --dry-run"));
-                page.line(format_args!("To go back to it: {back}"));
+                page.line("It is archived: fleet checkpoints list --archived");
+                page.line(format_args!(
+                    "To go back to it: fleet resume --checkpoint {id} --dry-run"
+                ));
             }
         }
         if !done.agents.is_empty() {

@@ -7,9 +7,8 @@ use crate::stage;
 use crate::world::World;
 
 /// Every kind of write, as ada could do it on the stage.
-const WRITES: [&str; 49] = [
+const WRITES: [&str; 45] = [
     "missions create New",
-    "missions edit {Later} --title Sooner",
     "missions start {Later}",
     "missions pause",
     "missions complete {Quick}",
@@ -52,9 +51,6 @@ const WRITES: [&str; 49] = [
     "mail ack --all",
     "mail requeue {Hello}",
     "note decision Rust",
-    "note close {Lesson}",
-    "note edit {Lesson} Anew",
-    "note withdraw {Lesson}",
     "effect begin release",
     "effect done deploy",
 ];

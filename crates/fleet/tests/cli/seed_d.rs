@@ -108,12 +108,9 @@ fn what_failed_is_left_out_and_the_workflow_set_back() {
             - set the workflow back to where it can go on: `fleet resume --reset-to CODING`
 
         Would restore:
-        - Restore 1 sortie
+        - Restore 3 sorties
         - Re-acquire 0 locks
         - Requeue 0 messages
-
-        What To Do Now:
-        - no agent works on "Ship it": start one: fleet context --agent NAME
 
         Nothing was changed.
         [stderr]
@@ -144,12 +141,9 @@ fn what_failed_is_left_out_and_the_workflow_set_back() {
             Workflow: CODING (set back from ERROR)
 
             Restoring state...
-            - Restored 1 sortie
+            - Restored 3 sorties
             - Re-acquired 0 locks
             - Requeued 0 messages
-
-            What To Do Now:
-            - no agent works on "Ship it": start one: fleet context --agent NAME
 
             Recovery complete. Mission resumed.
             [stderr]
@@ -504,12 +498,12 @@ fn too_many_checkpoints_are_archived_and_it_is_said() {
         .expect(expect![[r#"
             Checkpoints for mission: msn-1166
 
-            ID              TIMESTAMP                 TRIGGER    PROGRESS   REASON
-            chk-3ce8        2026-01-04T12:00:07Z      manual     0%         Number 4
-            chk-3434        2026-01-04T12:00:06Z      manual     0%         Number 3
-            chk-2b81        2026-01-04T12:00:05Z      manual     0%         Number 2
-            chk-22cd        2026-01-04T12:00:04Z      manual     0%         archived: Number 1
-            chk-1a1a        2026-01-04T12:00:03Z      manual     0%         archived: Number 0
+            ID              TIMESTAMP                 TRIGGER    PROGRESS
+            chk-3ce8        2026-01-04T12:00:07Z     manual     0%
+            chk-3434        2026-01-04T12:00:06Z     manual     0%
+            chk-2b81        2026-01-04T12:00:05Z     manual     0%
+            chk-22cd        2026-01-04T12:00:04Z     manual     0%  archived
+            chk-1a1a        2026-01-04T12:00:03Z     manual     0%  archived
 
             Total: 5 checkpoints
         "#]]);

@@ -22,15 +22,9 @@ use crate::recovery::resume::Resume;
 use crate::recovery::undo::Undo;
 
 /// An operation that reads checkpoints.
-pub trait ReadsCheckpoints: Operation + Clone {
+pub trait ReadsCheckpoints: Operation {
     /// Which.
     fn wanted(&self) -> Wanted;
-
-    /// The request as it is rehearsed: what a real one would only do after a further word is shown all the same.
-    #[must_use]
-    fn rehearsed(&self) -> Self {
-        self.clone()
-    }
 
     /// Puts what was said on the way into the outcome. Returns what has no place there.
     fn tell(_outcome: &mut Self::Outcome, said: Vec<String>) -> Vec<String> {
@@ -39,14 +33,6 @@ pub trait ReadsCheckpoints: Operation + Clone {
 }
 
 impl ReadsCheckpoints for Resume {
-    fn rehearsed(&self) -> Self {
-        Self {
-            force: true,
-            reopen: true,
-            ..self.clone()
-        }
-    }
-
     fn wanted(&self) -> Wanted {
         match &self.checkpoint {
             Some(reference) => named([Some(reference)]),
@@ -63,13 +49,6 @@ impl ReadsCheckpoints for Resume {
 }
 
 impl ReadsCheckpoints for Undo {
-    fn rehearsed(&self) -> Self {
-        Self {
-            force: true,
-            ..self.clone()
-        }
-    }
-
     fn wanted(&self) -> Wanted {
         Wanted::BeforeRewind {
             mission: self.mission.clone(),
@@ -157,8 +136,7 @@ pub fn rehearse<O: ReadsCheckpoints>(
         Err(error) => return Served::refused(error, files::all(folder).len()),
     };
     let mut warnings = plan.warnings.clone();
-    let operation = operation.rehearsed();
-    let rehearsed = fleet.rehearse_acts(&operation, caller, |desk| {
+    let rehearsed = fleet.rehearse_acts(operation, caller, |desk| {
         let mut said = Vec::new();
         for mend in &plan.mends {
             said.extend(mend.carry_out(desk)?.said);
@@ -166,16 +144,10 @@ pub fn rehearse<O: ReadsCheckpoints>(
         Ok((said, operation.decide(desk)?))
     });
     let outcome = rehearsed.map(|(said, outcome)| {
-        warnings.extend(said.into_iter().map(would));
+        warnings.extend(said);
         outcome
     });
     Served::of::<O>(outcome, warnings, plan.unused, false)
-}
-
-/// What is said of a repair, where it was only tried.
-fn would(said: String) -> String {
-    said.replace("; repaired ", "; would repair ")
-        .replace("is repaired", "would be repaired")
 }
 
 /// Mends checkpoints in the store from files in `folder`, as far as they are damaged and the files fit.

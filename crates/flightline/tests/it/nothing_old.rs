@@ -86,7 +86,6 @@ fn stage(world: &World) -> Memory {
         sortie: None,
         what: None,
         again: false,
-        sightings: Vec::new(),
     };
     story.run("ada", &begun).unwrap();
     let once = create_mission("Saved", vec![]);

@@ -6,11 +6,10 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use flightline::agent::monitor::{MonitorAgents, Monitored, MonitoredAgent, Told};
 use flightline::core::dialect::epic::Standing;
-use flightline::core::policy::Preset;
 
 use crate::app::App;
 use crate::command::{ATTENTION, Done, typed};
-use crate::ui::{Cell, Page, state};
+use crate::ui::Page;
 
 #[derive(Debug, Args)]
 pub struct MonitorArgs {
@@ -28,8 +27,7 @@ pub struct MonitorArgs {
 pub fn run(args: &MonitorArgs, app: &mut App) -> Done {
     let began = Instant::now();
     loop {
-        let sightings = app.sightings()?;
-        let seen = app.run(&MonitorAgents { sightings })?;
+        let seen = app.run(&MonitorAgents {})?;
         if args.watch {
             app.ui.look(&seen, |page| report(page, &seen))?;
         } else {
@@ -54,21 +52,10 @@ pub fn run(args: &MonitorArgs, app: &mut App) -> Done {
     }
 }
 
-/// In seed C's fleets its report, and nothing else; in any other what `fleet agents list` says as well.
+/// The seed's report, and nothing else.
 fn report(page: &mut Page, seen: &Monitored) {
-    if seen.preset == Preset::Epic {
-        for agent in &seen.agents {
-            page.line(&agent.line);
-        }
-    } else {
-        let row = |agent: &MonitoredAgent| {
-            vec![
-                state(agent.life.as_str()),
-                Cell::new(&agent.agent),
-                Cell::new(&agent.evidence),
-            ]
-        };
-        page.table(&[], &seen.agents.iter().map(row).collect::<Vec<_>>());
+    for agent in &seen.agents {
+        page.line(&agent.line);
     }
     if seen.agents.is_empty() {
         page.line("No agent to look at: none has begun but those that coordinate.");

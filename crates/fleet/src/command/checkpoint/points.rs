@@ -22,14 +22,13 @@ pub fn list(limit: u64, app: &mut App) -> Done {
         ));
         page.line("");
         if found.points.is_empty() {
-            page.hint("No checkpoint yet: take one with `fleet checkpoint`");
+            page.line("No checkpoint yet: take one with `fleet checkpoint`");
             return;
         }
         say(page, &found.points, &short);
         page.line("");
-        let look = page.command("fleet resume --checkpoint ID --dry-run");
         page.line(format_args!(
-            "Total: {} {}. Look first: {look}",
+            "Total: {} {}. Look first: fleet resume --checkpoint ID --dry-run",
             found.total,
             if found.total == 1 { "point" } else { "points" }
         ));
