@@ -29,7 +29,8 @@ use flightline::{Access, Caller, Errand, Fleet, Operation, not_here};
 
 use crate::cli::Globals;
 use crate::config::{Config, Environment, Secret, parse_location};
-use crate::remote::{Address, Bearer, Client, Courier, Known, Means, Spool};
+use crate::fields;
+use crate::remote::{Address, Bearer, Client, Courier, DELIVERED, Known, Means, Spool};
 use crate::ui::{Asking, Ui};
 
 /// What is said of a fleet that came from somewhere else.
@@ -469,6 +470,7 @@ impl App {
 
     /// Runs an operation.
     pub fn run<O: Operation>(&mut self, operation: &O) -> Result<O::Outcome, Refusal> {
+        fields::check::<O>(&self.ui.fields)?;
         let caller = self.caller()?;
         let outcome = self.fleet()?.run(operation, &caller);
         self.say_noticed();
@@ -526,7 +528,11 @@ impl App {
     pub fn say_noticed(&mut self) {
         let warnings = self.fleet.as_mut().map(Fleet::take_warnings);
         for warning in warnings.unwrap_or_default() {
-            self.ui.warn(warning);
+            // That all of it arrived is no warning.
+            match warning.starts_with(DELIVERED) && !warning.contains(';') {
+                true => self.ui.talk(warning),
+                false => self.ui.warn(warning),
+            }
         }
         let noticed = self.fleet.as_mut().map(Fleet::take_noticed);
         for damage in noticed.unwrap_or_default() {

@@ -5,6 +5,7 @@ mod cli;
 mod command;
 mod complete;
 mod config;
+mod fields;
 mod help;
 mod hint;
 mod remote;

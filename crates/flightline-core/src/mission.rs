@@ -43,6 +43,9 @@ pub struct Mission {
     pub completed_at: Option<Time>,
     /// Why it was paused, failed or archived.
     pub reason: Option<Note>,
+    /// Somebody changed the order of its sorties: it is no more that in which they were added.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reordered: bool,
 }
 
 /// A declared state machine and where the mission stands in it. Its history is in the events.

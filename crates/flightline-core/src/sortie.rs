@@ -49,6 +49,9 @@ pub struct Sortie {
     pub declared: Option<Declared>,
     /// Acceptance criteria, and whether each is met.
     pub acceptance_criteria: BTreeMap<Name, bool>,
+    /// What a criterion says in full, where its name was made of that.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub criteria_texts: BTreeMap<Name, Title>,
     /// Whether it can be taken up again after an interruption.
     pub resumable: bool,
     /// How to take it up again.
@@ -137,7 +140,7 @@ pub enum SortieStatus {
     Completed,
     /// Not done, and nobody is at it.
     Failed,
-    /// It failed, and the mission goes on without it.
+    /// The mission goes on without it: it failed, or was cancelled.
     Skipped,
 }
 
@@ -178,10 +181,10 @@ impl SortieStatus {
     pub const fn next(self) -> &'static [Self] {
         use SortieStatus::{Assigned, Blocked, Completed, Failed, InProgress, Pending, Skipped};
         match self {
-            Self::Pending => &[Assigned, InProgress, Failed],
-            Self::Assigned => &[Pending, Assigned, InProgress, Blocked, Failed],
-            Self::InProgress => &[Pending, Assigned, Blocked, Completed, Failed],
-            Self::Blocked => &[Pending, Assigned, InProgress, Failed],
+            Self::Pending => &[Assigned, InProgress, Failed, Skipped],
+            Self::Assigned => &[Pending, Assigned, InProgress, Blocked, Failed, Skipped],
+            Self::InProgress => &[Pending, Assigned, Blocked, Completed, Failed, Skipped],
+            Self::Blocked => &[Pending, Assigned, InProgress, Failed, Skipped],
             // A rejected review sends it back.
             Self::Completed => &[InProgress],
             Self::Failed => &[Pending, Assigned, InProgress, Skipped],

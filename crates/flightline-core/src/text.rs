@@ -9,6 +9,7 @@ use std::ops::Deref;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::error::{Code, Refusal};
 use crate::redact::{contains_secret, redact, shown};
@@ -246,6 +247,36 @@ impl Name {
     }
 }
 
+impl Name {
+    /// The name that stands for a text: its words in lower case with dashes between, and where that cannot tell it from others,
+    /// because it is long or has other letters, a few digits of its hash.
+    ///
+    /// # Errors
+    /// When the text looks like it holds a secret.
+    pub fn of_text(what: &str, text: &str) -> Result<Self, Refusal> {
+        const LONGEST: usize = 48;
+        let lower = text.to_lowercase();
+        let words = lower.split(|c: char| !c.is_ascii_alphanumeric());
+        let slug: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+        let slug = slug.join("-");
+        let is_whole = slug.len() <= LONGEST && text.is_ascii() && !slug.is_empty();
+        if is_whole {
+            return Self::parse(what, &slug);
+        }
+        let hash = Sha256::digest(text.as_bytes());
+        let digits: String = hash
+            .iter()
+            .take(4)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let start: String = slug.chars().take(LONGEST).collect();
+        match start.trim_end_matches('-') {
+            "" => Self::parse(what, &digits),
+            start => Self::parse(what, &format!("{start}-{digits}")),
+        }
+    }
+}
+
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -352,6 +383,17 @@ impl<'de> Deserialize<'de> for Data {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_has_a_name_of_its_own() {
+        let named = |text: &str| Name::of_text("criterion", text).unwrap().to_string();
+        assert_eq!(named("All 29 files are there!"), "all-29-files-are-there");
+        assert_eq!(named("Übersetzung fertig"), "bersetzung-fertig-42a70f47");
+        assert_ne!(named("日本語"), named("日本"));
+        let long = "a very long criterion ".repeat(5);
+        assert!(named(&long).starts_with("a-very-long-criterion-") && named(&long).len() < 60);
+        assert_ne!(named(&long), named(&format!("{long}!")));
+    }
 
     #[test]
     fn a_slip_of_the_hand_is_recognised() {

@@ -35,6 +35,7 @@ pub fn mission(number: u128, title: &str) -> Mission {
         started_at: Some(at),
         completed_at: None,
         reason: None,
+        reordered: false,
     }
 }
 

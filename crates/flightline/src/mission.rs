@@ -214,6 +214,7 @@ impl Operation for CreateMission {
             started_at: None,
             completed_at: None,
             reason: None,
+            reordered: false,
         };
         desk.tx.set(
             "mission_created",

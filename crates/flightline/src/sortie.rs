@@ -3,11 +3,15 @@
 pub mod add;
 pub mod change;
 pub mod claim;
-pub(crate) mod queue;
+pub mod edit;
+pub mod queue;
 mod recovered;
 pub mod report;
 
+use std::collections::HashMap;
+
 use flightline_core::agent::Agent;
+use flightline_core::mission::Mission;
 use flightline_core::recovery::RecoveryContext;
 use flightline_core::sortie::{
     Declared, Review, Sortie, SortieError, SortieFile, SortieStatus, Subtask, SubtaskProgress,
@@ -16,9 +20,10 @@ use flightline_core::sortie::{
 use flightline_core::text::Note;
 use flightline_core::time::Millis;
 use flightline_core::{CheckpointId, Kind, MissionId, Name, SortieId, Subject, Time, Title};
-use flightline_store::Find;
+use flightline_store::{Find, SubjectRow};
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoint::readable;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
@@ -158,7 +163,8 @@ impl Operation for ShowSortie {
 
 /// The sorties of a mission as a list shows them. Loads no sortie's document.
 pub(crate) fn summaries(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<Vec<SortieSummary>> {
-    let rows = desk.tx.rows(Kind::Sortie, Find::Mission(mission))?;
+    let mut rows = desk.tx.rows(Kind::Sortie, Find::Mission(mission))?;
+    in_order(desk, mission, &mut rows)?;
     let owners = if rows.iter().any(|row| row.agent.is_some()) {
         desk.tx.rows(Kind::Agent, Find::All)?
     } else {
@@ -188,6 +194,24 @@ pub(crate) fn summaries(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<V
             })
         })
         .collect()
+}
+
+/// Puts rows into the order that somebody gave the mission's sorties. Only then documents are read.
+fn in_order(desk: &mut Desk<'_, '_>, mission: MissionId, rows: &mut [SubjectRow]) -> Result<()> {
+    let (missions, _) = match rows.is_empty() {
+        true => return Ok(()),
+        false => readable::<Mission>(desk.tx, Find::Mission(mission))?,
+    };
+    if !missions.iter().any(|mission| mission.reordered) {
+        return Ok(());
+    }
+    let (sorties, _) = readable::<Sortie>(desk.tx, Find::Mission(mission))?;
+    let places: HashMap<String, u64> = sorties
+        .into_iter()
+        .map(|sortie| (sortie.key(), sortie.position))
+        .collect();
+    rows.sort_by_key(|row| places.get(&row.id).copied().unwrap_or(u64::MAX));
+    Ok(())
 }
 
 /// How far a sortie is, in subtasks.

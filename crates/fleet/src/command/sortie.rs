@@ -12,6 +12,7 @@ use flightline::core::{Data, Kind, Refusal};
 use flightline::sortie::add::{AddSorties, NewSortie};
 use flightline::sortie::change::{ChangeSortie, SortieAction};
 use flightline::sortie::claim::{ClaimNext, ClaimSortie, claim_next};
+use flightline::sortie::queue::{ListQueue, QueuedSortie};
 use flightline::sortie::report::{AddReview, ClearErrors, ReportError};
 use flightline::sortie::{ListSorties, ResumePoint, ShowSortie, SortieSummary, SortieView};
 
@@ -28,6 +29,21 @@ pub fn run(command: SortieCommand, app: &mut App) -> Done {
         SortieCommand::Show { id } => {
             let view = app.run(&ShowSortie { sortie: id })?;
             show(&view, app)
+        }
+        SortieCommand::Ready => ready(app),
+        SortieCommand::Tree => tree(app),
+        SortieCommand::Edit(args) => {
+            let request = args.request(app)?;
+            let view = app.run(&request)?;
+            said(app, &view)
+        }
+        SortieCommand::Cancel { id, reason } => {
+            let reason = typed::maybe(reason.as_ref(), |text| typed::note("reason", text))?;
+            change(id, SortieAction::Cancel { reason }, app)
+        }
+        SortieCommand::Move(args) => {
+            let sorties = app.run(&args.request())?;
+            listed(&sorties, app)
         }
         SortieCommand::Claim {
             id,
@@ -212,11 +228,8 @@ fn add(args: &AddArgs, app: &mut App) -> Done {
         task_id: typed::maybe(args.task_id.as_ref(), |text| typed::name("task id", text))?,
         depends_on: args.after.clone(),
         files: app.paths(&args.files)?,
-        criteria: args
-            .criteria
-            .iter()
-            .map(|name| typed::name("criterion", name))
-            .collect::<Result<_, _>>()?,
+        criteria: Vec::new(),
+        criteria_texts: typed::titles("criterion", &args.criteria)?,
         priority: args.priority,
         estimate_ms: args.estimate,
         resume_instructions: typed::maybe(args.resume_instructions.as_ref(), |text| {
@@ -246,16 +259,96 @@ fn list(args: &ListArgs, app: &mut App) -> Done {
         limit: args.limit,
     };
     let sorties = app.run(&request)?;
+    listed(&sorties, app)
+}
+
+fn listed(sorties: &[SortieSummary], app: &mut App) -> Done {
     let (short, now) = (app.short(&[Kind::Sortie])?, app.now()?);
     app.ui.answer(&sorties, |page| {
         page.at(now);
         if sorties.is_empty() {
             page.line("No sortie fits.");
         } else {
-            table(page, &sorties, &short);
+            table(page, sorties, &short);
         }
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn ready(app: &mut App) -> Done {
+    let sorties = app.run(&ListQueue {
+        mission: None,
+        ready: true,
+    })?;
+    let short = app.short(&[Kind::Sortie])?;
+    app.ui.answer(&sorties, |page| {
+        if sorties.is_empty() {
+            page.hint("No sortie is ready. What each waits for: `fleet sorties tree`");
+            return;
+        }
+        let row = |sortie: &QueuedSortie| {
+            vec![
+                short.id(sortie.id).into(),
+                Cell::new(sortie.priority),
+                Cell::new(&sortie.title),
+            ]
+        };
+        let rows: Vec<Vec<Cell>> = sorties.iter().map(row).collect();
+        page.table(&["ID", "PRIORITY", "TITLE"], &rows);
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Every sortie below the one that it waits for last, with the others that it waits for named.
+fn tree(app: &mut App) -> Done {
+    let sorties = app.run(&ListQueue::default())?;
+    let short = app.short(&[Kind::Sortie])?;
+    app.ui.answer(&sorties, |page| {
+        if sorties.is_empty() {
+            page.line("The mission has no sortie yet.");
+        }
+        let rows: Vec<Vec<Cell>> = branches(&sorties)
+            .into_iter()
+            .map(|(depth, sortie)| {
+                let told = match (&sortie.why, sortie.ready) {
+                    (_, true) => "ready".to_owned(),
+                    (Some(why), false) => why.clone(),
+                    (None, false) => String::new(),
+                };
+                let title = format!("{}  {}", short.id(sortie.id), sortie.title);
+                vec![
+                    Cell::new(title).indent(2 * depth),
+                    state(sortie.status.as_str()),
+                    Cell::dim(told),
+                ]
+            })
+            .collect();
+        page.table(&[], &rows);
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Sorties with how deep each stands: below the last one, in the mission's order, of those that it waits for.
+fn branches(sorties: &[QueuedSortie]) -> Vec<(usize, &QueuedSortie)> {
+    let place = |id| sorties.iter().position(|other| other.id == id);
+    let parent = |sortie: &QueuedSortie| {
+        let needed = sortie.depends_on.iter().filter_map(|id| place(*id));
+        needed.max()
+    };
+    let mut below: Vec<Vec<usize>> = vec![Vec::new(); sorties.len()];
+    let mut open: Vec<(usize, usize)> = Vec::new();
+    for (at, sortie) in sorties.iter().enumerate().rev() {
+        match parent(sortie) {
+            Some(parent) => below[parent].push(at),
+            None => open.push((0, at)),
+        }
+    }
+    let mut found = Vec::with_capacity(sorties.len());
+    while let Some((depth, at)) = open.pop() {
+        found.push((depth, &sorties[at]));
+        open.extend(below[at].iter().map(|child| (depth + 1, *child)));
+    }
+    found
 }
 
 fn read_status(word: &str) -> Result<SortieStatus, Refusal> {
@@ -527,7 +620,9 @@ fn details(page: &mut Page, view: &SortieView, short: &Short) {
         } else {
             Cell::styled("○ open", RED)
         };
-        page.line(format_args!("  {mark}  {name}"));
+        let text = sortie.criteria_texts.get(name);
+        let text = text.map_or_else(String::new, |text| format!("  {text}"));
+        page.line(format_args!("  {mark}  {name}{text}"));
     }
     for subtask in &view.subtasks {
         let output = subtask

@@ -410,7 +410,7 @@ on_both_engines! {
         // Whoever comes next brings them, before anything of its own.
         let third = ada(&far, "note lesson third");
         assert_eq!(third.code, 0, "{third:?}");
-        assert_eq!(third.stderr, "warning: delivered what waited on this machine: 6 requests\n");
+        assert_eq!(third.stderr, "delivered what waited on this machine: 6 requests\n");
         let notes = far.notes();
         assert_eq!(notes.len(), 3, "{notes:?}");
         assert!(notes[0].starts_with("first, with ") && notes[1..] == ["second", "third"], "{notes:?}");

@@ -4,6 +4,7 @@ use flightline_core::agent::Agent;
 use flightline_core::checkpoint::Reason;
 use flightline_core::context::{ContextMode, Figures, Gauge, remaining_steps, task_label};
 use flightline_core::dialect::recovery::resume_instructions;
+use flightline_core::policy::Preset;
 use flightline_core::redact::shown;
 use flightline_core::sortie::Subtask;
 use flightline_core::{CheckpointId, Code, Name, Refusal, SortieId, Subject, Time, Title};
@@ -159,6 +160,21 @@ fn beaten(desk: &Desk<'_, '_>, agent: &Agent, figures: Option<Figures>) -> Beate
     }
 }
 
+/// How a person brings an agent back whose context is full.
+fn go_on(agent: &Agent, task: Option<&str>) -> String {
+    let (name, at) = (
+        &agent.name,
+        task.map_or_else(String::new, |task| format!(" at {task}")),
+    );
+    format!(
+        "{name} has to begin a new session{at}. Nothing is lost:\n\
+         \n\
+         1. End this session: fleet agents end {name}\n\
+         2. Start the agent anew, and register it: fleet agents register {name}\n\
+         3. Give it its briefing: fleet context --agent {name}\n"
+    )
+}
+
 /// The gauge of the agent's present context. Of one that is far from full nothing has to be looked up.
 fn gauge(desk: &mut Desk<'_, '_>, agent: &Agent, figures: Figures) -> Result<Gauge> {
     let known = match figures.percent < desk.policy.token_warning {
@@ -228,7 +244,12 @@ fn cross(
                 None => short(sortie.id),
             });
         }
-        beaten.instructions = Some(resume_instructions(task.as_deref()));
+        beaten.instructions = Some(match desk.policy.preset {
+            Preset::Recovery => resume_instructions(task.as_deref()),
+            Preset::Fleet | Preset::Sitebuilder | Preset::Epic | Preset::Orchestrator => {
+                go_on(&agent, task.as_deref())
+            }
+        });
     }
     Ok(beaten)
 }

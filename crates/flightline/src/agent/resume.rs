@@ -1,13 +1,14 @@
 //! The same agent goes on in a new session: seed C's first way to recover.
 
 use flightline_core::agent::{Agent, AgentStatus, Process};
-use flightline_core::dialect::epic;
+use flightline_core::dialect::{Dialect, epic};
 use flightline_core::{Code, Refusal, SortieId, Title};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::document::{checkpoint_of, current_state};
 use super::session::{begin_session, check_process};
+use super::takeover::handed_over;
 use super::unread;
 use crate::desk::{Desk, speak_for};
 use crate::error::Result;
@@ -67,7 +68,13 @@ impl Operation for ResumeAgent {
             return Err(nothing_to_resume(&before).into());
         };
         let state = current_state(desk, &before)?;
-        let message = epic::resume_message(&last, &state, desk.now());
+        let message = match desk.policy.mirrors.has(Dialect::Epic) {
+            true => epic::resume_message(&last, &state, desk.now()),
+            false => {
+                let work = handed_over(&before);
+                format!("{} goes on in a new session.\n{work}", before.name)
+            }
+        };
         let same = self.session.is_some() && before.session_id == self.session;
         let mut agent = before.clone();
         if !same {

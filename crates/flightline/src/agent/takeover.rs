@@ -1,6 +1,9 @@
 //! Another agent takes over from one that crashed: seed C's second way to recover.
 
+use std::fmt::Write as _;
+
 use flightline_core::agent::{Agent, AgentStatus, Role, Step};
+use flightline_core::dialect::Dialect;
 use flightline_core::dialect::epic::{
     self, ARCHIVE_FOLDER, Ended, FOLDER, archive_name, file_name,
 };
@@ -123,7 +126,7 @@ impl Operation for TakeOver {
         let mut crashed = old.clone();
         end_session(desk.tx, &mut crashed)?;
         crashed.retired_at = Some(desk.now());
-        let package = package(&old, checkpoint.as_ref(), archive.as_deref())?;
+        let package = package(desk, &old, checkpoint.as_ref(), archive.as_deref())?;
         // With what the agent last said, so that the same package can be given again at any time.
         let data = json!({ "to": new.name, "archive": archive, "reason": evidence, "checkpoint": package.checkpoint });
         desk.tx.set(CRASHED, &crashed, &data)?;
@@ -256,7 +259,7 @@ impl Operation for ShowHandoff {
                 sorties,
                 locks,
                 messages,
-                ..package(&old, checkpoint.as_ref(), archive)?
+                ..package(desk, &old, checkpoint.as_ref(), archive)?
             });
         }
         let checkpoint = checkpoint_of(desk, &old)?;
@@ -265,13 +268,14 @@ impl Operation for ShowHandoff {
             sorties: held_sorties(desk, old.id)?,
             locks: locks.into_iter().filter_map(|row| row.name).collect(),
             messages: unread(desk, old.id)?,
-            ..package(&old, checkpoint.as_ref(), None)?
+            ..package(desk, &old, checkpoint.as_ref(), None)?
         })
     }
 }
 
 /// The package of what an agent said of itself; of what it held, nothing yet.
 fn package(
+    desk: &Desk<'_, '_>,
     old: &Agent,
     checkpoint: Option<&epic::Checkpoint>,
     archive: Option<&str>,
@@ -285,21 +289,54 @@ fn package(
         .hint(format!("begin with `fleet agents register {name}`"))
         .into());
     };
-    let file = match archive {
-        Some(archive) => Some(format!("{ARCHIVE_FOLDER}/{archive}")),
-        None => file_name(name).ok().map(|file| format!("{FOLDER}/{file}")),
+    // Where no files of seed C are kept, there is none to name.
+    let file = match (desk.policy.mirrors.has(Dialect::Epic), archive) {
+        (false, _) => None,
+        (true, Some(archive)) => Some(format!("{ARCHIVE_FOLDER}/{archive}")),
+        (true, None) => file_name(name).ok().map(|file| format!("{FOLDER}/{file}")),
     };
     Ok(Handoff {
         from: old.name.clone(),
         to: None,
         at: None,
-        text: epic::handoff(checkpoint, file.as_deref().unwrap_or("none")),
+        text: match &file {
+            Some(file) => epic::handoff(checkpoint, file),
+            None => handed_over(old),
+        },
         checkpoint_file: file,
         checkpoint: json_of(checkpoint)?,
         sorties: Vec::new(),
         locks: Vec::new(),
         messages: 0,
     })
+}
+
+/// What an agent leaves to its successor, in its own words.
+pub(super) fn handed_over(old: &Agent) -> String {
+    let mut text = format!("The work of {}:\n", old.name);
+    let mut say = |what: &str, said: String| {
+        if !said.is_empty() {
+            let _ = writeln!(text, "- {what}: {said}");
+        }
+    };
+    let joined = |all: &[Title]| {
+        let all: Vec<&str> = all.iter().map(|one| one.as_str()).collect();
+        all.join("; ")
+    };
+    let one = |text: Option<&Title>| text.map(ToString::to_string).unwrap_or_default();
+    say("Feature", one(old.feature.as_ref()));
+    say("Stage", one(old.stage.as_ref()));
+    say("Was at", one(old.current_step.as_ref()));
+    say("Next", joined(&old.next_steps));
+    say("Blocked by", joined(&old.blockers));
+    let instructions = old.recovery_instructions.as_ref();
+    say(
+        "Instructions",
+        instructions.map(ToString::to_string).unwrap_or_default(),
+    );
+    let files: Vec<String> = old.files_modified.iter().map(ToString::to_string).collect();
+    say("Changed files", files.join(", "));
+    text
 }
 
 /// How an agent that is retired was taken over, when it was.

@@ -144,10 +144,16 @@ pub fn rehearse<O: ReadsCheckpoints>(
         Ok((said, operation.decide(desk)?))
     });
     let outcome = rehearsed.map(|(said, outcome)| {
-        warnings.extend(said);
+        warnings.extend(said.into_iter().map(would));
         outcome
     });
     Served::of::<O>(outcome, warnings, plan.unused, false)
+}
+
+/// What is said of a repair, where it was only tried.
+fn would(said: String) -> String {
+    said.replace("; repaired", "; would be repaired")
+        .replace("is repaired", "would be repaired")
 }
 
 /// Mends checkpoints in the store from files in `folder`, as far as they are damaged and the files fit.

@@ -2,6 +2,7 @@
 
 use flightline_core::agent::Agent;
 use flightline_core::message::{Delivery, DeliveryState, Message, MessageKind};
+use flightline_core::policy::Preset;
 use flightline_core::{AgentId, Body, MessageId, MissionId, SortieId, Subject, Time, Title};
 use flightline_store::{Actor, Find};
 use serde_json::json;
@@ -25,15 +26,24 @@ pub(crate) struct Letter<'a> {
     pub(crate) progress_of: Option<SortieId>,
 }
 
+/// In whose name a sortie's progress is told: in seed B's words its owner tells it, else it is ours to tell.
+pub(super) fn progress_sender(desk: &Desk<'_, '_>) -> (String, Option<AgentId>) {
+    match desk.policy.preset {
+        Preset::Sitebuilder => (desk.actor(), desk.agent_id()),
+        Preset::Fleet | Preset::Epic | Preset::Orchestrator | Preset::Recovery => {
+            (Actor::flightline().name, None)
+        }
+    }
+}
+
 /// Sends a letter, and puts it into each recipient's mailbox.
 pub(crate) fn post(desk: &mut Desk<'_, '_>, letter: &Letter<'_>) -> Result<Message> {
     let id = MessageId::new(desk.tx.uuid());
     let (from, from_id) = match (letter.from, letter.kind) {
         (Some(agent), _) => (agent.name.to_string(), Some(agent.id)),
         (None, MessageKind::Notice) => (Actor::flightline().name, None),
-        (None, MessageKind::Note | MessageKind::Progress | MessageKind::Event) => {
-            (desk.actor(), desk.agent_id())
-        }
+        (None, MessageKind::Progress) => progress_sender(desk),
+        (None, MessageKind::Note | MessageKind::Event) => (desk.actor(), desk.agent_id()),
     };
     let message = Message {
         id,
@@ -51,11 +61,12 @@ pub(crate) fn post(desk: &mut Desk<'_, '_>, letter: &Letter<'_>) -> Result<Messa
         event: None,
     };
     let to: Vec<&str> = letter.to.iter().map(|agent| agent.name.as_str()).collect();
-    desk.tx.set(
-        "message_sent",
-        &message,
-        &json!({ "to": to, "subject": message.subject }),
-    )?;
+    let mut data = json!({ "to": to, "subject": message.subject });
+    if letter.progress_of.is_some() {
+        // The report itself is part of the story, this is not.
+        data["tells_of"] = json!("sortie_progress");
+    }
+    desk.tx.set("message_sent", &message, &data)?;
     for agent in letter.to {
         let delivery = Delivery {
             message_id: id,

@@ -1,18 +1,21 @@
-//! Telling the mailbox of a mission's dispatch how far a sortie is, in seed B's words. There is one open
-//! message per sortie, which is brought up to date until it is read: however much is reported, a mailbox
-//! that nobody reads stays small.
+//! Telling the mailbox of a mission's dispatch how far a sortie is. There is one open message per sortie, which is brought up
+//! to date until it is read: however much is reported, a mailbox that nobody reads stays small. Only under the preset of
+//! seed B the words are the seed's, and the sender is the sortie's owner.
 
-use flightline_core::agent::Agent;
+use flightline_core::agent::{Agent, Role};
 use flightline_core::dialect::sitebuilder::progress_line;
 use flightline_core::message::{Delivery, DeliveryState, Message, MessageKind};
+use flightline_core::mission::Mission;
+use flightline_core::policy::Preset;
 use flightline_core::sortie::Sortie;
 use flightline_core::{Body, Kind, Subject, Title};
-use flightline_store::{Find, SubjectRow};
+use flightline_store::{Actor, Find, SubjectRow};
 use serde_json::json;
 
-use super::post::{Letter, post};
+use super::post::{Letter, post, progress_sender};
 use crate::desk::Desk;
 use crate::error::Result;
+use crate::mission::short;
 use crate::sortie::subtask_progress;
 
 /// Posts how far a sortie is, where the policy wants it.
@@ -21,16 +24,28 @@ pub(crate) fn post_progress(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<
         return Ok(());
     }
     let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
-    let dispatch = desk.dispatch_of(&mission)?;
+    let Some(dispatch) = reader(desk, &mission)? else {
+        return Ok(());
+    };
     if desk.agent_id() == Some(dispatch.id) {
         return Ok(());
     }
     let percent = subtask_progress(desk, sortie)?.percent;
-    let task = sortie
-        .task_id
-        .as_ref()
-        .map_or_else(|| sortie.id.to_string(), ToString::to_string);
-    let subject = Title::parse("subject", &progress_line(&task, percent))?;
+    let line = match desk.policy.preset {
+        Preset::Sitebuilder => {
+            let task = sortie.task_id.as_ref();
+            progress_line(
+                &task.map_or_else(|| short(sortie.id), ToString::to_string),
+                percent,
+            )
+        }
+        Preset::Fleet | Preset::Epic | Preset::Orchestrator | Preset::Recovery => {
+            // A title may be as long as a subject.
+            let title: String = sortie.title.chars().take(100).collect();
+            format!("\"{title}\" ({}): {percent} %", short(sortie.id))
+        }
+    };
+    let subject = Title::parse("subject", &line)?;
     let body = sortie
         .progress_notes
         .as_deref()
@@ -59,6 +74,27 @@ pub(crate) fn post_progress(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<
         progress_of: Some(sortie.id),
     };
     post(desk, &letter).map(drop)
+}
+
+/// Who reads how far a mission is. In seed B's words there is a mailbox for it in any case; else nobody is written to
+/// while nobody coordinates.
+fn reader(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<Agent>> {
+    if desk.policy.preset == Preset::Sitebuilder {
+        return desk.dispatch_of(mission).map(Some);
+    }
+    let there = |agent: &Agent| agent.epoch > 0 && agent.retired_at.is_none();
+    if let Some(id) = mission.dispatch
+        && let Some(agent) = desk.tx.get::<Agent>(&id.to_string())?
+        && there(&agent)
+    {
+        return Ok(Some(agent));
+    }
+    let coordinates = |agent: &Agent| agent.role == Role::Dispatch && there(agent);
+    Ok(desk
+        .tx
+        .find_those(Find::All, coordinates)?
+        .into_iter()
+        .next())
 }
 
 const PENDING: &str = "pending";
@@ -92,10 +128,13 @@ fn unread(
         Some(id) => desk.tx.get::<Message>(id)?,
         None => None,
     };
-    let Some(message) = message.filter(|message| message.from == desk.actor()) else {
+    let (sender, agent) = progress_sender(desk);
+    let Some(message) = message.filter(|message| message.from == sender) else {
         return Ok(None);
     };
-    let overtaken = is_overtaken(desk, dispatch, ours)?;
+    // Only what the same sender wrote must keep its order, and we write nothing else of the kind.
+    let is_ours = agent.is_none() && sender == Actor::flightline().name;
+    let overtaken = !is_ours && is_overtaken(desk, dispatch, ours)?;
     Ok((!overtaken).then_some(message))
 }
 

@@ -1,12 +1,13 @@
 //! Noticing that a mission needs recovery.
 
+use flightline_core::event::Event;
 use flightline_core::liveness::Life;
 use flightline_core::mission::{Mission, MissionStatus};
 use flightline_core::recovery::analysis::COMPLETE;
 use flightline_core::sortie::SortieStatus;
 use flightline_core::time::{Millis, human_span};
 use flightline_core::{AgentId, CheckpointId, Kind, MissionId, Subject, Time};
-use flightline_store::{Error as StoreError, Find, SubjectRow};
+use flightline_store::{Error as StoreError, EventFilter, Find, SubjectRow};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -268,7 +269,7 @@ fn candidate(
     let (checkpoint, _) = newest_sound(desk, mission)?;
     let checkpoint = checkpoint.filter(|checkpoint| checkpoint.cut.progress_percent < 100);
     let events_since = match &checkpoint {
-        Some(checkpoint) => desk.tx.events_since(checkpoint.cut.rev.saturating_add(1))?,
+        Some(checkpoint) => work_since(desk, mission, checkpoint.cut.rev)?,
         None => 0,
     };
     Ok(Some(Candidate {
@@ -284,6 +285,20 @@ fn candidate(
         agents,
         tasks,
     }))
+}
+
+/// How many events there were in a mission after a checkpoint, but for those that we write ourselves.
+fn work_since(desk: &mut Desk<'_, '_>, mission: &Mission, rev: u64) -> Result<u64> {
+    let filter = EventFilter {
+        mission: Some(mission.id),
+        limit: 10_000,
+        ..EventFilter::default()
+    };
+    let events = desk.tx.events_after(rev, &filter)?.into_iter();
+    let ours = |event: &Event| {
+        event.actor == "flightline" || event.is_detail() || event.subject_kind == Kind::Checkpoint
+    };
+    Ok(events.filter(|event| !ours(event)).count() as u64)
 }
 
 /// One event per silence, and one per death: while others go on working, the dead stay dead.

@@ -70,6 +70,11 @@ pub enum SortieAction {
         /// Why.
         reason: Note,
     },
+    /// It is not to be done at all: the mission goes on without it.
+    Cancel {
+        /// Why.
+        reason: Option<Note>,
+    },
     /// Give it back.
     Release {
         /// Why.
@@ -112,6 +117,7 @@ impl Operation for ChangeSortie {
             SortieAction::Resume => resume(desk, sortie),
             SortieAction::Complete { output } => complete(desk, sortie, output.as_ref()),
             SortieAction::Fail { reason } => fail(desk, sortie, reason),
+            SortieAction::Cancel { reason } => cancel(desk, sortie, reason.as_ref()),
             SortieAction::Release { reason } => release(desk, sortie, reason.as_ref()),
             SortieAction::Approve { reason } => {
                 judge(desk, sortie, Verdict::Approved, reason.as_ref())
@@ -476,6 +482,36 @@ fn release(
         desk,
         sortie,
         "sortie_released",
+        &json!({ "from": from, "reason": reason }),
+    )
+}
+
+/// Whoever waits for it waits no longer; it can be taken up after all by releasing it.
+fn cancel(
+    desk: &mut Desk<'_, '_>,
+    mut sortie: Sortie,
+    reason: Option<&Note>,
+) -> Result<SortieView> {
+    check_owner(desk, &sortie, "cancel")?;
+    if sortie.status == SortieStatus::Skipped {
+        // Asking twice is harmless.
+        return view(desk, sortie);
+    }
+    check_move(&sortie, SortieStatus::Skipped, "cancel")?;
+    let from = match sortie.assigned_to {
+        Some(owner) => Some(desk.agent_name(owner)?),
+        None => None,
+    };
+    sortie.status = SortieStatus::Skipped;
+    sortie.assigned_to = None;
+    sortie.assigned_epoch = None;
+    sortie.assigned_at = None;
+    sortie.blocked_reason = None;
+    sortie.interrupted = None;
+    save(
+        desk,
+        sortie,
+        "sortie_cancelled",
         &json!({ "from": from, "reason": reason }),
     )
 }

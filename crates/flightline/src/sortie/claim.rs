@@ -1,6 +1,5 @@
 //! Taking a sortie: compare and set, so that exactly one agent wins.
 
-use std::cmp::Reverse;
 use std::time::{Duration, Instant};
 
 use flightline_core::lock::Lock;
@@ -14,7 +13,7 @@ use serde_json::json;
 
 use super::SortieView;
 use super::change::{check_move, refuse_open_errors};
-use super::queue::{Obstacle, Queue};
+use super::queue::{Obstacle, Queue, rank};
 use super::recovered::{Locking, taken_up};
 use crate::checkpoint::milestone::catch_up;
 use crate::desk::Desk;
@@ -105,12 +104,8 @@ impl Operation for ClaimNext {
         // One query for all of them: a round trip for each would make a large mission wait.
         let sorties = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
         let queue = Queue::new(&sorties, &others, Some(agent));
-        // Work given to this agent goes before work that is free.
         let ready = sorties.iter().filter(|sortie| queue.is_ready(sortie));
-        let best = ready.max_by_key(|sortie| {
-            let mine = sortie.status == SortieStatus::Assigned;
-            (mine, sortie.priority, Reverse(sortie.position))
-        });
+        let best = ready.max_by_key(|sortie| rank(sortie));
         match best {
             Some(sortie) => take(desk, sortie.clone(), self.lock),
             None => Err(nothing_ready(desk, &mission, &queue)?.into()),

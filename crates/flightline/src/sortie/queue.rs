@@ -1,14 +1,105 @@
 //! Which sorties of a mission are ready, and what each of the others waits for.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use flightline_core::lock::Lock;
 use flightline_core::sortie::{Sortie, SortieStatus};
 use flightline_core::{AgentId, RepoPath, SortieId};
+use flightline_store::Find;
+use serde::{Deserialize, Serialize};
 
 use crate::desk::Desk;
 use crate::error::Result;
+use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
+
+/// Lists the sorties of a mission in its order, each with what it waits for.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListQueue {
+    /// Of which mission; the current one when none is named.
+    pub mission: Option<String>,
+    /// Only those that the caller can claim now, the next one first.
+    #[serde(default)]
+    pub ready: bool,
+}
+
+/// A sortie, and what it waits for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct QueuedSortie {
+    /// Its id.
+    pub id: SortieId,
+    /// What is to be done.
+    pub title: String,
+    /// Where it stands.
+    pub status: SortieStatus,
+    /// Its owner's name.
+    pub assigned_to: Option<String>,
+    /// Higher goes first.
+    pub priority: i32,
+    /// Sorties that must be completed first.
+    pub depends_on: Vec<SortieId>,
+    /// Whether the caller can claim it now.
+    pub ready: bool,
+    /// What keeps it from being claimed; nothing when it is ready, completed or left out.
+    pub why: Option<String>,
+}
+
+impl Operation for ListQueue {
+    const NAME: &'static str = "list_queue";
+    const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
+    type Outcome = Vec<QueuedSortie>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<QueuedSortie>> {
+        let mission = desk.mission(self.mission.as_deref())?;
+        let me = desk.agent_id();
+        let mut locks = desk.tx.find::<Lock>(Find::All)?;
+        locks.retain(|lock| Some(lock.held_by) != me);
+        let mut sorties = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
+        sorties.sort_by_key(|sortie| sortie.position);
+        let queue = Queue::new(&sorties, &locks, me);
+        let mut found: Vec<&Sortie> = sorties.iter().collect();
+        if self.ready {
+            found.retain(|sortie| queue.is_ready(sortie));
+            found.sort_by_key(|sortie| Reverse(rank(sortie)));
+        }
+        let mut listed = Vec::with_capacity(found.len());
+        for sortie in found {
+            let ready = queue.is_ready(sortie);
+            let why = match ready || sortie.status.is_settled() {
+                true => None,
+                false => Some(queue.obstacle(sortie).told(desk, sortie)?),
+            };
+            listed.push(QueuedSortie {
+                id: sortie.id,
+                title: sortie.title.to_string(),
+                status: sortie.status,
+                assigned_to: match sortie.assigned_to {
+                    Some(owner) => Some(desk.agent_name(owner)?),
+                    None => None,
+                },
+                priority: sortie.priority,
+                depends_on: sortie.depends_on.clone(),
+                ready,
+                why,
+            });
+        }
+        Ok(listed)
+    }
+}
+
+/// Which of several sorties that are ready is the next one: work that was given before work that is free, then the more
+/// urgent, then the first.
+pub(crate) fn rank(sortie: &Sortie) -> (bool, i32, Reverse<u64>) {
+    let given = sortie.status == SortieStatus::Assigned;
+    (given, sortie.priority, Reverse(sortie.position))
+}
 
 /// The sorties of a mission, as somebody sees them who looks for work.
 pub(crate) struct Queue<'a> {

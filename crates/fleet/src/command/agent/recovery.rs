@@ -174,8 +174,22 @@ pub fn handoff(args: &HandoffArgs, app: &mut App) -> Done {
     let handoff = app.run(&ShowHandoff {
         agent: args.agent.clone(),
     })?;
-    app.ui
-        .answer(&handoff, |page| page.block(0, &handoff.text))?;
+    app.ui.answer(&handoff, |page| {
+        page.block(0, &handoff.text);
+        if handoff.to.is_none() && handoff.checkpoint_file.is_none() {
+            page.line("");
+            page.line(format_args!(
+                "It holds {}, {} and {}.",
+                counted(handoff.sorties.len() as u64, "sortie"),
+                counted(handoff.locks.len() as u64, "lock"),
+                counted(handoff.messages, "message")
+            ));
+            page.hint(format_args!(
+                "Give all of it to another agent with `fleet agents takeover {} NEW`",
+                handoff.from
+            ));
+        }
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
