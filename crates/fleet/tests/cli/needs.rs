@@ -5,13 +5,29 @@ use std::process::{Child, Command, Stdio};
 use crate::running::Ran;
 use crate::world::World;
 
-/// A process that does nothing, for as long as it is wanted.
-fn process() -> Child {
-    Command::new("sleep")
-        .arg("600")
-        .stdin(Stdio::null())
-        .spawn()
-        .expect("the `sleep` command")
+/// A process that does nothing, until it is ended.
+struct Sleeper(Child);
+
+impl Sleeper {
+    fn new() -> Self {
+        let sleep = Command::new("sleep")
+            .arg("600")
+            .stdin(Stdio::null())
+            .spawn();
+        Self(sleep.expect("the `sleep` command"))
+    }
+
+    fn end(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// What needs a person, as programs see it: what, and the command.
@@ -63,12 +79,11 @@ fn nothing_needs_a_person_where_nothing_does() {
 #[test]
 fn an_effect_in_doubt_is_named_until_somebody_says_what_became_of_it() {
     let world = World::with_sorties(&["Model"]).local_only("its process is on this machine");
-    let mut process = process();
-    world.ok(&format!("agents register ada --pid {}", process.id()));
+    let mut process = Sleeper::new();
+    world.ok(&format!("agents register ada --pid {}", process.0.id()));
     world.agent_ok("ada", "effect begin deploy");
     assert_eq!(needs(&world), [], "ada is at it");
-    process.kill().unwrap();
-    process.wait().unwrap();
+    process.end();
     let command = command_for(&world, "`deploy`");
     assert!(
         command.starts_with("effect done deploy --mission msn-"),
@@ -112,12 +127,11 @@ fn a_context_that_is_almost_full_is_named_until_its_session_ends() {
 #[test]
 fn mail_for_a_dead_agent_is_named() {
     let world = World::with_sorties(&["Model"]).local_only("its process is on this machine");
-    let mut process = process();
-    world.ok(&format!("agents register ada --pid {}", process.id()));
+    let mut process = Sleeper::new();
+    world.ok(&format!("agents register ada --pid {}", process.0.id()));
     world.ok("mail send --to ada --subject Hello");
     assert_eq!(needs(&world), [], "ada will read it");
-    process.kill().unwrap();
-    process.wait().unwrap();
+    process.end();
     let command = command_for(&world, "1 message waits for ada, which is dead");
     assert_eq!(command, "agents resume ada");
 }

@@ -16,6 +16,7 @@ use flightline::note::AddNote;
 use flightline::sortie::add::AddSorties;
 use flightline::sortie::change::{ChangeSortie, SortieAction};
 use flightline::sortie::claim::{ClaimNext, ClaimSortie};
+use flightline::sortie::edit::{EditSortie, MoveSortie, NewPlace};
 use flightline::sortie::report::{
     AddReview, ClearErrors, ReportError, SubtaskReport, UpdateSortie,
 };
@@ -81,6 +82,23 @@ pub fn ask_for_everything(story: &Story<'_>, caller: &Caller) -> Vec<Answer> {
             ClaimNext {
                 mission: Some(mission.clone()),
                 lock: false,
+            },
+        ),
+        ask(
+            story,
+            caller,
+            EditSortie {
+                sortie: sortie_id.clone(),
+                priority: Some(3),
+                ..EditSortie::default()
+            },
+        ),
+        ask(
+            story,
+            caller,
+            MoveSortie {
+                sortie: sortie_id.clone(),
+                to: NewPlace::Last,
             },
         ),
         ask(
