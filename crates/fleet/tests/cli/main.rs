@@ -43,5 +43,6 @@ mod tour;
 mod tree;
 mod usage;
 mod width;
+mod words;
 mod work;
 mod world;
