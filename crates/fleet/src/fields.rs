@@ -8,7 +8,13 @@ use serde_json::Value;
 use flightline::{Access, Operation};
 
 /// Operations whose command gives another answer than their outcome: of these it is known only afterwards.
-const ANSWERED_OTHERWISE: [&str; 4] = ["brief_agent", "create_token", "detect", "monitor_agents"];
+const ANSWERED_OTHERWISE: [&str; 5] = [
+    "brief_agent",
+    "create_token",
+    "detect",
+    "import_documents",
+    "monitor_agents",
+];
 
 /// Refuses fields that the outcome of a write does not have.
 ///

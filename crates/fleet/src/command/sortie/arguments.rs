@@ -273,7 +273,7 @@ impl EditArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("place").required(true))]
+#[command(group(clap::ArgGroup::new("place").required(true)))]
 pub struct MoveArgs {
     /// Which sortie
     #[arg(add = complete::sorties())]
