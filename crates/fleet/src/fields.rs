@@ -8,9 +8,10 @@ use serde_json::Value;
 use flightline::{Access, Operation};
 
 /// Operations whose command gives another answer than their outcome: of these it is known only afterwards.
-const ANSWERED_OTHERWISE: [&str; 5] = [
+const ANSWERED_OTHERWISE: [&str; 6] = [
     "brief_agent",
     "create_token",
+    "deliver_briefing",
     "detect",
     "import_documents",
     "monitor_agents",
