@@ -792,4 +792,39 @@ impl Short {
             None => id.chars().take(12).collect(),
         }
     }
+
+    /// A text with every id in it as short as in the lists beside it.
+    pub fn text(&self, text: &str) -> String {
+        let is_id = |c: char| c.is_ascii_hexdigit() || c == '-';
+        let mut shortened = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find('-') {
+            // Three letters, a dash, and at least eight digits.
+            let (before, after) = rest.split_at(at + 1);
+            let digits = after.find(|c| !is_id(c)).unwrap_or(after.len());
+            shortened.push_str(before);
+            let prefix = before.get(at.saturating_sub(3)..).unwrap_or_default();
+            let typed = format!("{prefix}{}", &after[..digits]);
+            match self.whole(&typed).filter(|_| digits >= 8) {
+                Some(id) => shortened.push_str(self.id(id).get(prefix.len()..).unwrap_or_default()),
+                None => shortened.push_str(&after[..digits]),
+            }
+            rest = &after[digits..];
+        }
+        shortened.push_str(rest);
+        shortened
+    }
+
+    /// The only id that begins like this.
+    fn whole(&self, beginning: &str) -> Option<&str> {
+        let mut found = self.0.ids.values().flat_map(|ids| {
+            let first = ids.partition_point(|id| id.as_str() < beginning);
+            let fits = ids[first..]
+                .iter()
+                .take_while(|id| id.starts_with(beginning));
+            fits.map(String::as_str)
+        });
+        let one = found.next()?;
+        found.next().is_none().then_some(one)
+    }
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flightline::checkpoint::prune::Space;
-use flightline::core::{Code, Refusal};
+use flightline::core::{Code, Kind, Refusal};
 use flightline::doctor::disk::DISK;
 use flightline::doctor::{Care, Check, attend_with};
 use flightline::rebuild::Rebuild;
@@ -67,6 +67,14 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
         (diagnosis.tasks, diagnosis.attention) = needs(app)?;
         diagnosis.healthy = diagnosis.tasks.is_empty();
     }
+    let short = match diagnosis.attention.is_empty() {
+        true => None,
+        false => Some(app.short(&[Kind::Mission, Kind::Sortie, Kind::Checkpoint])?),
+    };
+    let shortened = |text: &str| match &short {
+        Some(short) => short.text(text),
+        None => text.to_owned(),
+    };
     app.ui.answer(&diagnosis, |page| {
         for check in &diagnosis.checks {
             let mark = if check.ok {
@@ -97,8 +105,9 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
         }
         for attention in &diagnosis.attention {
             let mark = Cell::styled("! work", YELLOW);
-            page.line(format_args!("{mark} {}", attention.what));
-            page.line(format_args!("       run: {}", settles(page, attention)));
+            page.line(format_args!("{mark} {}", shortened(&attention.what)));
+            let run = shortened(&settles(page, attention));
+            page.line(format_args!("       run: {run}"));
         }
         if diagnosis.healthy && diagnosis.set_aside {
             page.line("Everything else is well; what is set aside has no copy, and nothing waits for it.");

@@ -287,8 +287,8 @@ fn show_rest(page: &mut Page, status: &Status, short: &Short) {
             Cell::dim(label),
             Cell::new(format_args!(
                 "{}   → {}",
-                attention.what,
-                settles(page, attention)
+                short.text(&attention.what),
+                short.text(&settles(page, attention))
             )),
         ]);
     }
