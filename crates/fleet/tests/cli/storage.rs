@@ -128,18 +128,35 @@ fn whoever_reads_slowly_does_not_keep_the_log_from_being_folded() {
 #[test]
 fn a_clock_that_is_years_ahead_deletes_nothing_without_force() {
     let world = aged();
-    world.pass(3_650 * DAY);
+    let ahead = |typed: &str| {
+        let line = world.line(typed);
+        line.env("FLEET_TEST_NOW", "2036-01-04T12:00:00Z").run()
+    };
+    let found = "the clock says 2036-01-04, 3652 days ahead of the last work that confirms it (2026-01-04), \
+                 and 2 checkpoints are old enough only if the clock is right\n";
     let rev = world.rev();
-    expect![[r#"
-    "#]]
-    .assert_eq(&world.ok("checkpoints prune --dry-run").stdout);
-    let refused = world.fleet("checkpoints prune --keep 2 -y");
-    expect![[r#"
-    "#]]
-    .assert_eq(&refused.stderr);
+    let shown = ahead("checkpoints prune --dry-run");
+    assert_eq!(shown.code, 0, "{shown:?}");
+    assert!(
+        shown.stdout.contains(&format!("Needs --force: {found}")),
+        "{shown:?}"
+    );
+    let refused = ahead("checkpoints prune --keep 3 -y");
+    assert!(
+        refused
+            .stderr
+            .starts_with(&format!("error: nothing was deleted: {found}")),
+        "{refused:?}"
+    );
+    assert!(
+        refused
+            .stderr
+            .contains("if it is right, run `fleet checkpoints prune --keep 3 -y --force`"),
+        "{refused:?}"
+    );
     assert_eq!((refused.code, world.rev(), files(&world)), (2, rev, 5));
-    world.ok("checkpoints prune --keep 2 -y --force");
-    assert_eq!(files(&world), 2);
+    let done = ahead("checkpoints prune --keep 3 -y --force");
+    assert_eq!((done.code, files(&world)), (0, 3), "{done:?}");
     world.ok("doctor");
 }
 
