@@ -24,8 +24,8 @@ pub struct ClockEvidence<'a> {
 impl ClockEvidence<'_> {
     /// Work that goes on for so long shows that a clock is right: nobody lets one be wrong for longer than it takes to notice.
     pub const NOTICED: Millis = 600_000;
-    /// A clock that is ahead of the evidence by no more than this is believed when somebody asks: people go on holiday.
-    pub const FAR: Millis = 30 * DAY;
+    /// A clock that is ahead of the evidence by no more than this is believed when somebody asks: fleets rest, and a clock that is wrong is so by years.
+    pub const FAR: Millis = 60 * DAY;
 
     /// When somebody must have worked so that the clock was right when retention was last applied.
     #[must_use]
