@@ -130,9 +130,9 @@ fn a_clock_that_is_years_ahead_deletes_nothing_without_force() {
     let world = aged();
     let ahead = |typed: &str| {
         let line = world.line(typed);
-        line.env("FLEET_TEST_NOW", "2036-01-04T12:00:00Z").run()
+        line.env("FLEET_TEST_NOW", "2036-01-05T12:00:00Z").run()
     };
-    let found = "the clock says 2036-01-04, 3652 days ahead of the last work that confirms it (2026-01-04), \
+    let found = "the clock says 2036-01-05, 3652 days ahead of the last work that confirms it (2026-01-04), \
                  and 2 checkpoints are old enough only if the clock is right\n";
     let rev = world.rev();
     let shown = ahead("checkpoints prune --dry-run");
