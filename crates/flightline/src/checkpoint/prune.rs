@@ -608,7 +608,7 @@ pub fn apply_all(
 }
 
 /// So many checkpoints go in one transaction: whoever wants to write waits for it.
-pub(super) const AT_ONCE: usize = 250;
+pub(super) const AT_ONCE: usize = 100;
 
 /// What a plan names, for one transaction each.
 fn in_parts(request: &PlanPrune, plan: &Pruned) -> Vec<ApplyPrune> {

@@ -205,7 +205,7 @@ both_engines! {
         let story = Story::new(world);
         let many = || for title in ["One", "Two", "Three", "Four"] {
             story.mission(title, &["Model"]);
-            for _ in 0..70 {
+            for _ in 0..30 {
                 take(&story);
             }
         };
@@ -217,14 +217,14 @@ both_engines! {
             apply_all(fleet, &caller(""), &request, &plan)
         }).unwrap();
         let applied = |kinds: &[String]| kinds.iter().filter(|kind| *kind == "retention_applied").count();
-        assert_eq!((done.deleted, done.details.len(), left(&story).len()), (268, 268, 12));
+        assert_eq!((done.deleted, done.details.len(), left(&story).len()), (108, 108, 12));
         assert_eq!(applied(&story.kinds_after(rev)), 2);
         many();
         let run = || story.with_fleet(|fleet| daily(fleet, &caller(""))).unwrap().len();
         world.pass(20 * DAY);
         assert_eq!(run(), 0, "of the first twenty days nobody is sure");
         world.pass(8 * DAY);
-        assert_eq!((run(), run(), run()), (250, 18, 0));
+        assert_eq!((run(), run(), run()), (100, 8, 0));
         assert_eq!(left(&story).len(), 24);
     }
 
