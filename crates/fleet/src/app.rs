@@ -1,5 +1,6 @@
 //! What a command works with: the settings in force, the fleet, and the voice.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -29,7 +30,9 @@ use flightline::{Access, Caller, Errand, Fleet, Operation, not_here};
 
 use crate::cli::Globals;
 use crate::config::{Config, Environment, Secret, parse_location};
-use crate::remote::{Address, Bearer, Client, Courier, Known, Means, Spool};
+use crate::fields;
+use crate::remote::{Address, Bearer, Client, Courier, DELIVERED, Known, Means, Spool};
+use crate::sessions::Sessions;
 use crate::ui::{Asking, Ui};
 
 /// What is said of a fleet that came from somewhere else.
@@ -53,6 +56,8 @@ pub struct App {
     server: Option<Address>,
     /// Nobody trusted the fleet that was opened.
     untrusted: bool,
+    /// The epoch that this process belongs to, of the agent it acts as, once it was looked up.
+    own_epoch: OnceCell<Option<u64>>,
 }
 
 impl App {
@@ -91,6 +96,7 @@ impl App {
             said: BTreeSet::new(),
             server,
             untrusted: false,
+            own_epoch: OnceCell::new(),
         })
     }
 
@@ -154,10 +160,13 @@ impl App {
     /// How a store is opened by this command.
     pub fn open_options(&self, config: &Config) -> Result<OpenOptions, Refusal> {
         let clock = match &self.env.test_now {
-            Some(text) => Clock::fixed(
-                text.parse::<Time>()
+            Some(text) => Clock::fixed(match text.parse() {
+                // Milliseconds, also those of a clock that nobody believes.
+                Ok(millis) => Time::from_millis(millis),
+                Err(_) => text
+                    .parse::<Time>()
                     .map_err(|error| Refusal::invalid(error.to_string()))?,
-            ),
+            }),
             None => Clock::System,
         };
         let ids = match &self.env.test_ids {
@@ -203,7 +212,7 @@ impl App {
         let Some(fingerprint) = self.fingerprint(config)? else {
             return Ok(true);
         };
-        Ok(self.trust().covers(&fingerprint) || self.is_being_made()?)
+        Ok(self.covers(&fingerprint)? || self.is_being_made()?)
     }
 
     fn folder_fingerprint(&self) -> Result<Option<Fingerprint>, Refusal> {
@@ -212,8 +221,20 @@ impl App {
     }
 
     fn is_being_made(&self) -> Result<bool, Refusal> {
-        let folder = self.folder_fingerprint()?;
-        Ok(folder.is_some_and(|folder| self.trust().covers(&folder)))
+        match self.folder_fingerprint()? {
+            Some(folder) => self.covers(&folder),
+            None => Ok(false),
+        }
+    }
+
+    fn covers(&self, fleet: &Fingerprint) -> Result<bool, Refusal> {
+        self.trust().covers(fleet).map_err(|error| {
+            Refusal::new(
+                Code::Unavailable,
+                format!("cannot read which fleets you trust: {error}"),
+            )
+            .hint("nothing was written; check `~/.local/state/flightline` and its disk, then run the command again")
+        })
     }
 
     /// Notes that the user makes a store in the state folder: should that be cut short, it can be completed.
@@ -236,13 +257,13 @@ impl App {
     pub fn trust_it(&self) -> Result<(), Refusal> {
         let trust = self.trust();
         if let Some(fingerprint) = self.fingerprint(&self.config()?)?
-            && !trust.covers(&fingerprint)
+            && !self.covers(&fingerprint)?
         {
             trust.add(&fingerprint).map_err(|error| untold(&error))?;
         }
         // Whatever was being made is made.
         if let Some(folder) = self.folder_fingerprint()?
-            && trust.covers(&folder)
+            && self.covers(&folder)?
         {
             trust.revoke(&folder).map_err(|error| untold(&error))?;
         }
@@ -262,7 +283,7 @@ impl App {
                 Code::NoProject,
                 format!("{} names no project", state.join("config.toml").display()),
             )
-            .hint("create it with `fleet init`")
+            .hint(without_project(state))
         })
     }
 
@@ -410,6 +431,18 @@ impl App {
         Spool::of(self.env.user_state.as_deref(), &self.root())
     }
 
+    /// The sessions of agents that were begun on this machine.
+    pub fn sessions(&self) -> Sessions {
+        let fleet = match &self.server {
+            Some(address) => address.as_str().to_owned(),
+            None => {
+                let project = self.config().ok().and_then(|config| config.project);
+                project.map_or_else(String::new, |project| project.to_string())
+            }
+        };
+        Sessions::of(self.env.user_state.as_deref(), &self.root(), &fleet)
+    }
+
     /// Whose token opens the server, when there is one.
     pub fn bearer(&self) -> Option<Bearer> {
         let token = self.token_for(self.server.as_ref()?).ok()?;
@@ -429,19 +462,19 @@ impl App {
 
     /// Who asks.
     pub fn caller(&self) -> Result<Caller, Refusal> {
-        let epoch = match &self.env.epoch {
-            Some(text) => Some(text.parse().map_err(|_| {
+        let agent = self.globals.agent.as_ref().or(self.env.agent.as_ref());
+        let epoch = match (&self.env.epoch, agent) {
+            (Some(text), _) => Some(text.parse().map_err(|_| {
                 Refusal::invalid(format!("FLEET_EPOCH is `{text}`, which is not a number"))
                     .hint("`fleet agents register NAME` says which to set")
             })?),
-            None => None,
+            (None, Some(agent)) if self.env.session.is_none() => *self
+                .own_epoch
+                .get_or_init(|| self.sessions().epoch_of(agent)),
+            (None, _) => None,
         };
         Ok(Caller {
-            agent: self
-                .globals
-                .agent
-                .clone()
-                .or_else(|| self.env.agent.clone()),
+            agent: agent.cloned(),
             epoch,
             session: self.env.session.clone(),
             user: self.env.user.clone(),
@@ -469,6 +502,7 @@ impl App {
 
     /// Runs an operation.
     pub fn run<O: Operation>(&mut self, operation: &O) -> Result<O::Outcome, Refusal> {
+        fields::check::<O>(&self.ui.fields)?;
         let caller = self.caller()?;
         let outcome = self.fleet()?.run(operation, &caller);
         self.say_noticed();
@@ -526,7 +560,11 @@ impl App {
     pub fn say_noticed(&mut self) {
         let warnings = self.fleet.as_mut().map(Fleet::take_warnings);
         for warning in warnings.unwrap_or_default() {
-            self.ui.warn(warning);
+            // That all of it arrived is no warning.
+            match warning.starts_with(DELIVERED) && !warning.contains(';') {
+                true => self.ui.talk(warning),
+                false => self.ui.warn(warning),
+            }
         }
         let noticed = self.fleet.as_mut().map(Fleet::take_noticed);
         for damage in noticed.unwrap_or_default() {
@@ -682,6 +720,24 @@ impl App {
         repo_path(&self.home()?.root, &self.here, typed)
     }
 
+    /// A typed path that is to be locked. A folder whose name is like a file's is meant with everything in it.
+    pub fn lockable(&self, typed: &str) -> Result<RepoPath, Refusal> {
+        let path = self.path(typed)?;
+        let folder = || {
+            self.home()
+                .is_ok_and(|home| home.root.join(path.as_str()).is_dir())
+        };
+        if path.names_a_file() && !path.is_pattern() && folder() {
+            return RepoPath::parse(&format!("{path}/**"));
+        }
+        Ok(path)
+    }
+
+    /// Several typed paths that are to be locked.
+    pub fn all_lockable(&self, typed: &[String]) -> Result<Vec<RepoPath>, Refusal> {
+        typed.iter().map(|path| self.lockable(path)).collect()
+    }
+
     /// Several typed paths.
     pub fn paths(&self, typed: &[String]) -> Result<Vec<RepoPath>, Refusal> {
         typed.iter().map(|path| self.path(path)).collect()
@@ -702,18 +758,25 @@ pub fn unusable(error: StoreError, state: &Path, location: &Location) -> Refusal
         _ => return error.into(),
     };
     let refusal = Refusal::from(error);
-    if matches!(location, Location::Postgres(_)) {
-        return refusal;
-    }
     let prospect = prospect(state, location);
     match (lost, prospect.files) {
         // There is nothing that could come back, and the store has said what can be done.
         (Lost::Wholly | Lost::Newer, 0) => refusal,
+        (Lost::Damaged, 0) if matches!(location, Location::Postgres(_)) => refusal,
         (Lost::Newer, _) => {
             let hint = format!("upgrade `fleet` on this machine; or {}", prospect.hint());
             refusal.hint(hint)
         }
         (Lost::Wholly | Lost::Damaged, _) => refusal.hint(prospect.hint()),
+    }
+}
+
+/// What to do about a state folder that names no project, or has no store: what is left of its work comes first.
+pub fn without_project(state: &Path) -> String {
+    let prospect = prospect(state, &Location::Folder(state.to_path_buf()));
+    match prospect.files {
+        0 => "create it with `fleet init`".to_owned(),
+        _ => prospect.hint().to_owned(),
     }
 }
 
@@ -785,5 +848,40 @@ impl Short {
             Some(all) => shortest_unique(&id, all).to_owned(),
             None => id.chars().take(12).collect(),
         }
+    }
+
+    /// A text with every id in it as short as in the lists beside it.
+    pub fn text(&self, text: &str) -> String {
+        let is_id = |c: char| c.is_ascii_hexdigit() || c == '-';
+        let mut shortened = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find('-') {
+            // Three letters, a dash, and at least eight digits.
+            let (before, after) = rest.split_at(at + 1);
+            let digits = after.find(|c| !is_id(c)).unwrap_or(after.len());
+            shortened.push_str(before);
+            let prefix = before.get(at.saturating_sub(3)..).unwrap_or_default();
+            let typed = format!("{prefix}{}", &after[..digits]);
+            match self.whole(&typed).filter(|_| digits >= 8) {
+                Some(id) => shortened.push_str(self.id(id).get(prefix.len()..).unwrap_or_default()),
+                None => shortened.push_str(&after[..digits]),
+            }
+            rest = &after[digits..];
+        }
+        shortened.push_str(rest);
+        shortened
+    }
+
+    /// The only id that begins like this.
+    fn whole(&self, beginning: &str) -> Option<&str> {
+        let mut found = self.0.ids.values().flat_map(|ids| {
+            let first = ids.partition_point(|id| id.as_str() < beginning);
+            let fits = ids[first..]
+                .iter()
+                .take_while(|id| id.starts_with(beginning));
+            fits.map(String::as_str)
+        });
+        let one = found.next()?;
+        found.next().is_none().then_some(one)
     }
 }

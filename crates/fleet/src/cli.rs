@@ -1,4 +1,4 @@
-//! The command line: what can be typed. What it does is in `command/`.
+//! The command line's arguments. `command/` runs them, `help.rs` explains them.
 
 use std::path::PathBuf;
 
@@ -18,8 +18,7 @@ const VERSION: &str = match cfg!(feature = "otel") {
     name = "fleet",
     version = VERSION,
     about,
-    disable_help_subcommand = true,
-    after_help = "Without a command: `fleet status`. More: `fleet help TOPIC` (ids, agents, locks, server, json, exit-codes, environment, secrets)."
+    disable_help_subcommand = true
 )]
 pub struct Cli {
     #[command(flatten)]
@@ -28,7 +27,7 @@ pub struct Cli {
     pub command: Option<Command>,
 }
 
-/// What every command takes.
+/// Options that every command takes.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Everywhere")]
 pub struct Globals {
@@ -90,26 +89,26 @@ pub enum ColorWhen {
 pub enum Command {
     /// Create `.flightline/` here: a store for this repository's fleet
     Init(command::init::InitArgs),
-    /// Trust a fleet that came from somewhere else, such as with a clone
+    /// Trust a fleet that came with a clone, for example
     Trust(command::trust::TrustArgs),
-    /// Show the fleet at a glance: mission, sorties, agents, what needs you
+    /// Show the fleet at a glance, and what needs you
     Status,
     /// Take a checkpoint of the current mission
     Checkpoint(command::checkpoint::CheckpointArgs),
-    /// Checkpoints: list, show, compare, verify, prune
+    /// Checkpoints: list, show, compare, verify, prune …
     #[command(subcommand)]
     Checkpoints(command::checkpoint::CheckpointsCommand),
-    /// Look for missions that need recovery: exit code 5 when there is one
+    /// Find missions that need recovery (exit code 5 when there is one)
     Detect(command::recovery::DetectArgs),
-    /// Bring a mission back: forwards by default, or exactly to a checkpoint
+    /// Bring a mission back, forwards or exactly to a checkpoint
     Resume(command::recovery::ResumeArgs),
-    /// Step through a mission's history, forwards and back; changes nothing
+    /// Step through a mission's history, changing nothing
     Replay(command::replay::ReplayArgs),
     /// Take the last rewind back
     Undo(command::recovery::UndoArgs),
-    /// The briefing of the acting agent: who you are, what is done, what comes next
+    /// Print the acting agent's briefing, to go on after a lost context
     Context(command::context::ContextArgs),
-    /// Missions: what the fleet is out to do
+    /// Missions: objectives, divided into sorties
     #[command(visible_alias = "mission", subcommand)]
     Missions(command::mission::MissionCommand),
     /// Sorties: units of work with one owner
@@ -120,7 +119,7 @@ pub enum Command {
     Agents(command::agent::AgentCommand),
     /// Give a sign of life for the acting agent
     Heartbeat(command::agent::HeartbeatArgs),
-    /// Print what whoever takes over from an agent is given
+    /// Print the handoff document for an agent's successor
     Handoff(command::agent::recovery::HandoffArgs),
     /// Locks on files and folders
     #[command(visible_alias = "lock", subcommand)]
@@ -128,58 +127,61 @@ pub enum Command {
     /// Mail between agents
     #[command(visible_alias = "mails", subcommand)]
     Mail(command::mail::MailCommand),
-    /// Notes: decisions, lessons, constraints, dead ends, artifacts, blockers, next steps
+    /// Notes: decisions, lessons, constraints, blockers, next steps …
     #[command(visible_alias = "notes", subcommand)]
     Note(command::note::NoteCommand),
-    /// Effects on the world outside, so that nothing is done twice
+    /// Effects on the world outside, so that none happens twice
     #[command(visible_alias = "effects", subcommand)]
     Effect(command::effect::EffectCommand),
-    /// The journal: everything that happened
+    /// Events: the journal of everything that happened
     #[command(visible_alias = "event", subcommand)]
     Events(command::event::EventCommand),
-    /// The journal as a readable story, newest first
-    Log(command::event::ListArgs),
-    /// Show figures: how much there is of everything, and how much room it takes
+    /// Show the journal as a readable story, newest first
+    Log(command::event::LogArgs),
+    /// Show how much there is of everything, and the room it takes
     Stats(command::stats::StatsArgs),
-    /// Show what a mission's sorties took, against their estimates; or the table of `STATUS.md`
+    /// Show how long sorties took against their estimates
     Report(command::report::ReportArgs),
-    /// Check the store: files, journal, checksums, rules
+    /// Check the store, and repair it
     Doctor(command::doctor::DoctorArgs),
     /// Copy the whole store, as of one moment, to a new file
     Backup(command::backup::BackupArgs),
-    /// Replace the store's content by a backup's; what was there is kept in a file
+    /// Replace the store's content by a backup's, keeping a copy
     Restore(command::backup::RestoreArgs),
-    /// Take in the files of another system: task, agent, workflow or token checkpoints
+    /// Import the files of another system
     Import(command::dialect::ImportArgs),
-    /// Write what the store knows as the files of another system
+    /// Export the store as files of another system
     Export(command::dialect::ExportArgs),
+    /// Show and settle files of other systems that were put aside
+    #[command(visible_alias = "conflict", subcommand)]
+    Conflicts(command::conflict::ConflictCommand),
     /// Serve this fleet to other programs and machines over HTTP
     Serve(command::serve::ServeArgs),
-    /// Tokens: what opens a server's door
+    /// Tokens: access to a server
     #[command(visible_alias = "tokens", subcommand)]
     Token(command::token::TokenCommand),
-    /// Come in to a server: this repository's fleet is there from now on
+    /// Log in to a server, and use its fleet in this repository
     Login(command::login::LoginArgs),
-    /// Leave the server: forget it for this repository, and its token
+    /// Log out: forget the server of this repository, and its token
     Logout,
-    /// Settings, and where each comes from
+    /// Show and change settings
     #[command(subcommand)]
     Config(command::config::ConfigCommand),
-    /// Run one operation from JSON on stdin, for orchestrators
+    /// Run one operation with JSON from stdin, for orchestrators
     Call(command::call::CallArgs),
-    /// See it work: agents are killed and forget, and nothing is lost
+    /// See it work: real agents are killed, and nothing is lost
     Demo(command::demo::DemoArgs),
     /// An agent of the demo
     #[command(hide = true)]
     DemoAgent(command::demo::DemoAgentArgs),
-    /// Print the shell's completion script, with live ids
+    /// Print a shell's completion script, with live ids
     Completions(command::reference::CompletionsArgs),
     /// Print the manual page, or write all of them to a folder
     Man(command::reference::ManArgs),
-    /// Print the JSON Schema of what `--json` gives
+    /// Print the JSON Schema of an answer
     Schema(command::reference::SchemaArgs),
-    /// Print the OpenAPI description of what `fleet serve` offers
+    /// Print the OpenAPI description of the server
     Openapi,
     /// Explain a topic or a command
-    Help(command::reference::HelpArgs),
+    Help(command::help::HelpArgs),
 }

@@ -5,12 +5,14 @@ pub mod backup;
 pub mod call;
 pub mod checkpoint;
 pub mod config;
+pub mod conflict;
 pub mod context;
 pub mod demo;
 pub mod dialect;
 pub mod doctor;
 pub mod effect;
 pub mod event;
+pub mod help;
 pub mod init;
 pub mod lock;
 pub mod login;
@@ -56,6 +58,10 @@ pub fn run(command: Option<Command>, app: &mut App) -> Done {
     };
     app.purpose = name(&command).to_owned();
     let done = dispatch(command, app).map_err(|refusal| app.explain(refusal));
+    let done = done.map_err(|refusal| match app.ui.written {
+        true => refusal.after_a_write("see what was written with `fleet log` before you repeat it"),
+        false => refusal,
+    });
     app.say_noticed();
     // Who is refused for it knows.
     if !matches!(&done, Err(refusal) if refusal.code == Code::Untrusted) {
@@ -114,6 +120,7 @@ fn dispatch(command: Command, app: &mut App) -> Done {
         Command::Export(args) => dialect::export(&args, app),
         Command::Serve(args) => serve::run(&args, app),
         Command::Token(command) => token::run(command, app),
+        Command::Conflicts(command) => conflict::run(&command, app),
         Command::Login(args) => login::log_in(&args, app),
         Command::Logout => login::log_out(app),
         Command::Config(command) => config::run(command, app),
@@ -124,7 +131,7 @@ fn dispatch(command: Command, app: &mut App) -> Done {
         Command::Man(args) => reference::man(&args, app),
         Command::Schema(args) => reference::schema(&args, app),
         Command::Openapi => serve::describe(app),
-        Command::Help(args) => reference::help(&args, app),
+        Command::Help(args) => help::help(&args, app),
     }
 }
 
@@ -161,6 +168,7 @@ fn name(command: &Command) -> &'static str {
         Command::Export(_) => "export",
         Command::Serve(_) => "serve",
         Command::Token(_) => "token",
+        Command::Conflicts(_) => "conflicts",
         Command::Login(_) => "login",
         Command::Logout => "logout",
         Command::Config(_) => "config",

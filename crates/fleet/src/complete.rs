@@ -133,13 +133,7 @@ fn candidates(kind: Kind) -> Vec<CompletionCandidate> {
         no_input: true,
         idempotency_key: None,
     };
-    let ui = Ui {
-        json: false,
-        fields: Vec::new(),
-        quiet: true,
-        terminal: false,
-        written: false,
-    };
+    let ui = Ui::new(false, Vec::new(), true, ColorWhen::Never);
     let app = Environment::read().and_then(|mut env| {
         // Whoever waits for Tab does not wait for a server that is not there.
         env.patience_ms.get_or_insert_with(|| "500".to_owned());

@@ -50,6 +50,10 @@ pub struct Environment {
     pub user_state: Option<PathBuf>,
     /// Whether the user says which authorities to trust (SSL_CERT_FILE, SSL_CERT_DIR).
     pub authorities_named: bool,
+    /// What shows long texts on a terminal: FLEET_PAGER, else PAGER, else `less`; none when it is empty or `cat`.
+    pub pager: Option<String>,
+    /// Whether the user has settings for `less`.
+    pub pager_has_settings: bool,
     /// What `git` is given of it.
     pub surroundings: Surroundings,
     /// In test builds: the time, the first id, where to end or to stop, and how long to wait for a turn.
@@ -61,6 +65,19 @@ pub struct Environment {
     /// In test builds: what this end says it speaks, and a token that a server takes without knowing it.
     pub test_api: Option<String>,
     pub test_token: Option<Secret>,
+}
+
+/// The name of the user that we run as, where the environment does not say it, as in cron and in containers.
+fn user_of_the_system() -> Option<String> {
+    let said = std::process::Command::new("id").arg("-un").output().ok()?;
+    let name = String::from_utf8(said.stdout).ok()?;
+    Some(name.trim().to_owned())
+}
+
+/// The pager that is named; `less` when none is.
+fn pager(named: Option<OsString>) -> Option<String> {
+    let pager = named.map_or_else(|| Some("less".to_owned()), |named| named.into_string().ok());
+    pager.filter(|pager| !matches!(pager.trim(), "" | "cat"))
 }
 
 /// What is never shown.
@@ -127,12 +144,17 @@ impl Environment {
             location: text("FLEET_LOCATION")?,
             server: text("FLEET_SERVER")?,
             token: text("FLEET_TOKEN")?.map(Secret::new),
-            user: plain_user(user.as_deref().and_then(|user| user.to_str())),
+            user: plain_user(match &user {
+                Some(user) => user.to_str().map(str::to_owned),
+                None => user_of_the_system(),
+            }),
             user_config: folder.map(|folder| folder.join("flightline").join(FILE)),
             user_state,
             authorities_named: ["SSL_CERT_FILE", "SSL_CERT_DIR"]
                 .iter()
                 .any(|name| get(name).is_some()),
+            pager: pager(std::env::var_os("FLEET_PAGER").or_else(|| std::env::var_os("PAGER"))),
+            pager_has_settings: get("LESS").is_some(),
             surroundings: Surroundings {
                 path: get("PATH"),
                 home: get("HOME"),
@@ -163,7 +185,7 @@ pub fn traces() -> Told {
 }
 
 /// A person's name as events show it: letters, digits and little else.
-fn plain_user(name: Option<&str>) -> String {
+fn plain_user(name: Option<String>) -> String {
     let kept: String = name
         .unwrap_or_default()
         .chars()

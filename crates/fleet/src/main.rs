@@ -5,7 +5,11 @@ mod cli;
 mod command;
 mod complete;
 mod config;
+mod fields;
+mod help;
+mod hint;
 mod remote;
+mod sessions;
 mod terminal;
 mod ui;
 mod usage;
@@ -20,6 +24,7 @@ use flightline::core::{Code, Refusal};
 use crate::app::App;
 use crate::cli::{Cli, ColorWhen};
 use crate::config::Environment;
+use crate::hint::Repeated;
 use crate::ui::Ui;
 
 /// A server spends a fifth of its time on small texts that come and go.
@@ -37,13 +42,19 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error, &arguments),
     };
     let globals = &cli.globals;
-    let ui = Ui::new(
+    let mut ui = Ui::new(
         globals.json,
         globals.fields.clone(),
         globals.quiet,
         globals.color,
     );
-    let app = Environment::read().and_then(|env| App::new(cli.globals, ui.clone(), env));
+    let env = Environment::read();
+    let named = env.as_ref().ok().and_then(|env| env.agent.as_deref());
+    ui.repeated = Repeated::of(globals, named, &arguments);
+    if let Ok(env) = &env {
+        (ui.pager, ui.pager_has_settings) = (env.pager.clone(), env.pager_has_settings);
+    }
+    let app = env.and_then(|env| App::new(cli.globals, ui.clone(), env));
     let done = app.and_then(|mut app| command::run(cli.command, &mut app));
     match done {
         Ok(attention) => attention,
@@ -61,14 +72,16 @@ fn main() -> ExitCode {
 fn usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     let json = arguments.iter().any(|argument| argument == "--json");
     let ui = Ui::new(json, Vec::new(), false, typed_color(arguments));
-    if matches!(
-        error.kind(),
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
-    ) {
+    let answer = match error.kind() {
+        ErrorKind::DisplayHelp => Some(help::asked_for(arguments)),
+        ErrorKind::DisplayVersion => Some(error.render()),
+        _ => None,
+    };
+    if let Some(answer) = answer {
         let text = if json {
-            serde_json::json!({ "text": error.render().to_string() }).to_string()
+            serde_json::json!({ "text": answer.to_string() }).to_string()
         } else {
-            error.render().ansi().to_string().trim_end().to_owned()
+            answer.ansi().to_string().trim_end().to_owned()
         };
         return match ui.print(&text) {
             Ok(()) => ExitCode::SUCCESS,

@@ -12,7 +12,7 @@ mod trust;
 pub use address::Address;
 pub use bearer::Bearer;
 pub use client::{Client, Means, Sent};
-pub use courier::Courier;
+pub use courier::{Courier, DELIVERED};
 pub use known::Known;
 pub use spool::Spool;
 #[cfg(feature = "otel")]

@@ -1,19 +1,23 @@
 //! The only place that prints. stdout is the answer, stderr is the talk; under `--json` stdout is
 //! exactly one JSON document, errors too.
 
+mod page;
+
 use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::process::{Command, Stdio};
 
 use anstyle::{AnsiColor, Style};
 use flightline::core::redact::{redact, redact_texts};
-use flightline::core::time::human_span;
-use flightline::core::{Code, Refusal, Time};
+use flightline::core::{Code, Refusal};
 use serde::Serialize;
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
 use crate::cli::ColorWhen;
+use crate::hint::Repeated;
+pub use page::{Cell, Page};
 
 /// How to speak.
 #[derive(Clone, Debug)]
@@ -28,6 +32,12 @@ pub struct Ui {
     pub terminal: bool,
     /// Something was written to the store: an answer that cannot be shown must not pass for a refusal.
     pub written: bool,
+    /// What commands that are shown repeat of the one that was typed.
+    pub repeated: Repeated,
+    /// What shows a text that is longer than the screen; none when there is to be none.
+    pub pager: Option<String>,
+    /// The user has settings for the pager.
+    pub pager_has_settings: bool,
 }
 
 /// What is left to say when whoever read the answer has gone, such as `head`: nothing.
@@ -48,6 +58,9 @@ impl Ui {
             quiet,
             terminal: io::stdout().is_terminal(),
             written: false,
+            repeated: Repeated::default(),
+            pager: None,
+            pager_has_settings: false,
         }
     }
 
@@ -63,16 +76,60 @@ impl Ui {
         if self.json {
             return self.print(&self.document(outcome)?);
         }
-        let mut page = Page {
-            text: String::new(),
-            terminal: self.terminal,
-            now: None,
+        let page = self.fill(say);
+        match self.quiet || page.text().is_empty() {
+            true => Ok(()),
+            false => self.show(page.text()),
+        }
+    }
+
+    fn fill(&self, say: impl FnOnce(&mut Page)) -> Page {
+        let width = match self.terminal {
+            true => terminal_size().map(|(columns, _)| columns),
+            false => None,
         };
+        let mut page = Page::new(self.repeated.clone(), self.terminal, width);
         say(&mut page);
-        if self.quiet || page.text.is_empty() {
-            Ok(())
-        } else {
-            self.print(page.text.trim_end_matches('\n'))
+        page
+    }
+
+    /// Prints a text; on a terminal that is too small for it, through the user's pager. An answer that tells what was done
+    /// is never hidden behind one.
+    fn show(&self, text: &str) -> Result<(), Refusal> {
+        let rows = terminal_size().map_or(usize::MAX, |(_, rows)| rows);
+        let is_long = text.lines().count() >= rows;
+        match (
+            &self.pager,
+            is_long && self.is_interactive() && !self.written,
+        ) {
+            (Some(pager), true) => self.page_through(pager, text),
+            _ => self.print(text),
+        }
+    }
+
+    /// Shows a text with the user's pager; prints it when there is none.
+    fn page_through(&self, pager: &str, text: &str) -> Result<(), Refusal> {
+        let text = visible(text);
+        let text = match anstream::AutoStream::choice(&io::stdout()) {
+            anstream::ColorChoice::Never => anstream::adapter::strip_str(&text).to_string(),
+            _ => text.into_owned(),
+        };
+        let mut command = Command::new("sh");
+        command.args(["-c", pager]).stdin(Stdio::piped());
+        if !self.pager_has_settings {
+            // Ends by itself when all fits, keeps colours, and leaves the text on the screen.
+            command.env("LESS", "FRX");
+        }
+        let Ok(mut child) = command.spawn() else {
+            return self.print(&text);
+        };
+        if let Some(mut stdin) = child.stdin.take() {
+            // Whoever leaves the pager early has seen enough.
+            let _ = writeln!(stdin, "{text}");
+        }
+        match child.wait() {
+            Ok(ended) if ended.code() != Some(127) => Ok(()),
+            _ => self.print(&text),
         }
     }
 
@@ -112,6 +169,8 @@ impl Ui {
             let mut out = anstream::stdout().lock();
             // Home, and nothing below: whoever interrupts it finds the last look, and a usual terminal.
             let _ = write!(out, "\x1b[H\x1b[2J");
+            drop(out);
+            return self.print(self.fill(say).text());
         }
         self.answer(outcome, say)
     }
@@ -178,10 +237,16 @@ impl Ui {
         }
     }
 
+    /// A page that is shown beside the answer, or as a part of it.
+    pub fn page(&self) -> Page {
+        Page::new(self.repeated.clone(), false, None)
+    }
+
     /// Says something beside the answer.
     pub fn talk(&self, text: impl Display) {
         if !self.quiet {
             let text = text.to_string();
+            let text = self.repeated.complete(&text);
             let _ = writeln!(anstream::stderr(), "{}", visible(&redact(&text)));
         }
     }
@@ -211,6 +276,10 @@ impl Ui {
         }
         if self.json {
             // Text by text: redacting the document as a whole could take the end of it away.
+            let mut refusal = refusal.clone();
+            refusal.hint = refusal
+                .hint
+                .map(|hint| self.repeated.complete(&hint).into_owned());
             let mut document = json!({ "error": refusal });
             redact_texts(&mut document);
             let _ = self.print(&document.to_string());
@@ -224,7 +293,8 @@ impl Ui {
         );
         if let Some(hint) = &refusal.hint {
             let _ = write!(text, "\n\n{}hint:{}", CYAN.render(), CYAN.render_reset());
-            for (at, line) in plain(hint).lines().enumerate() {
+            let hint = self.repeated.complete(hint);
+            for (at, line) in plain(&hint).lines().enumerate() {
                 let indent = if at == 0 { " " } else { "\n      " };
                 let _ = match line {
                     "" => writeln!(text),
@@ -341,169 +411,6 @@ fn plain(text: &str) -> String {
     redact(&kept.collect::<String>()).into_owned()
 }
 
-/// What a command says to people.
-pub struct Page {
-    text: String,
-    terminal: bool,
-    now: Option<Time>,
-}
-
-impl Page {
-    /// A page of talk, to be shown beside the answer.
-    pub fn talk() -> Self {
-        Self {
-            text: String::new(),
-            terminal: false,
-            now: None,
-        }
-    }
-
-    /// What is on it.
-    pub fn text(&self) -> &str {
-        self.text.trim_end_matches('\n')
-    }
-
-    /// Times are shown relative to this one on a terminal.
-    pub fn at(&mut self, now: Time) {
-        self.now = Some(now);
-    }
-
-    /// A line: line breaks in what agents wrote do not make another.
-    pub fn line(&mut self, text: impl Display) {
-        let _ = writeln!(self.text, "{}", text.to_string().replace('\n', " "));
-    }
-
-    /// A text of several lines, each moved to the right.
-    pub fn block(&mut self, indent: usize, text: impl Display) {
-        for line in text.to_string().lines() {
-            let line = format!("{:indent$}{line}", "");
-            let _ = writeln!(self.text, "{}", line.trim_end());
-        }
-    }
-
-    /// A table without lines between its cells. The last column is not padded.
-    pub fn table(&mut self, header: &[&str], rows: &[Vec<Cell>]) {
-        let mut all: Vec<Vec<Cell>> = Vec::new();
-        if !header.is_empty() {
-            all.push(header.iter().map(|text| Cell::dim(*text)).collect());
-        }
-        all.extend(rows.iter().cloned());
-        self.columns(&[], &all);
-    }
-
-    /// Rows in columns with so many blanks after each; two where nothing else is said.
-    pub fn columns(&mut self, gaps: &[usize], all: &[Vec<Cell>]) {
-        let columns = all.iter().map(Vec::len).max().unwrap_or(0);
-        let width = |at: usize| {
-            all.iter()
-                .filter_map(|row| row.get(at))
-                .map(Cell::width)
-                .max()
-                .unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..columns).map(width).collect();
-        for row in all {
-            let mut line = String::new();
-            for (at, cell) in row.iter().enumerate() {
-                let _ = write!(line, "{cell}");
-                if at + 1 < row.len() {
-                    let pad = widths[at] - cell.width() + gaps.get(at).unwrap_or(&2);
-                    line.extend(std::iter::repeat_n(' ', pad));
-                }
-            }
-            self.line(line.trim_end());
-        }
-    }
-
-    /// A point in time: how long ago on a terminal, in full elsewhere.
-    pub fn time(&self, time: Time) -> String {
-        match self.now {
-            Some(now) if self.terminal => format!("{} ago", human_span(now.since(time))),
-            _ => time.to_string(),
-        }
-    }
-}
-
-/// A piece of text with a style.
-#[derive(Clone, Debug, Default)]
-pub struct Cell {
-    text: String,
-    style: Style,
-    indent: usize,
-}
-
-impl Cell {
-    /// Plain text, on one line.
-    pub fn new(text: impl Display) -> Self {
-        let line = text.to_string().replace(['\n', '\t'], " ");
-        Self {
-            // Here already, so that its width is right and colours in what somebody wrote are none.
-            text: visible(&line.replace('\x1b', "\\u001b")).into_owned(),
-            style: Style::new(),
-            indent: 0,
-        }
-    }
-
-    /// Text in a style.
-    pub fn styled(text: impl Display, style: Style) -> Self {
-        Self {
-            style,
-            ..Self::new(text)
-        }
-    }
-
-    /// Text that matters most.
-    pub fn bold(text: impl Display) -> Self {
-        Self::styled(text, BOLD)
-    }
-
-    /// Text that matters less.
-    pub fn dim(text: impl Display) -> Self {
-        Self::styled(text, DIM)
-    }
-
-    /// The same, moved to the right.
-    #[must_use]
-    pub fn indent(mut self, by: usize) -> Self {
-        self.indent += by;
-        self
-    }
-
-    fn width(&self) -> usize {
-        self.indent + self.text.width()
-    }
-}
-
-impl From<&str> for Cell {
-    fn from(text: &str) -> Self {
-        Self::new(text)
-    }
-}
-
-impl From<String> for Cell {
-    fn from(text: String) -> Self {
-        Self::new(text)
-    }
-}
-
-impl Display for Cell {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.text.is_empty() {
-            // No style around nothing: what ends a line must be seen as its end.
-            return write!(f, "{:indent$}", "", indent = self.indent);
-        }
-        write!(
-            f,
-            "{:indent$}{}{}{}",
-            "",
-            self.style.render(),
-            self.text,
-            self.style.render_reset(),
-            indent = self.indent
-        )
-    }
-}
-
 /// For what went well.
 pub const GREEN: Style = AnsiColor::Green.on_default();
 /// For what is under way.
@@ -570,6 +477,13 @@ fn select(value: &Value, fields: &[String]) -> Result<Value, Refusal> {
 
 fn cannot_write(error: &dyn Display) -> Refusal {
     Refusal::new(Code::Failed, format!("cannot write the answer: {error}"))
+}
+
+/// How many columns and rows the terminal has; nothing when stdout is none, or does not say.
+fn terminal_size() -> Option<(usize, usize)> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    let (columns, rows) = (usize::from(size.ws_col), usize::from(size.ws_row));
+    (columns > 0 && rows > 0).then_some((columns, rows))
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ fn usage_line(text: &str) -> Option<&str> {
 }
 
 /// The command that was typed, as far as there is one, and its whole name.
-fn typed_command<'a>(root: &'a Command, arguments: &[OsString]) -> (&'a Command, String) {
+pub fn typed_command<'a>(root: &'a Command, arguments: &[OsString]) -> (&'a Command, String) {
     let (mut command, mut name) = (root, root.get_name().to_owned());
     for word in arguments.iter().skip(1).filter_map(|word| word.to_str()) {
         if let Some(below) = command.find_subcommand(word) {
@@ -136,8 +136,9 @@ fn not_valid(error: &Error) -> String {
 }
 
 fn meant(error: &Error, kind: ContextKind) -> Option<String> {
+    // The best comes last.
     let close = strings(error, kind);
-    let close = close.first()?;
+    let close = close.last()?;
     Some(format!("did you mean `{close}`?"))
 }
 

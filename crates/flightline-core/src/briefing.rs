@@ -7,38 +7,43 @@
 //! room.
 //!
 //! The order is fixed, and the first [`FIRST`] characters are enough to act on, because clients cut
-//! what is longer. What does not fit is counted, and the command that shows it is named.
+//! what is longer. What does not fit is counted, and the command that shows it is named: a briefing becomes shorter,
+//! and is never refused.
 
+mod cause;
 mod fence;
 mod files;
 mod layout;
 mod list;
+mod rules;
 mod share;
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
+pub use self::cause::{Cause, Ending, Predecessor};
 pub(crate) use self::fence::clean;
-use self::fence::{breaks_out, label};
 pub use self::fence::{check_constraint, strip_data};
 use self::layout::{Commands, Draft};
 use self::list::{Section, Shown, Zone};
+pub use self::rules::ConstraintRoom;
 pub use self::share::estimate_tokens;
 use self::share::{Ask, Size, fair};
 use crate::agent::Role;
 use crate::context::ContextMode;
-use crate::error::{Code, Refusal};
-use crate::sortie::SortieStatus;
+use crate::error::Refusal;
+use crate::sortie::{SortieStatus, SubtaskProgress};
 use crate::text::Name;
 use crate::time::{Millis, Time};
 
 /// After so many characters a client may cut; who the agent is and what comes next stand before, if
 /// the constraints are not long.
 pub const FIRST: usize = 2_000;
+/// The most tokens of a briefing that says only where to read it all.
+pub const LEAST: usize = 200;
 /// What effects and next steps have together, even when the constraints are long.
-const HEAD_LEAST: Size = Size::new(500, 1_000);
+const HEAD_LEAST: Size = Size::new(500, 1_150);
 /// What blockers have at most, so that files and decisions are not crowded out.
-const BLOCKERS: Size = Size::new(500, 625);
+const BLOCKERS: Size = Size::new(500, 450);
 
 /// Something that somebody wrote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -68,7 +73,7 @@ pub struct Facts {
     pub progress_percent: u8,
     /// What was done last.
     pub last_action: Option<Quote>,
-    /// Rules pinned by the operator: shown word for word, first, all of them.
+    /// Rules that bind everybody on the mission: first of all, and word for word where there is room.
     pub constraints: Vec<Quote>,
     /// Effects on the world that happened.
     pub effects_done: Vec<Quote>,
@@ -95,6 +100,28 @@ pub struct Facts {
     /// That the agent is given only what is required, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<ModeFacts>,
+    /// Why the briefing is given.
+    #[serde(default)]
+    pub cause: Cause,
+    /// Who had the sortie before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predecessor: Option<Predecessor>,
+    /// Whether it tells how things are, or how they were.
+    #[serde(default)]
+    pub moment: Moment,
+}
+
+/// Whether a briefing tells how things are, or how they were.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Moment {
+    /// As of now: the agent can work by it, and acknowledge it.
+    #[default]
+    Now,
+    /// As of the checkpoint.
+    Checkpoint,
 }
 
 /// That an agent is given only what is required.
@@ -117,6 +144,9 @@ pub struct SortieFacts {
     pub status: SortieStatus,
     /// Which attempt this is.
     pub attempt: u32,
+    /// How far it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<SubtaskProgress>,
 }
 
 /// The agent that is briefed.
@@ -222,14 +252,15 @@ pub enum Mode {
 }
 
 /// Writes the briefing. The same arguments give the same bytes, and the text keeps to both limits of
-/// the budget. In full mode with too little room for the rest, the required part is written.
+/// the budget: with too little room for everything the required part is written, then less of the constraints, and
+/// in the end only where to read it all, which takes up to [`LEAST`] tokens whatever is allowed. All that is left out
+/// is counted, with the command that shows it.
 ///
 /// The nonce names the fences: 6 to 32 ASCII letters and digits, to be derived with a secret, so that
 /// no author can know it beforehand.
 ///
 /// # Errors
-/// When an id or the nonce is malformed, a constraint holds a fence or a character that cannot be seen,
-/// or the required part does not fit: constraints are never cut.
+/// When an id or the nonce is malformed, which is a mistake of the caller's.
 pub fn write(facts: &Facts, nonce: &str, budget: Budget, mode: Mode) -> Result<String, Refusal> {
     draft(facts, nonce, budget, mode).map(|draft| draft.text)
 }
@@ -280,55 +311,105 @@ fn draft<'a>(
 ) -> Result<Draft<'a>, Refusal> {
     check(facts, nonce)?;
     let limit = budget.limit();
-    let sections = list::sections(facts, nonce, &Commands::new(facts));
+    let commands = Commands::new(facts);
+    let sections = list::sections(facts, nonce, &commands);
     let required = sections.partition_point(|section| section.heading.zone != Zone::Rest);
-    let fit = |count: usize| fit(facts, nonce, sections.split_at(count), limit);
-    if mode == Mode::Full
-        && let Ok(draft) = fit(sections.len())
-    {
+    let rules = rules::rules(facts, nonce, &commands.constraints);
+    let whole = Parts {
+        facts,
+        nonce,
+        rules: &rules,
+        sections: &sections,
+        left_out: &[],
+    };
+    let required = Parts {
+        sections: &sections[..required],
+        left_out: &sections[required..],
+        ..whole
+    };
+    let at_once = match mode {
+        Mode::Full => whole.fit(limit).or_else(|| required.fit(limit)),
+        Mode::Minimal => required.fit(limit),
+    };
+    if let Some(draft) = at_once {
         return Ok(draft);
     }
-    fit(required).map_err(|needed| no_room(facts, nonce, budget, needed))
+    // Whatever else is required comes first now: who does not know what to do can keep no rule at it.
+    let without = Parts {
+        rules: &Shown::default(),
+        ..required
+    };
+    let room = limit - without.needed(&without.frame()) - Size::of(layout::PARTLY);
+    let rules = rules::within(facts, nonce, &commands.constraints, room);
+    let draft = rules.and_then(|rules| {
+        let fewer = Parts {
+            rules: &rules,
+            ..required
+        };
+        fewer.fit(limit)
+    });
+    Ok(draft.unwrap_or_else(|| layout::write_least(facts, nonce, limit)))
 }
 
-/// The text with as much of each section as there is room for; else how much room the least would need.
-fn fit<'a>(
-    facts: &Facts,
+/// What a briefing is put together from.
+#[derive(Clone, Copy)]
+struct Parts<'a, 'f> {
+    facts: &'f Facts,
     nonce: &'a str,
-    (sections, left_out): (&[Section], &[Section]),
-    limit: Size,
-) -> Result<Draft<'a>, Size> {
-    let write = |shown: &[Shown]| layout::write(facts, nonce, (sections, left_out), shown);
-    let nothing: Vec<Shown> = sections.iter().map(|_| Shown::default()).collect();
-    let frame = write(&nothing);
-    let mut owed: Size = sections.iter().map(|section| section.ask().floor).sum();
-    let needed = Size::of(&frame.text) + owed;
-    if !needed.fits(limit) {
-        return Err(needed);
+    rules: &'f Shown,
+    sections: &'f [Section],
+    left_out: &'f [Section],
+}
+
+impl<'a> Parts<'a, '_> {
+    fn write(&self, shown: &[Shown]) -> Draft<'a> {
+        let lists = (self.sections, self.left_out);
+        layout::write(self.facts, self.nonce, self.rules, lists, shown)
     }
-    let head = FIRST.saturating_sub(frame.head_chars);
-    // Plain prose costs that many thirds; what costs more should not take the room of all that follows.
-    let head = Size::new(head, head + head / 4).most(HEAD_LEAST);
-    let mut room = limit - Size::of(&frame.text);
-    let mut shown = Vec::with_capacity(sections.len());
-    for (zone, most) in [
-        (Zone::Head, head),
-        (Zone::Blockers, BLOCKERS),
-        (Zone::Rest, Size::ENDLESS),
-    ] {
-        let group = sections.iter().filter(|it| it.heading.zone == zone);
-        let asks: Vec<Ask> = group.clone().map(Section::ask).collect();
-        let floor: Size = asks.iter().map(|ask| ask.floor).sum();
-        owed = owed - floor;
-        let shares = fair(&asks, (room - owed).least(most.most(floor)));
-        for (section, share) in group.zip(shares) {
-            let part = section.show(share);
-            // What one zone leaves, the next has.
-            room = room - part.size;
-            shown.push(part);
+
+    /// The text with nothing in its lists.
+    fn frame(&self) -> Draft<'a> {
+        let nothing: Vec<Shown> = self.sections.iter().map(|_| Shown::default()).collect();
+        self.write(&nothing)
+    }
+
+    /// How much room it takes at least.
+    fn needed(&self, frame: &Draft<'_>) -> Size {
+        let owed: Size = self.sections.iter().map(|it| it.ask().floor).sum();
+        Size::of(&frame.text) + owed
+    }
+
+    /// The text with as much of each section as there is room for; none when there is not room for the least.
+    fn fit(&self, limit: Size) -> Option<Draft<'a>> {
+        let frame = self.frame();
+        if !self.needed(&frame).fits(limit) {
+            return None;
         }
+        let mut owed: Size = self.sections.iter().map(|it| it.ask().floor).sum();
+        let head = FIRST.saturating_sub(frame.head_chars);
+        // Plain prose costs that many thirds; what costs more should not take the room of all that follows.
+        let head = Size::new(head, head + head / 4).most(HEAD_LEAST);
+        let mut room = limit - Size::of(&frame.text);
+        let mut shown = Vec::with_capacity(self.sections.len());
+        for (zone, most) in [
+            (Zone::Head, head),
+            (Zone::Blockers, BLOCKERS),
+            (Zone::Rest, Size::ENDLESS),
+        ] {
+            let group = self.sections.iter().filter(|it| it.heading.zone == zone);
+            let asks: Vec<Ask> = group.clone().map(Section::ask).collect();
+            let floor: Size = asks.iter().map(|ask| ask.floor).sum();
+            owed = owed - floor;
+            let shares = fair(&asks, (room - owed).least(most.most(floor)));
+            for (section, share) in group.zip(shares) {
+                let part = section.show(share);
+                // What one zone leaves, the next has.
+                room = room - part.size;
+                shown.push(part);
+            }
+        }
+        Some(self.write(&shown))
     }
-    Ok(write(&shown))
 }
 
 pub(crate) fn check_nonce(nonce: &str) -> Result<(), Refusal> {
@@ -351,73 +432,14 @@ fn check(facts: &Facts, nonce: &str) -> Result<(), Refusal> {
     if let Some(checkpoint) = &facts.checkpoint {
         check_id("checkpoint id", checkpoint)?;
     }
-    for (index, constraint) in facts.constraints.iter().enumerate() {
-        let which = || {
-            format!(
-                "constraint {} by {}",
-                index + 1,
-                label(&constraint.author, nonce)
-            )
-        };
-        check_constraint(&constraint.text).map_err(|refusal| Refusal {
-            message: format!("{}: {}", which(), refusal.message),
-            ..refusal
-        })?;
-        if breaks_out(&constraint.text, nonce) {
-            return Err(
-                Refusal::invalid(format!("{} holds this briefing's own fence", which()))
-                    .hint("write the constraint again without quoting a briefing"),
-            );
-        }
+    if let Cause::Rewind { to } = &facts.cause {
+        check_id("checkpoint id", to)?;
     }
     Ok(())
 }
 
 fn check_id(what: &str, id: &str) -> Result<(), Refusal> {
     Name::parse(what, id).map(|_| ())
-}
-
-/// Says what takes the room: the constraints, if without them there would be enough.
-fn no_room(facts: &Facts, nonce: &str, budget: Budget, needed: Size) -> Refusal {
-    let Budget {
-        max_tokens,
-        max_chars,
-    } = budget;
-    let message = format!(
-        "the required part of the briefing takes about {} tokens and {} characters, and {max_tokens} and {max_chars} are allowed",
-        needed.thirds.div_ceil(3),
-        needed.chars,
-    );
-    let rest = needed - facts.constraints.iter().map(|it| Size::of(&it.text)).sum();
-    let constraints: Vec<ConstraintSize> = (1..)
-        .zip(&facts.constraints)
-        .map(|(number, constraint)| ConstraintSize {
-            number,
-            author: label(&constraint.author, nonce),
-            tokens: estimate_tokens(&constraint.text),
-        })
-        .collect();
-    match constraints.iter().max_by_key(|it| it.tokens) {
-        Some(longest) if rest.fits(budget.limit()) => Refusal::new(
-            Code::TooLong,
-            format!(
-                "{message}: pinned constraints are never cut, and number {} by {} has about {} tokens",
-                longest.number, longest.author, longest.tokens
-            ),
-        )
-        .hint("shorten that constraint: put the long version into a file and name the file")
-        .details(json!({ "constraints": constraints })),
-        Some(_) | None => {
-            Refusal::new(Code::TooLong, message).hint("allow the briefing more room")
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct ConstraintSize {
-    number: usize,
-    author: String,
-    tokens: usize,
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::AgentContext;
 use crate::event::{Hasher, sha256_hex};
-use crate::id::{CheckpointId, MissionId};
+use crate::id::{AgentId, CheckpointId, MissionId};
 use crate::recovery::RecoveryContext;
 use crate::subject::{Keys, Kind, Subject};
 use crate::text::Note;
@@ -86,6 +86,9 @@ pub struct Checkpoint {
     /// When the work it was taken for was completed and everything synced: nothing resumes from it any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consumed_at: Option<Time>,
+    /// The agent whose session went on from it, when it was taken for no agent's context.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed_by: Option<AgentId>,
 }
 
 /// Where a checkpoint came from whose values are not in this journal.
@@ -348,6 +351,7 @@ reasons! {
     FileModified "file_modified" Progress "a file changes significantly";
     ReviewDone "review_done" Progress "a review is given";
     TaskComplete "task_complete" Progress "a sortie is completed";
+    MissionEnded "mission_ended" Progress "a mission is completed, given up or archived";
     SortieFailed "sortie_failed" Error "a sortie fails";
     ApiError "api_error" Error "an API answers with an error";
     LockTimeout "lock_timeout" Error "a lock cannot be had in time";
@@ -356,6 +360,7 @@ reasons! {
     Manual "manual" Manual "somebody asks for it";
     BeforeDestructive "before_destructive" Manual "something destructive is about to be done";
     BeforeRestore "before_restore" Manual "a rewind is about to be done";
+    AfterRestore "after_restore" Manual "a rewind, a restore or a rebuild is done";
     Shutdown "shutdown" Manual "a server is about to stop";
     PreCompact "pre_compact" Compaction "a context is about to be compacted";
     TokenWarning "token_warning" Compaction "a context is 75 % full";
@@ -485,6 +490,13 @@ impl Checkpoint {
     #[must_use]
     pub const fn is_resumable_context(&self) -> bool {
         self.cut.reason.ends_context() && self.consumed_at.is_none()
+    }
+
+    /// Whether it is an agent's: taken for its context, or its session went on from it.
+    #[must_use]
+    pub fn is_of(&self, agent: AgentId) -> bool {
+        let of = self.cut.agent_context.as_ref().map(|of| of.agent_id);
+        of.or(self.resumed_by) == Some(agent)
     }
 
     /// Where it stands, for people: it is being created until its copy in a file is settled.

@@ -12,6 +12,8 @@
 //! [`json`] is the one reader of all of them. A [`Document`] is one of any dialect; what two dialects have in
 //! common is a [`Record`], and what one cannot say that the other said is named.
 
+mod arrival;
+mod changes;
 pub mod compress;
 mod convert;
 pub mod epic;
@@ -25,6 +27,8 @@ pub mod recovery;
 pub mod sitebuilder;
 mod unreadable;
 
+pub use self::arrival::Arrival;
+pub use self::changes::{changes, says_the_same};
 pub use self::convert::{Converted, Document, Given};
 pub use self::json::Json;
 pub use self::merge::merge;

@@ -61,6 +61,14 @@ impl EffectState {
     }
 }
 
+impl Effect {
+    /// Whether it is known to have happened.
+    #[must_use]
+    pub const fn is_done(&self) -> bool {
+        matches!(self.state, EffectState::Done { .. })
+    }
+}
+
 impl Subject for Effect {
     const KIND: Kind = Kind::Effect;
 

@@ -27,6 +27,8 @@ pub enum Code {
     AlreadyTaken,
     /// Nothing is ready to be claimed.
     NothingReady,
+    /// Nothing is left to be claimed: everything is done.
+    NothingLeft,
     /// The name or key exists already.
     AlreadyExists,
     /// The path, or one that overlaps it, is locked.
@@ -82,7 +84,7 @@ impl Code {
     pub const fn exit_code(self) -> u8 {
         match self {
             Self::InvalidInput | Self::TooLong | Self::ConfirmationNeeded => 2,
-            Self::NotFound | Self::AmbiguousId | Self::NoProject => 3,
+            Self::NotFound | Self::AmbiguousId | Self::NoProject | Self::NothingLeft => 3,
             Self::IllegalTransition
             | Self::NotYours
             | Self::AlreadyTaken
@@ -165,6 +167,19 @@ impl Refusal {
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// With this hint instead of one that says that nothing was written: a step that fails knows nothing of the steps
+    /// before it. To run all of it again is no longer safe.
+    #[must_use]
+    pub fn after_a_write(self, hint: &str) -> Self {
+        match &self.hint {
+            Some(said) if said.starts_with("nothing was written") => Self {
+                retryable: false,
+                ..self.hint(hint)
+            },
+            _ => self,
+        }
     }
 
     /// The same with the things involved.

@@ -58,6 +58,15 @@ impl Branch {
     }
 }
 
+/// A part of an earlier history that a later one goes on from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Followed {
+    /// The earlier history.
+    pub history: String,
+    /// The last revision of it that is part of the later one, too.
+    pub up_to: u64,
+}
+
 impl Subject for Branch {
     const KIND: Kind = Kind::Setting;
 

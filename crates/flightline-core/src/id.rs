@@ -140,7 +140,8 @@ impl Typed {
         if !fits {
             return Err(malformed(text, prefix));
         }
-        if lower.len() < SHORTEST_TYPED {
+        // A prefix alone would name whatever happens to be the only thing of its kind.
+        if rest.is_empty() || lower.len() < SHORTEST_TYPED {
             return Err(Refusal::invalid(format!(
                 "`{text}` is too short: give at least {SHORTEST_TYPED} characters of the id"
             )));

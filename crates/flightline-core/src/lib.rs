@@ -19,6 +19,7 @@ pub mod liveness;
 pub mod lock;
 pub mod message;
 pub mod mission;
+pub mod narrate;
 pub mod note;
 pub mod path;
 pub mod policy;

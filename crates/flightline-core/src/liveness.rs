@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::policy::Policy;
-use crate::time::{Time, human_span};
+use crate::time::{Millis, Time, human_span};
 
 /// What is known about an agent's life.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,6 +12,8 @@ pub struct Evidence {
     pub last_sign: Option<Time>,
     /// What became of its process.
     pub process: ProcessSight,
+    /// When its session was ended, if it gave no sign of life since.
+    pub session_ended: Option<Time>,
     /// Since when Flightline has been able to notice signs of life.
     pub awake_since: Time,
     /// Whether it was retired.
@@ -126,16 +128,24 @@ pub fn judge(evidence: &Evidence, policy: &Policy, now: Time) -> Liveness {
     if let ProcessSight::Gone { pid } = evidence.process {
         return verdict(Life::Dead, format!("process {pid} is gone"));
     }
-    let Some(last_sign) = evidence.last_sign else {
-        return verdict(Life::Quiet, "never seen, only has a mailbox".to_owned());
-    };
-    let silence = now.since(last_sign.max(evidence.awake_since));
-    let life = match silence {
+    let after = |silence: Millis| match silence {
         silence if silence > policy.stalled_ms => Life::Stalled,
         silence if silence > policy.warning_ms => Life::Warning,
         silence if silence > policy.quiet_ms => Life::Quiet,
         _ => Life::Active,
     };
+    if let Some(ended) = evidence.session_ended {
+        // Whatever was heard of it before, nobody is there now.
+        let since = human_span(now.since(ended));
+        return verdict(
+            after(now.since(ended)).max(Life::Quiet),
+            format!("its session ended {since} ago, and no other has begun"),
+        );
+    }
+    let Some(last_sign) = evidence.last_sign else {
+        return verdict(Life::Quiet, "never seen, only has a mailbox".to_owned());
+    };
+    let life = after(now.since(last_sign.max(evidence.awake_since)));
     let said = format!("last sign {} ago", human_span(now.since(last_sign)));
     match evidence.process {
         // A running process may be thinking; it is never more than worth a question.
@@ -162,6 +172,7 @@ mod tests {
         let evidence = Evidence {
             last_sign: Some(start),
             process,
+            session_ended: None,
             awake_since: start,
             retired: false,
         };
@@ -204,10 +215,32 @@ mod tests {
         let evidence = Evidence {
             last_sign: Some(start),
             process: ProcessSight::Unknown,
+            session_ended: None,
             awake_since: now,
             retired: false,
         };
         assert_eq!(judge(&evidence, &Policy::default(), now).life, Life::Active);
+    }
+
+    #[test]
+    fn a_session_that_ended_is_no_life_however_lately_it_spoke() {
+        let start = Time::from_millis(0);
+        let ended = |minutes: u64| {
+            let evidence = Evidence {
+                last_sign: Some(start),
+                process: ProcessSight::Unknown,
+                session_ended: Some(start),
+                awake_since: start,
+                retired: false,
+            };
+            judge(&evidence, &Policy::default(), start.plus(minutes * MINUTE))
+        };
+        assert_eq!(ended(0).life, Life::Quiet);
+        assert_eq!(
+            ended(2).evidence,
+            "its session ended 2m ago, and no other has begun"
+        );
+        assert_eq!(ended(31).life, Life::Stalled);
     }
 
     proptest! {

@@ -5,8 +5,9 @@ use serde_json::Value;
 
 use crate::event::Event;
 use crate::id::{AgentId, MessageId, MissionId, SortieId};
+use crate::narrate::{Narrator, who};
 use crate::subject::{Keys, Kind, Subject};
-use crate::text::{Body, Title, counted};
+use crate::text::{Body, Title};
 use crate::time::Time;
 
 /// A message. It never changes once sent, but for one that tells of events or of a sortie's progress:
@@ -71,42 +72,14 @@ impl EventDigest {
         }
     }
 
-    /// It in one line, `by` being who caused the newest.
+    /// It in one line: the newest event, and how many there are.
     #[must_use]
-    pub fn line(&self, by: &str) -> String {
-        let text = |field: &str| self.data[field].as_str().unwrap_or_default();
-        let number = |field: &str| self.data[field].as_u64().unwrap_or_default();
-        let checkpoint: String = text("checkpoint_id").chars().take(12).collect();
-        let what = match self.kind.as_str() {
-            "fleet_checkpointed" => format!(
-                "{checkpoint} at {}% ({}), by {by}",
-                number("progress_percent"),
-                text("reason").replace('_', " ")
-            ),
-            "checkpoint_created" => {
-                let places = self.data["storage_locations"].as_array();
-                let places = places.into_iter().flatten().filter_map(Value::as_str);
-                let places = places.collect::<Vec<_>>().join(" and ");
-                format!("{checkpoint} is in {places}")
-            }
-            "fleet_recovered" => format!(
-                "from {checkpoint}, {}, {}, {}, by {by}",
-                counted(number("recovered_sorties"), "sortie"),
-                counted(number("recovered_locks"), "lock"),
-                counted(number("requeued_messages"), "message")
-            ),
-            "context_compacted" => format!(
-                "{} lost its context ({})",
-                text("agent"),
-                text("evidence").replace('_', " ")
-            ),
-            _ => format!("{checkpoint}, by {by}"),
-        };
+    pub fn line(&self, newest: &Event, narrator: Narrator<'_>) -> String {
         let newest_of = match self.count {
             0 | 1 => String::new(),
             count => format!(" (the newest of {count})"),
         };
-        format!("{}: {what}{newest_of}", self.kind)
+        format!("{} {}{newest_of}", who(newest), narrator.tell(newest))
     }
 }
 
@@ -283,49 +256,44 @@ impl Subject for Delivery {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use serde_json::json;
 
     use super::*;
-
-    fn digest(kind: &str, count: u64, data: Value) -> String {
-        let at = Time::from_millis(0);
-        let digest = EventDigest {
-            kind: kind.to_owned(),
-            timestamp: at,
-            data,
-            count,
-            since: at,
-        };
-        digest.line("ada")
-    }
+    use crate::event::Change;
+    use crate::narrate::shortened;
 
     #[test]
     fn events_are_told_in_one_line() {
-        let id = "chk-00000000-0000-4000-8000-000000000001";
-        let taken =
-            json!({ "checkpoint_id": id, "progress_percent": 50, "reason": "sortie_failed" });
+        let event = Event {
+            rev: 9,
+            step: 9,
+            kind: "fleet_checkpointed".to_owned(),
+            timestamp: Time::from_millis(0),
+            mission_id: None,
+            subject_kind: Kind::Checkpoint,
+            subject: "chk-00000000-0000-4000-8000-000000000001".to_owned(),
+            actor: "ada".to_owned(),
+            epoch: None,
+            change: Change::Set,
+            data: json!({
+                "checkpoint_id": "chk-00000000-0000-4000-8000-000000000001",
+                "progress_percent": 50, "reason": "sortie_failed", "trigger": "error",
+            }),
+        };
+        let names = BTreeMap::new();
+        let narrator = Narrator {
+            names: &names,
+            short: &shortened,
+        };
+        let first = EventDigest::of(&event, None);
+        let line = "flightline takes checkpoint chk-00000000 at 50 % (sortie failed)";
+        assert_eq!(first.line(&event, narrator), line);
+        let second = EventDigest::of(&event, Some(&first));
         assert_eq!(
-            digest("fleet_checkpointed", 3, taken),
-            "fleet_checkpointed: chk-00000000 at 50% (sortie failed), by ada (the newest of 3)"
-        );
-        let created = json!({ "checkpoint_id": id, "storage_locations": ["sqlite"] });
-        assert_eq!(
-            digest("checkpoint_created", 1, created),
-            "checkpoint_created: chk-00000000 is in sqlite"
-        );
-        let back = json!({ "checkpoint_id": id, "recovered_sorties": 4, "recovered_locks": 1, "requeued_messages": 0 });
-        assert_eq!(
-            digest("fleet_recovered", 1, back),
-            "fleet_recovered: from chk-00000000, 4 sorties, 1 lock, 0 messages, by ada"
-        );
-        let lost = json!({ "agent": "bob", "evidence": "new_epoch" });
-        assert_eq!(
-            digest("context_compacted", 1, lost),
-            "context_compacted: bob lost its context (new epoch)"
-        );
-        assert_eq!(
-            digest("checkpoint_pinned", 1, json!({ "checkpoint_id": id })),
-            "checkpoint_pinned: chk-00000000, by ada"
+            second.line(&event, narrator),
+            format!("{line} (the newest of 2)")
         );
     }
 

@@ -43,6 +43,33 @@ pub struct Mission {
     pub completed_at: Option<Time>,
     /// Why it was paused, failed or archived.
     pub reason: Option<Note>,
+    /// Somebody changed the order of its sorties: it is no more that in which they were added.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reordered: bool,
+    /// Who may pin constraints on it.
+    #[serde(default, skip_serializing_if = "Pinning::is_everyone")]
+    pub constraints_by: Pinning,
+}
+
+/// Who may pin constraints, which bind everybody on a mission.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Pinning {
+    /// Every agent, dispatch and people.
+    #[default]
+    Everyone,
+    /// Only dispatch and people.
+    Dispatch,
+}
+
+impl Pinning {
+    /// Whether everybody may.
+    #[must_use]
+    pub fn is_everyone(&self) -> bool {
+        *self == Self::Everyone
+    }
 }
 
 /// A declared state machine and where the mission stands in it. Its history is in the events.
@@ -162,6 +189,22 @@ pub enum MissionStatus {
 }
 
 impl MissionStatus {
+    /// Every status, in the order of a mission's life.
+    pub const ALL: [Self; 6] = [
+        Self::Pending,
+        Self::InProgress,
+        Self::Paused,
+        Self::Completed,
+        Self::Failed,
+        Self::Archived,
+    ];
+
+    /// The status this word means.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == word)
+    }
+
     /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{AgentId, CheckpointId, MissionId, NoteId, SortieId};
+use crate::id::{AgentId, CheckpointId, MessageId, MissionId, NoteId, SortieId};
 use crate::path::RepoPath;
 use crate::subject::{Keys, Kind, Subject};
 use crate::text;
@@ -39,9 +39,101 @@ pub struct Note {
     /// was not gone to its end. Found out when it is read, never stored.
     #[serde(default)]
     pub after_cut: Option<CheckpointId>,
+    /// The note that this one was written instead of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<NoteId>,
+    /// How it came to an end; none while it holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<NoteEnd>,
+    /// What failed, when Flightline noted that: it ends by itself once that has worked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+}
+
+/// A failure that refused what somebody wanted, and is in the way until it has worked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Failure {
+    /// Locks could not be had in time.
+    LockTimeout {
+        /// What was to be locked.
+        files: Vec<RepoPath>,
+    },
+    /// A message reached nobody.
+    Undelivered {
+        /// What it was about.
+        subject: text::Title,
+    },
+    /// A message was not acknowledged in time.
+    Unacknowledged {
+        /// The message.
+        message: MessageId,
+    },
+}
+
+/// How a note came to an end. It is kept, and counts for nothing any more.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct NoteEnd {
+    /// How.
+    pub how: NoteEnding,
+    /// Who said so.
+    pub by: String,
+    /// When.
+    pub at: Time,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<text::Note>,
+}
+
+/// The ways in which a note comes to an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NoteEnding {
+    /// It is dealt with: done, answered, no longer in the way.
+    Closed,
+    /// It should not have been written, or does not hold any more.
+    Withdrawn,
+    /// Another note says it better.
+    Replaced {
+        /// That one.
+        by: NoteId,
+    },
+}
+
+impl NoteEnding {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Withdrawn => "withdrawn",
+            Self::Replaced { .. } => "replaced",
+        }
+    }
 }
 
 impl Note {
+    /// Whether it holds: nobody has closed, withdrawn or replaced it.
+    #[must_use]
+    pub const fn holds(&self) -> bool {
+        self.ended.is_none()
+    }
+
+    /// Whether an agent that is not dispatch may end it: its own note in every way, and close what another wrote,
+    /// unless that binds the agent.
+    #[must_use]
+    pub fn may_be_ended(&self, by: Option<AgentId>, how: NoteEnding) -> bool {
+        let own = by.is_some() && self.author_id == by;
+        own || (how == NoteEnding::Closed && self.kind != NoteKind::Constraint)
+    }
+
+    /// Its kind while it holds, else how it ended.
+    #[must_use]
+    pub fn status(&self) -> &'static str {
+        let ended = self.ended.as_ref();
+        ended.map_or(self.kind.as_str(), |end| end.how.as_str())
+    }
+
     /// What it says, and whether the mission went back to before it was written.
     #[must_use]
     pub fn told(&self) -> String {
@@ -110,7 +202,7 @@ impl Subject for Note {
             mission: Some(self.mission_id),
             parent: self.sortie_id.map(|id| id.to_string()),
             agent: self.author_id,
-            status: self.kind.as_str(),
+            status: self.status(),
             ..Keys::default()
         }
     }

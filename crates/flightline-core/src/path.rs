@@ -1,5 +1,7 @@
 //! Paths inside the repository, in the one form that locks and file lists compare.
 
+mod pattern;
+
 use std::borrow::Cow;
 use std::fmt;
 
@@ -64,11 +66,11 @@ impl RepoPath {
         for part in raw.split('/') {
             match part {
                 "" | "." => {}
-                ".." => {
-                    if parts.pop().is_none() {
-                        return Err(refuse("it leads outside the repository"));
-                    }
-                }
+                ".." => match parts.pop() {
+                    Some("**") => return Err(refuse("nobody knows what is above `**`")),
+                    Some(_) => {}
+                    None => return Err(refuse("it leads outside the repository")),
+                },
                 part => parts.push(part),
             }
         }
@@ -85,10 +87,37 @@ impl RepoPath {
         &self.0
     }
 
-    /// Whether the two name the same file, or one is a folder that holds the other.
+    /// Whether the two name the same file, or one is a folder that holds the other. Of patterns: whether that is so of any two
+    /// paths they stand for.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
-        self.contains(other) || other.contains(self)
+        self.is_below(other)
+            || other.is_below(self)
+            || (self.is_pattern() || other.is_pattern())
+                && pattern::overlap(&self.composed(), &other.composed())
+    }
+
+    /// Whether it holds a character that means something in a pattern: `*`, `?`, `[` or a backslash.
+    #[must_use]
+    pub fn is_pattern(&self) -> bool {
+        pattern::is_pattern(&self.0)
+    }
+
+    /// Whether its last name is that of a file, by its ending: compared with a pattern, nothing lies below it.
+    #[must_use]
+    pub fn names_a_file(&self) -> bool {
+        pattern::names_a_file(&self.0)
+    }
+
+    /// Its text as one word of a shell's command line.
+    #[must_use]
+    pub fn as_word(&self) -> Cow<'_, str> {
+        let plain = |letter: char| letter.is_alphanumeric() || "._-+/@%,:=".contains(letter);
+        if self.0.chars().all(plain) && !self.0.starts_with('-') {
+            return Cow::Borrowed(&self.0);
+        }
+        let quoted = format!("'{}'", self.0.replace('\'', "'\\''"));
+        Cow::Owned(quoted)
     }
 
     /// Whether the two name the same file, however its letters are put together: `é` is one character or two.
@@ -97,13 +126,22 @@ impl RepoPath {
         self.composed() == other.composed()
     }
 
-    /// Whether it names the same file, or a folder that holds it.
+    /// Whether it names the same file, or a folder that holds it. A pattern contains the paths it stands for; whether it
+    /// contains another pattern is known only when they begin alike.
     #[must_use]
     pub fn contains(&self, other: &Self) -> bool {
-        self.0 == "."
-            || other
+        other.is_below(self)
+            || self.is_pattern()
+                && !other.is_pattern()
+                && pattern::covers(&self.composed(), &other.composed())
+    }
+
+    /// Whether its text begins with the whole of another, part by part.
+    fn is_below(&self, other: &Self) -> bool {
+        other.0 == "."
+            || self
                 .composed()
-                .strip_prefix(self.composed().as_ref())
+                .strip_prefix(other.composed().as_ref())
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
@@ -181,6 +219,26 @@ mod tests {
         ] {
             assert!(RepoPath::parse(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn patterns_are_compared_by_what_they_stand_for() {
+        assert!(path("src/*.rs").overlaps(&path("src/a.rs")));
+        assert!(path("caf\u{e9}/*").overlaps(&path("cafe\u{301}/a.rs")));
+        assert!(!path("src/*.rs").overlaps(&path("src/a.ts")));
+        assert!(path("src/**").contains(&path("src/a/b.rs")));
+        assert!(path("src/*").contains(&path("src/*/b.rs")));
+        assert!(!path("src/*").contains(&path("src/a*")));
+        assert!(RepoPath::parse("src/**/../a").is_err());
+        assert_eq!(path("src/*/../a").as_str(), "src/a");
+    }
+
+    #[test]
+    fn a_path_can_be_pasted_into_a_shell() {
+        assert_eq!(path("src/a-1.rs").as_word(), "src/a-1.rs");
+        assert_eq!(path("src/*.rs").as_word(), "'src/*.rs'");
+        assert_eq!(path("it's").as_word(), r"'it'\''s'");
+        assert_eq!(path("-x").as_word(), "'-x'");
     }
 
     #[test]

@@ -214,10 +214,14 @@ impl From<Mirrored> for Vec<Dialect> {
     }
 }
 
-/// Whether a reason can be switched off: not what somebody asks for, nor what makes an undo possible.
+/// Whether a reason can be switched off: not what somebody asks for, nor what makes an undo possible, nor what
+/// says in the files how things went on.
 #[must_use]
 pub fn is_switchable(reason: Reason) -> bool {
-    !matches!(reason, Reason::Manual | Reason::BeforeRestore)
+    !matches!(
+        reason,
+        Reason::Manual | Reason::BeforeRestore | Reason::AfterRestore | Reason::MissionEnded
+    )
 }
 
 fn bit(reason: Reason) -> u32 {

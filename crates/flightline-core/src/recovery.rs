@@ -78,7 +78,7 @@ pub struct Situation<'a> {
 pub fn recovery_context(situation: &Situation<'_>) -> RecoveryContext {
     let mission = situation.mission;
     let began = mission.started_at.unwrap_or(mission.created_at);
-    let last_event = situation.last_event.map(|event| event.timestamp);
+    let last_event = situation.last_event.map(Event::happened_at);
     RecoveryContext {
         last_action: last_action(situation),
         next_steps: next_steps(situation),
@@ -252,6 +252,17 @@ fn blockers(situation: &Situation<'_>) -> Vec<String> {
             found.push(line);
         }
     }
+    let failed = situation
+        .sorties
+        .iter()
+        .filter(|sortie| sortie.status == SortieStatus::Failed);
+    for sortie in failed {
+        let reason = sortie.failure.as_deref().unwrap_or("no reason given");
+        let line = format!("\"{}\" failed: {reason}", sortie.title);
+        if !found.contains(&line) {
+            found.push(line);
+        }
+    }
     for error in situation
         .errors
         .iter()
@@ -272,7 +283,11 @@ fn blockers(situation: &Situation<'_>) -> Vec<String> {
         .notes
         .iter()
         .filter(|note| note.kind == NoteKind::Blocker);
-    found.extend(noted.map(Note::told));
+    for blocker in noted.map(Note::told) {
+        if !found.contains(&blocker) {
+            found.push(blocker);
+        }
+    }
     for agent in situation
         .agents
         .iter()

@@ -1,5 +1,7 @@
 //! Retention: which checkpoints go, and which old values of the journal. Pure functions from rows and `now`.
 
+mod evidence;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +11,13 @@ use crate::id::{CheckpointId, MissionId};
 use crate::subject::Kind;
 use crate::time::{Millis, Time};
 
+pub use evidence::ClockEvidence;
+
 const DAY: Millis = 86_400_000;
+
+/// So long after a mission was completed its checkpoints are those of one that goes on: who completed it by mistake can
+/// go back to them.
+pub const SECOND_THOUGHTS: Millis = DAY;
 
 /// The numbers retention decides by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -130,6 +138,24 @@ pub struct Plan {
     pub archive: Vec<Candidate>,
     /// Stay, though their time is over.
     pub guarded: Vec<(CheckpointId, Guard)>,
+    /// By which rule each that goes or is archived does so.
+    pub rules: BTreeMap<CheckpointId, Rule>,
+}
+
+/// Why a checkpoint goes.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Rule {
+    /// It is older than checkpoints are kept.
+    Old,
+    /// Its mission has more than are kept.
+    Surplus,
+    /// Its mission is completed, and keeps only its final one.
+    NotFinal,
+    /// Its mission was completed so long ago that even the final one goes.
+    LongCompleted,
 }
 
 /// What forbids deleting a checkpoint whose time is over.
@@ -214,7 +240,7 @@ fn plan_mission(
     now: Time,
     plan: &mut Plan,
 ) {
-    let finished = completed.is_some();
+    let finished = completed.is_some_and(|at| now.since(at) > SECOND_THOUGHTS);
     // A completed mission's minimum is its final checkpoint, and ends some time after completion.
     let over = completed.is_some_and(|at| now.since(at) > policy.completed_ms);
     let minimum = match (finished, over) {
@@ -240,15 +266,22 @@ fn plan_mission(
                 false => &mut plan.delete,
             };
             list.push((*candidate).clone());
+            let rule = match (over, old) {
+                (true, _) => Rule::LongCompleted,
+                (false, true) => Rule::Old,
+                (false, false) if kept >= policy.most => Rule::Surplus,
+                (false, false) => Rule::NotFinal,
+            };
+            plan.rules.insert(candidate.id, rule);
             continue;
         }
         if wanted {
-            let guard = match (candidate.pinned, candidate.verified, finished) {
+            let guard = match (candidate.pinned, candidate.verified, completed) {
                 (true, ..) => Guard::Pinned,
                 (false, false, _) => Guard::Damaged,
-                (false, true, true) => Guard::Final,
-                (false, true, false) if verified_kept == 0 => Guard::Last,
-                (false, true, false) => Guard::Minimum,
+                (false, true, _) if verified_kept > 0 => Guard::Minimum,
+                (false, true, Some(_)) => Guard::Final,
+                (false, true, None) => Guard::Last,
             };
             plan.guarded.push((candidate.id, guard));
         }
@@ -261,6 +294,7 @@ fn plan_mission(
         let needed = candidate.verified && verified_kept < minimum;
         verified_kept += u64::from(needed);
         if old && !needed && !candidate.pinned && !apart(candidate) {
+            plan.rules.insert(candidate.id, Rule::Old);
             plan.delete.push(candidate.clone());
         }
     }
@@ -374,7 +408,13 @@ mod tests {
     fn a_completed_mission_keeps_its_final_checkpoint_for_thirty_days() {
         let now = Time::from_millis(0).plus(1000 * DAY);
         let all: Vec<Candidate> = (1..=4).map(|n| candidate(n, 2, now)).collect();
-        assert_eq!(deleted(&all, Some(now.minus(DAY)), now), [1, 2, 3]);
+        let done = |days: u64| Some(now.minus(days * DAY));
+        assert_eq!(
+            deleted(&all, done(1), now),
+            [] as [u64; 0],
+            "somebody may think again"
+        );
+        assert_eq!(deleted(&all, done(2), now), [1, 2, 3]);
         assert_eq!(deleted(&all, Some(now.minus(31 * DAY)), now), [1, 2, 3, 4]);
     }
 
@@ -432,7 +472,7 @@ mod tests {
             (vec![], vec![1]),
             "pinned ones stay all the same"
         );
-        let done = Some(now.minus(DAY));
+        let done = Some(now.minus(2 * DAY));
         let (archived, deleted) = planned(&all, done);
         assert_eq!(
             (archived.len(), deleted),
@@ -575,7 +615,7 @@ mod tests {
             [Damaged, Last, Minimum, Minimum, Pinned]
         );
         all[5].verified = true;
-        assert_eq!(guards(&all, Some(now.minus(DAY))), [Final, Pinned]);
+        assert_eq!(guards(&all, Some(now.minus(2 * DAY))), [Final, Pinned]);
         assert_eq!(guards(&all, Some(now.minus(40 * DAY))), [Pinned]);
         let young: Vec<Candidate> = (1..=6).map(|n| candidate(n, 6, now)).collect();
         assert_eq!(guards(&young, None), [], "their time is not over");

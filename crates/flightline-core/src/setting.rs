@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::history::Followed;
 use crate::id::{AgentId, CheckpointId, MissionId, RecoveryId, SortieId};
 use crate::subject::{Keys, Kind, Subject};
 use crate::text::Name;
-use crate::time::Time;
+use crate::time::{Time, Uptime};
 
 /// A setting of which there is one: found by its id.
 macro_rules! only_one {
@@ -65,6 +66,12 @@ pub struct Restoration {
     pub rev: u64,
     /// How many events it held.
     pub events: u64,
+    /// The history that began with it; nothing where an older version did it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<String>,
+    /// What that history goes on from, nearest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub follows: Vec<Followed>,
 }
 
 only_one!(Restoration, "restoration");
@@ -106,6 +113,17 @@ pub struct Recovery {
     /// The state the workflow was set back to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset_to: Option<Name>,
+    /// The agents that were gone, and that it dealt with: their silence is no news any more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gone: Vec<AgentId>,
+    /// What a rewind took away, as far as it is remembered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<String>,
+}
+
+impl Recovery {
+    /// So much of what was lost is remembered: a document has a size.
+    pub const MOST_LOST: usize = 50;
 }
 
 /// How a mission was brought back.
@@ -268,12 +286,28 @@ pub struct LastPrune {
     /// Up to which revision old values were looked for; zero when all of the journal was looked at.
     #[serde(default)]
     pub thinned_to: u64,
-    /// The time it is at least, by what was observed: a clock may be wrong for a command, and not for a day of work.
+    /// The time it was at least, then: see [`crate::retention::ClockEvidence`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sure: Option<Time>,
+    /// How long the machine had been running then, where that can be known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uptime: Option<Uptime>,
 }
 
 only_one!(LastPrune, "last-prune");
+
+impl LastPrune {
+    /// What is known before retention was applied for the first time, in a project that was made then.
+    #[must_use]
+    pub const fn never(created: Time) -> Self {
+        Self {
+            at: created,
+            thinned_to: 0,
+            sure: None,
+            uptime: None,
+        }
+    }
+}
 
 /// When to look again for messages that were not acknowledged in time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -49,6 +49,9 @@ pub struct Sortie {
     pub declared: Option<Declared>,
     /// Acceptance criteria, and whether each is met.
     pub acceptance_criteria: BTreeMap<Name, bool>,
+    /// What a criterion says in full, where its name was made of that.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub criteria_texts: BTreeMap<Name, Title>,
     /// Whether it can be taken up again after an interruption.
     pub resumable: bool,
     /// How to take it up again.
@@ -107,6 +110,27 @@ impl Sortie {
         self.started_at
             .map(|started| self.completed_at.unwrap_or(now).since(started))
     }
+
+    /// Whether work on it was cut short, and nobody has taken it up since.
+    #[must_use]
+    pub const fn is_interrupted(&self) -> bool {
+        matches!(self.status, SortieStatus::Pending) && self.interrupted.is_some()
+    }
+
+    /// What people call it.
+    #[must_use]
+    pub fn called(&self) -> String {
+        called(self.task_id.as_ref(), self.title.as_str())
+    }
+}
+
+/// What people call a sortie: `T060: Convert the trail`, where other tools know it by an id.
+#[must_use]
+pub fn called(task_id: Option<&Name>, title: &str) -> String {
+    match task_id {
+        Some(task) if !title.starts_with(task.as_str()) => format!("{task}: {title}"),
+        _ => title.to_owned(),
+    }
 }
 
 /// Where a sortie stands.
@@ -137,7 +161,7 @@ pub enum SortieStatus {
     Completed,
     /// Not done, and nobody is at it.
     Failed,
-    /// It failed, and the mission goes on without it.
+    /// The mission goes on without it: it failed, or was cancelled.
     Skipped,
 }
 
@@ -178,10 +202,10 @@ impl SortieStatus {
     pub const fn next(self) -> &'static [Self] {
         use SortieStatus::{Assigned, Blocked, Completed, Failed, InProgress, Pending, Skipped};
         match self {
-            Self::Pending => &[Assigned, InProgress, Failed],
-            Self::Assigned => &[Pending, Assigned, InProgress, Blocked, Failed],
-            Self::InProgress => &[Pending, Assigned, Blocked, Completed, Failed],
-            Self::Blocked => &[Pending, Assigned, InProgress, Failed],
+            Self::Pending => &[Assigned, InProgress, Failed, Skipped],
+            Self::Assigned => &[Pending, Assigned, InProgress, Blocked, Failed, Skipped],
+            Self::InProgress => &[Pending, Assigned, Blocked, Completed, Failed, Skipped],
+            Self::Blocked => &[Pending, Assigned, InProgress, Failed, Skipped],
             // A rejected review sends it back.
             Self::Completed => &[InProgress],
             Self::Failed => &[Pending, Assigned, InProgress, Skipped],
@@ -225,6 +249,27 @@ pub struct Declared {
     pub completed: u64,
     /// Those failed.
     pub failed: u64,
+}
+
+impl Declared {
+    /// Counts a subtask that stood elsewhere before, or was not listed.
+    pub fn count(&mut self, was: Option<SubtaskStatus>, now: SubtaskStatus) {
+        if was == Some(now) {
+            return;
+        }
+        match was {
+            Some(SubtaskStatus::Complete) => self.completed = self.completed.saturating_sub(1),
+            Some(SubtaskStatus::Failed) => self.failed = self.failed.saturating_sub(1),
+            Some(SubtaskStatus::Pending | SubtaskStatus::InProgress) | None => {}
+        }
+        match now {
+            SubtaskStatus::Complete => self.completed = self.completed.saturating_add(1),
+            SubtaskStatus::Failed => self.failed = self.failed.saturating_add(1),
+            SubtaskStatus::Pending | SubtaskStatus::InProgress => {}
+        }
+        // More than were declared are there: then the declaration was too small.
+        self.total = self.total.max(self.completed.saturating_add(self.failed));
+    }
 }
 
 /// Tokens in and out.

@@ -9,6 +9,7 @@ use std::ops::Deref;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::error::{Code, Refusal};
 use crate::redact::{contains_secret, redact, shown};
@@ -27,6 +28,40 @@ pub type Note = Text<8_192>;
 pub fn counted(count: u64, noun: &str) -> String {
     let s = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{s}")
+}
+
+/// The known word that somebody likely meant: the one with the fewest differences, when there are few.
+#[must_use]
+pub fn closest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let typed: Vec<char> = typed.to_lowercase().chars().take(100).collect();
+    let near = known.into_iter().filter_map(|word| {
+        let letters: Vec<char> = word.to_lowercase().chars().take(100).collect();
+        let distance = differences(&typed, &letters);
+        // One wrong letter in three, and never every letter.
+        let allowed = (typed.len().max(letters.len()) / 3).max(1);
+        (distance <= allowed && distance < letters.len()).then_some((distance, word))
+    });
+    near.min().map(|(_, word)| word)
+}
+
+/// How many letters have to be added, dropped, replaced or swapped with their neighbour to make one word of another.
+fn differences(a: &[char], b: &[char]) -> usize {
+    let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
+    for (i, x) in a.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, y) in b.iter().enumerate() {
+            let above = &rows[i];
+            let mut least = (above[j + 1] + 1)
+                .min(row[j] + 1)
+                .min(above[j] + usize::from(x != y));
+            if i > 0 && j > 0 && *x == b[j - 1] && a[i - 1] == *y {
+                least = least.min(rows[i - 1][j - 1] + 1);
+            }
+            row.push(least);
+        }
+        rows.push(row);
+    }
+    rows[a.len()][b.len()]
 }
 
 /// Free text of at most `MAX` bytes: not empty, no control characters but line breaks and tabs, and
@@ -212,6 +247,36 @@ impl Name {
     }
 }
 
+impl Name {
+    /// The name that stands for a text: its words in lower case with dashes between, and where that cannot tell it from others,
+    /// because it is long or has other letters, a few digits of its hash.
+    ///
+    /// # Errors
+    /// When the text looks like it holds a secret.
+    pub fn of_text(what: &str, text: &str) -> Result<Self, Refusal> {
+        const LONGEST: usize = 48;
+        let lower = text.to_lowercase();
+        let words = lower.split(|c: char| !c.is_ascii_alphanumeric());
+        let slug: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+        let slug = slug.join("-");
+        let is_whole = slug.len() <= LONGEST && text.is_ascii() && !slug.is_empty();
+        if is_whole {
+            return Self::parse(what, &slug);
+        }
+        let hash = Sha256::digest(text.as_bytes());
+        let digits: String = hash
+            .iter()
+            .take(4)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let start: String = slug.chars().take(LONGEST).collect();
+        match start.trim_end_matches('-') {
+            "" => Self::parse(what, &digits),
+            start => Self::parse(what, &format!("{start}-{digits}")),
+        }
+    }
+}
+
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -318,6 +383,33 @@ impl<'de> Deserialize<'de> for Data {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_has_a_name_of_its_own() {
+        let named = |text: &str| Name::of_text("criterion", text).unwrap().to_string();
+        assert_eq!(named("All 29 files are there!"), "all-29-files-are-there");
+        assert_eq!(named("Übersetzung fertig"), "bersetzung-fertig-42a70f47");
+        assert_ne!(named("日本語"), named("日本"));
+        let long = "a very long criterion ".repeat(5);
+        assert!(named(&long).starts_with("a-very-long-criterion-") && named(&long).len() < 60);
+        assert_ne!(named(&long), named(&format!("{long}!")));
+    }
+
+    #[test]
+    fn a_slip_of_the_hand_is_recognised() {
+        let known = ["checkpoint", "report", "ada", "bob"];
+        for (typed, meant) in [
+            ("chekpoint", Some("checkpoint")),
+            ("adda", Some("ada")),
+            ("bbo", Some("bob")),
+            ("REPORT", Some("report")),
+            ("nobody", None),
+            ("x", None),
+            ("", None),
+        ] {
+            assert_eq!(closest(typed, known), meant, "{typed}");
+        }
+    }
 
     #[test]
     fn control_characters_go_and_line_breaks_stay() {

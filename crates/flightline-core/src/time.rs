@@ -20,6 +20,27 @@ const LAST: i64 = 253_402_207_200_000;
 /// A span of time in milliseconds, never negative.
 pub type Millis = u64;
 
+/// How long a machine has been running, sleep included. Nobody can set it: between two looks during one boot so much time has passed,
+/// whatever the clock says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Uptime {
+    /// Which boot of which machine.
+    pub boot: String,
+    /// For how long it has been running.
+    pub ms: Millis,
+}
+
+impl Uptime {
+    /// How much time has passed since an earlier look; none when the machine was booted in between, or is another.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Option<Millis> {
+        match self.boot == earlier.boot {
+            true => self.ms.checked_sub(earlier.ms),
+            false => None,
+        }
+    }
+}
+
 /// The text was not a point in time that is let in.
 #[derive(Debug, thiserror::Error)]
 pub enum NotATime {

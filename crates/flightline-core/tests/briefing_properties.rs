@@ -6,10 +6,11 @@ use std::fmt::Write as _;
 use flightline_core::Name;
 use flightline_core::agent::Role;
 use flightline_core::briefing::{
-    AgentFacts, Budget, FIRST, Facts, FileFact, FileMark, MailFact, Mode, Quote, SortieFacts,
-    estimate_tokens, strip_data, template, write,
+    AgentFacts, Budget, Cause, Ending, FIRST, Facts, FileFact, FileMark, LEAST, MailFact, Mode,
+    Moment, Predecessor, Quote, SortieFacts, check_constraint, estimate_tokens, strip_data,
+    template, write,
 };
-use flightline_core::sortie::SortieStatus;
+use flightline_core::sortie::{SortieStatus, SubtaskProgress};
 use flightline_core::time::Time;
 use proptest::prelude::*;
 
@@ -73,6 +74,12 @@ fn facts(count: usize, author: impl Fn(usize) -> String, text: impl Fn(usize) ->
             title: entry(1),
             status: SortieStatus::InProgress,
             attempt: 1,
+            progress: Some(SubtaskProgress {
+                completed: 3,
+                failed: 0,
+                total: 6,
+                percent: 50,
+            }),
         }),
         agent: Some(AgentFacts {
             name: Name::parse("name", "specialist-2").unwrap(),
@@ -107,6 +114,14 @@ fn facts(count: usize, author: impl Fn(usize) -> String, text: impl Fn(usize) ->
         elapsed_ms: 11_100_000,
         last_activity_at: Some(Time::from_millis(1_767_540_600_000)),
         mode: None,
+        cause: Cause::Takeover,
+        predecessor: Some(Predecessor {
+            name: Name::parse("name", "specialist-1").unwrap(),
+            ending: Ending::TakenOver,
+            at: Time::from_millis(1_767_540_600_000),
+            reason: Some(entry(11)),
+        }),
+        moment: Moment::Now,
     }
 }
 
@@ -129,16 +144,25 @@ fn left_out(lines: &[&str]) -> usize {
         .sum()
 }
 
-/// Everything that holds for every briefing whose constraints do not look like ours.
+/// What is said when there is no room for a briefing.
+const NO_ROOM: &str = "There is no room for it here: `fleet context --full ";
+
+/// Everything that holds for every briefing whose constraints do not look like ours; none when there was only room
+/// to say where to read it.
 fn check(facts: &Facts, budget: Budget, mode: Mode) -> Option<String> {
-    let text = write(facts, NONCE, budget, mode).ok()?;
-    assert!(text.chars().count() <= budget.max_chars);
-    assert!(estimate_tokens(&text) <= budget.max_tokens);
+    let text = write(facts, NONCE, budget, mode).unwrap();
+    assert!(text.chars().count() <= budget.max_chars.max(3 * LEAST));
+    assert!(estimate_tokens(&text) <= budget.max_tokens.max(LEAST));
     assert_eq!(Ok(&text), write(facts, NONCE, budget, mode).as_ref());
     let ours = template(facts, NONCE, budget, mode).unwrap();
     assert_eq!(strip_data(&text, NONCE), ours);
-    assert!(text.starts_with("## Recovery Context\n\nYou are resuming a mission"));
+    assert!(text.starts_with("## Recovery Context\n\n"));
     assert!(text.ends_with(LAST));
+    if text.contains(NO_ROOM) {
+        assert_eq!(text, ours);
+        return None;
+    }
+    assert!(text.starts_with("## Recovery Context\n\nYou are taking over work"));
 
     let headings = |text: &str| {
         let lines = text.lines().filter(|line| line.starts_with(['#', '*']));
@@ -180,8 +204,13 @@ fn nothing_that_anybody_writes_changes_our_words() {
         }
         let attack = facts(1, |_| "a".to_owned(), |_| huge.clone());
         let harmless = facts(1, |_| "a".to_owned(), |_| "x".repeat(huge.len()));
-        let text = check(&attack, Budget::default(), mode).unwrap();
-        let expected = template(&harmless, NONCE, Budget::default(), mode).unwrap();
+        // Room for all that is ever shown of an entry: how much there is depends on what the characters cost.
+        let roomy = Budget {
+            max_tokens: 4_000,
+            max_chars: 12_000,
+        };
+        let text = check(&attack, roomy, mode).unwrap();
+        let expected = template(&harmless, NONCE, roomy, mode).unwrap();
         assert_eq!(strip_data(&text, NONCE), expected);
     }
 }
@@ -193,7 +222,12 @@ fn a_quiet_author_is_heard_beside_a_loud_one() {
         20 => "LISTEN".to_owned(),
         _ => "noise ".repeat(2_000),
     };
-    let text = check(&facts(500, author, said), Budget::default(), Mode::Full).unwrap();
+    // The working loop is required; every list at its fullest has room beside it.
+    let budget = Budget {
+        max_tokens: 2_300,
+        ..Budget::default()
+    };
+    let text = check(&facts(500, author, said), budget, Mode::Full).unwrap();
     for heading in [
         "Next Steps",
         "Current Blockers",
@@ -326,32 +360,22 @@ proptest! {
     }
 
     #[test]
-    fn constraints_are_there_byte_for_byte_or_it_is_said_which_cannot_be(
+    fn constraints_are_there_byte_for_byte_or_it_is_said_that_they_are_not(
         texts in proptest::collection::vec(
-            prop_oneof![4 => "[ -~\n\t]{1,300}", 1 => nasty()], 1..6),
-        mut facts in nasty_facts(), mode in mode(),
+            prop_oneof![4 => "[ -;=~A-Za-z\n\t]{1,300}", 1 => nasty()], 1..45),
+        mut facts in nasty_facts(), mode in mode(), budget in budget(),
     ) {
         facts.constraints = texts.iter().map(|text| quote("user:eva", text)).collect();
-        match write(&facts, NONCE, Budget::default(), mode) {
-            Ok(text) => {
-                for constraint in &texts {
-                    let block = format!("- <k7q2x9fd user:eva>{constraint}</k7q2x9fd>\n");
-                    prop_assert!(text.contains(&block), "{constraint:?}");
-                }
-                prop_assert!(text.chars().count() <= 9_000);
-                prop_assert!(estimate_tokens(&text) <= 2_000);
-                let ours = template(&facts, NONCE, Budget::default(), mode).unwrap();
-                prop_assert_eq!(strip_data(&text, NONCE), ours);
-            }
-            Err(refusal) => {
-                let says = |part: &str| refusal.message.contains(part);
-                prop_assert!(
-                    says(" by user:eva: the constraint holds U+")
-                        || says(" by user:eva holds this briefing's own fence")
-                        || says(": pinned constraints are never cut, and number "),
-                    "{}", refusal.message
-                );
-            }
-        }
+        let text = write(&facts, NONCE, budget, mode).unwrap();
+        prop_assert!(text.chars().count() <= budget.max_chars.max(3 * LEAST));
+        prop_assert!(estimate_tokens(&text) <= budget.max_tokens.max(LEAST));
+        let ours = template(&facts, NONCE, budget, mode).unwrap();
+        prop_assert_eq!(strip_data(&text, NONCE), ours);
+        let whole = texts.iter().all(|constraint| text.contains(&format!("\n- {constraint}\n")));
+        let (head, _) = text.split_once("**Mission**").unwrap_or((&text, ""));
+        let said = head.contains("`fleet note list --kind constraint --mission msn-1a2b3c4d`");
+        // What cannot be repeated word for word is shown all the same.
+        let plain = texts.iter().all(|text| check_constraint(text).is_ok() && !text.contains(NONCE));
+        prop_assert!(whole || said || !plain);
     }
 }

@@ -10,6 +10,7 @@ mod crew;
 mod door;
 mod health;
 mod metrics;
+mod misfit;
 mod openapi;
 mod operation;
 mod passage;

@@ -276,6 +276,10 @@ fn special_of(special: &Special, schemas: &mut SchemaGenerator) -> Value {
                 json!({ "type": "string", "enum": operation_names() });
             described["x-scopes"] = json!(scopes());
         }
+        // Nobody recovers or prunes by sending nothing.
+        "recoverCheckpoint" | "pruneCheckpoints" => {
+            described["requestBody"]["required"] = json!(true);
+        }
         "healthz" | "readyz" => {
             described["security"] = json!([]);
             described["responses"]["503"] = described["responses"]["200"].clone();

@@ -18,7 +18,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::crew::Company;
-use crate::door::{LARGEST, LARGEST_DOCUMENT, settle_numbers};
+use crate::door::{LARGEST, LARGEST_DOCUMENT};
+use crate::misfit;
 
 type Handler = fn(&mut Fleet, &Ask<'_>) -> Called;
 
@@ -97,6 +98,9 @@ const OPERATIONS: &[Entry] = &[
     entry::<sortie::claim::ClaimSortie>(),
     entry::<sortie::claim::ClaimNext>(),
     entry::<sortie::change::ChangeSortie>(),
+    entry::<sortie::edit::EditSortie>(),
+    entry::<sortie::edit::MoveSortie>(),
+    entry::<sortie::queue::ListQueue>(),
     entry::<sortie::report::UpdateSortie>(),
     entry::<sortie::report::ReportError>(),
     entry::<sortie::report::ClearErrors>(),
@@ -116,6 +120,7 @@ const OPERATIONS: &[Entry] = &[
     entry::<lock::held::StealHeldLock>(),
     entry::<lock::ListLocks>(),
     entry::<lock::CheckLocks>(),
+    entry::<context::peek::PeekBriefing>(),
     entry::<mail::SendMail>(),
     entry::<mail::ReplyMail>(),
     entry::<mail::OpenInbox>(),
@@ -128,6 +133,8 @@ const OPERATIONS: &[Entry] = &[
     entry::<mail::relay::RelayEvents>(),
     entry::<note::AddNote>(),
     entry::<note::ListNotes>(),
+    entry::<note::end::EndNote>(),
+    entry::<note::end::ReplaceNote>(),
     entry::<late::RecordLate>(),
     entry::<effect::BeginEffect>(),
     entry::<effect::FinishEffect>(),
@@ -176,6 +183,7 @@ const OPERATIONS: &[Entry] = &[
     entry::<context::AcknowledgeBriefing>(),
     large(alone(entry::<dialect::ImportDocuments>())),
     entry::<dialect::ExportDocuments>(),
+    large(entry::<dialect::aside::TellPutAside>()),
     alone(entry::<agent::monitor::MonitorAgents>()),
     entry::<agent::resume::ResumeAgent>(),
     entry::<agent::takeover::TakeOver>(),
@@ -350,13 +358,12 @@ fn handle_errand<E: Errand>(fleet: &mut Fleet, ask: &Ask<'_>) -> Called {
 }
 
 fn read<T: DeserializeOwned>(name: &str, ask: &Ask<'_>) -> Result<T, Refusal> {
-    let read = serde_json::from_str(ask.request).or_else(|error| {
-        // Read twice only when it does not fit at once: most numbers are written as ours.
-        let mut value: Value = serde_json::from_str(ask.request)?;
-        settle_numbers(&mut value);
-        serde_json::from_value(value).map_err(|_| error)
-    });
-    read.map_err(|error| Refusal::invalid(format!("the request does not fit `{name}`: {error}")))
+    // Read twice only when it does not fit at once: most numbers are written as ours.
+    let is_object = ask.request.trim_start().starts_with('{');
+    match serde_json::from_str(ask.request) {
+        Ok(request) if is_object => Ok(request),
+        _ => misfit::read(&format!("the request for `{name}`"), ask.request),
+    }
 }
 
 fn write<T: Serialize>(outcome: flightline::Result<T>) -> Result<Value, Refusal> {

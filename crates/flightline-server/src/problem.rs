@@ -38,6 +38,7 @@ pub(crate) const fn status(code: Code) -> StatusCode {
         | Code::NotYours
         | Code::AlreadyTaken
         | Code::NothingReady
+        | Code::NothingLeft
         | Code::AlreadyExists
         | Code::LockHeld
         | Code::Fenced

@@ -69,6 +69,7 @@ impl Store {
         let copied = copy_rows(from.driver(), self.driver(), id, id)?;
         Ok(Copied {
             rev: row.rev,
+            history: row.history,
             ..copied
         })
     }

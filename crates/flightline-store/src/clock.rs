@@ -1,10 +1,11 @@
 //! The clock and the source of ids: the only places where time and chance come in.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use flightline_core::Time;
+use flightline_core::time::{Millis, Uptime};
 use uuid::Uuid;
 
 /// Where the time comes from.
@@ -14,20 +15,60 @@ pub enum Clock {
     #[default]
     System,
     /// A clock that stands still until it is set.
-    Fixed(Arc<AtomicI64>),
+    Fixed(Arc<Fixed>),
+}
+
+/// What a clock shows that stands still.
+#[derive(Debug)]
+pub struct Fixed {
+    at: AtomicI64,
+    uptime: Mutex<Option<Uptime>>,
 }
 
 impl Clock {
-    /// A clock that stands at `time`.
+    /// A clock that stands at `time`, of a machine that has been running since 1970.
     #[must_use]
     pub fn fixed(time: Time) -> Self {
-        Self::Fixed(Arc::new(AtomicI64::new(time.as_millis())))
+        let uptime = Uptime {
+            boot: "fixed".to_owned(),
+            ms: time.since(Time::EARLIEST),
+        };
+        Self::Fixed(Arc::new(Fixed {
+            at: AtomicI64::new(time.as_millis()),
+            uptime: Mutex::new(Some(uptime)),
+        }))
     }
 
-    /// Moves a fixed clock by `millis`, which may be negative; the machine's clock stays as it is.
+    /// Lets time pass by a fixed clock; the machine's clock goes by itself.
+    pub fn pass(&self, span: Millis) {
+        if let Self::Fixed(fixed) = self {
+            self.advance(i64::try_from(span).unwrap_or(i64::MAX));
+            if let Some(uptime) = &mut *unpoisoned(&fixed.uptime) {
+                uptime.ms = uptime.ms.saturating_add(span);
+            }
+        }
+    }
+
+    /// Sets a fixed clock ahead by `millis`, or back, without any time passing; the machine's clock stays as it is.
     pub fn advance(&self, millis: i64) {
-        if let Self::Fixed(at) = self {
-            at.fetch_add(millis, Ordering::SeqCst);
+        if let Self::Fixed(fixed) = self {
+            fixed.at.fetch_add(millis, Ordering::SeqCst);
+        }
+    }
+
+    /// Sets how long the machine of a fixed clock has been running; none: nobody knows.
+    pub fn set_uptime(&self, uptime: Option<Uptime>) {
+        if let Self::Fixed(fixed) = self {
+            *unpoisoned(&fixed.uptime) = uptime;
+        }
+    }
+
+    /// How long this machine has been running, where that can be known.
+    #[must_use]
+    pub fn uptime(&self) -> Option<Uptime> {
+        match self {
+            Self::System => flightline_workspace::uptime(),
+            Self::Fixed(fixed) => unpoisoned(&fixed.uptime).clone(),
         }
     }
 
@@ -42,9 +83,13 @@ impl Clock {
                     .unwrap_or_default();
                 Time::from_millis(i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX))
             }
-            Self::Fixed(at) => Time::from_millis(at.load(Ordering::SeqCst)),
+            Self::Fixed(fixed) => Time::from_millis(fixed.at.load(Ordering::SeqCst)),
         }
     }
+}
+
+fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Where new ids come from.

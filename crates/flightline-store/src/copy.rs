@@ -44,6 +44,8 @@ statements! {
 pub struct Copied {
     /// The project it came from.
     pub project: String,
+    /// The unbroken journal that it holds.
+    pub history: String,
     /// Its last revision.
     pub rev: u64,
     /// How many events.
@@ -136,6 +138,7 @@ impl Store {
         to.seal()?;
         Ok(Copied {
             rev: row.rev,
+            history: row.history,
             ..copied
         })
     }
@@ -291,8 +294,12 @@ impl Store {
             self.driver().execute(clear, params![project])?;
         }
         let copied = copy_rows(from.driver(), self.driver(), source, project)?;
-        let rev = theirs.rev;
-        Ok((seen, theirs.seal, Copied { rev, ..copied }))
+        let copied = Copied {
+            rev: theirs.rev,
+            history: theirs.history,
+            ..copied
+        };
+        Ok((seen, theirs.seal, copied))
     }
 }
 
@@ -329,6 +336,7 @@ pub(crate) fn copy_rows(
     write(WRITE_BACKUP, from.query(READ_BACKUPS, params![source])?)?;
     Ok(Copied {
         project: source.to_owned(),
+        history: String::new(),
         rev,
         events,
         subjects,

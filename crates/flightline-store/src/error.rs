@@ -52,8 +52,8 @@ pub enum Error {
         /// The checkpoints just before and just after it, whose values are kept.
         nearest: Vec<String>,
     },
-    /// The connection broke while the commit was under way.
-    #[error("the connection broke during the commit, and it is not known whether it was made: {0}")]
+    /// The connection or the disk failed while the commit was under way.
+    #[error("the commit was interrupted, and it is not known whether it was made: {0}")]
     CommitUnknown(String),
     /// The engine cannot be reached.
     #[error("the store cannot be reached: {0}")]

@@ -368,6 +368,11 @@ impl Memory {
         self.lately.beat(agent, epoch, at, data);
     }
 
+    /// Remembers a sign of life of the past that was noted.
+    pub(crate) fn beat_then(&mut self, agent: &str, epoch: u64, at: Time) {
+        self.lately.beat_then(agent, epoch, at);
+    }
+
     /// Forgets a kind: it is changed behind our back.
     pub(crate) fn forget(&mut self, kind: Kind) {
         self.written.insert(kind);

@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::seal;
 use crate::table::event::{self, NewEvent, StoredEvent};
 use crate::table::statements;
-use crate::table::subject::{self, Document};
+use crate::table::subject::{self, Document, Find, SubjectRow};
 use crate::tx::Tx;
 use crate::value::{Row, params};
 
@@ -51,6 +51,8 @@ pub enum Place {
     Journal,
     /// In the row of its subject.
     LastValue,
+    /// In the columns by which its subject is found and listed.
+    Columns,
 }
 
 /// A value of which one copy is damaged; the other one is sound, and was used.
@@ -77,6 +79,10 @@ impl fmt::Display for Damage {
             Place::LastValue => write!(
                 f,
                 "the last value of {kind} {id} is damaged; the journal's (revision {rev}) is sound and was used"
+            ),
+            Place::Columns => write!(
+                f,
+                "{kind} {id} is listed by damaged columns; its document (revision {rev}) is sound and was used"
             ),
         }
     }
@@ -193,6 +199,36 @@ impl Tx<'_> {
         }
     }
 
+    /// The subjects that fit, oldest first. One whose columns are not as they were written is told by its document.
+    pub(crate) fn sound_rows(
+        &mut self,
+        kind: Kind,
+        find: Find<'_>,
+    ) -> Result<Vec<SubjectRow>, Error> {
+        let rows = subject::rows(self.driver, &self.project.id, kind, find)?;
+        let row = |(row, sound): (SubjectRow, bool)| match sound {
+            true => Ok(row),
+            false => self.row_of_document(kind, row),
+        };
+        rows.into_iter().map(row).collect()
+    }
+
+    fn row_of_document(&mut self, kind: Kind, row: SubjectRow) -> Result<SubjectRow, Error> {
+        let unknown = || Error::Corrupt(format!("{kind} {} does not match its sum", row.id));
+        let document = subject::get(self.driver, &self.project.id, kind, &row.id)?;
+        let text = self.sound_text(kind, &row.id, document.ok_or_else(unknown)?)?;
+        let keys = keys_of(kind, &text).map_err(|_| unknown())?;
+        self.notice(kind, &row.id, row.rev, Place::Columns);
+        Ok(SubjectRow {
+            mission: keys.mission.map(|id| id.to_string()),
+            parent: keys.parent,
+            agent: keys.agent.map(|id| id.to_string()),
+            name: keys.name,
+            status: keys.status.to_string(),
+            ..row
+        })
+    }
+
     fn notice(&mut self, kind: Kind, id: &str, rev: u64, place: Place) {
         let damage = Damage {
             kind,
@@ -255,6 +291,7 @@ impl Tx<'_> {
                 }
                 _ => Ok(Mended::Refused),
             },
+            Place::Columns => self.mend_row(*kind, id),
         }
     }
 

@@ -8,15 +8,17 @@ mod trace;
 
 pub(crate) use trace::{Mark, Trace};
 
+use std::borrow::Cow;
 use std::time::Instant;
 
 use flightline_core::checkpoint::Line;
-use flightline_core::event::{Change, Event, sha256_hex};
+use flightline_core::event::{Change, Event, HAPPENED_AT, sha256_hex};
+use flightline_core::time::Uptime;
 use flightline_core::{Kind, MissionId, Subject, Time};
 use serde_json::Value as Json;
 use uuid::Uuid;
 
-use crate::clock::Ids;
+use crate::clock::{Clock, Ids};
 use crate::engine::{Anchor, Driver};
 use crate::error::Error;
 use crate::loss::Loss;
@@ -32,7 +34,10 @@ pub struct Tx<'a> {
     pub(crate) driver: &'a mut dyn Driver,
     pub(crate) project: Project,
     pub(crate) ids: Ids,
+    pub(crate) clock: Clock,
     pub(crate) now: Time,
+    /// When the things happened that are being told of, where that was before now.
+    pub(crate) happened: Option<Time>,
     pub(crate) actor: Actor,
     /// The first revision this transaction hands out.
     pub(crate) step: u64,
@@ -92,10 +97,18 @@ pub enum Past {
 }
 
 impl Tx<'_> {
-    /// The time of this transaction: one moment for all of it.
+    /// The time of this transaction: one moment for all of it. While things of the past are told of, the moment
+    /// they happened at.
     #[must_use]
     pub fn now(&self) -> Time {
-        self.now
+        self.happened.unwrap_or(self.now)
+    }
+
+    /// From now on, events tell of what happened at `at`, never later than now: values get that time, and each event
+    /// says it ([`Event::happened_at`]). The journal keeps its own. Returns what was told of before.
+    pub fn happen_at(&mut self, at: Option<Time>) -> Option<Time> {
+        let at = at.map(|at| at.min(self.now));
+        std::mem::replace(&mut self.happened, at)
     }
 
     /// A new UUID.
@@ -120,6 +133,12 @@ impl Tx<'_> {
     #[must_use]
     pub fn project_created_at(&self) -> Time {
         self.project.created_at
+    }
+
+    /// How long the machine that this transaction runs on has been running, where that can be known.
+    #[must_use]
+    pub fn uptime(&self) -> Option<Uptime> {
+        self.clock.uptime()
     }
 
     /// The last revision handed out.
@@ -174,6 +193,7 @@ impl Tx<'_> {
             });
         }
         let (id, keys, sha) = (value.key(), value.keys(), sha256_hex(&doc));
+        let data = &*self.with_time(data);
         let rev = self.hand_out();
         let seal = tell(
             self.driver,
@@ -262,6 +282,7 @@ impl Tx<'_> {
         change: Change,
     ) -> Result<u64, Error> {
         let (id, keys) = (value.key(), value.keys());
+        let data = &*self.with_time(data);
         let rev = self.hand_out();
         let seal = tell(
             self.driver,
@@ -289,6 +310,16 @@ impl Tx<'_> {
         Ok(rev)
     }
 
+    /// What an event says besides, with the time of what it tells of.
+    fn with_time<'d>(&self, data: &'d Json) -> Cow<'d, Json> {
+        let (Some(at), Some(fields)) = (self.happened, data.as_object()) else {
+            return Cow::Borrowed(data);
+        };
+        let mut fields = fields.clone();
+        fields.insert(HAPPENED_AT.to_owned(), at.to_string().into());
+        Cow::Owned(fields.into())
+    }
+
     pub(crate) fn hand_out(&mut self) -> u64 {
         self.project.rev += 1;
         self.project.rev
@@ -300,12 +331,15 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// When the store fails, no copy of a value is sound, or one that is needed was thinned away.
+    ///
+    /// Events that are lost are noticed: see [`Tx::miss_events_up_to`].
     pub fn state_at(
         &mut self,
         rev: u64,
         mission: Option<MissionId>,
     ) -> Result<Vec<StoredEvent>, Error> {
         let whole = event::whole_step(self.driver, &self.project.id, rev)?;
+        self.miss_events_up_to(whole)?;
         let state = match event::state_at(self.driver, &self.project.id, whole, mission) {
             Err(Error::Thinned { subject, rev, .. }) => {
                 let nearest = subject::nearest(self.driver, &self.project.id, rev, mission)?;
@@ -321,6 +355,19 @@ impl Tx<'_> {
             .into_iter()
             .map(|value| self.sound_value(value))
             .collect()
+    }
+
+    /// Notices events up to `rev` that are lost, or whose subject or change is damaged: of what they changed an older value is shown, and whoever
+    /// shows it says so. The first few of them.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn miss_events_up_to(&mut self, rev: u64) -> Result<Vec<u64>, Error> {
+        let lost = event::lost_up_to(self.driver, &self.project.id, rev)?;
+        for rev in &lost {
+            self.miss(Loss::Event { rev: *rev });
+        }
+        Ok(lost.into_iter().collect())
     }
 
     /// What a checkpoint of `mission` taken now names: each value by its revision and hash. Reads no
@@ -494,7 +541,8 @@ impl Tx<'_> {
         event::any_between(self.driver, &self.project.id, from, to)
     }
 
-    /// The revision of the last event of a mission, but for what Flightline notes and tells by itself.
+    /// The revision of the last work on a mission: without checkpoints and briefings of it, and without what Flightline notes
+    /// and tells by itself.
     ///
     /// # Errors
     /// When the store fails.

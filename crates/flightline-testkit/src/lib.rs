@@ -4,6 +4,7 @@
 pub mod damage;
 pub mod database;
 pub mod outside;
+pub mod power;
 pub mod repository;
 pub mod story;
 
@@ -191,10 +192,10 @@ impl World {
             .store(false, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// Moves the clock forwards.
+    /// Lets time pass.
     pub fn pass(&self, span: Duration) {
         self.clock
-            .advance(i64::try_from(span.as_millis()).unwrap_or(i64::MAX));
+            .pass(u64::try_from(span.as_millis()).unwrap_or(u64::MAX));
     }
 }
 

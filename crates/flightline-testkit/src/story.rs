@@ -170,6 +170,25 @@ impl<'w> Story<'w> {
         let change = ChangeSortie {
             sortie: self.sortie_id(named),
             action,
+            keep_locks: false,
+        };
+        self.run(agent, &change)
+    }
+
+    /// An agent moves a sortie by its title, and keeps what it locked for it.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub fn change_keeping_locks(
+        &self,
+        agent: &str,
+        named: &str,
+        action: SortieAction,
+    ) -> Result<SortieView, Refusal> {
+        let change = ChangeSortie {
+            sortie: self.sortie_id(named),
+            action,
+            keep_locks: true,
         };
         self.run(agent, &change)
     }

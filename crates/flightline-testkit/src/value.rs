@@ -1,6 +1,6 @@
 //! Values to write into a store, each named by a number.
 
-use flightline::core::mission::{Mission, MissionStatus, Workflow};
+use flightline::core::mission::{Mission, MissionStatus, Pinning, Workflow};
 use flightline::core::note::{Note, NoteKind};
 use flightline::core::text::Note as NoteText;
 use flightline::core::{AgentId, MissionId, NoteId, Time, Title};
@@ -35,6 +35,8 @@ pub fn mission(number: u128, title: &str) -> Mission {
         started_at: Some(at),
         completed_at: None,
         reason: None,
+        reordered: false,
+        constraints_by: Pinning::default(),
     }
 }
 
@@ -58,5 +60,8 @@ pub fn lesson(number: u128, mission: &Mission, text: &str) -> Note {
         author_id: None,
         at: mission.created_at,
         after_cut: None,
+        replaces: None,
+        ended: None,
+        failure: None,
     }
 }

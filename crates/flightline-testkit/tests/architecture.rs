@@ -300,3 +300,54 @@ fn files_are_reached_through_one_door() {
         .collect();
     assert!(idle.is_empty(), "no longer needed: {idle:?}");
 }
+
+/// The tests that docs/dev/seed-*.md cite as proof go through the product, and are there.
+#[test]
+fn what_is_cited_for_the_seeds_is_there() {
+    let roots = [
+        ("it", "flightline/tests/it"),
+        ("cli", "fleet/tests/cli"),
+        ("crash", "fleet/tests/crash"),
+        ("shell", "fleet/tests/seed_c_shell.rs"),
+        ("http", "flightline-server/tests/http"),
+        ("store", "flightline-store/tests/it"),
+        ("tree", "flightline-workspace/tests/tree"),
+    ];
+    let texts = roots.map(|(name, root)| {
+        let root = crates().join(root);
+        let files = match root.is_dir() {
+            true => rust_files(&root),
+            false => vec![root.clone()],
+        };
+        let text: String = files
+            .iter()
+            .map(|file| fs::read_to_string(file).unwrap())
+            .collect();
+        (name, root, text)
+    });
+    for seed in ["a", "b", "c", "d", "e"] {
+        let page = crates().join(format!("../docs/dev/seed-{seed}.md"));
+        let page = fs::read_to_string(page).unwrap();
+        let cited = page.split('`').skip(1).step_by(2);
+        let mut count = 0;
+        for test in cited.filter(|word| word.contains("::") && !word.ends_with("::")) {
+            let (root, name) = (test.split("::").next(), test.rsplit("::").next());
+            let found = texts.iter().find(|(of, ..)| Some(*of) == root);
+            let (_, folder, text) =
+                found.unwrap_or_else(|| panic!("seed-{seed}.md cites `{test}`: {roots:?}"));
+            let name = name.unwrap();
+            let is_test = text
+                .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+                .any(|word| word == name);
+            let is_module = folder.join(format!("{name}.rs")).is_file();
+            // The rest of a name that is cut short stands somewhere above it.
+            let is_cut = name.ends_with('…');
+            assert!(
+                is_test || is_module || is_cut,
+                "seed-{seed}.md cites `{test}`"
+            );
+            count += 1;
+        }
+        assert!(count > 10, "seed-{seed}.md cites {count} tests");
+    }
+}

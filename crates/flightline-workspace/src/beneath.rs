@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir as Listing, Mode, OFlags, StatxFlags};
+use rustix::fs::{AtFlags, Dir as Listing, Mode, OFlags, RenameFlags, StatxFlags};
 use rustix::io::Errno;
 
 pub use entry::{Entry, Identity, Kind};
@@ -342,6 +342,26 @@ impl Dir {
         let (to_folder, to) = self.needed_above(to.as_ref())?;
         rustix::fs::renameat(&from_folder.handle, &from, &to_folder.handle, &to)?;
         Ok(())
+    }
+
+    /// Has two files below this folder change places, at once. Both must be there.
+    ///
+    /// # Errors
+    /// When one of them is missing, it cannot be done, or the file system cannot (`Unsupported`).
+    pub fn swap(&self, one: impl AsRef<Path>, other: impl AsRef<Path>) -> io::Result<()> {
+        let (one_folder, one) = self.needed_above(one.as_ref())?;
+        let (other_folder, other) = self.needed_above(other.as_ref())?;
+        let exchange = RenameFlags::EXCHANGE;
+        let (from, to) = (&one_folder.handle, &other_folder.handle);
+        match rustix::fs::renameat_with(from, &one, to, &other, exchange) {
+            Ok(()) => {}
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                return Err(ErrorKind::Unsupported.into());
+            }
+            Err(errno) => return Err(errno.into()),
+        }
+        one_folder.sync()?;
+        other_folder.sync()
     }
 
     /// Gives a file a second name below this folder, which must be free.

@@ -12,7 +12,7 @@ mod typed;
 
 pub use discover::{Home, STATE_FOLDER, discover, repository_root};
 pub use git::Surroundings;
-pub use process::{Holder, describe, holders, host_name, is_running};
+pub use process::{Holder, ancestors, describe, holders, host_name, is_running, uptime};
 pub use tree::{Bounds, WorkTree};
 pub use trust::{Fingerprint, Trust};
 pub use typed::repo_path;

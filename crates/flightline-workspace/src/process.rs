@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use flightline_core::agent::Process;
+use flightline_core::time::Uptime;
 
 /// Describes the process `pid`, when it is running here.
 #[must_use]
@@ -24,6 +25,37 @@ pub fn is_running(process: &Process) -> Option<bool> {
     }
     let here = boot_id()?;
     Some(process.boot_id == here && started(process.pid) == Some(process.started))
+}
+
+/// So many processes are followed upwards.
+const MOST_ANCESTORS: usize = 32;
+
+/// The processes above this one, nearest first, up to the shell of its terminal: clients often start each command in a session
+/// of its own, which has none. Empty where nobody says who they are.
+#[must_use]
+pub fn ancestors() -> Vec<Process> {
+    let Some(boot_id) = boot_id() else {
+        return Vec::new();
+    };
+    let (host, mut found) = (host_name(), Vec::new());
+    let mut next = stat(std::process::id());
+    while let Some(below) = next {
+        // The first process of a machine is above everybody, and so is what is above the shells of terminals.
+        if below.parent <= 1 || below.leads_terminal() || found.len() == MOST_ANCESTORS {
+            break;
+        }
+        let Some(above) = stat(below.parent) else {
+            break;
+        };
+        found.push(Process {
+            pid: above.pid,
+            started: above.started,
+            boot_id: boot_id.clone(),
+            host: host.clone(),
+        });
+        next = Some(above);
+    }
+    found
 }
 
 /// The name of this machine.
@@ -80,6 +112,27 @@ fn state(pid: u32) -> Option<String> {
     fields.next().map(str::to_owned)
 }
 
+/// How long this machine has been running, sleep included.
+#[must_use]
+pub fn uptime() -> Option<Uptime> {
+    let text = fs::read_to_string("/proc/uptime").ok()?;
+    Some(Uptime {
+        boot: boot_id()?,
+        ms: millis(text.split_whitespace().next()?)?,
+    })
+}
+
+/// Reads seconds with a fraction, such as `350735.47`.
+fn millis(seconds: &str) -> Option<u64> {
+    let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
+    let fraction: u64 = format!("{fraction:0<3}").get(..3)?.parse().ok()?;
+    whole
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(1_000)?
+        .checked_add(fraction)
+}
+
 fn boot_id() -> Option<String> {
     fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .ok()
@@ -88,14 +141,41 @@ fn boot_id() -> Option<String> {
 
 /// When a process started, in clock ticks since boot; none when it is not running. A zombie is not.
 fn started(pid: u32) -> Option<u64> {
+    stat(pid).map(|stat| stat.started)
+}
+
+/// What the system says of a process.
+struct Stat {
+    pid: u32,
+    parent: u32,
+    session: u32,
+    /// None is 0.
+    terminal: i64,
+    /// In clock ticks since boot.
+    started: u64,
+}
+
+impl Stat {
+    fn leads_terminal(&self) -> bool {
+        self.session == self.pid && self.terminal != 0
+    }
+}
+
+/// None when it is not running. A zombie is not.
+fn stat(pid: u32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The second field is the command in brackets, and may hold anything: read behind the last one.
-    let mut fields = text.rsplit_once(')')?.1.split_whitespace();
-    let state = fields.next()?;
-    if matches!(state, "Z" | "X") {
+    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+    if matches!(*fields.first()?, "Z" | "X") {
         return None;
     }
-    fields.nth(18)?.parse().ok()
+    Some(Stat {
+        pid,
+        parent: fields.get(1)?.parse().ok()?,
+        session: fields.get(3)?.parse().ok()?,
+        terminal: fields.get(4)?.parse().ok()?,
+        started: fields.get(19)?.parse().ok()?,
+    })
 }
 
 #[cfg(test)]
@@ -105,6 +185,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_machine_is_running_for_longer_and_longer() {
+        let before = uptime().unwrap();
+        assert!(before.ms > 0);
+        assert!(uptime().unwrap().since(&before).is_some());
+        assert_eq!(
+            (
+                millis("350735.47"),
+                millis("7"),
+                millis("0.001"),
+                millis("x.1")
+            ),
+            (Some(350_735_470), Some(7_000), Some(1), None)
+        );
+    }
+
+    #[test]
     fn a_process_is_seen_while_it_runs_and_not_afterwards() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let process = describe(child.id()).unwrap();
@@ -112,6 +208,17 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(is_running(&process), Some(false));
+    }
+
+    #[test]
+    fn the_processes_above_this_one_are_known() {
+        let above = ancestors();
+        assert_eq!(above[0].pid, std::os::unix::process::parent_id());
+        assert!(
+            above
+                .iter()
+                .all(|process| is_running(process) == Some(true))
+        );
     }
 
     #[test]

@@ -78,11 +78,21 @@ impl Trust {
     }
 
     /// Whether a fleet is trusted.
-    #[must_use]
-    pub fn covers(&self, fleet: &Fingerprint) -> bool {
-        let folder = self.folder(false).ok().flatten();
-        let kept = folder.and_then(|folder| folder.read(fleet.name(), LONGEST).ok().flatten());
-        kept.is_some()
+    ///
+    /// # Errors
+    /// When that cannot be read: nobody can tell then.
+    pub fn covers(&self, fleet: &Fingerprint) -> io::Result<bool> {
+        let kept = match self.folder(false) {
+            Ok(Some(folder)) => folder.read(fleet.name(), LONGEST),
+            Ok(None) => Ok(None),
+            Err(error) => Err(error),
+        };
+        match kept {
+            Ok(kept) => Ok(kept.is_some()),
+            // A user who may not look there has trusted nothing.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Trusts a fleet from now on. When this returns `Ok`, that has been read back.
@@ -102,7 +112,7 @@ impl Trust {
     /// # Errors
     /// When that cannot be changed.
     pub fn revoke(&self, fleet: &Fingerprint) -> io::Result<bool> {
-        let was = self.covers(fleet);
+        let was = self.covers(fleet)?;
         if let Some(folder) = self.folder(false)? {
             folder.remove(fleet.name())?;
             folder.sync()?;

@@ -32,7 +32,9 @@ pub fn repo_path(root: &Path, here: &Path, typed: &str) -> Result<RepoPath, Refu
         match component {
             Component::Normal(part) => parts.push(part),
             Component::ParentDir => {
-                parts.pop();
+                if parts.pop() == Some(OsStr::new("**")) {
+                    return RepoPath::parse(typed);
+                }
             }
             Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
         }

@@ -239,8 +239,10 @@ impl Operation for RegisterAgent {
         )?;
         desk.tx.beat(agent.id, agent.epoch, &json!({}))?;
         let mut start = None;
-        if !is_new && !same_session {
-            lose_context(desk, &agent, CompactionEvidence::NewEpoch)?;
+        if !same_session {
+            if !is_new {
+                lose_context(desk, &agent, CompactionEvidence::NewEpoch)?;
+            }
             start = start_by_itself(desk, &mut agent)?;
         }
         let pulses = desk.tx.pulses()?;
@@ -478,9 +480,11 @@ pub(crate) fn liveness(
     pulse: Option<&Pulse>,
     sightings: &[Sighting],
 ) -> Liveness {
+    let heard_since = |ended: &Time| pulse.is_some_and(|pulse| pulse.at > *ended);
     let evidence = Evidence {
         last_sign: last_sign(desk, agent, pulse),
         process: sight(desk, agent, sightings),
+        session_ended: agent.session_ended_at.filter(|ended| !heard_since(ended)),
         // What people are shown is plain silence; the grace after a downtime is for locks alone.
         awake_since: Time::from_millis(0),
         retired: agent.retired_at.is_some(),
@@ -609,7 +613,7 @@ fn view(
         liveness,
         last_sign,
         start: None,
-        pulse: pulse.map_or(Value::Null, |pulse| pulse.data.clone()),
+        pulse: pulse.map_or(Value::Null, |pulse| context::said(&agent, pulse)),
         sorties: held_sorties(desk, agent.id)?,
         locks: desk
             .tx

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use flightline_core::agent::Agent;
+use flightline_core::checkpoint::Reason;
+use flightline_core::history::{Branch, Followed};
 use flightline_core::lock::Lock;
+use flightline_core::mission::Mission;
 use flightline_core::setting::{EpochFloor, Restoration};
 use flightline_core::token::Token;
 use flightline_core::{Code, Kind, Name, Refusal, Subject, Time};
@@ -13,9 +16,14 @@ use flightline_workspace::beneath::Dir;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::desk;
+use crate::checkpoint::backups::settle_and_tell;
+use crate::checkpoint::readable;
+use crate::checkpoint::take::Taking;
+use crate::checkpoint::trigger::try_take_anew;
+use crate::desk::{self, Desk};
+use crate::doctor::{Care, examine_backups};
 use crate::error::{Error, Result};
-use crate::fleet::{Caller, Fleet};
+use crate::fleet::{Caller, Fleet, Scope};
 
 /// A backup was made.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
@@ -113,15 +121,31 @@ pub fn restore(fleet: &mut Fleet, file: &Path, keep: &Path, caller: &Caller) -> 
         kept => kept?,
     };
     let seen = Seen::by(fleet.store()?)?;
+    let policy = fleet.policy().clone();
+    let by_a_person = Caller {
+        agent: None,
+        ..caller.clone()
+    };
     fleet.store()?.restore(file, |tx, copied| {
         tx.act_as(Actor {
             name: actor.clone(),
             epoch: None,
         });
+        let mut follows = vec![Followed {
+            history: copied.history.clone(),
+            up_to: copied.rev,
+        }];
+        let earlier = followed_by(tx, &copied.history)?;
         let restoration = Restoration {
             at: tx.now(),
             rev: copied.rev,
             events: copied.events,
+            // Where it is not known what came before, it is not known what was left.
+            history: earlier.as_ref().map(|_| tx.history().to_owned()),
+            follows: {
+                follows.extend(earlier.unwrap_or_default());
+                follows
+            },
         };
         tx.set(
             "store_restored",
@@ -131,6 +155,14 @@ pub fn restore(fleet: &mut Fleet, file: &Path, keep: &Path, caller: &Caller) -> 
         let released_locks = void_locks(tx, "the store was restored")?;
         void_epochs(tx, &seen, "the store was restored")?;
         void_tokens(tx, &seen, "the store was restored")?;
+        let mut desk = Desk {
+            tx: &mut *tx,
+            caller: &by_a_person,
+            scope: Scope::Admin,
+            policy: &policy,
+            agent: None,
+        };
+        save_every_mission(&mut desk, "The store was restored")?;
         Ok(Restored {
             file: file.to_path_buf(),
             rev: copied.rev,
@@ -140,6 +172,77 @@ pub fn restore(fleet: &mut Fleet, file: &Path, keep: &Path, caller: &Caller) -> 
             undo: keep.to_path_buf(),
         })
     })
+}
+
+/// What a history goes on from, nearest first; nothing when that is not known.
+pub(crate) fn followed_by(tx: &mut Tx<'_>, history: &str) -> Result<Option<Vec<Followed>>> {
+    let (mut follows, mut at) = (Vec::new(), history.to_owned());
+    loop {
+        match tx.get::<Branch>(&Branch::key_of(&at)) {
+            Ok(Some(branch)) if follows.len() < FOLLOWED => {
+                at.clone_from(&branch.before);
+                follows.push(Followed {
+                    history: branch.before,
+                    up_to: branch.left_at,
+                });
+            }
+            Ok(None) => break,
+            Ok(Some(_)) | Err(StoreError::Corrupt(_)) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    match tx.get::<Restoration>(Restoration::KEY) {
+        Ok(None) => Ok(Some(follows)),
+        Ok(Some(restoration)) if restoration.history.as_deref() == Some(&*at) => {
+            follows.extend(restoration.follows);
+            Ok(Some(follows))
+        }
+        Ok(Some(_)) | Err(StoreError::Corrupt(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Takes a checkpoint of every mission, whose file says what they are now: those of before tell of what was left.
+pub(crate) fn save_every_mission(desk: &mut Desk<'_, '_>, why: &str) -> Result<()> {
+    let (missions, _) = readable::<Mission>(desk.tx, Find::All)?;
+    for mission in &missions {
+        let taking = Taking {
+            mission,
+            reason: Reason::AfterRestore,
+            details: Some(why.to_owned()),
+            note: None,
+            blockers: Vec::new(),
+        };
+        // One that cannot be taken is noted, and stops nothing.
+        drop(try_take_anew(desk, &taking)?);
+    }
+    Ok(())
+}
+
+/// Brings the files of checkpoints in line with a store that was restored: those it lacks are written, `latest.json`
+/// names the newest. Returns what could not be done.
+///
+/// # Errors
+/// When the store fails.
+pub fn bring_files_up(fleet: &mut Fleet, state: &Path, caller: &Caller) -> Result<Vec<String>> {
+    let mut troubles = Vec::new();
+    // Each call writes a few; one that cannot be written is told, and left to the next command.
+    let waiting = fleet.store()?.read(|tx| tx.unsettled_backups())?.len();
+    for _ in 0..waiting {
+        let said = settle_and_tell(fleet, state, caller)?;
+        let is_stuck = !said.is_empty();
+        let told = said.into_iter().map(|(id, why)| format!("{id}: {why}"));
+        troubles.extend(told);
+        if is_stuck || fleet.store()?.read(|tx| tx.unsettled_backups())?.is_empty() {
+            break;
+        }
+    }
+    for check in examine_backups(fleet, state, Care::Repair)? {
+        if !check.ok {
+            troubles.extend(check.findings);
+        }
+    }
+    Ok(troubles)
 }
 
 /// Takes back what was granted before.
@@ -154,6 +257,9 @@ pub(crate) fn void_locks(tx: &mut Tx<'_>, reason: &str) -> Result<u64> {
     }
     Ok(locks.len() as u64)
 }
+
+/// So many histories are followed back.
+const FOLLOWED: usize = 64;
 
 /// So far above what is known an epoch begins when some were forgotten.
 const FORGOTTEN: u64 = 1_000;

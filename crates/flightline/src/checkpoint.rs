@@ -1,6 +1,8 @@
 //! Operations on checkpoints.
 
 pub mod backups;
+pub mod clock;
+pub mod daily;
 pub mod destructive;
 pub mod due;
 pub mod export;
@@ -17,6 +19,7 @@ pub mod take;
 pub mod thin;
 pub mod tree;
 pub mod trigger;
+mod unreadable;
 
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
@@ -35,7 +38,7 @@ use flightline_core::mission::Mission;
 use flightline_core::recovery::{Analysis, RecoveryContext};
 use flightline_core::sortie::{Sortie, SortieFile, SortieStatus};
 use flightline_core::text::{Note, read_stored};
-use flightline_core::{AgentId, CheckpointId, Code, MissionId, Refusal, Time};
+use flightline_core::{AgentId, CheckpointId, Code, MissionId, Name, Refusal, Time};
 use flightline_store::{Find, StoredEvent, SubjectRow, Tx};
 use serde::{Deserialize, Serialize};
 
@@ -111,6 +114,9 @@ pub struct CheckpointDocument {
 pub struct SortieSnapshot {
     /// Its id.
     pub id: String,
+    /// The id other tools know it by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<Name>,
     /// Where it stood.
     pub status: SortieStatus,
     /// Its owner's name.
@@ -274,6 +280,7 @@ impl Contents {
                     touched.dedup();
                     SortieSnapshot {
                         id: sortie.id.to_string(),
+                        task_id: sortie.task_id.clone(),
                         status: sortie.status,
                         assigned_to: sortie.assigned_to.map(name),
                         files: touched,

@@ -1,18 +1,19 @@
 //! The briefing an agent gets after it lost its context, and the receipt for it.
 
+mod cause;
 pub mod past;
+pub mod peek;
 pub mod receipt;
 
-use flightline_core::agent::{Agent, Role};
+use flightline_core::agent::Agent;
 use flightline_core::briefing::{
-    AgentFacts, Budget, Facts, FileFact, FileMark, MailFact, Mode, ModeFacts, Quote, Recall,
-    SortieFacts, recall_line, write,
+    AgentFacts, Budget, Cause, Facts, FileFact, FileMark, MailFact, Mode, ModeFacts, Moment, Quote,
+    Recall, SortieFacts, recall_line, write,
 };
 use flightline_core::context::remaining_steps;
 use flightline_core::effect::{Effect, EffectState};
 use flightline_core::event::{Event, sha256_hex};
 use flightline_core::file_system::TreeNow;
-use flightline_core::liveness::Life;
 use flightline_core::message::{Delivery, DeliveryState, Message};
 use flightline_core::mission::Mission;
 use flightline_core::note::{Note, NoteKind};
@@ -25,15 +26,18 @@ use flightline_store::{EventFilter, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use self::cause::background;
 use self::receipt::{given, offer};
-use crate::agent::liveness;
 use crate::checkpoint::newest_first;
-use crate::checkpoint::take::{context, is_somebodys, last_act};
+use crate::checkpoint::take::{context, is_somebodys, last_standing_act};
 use crate::desk::Desk;
+use crate::effect::is_under_way;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull, to_json};
 use crate::mission::short;
 use crate::recovery::claims::compare;
+use crate::recovery::undone::{Undone, last_rewind};
+use crate::sortie::subtask_progress;
 
 /// How many events are looked at for what changed meanwhile.
 const CHANGES_LOOKED_AT: u64 = 200;
@@ -92,6 +96,7 @@ pub struct Briefed {
 
 impl Operation for BriefAgent {
     const NAME: &'static str = "brief_agent";
+    const IS_ACT: bool = false;
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
     const WHEN_FULL: WhenFull = WhenFull::Answered;
@@ -109,7 +114,7 @@ impl Operation for BriefAgent {
     }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Briefed> {
-        let (mission, mut briefed) = self.write(desk)?;
+        let (mission, mut briefed) = self.write(desk, nonce)?;
         let agent = desk.agent.clone();
         briefed.receipt = match &agent {
             Some(agent) => offer(desk, agent, &mission, &briefed.nonce, 0)?,
@@ -120,8 +125,12 @@ impl Operation for BriefAgent {
 }
 
 impl BriefAgent {
-    /// Writes it. Records nothing.
-    fn write(&self, desk: &mut Desk<'_, '_>) -> Result<(Mission, Briefed)> {
+    /// Writes it, fenced with what `word` makes. Records nothing.
+    fn write(
+        &self,
+        desk: &mut Desk<'_, '_>,
+        word: fn(&mut Desk<'_, '_>, &str) -> Result<String>,
+    ) -> Result<(Mission, Briefed)> {
         let mission = desk.mission(self.mission.as_deref())?;
         let facts = facts(desk, &mission, self.tree.as_ref())?;
         let (name, turn) = desk
@@ -129,7 +138,7 @@ impl BriefAgent {
             .as_ref()
             .map_or(("", 0), |agent| (agent.name.as_str(), agent.context));
         let nonce = format!("{}/{name}/{turn}/{}", mission.id, facts.rev);
-        let nonce = self::nonce(desk, &nonce)?;
+        let nonce = word(desk, &nonce)?;
         let mut budget = Budget::default();
         budget.max_tokens = self.max_tokens.unwrap_or(budget.max_tokens);
         let mode = if self.minimal || facts.mode.is_some() {
@@ -150,6 +159,7 @@ impl BriefAgent {
 
 impl Operation for DeliverBriefing {
     const NAME: &'static str = "deliver_briefing";
+    const IS_ACT: bool = false;
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
     const WHEN_FULL: WhenFull = WhenFull::Answered;
@@ -174,7 +184,7 @@ impl Operation for DeliverBriefing {
             minimal: self.minimal,
             tree: self.tree.clone(),
         };
-        let (mission, mut briefed) = request.write(desk)?;
+        let (mission, mut briefed) = request.write(desk, nonce)?;
         let given = given(desk, &agent, &mission)?;
         let Some(last) = given.last().filter(|_| Form::next(&given) == Form::Line) else {
             briefed.receipt = offer(desk, &agent, &mission, &briefed.nonce, 1)?;
@@ -217,7 +227,10 @@ impl Operation for AcknowledgeBriefing {
                 Code::NotFound,
                 format!("{} was offered no briefing with that word", agent.name),
             )
-            .hint("get the present one with `fleet context`")
+            .hint(format!(
+                "get the present one with `fleet context --agent {}`",
+                agent.name
+            ))
             .into());
         };
         if matches!(briefing.receipt, Receipt::Expired { .. }) {
@@ -228,7 +241,10 @@ impl Operation for AcknowledgeBriefing {
                     agent.name
                 ),
             )
-            .hint("get the present one with `fleet context`")
+            .hint(format!(
+                "get the present one with `fleet context --agent {}`",
+                agent.name
+            ))
             .into());
         }
         if !matches!(briefing.receipt, Receipt::Acknowledged { .. }) {
@@ -302,7 +318,8 @@ fn facts(desk: &mut Desk<'_, '_>, mission: &Mission, tree: Option<&TreeNow>) -> 
         .partition(|effect| matches!(effect.state, EffectState::Done { .. }));
     let mut doubt = Vec::new();
     for effect in begun {
-        if is_in_doubt(desk, effect, agent.as_ref(), &agents)? {
+        let own = agent.as_ref().map(|agent| agent.id) == effect.agent_id;
+        if own || !is_under_way(desk, effect)? {
             doubt.push(effect);
         }
     }
@@ -336,10 +353,18 @@ fn facts(desk: &mut Desk<'_, '_>, mission: &Mission, tree: Option<&TreeNow>) -> 
             .unwrap_or(FileMark::Claimed),
         path,
     });
+    let progress = match sortie {
+        Some(sortie) => Some(subtask_progress(desk, sortie)?),
+        None => None,
+    };
+    let background = background(desk, mission, agent.as_ref(), sortie, &agents)?;
     let moved = checked.as_ref().and_then(|it| it.head_moved.as_ref());
     // The name of a branch is somebody's text, like everything that git says.
     let moved = moved.map(|moved| quote("git", &moved.told()));
     let mut seen: Vec<Quote> = moved.into_iter().collect();
+    if let Cause::Rewind { .. } = background.cause {
+        seen.extend(left_behind(desk, mission)?);
+    }
     seen.extend(changes(desk, mission, agent.as_ref())?);
     Ok(Facts {
         mission_title: quote("mission", &mission.title),
@@ -349,6 +374,7 @@ fn facts(desk: &mut Desk<'_, '_>, mission: &Mission, tree: Option<&TreeNow>) -> 
             title: quote("sortie", &sortie.title),
             status: sortie.status,
             attempt: sortie.attempts,
+            progress,
         }),
         agent: agent.as_ref().map(|agent| AgentFacts {
             name: agent.name.clone(),
@@ -359,23 +385,26 @@ fn facts(desk: &mut Desk<'_, '_>, mission: &Mission, tree: Option<&TreeNow>) -> 
         rev,
         progress_percent: desk.progress(mission.id)?.percent(),
         last_action: Some(own.last_action),
-        constraints: constraints(&notes, &agents),
+        constraints: constraints(&notes),
         effects_done: done.into_iter().map(described).collect(),
         effects_in_doubt: doubt.into_iter().map(described).collect(),
         next_steps: own.next_steps,
         blockers: own.blockers,
         files: files.collect(),
-        decisions: decisions(&notes, &agents, of(NoteKind::Decision)),
+        decisions: of(NoteKind::Decision),
         dead_ends: of(NoteKind::DeadEnd),
         changes: seen,
         mail: mail(desk, agent.as_ref())?,
         // Both as of the last change: however late it is asked for, the text is the same.
         elapsed_ms: at.since(mission.started_at.unwrap_or(mission.created_at)),
-        last_activity_at: last_act(desk, mission)?.map(|event| event.timestamp),
+        last_activity_at: last_standing_act(desk, mission)?.map(|event| event.happened_at()),
         mode: reads_less.map(|agent| ModeFacts {
             mode: agent.mode,
             protocol_files: desk.policy.preset == Preset::Recovery,
         }),
+        cause: background.cause,
+        predecessor: background.predecessor,
+        moment: Moment::Now,
     })
 }
 
@@ -393,58 +422,12 @@ fn left(desk: &mut Desk<'_, '_>, agent: &Agent, sortie: &Sortie) -> Result<Vec<Q
     Ok(quotes.collect())
 }
 
-/// What an agent that is at work has begun is its business; everything else may have happened.
-fn is_in_doubt(
-    desk: &mut Desk<'_, '_>,
-    effect: &Effect,
-    me: Option<&Agent>,
-    agents: &[Agent],
-) -> Result<bool> {
-    let Some(other) = agents
-        .iter()
-        .find(|agent| Some(agent.id) == effect.agent_id && Some(agent.epoch) == effect.epoch)
-    else {
-        return Ok(true);
-    };
-    if me.is_some_and(|me| me.id == other.id) {
-        return Ok(true);
-    }
-    let pulse = desk.tx.pulse(other.id)?;
-    let verdict = liveness(desk, other, pulse.as_ref(), &[]);
-    Ok(verdict.life != Life::Active)
-}
-
-/// Only what a person or dispatch wrote binds an agent; a specialist's rule is its opinion.
-fn binds(note: &Note, agents: &[Agent]) -> bool {
-    match note.author_id {
-        None => true,
-        Some(id) => agents
-            .iter()
-            .any(|agent| agent.id == id && agent.role == Role::Dispatch),
-    }
-}
-
-fn constraints(notes: &[Note], agents: &[Agent]) -> Vec<Quote> {
+/// The rules that bind everybody on a mission, whoever pinned them: who may do so was decided then.
+fn constraints(notes: &[Note]) -> Vec<Quote> {
     let binding = notes
         .iter()
-        .filter(|note| note.kind == NoteKind::Constraint && binds(note, agents));
-    binding
-        .map(|note| Quote {
-            author: note.author.clone(),
-            text: note.text.to_string(),
-        })
-        .collect()
-}
-
-fn decisions(notes: &[Note], agents: &[Agent], mut decided: Vec<Quote>) -> Vec<Quote> {
-    let opinions = notes
-        .iter()
-        .filter(|note| note.kind == NoteKind::Constraint && !binds(note, agents));
-    decided.extend(opinions.map(|note| Quote {
-        author: note.author.clone(),
-        text: format!("asks to keep: {}", note.told()),
-    }));
-    decided
+        .filter(|note| note.kind == NoteKind::Constraint);
+    binding.map(crate::note::quote).collect()
 }
 
 /// The last revision that changed anything but briefings, and when, so that asking twice gives the same
@@ -479,6 +462,10 @@ pub(crate) fn own(
     last_act: &str,
 ) -> Result<OwnContext> {
     let (mut errors, mut files) = (Vec::new(), Vec::new());
+    let notes = match sorties.first() {
+        Some(first) => crate::note::of_mission(desk, first.mission_id)?,
+        None => Vec::new(),
+    };
     for sortie in sorties {
         errors.extend(desk.tx.find::<SortieError>(Find::Parent(&sortie.key()))?);
         files.extend(desk.tx.find::<SortieFile>(Find::Parent(&sortie.key()))?);
@@ -488,6 +475,7 @@ pub(crate) fn own(
         sorties,
         errors: &errors,
         files: &files,
+        notes: &notes,
         last_act,
     }))
 }
@@ -505,6 +493,16 @@ fn changed_files(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<Strin
     Ok(paths)
 }
 
+/// What the last rewind of a mission left behind.
+fn left_behind(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<Quote>> {
+    let lost = last_rewind(desk, mission.id)?.map_or_else(Vec::new, |rewind| rewind.lost);
+    let told = lost.into_iter().map(|text| Quote {
+        author: "flightline".to_owned(),
+        text: format!("left behind: {text}"),
+    });
+    Ok(told.collect())
+}
+
 /// What others did since the agent's last act.
 fn changes(
     desk: &mut Desk<'_, '_>,
@@ -519,7 +517,10 @@ fn changes(
         limit: CHANGES_LOOKED_AT,
         ..EventFilter::default()
     };
-    let events = desk.tx.newest_events(&filter)?;
+    let undone = Undone::of(desk, mission.id)?;
+    let mut events = desk.tx.newest_events(&filter)?;
+    // What a rewind left behind is told by the rewind.
+    events.retain(|event| undone.at(event.rev).is_none());
     // Coming back, and being told so, is no work: the agent has not seen more because of it.
     let since = events
         .iter()

@@ -6,16 +6,22 @@ use flightline_core::id::Typed;
 use flightline_core::mission::{Mission, MissionStatus, Progress};
 use flightline_core::policy::Policy;
 use flightline_core::redact::shown;
+use flightline_core::retention::ClockEvidence;
 use flightline_core::setting::{CurrentMission, EpochFloor};
 use flightline_core::sortie::{Sortie, SortieStatus};
+use flightline_core::text::closest;
+use flightline_core::time::Millis;
 use flightline_core::{
-    AgentId, Code, Kind, MissionId, Name, Refusal, SortieId, Subject, Time, Title,
+    AgentId, CheckpointId, Code, Kind, LockId, MessageId, MissionId, Name, Refusal, SortieId,
+    Subject, Time, Title,
 };
 use flightline_store::{Actor, Error as StoreError, Find, Tx};
 use serde_json::json;
 
 use crate::error::{Error, Result};
 use crate::fleet::{Caller, Scope};
+
+const DAY: Millis = 86_400_000;
 
 /// Everything an operation may touch while it decides.
 pub struct Desk<'a, 'tx> {
@@ -38,6 +44,18 @@ impl Desk<'_, '_> {
         self.tx.now()
     }
 
+    /// Does something as of a moment of the past that somebody tells of, never later than now: what it records happened
+    /// then.
+    ///
+    /// # Errors
+    /// Those of `f`.
+    pub fn as_of<T>(&mut self, at: Time, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let before = self.tx.happen_at(Some(at));
+        let done = f(self);
+        self.tx.happen_at(before);
+        done
+    }
+
     /// A time that lies far ahead of the clock was noted by a clock that was wrong. It proves no more
     /// than that silence can be noticed since the clock was put right.
     #[must_use]
@@ -47,6 +65,14 @@ impl Desk<'_, '_> {
         } else {
             time
         }
+    }
+
+    /// Whether all that says that `time` is long past is a clock that moved by days at once, a moment ago: it may be put right as suddenly.
+    /// Whoever would tell somebody of it waits a while.
+    #[must_use]
+    pub fn just_woke(&self, time: Time) -> bool {
+        let awake = self.tx.awake_since();
+        awake.since(time) > 2 * DAY && self.now().since(awake) < ClockEvidence::NOTICED
     }
 
     /// Tries something whose failure must not fail the rest: what it wrote is dropped then. The outer
@@ -186,12 +212,49 @@ impl Desk<'_, '_> {
         }
     }
 
-    /// The sortie with this id or beginning.
+    /// The sortie with this id, beginning of an id or task id.
     ///
     /// # Errors
     /// When there is none, or several fit.
     pub fn sortie(&mut self, reference: &str) -> Result<Sortie> {
-        self.by_id::<Sortie>(reference, SortieId::PREFIX)
+        if reference.starts_with(SortieId::PREFIX) {
+            return self.by_id::<Sortie>(reference, SortieId::PREFIX);
+        }
+        // Stored texts do not hold every byte that can be typed.
+        let Ok(task) = Name::parse("task", reference) else {
+            return self.by_id::<Sortie>(reference, SortieId::PREFIX);
+        };
+        let mut named = self.tx.find_holding::<Sortie>(None, &task_field(&task))?;
+        named.retain(|sortie| sortie.task_id.as_ref() == Some(&task));
+        if named.len() > 1 {
+            // Tasks of several missions may share an id: the mission at hand is meant.
+            let at_hand = self.mission(None).map(|mission| mission.id).ok();
+            let here = |sortie: &&Sortie| Some(sortie.mission_id) == at_hand;
+            if let [only] = named.iter().filter(here).collect::<Vec<_>>().as_slice() {
+                return Ok((*only).clone());
+            }
+        }
+        match named.as_slice() {
+            [] if is_no_id(reference) => Err(Refusal::new(
+                Code::NotFound,
+                format!("there is no sortie with the id or task id `{task}`"),
+            )
+            .hint("list them with `fleet sorties list`")
+            .into()),
+            [] => self.by_id::<Sortie>(reference, SortieId::PREFIX),
+            [only] => Ok(only.clone()),
+            several => {
+                let ids: Vec<String> = several.iter().map(|it| it.id.to_string()).collect();
+                let shown: Vec<&str> = ids.iter().take(10).map(|id| &id[..12]).collect();
+                Err(Refusal::new(
+                    Code::AmbiguousId,
+                    format!("the task id `{task}` names {}", shown.join(" and ")),
+                )
+                .hint("name the sortie by its own id, or its mission with `--mission ID`")
+                .details(json!({ "candidates": ids }))
+                .into())
+            }
+        }
     }
 
     /// The agent with this name, id or beginning of an id.
@@ -205,23 +268,7 @@ impl Desk<'_, '_> {
         if reference.starts_with(AgentId::PREFIX) {
             return self.by_id::<Agent>(reference, AgentId::PREFIX);
         }
-        let known: Vec<String> = self
-            .tx
-            .rows(Kind::Agent, Find::All)?
-            .into_iter()
-            .filter_map(|row| row.name)
-            .collect();
-        let hint = if known.is_empty() {
-            "register one with `fleet agents register NAME`".to_owned()
-        } else {
-            format!("known agents: {}", known.join(", "))
-        };
-        Err(Refusal::new(
-            Code::NotFound,
-            format!("there is no agent `{}`", shown(reference)),
-        )
-        .hint(hint)
-        .into())
+        Err(unknown_agent(self.tx, reference)?.into())
     }
 
     /// The thing of a kind with this id or beginning of an id.
@@ -241,6 +288,9 @@ impl Desk<'_, '_> {
             .hint(match S::KIND {
                 Kind::Checkpoint => "list them with `fleet checkpoints list`".to_owned(),
                 Kind::Token => "list them with `fleet token list --all`".to_owned(),
+                Kind::Message if self.agent.is_none() => {
+                    "see the mail of an agent with `fleet mail inbox --all --agent NAME`".to_owned()
+                }
                 Kind::Message => "see your mail with `fleet mail inbox --all`".to_owned(),
                 kind => format!("list them with `fleet {kind}s list`"),
             })
@@ -343,6 +393,26 @@ impl Desk<'_, '_> {
     }
 }
 
+/// Whether a text cannot be meant as an id of ours, or the beginning of one.
+fn is_no_id(text: &str) -> bool {
+    let prefixes = [
+        MissionId::PREFIX,
+        AgentId::PREFIX,
+        CheckpointId::PREFIX,
+        LockId::PREFIX,
+        MessageId::PREFIX,
+    ];
+    let of_an_id = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
+    !prefixes.iter().any(|prefix| text.starts_with(prefix))
+        && !SortieId::PREFIX.starts_with(text)
+        && !text.bytes().all(of_an_id)
+}
+
+/// How a sortie's stored text says which task it is.
+fn task_field(task: &Name) -> String {
+    format!("\"task_id\":{}", json!(task))
+}
+
 /// A new agent that has not begun a session yet.
 pub(crate) fn new_agent(tx: &Tx<'_>, name: Name, role: Role) -> Agent {
     Agent {
@@ -393,6 +463,24 @@ pub(crate) fn find_acting(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Age
         Some(agent) => Ok(Some(agent)),
         None => find_agent_by_id(tx, reference),
     }
+}
+
+/// Nobody is called so; somebody may be called nearly so.
+fn unknown_agent(tx: &mut Tx<'_>, reference: &str) -> Result<Refusal> {
+    let rows = tx.rows(Kind::Agent, Find::All)?.into_iter();
+    let known: Vec<String> = rows.filter_map(|row| row.name).collect();
+    let all = match known.is_empty() {
+        true => "register one with `fleet agents register NAME`".to_owned(),
+        false => format!("known agents: {}", known.join(", ")),
+    };
+    let message = format!("there is no agent `{}`", shown(reference));
+    let refusal = Refusal::new(Code::NotFound, message);
+    Ok(match closest(reference, known.iter().map(String::as_str)) {
+        None => refusal.hint(all),
+        Some(meant) => refusal
+            .hint(format!("did you mean `{meant}`? {all}"))
+            .details(json!({ "meant": meant })),
+    })
 }
 
 /// The agent with this id, in full.
@@ -446,6 +534,22 @@ pub(crate) fn acting(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Agent>> 
     };
     speak_for(tx, &agent);
     tx.beat(agent.id, agent.epoch, &json!({}))?;
+    Ok(Some(agent))
+}
+
+/// The agent the caller looks as: known, and its current incarnation. To look is no sign of life.
+pub(crate) fn looking(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Agent>> {
+    let Some(reference) = &caller.agent else {
+        return acting(tx, caller);
+    };
+    let Some(agent) = find_acting(tx, caller)? else {
+        return Err(unknown_agent(tx, reference)?.into());
+    };
+    check_fence(Some(&agent), caller)?;
+    if agent.retired_at.is_some() {
+        return Err(retired(&agent));
+    }
+    speak_for(tx, &agent);
     Ok(Some(agent))
 }
 

@@ -4,29 +4,34 @@
 //! document means for the store. Everything else is the same for all and stands here: what a document says
 //! beyond our own words is kept as an [`Original`], and goes out again with it.
 
+pub mod aside;
 pub mod convert;
 mod epic;
+mod intake;
 pub mod orchestrator;
 mod recovery;
 mod sitebuilder;
 
+pub(crate) use intake::turn;
+
 use flightline_core::agent::Agent;
+use flightline_core::checkpoint::Checkpoint;
 use flightline_core::dialect::field::Maybe;
 use flightline_core::dialect::json::Json;
 use flightline_core::dialect::{Dialect, Document, Original, merge};
 use flightline_core::mission::Mission;
 use flightline_core::redact::shown;
 use flightline_core::text::Note;
-use flightline_core::{Code, Refusal, Title};
+use flightline_core::{Code, Refusal, Subject, Title};
 use flightline_store::Find;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 
-/// Takes documents of another system in: all of them, or none.
+/// Takes documents of another system in, the oldest first. Each by itself: one that is refused keeps no other out, and
+/// says why.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImportDocuments {
@@ -48,10 +53,13 @@ pub struct Incoming {
     pub text: String,
     /// What its writer had before it: only what differs from that is news. Without it, all of it is.
     pub before: Option<String>,
+    /// Somebody has decided that it holds, whatever newer is known.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub even_if_older: bool,
 }
 
 /// What became of a document.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct TakenIn {
     /// The name of its file.
     pub file: String,
@@ -61,19 +69,46 @@ pub struct TakenIn {
     pub name: String,
     /// Whether it changed something here.
     pub changed: bool,
+    /// What it changed, in a few words each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<String>,
     /// What could not be taken in as it stands, and is only kept.
     pub warnings: Vec<String>,
+    /// Why it was not taken in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Refusal>,
 }
 
 impl TakenIn {
+    /// The document was not taken in.
+    #[must_use]
+    pub fn refused(file: &str, refusal: Refusal) -> Self {
+        Self {
+            file: file.to_owned(),
+            of: String::new(),
+            name: String::new(),
+            changed: false,
+            changes: Vec::new(),
+            warnings: Vec::new(),
+            refused: Some(refusal),
+        }
+    }
+
     /// The document says that there is nothing.
     fn nothing(incoming: &Incoming) -> Self {
+        Self::known(incoming, String::new(), "no checkpoint".to_owned())
+    }
+
+    /// The document says nothing that is not known.
+    fn known(incoming: &Incoming, of: String, name: String) -> Self {
         Self {
             file: incoming.file.clone(),
-            of: String::new(),
-            name: "no checkpoint".to_owned(),
+            of,
+            name,
             changed: false,
+            changes: Vec::new(),
             warnings: Vec::new(),
+            refused: None,
         }
     }
 }
@@ -158,142 +193,6 @@ struct Stored {
     warnings: Vec<String>,
 }
 
-impl Operation for ImportDocuments {
-    const NAME: &'static str = "import_documents";
-    const ACCESS: Access = Access::Write;
-    const SCOPE: Scope = Scope::Dispatch;
-    type Outcome = Vec<TakenIn>;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Fleet
-    }
-
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<TakenIn>> {
-        if self.dialect == Dialect::Orchestrator {
-            return orchestrator::import::take_in(desk, self);
-        }
-        let taken = self.documents.iter().map(|incoming| {
-            self.take_in(desk, incoming).map_err(|error| match error {
-                crate::Error::Refused(refusal) => named(*refusal, &incoming.file).into(),
-                error => error,
-            })
-        });
-        taken.collect()
-    }
-}
-
-impl ImportDocuments {
-    /// The same document was taken in before: whatever happened to what it is about since then stays.
-    fn taken_before(
-        &self,
-        desk: &mut Desk<'_, '_>,
-        incoming: &Incoming,
-    ) -> Result<Option<TakenIn>> {
-        let Ok(text) = Json::parse(&incoming.text) else {
-            return Ok(None);
-        };
-        let text = text.cleaned();
-        for original in desk.tx.find::<Original>(Find::All)? {
-            let same = original.dialect == self.dialect
-                && Json::parse(&original.text).is_ok_and(|kept| kept == text);
-            if same {
-                return Ok(Some(TakenIn {
-                    file: incoming.file.clone(),
-                    name: original.name,
-                    of: original.of,
-                    changed: false,
-                    warnings: Vec::new(),
-                }));
-            }
-        }
-        Ok(None)
-    }
-
-    fn take_in(&self, desk: &mut Desk<'_, '_>, incoming: &Incoming) -> Result<TakenIn> {
-        let dialect = self.dialect;
-        let read = |text: &str| self::read(dialect, text, &incoming.file);
-        let first_rev = desk.tx.next_rev();
-        if incoming.before.is_none()
-            && let Some(known) = self.taken_before(desk, incoming)?
-        {
-            return Ok(known);
-        }
-        let document = match read(&incoming.text) {
-            // A part of a document is an update of the task it belongs to.
-            Err(refusal) if dialect == Dialect::Sitebuilder => {
-                match sitebuilder::completed(desk, &incoming.file, &incoming.text)? {
-                    Some(whole) => Document::Sitebuilder(Box::new(whole)),
-                    None => return Err(refusal.into()),
-                }
-            }
-            read => {
-                if let Ok(Document::Sitebuilder(document)) = &read {
-                    sitebuilder::check(desk, document)?;
-                }
-                match (&incoming.before, find(desk, read.as_ref().ok())?) {
-                    (Some(before), Some(thing)) => {
-                        let now = parsed(&outgoing(desk, &thing)?)?;
-                        let merged = merge(&parsed(before)?, &parsed(&incoming.text)?, &now);
-                        self::read(dialect, &merged.pretty(&[]), &incoming.file)?
-                    }
-                    _ => read?,
-                }
-            }
-        };
-        let stored = match &document {
-            Document::Epic(checkpoint) => epic::store(desk, checkpoint)?,
-            Document::Sitebuilder(checkpoint) => {
-                sitebuilder::store(desk, checkpoint, self.mission.as_deref())?
-            }
-            Document::Recovery(checkpoint) => {
-                let before = incoming.before.as_deref();
-                match recovery::store(desk, checkpoint, before, self.mission.as_deref())? {
-                    Some(stored) => stored,
-                    None => return Ok(TakenIn::nothing(incoming)),
-                }
-            }
-            Document::Orchestrator(_) => {
-                return Err(Refusal::new(
-                    Code::InvalidInput,
-                    format!("`{}` is not taken in yet", dialect.as_str()),
-                )
-                .into());
-            }
-        };
-        let text = parsed(&document.write())?.cleaned().pretty(&[]);
-        // Cleaning can make two keys one: what nobody could read again is not kept.
-        self::read(dialect, &text, &incoming.file)?;
-        let ours = thing(desk, dialect, &stored.of)?
-            .map_or_else(|| text.clone(), |thing| thing.document.write());
-        let before = desk
-            .tx
-            .get::<Original>(&Original::id(dialect, &stored.of))?;
-        let original = Original {
-            dialect,
-            of: stored.of.clone(),
-            name: stored.name.clone(),
-            file: shown(&incoming.file),
-            text,
-            ours,
-            at: desk.now(),
-        };
-        let is_news = before.is_none_or(|before| {
-            parsed(&before.text).ok() != parsed(&original.text).ok() || before.ours != original.ours
-        });
-        if is_news {
-            let data = json!({ "dialect": dialect, "file": original.file, "of": original.of });
-            desk.tx.set("document_imported", &original, &data)?;
-        }
-        Ok(TakenIn {
-            file: incoming.file.clone(),
-            of: stored.of,
-            name: stored.name,
-            changed: desk.tx.next_rev() != first_rev,
-            warnings: stored.warnings,
-        })
-    }
-}
-
 impl Operation for ExportDocuments {
     const NAME: &'static str = "export_documents";
     const ACCESS: Access = Access::Read;
@@ -342,13 +241,24 @@ fn things(desk: &mut Desk<'_, '_>, wanted: &ExportDocuments) -> Result<Vec<Thing
     }
 }
 
+/// A checkpoint that came in as seed E's file, as it was written there.
+pub(crate) fn as_written(
+    desk: &mut Desk<'_, '_>,
+    checkpoint: &Checkpoint,
+) -> Result<Option<flightline_core::dialect::recovery::Checkpoint>> {
+    let id = Original::id(Dialect::Recovery, &checkpoint.key());
+    let original = desk.tx.get::<Original>(&id)?;
+    // One that cannot be read says nothing.
+    Ok(original.and_then(|it| flightline_core::dialect::recovery::read(&it.text).ok()))
+}
+
 /// The thing a document is about, when the store knows it.
-fn find(desk: &mut Desk<'_, '_>, document: Option<&Document>) -> Result<Option<Thing>> {
+fn find(desk: &mut Desk<'_, '_>, document: &Document) -> Result<Option<Thing>> {
     match document {
-        Some(Document::Epic(checkpoint)) => epic::find(desk, checkpoint),
-        Some(Document::Sitebuilder(checkpoint)) => sitebuilder::find(desk, checkpoint),
+        Document::Epic(checkpoint) => epic::find(desk, checkpoint),
+        Document::Sitebuilder(checkpoint) => sitebuilder::find(desk, checkpoint),
         // What is in the file is a moment of the past: only what was changed in it is news.
-        Some(Document::Recovery(_) | Document::Orchestrator(_)) | None => Ok(None),
+        Document::Recovery(_) | Document::Orchestrator(_) => Ok(None),
     }
 }
 

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::fleet::Fleet;
 use crate::recovery::tasks::TaskTrouble;
+use crate::status::Attention;
 
 /// What the doctor found.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
@@ -42,6 +43,9 @@ pub struct Diagnosis {
     /// Tasks that need somebody, where the policy wants them found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskTrouble>,
+    /// Everything else that needs a person, as `fleet status` names it. None of it is damage.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attention: Vec<Attention>,
 }
 
 /// One check.
@@ -199,6 +203,7 @@ fn examine_with(fleet: &mut Fleet, on_progress: OnProgress<'_>) -> Result<Diagno
         backup: None,
         set_aside,
         tasks: Vec::new(),
+        attention: Vec::new(),
     })
 }
 

@@ -1,15 +1,19 @@
 //! Operations on effects: so that nothing is done to the world twice.
 
+use flightline_core::agent::Agent;
 use flightline_core::effect::{Effect, EffectState};
+use flightline_core::liveness::{Life, Liveness};
 use flightline_core::text::Note;
 use flightline_core::{Code, EffectId, Name, Refusal};
 use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::agent::{Sighting, liveness};
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull};
+use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull, to_json};
+use crate::recovery::settled_fate;
 use crate::remote::Offline;
 
 /// Sets out to do something to the world. Refused when it was done, or may have been.
@@ -24,9 +28,12 @@ pub struct BeginEffect {
     pub sortie: Option<String>,
     /// What it does.
     pub what: Option<Note>,
-    /// Somebody looked, and it did not happen: do it again.
+    /// Somebody looked, and it did not happen: do it again. Refused while whoever began it is there.
     #[serde(default)]
     pub again: bool,
+    /// What is known of the processes of agents on the caller's machine.
+    #[serde(default)]
+    pub sightings: Vec<Sighting>,
 }
 
 /// Says that it happened.
@@ -62,6 +69,13 @@ impl Operation for BeginEffect {
         ActsFor::Caller
     }
 
+    fn asked(&self) -> Result<String> {
+        to_json(&Self {
+            sightings: Vec::new(),
+            ..self.clone()
+        })
+    }
+
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Effect> {
         let mission = desk.mission(self.mission.as_deref())?;
         let sortie_id = match &self.sortie {
@@ -81,6 +95,15 @@ impl Operation for BeginEffect {
             .tx
             .find::<Effect>(Find::EffectKey(mission.id, self.key.as_str()))?
             .pop();
+        if let Some(begun) = before.as_ref().filter(|before| !before.is_done())
+            && let Some(agent) = session_of(desk, begun)?
+            && desk.agent_id() != Some(agent.id)
+        {
+            let fate = settled_fate(desk, &agent, &self.sightings)?;
+            if !fate.is_gone() {
+                return Err(under_way(&self.key, &agent, &fate.liveness).into());
+            }
+        }
         let (now, by, agent_id) = (desk.now(), desk.actor(), desk.agent_id());
         let epoch = desk.agent.as_ref().map(|agent| agent.epoch);
         let effect = match before {
@@ -135,6 +158,42 @@ impl Operation for BeginEffect {
             &json!({ "key": effect.key, "attempt": effect.attempts }),
         )?;
         Ok(effect)
+    }
+}
+
+/// Whether the agent that began an effect is at it: then it is its business. Everything else that is not done may have
+/// happened, and is worth a look, though not yet another attempt.
+pub(crate) fn is_under_way(desk: &mut Desk<'_, '_>, effect: &Effect) -> Result<bool> {
+    let Some(agent) = session_of(desk, effect)? else {
+        return Ok(false);
+    };
+    let pulse = desk.tx.pulse(agent.id)?;
+    let life = liveness(desk, &agent, pulse.as_ref(), &[]).life;
+    Ok(life == Life::Active)
+}
+
+/// The agent that began an effect, when it is in the session in which it did: no other knows whether it happened.
+fn session_of(desk: &mut Desk<'_, '_>, effect: &Effect) -> Result<Option<Agent>> {
+    let Some(id) = effect.agent_id else {
+        return Ok(None);
+    };
+    let agent = desk.tx.get::<Agent>(&id.to_string())?;
+    Ok(agent.filter(|agent| Some(agent.epoch) == effect.epoch && agent.session_ended_at.is_none()))
+}
+
+fn under_way(key: &Name, agent: &Agent, liveness: &Liveness) -> Refusal {
+    let (name, life) = (&agent.name, liveness.life.as_str());
+    let refusal = Refusal::new(
+        Code::AlreadyTaken,
+        format!("`{key}`: {name} is doing it now ({life}, {})", liveness.evidence),
+    )
+    .hint(format!(
+        "wait until it is done, see `fleet effect list`; or ask with `fleet mail send --to {name} --subject \"Is {key} done?\"`"
+    ))
+    .details(json!({ "key": key, "agent": name, "life": liveness.life }));
+    Refusal {
+        retryable: true,
+        ..refusal
     }
 }
 

@@ -7,12 +7,13 @@ use flightline_core::CheckpointId;
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::backups::settle_and_tell;
+use crate::checkpoint::daily::daily;
 use crate::checkpoint::due::take_due;
 use crate::checkpoint::files::{name_of, trouble};
 use crate::checkpoint::inspect::Verification;
 use crate::checkpoint::leftovers::clear;
 use crate::checkpoint::mend::Wanted;
-use crate::checkpoint::prune::{Space, daily};
+use crate::checkpoint::prune::Space;
 use crate::checkpoint::serve::mend;
 use crate::error::Result;
 use crate::fleet::{Access, Caller, Errand, Fleet, Scope};

@@ -1,9 +1,14 @@
 //! Looking at the journal.
 
-use flightline_core::event::Event;
+use std::collections::{BTreeMap, BTreeSet};
+
+use flightline_core::event::{Event, TYPES};
 use flightline_core::history::BEGUN;
-use flightline_core::{Code, Refusal, Time};
-use flightline_store::{EventFilter, Tx};
+use flightline_core::note::Note;
+use flightline_core::redact::shown;
+use flightline_core::text::closest;
+use flightline_core::{Code, Kind, MissionId, Refusal, Time};
+use flightline_store::{EventFilter, Find, Tx};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -30,7 +35,7 @@ pub struct ListEvents {
     pub before: Option<Cursor>,
     /// At most so many.
     pub limit: u64,
-    /// Only what is part of the story, not what Flightline writes down for itself. Of the newest only.
+    /// Only what is part of the story, not what Flightline writes down for itself; with the names of things.
     #[serde(default)]
     pub story: bool,
 }
@@ -96,6 +101,9 @@ pub struct EventList {
     pub events: Vec<Event>,
     /// Where to go on from.
     pub cursor: Cursor,
+    /// What the things in a story are called, by id; nothing where no story was asked for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub names: BTreeMap<String, String>,
 }
 
 impl Operation for ListEvents {
@@ -126,6 +134,9 @@ impl Operation for ListEvents {
                 .map(|place| place.rev.saturating_sub(1)),
             limit: self.limit.min(10_000),
         };
+        if let Some(kind) = filter.kind.as_deref() {
+            refuse_unknown(desk, kind)?;
+        }
         let (history, rev) = (desk.tx.history().to_owned(), desk.tx.rev());
         for place in self.after.iter().chain(&self.before) {
             place.check(desk.tx)?;
@@ -137,11 +148,12 @@ impl Operation for ListEvents {
                 desk.tx.newest_events(&filter)?
             };
             return Ok(EventList {
+                names: self.names(desk, &events)?,
                 events,
                 cursor: Cursor { history, rev },
             });
         };
-        let events = desk.tx.events_after(after.rev, &filter)?;
+        let mut events = desk.tx.events_after(after.rev, &filter)?;
         // Somebody put together a place that never was one.
         if events
             .first()
@@ -155,20 +167,103 @@ impl Operation for ListEvents {
         } else {
             rev
         };
+        if self.story {
+            events.retain(|event| !event.is_detail());
+        }
         Ok(EventList {
+            names: self.names(desk, &events)?,
             events,
             cursor: Cursor { history, rev },
         })
     }
 }
 
-/// As many of the newest events as were asked for, without our own bookkeeping.
+impl ListEvents {
+    /// What the things in a story are called.
+    fn names(&self, desk: &mut Desk<'_, '_>, events: &[Event]) -> Result<BTreeMap<String, String>> {
+        match self.story {
+            true => names_of(desk, events),
+            false => Ok(BTreeMap::new()),
+        }
+    }
+}
+
+/// Refuses a type that no event has: nothing would ever be found.
+fn refuse_unknown(desk: &mut Desk<'_, '_>, kind: &str) -> Result<()> {
+    let one = EventFilter {
+        kind: Some(kind.to_owned()),
+        limit: 1,
+        ..EventFilter::default()
+    };
+    // An older version may have written what this one does not know.
+    if TYPES.contains(&kind) || !desk.tx.newest_events(&one)?.is_empty() {
+        return Ok(());
+    }
+    let hint = match closest(kind, TYPES.iter().copied()) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => {
+            let noun = kind.split('_').next().unwrap_or_default();
+            let like: Vec<&str> = TYPES
+                .iter()
+                .copied()
+                .filter(|it| it.starts_with(noun))
+                .collect();
+            match like.is_empty() || noun.is_empty() {
+                true => {
+                    let nouns = TYPES.iter().filter_map(|it| it.split('_').next());
+                    let nouns: BTreeSet<&str> = nouns.collect();
+                    let nouns: Vec<&str> = nouns.into_iter().collect();
+                    let nouns = nouns.join(", ");
+                    format!("types look like `sortie_claimed`, and begin with: {nouns}")
+                }
+                false => format!("types of that name: {}", like.join(", ")),
+            }
+        }
+    };
+    Err(
+        Refusal::invalid(format!("there is no event of type `{}`", shown(kind)))
+            .hint(hint)
+            .into(),
+    )
+}
+
+/// What the things that events are about are called: agents by name, missions and sorties by title, notes by their text.
+pub(crate) fn names_of(
+    desk: &mut Desk<'_, '_>,
+    events: &[Event],
+) -> Result<BTreeMap<String, String>> {
+    let mut names = BTreeMap::new();
+    let mut kinds = vec![(Kind::Agent, Find::All), (Kind::Mission, Find::All)];
+    let missions: BTreeSet<MissionId> =
+        events.iter().filter_map(|event| event.mission_id).collect();
+    kinds.extend(
+        missions
+            .into_iter()
+            .map(|id| (Kind::Sortie, Find::Mission(id))),
+    );
+    for (kind, find) in kinds {
+        let rows = desk.tx.rows(kind, find)?.into_iter();
+        names.extend(rows.filter_map(|row| Some((row.id, row.name?))));
+    }
+    for event in events
+        .iter()
+        .filter(|event| event.subject_kind == Kind::Note)
+    {
+        // A damaged note is told without its text.
+        if let Ok(Some(note)) = desk.tx.get::<Note>(&event.subject) {
+            names.insert(event.subject.clone(), note.text.to_string());
+        }
+    }
+    Ok(names)
+}
+
+/// As many of the newest events as were asked for, without what only we keep count of.
 fn story(desk: &mut Desk<'_, '_>, mut filter: EventFilter) -> Result<Vec<Event>> {
     let wanted = usize::try_from(filter.limit).unwrap_or(usize::MAX);
     loop {
         let mut events = desk.tx.newest_events(&filter)?;
         let all = (events.len() as u64) < filter.limit;
-        events.retain(|event| !event.is_bookkeeping());
+        events.retain(|event| !event.is_detail());
         if all || events.len() >= wanted {
             events.truncate(wanted);
             return Ok(events);

@@ -127,6 +127,9 @@ pub trait Operation: Serialize + DeserializeOwned + JsonSchema {
     const SCOPE: Scope;
     /// Whether the caller must be its agent's current incarnation. Registering is how it becomes that.
     const FENCED: bool = true;
+    /// Whether asking for it is an act of the agent that asks: one registers it, and is a sign of its life. Looking is neither,
+    /// even where it is noted that somebody looked.
+    const IS_ACT: bool = true;
     /// Whether its outcome tells an agent what to do: then it is not asked of a fleet that nobody trusted.
     const BRIEFS: bool = false;
     /// What becomes of it when the store is elsewhere and cannot be reached.
@@ -389,6 +392,7 @@ impl Fleet {
             )
         };
         if let Err(Error::Refused(refusal)) = &outcome
+            && O::IS_ACT
             && lives(refusal)
         {
             self.note_life(caller, refusal);
@@ -648,10 +652,10 @@ fn decide_write<O: Operation>(
     policy: &Policy,
 ) -> Result<(O::Outcome, Cursor)> {
     let scope = authority::check(operation, tx, caller)?;
-    let agent = if O::FENCED {
-        desk::acting(tx, caller)?
-    } else {
-        None
+    let agent = match (O::FENCED, O::IS_ACT) {
+        (true, true) => desk::acting(tx, caller)?,
+        (true, false) => desk::looking(tx, caller)?,
+        (false, _) => None,
     };
     let desk = &mut Desk {
         tx,

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::sortie::task_ids;
 
 /// Asks for every id of some kinds, so that they can be shortened or completed.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
@@ -65,10 +66,20 @@ impl Operation for ListNames {
         ActsFor::Caller
     }
 
-    /// Ids and names, newest first.
+    /// Ids and names, newest first; a sortie that has a task id can be called by that, too.
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<(String, String)>> {
+        let mut tasks = BTreeMap::new();
+        if self.kind == Kind::Sortie {
+            for (sortie, task) in task_ids(desk, None)? {
+                tasks.insert(sortie.to_string(), task.to_string());
+            }
+        }
         let rows = desk.tx.rows(self.kind, Find::All)?.into_iter().rev();
-        let named = rows.map(|row| (row.id, row.name.unwrap_or_default()));
+        let named = rows.flat_map(|row| {
+            let name = row.name.unwrap_or_default();
+            let task = tasks.remove(&row.id).map(|task| (task, name.clone()));
+            task.into_iter().chain([(row.id, name)])
+        });
         Ok(named.take(self.limit).collect())
     }
 }

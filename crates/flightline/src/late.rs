@@ -92,6 +92,9 @@ impl Operation for RecordLate {
             author_id: agent.map(|agent| agent.id),
             at: desk.now(),
             after_cut: None,
+            replaces: None,
+            ended: None,
+            failure: None,
         };
         // Whoever brings it tells it: its words are not Flightline's.
         desk.tx.act_as(Actor {

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoint::clock::forget_requests;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull};
@@ -37,7 +38,7 @@ impl Operation for SettleLeases {
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Settled> {
         notice_overdue(desk)?;
         Ok(Settled {
-            requests: desk.tx.forget_requests()?,
+            requests: forget_requests(desk.tx)?,
         })
     }
 }

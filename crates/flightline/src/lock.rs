@@ -1,6 +1,7 @@
 //! Operations on locks. At most one live grant per path; fences only grow.
 
 pub mod held;
+pub(crate) mod release;
 pub(crate) mod watch;
 
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use flightline_core::checkpoint::Reason;
 use flightline_core::liveness::ProcessSight;
 use flightline_core::lock::Lock;
 use flightline_core::mission::Mission;
+use flightline_core::note::Failure;
 use flightline_core::sortie::Sortie;
 use flightline_core::text::Note;
 use flightline_core::time::{Millis, human_span};
@@ -24,12 +26,14 @@ use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope, WhenFull};
 use crate::mission::short;
+use crate::note::failure::settle_locks;
 
 /// Takes locks for the acting agent: all of them or none.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AcquireLocks {
-    /// The files or folders.
+    /// The files or folders, or patterns of them: `*` and `?` in a name, `**` for any folders, `[a-z]`; after a backslash such a
+    /// character is itself.
     #[schemars(length(min = 1))]
     pub paths: Vec<RepoPath>,
     /// How long after the holder's last sign of life they lapse; the policy's when none is given.
@@ -75,7 +79,7 @@ pub struct ReleaseLocks {
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StealLock {
-    /// The file or folder.
+    /// The file or folder, or a pattern.
     pub path: RepoPath,
     /// Why: the holder is told.
     pub reason: Note,
@@ -93,7 +97,7 @@ pub struct ListLocks {
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CheckLocks {
-    /// The files or folders.
+    /// The files or folders, or patterns of them.
     pub paths: Vec<RepoPath>,
 }
 
@@ -181,7 +185,7 @@ impl Operation for RenewLocks {
                 )
                 .hint(format!(
                     "take it anew with `fleet locks acquire {}`",
-                    lock.file
+                    lock.file.as_word()
                 ))
                 .into());
             }
@@ -258,7 +262,7 @@ impl Operation for StealLock {
             )
             .hint(format!(
                 "just take it with `fleet locks acquire {}`",
-                self.path
+                self.path.as_word()
             ))
             .into());
         }
@@ -381,7 +385,9 @@ pub fn acquire(
             let waited = human_span(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
             let message = format!("after waiting for {waited}: {}", refusal.message);
             let details = Note::parse("details", &message)?;
-            record_failure(fleet, caller, None, Reason::LockTimeout, details);
+            let files = request.paths.clone();
+            let failure = (details, Failure::LockTimeout { files });
+            record_failure(fleet, caller, None, Reason::LockTimeout, failure);
             return Err(Refusal {
                 message,
                 ..*refusal
@@ -471,6 +477,8 @@ pub(crate) fn grant_all(
         held.push(lock.clone());
         granted.push(view(desk, lock)?);
     }
+    let files = granted.iter().map(|view| &view.lock.file);
+    settle_locks(desk, agent.id, files)?;
     Ok(granted)
 }
 
@@ -567,7 +575,8 @@ fn held_by_another(
     };
     Refusal::new(Code::LockHeld, format!("{subject} by {}{about}", holder.name))
         .hint(format!(
-            "wait for it with `fleet locks acquire {wanted} --wait 15m`\nor ask with `fleet mail send --to {} --subject \"Need {wanted}\"`",
+            "wait for it with `fleet locks acquire {} --wait 15m`\nor ask with `fleet mail send --to {} --subject \"Need {wanted}\"`",
+            wanted.as_word(),
             holder.name
         ))
         .details(json!({
@@ -588,13 +597,10 @@ fn own_lock(
     } else {
         let path = RepoPath::parse(reference)?;
         let locks = desk.tx.find::<Lock>(Find::All)?;
-        locks
-            .into_iter()
-            .find(|lock| lock.file.is_same(&path))
-            .ok_or_else(|| {
-                Refusal::new(Code::NotFound, format!("there is no lock on `{path}`"))
-                    .hint("list them with `fleet locks list`")
-            })?
+        match locks.iter().find(|lock| lock.file.is_same(&path)) {
+            Some(lock) => lock.clone(),
+            None => return Err(no_lock_on(&path, &locks, agent).into()),
+        }
     };
     if lock.held_by != agent.id {
         let holder = desk.agent_name(lock.held_by)?;
@@ -613,12 +619,29 @@ fn own_lock(
         )
         .hint(format!(
             "take it anew with `fleet locks acquire {}`",
-            lock.file
+            lock.file.as_word()
         ))
         .details(json!({ "fence": lock.fence }))
         .into());
     }
     Ok(lock)
+}
+
+/// Nobody locked exactly this path; one of the agent's own locks may cover it.
+fn no_lock_on(path: &RepoPath, locks: &[Lock], agent: &Agent) -> Refusal {
+    let covers = |lock: &&Lock| lock.held_by == agent.id && lock.file.contains(path);
+    match locks.iter().find(covers) {
+        Some(lock) => Refusal::new(
+            Code::NotFound,
+            format!(
+                "there is no lock on `{path}` alone: `{}` covers it",
+                lock.file
+            ),
+        )
+        .hint(format!("name that one: `{}`", lock.file.as_word())),
+        None => Refusal::new(Code::NotFound, format!("there is no lock on `{path}`"))
+            .hint("list them with `fleet locks list`"),
+    }
 }
 
 fn check_ttl(ttl_ms: Option<Millis>) -> Result<()> {

@@ -10,6 +10,7 @@ pub mod relay;
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::Reason;
 use flightline_core::message::{Delivery, DeliveryState, Message, MessageKind};
+use flightline_core::note::Failure;
 use flightline_core::text::Note;
 use flightline_core::time::Millis;
 use flightline_core::{AgentId, Body, Code, MessageId, Refusal, Subject, Time, Title};
@@ -23,6 +24,7 @@ use crate::checkpoint::trigger::record_failure;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope, WhenFull};
+use crate::note::failure::{settle_acknowledged, settle_sent};
 
 /// Sends a message.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
@@ -186,6 +188,7 @@ impl Operation for SendMail {
             progress_of: None,
         };
         let message = post(desk, &letter)?;
+        settle_sent(desk, message.mission_id, &message.subject)?;
         view(desk, message)
     }
 }
@@ -428,14 +431,18 @@ pub fn send(fleet: &mut Fleet, request: &SendMail, caller: &Caller) -> Result<Me
     {
         let details = Note::parse("details", &refusal.message)?;
         let mission = request.mission.clone();
-        record_failure(fleet, caller, mission, Reason::DeliveryFailed, details);
+        let subject = request.subject.clone();
+        let failure = (details, Failure::Undelivered { subject });
+        record_failure(fleet, caller, mission, Reason::DeliveryFailed, failure);
     }
     sent
 }
 
+/// Mail to a name that nobody has cannot be delivered. A name that was mistyped is no failure of the fleet's.
 fn undeliverable(error: crate::Error) -> crate::Error {
+    let mistyped = |refusal: &Refusal| refusal.details.get("meant").is_some();
     match error {
-        crate::Error::Refused(refusal) if refusal.code == Code::NotFound => {
+        crate::Error::Refused(refusal) if refusal.code == Code::NotFound && !mistyped(&refusal) => {
             refusal.details(json!({ "undeliverable": true })).into()
         }
         error => error,
@@ -478,6 +485,9 @@ fn settle(desk: &mut Desk<'_, '_>, message: &Message, to: AgentId, mark: Mark) -
     delivery.state = state;
     desk.tx
         .set(event, &delivery, &json!({ "subject": message.subject }))?;
+    if mark == Mark::Acknowledged && delivery.overdue_at.is_some() {
+        settle_acknowledged(desk, message)?;
+    }
     Ok(())
 }
 

@@ -14,14 +14,18 @@ use std::path::{Path, PathBuf};
 
 use flightline_core::dialect::sitebuilder::{STATUS_FILE, place_in_status};
 use flightline_core::dialect::{Dialect, MAX_BYTES};
+use flightline_core::redact::shown;
+use flightline_core::{Code, Refusal};
 use flightline_workspace::beneath::{Dir, Replacing};
 
-use crate::dialect::ExportDocuments;
-use crate::error::Result;
+use crate::dialect::{ExportDocuments, TakenIn};
+use crate::error::{Error, Result};
 use crate::fleet::{Caller, Fleet};
+use crate::status::Attention;
 use crate::task::ShowTaskTable;
 
 use folder::Folder;
+pub use folder::conflict::Conflict;
 
 /// Something worth knowing of a mirror.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +76,65 @@ pub fn take_in(fleet: &mut Fleet, mirrors: &Mirrors, caller: &Caller) -> Result<
     Ok(said)
 }
 
+/// The files that were put aside, and what each says otherwise than the file in its place.
+///
+/// # Errors
+/// When a mirror cannot be looked at.
+pub fn conflicts(mirrors: &Mirrors) -> Result<Vec<Conflict>> {
+    let mut all = Vec::new();
+    for dialect in &mirrors.dialects {
+        let folder = Folder::open(mirrors, *dialect).map_err(|error| unseen(*dialect, &error))?;
+        all.extend(folder.conflicts());
+    }
+    Ok(all)
+}
+
+/// Takes a file in that was put aside, though it is older than what is known: whoever asks has decided that it holds.
+///
+/// # Errors
+/// When there is no such file, or it cannot be taken in for another reason.
+pub fn take_conflict(
+    fleet: &mut Fleet,
+    mirrors: &Mirrors,
+    caller: &Caller,
+    file: &str,
+) -> Result<TakenIn> {
+    let caller = &of_all_missions(caller);
+    for dialect in &mirrors.dialects {
+        let folder = Folder::open(mirrors, *dialect).map_err(|error| unseen(*dialect, &error))?;
+        if let Some(taken) = folder.take_aside(fleet, caller, file)? {
+            return Ok(taken);
+        }
+    }
+    Err(no_conflict(file))
+}
+
+/// Deletes a file that was put aside.
+///
+/// # Errors
+/// When there is no such file, or it cannot be deleted.
+pub fn drop_conflict(mirrors: &Mirrors, file: &str) -> Result<()> {
+    for dialect in &mirrors.dialects {
+        let folder = Folder::open(mirrors, *dialect).map_err(|error| unseen(*dialect, &error))?;
+        if folder.drop_aside(file)? {
+            return Ok(());
+        }
+    }
+    Err(no_conflict(file))
+}
+
+fn no_conflict(file: &str) -> Error {
+    let message = format!("no file `{}` was put aside", shown(file));
+    Refusal::new(Code::NotFound, message)
+        .hint("see those that were with `fleet conflicts list`")
+        .into()
+}
+
+fn unseen(dialect: Dialect, error: &io::Error) -> Refusal {
+    let name = Folder::name(dialect);
+    Refusal::new(Code::Failed, format!("cannot look at `{name}`: {error}"))
+}
+
 /// Writes what has changed in the store since the last time. Says what is worth knowing.
 ///
 /// # Errors
@@ -100,6 +163,20 @@ pub fn write_out(fleet: &mut Fleet, mirrors: &Mirrors, caller: &Caller) -> Resul
         }
     }
     Ok(said)
+}
+
+/// What was put aside in the mirrors and needs a person; nothing where they cannot be looked at, which every command says.
+#[must_use]
+pub fn attention(mirrors: &Mirrors) -> Vec<Attention> {
+    let found = conflicts(mirrors).unwrap_or_default().into_iter();
+    let told = found.filter_map(|conflict| {
+        let mut next = conflict.next.iter();
+        let attention = Attention::new(conflict.line(), next.next()?.clone());
+        Some(next.fold(attention, |attention, other| {
+            attention.otherwise(other.clone())
+        }))
+    });
+    told.collect()
 }
 
 /// Mirrors are of all missions, whichever the command is about.

@@ -7,20 +7,23 @@ use std::collections::BTreeMap;
 use flightline_core::agent::Role;
 use flightline_core::checkpoint::Reason;
 use flightline_core::event::Event;
-use flightline_core::mission::{Mission, MissionStatus, Progress, Workflow};
+use flightline_core::mission::{Mission, MissionStatus, Pinning, Progress, Workflow};
 use flightline_core::setting::CurrentMission;
 use flightline_core::sortie::SortieStatus;
 use flightline_core::text::Note;
-use flightline_core::{Code, Kind, MissionId, Name, Refusal, Subject, Time, Title};
+use flightline_core::{CheckpointId, Code, Kind, MissionId, Name, Refusal, Subject, Time, Title};
 use flightline_store::{EventFilter, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::checkpoint::milestone::catch_up;
-use crate::checkpoint::trigger::first_of;
+use crate::checkpoint::take::Taking;
+use crate::checkpoint::trigger::{first_of, try_take};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::lock::LockView;
+use crate::lock::release::release_all_of;
 use crate::sortie::add::{NewSortie, add_all};
 use crate::sortie::{SortieSummary, summaries};
 
@@ -132,6 +135,15 @@ pub struct MissionView {
     pub sorties: Vec<SortieSummary>,
     /// The states its workflow went through, oldest first.
     pub history: Vec<PastState>,
+    /// Locks that went with it.
+    #[serde(default)]
+    pub released_locks: Vec<LockView>,
+    /// The checkpoint that its end has led to.
+    #[serde(default)]
+    pub checkpoint: Option<CheckpointId>,
+    /// It was so already, and nothing was changed.
+    #[serde(default)]
+    pub already: bool,
 }
 
 /// A workflow state a mission was in.
@@ -214,6 +226,8 @@ impl Operation for CreateMission {
             started_at: None,
             completed_at: None,
             reason: None,
+            reordered: false,
+            constraints_by: Pinning::default(),
         };
         desk.tx.set(
             "mission_created",
@@ -297,6 +311,12 @@ impl Operation for ChangeMission {
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MissionView> {
         let mut mission = desk.mission(self.mission.as_deref())?;
+        if mission.status == self.to {
+            return Ok(MissionView {
+                already: true,
+                ..view(desk, mission)?
+            });
+        }
         check_move(&mission, self.to)?;
         // Beginning is part of working; taking up what was stopped is not.
         if mission.status != MissionStatus::Pending && !desk.coordinates() {
@@ -331,7 +351,24 @@ impl Operation for ChangeMission {
             &mission,
             &json!({ "from": from.as_str(), "reason": self.reason }),
         )?;
-        view(desk, mission)
+        let released_locks = match self.to {
+            MissionStatus::Completed | MissionStatus::Failed | MissionStatus::Archived => {
+                let why = format!("the mission is {}", self.to.as_str());
+                release_all_of(desk, mission.id, &why)?
+            }
+            MissionStatus::Pending | MissionStatus::InProgress | MissionStatus::Paused => {
+                Vec::new()
+            }
+        };
+        let checkpoint = match self.to.is_open() {
+            true => None,
+            false => save_end(desk, &mission)?,
+        };
+        Ok(MissionView {
+            released_locks,
+            checkpoint,
+            ..view(desk, mission)?
+        })
     }
 }
 
@@ -515,7 +552,22 @@ fn view(desk: &mut Desk<'_, '_>, mission: Mission) -> Result<MissionView> {
         progress,
         sorties,
         history,
+        released_locks: Vec::new(),
+        checkpoint: None,
+        already: false,
     })
+}
+
+/// Takes the checkpoint of a mission that has ended: its final one, and what says so should the store be lost.
+fn save_end(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<CheckpointId>> {
+    let taking = Taking {
+        mission,
+        reason: Reason::MissionEnded,
+        details: Some(format!("The mission is {}", mission.status.as_str())),
+        note: None,
+        blockers: Vec::new(),
+    };
+    Ok(try_take(desk, &taking)?.ok().map(|taken| taken.id))
 }
 
 /// Moves the workflow of a mission, and tells it.

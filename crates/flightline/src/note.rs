@@ -1,21 +1,25 @@
 //! Operations on notes.
 
+pub mod end;
+pub(crate) mod failure;
+
 use std::collections::BTreeMap;
 
-use flightline_core::briefing::check_constraint;
+use flightline_core::briefing::{ConstraintRoom, Quote, check_constraint};
+use flightline_core::mission::{Mission, Pinning};
 use flightline_core::note::{Note, NoteKind};
-use flightline_core::setting::{Recovery, RecoveryKind};
 use flightline_core::text;
-use flightline_core::{Kind, MissionId, Name, NoteId, Refusal, RepoPath, Subject};
-use flightline_store::{Find, SubjectRow};
+use flightline_core::{Code, Kind, MissionId, Name, NoteId, Refusal, RepoPath, Subject};
+use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::checkpoint::milestone::catch_up;
-use crate::checkpoint::readable;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::mission::short;
+use crate::recovery::undone::Undone;
 use crate::remote::Offline;
 
 /// Writes a note.
@@ -66,6 +70,9 @@ pub struct ListNotes {
     pub mission: Option<String>,
     /// Of this kind only.
     pub kind: Option<NoteKind>,
+    /// Those too that were closed, withdrawn or replaced.
+    #[serde(default)]
+    pub all: bool,
 }
 
 impl Operation for AddNote {
@@ -101,8 +108,7 @@ impl Operation for AddNote {
             None => None,
         };
         if self.kind == NoteKind::Constraint {
-            // Briefings repeat a constraint byte for byte, or not at all: better to hear it now.
-            check_constraint(&self.text)?;
+            check_pinning(desk, &mission, &self.text, None)?;
         }
         if self.kind == NoteKind::Artifact && self.path.is_none() {
             return Err(Refusal::invalid("an artifact needs a file")
@@ -130,6 +136,9 @@ impl Operation for AddNote {
             author_id: desk.agent_id(),
             at: desk.now(),
             after_cut: None,
+            replaces: None,
+            ended: None,
+            failure: None,
         };
         desk.tx
             .set("note_added", &note, &json!({ "kind": note.kind.as_str() }))?;
@@ -150,38 +159,90 @@ impl Operation for ListNotes {
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<Note>> {
         let mission = desk.mission(self.mission.as_deref())?;
-        let mut notes = of_mission(desk, mission.id)?;
-        notes.retain(|note| self.kind.is_none_or(|kind| note.kind == kind));
+        let mut notes = all_of_mission(desk, mission.id)?;
+        notes.retain(|note| {
+            (self.all || note.holds()) && self.kind.is_none_or(|kind| note.kind == kind)
+        });
         Ok(notes)
     }
 }
 
-/// The notes of a mission, oldest first. Those written on a way that the mission went back from say so.
+/// Refuses a constraint that the caller may not pin, or that briefings could not repeat word for word beside those
+/// that hold already; `instead_of` is the one it replaces.
+fn check_pinning(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    text: &text::Note,
+    instead_of: Option<NoteId>,
+) -> Result<()> {
+    match mission.constraints_by {
+        Pinning::Dispatch if !desk.is_in_charge() => {
+            return Err(Refusal::new(
+                Code::NotYours,
+                format!(
+                    "only people and dispatch may pin constraints on {} (\"{}\")",
+                    short(mission.id),
+                    mission.title
+                ),
+            )
+            .hint("say it as your decision with `fleet note decision TEXT`, or ask dispatch to pin it")
+            .into());
+        }
+        Pinning::Dispatch | Pinning::Everyone => {}
+    }
+    check_constraint(text)?;
+    let mut known = of_mission(desk, mission.id)?;
+    known.retain(|note| note.kind == NoteKind::Constraint && Some(note.id) != instead_of);
+    let new = Quote {
+        author: desk.actor(),
+        text: text.to_string(),
+    };
+    let quotes: Vec<Quote> = known.iter().map(quote).collect();
+    let room = ConstraintRoom::of(&quotes, &new);
+    room.check().map_err(|refusal| {
+        let longest = known.iter().max_by_key(|note| note.text.len());
+        let Some(longest) = longest else {
+            return refusal;
+        };
+        let hint = refusal.hint.clone().unwrap_or_default();
+        refusal.hint(format!(
+            "{hint}\nor make room: `fleet note list --kind constraint` shows all {}, `fleet note withdraw {}` ends the longest",
+            known.len(),
+            short(longest.id)
+        ))
+    })?;
+    Ok(())
+}
+
+/// A note as its author's words.
+pub(crate) fn quote(note: &Note) -> Quote {
+    Quote {
+        author: note.author.clone(),
+        text: note.text.to_string(),
+    }
+}
+
+/// The notes of a mission that hold, oldest first. Those written on a way that the mission went back from say so.
 pub(crate) fn of_mission(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<Vec<Note>> {
+    let mut notes = all_of_mission(desk, mission)?;
+    notes.retain(Note::holds);
+    failure::retain_open(desk, &mut notes)?;
+    Ok(notes)
+}
+
+/// The notes of a mission, also those that hold no longer, oldest first. Those written on a way that the mission went back from say so.
+fn all_of_mission(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<Vec<Note>> {
     let find = Find::Mission(mission);
     let mut notes = desk.tx.find::<Note>(find)?;
-    let (mut rewinds, _) = readable::<Recovery>(desk.tx, find)?;
-    rewinds.retain(|it| it.kind == RecoveryKind::Rewind && it.undone_at.is_none());
-    if notes.is_empty() || rewinds.is_empty() {
+    let undone = Undone::of(desk, mission)?;
+    if notes.is_empty() || undone.last().is_none() {
         return Ok(notes);
     }
-    let born = |rows: Vec<SubjectRow>| -> BTreeMap<String, u64> {
-        rows.into_iter().map(|row| (row.id, row.born)).collect()
-    };
-    let written = born(desk.tx.rows(Kind::Note, find)?);
-    let gone_back = born(desk.tx.rows(Kind::Recovery, find)?);
+    let rows = desk.tx.rows(Kind::Note, find)?;
+    let written: BTreeMap<String, u64> = rows.into_iter().map(|row| (row.id, row.born)).collect();
     for note in &mut notes {
-        let Some(written) = written.get(&note.key()) else {
-            continue;
-        };
-        let between = |it: &&Recovery| {
-            it.cut_rev < *written && gone_back.get(&it.key()).is_some_and(|rev| written < rev)
-        };
-        note.after_cut = rewinds
-            .iter()
-            .rev()
-            .find(between)
-            .map(|it| it.checkpoint_id);
+        let written = written.get(&note.key());
+        note.after_cut = written.and_then(|rev| undone.at(*rev));
     }
     Ok(notes)
 }

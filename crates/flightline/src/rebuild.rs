@@ -1,12 +1,14 @@
 //! A whole new store from the files of checkpoints, when the store itself is lost.
 
 mod history;
+mod lineage;
 mod prospect;
 mod swap;
 
 use std::path::{Path, PathBuf};
 
 use flightline_core::checkpoint::Reason;
+use flightline_core::history::Followed;
 use flightline_core::mission::Mission;
 use flightline_core::policy::Policy;
 use flightline_core::setting::Restoration;
@@ -114,6 +116,7 @@ pub fn rebuild(request: &Rebuild<'_>, caller: &Caller) -> Result<Rebuilt> {
         let built = Built {
             side: &side,
             file: &file,
+            follows: lineage::followed_by(&documents),
             above: newest + FORGOTTEN,
         };
         match replace_content(request, &built, &mut store, caller)? {
@@ -146,6 +149,8 @@ struct Built<'a> {
     file: &'a Path,
     /// The counter begins above this.
     above: u64,
+    /// The histories that the files it was built from belong to.
+    follows: Vec<Followed>,
 }
 
 /// What to do about a store that cannot be used when no file of a checkpoint is sound.
@@ -272,6 +277,8 @@ fn fill(store: &mut Store, built: &Built<'_>, seen: &Seen, caller: &Caller) -> R
             at: tx.now(),
             rev: copied.rev,
             events: copied.events,
+            history: Some(tx.history().to_owned()),
+            follows: built.follows.clone(),
         };
         tx.set("store_restored", &restoration, &json!({ "rebuilt": true }))?;
         void_locks(tx, "the store was rebuilt")?;

@@ -1,5 +1,6 @@
 //! Recovery: noticing that a context was lost, and bringing the work back.
 
+pub mod aftermath;
 pub mod claims;
 pub mod compaction;
 pub mod delta;
@@ -14,6 +15,7 @@ mod rewind;
 pub mod start;
 pub mod tasks;
 pub mod undo;
+pub(crate) mod undone;
 
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::Checkpoint;

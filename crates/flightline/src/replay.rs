@@ -5,6 +5,7 @@ mod step;
 
 use std::collections::BTreeMap;
 
+use flightline_core::event::Event;
 use flightline_core::mission::Mission;
 use flightline_core::{Code, Kind, MissionId, Refusal};
 use flightline_store::{Find, Happening, Way};
@@ -15,6 +16,7 @@ pub use step::{AgentAt, Missing, MissingValue, ReplayStep, StateAt, StepRecovery
 use crate::checkpoint;
 use crate::desk::Desk;
 use crate::error::Result;
+use crate::event::names_of;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
 
@@ -152,6 +154,7 @@ impl Operation for Replay {
                 pages.forwards(desk, pages.first.saturating_sub(1), end)?
             }
         };
+        let events: Vec<Event> = happenings.iter().map(|one| one.event.clone()).collect();
         Ok(ReplayPage {
             mission_id: mission.id,
             title: mission.title.to_string(),
@@ -159,7 +162,7 @@ impl Operation for Replay {
             from: pages.first,
             to: pages.last,
             steps: step::read(desk, mission.id, &happenings, self.states)?,
-            names: names(desk, mission.id)?,
+            names: names_of(desk, &events)?,
         })
     }
 }
@@ -363,11 +366,4 @@ impl Pages {
         }
         .into())
     }
-}
-
-fn names(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<BTreeMap<String, String>> {
-    let mut rows = desk.tx.rows(Kind::Agent, Find::All)?;
-    rows.extend(desk.tx.rows(Kind::Sortie, Find::Mission(mission))?);
-    let named = rows.into_iter().filter_map(|row| Some((row.id, row.name?)));
-    Ok(named.collect())
 }

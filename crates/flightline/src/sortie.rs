@@ -3,10 +3,15 @@
 pub mod add;
 pub mod change;
 pub mod claim;
+pub mod edit;
+pub mod queue;
 mod recovered;
 pub mod report;
 
+use std::collections::{BTreeMap, HashMap};
+
 use flightline_core::agent::Agent;
+use flightline_core::mission::Mission;
 use flightline_core::recovery::RecoveryContext;
 use flightline_core::sortie::{
     Declared, Review, Sortie, SortieError, SortieFile, SortieStatus, Subtask, SubtaskProgress,
@@ -15,9 +20,10 @@ use flightline_core::sortie::{
 use flightline_core::text::Note;
 use flightline_core::time::Millis;
 use flightline_core::{CheckpointId, Kind, MissionId, Name, SortieId, Subject, Time, Title};
-use flightline_store::Find;
+use flightline_store::{Find, SubjectRow};
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoint::readable;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
@@ -50,6 +56,9 @@ pub struct ShowSortie {
 pub struct SortieSummary {
     /// Its id.
     pub id: SortieId,
+    /// The id other tools know it by, such as `T060`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<Name>,
     /// What is to be done.
     pub title: String,
     /// Where it stands.
@@ -92,6 +101,12 @@ pub struct SortieView {
     /// Locks that were taken again for whoever takes it up.
     #[serde(default)]
     pub locks: Vec<LockView>,
+    /// Locks that went with it.
+    #[serde(default)]
+    pub released_locks: Vec<LockView>,
+    /// It was so already, and nothing was changed.
+    #[serde(default)]
+    pub already: bool,
 }
 
 /// Where to go on with a sortie that was interrupted.
@@ -155,9 +170,11 @@ impl Operation for ShowSortie {
     }
 }
 
-/// The sorties of a mission as a list shows them. Loads no sortie's document.
+/// The sorties of a mission as a list shows them. Loads no sortie's document, but for those with a task id.
 pub(crate) fn summaries(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<Vec<SortieSummary>> {
-    let rows = desk.tx.rows(Kind::Sortie, Find::Mission(mission))?;
+    let tasks = task_ids(desk, Some(mission))?;
+    let mut rows = desk.tx.rows(Kind::Sortie, Find::Mission(mission))?;
+    in_order(desk, mission, &mut rows)?;
     let owners = if rows.iter().any(|row| row.agent.is_some()) {
         desk.tx.rows(Kind::Agent, Find::All)?
     } else {
@@ -178,8 +195,10 @@ pub(crate) fn summaries(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<V
                 );
                 flightline_store::Error::Corrupt(why)
             })?;
+            let id = row.typed_id()?;
             Ok(SortieSummary {
-                id: row.typed_id()?,
+                id,
+                task_id: tasks.get(&id).cloned(),
                 title: row.name.unwrap_or_default(),
                 status,
                 assigned_to: row.agent.map(|id| name(&id).unwrap_or(id)),
@@ -187,6 +206,36 @@ pub(crate) fn summaries(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<V
             })
         })
         .collect()
+}
+
+/// Puts rows into the order that somebody gave the mission's sorties. Only then documents are read.
+fn in_order(desk: &mut Desk<'_, '_>, mission: MissionId, rows: &mut [SubjectRow]) -> Result<()> {
+    let (missions, _) = match rows.is_empty() {
+        true => return Ok(()),
+        false => readable::<Mission>(desk.tx, Find::Mission(mission))?,
+    };
+    if !missions.iter().any(|mission| mission.reordered) {
+        return Ok(());
+    }
+    let (sorties, _) = readable::<Sortie>(desk.tx, Find::Mission(mission))?;
+    let places: HashMap<String, u64> = sorties
+        .into_iter()
+        .map(|sortie| (sortie.key(), sortie.position))
+        .collect();
+    rows.sort_by_key(|row| places.get(&row.id).copied().unwrap_or(u64::MAX));
+    Ok(())
+}
+
+/// The task ids of sorties, of one mission or of all.
+pub(crate) fn task_ids(
+    desk: &mut Desk<'_, '_>,
+    mission: Option<MissionId>,
+) -> Result<BTreeMap<SortieId, Name>> {
+    let found = desk.tx.find_holding::<Sortie>(mission, "\"task_id\":\"")?;
+    let named = found.into_iter();
+    Ok(named
+        .filter_map(|sortie| sortie.task_id.map(|task| (sortie.id, task)))
+        .collect())
 }
 
 /// How far a sortie is, in subtasks.
@@ -232,6 +281,8 @@ pub(crate) fn view(desk: &mut Desk<'_, '_>, sortie: Sortie) -> Result<SortieView
         recovery_context: None,
         resume: None,
         locks: Vec::new(),
+        released_locks: Vec::new(),
+        already: false,
         sortie,
     })
 }

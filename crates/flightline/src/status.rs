@@ -1,13 +1,13 @@
 //! The state of the fleet at a glance.
 
-use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
+mod attention;
+
+use flightline_core::checkpoint::{Checkpoint, CheckpointStatus};
 use flightline_core::event::Event;
-use flightline_core::liveness::Life;
 use flightline_core::mission::{Mission, Progress};
-use flightline_core::sortie::{Sortie, SortieStatus, Subtask, SubtaskProgress, SubtaskStatus};
-use flightline_core::time::human_span;
+use flightline_core::sortie::{Sortie, Subtask, SubtaskProgress, SubtaskStatus};
 use flightline_core::{Subject, Time};
-use flightline_store::{Damage, EventFilter, Find, Loss};
+use flightline_store::{EventFilter, Find};
 use serde::{Deserialize, Serialize};
 
 use crate::agent::{AgentView, ListAgents, Sighting};
@@ -17,7 +17,6 @@ use crate::doctor::disk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::lock::{ListLocks, LockView};
-use crate::mission::short;
 use crate::recovery::detect::{Candidate, PeekCandidates};
 use crate::remote::Synced;
 use crate::sortie::{SortieSummary, subtask_progress, summaries};
@@ -91,13 +90,35 @@ pub struct ActiveSortie {
     pub blocked_reason: Option<String>,
 }
 
-/// Something somebody should look at.
+/// Something that needs a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Attention {
     /// What.
     pub what: String,
-    /// The command that helps.
+    /// The command that settles it, or says more.
     pub command: String,
+    /// The command for the other case, where only a person can tell which it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub otherwise: Option<String>,
+}
+
+impl Attention {
+    /// Something with one command that settles it.
+    #[must_use]
+    pub fn new(what: impl Into<String>, command: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            command: command.into(),
+            otherwise: None,
+        }
+    }
+
+    /// The same with a command for the other case.
+    #[must_use]
+    pub fn otherwise(mut self, command: impl Into<String>) -> Self {
+        self.otherwise = Some(command.into());
+        self
+    }
 }
 
 impl Operation for ShowStatus {
@@ -147,29 +168,20 @@ impl Operation for ShowStatus {
             sightings: self.sightings.clone(),
         };
         let recovery = peek.decide(desk)?;
-        let mut attention = attention(mission.as_ref(), &agents);
-        attention.extend(recovery.iter().flat_map(needs));
+        let mut attention = attention::of_work(desk, mission.as_ref(), &agents, &locks)?;
+        attention.extend(recovery.iter().flat_map(attention::of_candidate));
         attention.extend(
             newest
                 .as_ref()
-                .and_then(|(checkpoint, backup)| backup_trouble(checkpoint, backup)),
+                .and_then(|(checkpoint, backup)| attention::of_backup(checkpoint, backup)),
         );
         let last = desk.tx.newest_events(&EventFilter {
             limit: 1,
             ..EventFilter::default()
         })?;
-        attention.extend(damage(&desk.tx.take_noticed()));
+        attention.extend(attention::of_damage(&desk.tx.take_noticed()));
         attention.extend(desk.tx.disk()?.iter().flat_map(disk::needs));
-        attention.extend(desk.tx.take_losses().iter().map(|loss| {
-            Attention {
-                what: loss.to_string(),
-                command: match loss {
-                    Loss::Event { .. } | Loss::Project => "fleet doctor --fix",
-                    Loss::Tail { .. } => "fleet restore FILE, or fleet resume",
-                }
-                .to_owned(),
-            }
-        }));
+        attention.extend(desk.tx.take_losses().iter().map(attention::of_loss));
         Ok(Status {
             project: desk.tx.project_name().to_owned(),
             mission,
@@ -217,139 +229,4 @@ fn at_a_glance(desk: &mut Desk<'_, '_>, mission: Mission) -> Result<MissionStatu
         sorties,
         active,
     })
-}
-
-fn attention(mission: Option<&MissionStatusView>, agents: &[AgentView]) -> Vec<Attention> {
-    let mut found = Vec::new();
-    for view in agents {
-        let (name, held) = (
-            &view.agent.name,
-            !view.sorties.is_empty() || !view.locks.is_empty(),
-        );
-        if held && view.liveness.life >= Life::Warning {
-            found.push(Attention {
-                what: format!(
-                    "{name} is {} ({}) and holds {}",
-                    view.liveness.life.as_str(),
-                    view.liveness.evidence,
-                    held_things(view)
-                ),
-                command: format!("fleet agents show {name}"),
-            });
-        }
-        if !view.agent.blockers.is_empty() {
-            found.push(Attention {
-                what: format!(
-                    "{name} is blocked: {}",
-                    view.agent
-                        .blockers
-                        .iter()
-                        .map(ToString::to_string)
-                        .collect::<Vec<_>>()
-                        .join("; ")
-                ),
-                command: format!("fleet agents show {name}"),
-            });
-        }
-    }
-    for sortie in mission.iter().flat_map(|mission| &mission.sorties) {
-        let id = short(sortie.id);
-        match sortie.status {
-            SortieStatus::Blocked => {
-                let reason = mission
-                    .and_then(|mission| {
-                        mission
-                            .active
-                            .iter()
-                            .find(|active| active.id == sortie.id.to_string())
-                    })
-                    .and_then(|active| active.blocked_reason.as_deref())
-                    .unwrap_or("no reason given");
-                found.push(Attention {
-                    what: format!("{id} is blocked: {reason}"),
-                    command: format!("fleet sortie show {id}"),
-                });
-            }
-            SortieStatus::Failed => found.push(Attention {
-                what: format!("{id} (\"{}\") failed", sortie.title),
-                command: format!("fleet sortie show {id}"),
-            }),
-            _ => {}
-        }
-    }
-    if let Some(view) = mission
-        && view.progress.total > 0
-        && view.sorties.iter().all(|sortie| sortie.status.is_settled())
-        && view.mission.status.is_open()
-    {
-        let what = match view.progress.completed == view.progress.total {
-            true => "every sortie is completed",
-            false => "every sortie is completed or left out",
-        };
-        found.push(Attention {
-            what: what.to_owned(),
-            command: format!("fleet mission complete {}", short(view.mission.id)),
-        });
-    }
-    found
-}
-
-/// What a candidate needs, and its tasks.
-fn needs(candidate: &Candidate) -> Vec<Attention> {
-    let mission = candidate.needs_recovery().then(|| need(candidate));
-    let tasks = candidate.tasks.iter().map(|task| Attention {
-        what: task.line(),
-        command: task.next.first().cloned().unwrap_or_default(),
-    });
-    mission.into_iter().chain(tasks).collect()
-}
-
-fn need(candidate: &Candidate) -> Attention {
-    let quiet = human_span(candidate.inactivity_duration_ms);
-    match candidate.checkpoint_available {
-        true => Attention {
-            what: format!(
-                "\"{}\" needs recovery ({}, quiet for {quiet})",
-                candidate.title,
-                candidate.evidence.replace('_', " ")
-            ),
-            command: format!("fleet resume --mission {}", short(candidate.mission_id)),
-        },
-        false => Attention {
-            what: format!(
-                "\"{}\" needs recovery (quiet for {quiet}) and has no checkpoint",
-                candidate.title
-            ),
-            command: "fleet log".to_owned(),
-        },
-    }
-}
-
-fn backup_trouble(checkpoint: &Checkpoint, backup: &Backup) -> Option<Attention> {
-    match backup {
-        Backup::Failed { why, .. } => Some(Attention {
-            what: format!("the backup of {} failed: {why}", short(checkpoint.id)),
-            command: "fleet doctor".to_owned(),
-        }),
-        Backup::Pending | Backup::Written { .. } | Backup::Shared => None,
-    }
-}
-
-/// What was read from its second copy: nothing is lost yet.
-fn damage(noticed: &[Damage]) -> Option<Attention> {
-    let first = noticed.first()?;
-    let others = match noticed.len() - 1 {
-        0 => String::new(),
-        others => format!(" (and {others} more like it)"),
-    };
-    Some(Attention {
-        what: format!("{first}{others}"),
-        command: "fleet doctor --fix".to_owned(),
-    })
-}
-
-fn held_things(view: &AgentView) -> String {
-    let sorties = view.sorties.iter().map(short);
-    let locks = view.locks.iter().map(ToString::to_string);
-    sorties.chain(locks).collect::<Vec<_>>().join(", ")
 }

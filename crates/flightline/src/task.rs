@@ -7,17 +7,20 @@ use flightline_core::agent::Agent;
 use flightline_core::dialect::field::{Extra, Maybe, Named, Stamp};
 use flightline_core::dialect::json::Number;
 use flightline_core::dialect::sitebuilder::{
-    Checkpoint, Context, Item, ItemStatus, Percent, Row, Score, Subtasks, TaskError, TaskStatus,
-    archive_name, checkpoint_id, file_name, status_block, write,
+    Checkpoint, Context, Heartbeat, Item, ItemStatus, Percent, Row, Score, Subtasks, TaskError,
+    TaskStatus, archive_name, checkpoint_id, file_name, status_block, write,
 };
 use flightline_core::mission::Mission;
 use flightline_core::sortie::{
-    Declared, FileChange, Sortie, SortieStatus, SubtaskProgress, SubtaskStatus,
+    Declared, FileChange, Review, Sortie, SortieError, SortieFile, SortieStatus, Subtask,
+    SubtaskProgress, SubtaskStatus,
 };
+use flightline_core::time::Millis;
 use flightline_core::{Kind, MissionId, Refusal, SortieId, Subject, Time};
 use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 
+use crate::agent::last_sign;
 use crate::desk::{Desk, agent_named};
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
@@ -83,6 +86,10 @@ pub struct Task {
     pub view: SortieView,
     /// Who has it, or had it last.
     pub agent: Option<Agent>,
+    /// When whoever works on it was heard since it last reported: as often as heartbeats are expected.
+    pub heard: Option<Time>,
+    /// How often that is.
+    pub interval: Millis,
 }
 
 impl Operation for ShowTask {
@@ -130,12 +137,12 @@ impl Operation for ShowTaskTable {
         for mission in missions {
             tasks.extend(rows(desk, mission.id, &agents)?);
         }
-        Ok(table(tasks, desk.now()))
+        Ok(table(tasks))
     }
 }
 
 /// The table of these tasks: the newest first, those that have not begun last, in their order.
-fn table(mut tasks: Vec<TaskRow>, now: Time) -> TaskTable {
+fn table(mut tasks: Vec<TaskRow>) -> TaskTable {
     tasks.sort_by_key(|task| std::cmp::Reverse(task.last_update));
     let rows: Vec<Row> = tasks
         .iter()
@@ -148,7 +155,7 @@ fn table(mut tasks: Vec<TaskRow>, now: Time) -> TaskTable {
         })
         .collect();
     TaskTable {
-        text: status_block(&rows, now),
+        text: status_block(&rows),
         tasks,
     }
 }
@@ -158,23 +165,30 @@ fn table(mut tasks: Vec<TaskRow>, now: Time) -> TaskTable {
 fn rows(desk: &mut Desk<'_, '_>, mission: MissionId, agents: &[Agent]) -> Result<Vec<TaskRow>> {
     let sorties = desk.tx.find::<Sortie>(Find::Mission(mission))?;
     let (mut counts, mut newest) = (BTreeMap::new(), BTreeMap::new());
-    for kind in [Kind::Subtask, Kind::File, Kind::Error, Kind::Review] {
-        for part in desk.tx.rows(kind, Find::Mission(mission))? {
-            let Some(sortie) = part.parent else { continue };
-            if kind == Kind::Subtask {
-                let count: &mut Declared = counts.entry(sortie.clone()).or_default();
-                count.total += 1;
-                count.completed += u64::from(part.status == SubtaskStatus::Complete.as_str());
-                count.failed += u64::from(part.status == SubtaskStatus::Failed.as_str());
-            }
-            let last = newest.entry(sortie).or_insert(part.at);
-            *last = part.at.max(*last);
-        }
+    let mut heard = |sortie: SortieId, at: Time| {
+        let last = newest.entry(sortie).or_insert(at);
+        *last = at.max(*last);
+    };
+    for part in desk.tx.find::<Subtask>(Find::Mission(mission))? {
+        let count: &mut Declared = counts.entry(part.sortie_id).or_default();
+        count.total += 1;
+        count.completed += u64::from(part.status == SubtaskStatus::Complete);
+        count.failed += u64::from(part.status == SubtaskStatus::Failed);
+        heard(part.sortie_id, part.updated_at);
+    }
+    for file in desk.tx.find::<SortieFile>(Find::Mission(mission))? {
+        heard(file.sortie_id, file.at);
+    }
+    for error in desk.tx.find::<SortieError>(Find::Mission(mission))? {
+        let last = Some(error.timestamp).max(error.cleared_at);
+        heard(error.sortie_id, last.unwrap_or(error.timestamp));
+    }
+    for review in desk.tx.find::<Review>(Find::Mission(mission))? {
+        heard(review.sortie_id, review.at);
     }
     let mut rows = Vec::new();
     for sortie in sorties {
-        let key = sortie.key();
-        let listed = counts.get(&key).copied().unwrap_or_default();
+        let listed = counts.get(&sortie.id).copied().unwrap_or_default();
         let had_by = match sortie.assigned_to {
             Some(id) => agents.iter().find(|agent| agent.id == id).cloned(),
             None => last_owner(desk, &sortie)?,
@@ -187,7 +201,7 @@ fn rows(desk: &mut Desk<'_, '_>, mission: MissionId, agents: &[Agent]) -> Result
             percent: SubtaskProgress::of(sortie.status, listed, sortie.declared).percent,
             last_update: standing
                 .as_ref()
-                .map(|_| newest.get(&key).copied().max(Some(sortie.updated_at)))
+                .map(|_| newest.get(&sortie.id).copied().max(Some(sortie.updated_at)))
                 .unwrap_or_default(),
             status: standing.map_or_else(
                 || Row::NOT_STARTED.to_owned(),
@@ -205,7 +219,26 @@ pub(crate) fn load(desk: &mut Desk<'_, '_>, sortie: Sortie) -> Result<Task> {
         None => last_owner(desk, &sortie)?,
     };
     let view = view(desk, sortie)?;
-    Ok(Task { view, agent })
+    let mut task = Task {
+        view,
+        agent,
+        heard: None,
+        interval: desk.policy.heartbeat_ms,
+    };
+    let at_work = task.view.sortie.status == SortieStatus::InProgress;
+    if let Some(agent) = task.agent.as_ref().filter(|_| at_work) {
+        let pulse = desk.tx.pulse(agent.id)?;
+        let sign = last_sign(desk, agent, pulse.as_ref());
+        task.heard = sign.and_then(|sign| heard(task.last_update(), sign, task.interval));
+    }
+    Ok(task)
+}
+
+/// When an agent counts as heard since `update`: a heartbeat is due every `interval`, and between two of them its file
+/// stays as it is, however often it speaks.
+pub(crate) fn heard(update: Time, sign: Time, interval: Millis) -> Option<Time> {
+    let beats = sign.since(update).checked_div(interval)?;
+    (beats > 0).then(|| update.plus(beats.saturating_mul(interval)))
 }
 
 /// Who had a sortie that nobody has now: from whom a recovery took it, or who gave it back.
@@ -267,8 +300,7 @@ pub struct TaskDocument {
 
 impl Task {
     /// The task as the seed's document; none while work on it has not begun, or when nobody knows who did
-    /// it. The agent's heartbeat is not in it: it would change the file with every sign of life
-    /// ([`flightline_core::dialect::sitebuilder::Heartbeat::of`] is there for who wants it).
+    /// it. A heartbeat brings it up to date when it is due, so that whoever reads the file does not take silence for death.
     ///
     /// # Errors
     /// When agent or task cannot be part of a file's name.
@@ -300,7 +332,7 @@ impl Task {
             task_title: Maybe::Is(sortie.title.to_string()),
             progress_percent: Percent::new(self.view.progress.percent).into(),
             started_at: stamp(sortie.started_at),
-            updated_at: stamp(Some(self.last_update())),
+            updated_at: stamp(Some(self.heard.unwrap_or(self.last_update()))),
             completed_at: stamp(sortie.completed_at),
             subtasks: Maybe::Is(self.subtasks()),
             files_created: files(FileChange::Created),
@@ -330,6 +362,10 @@ impl Task {
             // What is complete has nothing left to be resumed.
             resumable: Maybe::Is(sortie.resumable && !complete),
             resume_instructions: or_null(sortie.resume_instructions.as_deref().map(text)),
+            heartbeat: self
+                .heard
+                .map(|heard| Heartbeat::at(heard, self.interval))
+                .into(),
             ..Checkpoint::new(id, text(word), task, status)
         };
         Ok(Some(TaskDocument { file, checkpoint }))

@@ -167,9 +167,9 @@ pub struct HeartbeatArgs {
     /// What it is doing
     #[arg(long, value_name = "WHAT", allow_hyphen_values = true)]
     step: Option<String>,
-    /// How full its context is
+    /// How full its context is, such as `89` or `89.9`
     #[arg(long, value_name = "PERCENT")]
-    context_percent: Option<u8>,
+    context_percent: Option<String>,
     /// Tokens used and in all, such as `120000/200000`
     #[arg(long, value_name = "USED/TOTAL")]
     tokens: Option<String>,
@@ -230,11 +230,30 @@ pub fn heartbeat(args: HeartbeatArgs, app: &mut App) -> Done {
     };
     let request = Heartbeat {
         step: typed::maybe(args.step.as_ref(), |text| typed::title("step", text))?,
-        context_percent: args.context_percent,
+        context_percent: args
+            .context_percent
+            .as_deref()
+            .map(read_percent)
+            .transpose()?,
         tokens,
     };
     let beaten = app.run(&request)?;
     session::say_beaten(&beaten, app)
+}
+
+/// A percentage, rounded down. What is more than 100 is the operation's to refuse.
+fn read_percent(text: &str) -> Result<u8, Refusal> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let over = digits(part) && part.bytes().any(|byte| byte != b'0');
+    match whole.parse::<u64>() {
+        Ok(100) if over => Ok(101),
+        Ok(percent) if digits(whole) && digits(part) => {
+            Ok(u8::try_from(percent).unwrap_or(u8::MAX))
+        }
+        Ok(_) | Err(_) => Err(Refusal::invalid(format!("`{text}` is not a percentage"))
+            .hint("give `--context-percent` from 0 to 100, or `--tokens USED/TOTAL`")),
+    }
 }
 
 fn read_tokens(text: &str) -> Result<(u64, u64), Refusal> {
@@ -272,6 +291,7 @@ fn register(args: &RegisterArgs, app: &mut App) -> Done {
         feature: typed::maybe(args.feature.as_ref(), |text| typed::title("feature", text))?,
     };
     let view = app.run(&request)?;
+    app.sessions().begun(&view.agent);
     let kinds: &[Kind] = match view.start {
         Some(_) => &[Kind::Checkpoint],
         None => &[],
@@ -293,17 +313,18 @@ fn register(args: &RegisterArgs, app: &mut App) -> Done {
             agent.name, agent.epoch
         ));
         let pending = |briefing: &BriefingView| briefing.status == "pending";
-        if let Some(start) = view.start.as_ref().filter(|start| start.problem.is_none()) {
+        let start = view.start.as_ref().filter(|start| start.problem.is_none());
+        if let Some(start) = start {
             page.line(format_args!(
                 "It goes on from {} in {} mode.",
                 short.id(start.checkpoint_id),
                 start.mode.as_str()
             ));
         }
-        if view.briefing.as_ref().is_some_and(pending) {
+        if start.is_some() || view.briefing.as_ref().is_some_and(pending) {
+            let briefing = page.command(format!("fleet context --agent {}", agent.name));
             page.line(format_args!(
-                "It has work from before. Its briefing: fleet context --agent {}",
-                agent.name
+                "It has work from before. Its briefing: {briefing}"
             ));
         }
     })?;

@@ -9,6 +9,7 @@ use flightline::core::{Code, Refusal};
 
 use super::Done;
 use crate::app::App;
+use crate::hint::quoted;
 use crate::ui::Asking;
 
 #[derive(Debug, Args)]
@@ -85,6 +86,12 @@ pub fn restore(args: &RestoreArgs, app: &mut App) -> Done {
     let done = backup::restore(app.fleet()?, &file, &keep, &caller)
         .map_err(flightline::Error::into_refusal)?;
     app.ui.written = true;
+    let state = app.home()?.state.clone();
+    let troubles = backup::bring_files_up(app.fleet()?, &state, &caller)
+        .map_err(flightline::Error::into_refusal)?;
+    for trouble in troubles {
+        app.ui.warn(trouble);
+    }
     app.ui.answer(&done, |page| {
         page.line(format_args!(
             "Restored revision {} ({} events) from {}",
@@ -93,20 +100,15 @@ pub fn restore(args: &RestoreArgs, app: &mut App) -> Done {
             args.file.display()
         ));
         page.line("Sessions, locks and cursors of before are void: agents register again");
-        page.line(format_args!("Take it back with: {}", command(&done.undo)));
+        let back = page.command(command(&done.undo));
+        page.line(format_args!("Take it back with: {back}"));
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// The command that restores a file, as a shell reads it.
 fn command(file: &Path) -> String {
-    let name = file.display().to_string();
-    let plain = |c: char| c.is_alphanumeric() || "/._-+=:@,".contains(c);
-    if name.chars().all(plain) {
-        format!("fleet restore {name} -y")
-    } else {
-        format!("fleet restore '{}' -y", name.replace('\'', "'\\''"))
-    }
+    format!("fleet restore {} -y", quoted(&file.display().to_string()))
 }
 
 /// What is there now is kept in the state folder, under a name that tells when.

@@ -135,11 +135,23 @@ pub fn take(args: &CheckpointArgs, app: &mut App) -> Done {
         details: None,
         note,
     };
+    // While the server is away nobody knows, and the request is queued.
+    let asked_at = app.now().ok();
     let taken = app.run(&request)?;
     let taken = settled(taken.id, app)?;
     let short = app.short(&[Kind::Checkpoint, Kind::Mission])?;
-    app.ui
-        .answer(&taken, |page| created(page, &taken, &short))?;
+    app.ui.answer(&taken, |page| {
+        match asked_at.is_some_and(|asked_at| taken.timestamp < asked_at) {
+            // The same state has the same checkpoint.
+            true => page.line(format_args!(
+                "Checkpoint {} stands: nothing has changed since it was taken at {}",
+                short.id(taken.id),
+                taken.timestamp.to_seconds()
+            )),
+            false => page.line(format_args!("Checkpoint created: {}", short.id(taken.id))),
+        }
+        contents(page, &taken, &short);
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -157,7 +169,8 @@ fn before(args: &CheckpointArgs, operation: &str, note: Option<Note>, app: &mut 
     let short = app.short(&[Kind::Checkpoint, Kind::Mission])?;
     app.ui.answer(&prepared, |page| {
         if let Some(taken) = &prepared.checkpoint {
-            created(page, taken, &short);
+            page.line(format_args!("Checkpoint created: {}", short.id(taken.id)));
+            contents(page, taken, &short);
         }
         if let Some(why) = &prepared.why {
             page.line(format_args!("No checkpoint: {why}"));
@@ -166,16 +179,17 @@ fn before(args: &CheckpointArgs, operation: &str, note: Option<Note>, app: &mut 
     Ok(ExitCode::SUCCESS)
 }
 
-/// A checkpoint that was just taken, with what became of its file.
+/// A checkpoint that was just taken, with what became of its file. It is in the store whatever becomes of that.
 fn settled(id: CheckpointId, app: &mut App) -> Result<CheckpointDocument, Refusal> {
-    app.settle_backups()?;
+    if let Err(refusal) = app.settle_backups() {
+        app.ui.warn(refusal.message);
+    }
     app.run(&ShowCheckpoint {
         checkpoint: id.to_string(),
     })
 }
 
-fn created(page: &mut Page, taken: &CheckpointDocument, short: &Short) {
-    page.line(format_args!("Checkpoint created: {}", short.id(taken.id)));
+fn contents(page: &mut Page, taken: &CheckpointDocument, short: &Short) {
     page.line(format_args!("Mission: {}", short.id(taken.mission_id)));
     page.line(format_args!("Progress: {}%", taken.progress_percent));
     page.line(format_args!("Sorties: {}", sorties_line(taken)));
@@ -326,12 +340,13 @@ fn mark(id: String, mark: Mark, verb: &str, app: &mut App) -> Done {
     if deleting {
         app.clear_files()?;
     }
-    app.ui.answer(&summary, |page| {
-        page.line(format_args!(
+    app.ui.answer(&summary, |page| match deleting {
+        true => page.line(format_args!("{verb} {}", short.id(summary.id))),
+        false => page.line(format_args!(
             "{verb} {}  {}",
             short.id(summary.id),
             state(status_word(&summary))
-        ))
+        )),
     })?;
     Ok(ExitCode::SUCCESS)
 }

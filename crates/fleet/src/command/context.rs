@@ -3,11 +3,13 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use flightline::context::peek::PeekBriefing;
 use flightline::context::{AcknowledgeBriefing, BriefAgent, DeliverBriefing};
 use flightline::recovery::claims::ListClaims;
 
 use super::Done;
 use crate::app::App;
+use crate::complete;
 
 #[derive(Debug, Args)]
 pub struct ContextArgs {
@@ -20,6 +22,9 @@ pub struct ContextArgs {
     /// All of it, however often it was given before
     #[arg(long)]
     full: bool,
+    /// Look at what this agent would be told, without being it: nothing is noted or used up
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["full", "ack"], add = complete::agents())]
+    of: Option<String>,
     /// Say that you have read the briefing with this word
     #[arg(long, value_name = "WORD", conflicts_with_all = ["max_tokens", "minimal", "full"])]
     ack: Option<String>,
@@ -37,6 +42,17 @@ pub fn run(args: &ContextArgs, app: &mut App) -> Done {
     }
     let (max_tokens, minimal) = (args.max_tokens, args.minimal);
     let tree = app.look(&ListClaims::default())?;
+    if let Some(agent) = &args.of {
+        let seen = app.run(&PeekBriefing {
+            agent: agent.clone(),
+            mission: None,
+            max_tokens,
+            minimal,
+            tree,
+        })?;
+        app.ui.answer(&seen, |page| page.block(0, &seen.text))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     // A person has no context that could be filled with what it holds already.
     let briefed = if args.full || app.caller()?.agent.is_none() {
         app.run(&BriefAgent {

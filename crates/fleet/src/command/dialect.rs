@@ -9,7 +9,7 @@ use flightline::core::dialect::{Dialect, MAX_BYTES, orchestrator};
 use flightline::core::{Code, Refusal};
 use flightline::dialect::convert::ConvertDocument;
 use flightline::dialect::orchestrator::files::{index, packed};
-use flightline::dialect::{ExportDocuments, GivenOut, ImportDocuments, Incoming};
+use flightline::dialect::{ExportDocuments, GivenOut, ImportDocuments, Incoming, TakenIn};
 use flightline::file::Replacing;
 use flightline::workspace::beneath::Dir;
 
@@ -56,29 +56,70 @@ pub struct ExportArgs {
 pub fn import(args: &ImportArgs, app: &mut App) -> Done {
     app.home()?;
     let dialect = dialect(&args.dialect)?;
-    let documents = if args.path == Path::new("-") {
+    let read = if args.path == Path::new("-") {
         let bytes = typed::stdin_bytes("document", MAX_BYTES)?;
-        vec![incoming("stdin", unfolded(&bytes, "stdin")?)]
+        vec![Ok(incoming("stdin", unfolded(&bytes, "stdin")?))]
     } else {
         read(dialect, &app.here.join(&args.path), &args.path, app)?
     };
-    let taken = app.run(&ImportDocuments {
-        dialect,
-        documents,
-        mission: app.globals.mission.clone(),
-    })?;
+    // One that cannot be read keeps no other out, and is told with them.
+    let (mut documents, mut unread) = (Vec::new(), Vec::new());
+    for one in read {
+        match one {
+            Ok(document) => documents.push(document),
+            Err((file, refusal)) => unread.push(TakenIn::refused(&file, refusal)),
+        }
+    }
+    let mut taken = match documents.is_empty() {
+        true => Vec::new(),
+        false => app.run(&ImportDocuments {
+            dialect,
+            documents,
+            mission: app.globals.mission.clone(),
+        })?,
+    };
+    taken.extend(unread);
+    taken.sort_by(|a, b| a.file.cmp(&b.file));
+    report(&taken, app)
+}
+
+/// A line for each file: what it is about and what it changed, or why it was not taken in.
+fn report(taken: &[TakenIn], app: &mut App) -> Done {
     app.ui.answer(&taken, |page| {
-        for one in &taken {
+        for one in taken {
+            if let Some(refusal) = &one.refused {
+                page.line(format_args!("Refused: {}", refusal.message));
+                continue;
+            }
             let how = if one.changed { "Imported" } else { "Known" };
-            page.line(format_args!("{how}: {} from {}", one.name, one.file));
+            let changes = match one.changes.as_slice() {
+                [] => String::new(),
+                changes => format!(": {}", changes.join(", ")),
+            };
+            page.line(format_args!(
+                "{how}: {} from {}{changes}",
+                one.name, one.file
+            ));
         }
     })?;
-    for one in &taken {
+    for one in taken {
         for warning in &one.warnings {
             app.ui.warn(format_args!("{}: {warning}", one.file));
         }
     }
-    Ok(ExitCode::SUCCESS)
+    let refused: Vec<&Refusal> = taken
+        .iter()
+        .filter_map(|one| one.refused.as_ref())
+        .collect();
+    let Some(first) = refused.first() else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    app.ui.warn(format_args!(
+        "{} of {} files were not taken in; nothing of them was changed",
+        refused.len(),
+        taken.len()
+    ));
+    Ok(ExitCode::from(first.code.exit_code()))
 }
 
 pub fn export(args: &ExportArgs, app: &mut App) -> Done {
@@ -227,8 +268,11 @@ fn dialect(word: &str) -> Result<Dialect, Refusal> {
         .ok_or_else(|| Refusal::invalid(format!("there is no dialect `{word}`")))
 }
 
+/// A document, or which file could not be read and why.
+type Read = Result<Incoming, (String, Refusal)>;
+
 /// The documents in a file, or in the files of a folder.
-fn read(dialect: Dialect, path: &Path, shown: &Path, app: &App) -> Result<Vec<Incoming>, Refusal> {
+fn read(dialect: Dialect, path: &Path, shown: &Path, app: &App) -> Result<Vec<Read>, Refusal> {
     let unread = |error: &dyn std::fmt::Display| {
         Refusal::new(
             Code::Failed,
@@ -238,9 +282,9 @@ fn read(dialect: Dialect, path: &Path, shown: &Path, app: &App) -> Result<Vec<In
     let (above, below) = app.towards(path).map_err(|error| unread(&error))?;
     let folder = match above.find(&below) {
         Ok(Some(folder)) => folder,
-        Ok(None) => return Ok(vec![read_file(path, shown, app)?]),
+        Ok(None) => return Ok(vec![Ok(read_file(path, shown, app)?)]),
         Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
-            return Ok(vec![read_file(path, shown, app)?]);
+            return Ok(vec![Ok(read_file(path, shown, app)?)]);
         }
         Err(error) => return Err(unread(&error)),
     };
@@ -267,7 +311,15 @@ fn read(dialect: Dialect, path: &Path, shown: &Path, app: &App) -> Result<Vec<In
     }
     let (mut documents, mut bytes) = (Vec::with_capacity(names.len()), 0);
     for name in &names {
-        let document = read_file(&path.join(name), &shown.join(name), app)?;
+        let shown = shown.join(name);
+        let document = match read_file(&path.join(name), &shown, app) {
+            Ok(document) => document,
+            Err(refusal) if names.len() > 1 => {
+                documents.push(Err((shown.display().to_string(), refusal)));
+                continue;
+            }
+            Err(refusal) => return Err(refusal),
+        };
         bytes += document.text.len();
         if bytes > MOST_BYTES {
             return Err(Refusal::new(
@@ -279,7 +331,7 @@ fn read(dialect: Dialect, path: &Path, shown: &Path, app: &App) -> Result<Vec<In
             )
             .hint("import them one by one"));
         }
-        documents.push(document);
+        documents.push(Ok(document));
     }
     Ok(documents)
 }
@@ -307,6 +359,7 @@ fn incoming(file: &str, text: String) -> Incoming {
         file: file.to_owned(),
         text,
         before: None,
+        even_if_older: false,
     }
 }
 

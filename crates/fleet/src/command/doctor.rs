@@ -4,17 +4,19 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flightline::checkpoint::prune::Space;
-use flightline::core::{Code, Refusal};
+use flightline::core::{Code, Kind, Refusal};
 use flightline::doctor::disk::DISK;
 use flightline::doctor::{Care, Check, attend_with};
-use flightline::rebuild::Rebuild;
-use flightline::recovery::detect::PeekCandidates;
+use flightline::rebuild::{Rebuild, prospect};
 use flightline::recovery::tasks::TaskTrouble;
+use flightline::status::{Attention, ShowStatus};
 
 use super::prune::size;
+use super::status::{conflicts, settles};
 use super::{ATTENTION, Done};
 use crate::app::{App, unusable};
-use crate::ui::{Asking, Cell, GREEN, RED};
+use crate::config::write_project;
+use crate::ui::{Asking, Cell, GREEN, RED, YELLOW};
 
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
@@ -48,10 +50,15 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
         ui.progress("");
         attended
     };
-    let mut diagnosis = diagnosis.map_err(|error| match error {
+    let diagnosis = diagnosis.map_err(|error| match error {
         // What cannot even be looked at has no other way out.
         flightline::Error::Store(error) => unusable(error, &folder, &location),
         error @ flightline::Error::Refused(_) => error.into_refusal(),
+    });
+    let mut diagnosis = diagnosis.map_err(|refusal| match care {
+        Care::Look => refusal,
+        Care::Repair => refusal
+            .after_a_write("what was repaired before that stays: run `fleet doctor --fix` again"),
     })?;
     app.ui.written |= diagnosis.backup.is_some();
     if diagnosis.healthy && args.fix {
@@ -63,9 +70,17 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
     let only_the_disk = bad.clone().count() > 0 && bad.clone().all(|check| check.name == DISK);
     if sound {
         // Of a damaged store nothing can be said about the work.
-        diagnosis.tasks = tasks(app)?;
+        (diagnosis.tasks, diagnosis.attention) = needs(app)?;
         diagnosis.healthy = diagnosis.tasks.is_empty();
     }
+    let short = match diagnosis.attention.is_empty() {
+        true => None,
+        false => Some(app.short(&[Kind::Mission, Kind::Sortie, Kind::Checkpoint])?),
+    };
+    let shortened = |text: &str| match &short {
+        Some(short) => short.text(text),
+        None => text.to_owned(),
+    };
     app.ui.answer(&diagnosis, |page| {
         for check in &diagnosis.checks {
             let mark = if check.ok {
@@ -90,22 +105,37 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
         for task in &diagnosis.tasks {
             let mark = Cell::styled("! task", RED);
             page.line(format_args!("{mark} {}", task.line()));
-            page.line(format_args!("       run: {}", task.next.join("; then ")));
+            let next = task.next.iter().map(|command| page.command(command));
+            let next = next.collect::<Vec<_>>().join("; then ");
+            page.line(format_args!("       run: {next}"));
+        }
+        for attention in &diagnosis.attention {
+            let mark = Cell::styled("! work", YELLOW);
+            page.line(format_args!("{mark} {}", shortened(&attention.what)));
+            let run = shortened(&settles(page, attention));
+            page.line(format_args!("       run: {run}"));
         }
         if diagnosis.healthy && diagnosis.set_aside {
             page.line("Everything else is well; what is set aside has no copy, and nothing waits for it.");
-        } else if diagnosis.healthy {
+        } else if diagnosis.healthy && diagnosis.attention.is_empty() {
             page.line("Everything is well.");
         } else if sound {
             page.line("The store is well; the work needs somebody.");
         } else if only_the_disk {
             page.line("The store is sound; its disk needs somebody.");
         } else {
-            page.line(if args.fix {
-                "What is left has no sound copy. Go back to a sound state with: fleet restore FILE, or fleet doctor --rebuild"
+            let restore = page.command("fleet restore FILE");
+            if args.fix {
+                let rebuild = page.command("fleet doctor --rebuild");
+                page.line(format_args!(
+                    "What is left has no sound copy. Go back to a sound state with: {restore}, or {rebuild}"
+                ));
             } else {
-                "Try: fleet doctor --fix; or go back to a sound state with: fleet restore FILE"
-            });
+                let fix = page.command("fleet doctor --fix");
+                page.line(format_args!(
+                    "Try: {fix}; or go back to a sound state with: {restore}"
+                ));
+            }
         }
     })?;
     Ok(if diagnosis.healthy {
@@ -115,14 +145,19 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
     })
 }
 
-/// Tasks that need somebody, where the policy wants them found.
-fn tasks(app: &mut App) -> Result<Vec<TaskTrouble>, Refusal> {
+/// Tasks that need somebody, where the policy wants them found; and everything else that needs a person.
+fn needs(app: &mut App) -> Result<(Vec<TaskTrouble>, Vec<Attention>), Refusal> {
     let sightings = app.sightings()?;
-    let found = app.run(&PeekCandidates {
-        threshold_ms: None,
+    let status = app.run(&ShowStatus {
+        mission: None,
         sightings,
     })?;
-    Ok(found.into_iter().flat_map(|found| found.tasks).collect())
+    let found = status.recovery.into_iter();
+    let tasks: Vec<TaskTrouble> = found.flat_map(|found| found.tasks).collect();
+    let mut attention = status.attention;
+    attention.retain(|it| !tasks.iter().any(|task| task.line() == it.what));
+    attention.extend(conflicts(app)?);
+    Ok((tasks, attention))
 }
 
 /// Gives free space back, and says so when there was something to say.
@@ -151,14 +186,16 @@ fn rebuild(args: &DoctorArgs, app: &mut App) -> Done {
     }
     let (state, root) = (app.home()?.state.clone(), app.home()?.root.clone());
     let config = app.config()?;
-    let project = config.project.clone().ok_or_else(|| {
+    let location = app.location(&config, &state)?;
+    // The settings may be lost with the store.
+    let of_files = || prospect(&state, &location).project;
+    let project = config.project.clone().or_else(of_files).ok_or_else(|| {
         Refusal::new(Code::NoProject, "the configuration names no project")
             .hint("create it with `fleet init`")
     })?;
     app.must_be_trusted()?;
     // It makes a new file: should that be cut short, it can be completed.
     app.begin_making()?;
-    let location = app.location(&config, &state)?;
     let options = app.open_options(&config)?;
     let stamp = options.clock.now().to_string().replace([':', '.'], "-");
     let name = root.file_name().map_or_else(
@@ -177,7 +214,13 @@ fn rebuild(args: &DoctorArgs, app: &mut App) -> Done {
     let done = flightline::rebuild::rebuild(&request, &caller).map_err(|error| match error {
         flightline::Error::Store(error) => unusable(error, &state, &location),
         error @ flightline::Error::Refused(_) => error.into_refusal(),
+    });
+    let done = done.map_err(|refusal| {
+        refusal.after_a_write("the new store may be in place already: look with `fleet doctor`")
     })?;
+    if config.project.is_none() {
+        write_project(&state, &project, None)?;
+    }
     // It is in a new file.
     app.trust_it()?;
     app.ui.answer(&done, |page| {

@@ -23,7 +23,7 @@ pub enum EffectCommand {
         /// The sortie it is for
         #[arg(long, value_name = "ID", add = complete::sorties())]
         sortie: Option<String>,
-        /// You looked, and it did not happen: do it again
+        /// You looked, and it did not happen: do it again. Refused while whoever began it is there
         #[arg(long)]
         again: bool,
     },
@@ -57,13 +57,14 @@ pub fn run(command: EffectCommand, app: &mut App) -> Done {
                 sortie,
                 what: typed::maybe(what.as_ref(), |text| typed::note("what", text))?,
                 again,
+                sightings: app.sightings()?,
             };
             let effect = app.run(&request)?;
             app.ui.answer(&effect, |page| {
+                let done = page.command(format!("fleet effect done {}", effect.key));
                 page.line(format_args!(
-                    "{}  {}   go ahead, then: fleet effect done {}",
+                    "{}  {}   go ahead, then: {done}",
                     state("intent"),
-                    effect.key,
                     effect.key
                 ));
             })?;

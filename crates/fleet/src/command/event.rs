@@ -1,14 +1,15 @@
 //! `fleet events` and `fleet log`
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use flightline::core::event::Event;
+use flightline::core::narrate::{Narrator, who};
 use flightline::core::time::parse_span;
 use flightline::core::{Kind, Refusal, Time};
 use flightline::event::ListEvents;
-use serde_json::Value;
 
 use super::{Done, typed};
 use crate::app::{App, Short};
@@ -86,16 +87,31 @@ pub fn run(command: EventCommand, app: &mut App) -> Done {
     }
 }
 
-pub fn log(args: &ListArgs, app: &mut App) -> Done {
+#[derive(Debug, Args)]
+pub struct LogArgs {
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// At most so many
+    #[arg(short = 'n', long, default_value_t = 50)]
+    limit: u64,
+    /// Oldest first, and go on with new events as they come
+    #[arg(short, long)]
+    follow: bool,
+    /// Stop following after so long, such as `10m` (default: never)
+    #[arg(long = "for", value_name = "SPAN", value_parser = typed::span, requires = "follow")]
+    during: Option<u64>,
+}
+
+pub fn log(args: &LogArgs, app: &mut App) -> Done {
     let request = ListEvents {
         story: true,
         ..args.filter.request(app, args.limit)?
     };
+    if args.follow {
+        return follow(request, args.during, app);
+    }
     let list = app.run(&request)?;
-    let (short, now) = (
-        app.short(&[Kind::Mission, Kind::Sortie, Kind::Message, Kind::Agent])?,
-        app.now()?,
-    );
+    let (short, now) = (shortener(app)?, app.now()?);
     app.ui.answer(&list, |page| {
         page.at(now);
         let rows: Vec<Vec<Cell>> = list
@@ -104,8 +120,8 @@ pub fn log(args: &ListArgs, app: &mut App) -> Done {
             .map(|event| {
                 vec![
                     Cell::dim(page.time(event.timestamp)),
-                    Cell::new(&event.actor),
-                    Cell::new(story(event, &short, None)),
+                    Cell::new(who(event)),
+                    Cell::new(story(event, &short, &list.names)),
                 ]
             })
             .collect();
@@ -115,6 +131,47 @@ pub fn log(args: &ListArgs, app: &mut App) -> Done {
         }
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The last events, oldest first, and then new ones as they come.
+fn follow(request: ListEvents, during: Option<u64>, app: &mut App) -> Done {
+    let began = Instant::now();
+    let mut list = app.run(&request)?;
+    list.events.reverse();
+    loop {
+        if !list.events.is_empty() {
+            // What came meanwhile may be about things that are new.
+            let short = shortener(app)?;
+            for event in &list.events {
+                let line = format!(
+                    "{}  {}  {}",
+                    event.timestamp.to_seconds(),
+                    who(event),
+                    story(event, &short, &list.names)
+                );
+                app.ui.element(event, line)?;
+            }
+        }
+        if during.is_some_and(|span| began.elapsed() >= Duration::from_millis(span)) {
+            return Ok(ExitCode::SUCCESS);
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        list = app.run(&ListEvents {
+            after: Some(list.cursor),
+            limit: BATCH,
+            ..request.clone()
+        })?;
+    }
+}
+
+fn shortener(app: &mut App) -> Result<Short, Refusal> {
+    app.short(&[
+        Kind::Mission,
+        Kind::Sortie,
+        Kind::Message,
+        Kind::Agent,
+        Kind::Checkpoint,
+    ])
 }
 
 impl FilterArgs {
@@ -204,32 +261,11 @@ fn row(page: &Page, event: &Event) -> Vec<Cell> {
     ]
 }
 
-/// An event as a sentence's end: what its actor did, and what the thing is called when that is known.
-pub fn story(event: &Event, short: &Short, called: Option<&String>) -> String {
-    let what = event.kind.replace('_', " ");
-    let subject = match event.subject.split_once('/') {
-        Some((id, part)) if part.starts_with("agt-") => {
-            format!("{} {}", short.id(id), short.id(part))
-        }
-        Some((id, part)) => format!(
-            "{} {}",
-            short.id(id),
-            part.chars().take(40).collect::<String>()
-        ),
-        None => short.id(&event.subject),
+/// What the actor of an event does, in the words that every story uses.
+pub fn story(event: &Event, short: &Short, names: &BTreeMap<String, String>) -> String {
+    let narrator = Narrator {
+        names,
+        short: &|id| short.id(id),
     };
-    let told = [
-        "title", "subject", "file", "note", "reason", "message", "key", "to", "step", "path",
-        "kind", "status",
-    ];
-    let data = told.iter().find_map(|field| match &event.data[*field] {
-        Value::String(text) if subject.ends_with(text.as_str()) => Some(String::new()),
-        Value::String(text) => Some(format!(": {}", text.chars().take(80).collect::<String>())),
-        _ => None,
-    });
-    let data = data.unwrap_or_default();
-    // What the event says itself need not be said twice.
-    let called = called.filter(|name| !data.ends_with(name.as_str()));
-    let called = called.map_or_else(String::new, |name| format!(" \"{name}\""));
-    format!("{what}  {subject}{called}{data}")
+    narrator.tell(event)
 }

@@ -11,12 +11,14 @@ use flightline::inventory::{inventory, unknown_project};
 use flightline::rebuild::{is_unfinished, prospect};
 use flightline::store::{Error, Location, OpenOptions, Store};
 use flightline::workspace::beneath::Dir;
-use flightline::workspace::{Home, STATE_FOLDER, repository_root};
+use flightline::workspace::{Home, STATE_FOLDER, discover, repository_root};
 use serde::Serialize;
+use serde_json::json;
 
 use super::Done;
 use crate::app::{App, unusable};
-use crate::config::{self, Change, Config, Level};
+use crate::config::{self, Config};
+use crate::hint::quoted;
 
 /// Create `.flightline/` at the repository's root, or here where there is none.
 #[derive(Debug, Args)]
@@ -27,6 +29,12 @@ pub struct InitArgs {
     /// Whose numbers and files to use (default: fleet)
     #[arg(long, value_parser = presets())]
     preset: Option<String>,
+    /// Create it in this very folder, although there is a fleet above it or around this repository
+    #[arg(long)]
+    here: bool,
+    /// Begin an empty store, though files of checkpoints of an earlier one are here
+    #[arg(long)]
+    empty: bool,
 }
 
 fn presets() -> clap::builder::PossibleValuesParser {
@@ -43,6 +51,25 @@ struct Created {
 }
 
 impl InitArgs {
+    /// Refuses to make an empty store where files of checkpoints tell of one that is gone: those bring its work back.
+    fn refuse_files(&self, state: &Path, location: &Location) -> Result<(), Refusal> {
+        let left = prospect(state, location);
+        if self.empty || left.files == 0 {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            Code::ConfirmationNeeded,
+            format!(
+                "the store of {} is gone, and files of its checkpoints are there",
+                state.display()
+            ),
+        )
+        .hint(format!(
+            "{}\nto begin an empty store beside them: `fleet init --empty`",
+            left.hint()
+        )))
+    }
+
     fn preset(&self) -> Option<Preset> {
         self.preset.as_deref().and_then(Preset::from_word)
     }
@@ -50,11 +77,18 @@ impl InitArgs {
 
 pub fn run(args: &InitArgs, app: &mut App) -> Done {
     app.must_be_local()?;
-    let existing = app.home.clone();
+    let existing = match args.here {
+        true => here(app),
+        false => app.home.clone(),
+    };
     let root = match &existing {
         Some(home) => home.root.clone(),
+        None if args.here => app.here.clone(),
         None => repository_root(&app.here).unwrap_or_else(|| app.here.clone()),
     };
+    if existing.is_none() && !args.here {
+        ask_if_nested(&root, app)?;
+    }
     let state = existing
         .as_ref()
         .map_or_else(|| root.join(STATE_FOLDER), |home| home.state.clone());
@@ -76,6 +110,9 @@ pub fn run(args: &InitArgs, app: &mut App) -> Done {
     if existing.is_some() && !options.trusted {
         return Err(Error::Untrusted.into());
     }
+    if before.project.is_some() {
+        refuse_change(args, &before, &state)?;
+    }
     if is_unfinished(&location) {
         return Err(Refusal::new(
             Code::NoProject,
@@ -92,9 +129,13 @@ pub fn run(args: &InitArgs, app: &mut App) -> Done {
     steps.step();
     // The store first: a state folder that names a project always has one.
     let (store, is_new) = match open(&location, &project, options.clone()) {
-        Err(Error::Missing(_)) => (Store::create(&location, &project, &name, options)?, true),
+        Err(Error::Missing(_)) => {
+            args.refuse_files(&state, &location)?;
+            (Store::create(&location, &project, &name, options)?, true)
+        }
         Err(Error::UnknownProject(_)) => {
             refuse_beside(&location, &state, &project, options.clone())?;
+            args.refuse_files(&state, &location)?;
             (Store::create(&location, &project, &name, options)?, true)
         }
         found => (
@@ -109,13 +150,6 @@ pub fn run(args: &InitArgs, app: &mut App) -> Done {
     if before.project.is_none() {
         config::write_project(&state, &project, args.preset())?;
         steps.step();
-    } else if let Some(preset) = args.preset() {
-        let change = Change {
-            name: "preset",
-            value: preset.as_str(),
-            level: Level::Project,
-        };
-        config::set(&change, Some(&state), &app.env)?;
     }
     ignore_all(&state)?;
     steps.step();
@@ -130,15 +164,22 @@ pub fn run(args: &InitArgs, app: &mut App) -> Done {
     };
     // A place that was only typed must be typed again, or the next command looks elsewhere.
     let forgotten = app.globals.location.is_some() && before.location.as_ref() != Some(&location);
-    let lost = (is_new && existing.is_some()).then(|| prospect(&state, &location));
+    let left = match is_new {
+        true => prospect(&state, &location).files,
+        false => 0,
+    };
     app.ui.answer(&created, |page| {
         if created.created && existing.is_some() {
             page.line(format_args!(
                 "Created the {engine} store that {} was lacking: it is empty",
                 state.display()
             ));
-            if let Some(prospect) = lost.as_ref().filter(|lost| lost.files > 0) {
-                page.line(prospect.hint());
+            match left {
+                0 => {}
+                1 => page.line("1 file of a checkpoint stays where it is"),
+                files => page.line(format_args!(
+                    "{files} files of checkpoints stay where they are"
+                )),
             }
         } else if created.created {
             page.line(format_args!(
@@ -150,15 +191,67 @@ pub fn run(args: &InitArgs, app: &mut App) -> Done {
                 page.line("Every command needs that location: set FLEET_LOCATION, or keep it with");
                 page.line("  fleet config set location … --user");
             }
-            page.line("Next: fleet mission create \"…\" --sortie \"…\"");
+            let next = page.command("fleet mission create \"…\" --sortie \"…\"");
+            page.line(format_args!("Next: {next}"));
         } else {
             page.line(format_args!(
-                "{} is there already, and sound",
-                state.display()
+                "{} is there already, and sound (preset {})",
+                state.display(),
+                before.policy.preset.as_str()
             ));
         }
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The fleet of this very folder.
+fn here(app: &App) -> Option<Home> {
+    let home = app.home.clone()?;
+    (home.state.parent() == Some(app.here.as_path())).then_some(home)
+}
+
+/// Asks before a repository gets a fleet of its own although it lies inside one that has a fleet: its commands would not
+/// see that one any more.
+fn ask_if_nested(root: &Path, app: &App) -> Result<(), Refusal> {
+    let Some(above) = root.parent() else {
+        return Ok(());
+    };
+    let user_home = app.env.surroundings.home.as_ref().map(Path::new);
+    let Ok(Some(outer)) = discover(above, user_home) else {
+        return Ok(());
+    };
+    let (inner, outer) = (root.display(), outer.state);
+    let outer = outer.parent().unwrap_or(&outer).display();
+    let question =
+        format!("{inner} lies inside {outer}, which has a fleet already. Create another one?");
+    if app.ui.ask(&question, app.asking()) == Some(true) {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        Code::ConfirmationNeeded,
+        format!("{inner} lies inside {outer}, which has a fleet already"),
+    )
+    .hint(format!(
+        "nothing was created; to have a fleet of its own for {inner}: `fleet init --here`\nto look at the other one: `fleet -C {} status`",
+        quoted(&outer.to_string())
+    )))
+}
+
+/// Refuses to change the settings of a fleet in passing.
+fn refuse_change(args: &InitArgs, before: &Config, state: &Path) -> Result<(), Refusal> {
+    let is = before.policy.preset;
+    let Some(wanted) = args.preset().filter(|wanted| *wanted != is) else {
+        return Ok(());
+    };
+    let (is, wanted) = (is.as_str(), wanted.as_str());
+    Err(Refusal::new(
+        Code::AlreadyExists,
+        format!("{} is there already, with the preset `{is}`", state.display()),
+    )
+    .hint(format!(
+        "nothing was changed; to change it to `{wanted}`, with its numbers and its files: `fleet config set preset {wanted}`"
+    ))
+    .details(json!({ "state": state, "preset": is })))
 }
 
 /// The project of a state folder that names none: its making was cut short, or its file was lost.

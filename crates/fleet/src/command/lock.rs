@@ -14,13 +14,15 @@ use flightline::lock::{
 use super::{ATTENTION, Done, typed};
 use crate::app::App;
 use crate::complete;
-use crate::ui::{Cell, GREEN, RED};
+use crate::fields;
+use crate::ui::{Cell, GREEN, Page, RED};
 
 #[derive(Debug, Subcommand)]
 pub enum LockCommand {
     /// Lock files or folders for the acting agent: all of them or none
     Acquire {
-        /// A file or a folder
+        /// A file, a folder or a pattern such as 'src/**/*.rs': `*` and `?` within a name, `**` for any folders, `[a-z]`;
+        /// after a backslash such a character is itself. More: `fleet help locks`
         #[arg(required = true, value_name = "PATH")]
         paths: Vec<String>,
         /// How long after your last sign of life they lapse, such as `30m`
@@ -68,13 +70,13 @@ pub enum LockCommand {
     },
     /// Ask whether you may write to paths: exit code 5 when not
     Check {
-        /// A file or a folder
+        /// A file, a folder or a pattern, as `fleet help locks` says
         #[arg(required = true, value_name = "PATH")]
         paths: Vec<String>,
     },
     /// Take a lock from its holder, who is told why
     Steal {
-        /// A file or a folder
+        /// A file, a folder or a pattern: every lock it overlaps is taken
         #[arg(value_name = "PATH", add = complete::locks())]
         path: String,
         /// Why
@@ -93,12 +95,13 @@ pub fn run(command: LockCommand, app: &mut App) -> Done {
             wait,
         } => {
             let request = AcquireLocks {
-                paths: app.paths(&paths)?,
+                paths: app.all_lockable(&paths)?,
                 ttl_ms: ttl,
                 purpose: typed::maybe(purpose.as_ref(), |text| typed::title("purpose", text))?,
                 sortie,
                 sightings: Vec::new(),
             };
+            fields::check::<AcquireLocks>(&app.ui.fields)?;
             let (caller, ui) = (app.caller()?, app.ui.clone());
             let mut told = false;
             let mut pause = |span: Duration| {
@@ -142,7 +145,7 @@ pub fn run(command: LockCommand, app: &mut App) -> Done {
         LockCommand::Check { paths } => check(&paths, app),
         LockCommand::Steal { path, reason } => {
             let request = StealLock {
-                path: app.path(&path)?,
+                path: app.lockable(&path)?,
                 reason: typed::note("reason", &reason)?,
             };
             let granted = app.run(&request)?;
@@ -155,7 +158,7 @@ pub fn run(command: LockCommand, app: &mut App) -> Done {
 fn references(typed: &[String], app: &App) -> Result<Vec<String>, Refusal> {
     let read = |text: &String| match text.starts_with("lck-") {
         true => Ok(text.clone()),
-        false => app.path(text).map(|path| path.to_string()),
+        false => app.lockable(text).map(|path| path.to_string()),
     };
     typed.iter().map(read).collect()
 }
@@ -173,6 +176,16 @@ fn said(app: &App, locks: &[LockView], verb: &str) -> Done {
         }
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Locks that went with what they were taken for.
+pub fn say_released(page: &mut Page, locks: &[LockView]) {
+    for view in locks {
+        page.line(format_args!(
+            "  Released {} of {}",
+            view.lock.file, view.holder
+        ));
+    }
 }
 
 fn list(holder: Option<String>, app: &mut App) -> Done {
@@ -207,7 +220,7 @@ fn list(holder: Option<String>, app: &mut App) -> Done {
 
 fn check(paths: &[String], app: &mut App) -> Done {
     let checks = app.run(&CheckLocks {
-        paths: app.paths(paths)?,
+        paths: app.all_lockable(paths)?,
     })?;
     app.ui.answer(&checks, |page| {
         let row = |check: &PathCheck| {

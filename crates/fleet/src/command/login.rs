@@ -9,6 +9,7 @@ use flightline::core::token::Presented;
 use flightline::core::{Code, Refusal};
 use flightline::remote::{Call, Offline, Waiting};
 use flightline::workspace::beneath::Dir;
+use flightline::workspace::repository_root;
 use flightline::{Access, Caller, Operation};
 use serde_json::json;
 
@@ -42,11 +43,13 @@ pub fn log_in(args: &LoginArgs, app: &mut App) -> Done {
         || root.join(flightline::workspace::STATE_FOLDER),
         |home| home.state.clone(),
     );
-    // So that the repository is found from below, and nothing in it is ever committed.
-    init::make_private(&state)?;
     let had_store = Dir::private(&state).and_then(|state| state.entry(flightline::store::FILE));
     let had_store = had_store.is_ok_and(|seen| seen.is_some());
-    init::ignore_all(&state)?;
+    // A repository is found from below by itself; any other folder by its state folder, of which nothing is ever committed.
+    if repository_root(&app.here).is_none() {
+        init::make_private(&state)?;
+        init::ignore_all(&state)?;
+    }
     known.remember(&address, &token, &root)?;
     let waiting = app.spool().waiting(Bearer::of(&token).as_ref());
     let is_here = |of: &&Waiting| {
@@ -82,7 +85,7 @@ pub fn log_in(args: &LoginArgs, app: &mut App) -> Done {
             "This repository's fleet is at {address} from now on"
         ));
         if had_store {
-            page.line("The store in its `.flightline/` stays, and is not used: `fleet logout` goes back to it");
+            page.hint("The store in its `.flightline/` stays, and is not used: `fleet logout` goes back to it");
         }
     })?;
     Ok(ExitCode::SUCCESS)

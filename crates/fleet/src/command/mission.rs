@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
-use flightline::core::mission::MissionStatus;
+use clap::{Args, Subcommand, ValueEnum};
+use flightline::core::mission::{MissionStatus, Pinning};
 use flightline::core::{Kind, Name, Refusal};
+use flightline::mission::update::UpdateMission;
 use flightline::mission::{
     ChangeMission, CreateMission, ListMissions, MissionView, ShowMission, TransitionMission,
     UseMission,
@@ -36,6 +37,8 @@ pub enum MissionCommand {
         #[arg(add = complete::missions())]
         id: Option<String>,
     },
+    /// Change what is known of a mission; what is left out stays
+    Edit(EditArgs),
     /// Begin a mission, or take it up again
     Start(ChangeArgs),
     /// Put a mission aside for now
@@ -93,6 +96,40 @@ pub struct CreateArgs {
 }
 
 #[derive(Debug, Args)]
+pub struct EditArgs {
+    /// Which (default: the current one)
+    #[arg(add = complete::missions())]
+    id: Option<String>,
+    /// What it is called
+    #[arg(long)]
+    title: Option<String>,
+    /// What is to be true at the end
+    #[arg(long, allow_hyphen_values = true)]
+    objective: Option<String>,
+    /// The phase it is in
+    #[arg(long)]
+    phase: Option<String>,
+    /// The technology stack it belongs to
+    #[arg(long, value_name = "STACK")]
+    stack_id: Option<String>,
+    /// The sprint it belongs to
+    #[arg(long)]
+    sprint: Option<String>,
+    /// The agent that coordinates it
+    #[arg(long, value_name = "NAME", add = complete::agents())]
+    dispatch: Option<String>,
+    /// Who may pin constraints: everyone, or only dispatch and people
+    #[arg(long, value_name = "WHO")]
+    constraints_by: Option<PinningArg>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum PinningArg {
+    Everyone,
+    Dispatch,
+}
+
+#[derive(Debug, Args)]
 pub struct ChangeArgs {
     /// Which (default: the current one)
     #[arg(add = complete::missions())]
@@ -110,6 +147,7 @@ pub fn run(command: MissionCommand, app: &mut App) -> Done {
             let view = app.run(&ShowMission { mission: id })?;
             show(&view, app)
         }
+        MissionCommand::Edit(args) => edit(args, app),
         MissionCommand::Start(args) => change(args, MissionStatus::InProgress, app),
         MissionCommand::Pause(args) => change(args, MissionStatus::Paused, app),
         MissionCommand::Complete(args) => change(args, MissionStatus::Completed, app),
@@ -177,10 +215,31 @@ fn create(args: &CreateArgs, app: &mut App) -> Done {
             view.mission.title
         ));
         for sortie in &view.sorties {
-            page.line(format_args!("  {}  {}", short.id(sortie.id), sortie.title));
+            let name = super::sortie::name(sortie);
+            page.line(format_args!("  {}  {name}", short.id(sortie.id)));
         }
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn edit(args: EditArgs, app: &mut App) -> Done {
+    let request = UpdateMission {
+        mission: args.id,
+        title: typed::maybe(args.title.as_ref(), |text| typed::title("title", text))?,
+        objective: typed::maybe(args.objective.as_ref(), |text| {
+            typed::note("objective", text)
+        })?,
+        phase: typed::maybe(args.phase.as_ref(), |text| typed::title("phase", text))?,
+        stack_id: typed::maybe(args.stack_id.as_ref(), |text| typed::name("stack id", text))?,
+        sprint: typed::maybe(args.sprint.as_ref(), |text| typed::title("sprint", text))?,
+        dispatch: args.dispatch,
+        constraints_by: args.constraints_by.map(|who| match who {
+            PinningArg::Everyone => Pinning::Everyone,
+            PinningArg::Dispatch => Pinning::Dispatch,
+        }),
+    };
+    let view = app.run(&request)?;
+    show(&view, app)
 }
 
 fn states(typed_states: &[String]) -> Result<BTreeMap<Name, Vec<Name>>, Refusal> {
@@ -238,11 +297,19 @@ fn change(args: ChangeArgs, to: MissionStatus, app: &mut App) -> Done {
         reason,
     })?;
     say(app, &view, |page, id, view| {
+        let checkpoint = view.checkpoint.map_or_else(String::new, |id| {
+            format!("   checkpoint {}", &id.to_string()[..12])
+        });
+        let already = match view.already {
+            true => "   already so: nothing was changed",
+            false => "",
+        };
         page.line(format_args!(
-            "{}  {id}  {}",
+            "{}  {id}  {}{checkpoint}{already}",
             state(view.mission.status.as_str()),
             view.mission.title
-        ))
+        ));
+        super::lock::say_released(page, &view.released_locks);
     })
 }
 
@@ -309,6 +376,13 @@ fn details(page: &mut Page, view: &MissionView, short: &Short) {
     fact(
         "History",
         (!history.is_empty()).then(|| history.join(" → ")),
+    );
+    fact(
+        "Constraints",
+        match mission.constraints_by {
+            Pinning::Everyone => None,
+            Pinning::Dispatch => Some("pinned by dispatch and people only".to_owned()),
+        },
     );
     fact("Reason", mission.reason.as_ref().map(ToString::to_string));
     fact("Created", Some(page.time(mission.created_at)));

@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
-use flightline::core::note::NoteKind;
-use flightline::core::{Code, Refusal};
+use flightline::core::note::{Note, NoteEnding, NoteKind};
+use flightline::core::{Code, Kind, Refusal};
+use flightline::note::end::{EndHow, EndNote, ReplaceNote};
 use flightline::note::{AddNote, ListNotes};
 use flightline::workspace::file_checksum;
 
@@ -44,12 +45,39 @@ pub enum NoteCommand {
     Blocker(NoteArgs),
     /// Something is to be done
     NextStep(NoteArgs),
+    /// Say that a note is dealt with
+    Close(EndArgs),
+    /// Write a note anew; the old one is kept, and holds no longer
+    #[command(alias = "replace")]
+    Edit {
+        /// Which
+        id: String,
+        /// What it says from now on (`-` reads stdin)
+        text: String,
+        /// Why, for a decision
+        #[arg(long, alias = "why", allow_hyphen_values = true)]
+        rationale: Option<String>,
+    },
+    /// Say that a note does not hold any more, or never should have
+    Withdraw(EndArgs),
     /// List notes, oldest first
     List {
         /// Of this kind only
         #[arg(long)]
         kind: Option<KindArg>,
+        /// Those too that were closed, withdrawn or replaced
+        #[arg(long)]
+        all: bool,
     },
+}
+
+#[derive(Debug, Args)]
+pub struct EndArgs {
+    /// Which
+    id: String,
+    /// Why
+    #[arg(long, allow_hyphen_values = true)]
+    reason: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -127,7 +155,22 @@ pub fn run(command: NoteCommand, app: &mut App) -> Done {
                 app,
             )
         }
-        NoteCommand::List { kind } => list(kind.map(Into::into), app),
+        NoteCommand::Close(args) => end(&args, EndHow::Closed, app),
+        NoteCommand::Withdraw(args) => end(&args, EndHow::Withdrawn, app),
+        NoteCommand::Edit {
+            id,
+            text,
+            rationale,
+        } => {
+            let request = ReplaceNote {
+                note: id,
+                text: typed::note("note", &text)?,
+                rationale: typed::maybe(rationale.as_ref(), |text| typed::note("rationale", text))?,
+            };
+            let note = app.run(&request)?;
+            said(&note, app)
+        }
+        NoteCommand::List { kind, all } => list(kind.map(Into::into), all, app),
     }
 }
 
@@ -146,22 +189,55 @@ fn request(kind: NoteKind, args: &NoteArgs) -> Result<AddNote, Refusal> {
 
 fn add(request: AddNote, app: &mut App) -> Done {
     let note = app.run(&request)?;
-    app.ui.answer(&note, |page| {
+    said(&note, app)
+}
+
+fn said(note: &Note, app: &mut App) -> Done {
+    let short = app.short(&[Kind::Note])?;
+    app.ui.answer(note, |page| {
         page.line(format_args!(
-            "Noted {}: {}",
+            "Noted {} {}: {}",
             note.kind.as_str().replace('_', " "),
+            short.id(note.id),
+            Cell::new(&note.text)
+        ));
+        if let Some(old) = note.replaces {
+            page.line(format_args!("It stands in place of {}.", short.id(old)));
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn end(args: &EndArgs, how: EndHow, app: &mut App) -> Done {
+    let request = EndNote {
+        note: args.id.clone(),
+        how,
+        reason: typed::maybe(args.reason.as_ref(), |text| typed::note("reason", text))?,
+    };
+    let note = app.run(&request)?;
+    let short = app.short(&[Kind::Note])?;
+    app.ui.answer(&note, |page| {
+        let done = match how {
+            EndHow::Closed => "Closed",
+            EndHow::Withdrawn => "Withdrew",
+        };
+        let kind = note.kind.as_str().replace('_', " ");
+        page.line(format_args!(
+            "{done} {kind} {}: {}",
+            short.id(note.id),
             Cell::new(&note.text)
         ));
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(kind: Option<NoteKind>, app: &mut App) -> Done {
+fn list(kind: Option<NoteKind>, all: bool, app: &mut App) -> Done {
     let notes = app.run(&ListNotes {
         mission: None,
         kind,
+        all,
     })?;
-    let now = app.now()?;
+    let (short, now) = (app.short(&[Kind::Note])?, app.now()?);
     app.ui.answer(&notes, |page| {
         page.at(now);
         if notes.is_empty() {
@@ -179,15 +255,25 @@ fn list(kind: Option<NoteKind>, app: &mut App) -> Done {
                     .path
                     .as_ref()
                     .map_or_else(String::new, |path| format!(" [{path}]"));
+                let ended = note.ended.as_ref().map_or_else(String::new, |end| {
+                    let how = match end.how {
+                        NoteEnding::Replaced { by } => format!("replaced with {}", short.id(by)),
+                        NoteEnding::Closed | NoteEnding::Withdrawn => end.how.as_str().to_owned(),
+                    };
+                    let why = end.reason.as_ref();
+                    let why = why.map_or_else(String::new, |why| format!(": {why}"));
+                    format!(" ({how} by {}{why})", end.by)
+                });
                 vec![
+                    Cell::new(short.id(note.id)),
                     Cell::dim(note.kind.as_str().replace('_', " ")),
                     Cell::new(&note.author),
                     Cell::new(page.time(note.at)),
-                    Cell::new(format_args!("{}{why}{path}", note.told())),
+                    Cell::new(format_args!("{}{why}{path}{ended}", note.told())),
                 ]
             })
             .collect();
-        page.table(&["KIND", "BY", "WHEN", "NOTE"], &rows);
+        page.table(&["ID", "KIND", "BY", "WHEN", "NOTE"], &rows);
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -8,7 +8,7 @@ use flightline::checkpoint::prune::{
     PlanPrune, Pruned, PrunedCheckpoint, REWRITTEN_AT_ONCE, Space, apply_all, plan_all,
 };
 use flightline::checkpoint::thin::Thinned;
-use flightline::core::retention::Guard;
+use flightline::core::retention::{Guard, Rule};
 use flightline::core::time::{human_span, parse_span};
 use flightline::core::{Kind, Refusal};
 use flightline::errand::GiveBack;
@@ -31,6 +31,9 @@ pub struct PruneArgs {
     /// Do not ask
     #[arg(short, long)]
     yes: bool,
+    /// Believe the clock, even if it is days ahead of the last work
+    #[arg(long)]
+    force: bool,
 }
 
 pub fn run(args: &PruneArgs, app: &mut App) -> Done {
@@ -43,6 +46,7 @@ pub fn run(args: &PruneArgs, app: &mut App) -> Done {
         mission,
         older_than_ms,
         keep: args.keep,
+        force: args.force,
         as_of: None,
     };
     let caller = app.caller()?;
@@ -65,8 +69,17 @@ pub fn run(args: &PruneArgs, app: &mut App) -> Done {
             .answer(&plan, |page| say(page, &plan, &short, Act::Done))?;
         return Ok(ExitCode::SUCCESS);
     }
+    if !args.force {
+        plan.check_clock().map_err(|error| {
+            let refusal = error.into_refusal();
+            let again = args.again(app, " --force");
+            refusal.hint(format!(
+                "put the clock right; if it is right, run `{again}`"
+            ))
+        })?;
+    }
     if !args.yes {
-        let mut page = Page::talk();
+        let mut page = app.ui.page();
         say(&mut page, &plan, &short, Act::Planned);
         app.ui.talk(page.text());
         let mut acts = Vec::new();
@@ -83,11 +96,15 @@ pub fn run(args: &PruneArgs, app: &mut App) -> Done {
             acts.push(format!("thin the journal by {}", old_values(&plan.journal)));
         }
         let act = acts.join(" and ");
-        let (again, asking) = (args.with_yes(app), app.asking());
+        let (again, asking) = (args.again(app, " -y"), app.asking());
         app.ui.agree("\nProceed?", &act, &again, asking)?;
     }
-    let done = apply_all(app.fleet()?, &caller, &request, &plan)
-        .map_err(flightline::Error::into_refusal)?;
+    let done = apply_all(app.fleet()?, &caller, &request, &plan).map_err(|error| {
+        // It does its work in parts.
+        error
+            .into_refusal()
+            .after_a_write("some of it may be done already: run the command again to do the rest")
+    })?;
     app.ui.written = true;
     app.clear_files()?;
     app.ui
@@ -103,32 +120,46 @@ enum Act {
 }
 
 impl PruneArgs {
-    /// The same command with a yes.
-    fn with_yes(&self, app: &App) -> String {
+    /// This command once more, with another flag.
+    fn again(&self, app: &App, flag: &str) -> String {
         let mut command = "fleet checkpoints prune".to_owned();
-        for (flag, value) in [
+        for (name, value) in [
             ("--mission", app.globals.mission.clone()),
             ("--older-than", self.older_than.clone()),
             ("--keep", self.keep.map(|keep| keep.to_string())),
         ] {
             if let Some(value) = value {
-                command.push_str(&format!(" {flag} {value}"));
+                command.push_str(&format!(" {name} {value}"));
             }
         }
-        command + " -y"
+        for (flag, given) in [(" --force", self.force), (" -y", self.yes)] {
+            if given {
+                command.push_str(flag);
+            }
+        }
+        command + flag
     }
 }
 
 fn say(page: &mut Page, plan: &Pruned, short: &Short, act: Act) {
-    let days = plan.policy.older_than_ms / 86_400_000;
-    let age = match plan.policy.older_than_ms % 86_400_000 {
-        0 => format!("{days} {}", if days == 1 { "day" } else { "days" }),
-        _ => human_span(plan.policy.older_than_ms),
-    };
+    let age = span(plan.policy.older_than_ms);
     page.line(format_args!(
         "Pruning checkpoints older than {age} (keeping {} per mission)...",
         plan.policy.keep
     ));
+    let going: Vec<&PrunedCheckpoint> = plan.details.iter().chain(&plan.archived).collect();
+    let by_completion = |one: &&&PrunedCheckpoint| match one.rule {
+        Rule::NotFinal | Rule::LongCompleted => true,
+        Rule::Old | Rule::Surplus => false,
+    };
+    let completed = going.iter().filter(by_completion).count() as u64;
+    if completed > 0 {
+        page.line(format_args!(
+            "Completed missions keep only their final checkpoint, for {}; the others go a day after completion: {}.",
+            span(plan.policy.completed_ms),
+            checkpoints(completed)
+        ));
+    }
     page.line("");
     if plan.is_empty() {
         page.line("Nothing to delete.");
@@ -141,9 +172,10 @@ fn say(page: &mut Page, plan: &Pruned, short: &Short, act: Act) {
         });
         say_checkpoints(page, &plan.details, short);
         page.line(format_args!(
-            "Total: {} ({})",
+            "Total: {} ({}){}",
             checkpoints(plan.deleted),
-            size(plan.file_bytes)
+            size(plan.file_bytes),
+            by_rule(plan, &age)
         ));
     }
     if !plan.archived.is_empty() {
@@ -153,7 +185,7 @@ fn say(page: &mut Page, plan: &Pruned, short: &Short, act: Act) {
             Act::Done => "Archived, because there are more than stay:",
         });
         say_checkpoints(page, &plan.archived, short);
-        page.line(format_args!(
+        page.hint(format_args!(
             "Total: {} (see them with `fleet checkpoints list --archived`)",
             checkpoints(plan.archived.len() as u64)
         ));
@@ -163,6 +195,10 @@ fn say(page: &mut Page, plan: &Pruned, short: &Short, act: Act) {
     let journal: Vec<String> = values.into_iter().chain(space).collect();
     if !journal.is_empty() {
         page.line(format_args!("Journal: {}", journal.join("; ")));
+    }
+    if let Some(ahead) = plan.clock.as_ref().filter(|_| act == Act::Planned) {
+        page.line("");
+        page.line(format_args!("Needs --force: {}", ahead.told()));
     }
     if !plan.kept.is_empty() {
         let mut counts: BTreeMap<Guard, usize> = BTreeMap::new();
@@ -177,6 +213,36 @@ fn say(page: &mut Page, plan: &Pruned, short: &Short, act: Act) {
             "Kept though their time is over: {}",
             reasons.join(", ")
         ));
+    }
+}
+
+/// How many go by each rule, when it is not only their age.
+fn by_rule(plan: &Pruned, age: &str) -> String {
+    let mut counts: BTreeMap<Rule, u64> = BTreeMap::new();
+    for one in &plan.details {
+        *counts.entry(one.rule).or_default() += 1;
+    }
+    if counts.keys().all(|rule| *rule == Rule::Old) {
+        return String::new();
+    }
+    let rules = counts.iter().map(|(rule, count)| match rule {
+        Rule::Old => format!("{count} older than {age}"),
+        Rule::Surplus => format!("{count} more than the {} that stay", plan.policy.most),
+        Rule::NotFinal => format!("{count} of completed missions, not the final one"),
+        Rule::LongCompleted => format!(
+            "{count} of missions completed over {} ago",
+            span(plan.policy.completed_ms)
+        ),
+    });
+    format!(": {}", rules.collect::<Vec<_>>().join(", "))
+}
+
+/// A span in whole days, where it is some.
+fn span(millis: u64) -> String {
+    match (millis / 86_400_000, millis % 86_400_000) {
+        (1, 0) => "1 day".to_owned(),
+        (days, 0) => format!("{days} days"),
+        _ => human_span(millis),
     }
 }
 

@@ -17,6 +17,7 @@ use flightline::recovery::detect::{Candidate, Detect, PeekCandidates};
 use flightline::recovery::resume::{Resume, Resumed};
 use flightline::recovery::start::SessionStart;
 use flightline::recovery::undo::Undo;
+use flightline::status::Attention;
 use serde_json::{Value, json};
 
 use super::{ATTENTION, Done, replay, typed};
@@ -97,24 +98,18 @@ pub fn detect(args: &DetectArgs, app: &mut App) -> Done {
                 say(page, done, &short, Tense::Done);
             }
             for candidate in &cannot {
-                say_candidate(page, candidate, &short, missions.len());
+                say_candidate(page, candidate, &short);
             }
-            say_tasks(page, &found);
-            if found.is_empty() {
-                page.line("Nothing needs recovery.");
-            }
+            say_rest(page, &found);
         })?;
         return Ok(attention(resumed.len() < missions.len() || any_task));
     }
     let short = app.short(&[Kind::Checkpoint, Kind::Mission, Kind::Sortie])?;
     app.ui.answer(&found, |page| {
         for candidate in &missions {
-            say_candidate(page, candidate, &short, missions.len());
+            say_candidate(page, candidate, &short);
         }
-        say_tasks(page, &found);
-        if found.is_empty() {
-            page.line("Nothing needs recovery.");
-        }
+        say_rest(page, &found);
     })?;
     // Offered, and done at once when somebody is there to say yes.
     let mut wanted = Vec::new();
@@ -201,6 +196,29 @@ fn say_refused(app: &App, refused: &[Refusal]) {
     }
 }
 
+/// What else was found: tasks, what recoveries have left to do, or nothing at all.
+fn say_rest(page: &mut Page, found: &[Candidate]) {
+    say_tasks(page, found);
+    let needs = |candidate: &Candidate| candidate.needs_recovery() || !candidate.tasks.is_empty();
+    if !found.iter().any(needs) {
+        page.line("Nothing needs recovery.");
+    }
+    for candidate in found {
+        let Some(at) = candidate.recovered_at else {
+            continue;
+        };
+        page.line(format_args!(
+            "{} was resumed at {}, and nothing was heard of it since",
+            candidate.title,
+            at.to_seconds()
+        ));
+        for left in &candidate.left {
+            let left = left_to_do(page, left);
+            page.line(format_args!("  {left}"));
+        }
+    }
+}
+
 /// Tasks that need somebody, and what to run next for each.
 fn say_tasks(page: &mut Page, found: &[Candidate]) {
     for task in found.iter().flat_map(|candidate| &candidate.tasks) {
@@ -212,7 +230,7 @@ fn say_tasks(page: &mut Page, found: &[Candidate]) {
     }
 }
 
-fn say_candidate(page: &mut Page, candidate: &Candidate, short: &Short, of: usize) {
+fn say_candidate(page: &mut Page, candidate: &Candidate, short: &Short) {
     let can = if candidate.checkpoint_available {
         "can be recovered"
     } else {
@@ -260,22 +278,24 @@ fn say_candidate(page: &mut Page, candidate: &Candidate, short: &Short, of: usiz
         ]);
     }
     page.table(&[], &rows);
-    // One of several has to be named.
-    let mission = match of {
-        1 => String::new(),
-        _ => format!(" --mission {}", short.id(candidate.mission_id)),
-    };
+    // Whatever is current when somebody types it.
+    let mission = format!(" --mission {}", short.id(candidate.mission_id));
     match candidate.checkpoint_at {
         Some(at) => {
             page.line(format_args!(
                 "Found checkpoint from {}. Resume?",
                 at.to_seconds()
             ));
+            let resume = page.command(format!("fleet resume{mission}"));
+            let look = page.command(format!("fleet resume{mission} --dry-run"));
             page.line(format_args!(
-                "Resume with: fleet resume{mission}          look first: fleet resume{mission} --dry-run"
+                "Resume with: {resume}          look first: {look}"
             ));
         }
-        None => page.line(format_args!("Look at it with: fleet status{mission}")),
+        None => {
+            let look = page.command(format!("fleet status{mission}"));
+            page.line(format_args!("Look at it with: {look}"));
+        }
     }
 }
 
@@ -285,6 +305,7 @@ pub fn resume(args: &ResumeArgs, app: &mut App) -> Done {
         mission: None,
         checkpoint: args.checkpoint.clone(),
         force: args.force,
+        reopen: args.yes,
         skip_failed: args.skip_failed,
         reset_to: match &args.reset_to {
             Some(word) => Some(Name::parse("a state", word)?),
@@ -320,9 +341,21 @@ pub fn resume(args: &ResumeArgs, app: &mut App) -> Done {
         let asking = app.asking();
         app.ui
             .confirm(&format!("go back to {id}"), &args.with_yes(id), asking)?;
+        request.reopen = true;
     }
     request.tree = app.look(&claims)?;
-    let done = app.serve(&request)?;
+    let done = match app.serve(&request) {
+        // A mission that failed is not taken up again by accident.
+        Err(refusal) if refusal.code == Code::ConfirmationNeeded => {
+            let question = format!("{}. Take it up again?", refusal.message);
+            if app.ui.ask(&question, app.asking()) != Some(true) {
+                return Err(refusal);
+            }
+            request.reopen = true;
+            app.serve(&request)?
+        }
+        done => done?,
+    };
     app.settle_backups()?;
     let short = app.short(&[Kind::Checkpoint, Kind::Mission, Kind::Sortie])?;
     warn(app, &done);
@@ -389,7 +422,8 @@ pub fn undo(args: &UndoArgs, app: &mut App) -> Done {
         for lost in &done.lost {
             page.line(format_args!("  {lost}"));
         }
-        page.line("Take that back with: fleet undo");
+        say_counts(page, &done, Tense::Done);
+        say_next(page, &done);
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -476,43 +510,82 @@ fn say(page: &mut Page, done: &Resumed, short: &Short, tense: Tense) {
         Tense::Done => "Restoring state...",
         Tense::Would => "Would restore:",
     });
-    let restored = done.restored;
-    let plural = |count: u64, noun: &str| {
-        if count == 1 {
-            format!("1 {noun}")
-        } else {
-            format!("{count} {noun}s")
-        }
-    };
-    let verb =
-        |done: &'static str, would: &'static str| if tense == Tense::Done { done } else { would };
-    let sorties = if restored.sorties == 1 {
-        "1 sortie".to_owned()
-    } else {
-        format!("{} sorties", restored.sorties)
-    };
-    page.line(format_args!("- {} {sorties}", verb("Restored", "Restore")));
-    page.line(format_args!(
-        "- {} {}",
-        verb("Re-acquired", "Re-acquire"),
-        plural(restored.locks, "lock")
-    ));
-    page.line(format_args!(
-        "- {} {}",
-        verb("Requeued", "Requeue"),
-        plural(restored.messages, "message")
-    ));
+    say_counts(page, done, tense);
+    say_doubts(page, done);
+    say_next(page, done);
     page.line("");
     if let Some(agent) = done.started.as_ref().and_then(going_on) {
-        let goes = verb("goes", "would go");
+        let goes = match tense {
+            Tense::Done => "goes",
+            Tense::Would => "would go",
+        };
+        let briefing = page.command(format!("fleet context --agent {agent}"));
         page.line(format_args!(
-            "{agent} {goes} on in recovery mode. Its briefing: fleet context --agent {agent}"
+            "{agent} {goes} on in recovery mode. Its briefing: {briefing}"
         ));
     }
     match tense {
         Tense::Done => page.line("Recovery complete. Mission resumed."),
         Tense::Would => page.line("Nothing was changed."),
     }
+}
+
+/// How much was changed, as the journal has it.
+fn say_counts(page: &mut Page, done: &Resumed, tense: Tense) {
+    let restored = done.restored;
+    let of = |count: u64, noun: &str| match count {
+        1 => format!("1 {noun}"),
+        count => format!("{count} {noun}s"),
+    };
+    for (done, would, count, noun) in [
+        ("Restored", "Restore", restored.sorties, "sortie"),
+        ("Re-acquired", "Re-acquire", restored.locks, "lock"),
+        ("Requeued", "Requeue", restored.messages, "message"),
+    ] {
+        let verb = match tense {
+            Tense::Done => done,
+            Tense::Would => would,
+        };
+        page.line(format_args!("- {verb} {}", of(count, noun)));
+    }
+}
+
+/// What agents that are gone began in the world outside.
+fn say_doubts(page: &mut Page, done: &Resumed) {
+    if done.in_doubt.is_empty() {
+        return;
+    }
+    let doubts = done.in_doubt.iter().map(|effect| {
+        format!(
+            "`{}`, which {} began at {} and never reported done",
+            effect.key,
+            effect.by,
+            effect.at.to_seconds()
+        )
+    });
+    list(page, "In Doubt:", &doubts.collect::<Vec<_>>());
+}
+
+/// Something that is left to do, with its command.
+fn left_to_do(page: &Page, left: &Attention) -> String {
+    let command = page.command(&left.command);
+    match &left.otherwise {
+        Some(other) => format!("{}: {command}, or: {}", left.what, page.command(other)),
+        None => format!("{}: {command}", left.what),
+    }
+}
+
+/// What is left to do, each with its command.
+fn say_next(page: &mut Page, done: &Resumed) {
+    if done.next.is_empty() {
+        return;
+    }
+    let next: Vec<String> = done
+        .next
+        .iter()
+        .map(|next| left_to_do(page, next))
+        .collect();
+    list(page, "What To Do Now:", &next);
 }
 
 /// What seed D finds, where there is something to say: seed A's layout knows nothing of it.

@@ -1,9 +1,9 @@
-//! `fleet completions`, `man`, `schema` and `help`
+//! `fleet completions`, `man` and `schema`
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory, ValueEnum};
+use clap::{Args, ValueEnum};
 use clap_complete::env::Shells;
 use flightline::core::{Code, Refusal};
 use flightline::file::Replacing;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::Done;
 use crate::app::App;
-use crate::cli::Cli;
+use crate::help;
 
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
@@ -41,12 +41,6 @@ pub struct ManArgs {
 pub struct SchemaArgs {
     /// Of what; none lists the names
     name: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub struct HelpArgs {
-    /// A topic or a command; none lists the topics
-    topic: Vec<String>,
 }
 
 pub fn completions(args: &CompletionsArgs, app: &mut App) -> Done {
@@ -81,7 +75,7 @@ pub fn man(args: &ManArgs, app: &mut App) -> Done {
         let folder = app.here.join(folder);
         let (above, below) = app.towards(&folder).map_err(failed)?;
         let place = above.make(below, 0o755).map_err(failed)?;
-        let mut command = Cli::command().disable_help_subcommand(true);
+        let mut command = help::command();
         command.build();
         let pages = write_pages(command, &place).map_err(failed)?;
         app.ui
@@ -91,7 +85,7 @@ pub fn man(args: &ManArgs, app: &mut App) -> Done {
         return Ok(ExitCode::SUCCESS);
     }
     let mut text = Vec::new();
-    clap_mangen::Man::new(Cli::command())
+    clap_mangen::Man::new(help::command())
         .render(&mut text)
         .map_err(failed)?;
     let text = String::from_utf8_lossy(&text).into_owned();
@@ -216,55 +210,4 @@ pub fn schema(args: &SchemaArgs, app: &mut App) -> Done {
     app.ui
         .answer(&schema, |page| page.block(0, format_args!("{schema:#}")))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Topics that belong to no single command.
-const TOPICS: [(&str, &str); 8] = [
-    ("ids", include_str!("../../help/ids.txt")),
-    ("agents", include_str!("../../help/agents.txt")),
-    ("locks", include_str!("../../help/locks.txt")),
-    ("server", include_str!("../../help/server.txt")),
-    ("json", include_str!("../../help/json.txt")),
-    ("exit-codes", include_str!("../../help/exit-codes.txt")),
-    ("environment", include_str!("../../help/environment.txt")),
-    ("secrets", include_str!("../../help/secrets.txt")),
-];
-
-pub fn help(args: &HelpArgs, app: &mut App) -> Done {
-    let topics: Vec<&str> = TOPICS.iter().map(|(name, _)| *name).collect();
-    let text = match args.topic.as_slice() {
-        [] => format!(
-            "{}\n\nTopics: {}",
-            Cli::command().render_help(),
-            topics.join(", ")
-        ),
-        [topic] if topics.contains(&topic.as_str()) => TOPICS
-            .iter()
-            .find(|(name, _)| name == topic)
-            .map_or_else(String::new, |(_, text)| (*text).to_owned()),
-        path => command_help(path, &topics)?,
-    };
-    app.ui.answer(&json!({ "text": text }), |page| {
-        page.block(0, text.trim_end())
-    })?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn command_help(path: &[String], topics: &[&str]) -> Result<String, Refusal> {
-    let mut root = Cli::command();
-    root.build();
-    let mut command = &mut root;
-    for name in path {
-        command = command.find_subcommand_mut(name).ok_or_else(|| {
-            Refusal::new(
-                Code::NotFound,
-                format!("there is no topic or command `{}`", path.join(" ")),
-            )
-            .hint(format!(
-                "topics: {}; commands: `fleet --help`",
-                topics.join(", ")
-            ))
-        })?;
-    }
-    Ok(command.render_help().to_string())
 }

@@ -175,7 +175,7 @@ fn stream(request: Replay, app: &mut App) -> Done {
     asked(&mut page);
     while let Some(rev) = page.steps.last().map(|step| step.rev) {
         for step in page.steps {
-            let mut out = Page::talk();
+            let mut out = app.ui.page();
             out.line("");
             say_step(&mut out, &step, &words(&short, &page.names));
             app.ui
@@ -195,7 +195,7 @@ fn stream(request: Replay, app: &mut App) -> Done {
         None => None,
     };
     if framed {
-        let mut out = Page::talk();
+        let mut out = app.ui.page();
         out.line("");
         say_end(&mut out, steps, state.as_ref());
         let (state, no_state) = state.map_or((None, None), |step| (step.state, step.no_state));
@@ -212,6 +212,8 @@ fn stream(request: Replay, app: &mut App) -> Done {
 
 /// Forwards and back, key by key.
 fn browse(request: Replay, app: &mut App) -> Done {
+    // The keys are ours to read.
+    app.ui.pager = None;
     let short = shortener(app)?;
     // From where it opens one can go back as well.
     let opening = match &request.from {
@@ -364,10 +366,7 @@ fn say_step(page: &mut Page, step: &ReplayStep, words: &Words<'_>) {
     let mut told: Vec<(Kind, &str)> = Vec::new();
     for event in step.events.iter().take(TOLD) {
         let subject = (event.subject_kind, event.subject.as_str());
-        page.line(format_args!(
-            "  {}",
-            story(event, words.short, words.names.get(&event.subject))
-        ));
+        page.line(format_args!("  {}", story(event, words.short, words.names)));
         let change = step
             .changes
             .iter()
@@ -381,7 +380,7 @@ fn say_step(page: &mut Page, step: &ReplayStep, words: &Words<'_>) {
         }
     }
     if step.events.len() > TOLD {
-        page.line(format_args!(
+        page.hint(format_args!(
             "  … and {} more events; all of them: `fleet replay --step {} --json`",
             step.events.len() - TOLD,
             step.step
@@ -403,7 +402,7 @@ fn say_step(page: &mut Page, step: &ReplayStep, words: &Words<'_>) {
             Code::Integrity => "the store has no sound copy (`fleet doctor`)",
             _ => "retention has taken them",
         };
-        page.line(format_args!(
+        page.hint(format_args!(
             "  The values of {}{more} are not known any more: {why}.",
             things.join(", ")
         ));
@@ -413,7 +412,7 @@ fn say_step(page: &mut Page, step: &ReplayStep, words: &Words<'_>) {
             .map(|id| format!("`fleet checkpoints show {}`", words.short.id(id)))
             .collect();
         if !commands.is_empty() {
-            page.line(format_args!(
+            page.hint(format_args!(
                 "  What is near and was kept: {}",
                 commands.join(", ")
             ));
@@ -502,8 +501,6 @@ fn say_end(page: &mut Page, steps: u64, last: Option<&ReplayStep>) {
         None => String::new(),
     };
     page.line(format_args!("{steps} {noun}{state}"));
-    page.line(format_args!(
-        "The state at a step: fleet replay --step {}",
-        last.step
-    ));
+    let at = page.command(format!("fleet replay --step {}", last.step));
+    page.line(format_args!("The state at a step: {at}"));
 }

@@ -135,7 +135,7 @@ fn announce(ui: &Ui, ready: &Ready, traces: Option<&str>) -> Result<(), Refusal>
     ui.answer(&answer, |page| {
         page.line(format_args!("Serving this fleet at {url}"));
         if ready.tokens == 0 {
-            page.line("Nobody has a token yet: create one with `fleet token create NAME`");
+            page.hint("Nobody has a token yet: create one with `fleet token create NAME`");
         }
         if let Some(to) = traces {
             page.line(format_args!("Traces go to {to}"));

@@ -3,21 +3,24 @@
 mod arguments;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use flightline::core::recovery::RecoveryContext;
-use flightline::core::sortie::SortieStatus;
+use flightline::core::sortie::{SortieStatus, called};
 use flightline::core::time::human_span;
 use flightline::core::{Data, Kind, Refusal};
 use flightline::sortie::add::{AddSorties, NewSortie};
 use flightline::sortie::change::{ChangeSortie, SortieAction};
-use flightline::sortie::claim::{ClaimNext, ClaimSortie};
+use flightline::sortie::claim::{ClaimNext, ClaimSortie, claim_next};
+use flightline::sortie::queue::{ListQueue, QueuedSortie};
 use flightline::sortie::report::{AddReview, ClearErrors, ReportError};
 use flightline::sortie::{ListSorties, ResumePoint, ShowSortie, SortieSummary, SortieView};
 
 pub use self::arguments::SortieCommand;
-use self::arguments::{AddArgs, ErrorArgs, ListArgs};
+use self::arguments::{AddArgs, ErrorArgs, KeepArg, ListArgs};
 use super::{Done, typed};
 use crate::app::{App, Short};
+use crate::fields;
 use crate::ui::{BOLD, Cell, GREEN, Page, RED, state};
 
 pub fn run(command: SortieCommand, app: &mut App) -> Done {
@@ -28,19 +31,40 @@ pub fn run(command: SortieCommand, app: &mut App) -> Done {
             let view = app.run(&ShowSortie { sortie: id })?;
             show(&view, app)
         }
-        SortieCommand::Claim { id, next: _, lock } => {
+        SortieCommand::Ready => ready(app),
+        SortieCommand::Tree => tree(app),
+        SortieCommand::Edit(args) => {
+            let request = args.request(app)?;
+            let view = app.run(&request)?;
+            said(app, &view)
+        }
+        SortieCommand::Cancel { id, reason } => {
+            let reason = typed::maybe(reason.as_ref(), |text| typed::note("reason", text))?;
+            change(id, SortieAction::Cancel { reason }, app)
+        }
+        SortieCommand::Move(args) => {
+            let sorties = app.run(&args.request())?;
+            listed(&sorties, app)
+        }
+        SortieCommand::Claim {
+            id,
+            next: _,
+            lock,
+            wait,
+        } => {
             let view = match id {
                 Some(sortie) => app.run(&ClaimSortie { sortie, lock })?,
-                None => app.run(&ClaimNext {
-                    mission: None,
-                    lock,
-                })?,
+                None => next(lock, wait, app)?,
             };
             say(app, &view, |page, id, view| {
                 let owner = view.owner.as_deref().unwrap_or("nobody");
+                let yours = match view.already {
+                    true => "already yours",
+                    false => "now yours",
+                };
                 page.line(format_args!(
-                    "{id}  {}   now yours ({owner})",
-                    view.sortie.title
+                    "{id}  {}   {yours} ({owner})",
+                    view.sortie.called()
                 ));
                 match &view.recovery_context {
                     Some(context) => take_up(page, view, context),
@@ -61,6 +85,7 @@ pub fn run(command: SortieCommand, app: &mut App) -> Done {
             let view = app.run(&ChangeSortie {
                 sortie: id,
                 action: SortieAction::Start,
+                keep_locks: false,
             })?;
             say(app, &view, |page, id, view| {
                 line(page, &id, view);
@@ -84,20 +109,17 @@ pub fn run(command: SortieCommand, app: &mut App) -> Done {
         ),
         SortieCommand::Unblock { id } => change(id, SortieAction::Unblock, app),
         SortieCommand::Resume { id, subtasks } => resume(id, subtasks, app),
-        SortieCommand::Complete { id, output } => {
+        SortieCommand::Complete { id, output, keep } => {
             let output = typed::maybe(output.as_ref(), |text| Data::parse("output", text))?;
-            change(id, SortieAction::Complete { output }, app)
+            finish(id, SortieAction::Complete { output }, keep, app)
         }
-        SortieCommand::Fail { id, reason } => change(
-            id,
-            SortieAction::Fail {
-                reason: typed::note("reason", &reason)?,
-            },
-            app,
-        ),
-        SortieCommand::Release { id, reason } => {
+        SortieCommand::Fail { id, reason, keep } => {
+            let reason = typed::note("reason", &reason)?;
+            finish(id, SortieAction::Fail { reason }, keep, app)
+        }
+        SortieCommand::Release { id, reason, keep } => {
             let reason = typed::maybe(reason.as_ref(), |text| typed::note("reason", text))?;
-            change(id, SortieAction::Release { reason }, app)
+            finish(id, SortieAction::Release { reason }, keep, app)
         }
         SortieCommand::Review {
             id,
@@ -119,7 +141,7 @@ pub fn run(command: SortieCommand, app: &mut App) -> Done {
                 });
                 page.line(format_args!(
                     "{id}  {}   reviews: {}",
-                    view.sortie.title,
+                    view.sortie.called(),
                     scores.collect::<Vec<_>>().join(", ")
                 ));
             })
@@ -136,6 +158,33 @@ pub fn run(command: SortieCommand, app: &mut App) -> Done {
             app,
         ),
     }
+}
+
+/// Claims the next sortie that is ready, and waits for one if that was asked for.
+fn next(lock: bool, wait: Option<u64>, app: &mut App) -> Result<SortieView, Refusal> {
+    let request = ClaimNext {
+        mission: None,
+        lock,
+    };
+    fields::check::<ClaimNext>(&app.ui.fields)?;
+    let (caller, ui) = (app.caller()?, app.ui.clone());
+    let wait = Duration::from_millis(wait.unwrap_or(0));
+    let mut told = false;
+    let mut pause = |span: Duration| {
+        if !told {
+            told = true;
+            let most = human_span(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+            ui.talk(format_args!(
+                "waiting for a sortie that is ready, at most {most} …"
+            ));
+        }
+        std::thread::sleep(span);
+    };
+    let claimed = claim_next(app.fleet()?, &request, &caller, wait, &mut pause);
+    app.say_noticed();
+    let view = claimed.map_err(flightline::Error::into_refusal)?;
+    app.ui.written = true;
+    Ok(view)
 }
 
 /// What somebody left who began it before, in seed A's words.
@@ -182,12 +231,9 @@ fn add(args: &AddArgs, app: &mut App) -> Done {
         })?,
         task_id: typed::maybe(args.task_id.as_ref(), |text| typed::name("task id", text))?,
         depends_on: args.after.clone(),
-        files: app.paths(&args.files)?,
-        criteria: args
-            .criteria
-            .iter()
-            .map(|name| typed::name("criterion", name))
-            .collect::<Result<_, _>>()?,
+        files: app.all_lockable(&args.files)?,
+        criteria: Vec::new(),
+        criteria_texts: typed::titles("criterion", &args.criteria)?,
         priority: args.priority,
         estimate_ms: args.estimate,
         resume_instructions: typed::maybe(args.resume_instructions.as_ref(), |text| {
@@ -202,7 +248,7 @@ fn add(args: &AddArgs, app: &mut App) -> Done {
     let short = app.short(&[Kind::Sortie])?;
     app.ui.answer(&added, |page| {
         for sortie in &added {
-            page.line(format_args!("{}  {}", short.id(sortie.id), sortie.title));
+            page.line(format_args!("{}  {}", short.id(sortie.id), name(sortie)));
         }
     })?;
     Ok(ExitCode::SUCCESS)
@@ -217,16 +263,96 @@ fn list(args: &ListArgs, app: &mut App) -> Done {
         limit: args.limit,
     };
     let sorties = app.run(&request)?;
+    listed(&sorties, app)
+}
+
+fn listed(sorties: &[SortieSummary], app: &mut App) -> Done {
     let (short, now) = (app.short(&[Kind::Sortie])?, app.now()?);
     app.ui.answer(&sorties, |page| {
         page.at(now);
         if sorties.is_empty() {
             page.line("No sortie fits.");
         } else {
-            table(page, &sorties, &short);
+            table(page, sorties, &short);
         }
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn ready(app: &mut App) -> Done {
+    let sorties = app.run(&ListQueue {
+        mission: None,
+        ready: true,
+    })?;
+    let short = app.short(&[Kind::Sortie])?;
+    app.ui.answer(&sorties, |page| {
+        if sorties.is_empty() {
+            page.hint("No sortie is ready. What each waits for: `fleet sorties tree`");
+            return;
+        }
+        let row = |sortie: &QueuedSortie| {
+            vec![
+                short.id(sortie.id).into(),
+                Cell::new(sortie.priority),
+                Cell::new(&sortie.title),
+            ]
+        };
+        let rows: Vec<Vec<Cell>> = sorties.iter().map(row).collect();
+        page.table(&["ID", "PRIORITY", "TITLE"], &rows);
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Every sortie below the one that it waits for last, with the others that it waits for named.
+fn tree(app: &mut App) -> Done {
+    let sorties = app.run(&ListQueue::default())?;
+    let short = app.short(&[Kind::Sortie])?;
+    app.ui.answer(&sorties, |page| {
+        if sorties.is_empty() {
+            page.line("The mission has no sortie yet.");
+        }
+        let rows: Vec<Vec<Cell>> = branches(&sorties)
+            .into_iter()
+            .map(|(depth, sortie)| {
+                let told = match (&sortie.why, sortie.ready) {
+                    (_, true) => "ready".to_owned(),
+                    (Some(why), false) => why.clone(),
+                    (None, false) => String::new(),
+                };
+                let title = format!("{}  {}", short.id(sortie.id), sortie.title);
+                vec![
+                    Cell::new(title).indent(2 * depth),
+                    state(sortie.status.as_str()),
+                    Cell::dim(told),
+                ]
+            })
+            .collect();
+        page.table(&[], &rows);
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Sorties with how deep each stands: below the last one, in the mission's order, of those that it waits for.
+fn branches(sorties: &[QueuedSortie]) -> Vec<(usize, &QueuedSortie)> {
+    let place = |id| sorties.iter().position(|other| other.id == id);
+    let parent = |sortie: &QueuedSortie| {
+        let needed = sortie.depends_on.iter().filter_map(|id| place(*id));
+        needed.max()
+    };
+    let mut below: Vec<Vec<usize>> = vec![Vec::new(); sorties.len()];
+    let mut open: Vec<(usize, usize)> = Vec::new();
+    for (at, sortie) in sorties.iter().enumerate().rev() {
+        match parent(sortie) {
+            Some(parent) => below[parent].push(at),
+            None => open.push((0, at)),
+        }
+    }
+    let mut found = Vec::with_capacity(sorties.len());
+    while let Some((depth, at)) = open.pop() {
+        found.push((depth, &sorties[at]));
+        open.extend(below[at].iter().map(|child| (depth + 1, *child)));
+    }
+    found
 }
 
 fn read_status(word: &str) -> Result<SortieStatus, Refusal> {
@@ -240,6 +366,11 @@ fn read_status(word: &str) -> Result<SortieStatus, Refusal> {
     })
 }
 
+/// What a sortie in a list is called.
+pub fn name(sortie: &SortieSummary) -> String {
+    called(sortie.task_id.as_ref(), &sortie.title)
+}
+
 /// Sorties as a table.
 pub fn table(page: &mut Page, sorties: &[SortieSummary], short: &Short) {
     let rows: Vec<Vec<Cell>> = sorties
@@ -250,7 +381,7 @@ pub fn table(page: &mut Page, sorties: &[SortieSummary], short: &Short) {
                 state(sortie.status.as_str()),
                 Cell::new(sortie.assigned_to.as_deref().unwrap_or("-")),
                 Cell::new(page.time(sortie.updated_at)),
-                Cell::new(&sortie.title),
+                Cell::new(name(sortie)),
             ]
         })
         .collect();
@@ -283,7 +414,7 @@ fn error(args: ErrorArgs, app: &mut App) -> Done {
         page.line(format_args!(
             "{}  {id}  {}   {open} open {noun}",
             state(view.sortie.status.as_str()),
-            view.sortie.title
+            view.sortie.called()
         ));
     })
 }
@@ -292,11 +423,13 @@ fn resume(id: String, subtasks: bool, app: &mut App) -> Done {
     let view = app.run(&ChangeSortie {
         sortie: id,
         action: SortieAction::Resume,
+        keep_locks: false,
     })?;
     say(app, &view, |page, id, view| {
         page.line(format_args!(
             "{id}  {}   {} %",
-            view.sortie.title, view.progress.percent
+            view.sortie.called(),
+            view.progress.percent
         ));
         if let Some(point) = &view.resume {
             go_on(page, view, point, subtasks);
@@ -355,7 +488,15 @@ fn go_on(page: &mut Page, view: &SortieView, point: &ResumePoint, subtasks: bool
 }
 
 fn change(id: String, action: SortieAction, app: &mut App) -> Done {
-    let view = app.run(&ChangeSortie { sortie: id, action })?;
+    finish(id, action, KeepArg::default(), app)
+}
+
+fn finish(id: String, action: SortieAction, keep: KeepArg, app: &mut App) -> Done {
+    let view = app.run(&ChangeSortie {
+        sortie: id,
+        action,
+        keep_locks: keep.keep,
+    })?;
     said(app, &view)
 }
 
@@ -369,6 +510,7 @@ fn said(app: &mut App, view: &SortieView) -> Done {
                 }
             }
         }
+        super::lock::say_released(page, &view.released_locks);
     })
 }
 
@@ -381,10 +523,14 @@ fn line(page: &mut Page, id: &str, view: &SortieView) {
     let checkpoint = view.checkpoint.map_or_else(String::new, |id| {
         format!("   checkpoint {}", &id.to_string()[..12])
     });
+    let already = match view.already {
+        true => "   already so: nothing was changed",
+        false => "",
+    };
     page.line(format_args!(
-        "{}  {id}  {}{owner}   {} %   (mission {} %){checkpoint}",
+        "{}  {id}  {}{owner}   {} %   (mission {} %){checkpoint}{already}",
         state(view.sortie.status.as_str()),
-        view.sortie.title,
+        view.sortie.called(),
         view.progress.percent,
         view.mission_percent
     ));
@@ -498,7 +644,9 @@ fn details(page: &mut Page, view: &SortieView, short: &Short) {
         } else {
             Cell::styled("○ open", RED)
         };
-        page.line(format_args!("  {mark}  {name}"));
+        let text = sortie.criteria_texts.get(name);
+        let text = text.map_or_else(String::new, |text| format!("  {text}"));
+        page.line(format_args!("  {mark}  {name}{text}"));
     }
     for subtask in &view.subtasks {
         let output = subtask

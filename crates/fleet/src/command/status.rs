@@ -3,11 +3,12 @@
 use std::process::ExitCode;
 
 use flightline::agent::AgentView;
-use flightline::core::Kind;
 use flightline::core::checkpoint::CheckpointStatus;
 use flightline::core::time::human_span;
+use flightline::core::{Kind, Refusal};
+use flightline::mirror;
 use flightline::remote::Synced;
-use flightline::status::{MissionStatusView, ShowStatus, Status};
+use flightline::status::{Attention, MissionStatusView, ShowStatus, Status};
 
 use super::Done;
 use crate::app::{App, Short};
@@ -20,6 +21,7 @@ pub fn run(app: &mut App) -> Done {
         sightings,
     })?;
     status.synced = synced(app);
+    status.attention.extend(conflicts(app)?);
     let short = app.short(&[Kind::Mission, Kind::Sortie, Kind::Checkpoint])?;
     app.ui.answer(&status, |page| {
         page.at(status.now);
@@ -27,12 +29,18 @@ pub fn run(app: &mut App) -> Done {
             Some(mission) => show_mission(page, mission, &status, &short),
             None => {
                 page.line("No mission yet.");
-                page.line("Next: fleet mission create \"…\" --sortie \"…\"");
+                let next = page.command("fleet mission create \"…\" --sortie \"…\"");
+                page.line(format_args!("Next: {next}"));
             }
         }
         show_rest(page, &status, &short);
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What lies in the mirrors of this work tree and needs a person.
+pub fn conflicts(app: &App) -> Result<Vec<Attention>, Refusal> {
+    Ok(app.mirrors()?.iter().flat_map(mirror::attention).collect())
 }
 
 /// The server, and what could not be brought there.
@@ -60,14 +68,15 @@ fn show_synced(page: &Page, synced: &Synced, rows: &mut Vec<Vec<Cell>>) {
             .filter(|server| *server != synced.server);
         let held = match (elsewhere, of.for_other_token) {
             (Some(server), _) => format!(
-                "; for {server}: bring them there, or drop them with `rm {}`   → fleet login {server}",
-                of.file
+                "; for {server}: bring them there, or drop them with `rm {}`   → {}",
+                of.file,
+                page.command(format!("fleet login {server}"))
             ),
             (None, 0) => String::new(),
             (None, some) => format!(
-                "; {some} for another token ({}): come in with that one, or with a new one once it is over   → fleet login {}",
+                "; {some} for another token ({}): come in with that one, or with a new one once it is over   → {}",
                 of.token_id.as_deref().unwrap_or("unknown"),
-                synced.server
+                page.command(format!("fleet login {}", synced.server))
             ),
         };
         rows.push(vec![
@@ -85,10 +94,11 @@ fn show_synced(page: &Page, synced: &Synced, rows: &mut Vec<Vec<Cell>>) {
         rows.push(vec![
             Cell::dim("Too late"),
             Cell::new(format_args!(
-                "{} of {whose}, {}: {}   → fleet note list --kind late",
+                "{} of {whose}, {}: {}   → {}",
                 late.operation,
                 page.time(late.asked_at),
-                late.why
+                late.why,
+                page.command("fleet note list --kind late")
             )),
         ]);
     }
@@ -128,7 +138,7 @@ fn show_mission(page: &mut Page, view: &MissionStatusView, status: &Status, shor
             vec![
                 state(sortie.status.as_str()).indent(2),
                 short.id(&id).into(),
-                Cell::new(&sortie.title),
+                Cell::new(super::sortie::name(sortie)),
                 owner.into(),
                 Cell::dim(doing),
             ]
@@ -178,6 +188,15 @@ fn briefing(view: &AgentView) -> Option<String> {
         ("offered", times) => format!("{name} offered {times} times, not acknowledged"),
         (status, _) => format!("{name} {status}"),
     })
+}
+
+/// The commands that settle something.
+pub fn settles(page: &Page, attention: &Attention) -> String {
+    let command = page.command(&attention.command);
+    match &attention.otherwise {
+        Some(otherwise) => format!("{command}, or {}", page.command(otherwise)),
+        None => command,
+    }
 }
 
 fn show_rest(page: &mut Page, status: &Status, short: &Short) {
@@ -266,7 +285,11 @@ fn show_rest(page: &mut Page, status: &Status, short: &Short) {
         let label = if at == 0 { "Needs you" } else { "" };
         rows.push(vec![
             Cell::dim(label),
-            Cell::new(format_args!("{}   → {}", attention.what, attention.command)),
+            Cell::new(format_args!(
+                "{}   → {}",
+                short.text(&attention.what),
+                short.text(&settles(page, attention))
+            )),
         ]);
     }
     page.table(&[], &rows);

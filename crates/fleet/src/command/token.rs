@@ -21,9 +21,9 @@ pub enum TokenCommand {
     Create {
         /// What it is for, such as `laptop`
         name: String,
-        /// How far it goes: read, agent, dispatch or admin
-        #[arg(long, default_value = "dispatch")]
-        scope: String,
+        /// How far it goes: read, agent, dispatch or admin (default: agent with `--as-agent`, else dispatch)
+        #[arg(long)]
+        scope: Option<String>,
         /// The agent it acts as; with scope `agent` it acts as no other
         #[arg(long, value_name = "NAME", add = complete::agents())]
         as_agent: Option<String>,
@@ -73,7 +73,12 @@ pub fn run(command: TokenCommand, app: &mut App) -> Done {
             let secret = draw_secret(&app.open_options(&config)?.ids);
             let request = CreateToken {
                 name: typed::name("name", &name)?,
-                scope: scope.parse()?,
+                scope: match (&scope, &as_agent) {
+                    (Some(scope), _) => scope.parse()?,
+                    // Whoever names an agent wants a token for that agent, and no more.
+                    (None, Some(_)) => Scope::Agent,
+                    (None, None) => Scope::Dispatch,
+                },
                 agent: typed::maybe(as_agent.as_ref(), |name| typed::name("agent name", name))?,
                 expires_in_ms,
                 sha256: sha256_hex(&secret),
@@ -87,14 +92,19 @@ pub fn run(command: TokenCommand, app: &mut App) -> Done {
             app.ui.answer(&tokens, |page| {
                 page.at(now);
                 if tokens.is_empty() {
-                    page.line("No token yet: create one with `fleet token create NAME`");
+                    page.hint("No token yet: create one with `fleet token create NAME`");
                     return;
                 }
                 let rows: Vec<Vec<Cell>> = tokens
                     .iter()
                     .map(|token| row(page, token, short.id(token.id)))
                     .collect();
-                page.table(&["ID", "NAME", "SCOPE", "AGENT", "EXPIRES", "STATE"], &rows);
+                page.table(
+                    &[
+                        "ID", "NAME", "SCOPE", "AGENT", "CREATED", "BY", "EXPIRES", "STATE",
+                    ],
+                    &rows,
+                );
             })?;
             Ok(ExitCode::SUCCESS)
         }
@@ -121,14 +131,14 @@ fn create(request: &CreateToken, secret: &str, app: &mut App) -> Done {
         agent: view.agent.as_ref().map(ToString::to_string),
         expires_at: view.expires_at.map(|at| at.to_string()),
     };
-    app.ui.answer(&created, |page| {
-        page.line(&created.token);
-        page.line("");
-        page.line(format_args!(
+    // Nothing but the token, so that it can go into a file or a pipe as it is.
+    app.ui.answer(&created, |page| page.line(&created.token))?;
+    if !app.ui.json {
+        app.ui.talk(format_args!(
             "This is shown once: keep it where only you can read it. {}.",
             what(&view)
         ));
-    })?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -155,6 +165,8 @@ fn row(page: &Page, token: &TokenView, id: String) -> Vec<Cell> {
         Cell::new(&token.name),
         Cell::new(token.scope),
         Cell::new(token.agent.as_ref().map_or("-", |agent| agent.as_str())),
+        Cell::new(page.time(token.created_at)),
+        Cell::new(&token.created_by),
         Cell::new(
             token
                 .expires_at

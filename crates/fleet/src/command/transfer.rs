@@ -87,8 +87,9 @@ pub fn import(args: &ImportArgs, app: &mut App) -> Done {
             Arrival::There => page.line(format_args!("{id} is here already, and sound")),
             Arrival::Returned | Arrival::Copied => {
                 page.line(format_args!("Imported {id} ({} values)", done.values));
+                let unpin = page.command(format!("fleet checkpoints unpin {id}"));
                 page.line(format_args!(
-                    "It is pinned, so that retention leaves it alone: fleet checkpoints unpin {id}"
+                    "It is pinned, so that retention leaves it alone: {unpin}"
                 ));
             }
             Arrival::Foreign => {
@@ -96,10 +97,10 @@ pub fn import(args: &ImportArgs, app: &mut App) -> Done {
                     "Imported {id} of another journal ({} values)",
                     done.values
                 ));
-                page.line("It is archived: fleet checkpoints list --archived");
-                page.line(format_args!(
-                    "To go back to it: fleet resume --checkpoint {id} --dry-run"
-                ));
+                let list = page.command("fleet checkpoints list --archived");
+                page.line(format_args!("It is archived: {list}"));
+                let back = page.command(format!("fleet resume --checkpoint {id} --dry-run"));
+                page.line(format_args!("To go back to it: {back}"));
             }
         }
         if !done.agents.is_empty() {

@@ -8,7 +8,7 @@ use flightline::ids::ListIds;
 use serde::Serialize;
 
 use super::Done;
-use crate::app::App;
+use crate::app::{App, without_project};
 use crate::config::Config;
 
 #[derive(Debug, Args)]
@@ -39,7 +39,7 @@ pub fn run(args: &TrustArgs, app: &mut App) -> Done {
             Code::NotFound,
             format!("there is no store in {}", state.display()),
         )
-        .hint("create it with `fleet init`"));
+        .hint(without_project(&state)));
     }
     let tracked = app.work_tree()?.tracks_state();
     let was = app.is_trusted(&config)?;

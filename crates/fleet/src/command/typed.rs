@@ -35,6 +35,17 @@ pub fn body(typed: &str) -> Result<Body, Refusal> {
     text("body", typed)
 }
 
+/// A name, or the name that stands for a free text, and that text.
+pub fn labelled(what: &str, typed: &str) -> Result<(Name, Option<Title>), Refusal> {
+    match Name::parse(what, typed) {
+        Ok(name) => Ok((name, None)),
+        Err(_) => {
+            let title = title(what, typed)?;
+            Ok((Name::of_text(what, &title)?, Some(title)))
+        }
+    }
+}
+
 /// A name.
 pub fn name(what: &str, typed: &str) -> Result<Name, Refusal> {
     Name::parse(what, typed)

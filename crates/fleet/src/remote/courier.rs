@@ -546,10 +546,13 @@ fn waiting(count: usize) -> String {
     format!("{} {wait}", requests(count))
 }
 
+/// What good news begins with.
+pub const DELIVERED: &str = "delivered what waited on this machine";
+
 /// What was delivered, in one line.
 fn told(delivery: &Delivery) -> String {
     let done = format!(
-        "delivered what waited on this machine: {}",
+        "{DELIVERED}: {}",
         requests(delivery.delivered + delivery.late.len())
     );
     match delivery.late.as_slice() {

@@ -29,7 +29,9 @@ fn the_doctor_finds_nothing_wrong_with_a_sound_store() {
         ✓ ok   files are private
         ✓ ok   `latest.json` names the newest file
         ✓ ok   nothing is left behind
-        Everything is well.
+        ! work srt-ad12 ("Stuck") is blocked: waits for the schema
+               run: fleet sorties unblock srt-ad12
+        The store is well; the work needs somebody.
     "#]]);
     let json = world.json("doctor");
     assert_eq!(json["healthy"], true);
@@ -89,7 +91,9 @@ fn the_doctor_names_what_is_damaged() {
         the last value of sortie srt-70a3df0a-6051-445a-8000-000000001772 does not match its checksum; the journal's is sound; repaired
         sortie srt-70a3df0a-6051-445a-8000-000000001772 is found by another status than its document says; repaired
         The store as it was before is kept as REPO/.flightline/backups/before-fix-2026-01-04T12-00-30-000Z.db
-        Everything is well.
+        ! work srt-ad12 ("Stuck") is blocked: waits for the schema
+               run: fleet sorties unblock srt-ad12
+        The store is well; the work needs somebody.
     "#]]);
 }
 

@@ -36,7 +36,7 @@ fn files_of_three_systems_come_in_and_go_out() {
     world
         .fleet("import sitebuilder sitebuilder.json")
         .expect(expect![[r#"
-            Imported: T060 of Riley from sitebuilder.json
+            Imported: T060 of Riley from sitebuilder.json: new
         "#]]);
     world
         .fleet("import sitebuilder sitebuilder.json")
@@ -44,25 +44,23 @@ fn files_of_three_systems_come_in_and_go_out() {
             Known: T060 of Riley from sitebuilder.json
         "#]]);
     world.fleet("import epic epic.json").expect(expect![[r#"
-        Imported: Secondary-A from epic.json
+        Imported: Secondary-A from epic.json: new
     "#]]);
     world
         .fleet("import recovery recovery.json")
         .expect(expect![[r#"
-            Imported: checkpoint of Tasks from progress/checkpoints from recovery.json
+            Imported: checkpoint of Tasks from progress/checkpoints from recovery.json: new
             [stderr]
             warning: recovery.json: it is of 2025-10-30T15:30:00Z, too old to be resumed from by itself
         "#]]);
     world.fleet("export sitebuilder out").expect(expect![[r#"
         Exported out/migration-T060.json
-        Exported out/agent-T005.json
     "#]]);
     let out = fs::read_to_string(world.repo().join("out/migration-T060.json")).unwrap();
     let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
     assert_eq!(json(&out), json(TASK));
     world.fleet("export sitebuilder out").expect(expect![[r#"
         Exported out/migration-T060.json
-        Exported out/agent-T005.json
     "#]]);
     world.write("out/migration-T060.json", "mine");
     world.fleet("export sitebuilder out").expect(expect![[r#"
@@ -130,8 +128,8 @@ fn a_file_of_one_system_is_written_as_anothers() {
 #[test]
 fn bad_files_are_refused_and_nothing_is_half_imported() {
     let world = World::new();
-    let before = world.rev();
     for (dialect, good) in GOOD {
+        let before = world.rev();
         let inside = |field: &str| good.replacen('{', &format!("{{{field},"), 1);
         let bad = [
             ("empty", String::new()),
@@ -160,11 +158,17 @@ fn bad_files_are_refused_and_nothing_is_half_imported() {
         }
         fs::write(world.repo().join("bad.json"), [0xff, 0xfe, b'{']).unwrap();
         assert_eq!(world.fleet(&format!("import {dialect} bad.json")).code, 2);
-        // A good file beside a bad one stays outside as well.
+        assert_eq!(world.rev(), before, "nothing came in");
+        // A good file beside a bad one comes in all the same.
         world.write("many/a.json", good);
         world.write("many/b.json", "{");
-        assert_eq!(world.fleet(&format!("import {dialect} many")).code, 2);
+        let ran = world.fleet(&format!("import {dialect} many"));
+        assert_eq!(ran.code, 2, "{ran:?}");
+        assert!(ran.stdout.contains("Imported: "), "{ran:?}");
+        assert!(ran.stdout.contains("Refused: "), "{ran:?}");
+        assert_ne!(world.rev(), before);
     }
+    let before = world.rev();
     world.write("real.json", AGENT);
     symlink("real.json", world.repo().join("link.json")).unwrap();
     world.fleet("import epic link.json").expect(expect![[r#"

@@ -54,10 +54,18 @@ fn events_are_filtered_by_type_subject_and_mission() {
     world
         .fleet("events list --type nonsense")
         .expect(expect![[r#"
-        No event fits.
-    "#]]);
+            [stderr]
+            error: there is no event of type `nonsense`
+
+            hint: types look like `sortie_claimed`, and begin with: agent, briefing, checkpoint, context, damage, deadline, deadlines, dispatch, document, effect, epochs, events, file, fleet, history, inbox, journal, lock, message, milestone, mission, note, recovery, resume, retention, secret, sortie, store, subtask, token, value
+            [exit 2]
+        "#]]);
     world.fleet("log --type nonsense").expect(expect![[r#"
-        Nothing of the kind happened yet.
+        [stderr]
+        error: there is no event of type `nonsense`
+
+        hint: types look like `sortie_claimed`, and begin with: agent, briefing, checkpoint, context, damage, deadline, deadlines, dispatch, document, effect, epochs, events, file, fleet, history, inbox, journal, lock, message, milestone, mission, note, recovery, resume, retention, secret, sortie, store, subtask, token, value
+        [exit 2]
     "#]]);
 }
 
@@ -106,22 +114,22 @@ fn the_log_tells_what_happened() {
         world.agent_ok("ada", &line);
     }
     world.fleet("log --limit 16").expect(expect![[r#"
-        2026-01-04T12:00:11.000Z  ada  agent updated  agt-22cd: write tests
-        2026-01-04T12:00:10.000Z  ada  effect begun  eff-5702ddfc: deploy
-        2026-01-04T12:00:09.000Z  ada  note added  nte-4e4f6163: decision
-        2026-01-04T12:00:08.000Z  ada  checkpoint created  chk-459be4c9
-        2026-01-04T12:00:08.000Z  ada  fleet checkpointed  chk-459be4c9: blocker
-        2026-01-04T12:00:08.000Z  ada  sortie blocked  srt-af9e: no power
-        2026-01-04T12:00:07.000Z  ada  sortie reviewed  srt-af9e ada
-        2026-01-04T12:00:06.000Z  ada  checkpoint created  chk-3434eb97
-        2026-01-04T12:00:06.000Z  ada  fleet checkpointed  chk-3434eb97: api_error
-        2026-01-04T12:00:06.000Z  ada  sortie error  srt-af9e 1: try later
-        2026-01-04T12:00:05.000Z  ada  message queued  msg-c9b8 agt-2b81: dispatch
-        2026-01-04T12:00:05.000Z  ada  message sent  msg-c9b8: @orchestrator: Task srt-af9e72eb-f533-4025-8000-0000000007d1 progress: 100%
-        2026-01-04T12:00:05.000Z  ada  agent registered  agt-2b81
-        2026-01-04T12:00:05.000Z  ada  sortie progress  srt-af9e: half of it
-        2026-01-04T12:00:05.000Z  ada  file created  srt-af9e src/a.rs
-        2026-01-04T12:00:05.000Z  ada  subtask updated  srt-af9e one: complete
+        2026-01-04T12:00:11.000Z  ada         is at "write tests"
+        2026-01-04T12:00:10.000Z  ada         begins the effect deploy
+        2026-01-04T12:00:09.000Z  ada         notes a decision: Use Rust
+        2026-01-04T12:00:08.000Z  flightline  takes checkpoint chk-459b at 0 % (blocker)
+        2026-01-04T12:00:08.000Z  ada         is blocked at "Model": no power
+        2026-01-04T12:00:07.000Z  ada         reviews "Model" as ada: 7
+        2026-01-04T12:00:06.000Z  flightline  takes checkpoint chk-3434 at 0 % (api error)
+        2026-01-04T12:00:06.000Z  ada         reports an error at "Model": try later
+        2026-01-04T12:00:05.000Z  ada         writes to dispatch: "@orchestrator: Task srt-af9e72eb-f533-4025-8000-0000000007d1 progress: 100%"
+        2026-01-04T12:00:05.000Z  ada         makes a mailbox for dispatch
+        2026-01-04T12:00:05.000Z  ada         is at 100 % of "Model": half of it
+        2026-01-04T12:00:05.000Z  ada         creates src/a.rs for "Model"
+        2026-01-04T12:00:05.000Z  ada         sets the subtask one of "Model" to complete
+        2026-01-04T12:00:04.000Z  ada         claims "Model"
+        2026-01-04T12:00:04.000Z  ada         starts "Add login"
+        2026-01-04T12:00:04.000Z  ada         registers
     "#]]);
 }
 

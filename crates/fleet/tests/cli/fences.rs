@@ -7,8 +7,9 @@ use crate::stage;
 use crate::world::World;
 
 /// Every kind of write, as ada could do it on the stage.
-const WRITES: [&str; 45] = [
+const WRITES: [&str; 49] = [
     "missions create New",
+    "missions edit {Later} --title Sooner",
     "missions start {Later}",
     "missions pause",
     "missions complete {Quick}",
@@ -51,6 +52,9 @@ const WRITES: [&str; 45] = [
     "mail ack --all",
     "mail requeue {Hello}",
     "note decision Rust",
+    "note close {Lesson}",
+    "note edit {Lesson} Anew",
+    "note withdraw {Lesson}",
     "effect begin release",
     "effect done deploy",
 ];

@@ -109,7 +109,7 @@ fn an_unknown_id_says_where_to_look() {
             [stderr]
             error: there is no message `msg-ffff`
 
-            hint: see your mail with `fleet mail inbox --all`
+            hint: see your mail with `fleet mail inbox --all --agent ada`
             [exit 3]
         "#]]);
     world.agent_ok("ada", "sorties claim --next");
@@ -136,10 +136,10 @@ fn a_malformed_id_says_how_ids_look() {
     let world = World::with_sorties(&["Model"]);
     world.fleet("sorties show nonsense").expect(expect![[r#"
         [stderr]
-        error: `nonsense` is not an id that begins with `srt-`
+        error: there is no sortie with the id or task id `nonsense`
 
-        hint: ids look like `srt-4f1c09ab`; the first 4 or more characters are enough when they are unique
-        [exit 2]
+        hint: list them with `fleet sorties list`
+        [exit 3]
     "#]]);
     for wrong in [
         "msn-02c4",
@@ -149,7 +149,6 @@ fn a_malformed_id_says_how_ids_look() {
         "srt-02c4-",
         "%",
         "*",
-        "ſrt-1234",
     ] {
         let ran = world.command(&["sorties", "show", wrong]).run();
         let told = ran.refused(2);
@@ -157,6 +156,12 @@ fn a_malformed_id_says_how_ids_look() {
             told.contains("is not an id that begins with `srt-`"),
             "{told}"
         );
+    }
+    // What is no id may be the id of a task, of which there is none.
+    for unknown in ["nonsense", "T060"] {
+        let ran = world.command(&["sorties", "show", unknown]).run();
+        let told = ran.refused(3);
+        assert!(told.contains("no sortie with the id or task id"), "{told}");
     }
 }
 

@@ -60,13 +60,19 @@ fn a_field_that_is_not_there_is_refused() {
 }
 
 #[test]
-fn a_write_whose_answer_lacks_a_field_says_that_it_is_done() {
+fn a_write_whose_answer_lacks_a_field_is_refused_before_it_is_done() {
     let world = World::new();
     world.fleet("missions create One --json --fields colour").expect(expect![[r#"
-        {"error":{"code":"invalid_input","hint":"it has: history, mission, progress, progress_percent, sorties\nwhat was asked for is done: do not repeat it","message":"the answer has no field `colour`","retryable":false}}
+        {"error":{"code":"invalid_input","hint":"nothing was done; it has: already, checkpoint, history, mission, progress, progress_percent, released_locks, sorties","message":"the answer has no field `colour`","retryable":false}}
         [exit 2]
     "#]]);
-    assert_eq!(world.json("missions list").as_array().unwrap().len(), 1);
+    assert_eq!(world.json("missions list").as_array().unwrap().len(), 0);
+    // What only the answer itself can tell comes too late, and says so.
+    let made = world.fleet("token create laptop --json --fields colour");
+    assert!(
+        made.stdout.contains("what was asked for is done"),
+        "{made:?}"
+    );
 }
 
 #[test]

@@ -243,12 +243,13 @@ fn a_claim_with_its_files_is_all_or_nothing() {
     world
         .agent("ada", "sorties claim --next")
         .expect(expect![[r#"
-        [stderr]
-        error: no sortie of msn-1166f932 ("X") is ready
+            [stderr]
+            error: no sortie of msn-1166f932 ("X") is ready
 
-        hint: 0 wait for others, 1 need files that others have locked; see `fleet sorties list`
-        [exit 4]
-    "#]]);
+            hint: srt-1a1a75cb ("Work") needs src/b.rs, which bob has locked
+                  wait for one with `fleet sorties claim --next --wait 15m`
+            [exit 4]
+        "#]]);
     assert_eq!(world.json("sorties list")[0]["status"], "pending");
     world.agent_ok("bob", "locks release --all");
     world.agent_ok("ada", &format!("sorties claim {id} --lock"));

@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod aftermath;
+mod agreement;
+mod briefings;
 mod care;
 mod colour;
 mod config;
@@ -12,13 +15,20 @@ mod every;
 mod exits;
 mod fences;
 mod front;
+mod hints;
 mod https;
 mod ids;
+mod intake;
 mod json;
+mod life;
+mod lock_patterns;
 mod locks;
 mod lossy;
+mod needs;
 mod operating;
+mod plan;
 mod programs;
+mod readme;
 mod replay;
 mod running;
 mod secrets;
@@ -33,11 +43,14 @@ mod serving;
 mod stage;
 mod storage;
 mod store;
+mod summaries;
 mod synced;
 mod synced_tokens;
 mod text;
 mod tour;
 mod tree;
 mod usage;
+mod width;
+mod words;
 mod work;
 mod world;

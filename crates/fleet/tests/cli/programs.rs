@@ -91,12 +91,12 @@ fn a_request_that_does_not_fit_is_refused() {
     };
     call("not json").expect(expect![[r#"
         [stderr]
-        error: the request does not fit `claim_next`: expected ident at line 1 column 2
+        error: the request for `claim_next` is not JSON: it cannot be read from line 1, column 2 on
         [exit 2]
     "#]]);
     call("{\"lock\":1}").expect(expect![[r#"
         [stderr]
-        error: the request does not fit `claim_next`: invalid type: integer `1`, expected a boolean at line 1 column 9
+        error: `lock` of the request for `claim_next` is the number 1, and must be true or false
         [exit 2]
     "#]]);
     for wrong in [
@@ -390,20 +390,25 @@ fn every_topic_is_explained_and_every_list_of_topics_is_whole() {
     let world = World::empty();
     let help = world.ok("help").stdout;
     let topics = help
-        .lines()
-        .last()
+        .split("Topics: ")
+        .nth(1)
         .unwrap()
-        .strip_prefix("Topics: ")
-        .unwrap()
-        .to_owned();
+        .trim()
+        .replace('\n', " ");
     let topics: Vec<&str> = topics.split(", ").collect();
     assert_eq!(
         topics,
         [
-            "ids",
+            "quickstart",
+            "concepts",
+            "checkpoints",
+            "recovery",
+            "effects",
+            "presets",
             "agents",
             "locks",
             "server",
+            "ids",
             "json",
             "exit-codes",
             "environment",
@@ -440,7 +445,7 @@ fn every_topic_is_explained_and_every_list_of_topics_is_whole() {
         [stderr]
         error: there is no topic or command `nonsense`
 
-        hint: topics: ids, agents, locks, server, json, exit-codes, environment, secrets; commands: `fleet --help`
+        hint: topics: quickstart, concepts, checkpoints, recovery, effects, presets, agents, locks, server, ids, json, exit-codes, environment, secrets; commands: `fleet --help`
         [exit 3]
     "#]]);
     // A topic and a noun may share a name: the topic is what the page says, the noun explains itself.
@@ -456,6 +461,14 @@ fn every_topic_is_explained_and_every_list_of_topics_is_whole() {
             .stdout
             .contains("Usage: fleet agents")
     );
+    // Short help has neither examples nor the options that every command takes.
+    let (short, full) = (
+        world.ok("sorties claim -h").stdout,
+        world.ok("sorties claim --help").stdout,
+    );
+    assert!(full.contains("\nExamples:\n") && full.contains("--idempotency-key"));
+    assert!(!short.contains("Examples:") && !short.contains("--idempotency-key"));
+    assert!(short.contains("--next"), "{short}");
 }
 
 #[test]

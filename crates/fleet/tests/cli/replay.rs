@@ -45,65 +45,68 @@ fn stored(world: &World) -> Vec<Vec<u8>> {
 #[test]
 fn a_history_as_text() {
     eventful().fleet("replay").expect(expect![[r#"
-        Replay of msn-1166 "Add login", revisions 1 to 34
+        Replay of msn-1166 "Add login", revisions 1 to 37
 
         Step 1   2026-01-04T12:00:02Z   user:grace
-          mission created  msn-1166: Add login
-          sortie added  srt-af9e: Model
-          sortie added  srt-4dd5: Endpoint
-          sortie added  srt-ec0d: Docs
-          sortie added  srt-8a44: Tests
+          creates the mission "Add login"
+          adds the sortie "Model"
+          adds the sortie "Endpoint"
+          adds the sortie "Docs"
+          adds the sortie "Tests"
 
         Step 6   2026-01-04T12:00:03Z   ada
-          agent registered  agt-1a1a "ada"
-          mission started  msn-1166
+          registers
+          starts "Add login"
             status: pending → in progress
-          sortie claimed  srt-af9e "Model"
+          claims "Model"
             assigned epoch: nothing → 1
             assigned to: nothing → ada
             attempts: 0 → 1
             status: pending → in progress
 
         Step 9   2026-01-04T12:00:05Z   ada
-          lock acquired  lck-2b81: src/a.rs
+          locks src/a.rs
 
         Step 10   2026-01-04T12:00:06Z   ada
-          sortie completed  srt-af9e "Model"
+          completes "Model"
             status: in progress → completed
-          agent registered  agt-3434 "dispatch"
-          message sent  msg-d26c: @orchestrator: Task srt-af9e72eb-f533-4025-8000-0000000007d1 progress: 100%
-          message queued  msg-d26c agt-3434: dispatch
-          fleet checkpointed  chk-70a3: milestone
+          releases src/a.rs: its sortie is completed
+          makes a mailbox for dispatch
+          writes to dispatch: "@orchestrator: Task srt-af9e72eb-f533-4025-8000-0000000007d1 progress: 100%"
+          queues msg-d26c for dispatch
+          takes checkpoint chk-70a3 at 25 % (milestone)
 
-        Step 16   2026-01-04T12:00:06Z   ada
-          checkpoint created  chk-70a3
+        Step 17   2026-01-04T12:00:06Z   ada
+          writes the file of chk-70a3
 
-        Step 22   2026-01-04T12:00:07Z   bob
-          agent registered  agt-3ce8 "bob"
-          sortie claimed  srt-4dd5 "Endpoint"
+        Step 23   2026-01-04T12:00:07Z   bob
+          registers
+          claims "Endpoint"
             assigned epoch: nothing → 1
             assigned to: nothing → bob
             attempts: 0 → 1
             status: pending → in progress
 
-        Step 24   2026-01-04T12:00:08Z   user:grace   timeline 1
+        Step 25   2026-01-04T12:00:08Z   user:grace   timeline 1
           Went back to chk-70a3; timeline 1 begins
-          fleet checkpointed  chk-459b: before_restore
-          sortie restored  srt-4dd5 "Endpoint"
+          takes checkpoint chk-459b at 25 % (before restore)
+          puts "Endpoint" back as it was in chk-70a3
             assigned at: 2026-01-04T12:00:07.000Z → nothing
             assigned epoch: 1 → nothing
             assigned to: bob → nothing
             started at: 2026-01-04T12:00:07.000Z → nothing
             status: in progress → pending
-          mission restored  msn-1166
+          takes "Add login" back to chk-70a3
             timeline: 0 → 1
-          fleet recovered  rcv-e3d35e83
+          takes checkpoint chk-820a at 25 % (after restore)
+          recovers the mission from chk-70a3: 1 sortie, 0 locks, 0 messages
 
-        Step 29   2026-01-04T12:00:08Z   user:grace   timeline 1
-          checkpoint created  chk-459b
+        Step 31   2026-01-04T12:00:08Z   user:grace   timeline 1
+          writes the file of chk-459b
+          writes the file of chk-820a
 
         8 steps; at the end 4 sorties, 25 % complete
-        The state at a step: fleet replay --step 29
+        The state at a step: fleet replay --step 31
     "#]]);
 }
 
@@ -111,18 +114,24 @@ fn a_history_as_text() {
 fn one_step_and_the_state_after_it() {
     let world = eventful();
     world.fleet("replay --step @latest~1").expect(expect![[r#"
-        Step 10   2026-01-04T12:00:06Z   ada
-          sortie completed  srt-af9e "Model"
-            status: in progress → completed
-          agent registered  agt-3434 "dispatch"
-          message sent  msg-d26c: @orchestrator: Task srt-af9e72eb-f533-4025-8000-0000000007d1 progress: 100%
-          message queued  msg-d26c agt-3434: dispatch
-          fleet checkpointed  chk-70a3: milestone
+        Step 25   2026-01-04T12:00:08Z   user:grace   timeline 1
+          Went back to chk-70a3; timeline 1 begins
+          takes checkpoint chk-459b at 25 % (before restore)
+          puts "Endpoint" back as it was in chk-70a3
+            assigned at: 2026-01-04T12:00:07.000Z → nothing
+            assigned epoch: 1 → nothing
+            assigned to: bob → nothing
+            started at: 2026-01-04T12:00:07.000Z → nothing
+            status: in progress → pending
+          takes "Add login" back to chk-70a3
+            timeline: 0 → 1
+          takes checkpoint chk-820a at 25 % (after restore)
+          recovers the mission from chk-70a3: 1 sortie, 0 locks, 0 messages
 
-        State after step 10 (revision 15)
+        State after step 25 (revision 30)
         Mission: msn-1166 "Add login", in progress
         Progress: 25%
-        Timeline: 0
+        Timeline: 1
 
         Sorties (4):
           srt-af9e  completed   ada  Model
@@ -130,23 +139,23 @@ fn one_step_and_the_state_after_it() {
           srt-ec0d  pending     -    Docs
           srt-8a44  pending     -    Tests
 
-        Active Locks (1):
-          src/a.rs ada  acquired 1s ago
+        Active Locks (0):
 
         Pending Messages (1):
           From: ada  To: dispatch  Subject: "@orchestrator: Task srt-af9e72eb-f533-4025-8000-0000000007d1 progress: 100%"
 
-        Agents (2):
+        Agents (3):
           ada       idle
           dispatch  idle
+          bob       idle
     "#]]);
     world.fleet("replay --step 1").expect(expect![[r#"
         Step 1   2026-01-04T12:00:02Z   user:grace
-          mission created  msn-1166: Add login
-          sortie added  srt-af9e: Model
-          sortie added  srt-4dd5: Endpoint
-          sortie added  srt-ec0d: Docs
-          sortie added  srt-8a44: Tests
+          creates the mission "Add login"
+          adds the sortie "Model"
+          adds the sortie "Endpoint"
+          adds the sortie "Docs"
+          adds the sortie "Tests"
 
         State after step 1 (revision 5)
         Mission: msn-1166 "Add login", pending
@@ -247,7 +256,7 @@ fn what_is_not_there_is_said() {
     world.fleet("replay --from chk-ffff").refused(3);
     world.fleet("replay --to 4711").expect(expect![[r#"
         [stderr]
-        error: there is no revision 4711: the newest is 34
+        error: there is no revision 4711: the newest is 37
 
         hint: list them with `fleet events list`, or name a checkpoint
         [exit 3]
@@ -319,7 +328,7 @@ fn resume_then_replay() {
     assert!(replay.starts_with("Replay of msn-"), "{replay}");
     let first = replay.split("\n\n").nth(1).unwrap();
     assert!(
-        first.starts_with("Step ") && first.contains(&format!("fleet checkpointed  {id}")),
+        first.starts_with("Step ") && first.contains(&format!("takes checkpoint {id}")),
         "{first}"
     );
     assert!(replay.contains(&format!("  Resumed from {id}")), "{replay}");
@@ -441,13 +450,13 @@ fn on_a_terminal_one_goes_forwards_and_back_with_keys() {
     let mut seat = Seat::take(&world, "replay");
     let prompt = |step: &str| format!("step {step}: n next, p previous, s state, ? keys, q quit");
     seat.hears(&prompt("1"));
-    assert!(seat.text().contains("mission created") && !seat.shows_keys());
+    assert!(seat.text().contains("creates the mission") && !seat.shows_keys());
     seat.press(b"p", "This is the first step.");
-    seat.press(b"n", "sortie claimed");
-    seat.press(b"\x1b[C", "lock acquired");
-    seat.press(b" ", "sortie completed");
-    seat.press(b"\x1b[D", "lock acquired");
-    seat.press(b"p", "sortie claimed");
+    seat.press(b"n", "claims \"");
+    seat.press(b"\x1b[C", "locks src/");
+    seat.press(b" ", "completes \"");
+    seat.press(b"\x1b[D", "locks src/");
+    seat.press(b"p", "claims \"");
     seat.press(b"s", "Agents (1):");
     assert!(seat.text().contains("Progress: 0%"), "{}", seat.text());
     seat.press(b"G", "q quit");
@@ -493,7 +502,7 @@ fn a_replay_opens_at_the_checkpoint_and_goes_back_from_there() {
         opened.contains("Went back to chk-"),
         "it was the newest: {opened}"
     );
-    seat.press(b"p", "sortie claimed");
+    seat.press(b"p", "claims \"");
     seat.press(b"n", "Went back to chk-");
     seat.keys.write_all(b"q").unwrap();
     assert_eq!(seat.child.wait().unwrap().code(), Some(0));

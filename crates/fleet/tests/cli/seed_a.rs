@@ -134,7 +134,7 @@ fn fleet_checkpoint() {
     world
         .fleet(&format!("checkpoint --mission {mission}"))
         .expect(expect![[r#"
-            Checkpoint created: chk-e23a
+            Checkpoint chk-d987 stands: nothing has changed since it was taken at 2026-01-04T12:02:25Z
             Mission: msn-1a1a
             Progress: 50%
             Sorties: 4 (2 completed, 1 in_progress, 1 pending)
@@ -194,10 +194,10 @@ fn fleet_checkpoints_list() {
     world.fleet("checkpoints list").expect(expect![[r#"
         Checkpoints for mission: msn-1a1a
 
-        ID              TIMESTAMP                 TRIGGER    PROGRESS
-        chk-d987        2026-01-04T12:02:25Z     manual     50%
-        chk-8b37        2026-01-04T12:00:16Z     progress   50%
-        chk-6869        2026-01-04T12:00:12Z     progress   25%
+        ID              TIMESTAMP                 TRIGGER    PROGRESS   REASON
+        chk-d987        2026-01-04T12:02:25Z      manual     50%        manual
+        chk-8b37        2026-01-04T12:00:16Z      progress   50%        Reached 50% milestone
+        chk-6869        2026-01-04T12:00:12Z      progress   25%        Reached 25% milestone
 
         Total: 3 checkpoints
     "#]]);
@@ -206,8 +206,8 @@ fn fleet_checkpoints_list() {
         .expect(expect![[r#"
             Checkpoints for mission: msn-1a1a
 
-            ID              TIMESTAMP                 TRIGGER    PROGRESS
-            chk-d987        2026-01-04T12:02:25Z     manual     50%
+            ID              TIMESTAMP                 TRIGGER    PROGRESS   REASON
+            chk-d987        2026-01-04T12:02:25Z      manual     50%        manual
 
             Total: 3 checkpoints
         "#]]);
@@ -322,9 +322,13 @@ fn fleet_resume() {
         - src/models/user.ts
 
         Would restore:
-        - Restore 4 sorties
-        - Re-acquire 2 locks
-        - Requeue 1 message
+        - Restore 0 sorties
+        - Re-acquire 0 locks
+        - Requeue 0 messages
+
+        What To Do Now:
+        - Dispatch coordinates it, and is quiet (last sign 6m ago): start it again: fleet context --agent Dispatch
+        - Specialist-1 keeps srt-3434eb97, and is quiet (last sign 8m ago): start it again: fleet context --agent Specialist-1
 
         Nothing was changed.
     "#]]);
@@ -351,9 +355,13 @@ fn fleet_resume() {
         - src/models/user.ts
 
         Restoring state...
-        - Restored 4 sorties
-        - Re-acquired 2 locks
-        - Requeued 1 message
+        - Restored 0 sorties
+        - Re-acquired 0 locks
+        - Requeued 0 messages
+
+        What To Do Now:
+        - Dispatch coordinates it, and is quiet (last sign 6m ago): start it again: fleet context --agent Dispatch
+        - Specialist-1 keeps srt-3434eb97, and is quiet (last sign 8m ago): start it again: fleet context --agent Specialist-1
 
         Recovery complete. Mission resumed.
     "#]]);
@@ -398,7 +406,7 @@ fn fleet_resume_checkpoint() {
             Mission: msn-1a1a - "Implement user authentication"
 
             Recovery Context:
-            - Last action: Specialist-1 completed "API routes"
+            - Last action: Specialist-2 was editing src/middleware/auth.ts
             - Progress: 50% (2/4 sorties complete)
 
             Next Steps:
@@ -418,11 +426,18 @@ fn fleet_resume_checkpoint() {
             - srt-3434eb97 ("API routes") is no longer completed
 
             Restoring state...
-            - Restored 4 sorties
-            - Re-acquired 2 locks
-            - Requeued 2 messages
+            - Restored 1 sortie
+            - Re-acquired 1 lock
+            - Requeued 0 messages
+
+            What To Do Now:
+            - Dispatch coordinates it: its briefing: fleet context --agent Dispatch
+            - Specialist-1 keeps srt-3434eb97: its briefing: fleet context --agent Specialist-1
+            - to take this back: fleet undo --mission msn-1a1a75cb
 
             Recovery complete. Mission resumed.
+            [stderr]
+            warning: going back to chk-d9872af6 would undo 1 sortie of agents that are alive, first srt-3434eb97 ("API routes") of Specialist-1; that is refused without `--force`
         "#]]);
 }
 
@@ -439,9 +454,9 @@ fn fleet_detect_offers() {
           Dispatch      quiet: last sign 6m ago
           Specialist-1  quiet: last sign 8m ago, keeps srt-3434
           quiet         for 6m
-          from          chk-d987, plus 6 events since
+          from          chk-d987, plus 0 events since
         Found checkpoint from 2026-01-04T12:02:25Z. Resume?
-        Resume with: fleet resume          look first: fleet resume --dry-run
+        Resume with: fleet resume --mission msn-1a1a          look first: fleet resume --mission msn-1a1a --dry-run
         [exit 5]
     "#]]);
     let found = world.fleet("detect --json");
@@ -513,9 +528,13 @@ fn fleet_detect_auto_resume() {
         - src/models/user.ts
 
         Restoring state...
-        - Restored 4 sorties
-        - Re-acquired 2 locks
-        - Requeued 1 message
+        - Restored 0 sorties
+        - Re-acquired 0 locks
+        - Requeued 0 messages
+
+        What To Do Now:
+        - Dispatch coordinates it, and is quiet (last sign 6m ago): start it again: fleet context --agent Dispatch
+        - Specialist-1 keeps srt-3434eb97, and is quiet (last sign 8m ago): start it again: fleet context --agent Specialist-1
 
         Recovery complete. Mission resumed.
     "#]]);

@@ -48,6 +48,9 @@ fn the_orchestrators_mailbox_has_one_line_per_task() {
     world.agent("lead", "mail inbox").expect(expect![[r#"
         ID        SENT                      FROM   SUBJECT                                 STATE
         msg-6869  2026-01-04T12:00:12.000Z  Riley  @orchestrator: Task T060 progress: 72%  lead delivered
+        For your information:
+          msg-a4d8  2026-01-04T12:00:12.000Z  flightline takes checkpoint chk-06a150e8 at 0 % (subtask done)
+          msg-4310  2026-01-04T12:00:12.000Z  flightline writes the file of chk-06a150e8
     "#]]);
     let before = world.json("mail inbox --of dispatch");
     let before = before.as_array().unwrap().iter();
@@ -65,7 +68,7 @@ fn a_task_is_resumed_or_says_why_not() {
     world
         .agent("Riley", &format!("sorties resume {id}"))
         .expect(expect![[r#"
-            srt-1a1a  Convert Nature Trail PDFs to Markdown   65 %
+            srt-1a1a  T060: Convert Nature Trail PDFs to Markdown   65 %
             Last: Post19English.pdf
             Next: Post20English.pdf
             Notes: Hindi variants found
@@ -75,7 +78,7 @@ fn a_task_is_resumed_or_says_why_not() {
     world
         .agent("Riley", &format!("sorties resume {id} --subtasks"))
         .expect(expect![[r#"
-            srt-1a1a  Convert Nature Trail PDFs to Markdown   65 %
+            srt-1a1a  T060: Convert Nature Trail PDFs to Markdown   65 %
             Last: Post19English.pdf
             Next: Post20English.pdf
             Notes: Hindi variants found
@@ -136,9 +139,9 @@ fn a_session_timeout_is_found_and_named() {
         Migrate the site (msn-1166) can be recovered
           Riley  warning: last sign 11m ago, keeps srt-1a1a
           quiet  for 11m
-          from   chk-8abe, plus 6 events since
+          from   chk-8abe, plus 0 events since
         Found checkpoint from 2026-01-04T12:00:09Z. Resume?
-        Resume with: fleet resume          look first: fleet resume --dry-run
+        Resume with: fleet resume --mission msn-1166          look first: fleet resume --mission msn-1166 --dry-run
         T060 (srt-1a1a75cb, "Convert Nature Trail PDFs to Markdown"): session timeout: in progress, and silent for 11m
           Next: fleet sorties resume srt-1a1a75cb --agent Riley
         [exit 5]
@@ -164,6 +167,10 @@ fn a_session_timeout_is_found_and_named() {
         ✓ ok   nothing is left behind
         ! task T060 (srt-1a1a75cb, "Convert Nature Trail PDFs to Markdown"): session timeout: in progress, and silent for 11m
                run: fleet sorties resume srt-1a1a75cb --agent Riley
+        ! work Riley is warning (last sign 11m ago) and holds srt-1a1a
+               run: fleet agents show Riley
+        ! work "Migrate the site" needs recovery (inactivity, quiet for 11m)
+               run: fleet resume --mission msn-1166
         The store is well; the work needs somebody.
         [exit 5]
     "#]]);
@@ -246,13 +253,13 @@ fn a_partial_completion_names_what_is_not_met() {
     "#]]);
     world.fleet("status").expect(expect![[r#"
         Migrate the site   msn-1166   ● in progress   50 %   ▓▓▓▓▓▓▓▓▒▒▒▒▒▒▒▒  1 of 2
-          ✓ completed  srt-1a1a  Convert Nature Trail PDFs to Markdown  Riley  2026-01-04T12:00:10.000Z
-          ○ pending    srt-22cd  Check links
+          ✓ completed  srt-1a1a  T060: Convert Nature Trail PDFs to Markdown  Riley  2026-01-04T12:00:10.000Z
+          ○ pending    srt-22cd  T061: Check links
         Checkpoint  chk-5702, 2026-01-04T12:00:10.000Z, Completed "Convert Nature Trail PDFs to Markdown", in the store and in its file
         Agents      Riley active (2s)
         Locks       none
         Mail        1 for dispatch
-        Needs you   T060 (srt-1a1a75cb, "Convert Nature Trail PDFs to Markdown"): partial completion: complete, but not met: 29_files_created   → fleet sorties reject srt-1a1a75cb --reason "not met: 29_files_created"
+        Needs you   T060 (srt-1a1a, "Convert Nature Trail PDFs to Markdown"): partial completion: complete, but not met: 29_files_created   → fleet sorties reject srt-1a1a --reason "not met: 29_files_created"
     "#]]);
     let found = world.fleet("detect --json");
     assert_eq!(found.code, 5);
@@ -375,14 +382,202 @@ fn the_table_of_status_md() {
         <!-- flightline:active-checkpoints -->
         ## Active Checkpoints
 
+        As of 2026-01-04T12:00:09Z
+
         | Agent | Task | Progress | Last Update | Status |
         |-------|------|----------|-------------|--------|
-        | migration | T060 | 65% | 2 min ago | in_progress |
+        | migration | T060 | 65% | 2026-01-04T12:00:09Z | in_progress |
         | — | T061 | 0% | — | not started |
         <!-- /flightline:active-checkpoints -->
     "#]]);
     let table = world.json("report --status");
     assert_eq!(table["tasks"][0]["task"], "T060");
-    assert_eq!(table["text"].as_str().unwrap().lines().count(), 8);
+    assert_eq!(table["text"].as_str().unwrap().lines().count(), 10);
     assert_eq!(world.fleet("report --status --mission msn-ffff").code, 3);
+}
+
+/// The seed's own example of a task, as a file.
+const EXAMPLE: &str =
+    include_str!("../../../flightline-core/tests/dialects/data/sitebuilder_schema.json");
+
+fn file(world: &World, name: &str) -> serde_json::Value {
+    let path = world.repo().join("progress/checkpoints").join(name);
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+#[test]
+fn a_task_is_named_by_its_own_id_everywhere() {
+    let world = site();
+    for typed in [
+        "sorties update T060 --note \"half of it\" --subtask post-01=complete",
+        "sorties error T060 --type api_error --message \"no answer\"",
+        "sorties error T060 --clear",
+        "locks acquire docs/post-01.md --sortie T060",
+        "note decision \"Markdown, not HTML\" --sortie T060",
+        "effects begin push --sortie T060",
+        "sorties complete T060",
+    ] {
+        world.agent_ok("Riley", typed);
+    }
+    world.ok("sorties add \"Publish\" --task-id T062 --after T061");
+    world.fleet("sorties list").expect(expect![[r#"
+        ID        STATUS       OWNER  CHANGED                   TITLE
+        srt-1a1a  ✓ completed  Riley  2026-01-04T12:00:14.000Z  T060: Convert Nature Trail PDFs to Markdown
+        srt-22cd  ○ pending    -      2026-01-04T12:00:04.000Z  T061: Check links
+        srt-8284  ○ pending    -      2026-01-04T12:00:15.000Z  T062: Publish
+    "#]]);
+    let ran = world.fleet("status");
+    assert!(ran.stdout.contains("T061: Check links"), "{ran:?}");
+    world.fleet("sorties show T061").expect(expect![[r#"
+        Check links   srt-22cd   ○ pending   0 %
+        Mission  msn-1166
+        Task     T061
+    "#]]);
+    world
+        .agent("Riley", "sorties claim T062")
+        .expect(expect![[r#"
+            [stderr]
+            error: srt-82844cfa ("Publish") waits for srt-22cdf264 ("Check links"), which is pending
+
+            hint: take the next ready one with `fleet sorties claim --next`
+            [exit 4]
+        "#]]);
+    world.fleet("sorties show T099").expect(expect![[r#"
+        [stderr]
+        error: there is no sortie with the id or task id `T099`
+
+        hint: list them with `fleet sorties list`
+        [exit 3]
+    "#]]);
+    // Two missions may have a task of the same id: the one at hand is meant.
+    world.ok("missions create \"Another site\"");
+    world.ok("sorties add \"Other links\" --task-id T061");
+    let shown = world.json("sorties show T061");
+    assert_eq!(shown["sortie"]["title"], "Other links");
+    world.ok("sorties add \"The same again\" --task-id T061");
+    world.fleet("sorties show T061").expect(expect![[r#"
+        [stderr]
+        error: the task id `T061` names srt-22cdf264 and srt-bf6cb52b and srt-d0d3ae5d
+
+        hint: name the sortie by its own id, or its mission with `--mission ID`
+        [exit 3]
+    "#]]);
+}
+
+#[test]
+fn what_is_completed_counts_towards_what_was_declared() {
+    let world = World::empty();
+    world.ok("init --preset sitebuilder");
+    world.write("progress/checkpoints/migration-T060.json", EXAMPLE);
+    world.ok("status");
+    assert_eq!(
+        file(&world, "migration-T060.json")["subtasks"]["completed"],
+        19
+    );
+    for part in 20..=29 {
+        let typed = format!("sorties update T060 --subtask post-{part}=complete");
+        world.agent_ok("Riley", &typed);
+    }
+    let now = file(&world, "migration-T060.json");
+    assert_eq!(
+        (
+            &now["subtasks"]["total"],
+            &now["subtasks"]["completed"],
+            &now["progress_percent"]
+        ),
+        (&json!(29), &json!(29), &json!(100))
+    );
+    // One that has to be done again counts no more; saying it twice changes nothing.
+    world.agent_ok("Riley", "sorties update T060 --subtask post-29=in_progress");
+    world.agent_ok("Riley", "sorties update T060 --subtask post-28=complete");
+    let now = file(&world, "migration-T060.json");
+    assert_eq!(now["subtasks"]["completed"], 28);
+}
+
+#[test]
+fn counts_alone_take_a_checkpoint() {
+    let world = site();
+    let before = world.json("checkpoints list").as_array().unwrap().len();
+    world.agent_ok("Riley", "sorties update T060 --done 10/29");
+    let taken = world.json("checkpoints list");
+    assert_eq!(taken.as_array().unwrap().len(), before + 1);
+    let shown = world.json("checkpoints show @latest");
+    assert_eq!(shown["trigger_details"], "Completed 10 of 29 subtasks");
+    world.agent_ok("Riley", "sorties update T060 --done 10/29");
+    assert_eq!(
+        world.json("checkpoints list").as_array().unwrap().len(),
+        before + 1
+    );
+}
+
+#[test]
+fn a_heartbeat_is_seen_in_the_file_when_it_is_due() {
+    let world = site();
+    world.agent_ok("Riley", "sorties update T060 --note begun");
+    let begun = file(&world, "migration-T060.json");
+    world.pass(120);
+    world.agent_ok("Riley", "heartbeat");
+    assert_eq!(file(&world, "migration-T060.json"), begun, "not due yet");
+    world.pass(300);
+    world.agent_ok("Riley", "heartbeat");
+    let beaten = file(&world, "migration-T060.json");
+    assert_ne!(beaten["updated_at"], begun["updated_at"]);
+    assert_eq!(
+        beaten["heartbeat"],
+        json!({ "last_beat": beaten["updated_at"], "interval_seconds": 300, "status": "alive" })
+    );
+    // Of what the supervisor reads, a session that is alive has not timed out.
+    world.fleet("detect").expect(expect![[r#"
+        Nothing needs recovery.
+    "#]]);
+}
+
+#[test]
+fn parts_that_an_agent_takes_out_of_its_file_are_gone() {
+    let world = site();
+    world.agent_ok(
+        "Riley",
+        "sorties update T060 --subtask post-01=complete --subtask post-02=pending",
+    );
+    let mut task = file(&world, "migration-T060.json");
+    task["subtasks"]["items"].as_array_mut().unwrap().pop();
+    task["subtasks"]["total"] = json!(1);
+    task["updated_at"] = json!("2026-01-04T12:00:30Z");
+    world.pass(60);
+    world.write(
+        "progress/checkpoints/migration-T060.json",
+        &task.to_string(),
+    );
+    let shown = world.json("sorties show T060");
+    let parts: Vec<&str> = shown["subtasks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|part| part["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(parts, ["post-01"]);
+}
+
+#[test]
+fn status_md_tells_times_that_stay_true() {
+    let world = site();
+    world.agent_ok("Riley", "sorties update T060 --done 19/29");
+    let page = || std::fs::read_to_string(world.repo().join("progress/STATUS.md")).unwrap();
+    let before = page();
+    expect![[r#"
+        <!-- flightline:active-checkpoints -->
+        ## Active Checkpoints
+
+        As of 2026-01-04T12:00:08Z
+
+        | Agent | Task | Progress | Last Update | Status |
+        |-------|------|----------|-------------|--------|
+        | migration | T060 | 65% | 2026-01-04T12:00:08Z | in_progress |
+        | — | T061 | 0% | — | not started |
+        <!-- /flightline:active-checkpoints -->
+    "#]]
+    .assert_eq(&before);
+    world.pass(3_600);
+    world.ok("status");
+    assert_eq!(page(), before);
 }

@@ -328,3 +328,96 @@ fn fleet_agents_restart() {
         srt-5689  ○ pending  -      2026-01-04T12:00:03.000Z  checklist.md
     "#]]);
 }
+
+fn read(world: &World, name: &str) -> serde_json::Value {
+    let path = world.repo().join("agent_checkpoints").join(name);
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+#[test]
+fn an_agents_file_may_be_called_after_its_id() {
+    let world = epic();
+    let mut document = read(&world, "secondary_a.json");
+    document["agent_id"] = "Secondary-B".into();
+    document["session_id"] = "b1".into();
+    document["current_step"] = "Reading the guide".into();
+    world.write("agent_checkpoints/Secondary-B.json", &document.to_string());
+    world.ok("status");
+    let shown = world.json("agents show Secondary-B");
+    assert_eq!(shown["agent"]["current_step"], "Reading the guide");
+    assert_eq!(
+        read(&world, "secondary_b.json")["current_step"],
+        "Reading the guide"
+    );
+    // One that is about somebody else is not taken in, and that is said once.
+    world.write("agent_checkpoints/notes.json", &document.to_string());
+    let ran = world.fleet("agents monitor");
+    assert!(
+        ran.stderr
+            .contains("it is about Secondary-B, whose file is agent_checkpoints/secondary_b.json"),
+        "{ran:?}"
+    );
+    assert_eq!(world.fleet("agents monitor").stderr, "");
+}
+
+#[test]
+fn every_session_has_an_id() {
+    let world = epic();
+    world.ok("agents register Secondary-B");
+    world.agent_ok("Secondary-B", "agents update --step \"Reading the guide\"");
+    let first = read(&world, "secondary_b.json");
+    let id = first["session_id"].as_str().unwrap().to_owned();
+    assert!(id.ends_with("-1"), "{id}");
+    // Its own file, written on by its own session, is taken in as before.
+    let mut next = first.clone();
+    next["current_step"] = "Writing".into();
+    world.pass(60);
+    next["last_checkpoint"] = "2026-01-04T12:00:40Z".into();
+    world.write("agent_checkpoints/secondary_b.json", &next.to_string());
+    world.ok("status");
+    let shown = world.json("agents show Secondary-B");
+    assert_eq!(
+        (&shown["agent"]["current_step"], &shown["agent"]["epoch"]),
+        (&"Writing".into(), &1.into())
+    );
+    world.ok("agents register Secondary-B");
+    world.agent_ok("Secondary-B", "agents update --step \"Again\"");
+    let second = read(&world, "secondary_b.json");
+    assert!(second["session_id"].as_str().unwrap().ends_with("-2"));
+    // What the session before still writes is not taken in.
+    world.pass(60);
+    next["last_checkpoint"] = "2026-01-04T12:01:50Z".into();
+    world.write("agent_checkpoints/secondary_b.json", &next.to_string());
+    let said = world.fleet("status").stderr;
+    assert!(
+        said.contains("the session of Secondary-B that wrote this is over"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_file_that_is_moved_away_by_hand_stays_away() {
+    let world = epic();
+    let (from, to) = (
+        world.repo().join("agent_checkpoints/secondary_a.json"),
+        world
+            .repo()
+            .join("agent_checkpoints/secondary_a_crashed_1767528100.json"),
+    );
+    std::fs::rename(&from, &to).unwrap();
+    let ran = world.fleet("agents list");
+    assert!(
+        ran.stderr
+            .contains("is not written again until Secondary-A acts"),
+        "{ran:?}"
+    );
+    // What others do brings it not back, and it is said once.
+    assert_eq!(world.ok("note decision \"Two columns\"").stderr, "");
+    assert!(!from.exists() && to.exists());
+    world.agent_ok("Secondary-A", "agents update --step \"Back again\"");
+    assert_eq!(
+        read(&world, "secondary_a.json")["current_step"],
+        "Back again"
+    );
+    assert!(to.exists());
+}

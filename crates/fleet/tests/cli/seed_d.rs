@@ -108,9 +108,12 @@ fn what_failed_is_left_out_and_the_workflow_set_back() {
             - set the workflow back to where it can go on: `fleet resume --reset-to CODING`
 
         Would restore:
-        - Restore 3 sorties
+        - Restore 1 sortie
         - Re-acquire 0 locks
         - Requeue 0 messages
+
+        What To Do Now:
+        - no agent works on "Ship it": start one: fleet context --agent NAME
 
         Nothing was changed.
         [stderr]
@@ -141,9 +144,12 @@ fn what_failed_is_left_out_and_the_workflow_set_back() {
             Workflow: CODING (set back from ERROR)
 
             Restoring state...
-            - Restored 3 sorties
+            - Restored 1 sortie
             - Re-acquired 0 locks
             - Requeued 0 messages
+
+            What To Do Now:
+            - no agent works on "Ship it": start one: fleet context --agent NAME
 
             Recovery complete. Mission resumed.
             [stderr]
@@ -498,12 +504,12 @@ fn too_many_checkpoints_are_archived_and_it_is_said() {
         .expect(expect![[r#"
             Checkpoints for mission: msn-1166
 
-            ID              TIMESTAMP                 TRIGGER    PROGRESS
-            chk-3ce8        2026-01-04T12:00:07Z     manual     0%
-            chk-3434        2026-01-04T12:00:06Z     manual     0%
-            chk-2b81        2026-01-04T12:00:05Z     manual     0%
-            chk-22cd        2026-01-04T12:00:04Z     manual     0%  archived
-            chk-1a1a        2026-01-04T12:00:03Z     manual     0%  archived
+            ID              TIMESTAMP                 TRIGGER    PROGRESS   REASON
+            chk-3ce8        2026-01-04T12:00:07Z      manual     0%         Number 4
+            chk-3434        2026-01-04T12:00:06Z      manual     0%         Number 3
+            chk-2b81        2026-01-04T12:00:05Z      manual     0%         Number 2
+            chk-22cd        2026-01-04T12:00:04Z      manual     0%         archived: Number 1
+            chk-1a1a        2026-01-04T12:00:03Z      manual     0%         archived: Number 0
 
             Total: 5 checkpoints
         "#]]);

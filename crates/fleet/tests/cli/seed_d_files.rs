@@ -41,8 +41,8 @@ fn json(text: &str) -> Json {
 fn a_project_comes_in_and_goes_out_again() {
     let world = project();
     world.fleet("import orchestrator old").expect(expect![[r#"
-        Imported: chk-6f9f6b52 (IMPLEMENTING) from old/6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01.json.gz
-        Imported: chk-6f9f6b52 (ERROR) from old/6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e02.json
+        Imported: chk-6f9f6b52 (IMPLEMENTING) from old/6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01.json.gz: state is "IMPLEMENTING", agents: 1 completed, 1 pending, 1 running
+        Imported: chk-6f9f6b52 (ERROR) from old/6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e02.json: state is "ERROR", agents: 1 failed
         Known: the index from old/index.json
     "#]]);
     world.fleet("import orchestrator old").expect(expect![[r#"
@@ -59,7 +59,7 @@ fn a_project_comes_in_and_goes_out_again() {
         Agents      none
         Locks       none
         Mail        none
-        Needs you   srt-4dd5eca5 ("coder") failed   → fleet sortie show srt-4dd5eca5
+        Needs you   srt-4dd5 ("coder") failed; to have it tried again   → fleet sorties release srt-4dd5
     "#]]);
     world.fleet("export orchestrator new").expect(expect![[r#"
         Exported new/6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01.json.gz
@@ -150,13 +150,18 @@ fn bad_files_are_refused_with_the_place() {
             hint: import its folder: `fleet import orchestrator FOLDER`
             [exit 2]
         "#]]);
+    assert_eq!(world.rev(), rev, "nothing came in");
+    // Each file of a folder stands for itself.
     world.write(&format!("old/{FIRST}.json"), "{");
     world.fleet("import orchestrator old").expect(expect![[r#"
+        Refused: cannot read `old/6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01.json`: it ends too early at line 1, column 2
+        Imported: chk-6f9f6b52 (IMPLEMENTING) from old/6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01.json.gz: state is "IMPLEMENTING", agents: 1 completed, 1 pending, 1 running
+        Imported: chk-6f9f6b52 (ERROR) from old/6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e02.json: state is "ERROR", agents: 1 failed
+        Known: the index from old/index.json
         [stderr]
-        error: cannot read `old/6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01.json`: it ends too early at line 1, column 2
+        warning: 1 of 4 files were not taken in; nothing of them was changed
         [exit 2]
     "#]]);
-    assert_eq!(world.rev(), rev, "nothing came in");
     world.ok(&format!("import orchestrator old/{SECOND}.json"));
     let mut other = orchestrator::read(&ERROR.replace("\"s\"", "\"t\"")).expect("a document");
     other.seal();
@@ -179,7 +184,7 @@ fn an_index_that_is_wrong_is_said() {
     world.write("old/index.json", &wrong);
     fs::remove_file(world.repo().join(format!("old/{FIRST}.json.gz"))).expect("gone");
     world.fleet("import orchestrator old").expect(expect![[r#"
-        Imported: chk-6f9f6b52 (ERROR) from old/6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e02.json
+        Imported: chk-6f9f6b52 (ERROR) from old/6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e02.json: state is "ERROR", agents: 1 failed
         Known: the index from old/index.json
         [stderr]
         warning: old/index.json: it lists 6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01, which is not there
@@ -220,7 +225,7 @@ fn the_mirror_is_kept_in_the_state_folder() {
         Mail        none
         Needs you   nothing
         [stderr]
-        took in .flightline/orchestrator/6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01.json.gz, which somebody else wrote
+        took in .flightline/orchestrator/6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01.json.gz (chk-6f9f6b52 (IMPLEMENTING)): state is "IMPLEMENTING", agents: 1 completed, 1 pending, 1 running
     "#]]);
     world
         .fleet("config set mirrors.compression rar")
@@ -229,4 +234,40 @@ fn the_mirror_is_kept_in_the_state_folder() {
         error: `rar` is none of none, gzip, lz4 and zstd
         [exit 2]
     "#]]);
+}
+
+#[test]
+fn what_its_writer_calls_corrupted_is_not_taken_for_sound() {
+    let world = World::new();
+    let corrupted = RUNNING.replacen("\"status\": \"valid\"", "\"status\": \"corrupted\"", 1);
+    assert_ne!(corrupted, RUNNING);
+    let before = world.rev();
+    world.write(&format!("{FIRST}.json"), &corrupted);
+    world
+        .fleet(&format!("import orchestrator {FIRST}.json"))
+        .expect(expect![[r#"
+            [stderr]
+            error: `6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01.json`: its writer marked it as `corrupted`, and nothing is known of what is wrong in it
+
+            hint: take another copy of it, or an earlier checkpoint
+            [exit 6]
+        "#]]);
+    assert_eq!(world.rev(), before);
+}
+
+#[test]
+fn control_characters_that_are_not_kept_are_told_of() {
+    let world = World::new();
+    let mut document = orchestrator::read(RUNNING).expect("a document");
+    document.trigger_reason.push('\u{7}');
+    document.context.lessons.push("bell \u{7}".to_owned());
+    document.seal();
+    world.write(&format!("{FIRST}.json"), &orchestrator::write(&document));
+    world
+        .fleet(&format!("import orchestrator {FIRST}.json"))
+        .expect(expect![[r#"
+            Imported: chk-6f9f6b52 (IMPLEMENTING) from 6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01.json: state is "IMPLEMENTING", agents: 1 completed, 1 pending, 1 running
+            [stderr]
+            warning: 6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01.json: its texts held control characters or secrets, which are not kept: its checksums were made anew
+        "#]]);
 }

@@ -59,17 +59,14 @@ fn tokens_are_shown_once_and_kept_as_hashes() {
         text.starts_with("fleet_") && text.len() == 6 + 32 + 1 + 32 + 1 + 64,
         "{text}"
     );
-    let rest: Vec<&str> = made.stdout.lines().skip(1).collect();
+    assert_eq!(made.stdout, format!("{text}\n"), "nothing else");
     expect![[r#"
-        [
-            "",
-            "This is shown once: keep it where only you can read it. Scope agent, acts as ada, expires 2026-04-04T12:00:02.000Z.",
-        ]
+        This is shown once: keep it where only you can read it. Scope agent, acts as ada, expires 2026-04-04T12:00:02.000Z.
     "#]]
-    .assert_debug_eq(&rest);
+    .assert_eq(&made.stderr);
     expect![[r#"
-        ID        NAME    SCOPE  AGENT  EXPIRES                   STATE
-        tok-1166  laptop  agent  ada    2026-04-04T12:00:02.000Z  valid
+        ID        NAME    SCOPE  AGENT  CREATED                   BY          EXPIRES                   STATE
+        tok-1166  laptop  agent  ada    2026-01-04T12:00:02.000Z  user:grace  2026-04-04T12:00:02.000Z  valid
     "#]]
     .assert_eq(&world.ok("token list").stdout);
     let secret = text.rsplit('_').next().unwrap().as_bytes();

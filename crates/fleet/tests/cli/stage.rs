@@ -80,7 +80,11 @@ impl Stage {
             for (name, id) in &names {
                 line = line.replace(&format!("{{{name}}}"), id);
             }
-            world.ok(&line);
+            let said = world.ok(&line).stdout;
+            if let Some(noted) = said.strip_prefix("Noted lesson ") {
+                let id = noted.split(':').next().unwrap_or_default();
+                names.insert("Lesson".to_owned(), id.to_owned());
+            }
         }
         let hello = world.json("mail send --to ada --subject Hello --agent bob");
         names.insert(

@@ -37,7 +37,7 @@ fn init_is_harmless_where_a_fleet_is() {
     let world = World::with_sorties(&["Model"]).local_only("it removes the store's file");
     let before = world.json("status");
     world.fleet("init").expect(expect![[r#"
-        REPO/.flightline is there already, and sound
+        REPO/.flightline is there already, and sound (preset fleet)
     "#]]);
     assert_eq!(world.json("init")["created"], false);
     assert_eq!(world.line("init").in_folder("below").run().code, 0);
@@ -451,4 +451,47 @@ fn a_project_that_the_store_does_not_have_is_told_with_those_it_has() {
     world.ok(&format!("config set project {project}"));
     assert_eq!(fs::read_to_string(&file).unwrap(), text);
     assert_eq!(world.json("status")["rev"], before["rev"]);
+}
+
+#[test]
+fn init_never_changes_a_fleet_that_is_there() {
+    let world = World::new();
+    let refused = world.fleet("init --preset epic");
+    assert!(
+        refused.refused(4).contains("with the preset `fleet`"),
+        "{refused:?}"
+    );
+    assert_eq!(world.json("config get preset")["value"], "fleet");
+    // The hint is the way to do it all the same.
+    world.ok("config set preset epic");
+    let again = world.ok("init --preset epic").stdout;
+    assert!(
+        again.contains("is there already, and sound (preset epic)"),
+        "{again}"
+    );
+}
+
+#[test]
+fn a_repository_inside_another_is_asked_about() {
+    let world = World::empty().local_only("it is about folders of this machine");
+    for folder in [".git", "inner/.git", "inner/src"] {
+        std::fs::create_dir_all(world.repo().join(folder)).unwrap();
+    }
+    world.ok("init");
+    let refused = world.line("init").in_folder("inner/src").run();
+    assert!(
+        refused
+            .refused(2)
+            .contains("REPO/inner lies inside REPO, which has a fleet already"),
+        "{refused:?}"
+    );
+    assert!(!world.repo().join("inner/.flightline").exists());
+    let outer = world.line("-C .. status").in_folder("inner").run();
+    assert_eq!(outer.code, 0, "{outer:?}");
+    assert_eq!(world.line("init --here").in_folder("inner").run().code, 0);
+    assert!(world.repo().join("inner/.flightline/config.toml").exists());
+    // A folder of the same repository has its fleet.
+    std::fs::create_dir_all(world.repo().join("docs")).unwrap();
+    assert_eq!(world.line("init").in_folder("docs").run().code, 0);
+    assert!(!world.repo().join("docs/.flightline").exists());
 }

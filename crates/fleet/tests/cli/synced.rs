@@ -410,7 +410,7 @@ on_both_engines! {
         // Whoever comes next brings them, before anything of its own.
         let third = ada(&far, "note lesson third");
         assert_eq!(third.code, 0, "{third:?}");
-        assert_eq!(third.stderr, "warning: delivered what waited on this machine: 6 requests\n");
+        assert_eq!(third.stderr, "delivered what waited on this machine: 6 requests\n");
         let notes = far.notes();
         assert_eq!(notes.len(), 3, "{notes:?}");
         assert!(notes[0].starts_with("first, with ") && notes[1..] == ["second", "third"], "{notes:?}");
@@ -590,6 +590,9 @@ fn what_is_only_tried_beside_the_store_is_little_and_says_why() {
         a server has a clock of its own
         commands die at points of their own
         commands die at points of their own
+        doctor works beside the store
+        hints are the same wherever the store is
+        hints are the same wherever the store is
         it changes the store's file
         it compares the bytes of the store
         it compares the bytes of the store
@@ -603,11 +606,16 @@ fn what_is_only_tried_beside_the_store_is_little_and_says_why() {
         it has a server of its own
         it has a server of its own
         it has a server of its own
+        it is about files beside the store
+        it is about files beside the store
+        it is about folders of this machine
         it is about the store's files
         it is about where the store is
         it is about where the store is
         it is about where the store is
         it is about where the store is
+        it looks at files beside the store
+        it looks at the files of the store
         it names a server that is not there
         it removes the store's file
         it replaces the store's file
@@ -619,8 +627,19 @@ fn what_is_only_tried_beside_the_store_is_little_and_says_why() {
         it talks to the server of another world
         it talks to the server of another world
         it writes into the database
+        its files are damaged, too
+        its process is on this machine
+        its process is on this machine
+        mirrors are files of this work tree
+        processes are looked at where they run
         the `git` of one command is replaced, and a server has its own
         the `git` of one command is replaced, and a server has its own
+        the clock is the command's own
+        the sessions are those of one machine
+        the store is lost
+        the store is lost
+        they work on the store itself
+        tokens are made where the store is
     "#]]
     .assert_eq(&(reasons.join("\n") + "\n"));
 }

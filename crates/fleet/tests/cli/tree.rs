@@ -114,7 +114,7 @@ fn every_checkpoint_has_it_whoever_takes_it() {
     world.agent_ok("ada", &format!("sorties complete {id}"));
     assert_eq!(branch(&world), ("milestone".to_owned(), main.clone()));
     world.ok("resume --checkpoint @latest~2 --force -y");
-    assert_eq!(branch(&world), ("before_restore".to_owned(), main));
+    assert_eq!(branch(&world), ("after_restore".to_owned(), main));
 }
 
 #[test]
@@ -129,21 +129,24 @@ fn resume_compares_what_was_said_with_the_work_tree() {
     check(
         from(&dry, "Files Modified:"),
         &expect![[r#"
-        Files Modified:
-        - src/model.rs (verified)
-        - src/new.rs (changed since)
+            Files Modified:
+            - src/model.rs (verified)
+            - src/new.rs (changed since)
 
-        Work Tree Since The Checkpoint:
-        - HEAD moved: main at 9c75fe8c → side at 30a00154
-        - missing src/api.rs
+            Work Tree Since The Checkpoint:
+            - HEAD moved: main at 9c75fe8c → side at 30a00154
+            - missing src/api.rs
 
-        Would restore:
-        - Restore 2 sorties
-        - Re-acquire 1 lock
-        - Requeue 1 message
+            Would restore:
+            - Restore 0 sorties
+            - Re-acquire 0 locks
+            - Requeue 0 messages
 
-        Nothing was changed.
-    "#]],
+            What To Do Now:
+            - ada keeps srt-af9e72eb: its briefing: fleet context --agent ada
+
+            Nothing was changed.
+        "#]],
     );
     let planned = world.json("resume --dry-run");
     let real = world.ok("resume").stdout;

@@ -115,12 +115,13 @@ fn work_is_claimed_once() {
     world
         .agent("bob", "sorties claim --next")
         .expect(expect![[r#"
-        [stderr]
-        error: no sortie of msn-1166f932 ("Add login") is ready
+            [stderr]
+            error: no sortie of msn-1166f932 ("Add login") is ready
 
-        hint: 0 wait for others, 0 need files that others have locked; see `fleet sorties list`
-        [exit 4]
-    "#]]);
+            hint: srt-af9e72eb ("Model") is in progress (ada)
+                  wait for one with `fleet sorties claim --next --wait 15m`
+            [exit 4]
+        "#]]);
     assert_eq!(world.json("sorties list")[0]["assigned_to"], "ada");
     assert_eq!(world.rev(), before);
     // Its owner may ask twice.
@@ -307,6 +308,9 @@ fn a_retired_agent_is_refused_until_it_comes_back() {
 #[test]
 fn an_effect_is_not_repeated() {
     let world = stage::world();
+    // While ada is there, nobody else knows whether it happens.
+    world.agent("bob", "effect begin deploy --again").refused(4);
+    world.pass(31 * 60);
     world.agent("bob", "effect begin deploy").expect(expect![[r#"
         [stderr]
         error: `deploy` was begun by ada and never reported done
@@ -320,7 +324,7 @@ fn an_effect_is_not_repeated() {
         .agent("ada", "effect begin deploy --again")
         .expect(expect![[r#"
             [stderr]
-            error: `deploy` was already done by bob at 2026-01-04T12:00:30.000Z
+            error: `deploy` was already done by bob at 2026-01-04T12:31:31.000Z
 
             hint: do not repeat it; see what came of it with `fleet effect list`
             [exit 4]

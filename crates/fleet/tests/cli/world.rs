@@ -275,6 +275,17 @@ impl World {
         ran.json()
     }
 
+    /// The answer to a command that only looks, as JSON, and its exit code. No time passes.
+    pub fn json_at(&self, typed: &str) -> (Value, i32) {
+        let now = self.seconds.get();
+        let ran = self
+            .line(&format!("{typed} --json"))
+            .env("FLEET_TEST_NOW", time(now))
+            .run();
+        self.seconds.set(now);
+        (ran.json(), ran.code)
+    }
+
     /// The whole id of the sortie with this title.
     pub fn sortie(&self, title: &str) -> String {
         let sorties = self.json("sorties list");

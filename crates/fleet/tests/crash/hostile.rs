@@ -249,7 +249,7 @@ fn runs(world: &World, arguments: &[&str], about: &str) {
     clippy::disallowed_methods,
     reason = "how much is tried is said from outside"
 )]
-fn all_of_them() -> bool {
+pub fn all_of_them() -> bool {
     std::env::var("FLEET_HOSTILE").is_ok_and(|wanted| wanted == "all")
 }
 
@@ -453,6 +453,35 @@ fn a_store_that_a_pull_puts_in_place_of_a_trusted_one_is_not_trusted() {
         .env("HOME", world.home())
         .args(["note", "lesson", "Moved"]);
     assert!(done.status().unwrap().success());
+}
+
+#[test]
+fn the_doctor_warns_of_a_state_folder_that_the_repository_tracks() {
+    let folder = tempfile::tempdir().unwrap();
+    let (world, _) = copy(folder.path());
+    let warning = "the repository tracks `.flightline/`, so that a pull can replace it: `git rm -r --cached .flightline`";
+    let git = |arguments: &[&str]| {
+        let done = world.sealed("git").args(arguments).output().unwrap();
+        assert!(done.status.success(), "{arguments:?}: {done:?}");
+    };
+    git(&["init", "--quiet", "."]);
+    let untracked = world.run(&["doctor", "--fix"]).works();
+    assert!(!untracked.out.contains("tracks"), "{untracked}");
+    git(&["add", "--force", ".flightline/flightline.db"]);
+    // It is no damage: a repair would not help, and the exit code stays that of a sound store.
+    for command in [&["doctor"][..], &["doctor", "--fix"]] {
+        let seen = world.run(command).works();
+        assert!(seen.out.contains(warning), "{seen}");
+        assert!(seen.out.contains("is well"), "{seen}");
+    }
+    let json = world.ask(&["doctor"]);
+    let checks = json["checks"].as_array().unwrap();
+    let check = checks.iter().find(|check| check["name"] == "repository");
+    assert_eq!(check.unwrap()["findings"][0], warning);
+    // As the warning says, and all is quiet again; the files stay.
+    git(&["rm", "-r", "--quiet", "--cached", ".flightline"]);
+    let quiet = world.run(&["doctor"]).works();
+    assert!(!quiet.out.contains("tracks"), "{quiet}");
 }
 
 #[test]

@@ -4,9 +4,11 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use flightline_testkit::Engine;
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -30,9 +32,11 @@ struct Served<'w> {
 impl<'w> Served<'w> {
     fn new(world: &'w World) -> Self {
         let made = world.ask(&["token", "create", "tests"]);
+        // A file that may not grow any more fails the write, and not the process.
+        let script = "trap '' XFSZ; exec \"$0\" serve --addr 127.0.0.1:0 --json";
         let mut child = world
-            .sealed(env!("CARGO_BIN_EXE_fleet"))
-            .args(["serve", "--addr", "127.0.0.1:0", "--json"])
+            .sealed("sh")
+            .args(["-c", script, env!("CARGO_BIN_EXE_fleet")])
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -203,6 +207,47 @@ fn a_server_whose_disk_is_full_says_so_and_goes_on_when_there_is_room() {
     std::fs::remove_file(ballast).unwrap();
     server.recovers();
     server.ends();
+}
+
+/// Longer than this nobody waits for a disk that fails at once.
+const AT_ONCE: Duration = Duration::from_secs(5);
+/// What is documented, and a moment: 15 seconds for the last checkpoints.
+const TO_END: Duration = Duration::from_secs(20);
+
+#[test]
+fn a_server_whose_disk_takes_nothing_answers_at_once_and_ends_in_time() {
+    let world = World::new(Engine::Sqlite);
+    let mut served = Served::new(&world);
+    assert_eq!(served.write("before".to_owned()), None);
+    let nothing = Rlimit {
+        current: Some(0),
+        maximum: None,
+    };
+    let server = Pid::from_child(&served.child);
+    prlimit(Some(server), Resource::Fsize, nothing).unwrap();
+    let body = json!({ "kind": "lesson", "text": "never" });
+    for _ in 0..3 {
+        thread::scope(|scope| {
+            for _ in 0..16 {
+                scope.spawn(|| {
+                    let began = Instant::now();
+                    let (status, _, answer) = served.op("add_note", &body);
+                    assert_eq!(status, 503, "{answer}");
+                    assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
+                });
+            }
+        });
+        let began = Instant::now();
+        served.is_all_there();
+        assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
+    }
+    let began = Instant::now();
+    kill_process(server, Signal::TERM).unwrap();
+    served.child.wait().unwrap();
+    assert!(began.elapsed() < TO_END, "{:?}", began.elapsed());
+    world.is_well();
+    let notes = world.ask(&["note", "list"]);
+    assert!(texts(&notes, "/text") == served.kept, "{notes}");
 }
 
 #[test]

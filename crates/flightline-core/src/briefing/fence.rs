@@ -5,6 +5,10 @@ use crate::error::Refusal;
 
 /// What stands for a line break inside data, so that every line of a briefing is begun by us.
 const LINE_BREAK: &str = " ⏎ ";
+/// Asks for the picture of a symbol.
+const EMOJI_STYLE: char = '\u{fe0f}';
+/// Makes one picture of several.
+const JOINER: char = '\u{200d}';
 /// An author's name is cut to this.
 const LABEL: Size = Size::new(32, 48);
 
@@ -27,22 +31,40 @@ pub fn strip_data(text: &str, nonce: &str) -> String {
 /// only when somebody must be briefed.
 ///
 /// # Errors
-/// When it holds a character that cannot be seen.
+/// When it holds a character that cannot be seen, unless that makes an emoji of its neighbours.
 pub fn check_constraint(text: &str) -> Result<(), Refusal> {
-    let bad = |c: &char| match kind(*c) {
-        Kind::Hidden => true,
-        Kind::Break => *c != '\n',
-        Kind::Space | Kind::Seen => false,
-    };
-    let Some((index, found)) = text.chars().enumerate().find(|(_, c)| bad(c)) else {
-        return Ok(());
-    };
-    Err(Refusal::invalid(format!(
-        "the constraint holds U+{:04X} at character {}, which cannot be seen",
-        u32::from(found),
-        index + 1
-    ))
-    .hint("write the constraint again without that character"))
+    let mut before = None;
+    let mut chars = text.chars().enumerate().peekable();
+    while let Some((index, found)) = chars.next() {
+        let after = chars.peek().map(|(_, c)| *c);
+        let fine = match kind(found) {
+            Kind::Hidden => is_part_of_emoji(before, found, after),
+            Kind::Break => found == '\n',
+            Kind::Space | Kind::Seen => true,
+        };
+        if !fine {
+            return Err(Refusal::invalid(format!(
+                "the constraint holds U+{:04X} at character {}, which cannot be seen",
+                u32::from(found),
+                index + 1
+            ))
+            .hint("write the constraint again without that character"));
+        }
+        before = Some(found);
+    }
+    Ok(())
+}
+
+/// A variation selector behind a symbol, or a joiner between two: one alone says nothing by itself.
+fn is_part_of_emoji(before: Option<char>, found: char, after: Option<char>) -> bool {
+    let symbol = |c: char| !c.is_ascii() && !c.is_alphanumeric() && kind(c) == Kind::Seen;
+    match found {
+        EMOJI_STYLE => before.is_some_and(symbol),
+        JOINER => {
+            before.is_some_and(|c| symbol(c) || c == EMOJI_STYLE) && after.is_some_and(symbol)
+        }
+        _ => false,
+    }
 }
 
 /// What a fence around a list costs.
@@ -192,6 +214,19 @@ mod tests {
             "the constraint holds U+202E at character 6, which cannot be seen"
         );
         assert!(check_constraint("a\r\nb").is_err());
+        assert_eq!(
+            check_constraint("⚠\u{fe0f} Ask 👩\u{200d}🚀 and ❤\u{fe0f}\u{200d}🔥"),
+            Ok(())
+        );
+        for hiding in [
+            "a\u{fe0f}",
+            "⚠\u{fe0f}\u{fe0f}",
+            "🚀\u{200d}",
+            "\u{200d}🚀",
+            "a\u{200d}🚀",
+        ] {
+            assert!(check_constraint(hiding).is_err(), "{hiding:?}");
+        }
     }
 
     #[test]

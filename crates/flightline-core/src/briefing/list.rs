@@ -42,7 +42,7 @@ pub(super) struct Heading {
     pub noun: &'static str,
 }
 
-const fn heading(zone: Zone, title: &'static str, noun: &'static str) -> Heading {
+pub(super) const fn heading(zone: Zone, title: &'static str, noun: &'static str) -> Heading {
     Heading {
         zone,
         title,
@@ -64,7 +64,7 @@ pub(super) const NEXT_STEPS: Heading = Heading {
     empty: Some("None recorded."),
     ..heading(Zone::Head, "Next Steps", "next steps")
 };
-const BLOCKERS: Heading = Heading {
+pub(super) const BLOCKERS: Heading = Heading {
     empty: Some("None."),
     ..heading(Zone::Blockers, "Current Blockers", "blockers")
 };
@@ -94,13 +94,13 @@ pub(super) struct Section {
     floor: Size,
 }
 
-enum Content {
+pub(super) enum Content {
     Quotes { voices: Vec<Voice>, count: usize },
     Files { files: Files, fence: Size },
 }
 
 /// What one author has to say.
-struct Voice {
+pub(super) struct Voice {
     label: String,
     /// What the fence around it costs.
     fence: Size,
@@ -176,7 +176,7 @@ pub(super) fn sections(facts: &Facts, nonce: &str, commands: &Commands) -> Vec<S
         files: Files::new(&facts.files, nonce),
         fence: fence_size(nonce, FILES),
     };
-    let list = |what: &str| format!("fleet {what} --mission {}", facts.mission_id);
+    let list = |what: &str| commands.of_mission(what);
     let all = || commands.facts.clone();
     let section = Section::new;
     vec![
@@ -204,7 +204,7 @@ pub(super) fn sections(facts: &Facts, nonce: &str, commands: &Commands) -> Vec<S
     ]
 }
 
-fn voices<'a>(items: impl Iterator<Item = (&'a str, &'a str)>, nonce: &str) -> Content {
+pub(super) fn voices<'a>(items: impl Iterator<Item = (&'a str, &'a str)>, nonce: &str) -> Content {
     let mut known: HashMap<&str, usize> = HashMap::new();
     let mut authors: Vec<(&str, Vec<(usize, &str)>)> = Vec::new();
     let mut count = 0;
@@ -246,7 +246,7 @@ fn entry(place: usize, text: &str, nonce: &str) -> Entry {
 }
 
 impl Section {
-    fn new(heading: &'static Heading, content: Content, command: String) -> Self {
+    pub fn new(heading: &'static Heading, content: Content, command: String) -> Self {
         let mut section = Self {
             heading,
             content,

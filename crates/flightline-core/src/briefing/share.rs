@@ -12,7 +12,7 @@ use std::ops::{Add, Sub};
 /// it. Only letters or ideographs drawn by lot are more tokens than this says.
 #[must_use]
 pub fn estimate_tokens(text: &str) -> usize {
-    Size::of(text).thirds.div_ceil(3)
+    Size::of(text).tokens()
 }
 
 /// What a text costs, in both currencies that clients count in. The parts of a text cost exactly what
@@ -45,6 +45,11 @@ impl Size {
             c => 3 * (c.len_utf8() - 1),
         };
         Self { chars: 1, thirds }
+    }
+
+    /// In whole tokens.
+    pub const fn tokens(self) -> usize {
+        self.thirds.div_ceil(3)
     }
 
     pub const fn fits(self, room: Self) -> bool {

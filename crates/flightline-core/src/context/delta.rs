@@ -73,6 +73,14 @@ pub const fn column_of(status: SortieStatus) -> &'static str {
     }
 }
 
+/// The column that a sortie stands in: one that was interrupted is still being worked on, by whoever goes on.
+fn column(sortie: &Sortie) -> &'static str {
+    match sortie.is_interrupted() {
+        true => column_of(SortieStatus::InProgress),
+        false => column_of(sortie.status),
+    }
+}
+
 /// What the seed calls a sortie: its task's id, or its own.
 #[must_use]
 pub fn task_label(sortie: &Sortie) -> String {
@@ -86,14 +94,14 @@ pub fn task_label(sortie: &Sortie) -> String {
 /// move; what is new was in the backlog.
 #[must_use]
 pub fn changes(before: &[Sortie], now: &[Sortie]) -> Vec<DeltaChange> {
-    let was: BTreeMap<_, _> = before.iter().map(|it| (it.id, it.status)).collect();
+    let was: BTreeMap<_, _> = before.iter().map(|it| (it.id, column(it))).collect();
     let mut changes: Vec<DeltaChange> = Vec::new();
     for sortie in now {
         let from = was
             .get(&sortie.id)
             .copied()
-            .unwrap_or(SortieStatus::Pending);
-        let (from, to) = (column_of(from), column_of(sortie.status));
+            .unwrap_or(column_of(SortieStatus::Pending));
+        let to = column(sortie);
         if from != to {
             changes.push(DeltaChange::Move {
                 file: DeltaFile::TaskBoard,
@@ -196,8 +204,8 @@ fn board(sorties: &[Sortie]) -> Board {
     let mut completed = 0;
     for sortie in sorties {
         completed += u64::from(sortie.status == SortieStatus::Completed);
-        let column = board.columns.entry(column_of(sortie.status).to_owned());
-        column.or_default().push(task_label(sortie));
+        let tasks = board.columns.entry(column(sortie).to_owned());
+        tasks.or_default().push(task_label(sortie));
     }
     board.apply(&Delta::updated(COMPLETED, Json::from(completed)));
     board

@@ -22,12 +22,15 @@ pub fn recovery_document(
     let of = cut.agent_context.as_ref();
     let mut sorties: Vec<&Sortie> = sorties.iter().collect();
     sorties.sort_by_key(|sortie| sortie.position);
-    let labels = |wanted: &[SortieStatus]| -> Vec<String> {
-        let found = sorties.iter().filter(|it| wanted.contains(&it.status));
+    let labels = |wanted: &dyn Fn(&Sortie) -> bool| -> Vec<String> {
+        let found = sorties.iter().filter(|it| wanted(it));
         found.map(|it| task_label(it)).collect()
     };
+    let begun = |it: &Sortie| {
+        matches!(it.status, SortieStatus::InProgress | SortieStatus::Blocked) || it.is_interrupted()
+    };
     // The task the context was at comes first: it is the one to go on with.
-    let mut doing = labels(&[SortieStatus::InProgress, SortieStatus::Blocked]);
+    let mut doing = labels(&begun);
     let at = of.and_then(|of| of.sortie_id);
     let at = sorties.iter().find(|sortie| Some(sortie.id) == at);
     if let Some(at) = at {
@@ -37,6 +40,7 @@ pub fn recovery_document(
     let backlog = sorties
         .iter()
         .filter(|it| matches!(it.status, SortieStatus::Pending | SortieStatus::Assigned))
+        .filter(|it| !it.is_interrupted())
         .map(|it| BacklogItem::new(task_label(it), it.title.to_string()));
     let timestamp = match checkpoint.consumed_at {
         Some(_) => Timestamp::Empty,
@@ -53,7 +57,7 @@ pub fn recovery_document(
         })
         .into();
     document.state = Maybe::Is(State {
-        completed_tasks: Maybe::Is(labels(&[SortieStatus::Completed])),
+        completed_tasks: Maybe::Is(labels(&|it| it.status == SortieStatus::Completed)),
         in_progress: Maybe::Is(match doing.len() {
             1 => Tasks::One(doing.remove(0)),
             _ => Tasks::Many(doing),

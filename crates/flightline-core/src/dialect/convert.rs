@@ -76,6 +76,20 @@ impl Document {
         }
     }
 
+    /// What it is about, for people.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Self::Sitebuilder(document) => {
+                let agent = document.agent_name.get().unwrap_or(&document.agent);
+                format!("{} of {agent}", document.task_id)
+            }
+            Self::Epic(document) => document.agent_id.clone(),
+            Self::Orchestrator(document) => document.id.as_str().to_owned(),
+            Self::Recovery(_) => "a checkpoint".to_owned(),
+        }
+    }
+
     /// What it says that others can say too.
     #[must_use]
     pub fn record(&self) -> Record {

@@ -14,16 +14,13 @@ use super::json::{Json, Number};
 use super::unreadable::{Fault, Path, Unreadable, check_version};
 use crate::checkpoint::CheckpointStatus;
 
-pub use self::checksum::{Section, artifact_checksum};
-pub use self::recover::{
-    Options, Outcome, RecoveryPoint, RecoveryStatus, RestoredAgent, analyze, latest,
-    needs_recovery, recover, recovery_status, suggestions,
-};
+pub use self::checksum::Section;
+pub use self::recover::analyze;
 pub use self::store::{
-    ARCHIVE, Config, FOLDER, INDEX_FILE, IndexEntry, Stats, drift, expired, file_name, id_of,
-    is_document, read_index, stats, surplus, write_index,
+    ARCHIVE, FOLDER, INDEX_FILE, IndexEntry, drift, file_name, id_of, is_document, read_index,
+    write_index,
 };
-pub use self::trigger::{DESTRUCTIVE_OPERATIONS, Happening, Triggers};
+pub use self::trigger::{DESTRUCTIVE_OPERATIONS, Happening};
 
 /// The version of the documents this code writes.
 pub const VERSION: &str = "1.0.0";

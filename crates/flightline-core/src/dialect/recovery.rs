@@ -15,7 +15,7 @@ pub use self::delta::{Applied, Board, Change, Delta};
 pub use self::files::{
     CleanUp, FOLDER, FileKind, FoundFile, LATEST_FILE, Plan, backup_name, emergency_name, time_in,
 };
-pub use self::start::{Config, Expected, Invalid, MAX_AGE, Start, start, token_reason};
+pub use self::start::{Config, Expected, Invalid, Start, start};
 
 /// The version of the documents this code writes.
 pub const VERSION: &str = "1.0";

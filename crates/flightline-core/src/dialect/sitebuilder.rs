@@ -13,15 +13,13 @@ use crate::error::Refusal;
 use crate::text::Name;
 use crate::time::Time;
 
-pub use self::rules::{Resume, SESSION_TIMEOUT, Scenario, WhyNot, progress_line};
+pub use self::rules::{Resume, Scenario, WhyNot, progress_line};
 pub use self::status::{BEGIN, END, Row, place_in_status, status_block};
 
 /// Where the checkpoints are, from the repository's root.
 pub const FOLDER: &str = "progress/checkpoints";
 /// Where the table of them is, from the repository's root.
 pub const STATUS_FILE: &str = "progress/STATUS.md";
-/// How often an agent should give a sign of life.
-pub const HEARTBEAT_SECONDS: u64 = 300;
 
 const ARCHIVED: &str = "-complete";
 /// Shown on one line each, as in the seed.
@@ -172,12 +170,6 @@ document! {
         /// What it says.
         status "status": Maybe<BeatStatus>,
     }
-
-    /// A sign of life in a document of its own.
-    pub struct HeartbeatFile {
-        /// The sign of life.
-        heartbeat "heartbeat": Heartbeat,
-    }
 }
 
 words! {
@@ -295,20 +287,6 @@ pub fn write(checkpoint: &Checkpoint) -> String {
 /// When the text is not one; the error says why and where.
 pub fn read_update(text: &str) -> Result<Update, Unreadable> {
     Update::read(Json::parse(text)?, &Path::ROOT)
-}
-
-/// Reads a sign of life that stands in a document of its own.
-///
-/// # Errors
-/// When the text is not one; the error says why and where.
-pub fn read_heartbeat(text: &str) -> Result<HeartbeatFile, Unreadable> {
-    HeartbeatFile::read(Json::parse(text)?, &Path::ROOT)
-}
-
-/// Writes a sign of life as a document of its own.
-#[must_use]
-pub fn write_heartbeat(file: &HeartbeatFile) -> String {
-    file.write(Keep::All).pretty(ONE_LINE) + "\n"
 }
 
 /// The file of a task that is being worked on: `migration-T060.json`.

@@ -2,6 +2,7 @@
 
 use crate::agent::Agent;
 use crate::briefing::Quote;
+use crate::note::{Note, NoteKind};
 use crate::sortie::{FileChange, Sortie, SortieError, SortieFile, SortieStatus};
 
 /// Everything an agent's own context is computed from.
@@ -15,6 +16,8 @@ pub struct OwnWork<'a> {
     pub errors: &'a [SortieError],
     /// Files changed in the first of them.
     pub files: &'a [SortieFile],
+    /// The notes of the mission that hold.
+    pub notes: &'a [Note],
     /// What was done last, as far as the journal knows.
     pub last_act: &'a str,
 }
@@ -64,9 +67,11 @@ fn last_action(work: &OwnWork<'_>) -> Quote {
     let Some(first) = work.sorties.first() else {
         return quote("flightline", work.last_act);
     };
-    match (&first.progress_notes, &first.cursor.last_processed) {
-        (Some(note), _) => quote(writer(work, first), note.to_string()),
-        (None, Some(last)) => quote(writer(work, first), format!("processed {last}")),
+    let writer = writer(work, first);
+    match (&first.cursor.last_processed, &first.progress_notes) {
+        (Some(last), Some(note)) => quote(writer, format!("{last}; {note}")),
+        (Some(last), None) => quote(writer, last.to_string()),
+        (None, Some(note)) => quote(writer, note.to_string()),
         (None, None) => quote("flightline", work.last_act),
     }
 }
@@ -117,7 +122,19 @@ fn blockers(work: &OwnWork<'_>) -> Vec<Quote> {
             ));
         }
     }
+    let noted = work.notes.iter().filter(|note| is_in_the_way(work, note));
+    found.extend(noted.map(|note| quote(&note.author, note.told())));
     found
+}
+
+/// Whether a note names something that is in the agent's way: in its work, or in everybody's.
+fn is_in_the_way(work: &OwnWork<'_>, note: &Note) -> bool {
+    let own = |agent: &Agent| note.author_id == Some(agent.id);
+    note.kind == NoteKind::Blocker
+        && match note.sortie_id {
+            Some(id) => work.sorties.iter().any(|sortie| sortie.id == id),
+            None => note.failure.is_none() || work.agent.is_some_and(own),
+        }
 }
 
 fn files(work: &OwnWork<'_>) -> Vec<String> {

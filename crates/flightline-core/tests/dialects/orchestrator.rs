@@ -115,10 +115,6 @@ fn checksums_are_those_of_the_seeds_code() {
         let keep = flightline_core::dialect::field::Keep::Known;
         assert_eq!(checkpoint.checksums(keep), checkpoint.metadata.checksums);
     }
-    assert_eq!(
-        artifact_checksum("# Payments\n"),
-        running().context.artifacts[0].checksum
-    );
 }
 
 #[test]
@@ -278,9 +274,5 @@ proptest! {
         let text = write(&checkpoint);
         prop_assert_eq!(checkpoint.metadata.checkpoint_size.as_u64(), Some(text.len() as u64));
         prop_assert_eq!(read(&text).unwrap().verify(), vec![]);
-        let outcome = recover(&checkpoint, &Options::default(), |_| true);
-        prop_assert_eq!(outcome.success, checkpoint.recovery.can_resume);
-        let back = outcome.agents.iter().all(|agent| agent.status != AgentStatus::Running);
-        prop_assert!(back);
     }
 }

@@ -154,6 +154,7 @@ fn lessons(world: &World) -> Vec<String> {
     let all = flightline::note::ListNotes {
         mission: None,
         kind: None,
+        all: false,
     };
     let listed = world.run("", &all).unwrap();
     listed.iter().map(|note| note.text.to_string()).collect()

@@ -12,6 +12,7 @@ use flightline::core::Refusal;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::misfit;
 use crate::problem::Problem;
 use crate::route::Shared;
 
@@ -21,17 +22,28 @@ pub(crate) const LARGEST: usize = MIB;
 /// The largest where whole documents are taken in: as large as one may be in a file.
 pub(crate) const LARGEST_DOCUMENT: usize = 64 * MIB;
 
-/// A body of JSON, as text; `{}` when there is none.
-pub(crate) struct Body(pub(crate) String);
+/// A body of JSON.
+pub(crate) struct Body {
+    /// Its text; `{}` when there is none.
+    pub(crate) text: String,
+    is_there: bool,
+}
 
 impl Body {
     /// Reads it as this type.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
-        let read = serde_json::from_str(&self.0).and_then(|mut value: Value| {
-            settle_numbers(&mut value);
-            serde_json::from_value(value)
-        });
-        read.map_err(|error| Refusal::invalid(format!("the body does not fit: {error}")))
+        misfit::read("the body", &self.text)
+    }
+
+    /// Reads it as this type where it decides what is done: nobody does that by sending nothing.
+    pub(crate) fn read_there<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
+        if !self.is_there {
+            return Err(
+                Refusal::invalid("the body is missing, and decides what is done")
+                    .hint("send `{}` for what is usual, or `{\"dry_run\": true}` to look first"),
+            );
+        }
+        self.read()
     }
 }
 
@@ -95,7 +107,10 @@ impl Body {
             Ok(Ok(bytes)) => bytes,
         };
         if bytes.is_empty() {
-            return Ok(Self("{}".to_owned()));
+            return Ok(Self {
+                text: "{}".to_owned(),
+                is_there: false,
+            });
         }
         if headers.contains_key(header::CONTENT_ENCODING) {
             return Err(unsupported("a body may not be compressed"));
@@ -105,7 +120,10 @@ impl Body {
         }
         let text = String::from_utf8(bytes.to_vec())
             .map_err(|_| Refusal::invalid("the body is not UTF-8"))?;
-        Ok(Self(text))
+        Ok(Self {
+            text,
+            is_there: true,
+        })
     }
 }
 
@@ -161,7 +179,8 @@ impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
                 let why = cause.unwrap_or_else(|| error.to_string());
-                Err(Refusal::invalid(format!("the query does not fit: {why}")).into())
+                let (path, why) = why.split_once(": ").unwrap_or(("", &why));
+                Err(Refusal::invalid(misfit::sentence("the query", path, why)).into())
             }
         }
     }

@@ -41,6 +41,12 @@ fn fields() -> Vec<(&'static str, &'static str, Meaning, Value)> {
     });
     vec![
         (
+            "move_sortie",
+            "to",
+            Another,
+            json!({ "sortie": "srt-1a2b", "to": "first" }),
+        ),
+        (
             "register_agent",
             "name",
             SpeaksFor,

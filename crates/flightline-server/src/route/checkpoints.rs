@@ -191,6 +191,9 @@ pub(crate) struct Recover {
     agent_id: Option<String>,
     #[serde(default)]
     force: bool,
+    /// Take up a mission again that has failed or was completed.
+    #[serde(default)]
+    reopen: bool,
     #[serde(default)]
     skip_failed: bool,
     reset_to: Option<Name>,
@@ -208,6 +211,8 @@ pub(crate) struct Recovered {
     skipped_agents: Vec<String>,
     restored_state: Option<String>,
     lost: Vec<String>,
+    in_doubt: Vec<flightline::recovery::aftermath::DoubtfulEffect>,
+    next: Vec<flightline::status::Attention>,
     before: Option<flightline::core::CheckpointId>,
 }
 
@@ -223,6 +228,8 @@ impl Recovered {
             skipped_agents: done.skipped_agents,
             restored_state: done.restored_state,
             lost: done.lost,
+            in_doubt: done.in_doubt,
+            next: done.next,
             // What a dry run saved was dropped with the rest.
             before: done.before.filter(|_| !dry_run),
         }
@@ -237,7 +244,7 @@ pub(crate) async fn recover(
     body: Body,
 ) -> Done {
     guest.may_call(Resume::NAME)?;
-    let asked: Recover = body.read()?;
+    let asked: Recover = body.read_there()?;
     let thing = (Kind::Checkpoint, id.clone());
     let caller = guest.caller_of(&headers, asked.agent_id.as_deref(), Some(thing))?;
     let (state, dry_run) = (shared.projects.state_of(&guest.project().id), asked.dry_run);
@@ -251,6 +258,7 @@ pub(crate) async fn recover(
                 mission: None,
                 checkpoint: Some(id.clone()),
                 force: asked.force,
+                reopen: asked.reopen,
                 skip_failed: asked.skip_failed,
                 reset_to: asked.reset_to.clone(),
                 tree: None,
@@ -317,6 +325,9 @@ pub(crate) struct Prune {
     mission_id: Option<String>,
     #[serde(default)]
     dry_run: bool,
+    /// Believe the clock, however far it is ahead of what confirms it.
+    #[serde(default)]
+    force: bool,
 }
 
 pub(crate) async fn prune(
@@ -326,7 +337,7 @@ pub(crate) async fn prune(
     body: Body,
 ) -> Done {
     guest.may_call(PruneCheckpoints::NAME)?;
-    let asked: Prune = body.read()?;
+    let asked: Prune = body.read_there()?;
     let caller = guest.caller(&headers)?;
     let request = PlanPrune {
         mission: asked.mission_id,
@@ -334,6 +345,7 @@ pub(crate) async fn prune(
             .older_than_days
             .map(|days| days.saturating_mul(DAY_MS)),
         keep: asked.keep_per_mission,
+        force: asked.force,
         as_of: None,
     };
     let refused = flightline::Error::into_refusal;

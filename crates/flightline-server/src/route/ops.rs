@@ -60,7 +60,7 @@ pub(crate) async fn call(
                 .map(|pretence| pretence.begin(fleet))
                 .transpose()?;
             let ask = Ask {
-                request: &body.0,
+                request: &body.text,
                 caller: &caller,
                 folder: &folder,
                 rehearse,

@@ -162,8 +162,12 @@ pub(crate) const ROUTES: &[Route] = &[
     get("/missions/{id}/sorties", "list_sorties", "The sorties of a mission, in order", &[Id("mission"), All, Text("status", "status"), Text("agent", "agent")]).list("sorties", "/id"),
     create("/missions/{id}/sorties", "add_sorties", "Add sorties to a mission: one, or several as `sorties`", &[Id("mission"), Sorties]),
     post("/missions/{id}/sorties/claim-next", "claim_next", "Take the next sortie that is ready", &[Id("mission")]),
-    get("/missions/{id}/notes", "list_notes", "The notes of a mission, oldest first", &[Id("mission"), Text("kind", "kind")]).list("notes", "/id"),
+    get("/missions/{id}/queue", "list_queue", "The sorties of a mission in order, each with what it waits for; with `ready`, those that can be claimed now, the next one first", &[Id("mission"), Switch("ready", "ready")]),
+    get("/missions/{id}/notes", "list_notes", "The notes of a mission that hold, oldest first", &[Id("mission"), Text("kind", "kind"), Switch("all", "all")]).list("notes", "/id"),
     create("/missions/{id}/notes", "add_note", "Write a note", &[Id("mission")]),
+    post("/notes/{id}/close", "end_note", "A note is dealt with", &[Id("note"), Is("how", "closed")]).of(Kind::Note),
+    post("/notes/{id}/withdraw", "end_note", "A note holds no longer", &[Id("note"), Is("how", "withdrawn")]).of(Kind::Note),
+    create("/notes/{id}/replace", "replace_note", "Write a note anew in place of this one", &[Id("note")]),
 
     get("/sorties/{id}", "show_sortie", "A sortie with all its parts", &[Id("sortie")]).of(Kind::Sortie),
     patch("/sorties/{id}", "update_sortie", "Report progress; what is left out stays", &[Id("sortie")]).of(Kind::Sortie),
@@ -179,6 +183,9 @@ pub(crate) const ROUTES: &[Route] = &[
     sortie("/sorties/{id}/release", "Give a sortie back", &[Id("sortie"), Act("release")]),
     sortie("/sorties/{id}/approve", "The result of a sortie is good", &[Id("sortie"), Act("approve")]),
     sortie("/sorties/{id}/reject", "The result of a sortie is not good: do it again", &[Id("sortie"), Act("reject")]),
+    sortie("/sorties/{id}/cancel", "Leave a sortie out: the mission goes on without it", &[Id("sortie"), Act("cancel")]),
+    post("/sorties/{id}/edit", "edit_sortie", "Change what is to be done in a sortie; what is left out stays", &[Id("sortie")]).of(Kind::Sortie),
+    post("/sorties/{id}/move", "move_sortie", "Change the place of a sortie in its mission", &[Id("sortie")]).of(Kind::Sortie),
     post("/sorties/{id}/error", "report_error", "Report an error met in a sortie", &[Id("sortie")]).of(Kind::Sortie),
     post("/sorties/{id}/review", "add_review", "Review a sortie", &[Id("sortie")]).of(Kind::Sortie),
 

@@ -168,6 +168,6 @@ fn a_whole_number_may_be_written_with_a_point() {
     client.op("list_missions", &json!({ "limit": 5.0 })).ok(200);
     let answer = client.op("list_missions", &json!({ "limit": 5.5 }));
     assert_eq!(answer.problem(400), "invalid_input");
-    assert!(answer.text.contains("column 12"), "{answer:?}");
+    assert!(answer.text.contains("`limit` of the request"), "{answer:?}");
     server.end();
 }

@@ -36,6 +36,8 @@ both_engines! {
         boss.post("/api/v1/messages", &json!({ "to": ["ada"], "subject": "Hello" })).ok(201);
         let inbox = boss.get("/api/v1/agents/ada/inbox").ok(200);
         assert!(inbox.to_string().contains("Hello"), "{inbox}");
+        assert_eq!(boss.get("/api/v1/agents/nobody/recovery").problem(404), "not_found");
+        assert_eq!(boss.get("/api/v1/agents/nobody").problem(404), "not_found");
         let brief = ada.get("/api/v1/agents/ada/recovery").ok(200);
         assert!(brief.to_string().contains("Fly"), "{brief}");
         ada.post(&format!("{sortie}/complete"), &json!({})).ok(200);

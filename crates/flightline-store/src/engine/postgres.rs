@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::steps::Steps;
 use crate::value::{Row, Value};
 
-const MIGRATIONS: [&str; 8] = [
+const MIGRATIONS: [&str; 9] = [
     include_str!("../schema/postgres/0001_journal.sql"),
     include_str!("../schema/postgres/0002_backups.sql"),
     include_str!("../schema/postgres/0003_timeline.sql"),
@@ -34,6 +34,7 @@ const MIGRATIONS: [&str; 8] = [
     include_str!("../schema/postgres/0006_chain.sql"),
     include_str!("../schema/postgres/0007_cuts.sql"),
     include_str!("../schema/postgres/0008_watch.sql"),
+    include_str!("../schema/postgres/0009_names.sql"),
 ];
 
 /// The migration after which the journal is sealed.

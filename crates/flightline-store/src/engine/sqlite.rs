@@ -54,7 +54,7 @@ const PAGE_SIZE: i64 = 8192;
 /// `FLTL`: says that a SQLite file is ours.
 const APPLICATION_ID: i64 = 0x464C_544C;
 
-const MIGRATIONS: [&str; 8] = [
+const MIGRATIONS: [&str; 9] = [
     include_str!("../schema/sqlite/0001_journal.sql"),
     include_str!("../schema/sqlite/0002_backups.sql"),
     include_str!("../schema/sqlite/0003_timeline.sql"),
@@ -63,6 +63,7 @@ const MIGRATIONS: [&str; 8] = [
     include_str!("../schema/sqlite/0006_chain.sql"),
     include_str!("../schema/sqlite/0007_cuts.sql"),
     include_str!("../schema/sqlite/0008_watch.sql"),
+    include_str!("../schema/sqlite/0009_names.sql"),
 ];
 
 /// The migration after which the journal is sealed, and what follows then.
@@ -277,7 +278,9 @@ impl Sqlite {
         let kept = match keep_old {
             true => {
                 self.steps.step();
-                Some(self.copy_before_upgrade(folder, before)?)
+                let kept = self.copy_before_upgrade(folder, before)?;
+                self.steps.step();
+                Some(kept)
             }
             false => None,
         };
@@ -322,6 +325,7 @@ impl Sqlite {
                 seal_all(self, &Unsealed::Apart)?;
                 self.connection.execute_batch(CHAIN_END).map_err(said)?;
             }
+            self.steps.step();
         }
         self.connection
             .pragma_update(None, "application_id", APPLICATION_ID)

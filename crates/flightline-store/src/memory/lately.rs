@@ -131,4 +131,14 @@ impl Lately {
             Ok(place) => pulses[place].hear(epoch, at, data),
         }
     }
+
+    /// A sign of life of the past, noted as the table does it.
+    pub(super) fn beat_then(&mut self, agent: &str, epoch: u64, at: Time) {
+        let pulses = self.pulses.as_mut();
+        let known = pulses.and_then(|pulses| pulses.iter_mut().find(|it| it.agent == agent));
+        match known {
+            Some(pulse) => pulse.hear_of(epoch, at),
+            None => self.beat(agent, epoch, at, &Json::Object(serde_json::Map::new())),
+        }
+    }
 }

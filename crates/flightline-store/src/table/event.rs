@@ -1,5 +1,7 @@
 //! The journal.
 
+use std::collections::BTreeSet;
+
 use flightline_core::event::{Change, Event};
 use flightline_core::{Kind, MissionId, Time};
 use serde_json::Value as Json;
@@ -36,7 +38,7 @@ statements! {
     NEXT = "SELECT rev FROM event WHERE project = ?1 AND rev >= ?2 ORDER BY rev LIMIT 1";
     STEP_OF = "SELECT step FROM event WHERE project = ?1 AND rev = ?2";
     LAST_OF_MISSION = "SELECT rev FROM event WHERE project = ?1 AND mission = ?2 \
-                       AND kind NOT IN ('checkpoint_created', 'checkpoint_backed_up', 'checkpoint_backup_failed', 'context_compacted') \
+                       AND kind <> 'context_compacted' AND subject_kind NOT IN ('checkpoint', 'briefing') \
                        AND NOT (actor = 'flightline' AND subject_kind IN ('message', 'delivery')) ORDER BY rev DESC LIMIT 1";
     AT_ALL = "SELECT s.kind, s.id, e.rev, e.change, e.after, e.sha, s.rev, s.gone FROM subject s LEFT JOIN event e \
               ON e.project = s.project AND e.rev = (SELECT max(x.rev) FROM event x WHERE x.project = s.project \
@@ -65,6 +67,10 @@ statements! {
     COUNT = "SELECT CAST(count(*) AS BIGINT) FROM event WHERE project = ?1";
     ANY_BETWEEN = "SELECT rev FROM event WHERE project = ?1 AND at >= ?2 AND at <= ?3 ORDER BY rev DESC LIMIT 1";
     REV_AT = "SELECT rev FROM event WHERE project = ?1 AND at <= ?2 ORDER BY rev DESC LIMIT 1";
+    NOBODYS = "SELECT e.rev FROM event e WHERE e.project = ?1 AND e.rev <= ?2 AND ((e.change = 'none' AND e.sha IS NOT NULL) OR (e.change <> 'none' \
+               AND NOT EXISTS (SELECT 1 FROM subject s WHERE s.project = e.project AND s.kind = e.subject_kind AND s.id = e.subject))) ORDER BY e.rev LIMIT 20";
+    BROKEN_AT = "SELECT rev FROM (SELECT rev, prev, lag(seal) OVER (ORDER BY rev) AS before FROM event WHERE project = ?1 AND rev <= ?2) AS linked \
+               WHERE before IS NOT NULL AND before <> prev ORDER BY rev LIMIT 20";
 }
 
 /// What a new event says.
@@ -397,6 +403,26 @@ pub(crate) fn state_at(
         None => driver.query(AT_ALL, params![project, rev])?,
     };
     read_state(&rows, rev)
+}
+
+/// Events up to `rev` that are lost, or give a value to nothing that there is: what they changed shows an older value in their place.
+/// The first few. An event that names another subject than it did, or another change, can be found without reading it.
+pub(crate) fn lost_up_to(
+    driver: &mut dyn Driver,
+    project: &str,
+    rev: u64,
+) -> Result<BTreeSet<u64>, Error> {
+    let mut lost = BTreeSet::new();
+    for row in driver.query(NOBODYS, params![project, rev])? {
+        lost.insert(row.unsigned(0)?);
+    }
+    for row in driver.query(BROKEN_AT, params![project, rev])? {
+        let after = row.unsigned(0)?;
+        if !lost.contains(&after) {
+            lost.insert(after - 1);
+        }
+    }
+    Ok(lost)
 }
 
 /// The values that a checkpoint of `mission` at exactly `rev` names.

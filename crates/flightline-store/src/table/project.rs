@@ -13,6 +13,7 @@ statements! {
               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT (id) DO NOTHING";
     ADVANCE = "UPDATE project SET rev = ?2, seen_at = ?3, awake_since = ?4, history = ?5, timeline = ?6, seal = ?7, sum = ?8 WHERE id = ?1";
     WAKE = "UPDATE project SET seen_at = ?2, awake_since = ?2, sum = substr(sum, 1, 16) || ?3 WHERE id = ?1";
+    MEND = "UPDATE project SET name = ?2, created_at = ?3 WHERE id = ?1";
     LIST = "SELECT id FROM project ORDER BY id";
     LAST = "SELECT rev, seal FROM event WHERE project = ?1 ORDER BY rev DESC LIMIT 1";
 }
@@ -33,6 +34,23 @@ pub(crate) struct Project {
     pub(crate) seal: String,
     /// Whether the row is as it was written. One that is not stays known by that until it was mended.
     pub(crate) intact: bool,
+    /// The sum that was found in the row.
+    pub(crate) found_sum: String,
+}
+
+/// What of a damaged row of a project is as it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Proven {
+    /// All of it: what else it holds has its sum, with the counter and the seal of the journal.
+    Rest,
+    /// All of it: its name had one other byte, and with that the row has its sum.
+    Name,
+    /// All of it, in the same way: its history.
+    History,
+    /// All of it, in the same way: when it was made.
+    Created,
+    /// Nothing: the counter and the seal are the journal's.
+    Nothing,
 }
 
 impl Project {
@@ -49,6 +67,7 @@ impl Project {
             timeline: None,
             seal: String::new(),
             intact: true,
+            found_sum: String::new(),
         }
     }
 
@@ -56,7 +75,8 @@ impl Project {
     /// the journal, whose last event has both.
     pub(crate) fn from_row(driver: &mut dyn Driver, id: &str, row: &Row) -> Result<Self, Error> {
         let mut project = Self::read(id, row)?;
-        project.intact = project.sum() == row.text(8)?;
+        project.found_sum = row.text(8)?;
+        project.intact = project.sum() == project.found_sum;
         if !project.intact
             && let Some(last) = driver.query(LAST, params![id])?.first()
         {
@@ -79,21 +99,64 @@ impl Project {
             timeline: row.opt_unsigned(6).unwrap_or(None),
             seal: row.text(7)?,
             intact: true,
+            found_sum: String::new(),
         })
     }
 
-    /// The sum of the row: of what only those write who hold it, and of what heartbeats may write, too. Not of the
-    /// timeline, which says for itself when it is another.
-    pub(crate) fn sum(&self) -> String {
-        let held = params![
+    /// Puts back what the row's sum proves: the counter and the seal are the journal's by now, and if one byte of another column changed, the row
+    /// has its sum only with the byte that was there.
+    pub(crate) fn heal(&mut self) -> Proven {
+        let found = self.found_sum.clone();
+        let fits = |project: &Self| found.len() > 16 && found.starts_with(&project.held_sum());
+        if fits(self) {
+            return Proven::Rest;
+        }
+        let names = one_byte_off(&self.name).map(|name| Self {
+            name,
+            ..self.clone()
+        });
+        let histories = one_byte_off(&self.history).map(|history| Self {
+            history,
+            ..self.clone()
+        });
+        let created = self.created_at.as_millis().to_be_bytes();
+        let times = changes(created.len()).map(|(at, byte)| {
+            let mut bytes = created;
+            bytes[at] = byte;
+            Self {
+                created_at: Time::from_millis(i64::from_be_bytes(bytes)),
+                ..self.clone()
+            }
+        });
+        let tried = (names.map(|tried| (Proven::Name, tried)))
+            .chain(histories.map(|tried| (Proven::History, tried)))
+            .chain(times.map(|tried| (Proven::Created, tried)));
+        let found = { tried }.find(|(_, tried)| fits(tried));
+        match found {
+            Some((proven, healed)) => {
+                *self = healed;
+                proven
+            }
+            None => Proven::Nothing,
+        }
+    }
+
+    /// The part of the sum of what only those write who hold the row.
+    fn held_sum(&self) -> String {
+        seal::sum(params![
             self.id.as_str(),
             self.name.as_str(),
             self.history.as_str(),
             self.rev,
             self.created_at.as_millis(),
             self.seal.as_str(),
-        ];
-        seal::sum(held) + &heard(&self.id, self.seen_at, self.awake_since)
+        ])
+    }
+
+    /// The sum of the row: of what only those write who hold it, and of what heartbeats may write, too. Not of the
+    /// timeline, which says for itself when it is another.
+    pub(crate) fn sum(&self) -> String {
+        self.held_sum() + &heard(&self.id, self.seen_at, self.awake_since)
     }
 
     /// The sum that is written. Nobody knows which column of a damaged row is wrong: it must not pass for a sound one.
@@ -103,6 +166,20 @@ impl Project {
             false => String::new(),
         }
     }
+}
+
+/// The texts that differ from this one by one byte.
+fn one_byte_off(text: &str) -> impl Iterator<Item = String> {
+    changes(text.len()).filter_map(|(at, byte)| {
+        let mut bytes = text.as_bytes().to_vec();
+        bytes[at] = byte;
+        String::from_utf8(bytes).ok()
+    })
+}
+
+/// Every byte, at every place of so many.
+fn changes(places: usize) -> impl Iterator<Item = (usize, u8)> {
+    (0..places).flat_map(|at| (0..=u8::MAX).map(move |byte| (at, byte)))
 }
 
 /// The part of the sum that covers what heartbeats may write.
@@ -152,6 +229,16 @@ pub(crate) fn advance(driver: &mut dyn Driver, project: &Project) -> Result<(), 
     } else {
         Err(Error::UnknownProject(project.id.clone()))
     }
+}
+
+/// Writes what no other write of the row touches, after it was mended.
+pub(crate) fn mend(driver: &mut dyn Driver, project: &Project) -> Result<(), Error> {
+    let columns = params![
+        project.id.as_str(),
+        project.name.as_str(),
+        project.created_at.as_millis()
+    ];
+    driver.execute(MEND, columns).map(drop)
 }
 
 /// Notes that nobody could notice anything before `now`. Touches nothing else of the row: a heartbeat

@@ -16,11 +16,16 @@ statements! {
     BEAT = "INSERT INTO pulse (project, agent, epoch, at, data, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
             ON CONFLICT (project, agent) DO UPDATE SET epoch = excluded.epoch, \
             at = CASE WHEN excluded.at > pulse.at OR pulse.at > excluded.at + 600000 THEN excluded.at ELSE pulse.at END, \
-            data = CASE WHEN excluded.data = '{}' THEN pulse.data ELSE excluded.data END, \
+            data = CASE WHEN excluded.data = '{}' AND excluded.epoch = pulse.epoch THEN pulse.data ELSE excluded.data END, \
             sum = substr(excluded.sum, 1, 8) \
             || (CASE WHEN excluded.at > pulse.at OR pulse.at > excluded.at + 600000 THEN substr(excluded.sum, 9, 8) ELSE substr(pulse.sum, 9, 8) END) \
-            || (CASE WHEN excluded.data = '{}' THEN substr(pulse.sum, 17, 8) ELSE substr(excluded.sum, 17, 8) END) \
+            || (CASE WHEN excluded.data = '{}' AND excluded.epoch = pulse.epoch THEN substr(pulse.sum, 17, 8) ELSE substr(excluded.sum, 17, 8) END) \
             WHERE excluded.epoch >= pulse.epoch";
+    // Told of later by a document: what is known of the time since then stays, wherever the clock was.
+    BEAT_THEN = "INSERT INTO pulse (project, agent, epoch, at, data, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
+                 ON CONFLICT (project, agent) DO UPDATE SET epoch = excluded.epoch, at = excluded.at, \
+                 sum = substr(excluded.sum, 1, 16) || substr(pulse.sum, 17, 8) \
+                 WHERE excluded.epoch >= pulse.epoch AND excluded.at > pulse.at";
     ALL = "SELECT agent, epoch, at, data, sum FROM pulse WHERE project = ?1 ORDER BY agent";
     OF = "SELECT agent, epoch, at, data, sum FROM pulse WHERE project = ?1 AND agent = ?2";
     // Holds the row: a heartbeat that comes now waits, and one that came before makes this find nothing.
@@ -44,6 +49,8 @@ pub struct Pulse {
     pub data: Json,
 }
 
+/// What a sign of life says that tells nothing else.
+const NOTHING: &str = "{}";
 /// More than this ahead, a clock was wrong.
 const AHEAD: u64 = 600_000;
 
@@ -53,14 +60,39 @@ impl Pulse {
         if epoch < self.epoch {
             return;
         }
+        // What an older incarnation said of itself ends with it.
+        if epoch > self.epoch || data.as_object().is_none_or(|data| !data.is_empty()) {
+            self.data = data.clone();
+        }
         self.epoch = epoch;
         if at > self.at || self.at > at.plus(AHEAD) {
             self.at = at;
         }
-        if data.as_object().is_none_or(|data| !data.is_empty()) {
-            self.data = data.clone();
+    }
+
+    /// What [`BEAT_THEN`] makes of it.
+    pub(crate) fn hear_of(&mut self, epoch: u64, at: Time) {
+        if epoch >= self.epoch && at > self.at {
+            self.epoch = epoch;
+            self.at = at;
         }
     }
+}
+
+/// Notes a sign of life of the past, unless a later one is known.
+pub(crate) fn beat_then(
+    driver: &mut dyn Driver,
+    project: &str,
+    agent: AgentId,
+    epoch: u64,
+    at: Time,
+) -> Result<(), Error> {
+    let (agent, data) = (agent.to_string(), NOTHING);
+    let sum = sum(&agent, epoch, at.as_millis(), data);
+    driver.post(
+        BEAT_THEN,
+        values![project, agent, epoch, at.as_millis(), data, sum],
+    )
 }
 
 pub(crate) fn beat(

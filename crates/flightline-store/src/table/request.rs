@@ -2,6 +2,7 @@
 
 use flightline_core::Time;
 
+use super::project::Project;
 use super::statements;
 use crate::engine::Driver;
 use crate::error::Error;
@@ -11,7 +12,8 @@ use crate::value::{params, values};
 statements! {
     GET = "SELECT actor, key, hash, outcome, at, sum FROM request WHERE project = ?1 AND actor = ?2 AND key = ?3";
     INSERT = "INSERT INTO request (project, actor, key, hash, outcome, at, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-    FORGET = "DELETE FROM request WHERE project = ?1 AND at < ?2";
+    ANY_OLD = "SELECT key FROM request WHERE project = ?1 AND at < ?2 AND at >= ?3 ORDER BY at, actor, key LIMIT 1";
+    FORGET = "DELETE FROM request WHERE project = ?1 AND at < ?2 AND at >= ?3";
 }
 
 /// How long an outcome is remembered.
@@ -41,14 +43,27 @@ pub(crate) fn get(
     }
 }
 
-/// Forgets outcomes whose time is over.
-pub(crate) fn forget(driver: &mut dyn Driver, project: &str, now: Time) -> Result<u64, Error> {
-    driver.execute(FORGET, params![project, before(now)])
+/// Whether there are outcomes whose time is over.
+pub(crate) fn any_old(
+    driver: &mut dyn Driver,
+    project: &Project,
+    now: Time,
+) -> Result<bool, Error> {
+    let (from, to) = old(project, now);
+    let rows = driver.query(ANY_OLD, params![project.id.as_str(), to, from])?;
+    Ok(!rows.is_empty())
 }
 
-/// What is older is forgotten.
-fn before(now: Time) -> i64 {
-    now.minus(REMEMBERED).as_millis()
+/// Forgets outcomes whose time is over.
+pub(crate) fn forget(driver: &mut dyn Driver, project: &Project, now: Time) -> Result<u64, Error> {
+    let (from, to) = old(project, now);
+    driver.execute(FORGET, params![project.id.as_str(), to, from])
+}
+
+/// From when to when outcomes are too old. What is dated before the project was made was noted by a clock that was behind, and may be of today.
+fn old(project: &Project, now: Time) -> (i64, i64) {
+    let to = now.minus(REMEMBERED).as_millis();
+    (project.created_at.as_millis(), to)
 }
 
 pub(crate) fn insert(
@@ -59,7 +74,6 @@ pub(crate) fn insert(
     remembered: &Remembered,
     now: Time,
 ) -> Result<(), Error> {
-    driver.post(FORGET, values![project, before(now)])?;
     let (hash, outcome) = (remembered.hash.as_str(), remembered.outcome.as_str());
     let at = now.as_millis();
     let sum = seal::sum(params![actor, key, hash, outcome, at]);

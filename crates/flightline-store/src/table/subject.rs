@@ -10,7 +10,7 @@ use super::statements;
 use crate::engine::Driver;
 use crate::error::Error;
 use crate::seal;
-use crate::value::{Row, params, values};
+use crate::value::{Row, Value, params, values};
 
 statements! {
     UPSERT = "INSERT INTO subject (project, kind, id, mission, parent, agent, name, status, percent, born, rev, at, sha, doc, gone, sum) \
@@ -32,17 +32,17 @@ statements! {
              GROUP BY status ORDER BY status";
     COUNT_OF_AGENT = "SELECT status, CAST(count(*) AS BIGINT) FROM subject WHERE project = ?1 AND kind = ?2 AND agent = ?3 AND gone IS NULL \
              GROUP BY status ORDER BY status";
-    ALL = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha FROM subject \
+    ALL = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
            WHERE project = ?1 AND kind = ?2 AND gone IS NULL ORDER BY born, id";
-    BY_MISSION = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha FROM subject \
+    BY_MISSION = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
            WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL ORDER BY born, id";
-    BY_PARENT = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha FROM subject \
+    BY_PARENT = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
            WHERE project = ?1 AND kind = ?2 AND parent = ?3 AND gone IS NULL ORDER BY born, id";
-    BY_AGENT = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha FROM subject \
+    BY_AGENT = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
            WHERE project = ?1 AND kind = ?2 AND agent = ?3 AND (CAST(?4 AS TEXT) IS NULL OR status = ?4) AND gone IS NULL ORDER BY born, id";
-    BY_AGENT_NAME = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha FROM subject \
+    BY_AGENT_NAME = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
            WHERE project = ?1 AND kind = 'agent' AND name = ?2 AND gone IS NULL ORDER BY born, id";
-    BY_EFFECT_KEY = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha FROM subject \
+    BY_EFFECT_KEY = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
            WHERE project = ?1 AND kind = 'effect' AND mission = ?2 AND name = ?3 AND gone IS NULL ORDER BY born, id";
     LINES = "SELECT kind, id, rev, sha FROM subject WHERE project = ?1 AND mission = ?2 AND gone IS NULL \
            AND kind IN ('mission', 'sortie', 'subtask', 'file', 'error', 'review', 'agent', 'step', 'lock', 'message', 'delivery', 'note', 'effect') \
@@ -58,6 +58,9 @@ statements! {
            AND (CAST(?2 AS TEXT) IS NULL OR mission = ?2) AND born > ?3 ORDER BY born, id LIMIT 1";
     DOC_ALL = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = ?2 AND gone IS NULL ORDER BY born, id";
     DOC_BY_MISSION = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL ORDER BY born, id";
+    HOLDING = "SELECT doc, sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = ?2 AND gone IS NULL AND doc LIKE ?3 ESCAPE '!' ORDER BY born, id";
+    HOLDING_OF_MISSION = "SELECT doc, sha, gone, id, rev FROM subject \
+           WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL AND doc LIKE ?4 ESCAPE '!' ORDER BY born, id";
     NEWEST = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject \
            WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL AND (CAST(?4 AS TEXT) IS NULL OR status <> ?4) \
            ORDER BY born DESC LIMIT CAST(?5 AS BIGINT)";
@@ -348,12 +351,13 @@ pub(crate) fn counts(
         .collect()
 }
 
+/// The rows that fit, and whether the columns of each are as they were written.
 pub(crate) fn rows(
     driver: &mut dyn Driver,
     project: &str,
     kind: Kind,
     find: Find<'_>,
-) -> Result<Vec<SubjectRow>, Error> {
+) -> Result<Vec<(SubjectRow, bool)>, Error> {
     let sql = [
         ALL,
         BY_MISSION,
@@ -364,8 +368,15 @@ pub(crate) fn rows(
     ];
     search(driver, sql, project, kind, find)?
         .iter()
-        .map(from_row)
+        .map(|row| Ok((from_row(row)?, has_its_sum(kind, row))))
         .collect()
+}
+
+/// Whether a row of [`rows`] has the sum of the columns by which it is found.
+fn has_its_sum(kind: Kind, row: &Row) -> bool {
+    let mut columns = vec![Value::from(kind.as_str())];
+    columns.extend(row.0[..6].iter().chain(&row.0[10..11]).cloned());
+    row.0[11] == Value::from(seal::sum(&columns).as_str())
 }
 
 pub(crate) fn documents(
@@ -406,6 +417,33 @@ pub(crate) fn newest(
         .iter()
         .map(document)
         .collect()
+}
+
+/// The documents whose text holds this, in capitals or not.
+pub(crate) fn holding(
+    driver: &mut dyn Driver,
+    project: &str,
+    kind: Kind,
+    mission: Option<MissionId>,
+    text: &str,
+) -> Result<Vec<Document>, Error> {
+    let mut pattern = String::from("%");
+    for character in text.chars() {
+        if matches!(character, '%' | '_' | '!') {
+            pattern.push('!');
+        }
+        pattern.push(character);
+    }
+    pattern.push('%');
+    let kind = kind.as_str();
+    let rows = match mission {
+        Some(mission) => driver.query(
+            HOLDING_OF_MISSION,
+            params![project, kind, mission.to_string(), pattern],
+        ),
+        None => driver.query(HOLDING, params![project, kind, pattern]),
+    }?;
+    rows.iter().map(document).collect()
 }
 
 /// The hashes of the same.

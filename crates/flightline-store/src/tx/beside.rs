@@ -112,6 +112,19 @@ impl Tx<'_> {
         Ok(())
     }
 
+    /// Notes a sign of life that an agent gave at [`Tx::now`], the moment that is told of. One that came later stays.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn beat_then(&mut self, agent: AgentId, epoch: u64) -> Result<(), Error> {
+        let at = self.now();
+        pulse::beat_then(self.driver, &self.project.id, agent, epoch, at)?;
+        if let Some(memory) = &mut self.memory {
+            memory.beat_then(&agent.to_string(), epoch, at);
+        }
+        Ok(())
+    }
+
     /// The last sign of life of every agent.
     ///
     /// # Errors
@@ -192,12 +205,20 @@ impl Tx<'_> {
         })
     }
 
-    /// Forgets requests that are remembered no longer.
+    /// Whether requests are remembered that need not be any longer, by the clock.
     ///
     /// # Errors
     /// When the store fails.
-    pub fn forget_requests(&mut self) -> Result<u64, Error> {
-        request::forget(self.driver, &self.project.id, self.now)
+    pub fn has_old_requests(&mut self) -> Result<bool, Error> {
+        request::any_old(self.driver, &self.project, self.now)
+    }
+
+    /// Forgets requests that were remembered for long enough as of this time.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn forget_requests(&mut self, as_of: Time) -> Result<u64, Error> {
+        request::forget(self.driver, &self.project, as_of.min(self.now))
     }
 
     /// Remembers a request and its outcome under a key.

@@ -84,7 +84,7 @@ impl Tx<'_> {
         };
         let known: Vec<SubjectRow> = entries.iter().map(|entry| entry.row.clone()).collect();
         if cfg!(debug_assertions) {
-            let found = subject::rows(self.driver, &self.project.id, kind, find)?;
+            let found = self.sound_rows(kind, find)?;
             assert_eq!(known, found, "{kind} {find:?}");
         }
         Ok(Some(known))

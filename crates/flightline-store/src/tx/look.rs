@@ -51,6 +51,25 @@ impl Tx<'_> {
         Ok(read)
     }
 
+    /// The subjects, of one mission or of all, whose stored text holds this, oldest first: for what has no index.
+    /// Capitals may differ, so the caller compares. One that is damaged is left out, and hides no other.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn find_holding<S: Subject>(
+        &mut self,
+        mission: Option<MissionId>,
+        text: &str,
+    ) -> Result<Vec<S>, Error> {
+        let (driver, project) = (&mut *self.driver, &self.project.id);
+        let found = subject::holding(driver, project, S::KIND, mission, text)?;
+        let mut sound = Vec::with_capacity(found.len());
+        for document in found {
+            sound.extend(self.read_sound(S::KIND, document)?);
+        }
+        Ok(sound)
+    }
+
     /// The newest subjects of a mission, newest first, without those of one status. One that is damaged
     /// is left out, and hides no other.
     ///
@@ -146,7 +165,7 @@ impl Tx<'_> {
     pub fn rows(&mut self, kind: Kind, find: Find<'_>) -> Result<Vec<SubjectRow>, Error> {
         match self.known_rows(kind, find)? {
             Some(known) => Ok(known),
-            None => subject::rows(self.driver, &self.project.id, kind, find),
+            None => self.sound_rows(kind, find),
         }
     }
 

@@ -9,6 +9,7 @@ use super::{Part, Watch};
 use crate::engine::Driver;
 use crate::error::Error;
 use crate::seal;
+use crate::table::project::Proven;
 use crate::table::{backup, project, pulse, statements};
 use crate::tx::Tx;
 use crate::value::{Row, params};
@@ -166,13 +167,25 @@ impl Tx<'_> {
                 done
             }
             Stale::Project => {
+                // Before anything is written: its sum is of what was there.
+                let proven = self.project.heal();
                 let place = "the project's row";
                 self.record_mending(Kind::Setting, "project", 0, place, "journal")?;
-                // Its counter and its seal are the journal's by now; whatever else was damaged stays as it is.
                 self.project.intact = true;
+                project::mend(self.driver, &self.project)?;
                 project::advance(self.driver, &self.project)?;
                 self.losses.retain(|loss| *loss != crate::Loss::Project);
-                "its counter was taken from the journal"
+                match proven {
+                    Proven::Rest => {
+                        "its counter was taken from the journal, and its sum proves the rest"
+                    }
+                    Proven::Name => "its name is what its sum proves again",
+                    Proven::History => "its history is what its sum proves again",
+                    Proven::Created => "when it was made is what its sum proves again",
+                    Proven::Nothing => {
+                        "its counter was taken from the journal; nothing proves its name, its history and when it was made, which stay as they are"
+                    }
+                }
             }
         };
         Ok(format!("{stale}; {done}"))

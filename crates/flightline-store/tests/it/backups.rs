@@ -110,7 +110,8 @@ both_engines! {
         fs::create_dir(&folder).unwrap();
         let file = folder.join("today.db");
         let copied = world.store().back_up(&file).unwrap();
-        let expected = Copied { project: world.project.clone(), rev: 2, events: 2, subjects: 2 };
+        let history = world.store().read(|tx| Ok::<_, flightline_store::Error>(tx.history().to_owned())).unwrap();
+        let expected = Copied { project: world.project.clone(), history, rev: 2, events: 2, subjects: 2 };
         assert_eq!(copied, expected);
         assert_eq!(names_in(&folder), ["today.db"]);
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);

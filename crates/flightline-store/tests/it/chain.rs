@@ -212,6 +212,35 @@ both_engines! {
         }
     }
 
+    fn one_changed_byte_of_the_projects_row_is_put_back_by_its_sum(world: &World) {
+        for (column, said) in [
+            ("name", "its name is what its sum proves again"),
+            ("history", "its history is what its sum proves again"),
+            ("created_at", "when it was made is what its sum proves again"),
+            ("rev", "its counter was taken from the journal, and its sum proves the rest"),
+            ("seal", "its counter was taken from the journal, and its sum proves the rest"),
+        ] {
+            let world = World::new(world.engine);
+            let mut store = fill(&world);
+            let row = |store: &mut Store| store.read(|tx| Ok::<_, Error>((tx.project_name().to_owned(), tx.history().to_owned(), tx.project_created_at())));
+            let before = row(&mut store).unwrap();
+            world.forget();
+            assert!(try_raw(&world, &format!("UPDATE project SET {column} = {} WHERE id = {{project}}", changed(column))));
+            let stale = examine(&mut store, &mut |_, _| {}).unwrap().stale;
+            let done = store.write(|tx| tx.mend_beside(&stale[0])).unwrap();
+            assert!(done.ends_with(said), "{column}: {done}");
+            assert_eq!(row(&mut store).unwrap(), before, "{column}");
+            assert_eq!(problems(&world), [] as [&str; 0], "{column}");
+        }
+        let mut store = fill(world);
+        world.forget();
+        assert!(try_raw(world, "UPDATE project SET name = 'another' WHERE id = {project}"));
+        let stale = examine(&mut store, &mut |_, _| {}).unwrap().stale;
+        let done = store.write(|tx| tx.mend_beside(&stale[0])).unwrap();
+        assert!(done.ends_with("nothing proves its name, its history and when it was made, which stay as they are"), "{done}");
+        assert_eq!(problems(world), [] as [&str; 0]);
+    }
+
     fn what_cannot_be_mended_is_set_aside_and_told_from_then_on(world: &World) {
         let mut store = fill(world);
         world.forget();

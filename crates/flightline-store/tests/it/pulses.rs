@@ -62,6 +62,32 @@ both_engines! {
         assert_eq!((rev, events), (0, 0));
     }
 
+    fn what_is_told_of_later_happened_then_and_takes_nothing_back(world: &World) {
+        let now = world.clock.now();
+        let then = now.minus(3_600_000);
+        let tell = |at: Time, epoch: u64| {
+            let made = mission(1, "One");
+            let told = world.store().write(|tx| {
+                tx.happen_at(Some(at));
+                assert_eq!(tx.now(), at.min(now));
+                tx.beat_then(agent_id(1), epoch)?;
+                tx.set("made", &made, &json!({ "a": 1 }))
+            });
+            told.unwrap();
+        };
+        tell(then, 1);
+        assert_eq!(pulse(world, 1).map(|it| (it.at, it.epoch)), Some((then, 1)));
+        let mut store = world.store();
+        let event = store.read(|tx| tx.events_of(flightline_core::Kind::Mission, &mission(1, "One").id.to_string(), 1)).unwrap().remove(0);
+        assert_eq!((event.happened_at(), event.timestamp, event.data["a"].as_i64()), (then, now, Some(1)));
+        // A sign of life of now is far ahead of that, and stays; so does what is known of another epoch.
+        beat(world, 1, 2, &json!({ "step": "testing" }));
+        tell(then.plus(60_000), 2);
+        tell(now.plus(60_000), 1);
+        let seen = pulse(world, 1).unwrap();
+        assert_eq!((seen.at, seen.epoch, seen.data), (now, 2, json!({ "step": "testing" })));
+    }
+
     fn a_sign_of_life_never_moves_backwards(world: &World) {
         let newest = world.clock.now();
         beat(world, 1, 1, &json!({}));

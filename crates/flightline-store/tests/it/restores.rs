@@ -95,6 +95,8 @@ fn say_restored(tx: &mut Tx<'_>, copied: &Copied) -> Result<u64, Error> {
         at: tx.now(),
         rev: copied.rev,
         events: copied.events,
+        history: None,
+        follows: Vec::new(),
     };
     tx.set("store_restored", &restoration, &json!({}))
 }

@@ -63,7 +63,8 @@ impl Story<'_> {
     /// # Panics
     /// When it is refused.
     pub fn monitor(&self, agent: &str) -> Monitored {
-        self.run(agent, &MonitorAgents {}).expect("one can look")
+        self.run(agent, &MonitorAgents::default())
+            .expect("one can look")
     }
 
     /// The report of a look, to the letter.

@@ -6,13 +6,13 @@ use flightline_core::context::{AgentContext, ContextMode, Figures, remaining_ste
 use flightline_core::mission::Mission;
 use flightline_core::sortie::{Sortie, SortieStatus, Subtask};
 use flightline_core::{AgentId, CheckpointId, Code, MissionId, Name, Refusal, Subject, Time};
-use flightline_store::{Error as StoreError, Find};
+use flightline_store::{Error as StoreError, Find, Pulse};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::named_or_acting;
 use crate::checkpoint::readable;
-use crate::checkpoint::take::{Taking, take_for};
+use crate::checkpoint::take::{Same, Taking, take_for};
 use crate::desk::{Desk, retired};
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull};
@@ -168,15 +168,26 @@ pub(crate) fn synced_by(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<()> 
     let checkpoints = if agent.mode.is_normal() {
         // Only one that a session would resume from matters, and only when it was for this task.
         let mut newest = desk.tx.newest::<Checkpoint>(sortie.mission_id, None, 1)?;
-        newest.retain(|checkpoint| {
-            let of = checkpoint.cut.agent_context.as_ref();
-            of.is_some_and(|of| of.sortie_id == Some(sortie.id))
+        newest.retain(|checkpoint| match &checkpoint.cut.agent_context {
+            Some(of) => of.sortie_id == Some(sortie.id),
+            None => checkpoint.resumed_by == Some(owner),
         });
         newest
     } else {
         set_mode(desk, &mut agent, ContextMode::Normal, "full_sync")?;
         readable::<Checkpoint>(desk.tx, Find::Mission(sortie.mission_id))?.0
     };
+    let given = |it: &Checkpoint| it.resumed_by == Some(owner) && it.is_resumable_context();
+    if checkpoints.iter().any(given) && !agent.next_steps.is_empty() {
+        // The steps were those of the task that is complete now.
+        agent.next_steps.clear();
+        agent.updated_at = desk.now();
+        desk.tx
+            .set("agent_updated", &agent, &json!({ "next_steps": 0 }))?;
+        if let Some(me) = desk.agent.as_mut().filter(|me| me.id == owner) {
+            me.clone_from(&agent);
+        }
+    }
     consume(desk, &agent, checkpoints).map(drop)
 }
 
@@ -189,9 +200,8 @@ fn consume(
 ) -> Result<Vec<CheckpointId>> {
     let mut consumed = Vec::new();
     for mut checkpoint in checkpoints {
-        let of = checkpoint.cut.agent_context.as_ref();
         if !checkpoint.is_resumable_context()
-            || of.is_none_or(|of| of.agent_id != agent.id)
+            || !checkpoint.is_of(agent.id)
             || crate::checkpoint::refuse_newer(&checkpoint).is_err()
         {
             continue;
@@ -300,7 +310,7 @@ pub(super) fn save(desk: &mut Desk<'_, '_>, save: &Save<'_>) -> Result<Saved> {
                 note: None,
                 blockers: Vec::new(),
             };
-            take_for(desk, &taking, Some(of))
+            take_for(desk, &taking, Some(of), Same::State)
         })?;
         match taken {
             Ok(checkpoint) => {
@@ -365,14 +375,28 @@ pub(crate) fn agent_context(
     })
 }
 
+/// What an agent last said of itself; how full its context was only while it has the same one.
+pub(super) fn said(agent: &Agent, pulse: &Pulse) -> Value {
+    let mut said = pulse.data.clone();
+    if said["context"].as_u64().unwrap_or(0) != agent.context
+        && let Some(fields) = said.as_object_mut()
+    {
+        for of_the_context in ["context", "context_percent", "tokens"] {
+            fields.remove(of_the_context);
+        }
+    }
+    said
+}
+
 /// How full an agent's context was when it last said so, in its present session.
 pub(crate) fn last_figures(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Option<Figures>> {
     let pulse = desk.tx.pulse(agent.id)?;
     let Some(pulse) = pulse.filter(|pulse| pulse.epoch == agent.epoch) else {
         return Ok(None);
     };
-    let percent = pulse.data["context_percent"].as_u64();
-    let tokens = &pulse.data["tokens"];
+    let said = said(agent, &pulse);
+    let percent = said["context_percent"].as_u64();
+    let tokens = &said["tokens"];
     let tokens = tokens["used"].as_u64().zip(tokens["total"].as_u64());
     let percent = percent.and_then(|percent| u8::try_from(percent).ok());
     // What is stored was read once; what is not so any more says nothing.

@@ -5,7 +5,7 @@ use flightline_core::agent::{Agent, AgentStatus, Role, Step};
 use flightline_core::dialect::epic;
 use flightline_core::dialect::field::{Maybe, Stamp};
 use flightline_core::sortie::{Sortie, SortieStatus};
-use flightline_core::{Subject, Time};
+use flightline_core::{AgentId, Subject, Time};
 use flightline_store::Find;
 
 use super::{held_sorties, last_sign, unread};
@@ -56,7 +56,12 @@ pub(crate) fn checkpoint_of(
     };
     Ok(Some(epic::Checkpoint {
         agent_type: Maybe::Is(agent_type(agent)),
-        session_id: text(agent.session_id.as_ref()),
+        session_id: Maybe::Is(
+            agent
+                .session_id
+                .as_ref()
+                .map_or_else(|| session_of(agent, agent.epoch), ToString::to_string),
+        ),
         feature: text(agent.feature.as_ref()),
         stage: text(agent.stage.as_ref()),
         phase: text(agent.phase.as_ref()),
@@ -72,6 +77,20 @@ pub(crate) fn checkpoint_of(
         coordination_state: Maybe::Is(coordination),
         ..epic::Checkpoint::new(agent.name.to_string(), Stamp::seconds(last))
     }))
+}
+
+/// What a session is called whose client gave it no id: by its agent and incarnation.
+fn session_of(agent: &Agent, epoch: u64) -> String {
+    let id = agent.id.to_string();
+    let id = id.trim_start_matches(AgentId::PREFIX);
+    format!("{}-{epoch}", &id[..id.len().min(8)])
+}
+
+/// The incarnation of an agent whose session is called so, when that is a name of ours.
+pub(crate) fn epoch_named(agent: &Agent, session: &str) -> Option<u64> {
+    let (_, epoch) = session.rsplit_once('-')?;
+    let epoch = epoch.parse().ok()?;
+    (session_of(agent, epoch) == session).then_some(epoch)
 }
 
 /// What is known of the work an agent holds, a line for each piece: `spec.md: 80% complete`.

@@ -130,6 +130,9 @@ impl Heartbeat {
         }
         if let Some(figures) = figures {
             data.insert("context_percent".to_owned(), json!(figures.percent));
+            if agent.context > 0 {
+                data.insert("context".to_owned(), json!(agent.context));
+            }
         }
         if let Some((used, total)) = self.tokens {
             data.insert("tokens".to_owned(), json!({ "used": used, "total": total }));

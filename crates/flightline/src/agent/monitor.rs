@@ -3,9 +3,12 @@
 
 use flightline_core::agent::{Agent, AgentStatus, Role};
 use flightline_core::dialect::epic::{
-    self, AgentType, Standing, Thresholds, escalation, judge, warning_message, warning_subject,
+    self, AgentType, Escalation, Standing, Thresholds, escalation, judge, warning_message,
+    warning_subject,
 };
 use flightline_core::dialect::field::Maybe;
+use flightline_core::liveness::{Life, Liveness};
+use flightline_core::policy::Preset;
 use flightline_core::setting::Silence;
 use flightline_core::{Kind, MissionId, Name, Time};
 use flightline_store::{Actor, Error as StoreError, Find};
@@ -13,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::document::{checkpoint_of, last_checkpoint};
+use super::{Sighting, liveness};
 use crate::checkpoint::trigger::mission_of;
 use crate::desk::Desk;
 use crate::error::{Error, Result};
@@ -22,7 +26,11 @@ use crate::mail::{notice, notice_for};
 /// Looks at every agent that should checkpoint, and speaks of those that do not.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct MonitorAgents {}
+pub struct MonitorAgents {
+    /// What is known of agents' processes.
+    #[serde(default)]
+    pub sightings: Vec<Sighting>,
+}
 
 /// How the agents are.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
@@ -35,6 +43,9 @@ pub struct Monitored {
     pub failure_minutes: u64,
     /// Whether somebody is silent who should not be.
     pub attention: bool,
+    /// In whose words the lines are.
+    #[serde(default)]
+    pub preset: Preset,
 }
 
 /// How an agent is.
@@ -42,7 +53,13 @@ pub struct Monitored {
 pub struct MonitoredAgent {
     /// Its name.
     pub agent: Name,
-    /// What its silence means.
+    /// How alive it is: as every other command says.
+    #[serde(default = "unknown_life")]
+    pub life: Life,
+    /// Why we think so.
+    #[serde(default)]
+    pub evidence: String,
+    /// What its silence means, in seed C's words. One whose process is gone has crashed, however lately it spoke.
     pub standing: Standing,
     /// Whole minutes since its last checkpoint.
     pub minutes: i64,
@@ -71,6 +88,11 @@ pub enum Told {
     },
 }
 
+/// Servers of before did not say.
+fn unknown_life() -> Life {
+    Life::Quiet
+}
+
 impl Operation for MonitorAgents {
     const NAME: &'static str = "monitor_agents";
     const ACCESS: Access = Access::Write;
@@ -88,7 +110,7 @@ impl Operation for MonitorAgents {
         let mut agents = Vec::new();
         for agent in looked_at {
             if agent.retired_at.is_none() {
-                agents.extend(look(desk, &agent, &thresholds)?);
+                agents.extend(look(desk, &agent, &thresholds, &self.sightings)?);
             }
         }
         Ok(Monitored {
@@ -98,6 +120,7 @@ impl Operation for MonitorAgents {
             agents,
             warning_minutes: thresholds.warning_minutes,
             failure_minutes: thresholds.failure_minutes,
+            preset: desk.policy.preset,
         })
     }
 }
@@ -106,16 +129,42 @@ fn look(
     desk: &mut Desk<'_, '_>,
     agent: &Agent,
     thresholds: &Thresholds,
+    sightings: &[Sighting],
 ) -> Result<Option<MonitoredAgent>> {
     let checkpoint = checkpoint_of(desk, agent)?.filter(|it| is_looked_at(agent, it));
     let (Some(checkpoint), Some(last)) = (checkpoint, last_checkpoint(desk, agent)?) else {
         return Ok(None);
     };
-    let verdict = judge(&checkpoint, thresholds, desk.now());
+    let pulse = desk.tx.pulse(agent.id)?;
+    let liveness = liveness(desk, agent, pulse.as_ref(), sightings);
+    let mut verdict = judge(&checkpoint, thresholds, desk.now());
+    // In the seed's fleets its minutes count, as its script counts them; a death counts everywhere.
+    if desk.policy.preset != Preset::Epic || liveness.life == Life::Dead {
+        verdict.standing = match liveness.life {
+            Life::Active | Life::Quiet => Standing::Active,
+            Life::Warning => Standing::Warning,
+            Life::Stalled | Life::Dead => Standing::Stale,
+        };
+    }
     let complete = agent.status == AgentStatus::Complete;
-    let told = match complete {
+    let looked_at = Look {
+        agent,
+        checkpoint: &checkpoint,
+        since: last,
+        standing: verdict.standing,
+        liveness: &liveness,
+    };
+    // A pause proves no silence; that a process is gone needs no proof.
+    let paused = desk.just_woke(last) && liveness.life != Life::Dead;
+    let told = match complete || paused {
         true => None,
-        false => tell(desk, agent, &checkpoint, last, verdict.standing, thresholds)?,
+        false => tell(desk, &looked_at, thresholds)?,
+    };
+    let line = match desk.policy.preset {
+        Preset::Epic => verdict.to_string(),
+        Preset::Fleet | Preset::Sitebuilder | Preset::Orchestrator | Preset::Recovery => {
+            format!("{}: {}", agent.name, said(&liveness))
+        }
     };
     Ok(Some(MonitoredAgent {
         agent: agent.name.clone(),
@@ -124,8 +173,24 @@ fn look(
         last_checkpoint: last,
         complete,
         told,
-        line: verdict.to_string(),
+        line,
+        life: liveness.life,
+        evidence: liveness.evidence,
     }))
+}
+
+/// What was seen of an agent.
+struct Look<'a> {
+    agent: &'a Agent,
+    checkpoint: &'a epic::Checkpoint,
+    /// Its own last act.
+    since: Time,
+    standing: Standing,
+    liveness: &'a Liveness,
+}
+
+fn said(liveness: &Liveness) -> String {
+    format!("{} ({})", liveness.life.as_str(), liveness.evidence)
 }
 
 /// Whatever else it calls itself, who coordinates is the primary.
@@ -141,14 +206,13 @@ fn is_looked_at(agent: &Agent, checkpoint: &epic::Checkpoint) -> bool {
 
 /// Says what is to be said of an agent's silence, and was not said yet. Writers take turns, so of two
 /// monitors one speaks.
-fn tell(
-    desk: &mut Desk<'_, '_>,
-    agent: &Agent,
-    checkpoint: &epic::Checkpoint,
-    since: Time,
-    standing: Standing,
-    thresholds: &Thresholds,
-) -> Result<Option<Told>> {
+fn tell(desk: &mut Desk<'_, '_>, seen: &Look<'_>, thresholds: &Thresholds) -> Result<Option<Told>> {
+    let Look {
+        agent,
+        since,
+        standing,
+        ..
+    } = *seen;
     let known = desk.tx.get::<Silence>(&Silence::key_of(agent.id))?;
     let who = desk.tx.actor().clone();
     desk.tx.act_as(Actor::flightline());
@@ -165,7 +229,7 @@ fn tell(
                 warned_at: now,
                 ..before
             };
-            warn(desk, agent, checkpoint, &silence, thresholds)?;
+            warn(desk, seen, &silence, thresholds)?;
             Some(Told::Warned)
         }
         Standing::Stale if before.escalated_at.is_none() => {
@@ -173,7 +237,7 @@ fn tell(
                 escalated_at: now,
                 ..before
             };
-            Some(escalate(desk, agent, checkpoint, &silence)?)
+            Some(escalate(desk, seen, &silence)?)
         }
         Standing::Active | Standing::Warning | Standing::Stale => None,
     };
@@ -183,15 +247,23 @@ fn tell(
 
 fn warn(
     desk: &mut Desk<'_, '_>,
-    agent: &Agent,
-    checkpoint: &epic::Checkpoint,
+    seen: &Look<'_>,
     silence: &Silence,
     thresholds: &Thresholds,
 ) -> Result<()> {
-    let inbox = desk.tx.rows(Kind::Delivery, Find::Agent(agent.id))?.len();
-    let number = (inbox + 1).to_string();
-    let body = warning_message(checkpoint, &number, thresholds, desk.now());
-    let subject = warning_subject(thresholds);
+    let agent = seen.agent;
+    let (subject, body) = if desk.policy.preset == Preset::Epic {
+        let inbox = desk.tx.rows(Kind::Delivery, Find::Agent(agent.id))?.len();
+        let number = (inbox + 1).to_string();
+        let body = warning_message(seen.checkpoint, &number, thresholds, desk.now());
+        (warning_subject(thresholds), body)
+    } else {
+        let body = format!(
+            "Nothing was heard of you: {}. Say that you are there with `fleet heartbeat --agent {}`.",
+            seen.liveness.evidence, agent.name
+        );
+        ("Still working?".to_owned(), body)
+    };
     // As the seed has it: the primary writes, and gets the answer.
     let (mission, primary) = coordinated(desk, agent)?;
     let from = Some(&primary).filter(|primary| primary.id != agent.id);
@@ -201,15 +273,23 @@ fn warn(
     Ok(())
 }
 
-fn escalate(
-    desk: &mut Desk<'_, '_>,
-    agent: &Agent,
-    checkpoint: &epic::Checkpoint,
-    silence: &Silence,
-) -> Result<Told> {
-    let said = escalation(checkpoint, desk.now());
+fn escalate(desk: &mut Desk<'_, '_>, seen: &Look<'_>, silence: &Silence) -> Result<Told> {
+    let (agent, name) = (seen.agent, &seen.agent.name);
+    let found = format!("{name} is {}", said(seen.liveness));
+    let said = if desk.policy.preset != Preset::Epic {
+        Escalation {
+            status: format!("{name} is {}", seen.liveness.life.as_str()),
+            notice: found,
+        }
+    } else if seen.liveness.life == Life::Dead {
+        Escalation {
+            notice: found,
+            ..escalation(seen.checkpoint, desk.now())
+        }
+    } else {
+        escalation(seen.checkpoint, desk.now())
+    };
     let (mission, primary) = coordinated(desk, agent)?;
-    let name = &agent.name;
     let body = format!(
         "{}\n\n\
          The same agent goes on: fleet agents resume {name}\n\

@@ -86,6 +86,9 @@ pub struct Handoff {
     pub messages: u64,
 }
 
+/// Why a sortie was reassigned by a takeover, in its event.
+pub(crate) const REASSIGNED_BY_TAKEOVER: &str = "taken over";
+
 /// The event that retires an agent that crashed.
 pub(crate) const CRASHED: &str = "agent_crashed";
 

@@ -373,6 +373,7 @@ pub fn settle_and_tell(
         let Some(wrote) = wrote else {
             // Whoever comes next tries the others: a file system that hangs costs nobody more than this.
             let why = "the file system did not answer in time".to_owned();
+            told.extend(is_new.then(|| (id, not_written(&why))));
             done.add(id, Backup::Failed { at: now, why });
             break;
         };
@@ -395,6 +396,9 @@ pub fn settle_and_tell(
                 done.add(other, Backup::Shared);
             }
         }
+        if let Backup::Failed { why, .. } = &backup {
+            warning = Some(not_written(why));
+        }
         told.extend(warning.filter(|_| is_new).map(|warning| (id, warning)));
         done.add(id, backup);
     }
@@ -404,6 +408,12 @@ pub fn settle_and_tell(
     }
     clear_when_many(fleet, folder, newest.into_keys())?;
     Ok(told)
+}
+
+fn not_written(why: &str) -> String {
+    format!(
+        "its copy in a file could not be written: {why}; it is safe in the store, and every command tries again"
+    )
 }
 
 fn write_within_budget(

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
 use flightline_core::event::sha256_hex;
+use flightline_core::history::Followed;
 use flightline_core::text::read_stored;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal};
 use flightline_store::Steps;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::CheckpointDocument;
 use super::backups::RecordBackups;
+use crate::backup::followed_by;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
@@ -36,6 +38,10 @@ pub struct State {
     pub project: String,
     /// The unbroken journal it comes from.
     pub history: String,
+    /// What that journal goes on from, nearest first: what is in none of these was left by a restore. Nothing where it is
+    /// not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follows: Option<Vec<Followed>>,
     /// The checkpoint's own record.
     pub checkpoint: Checkpoint,
     /// Every value of the cut.
@@ -372,9 +378,12 @@ pub(crate) fn whole(
     let contents = super::load(desk, checkpoint)?;
     let backup = desk.tx.backup_of(checkpoint.id)?;
     let mut document = super::document_of(desk, checkpoint, &contents, backup)?;
+    let history = desk.tx.history().to_owned();
+    let follows = followed_by(desk.tx, &history)?;
     document.state = Some(State {
         project: desk.tx.project_id().to_owned(),
-        history: desk.tx.history().to_owned(),
+        history,
+        follows,
         checkpoint: checkpoint.clone(),
         values: contents
             .values

@@ -7,15 +7,15 @@ use flightline_core::mission::Mission;
 use flightline_core::retention::{Candidate, Guard};
 use flightline_core::text::Note;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Time};
-use flightline_store::{Find, StoredEvent};
+use flightline_store::{Error as StoreError, Find, StoredEvent};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::prune::{candidate_of, expired};
 use super::{CheckpointDocument, document, find, load, newest_first, readable};
-use super::{import, tree};
+use super::{import, tree, unreadable};
 use crate::desk::Desk;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 
 /// Lists checkpoints of a mission, newest first.
@@ -199,19 +199,34 @@ impl Operation for ListCheckpoints {
                 .collect();
         let expired = expired(desk, &mission, newest.iter().map(Listed::candidate));
         let checkpoints = newest.into_iter().map(|checkpoint| {
+            let born = checkpoint.cut.rev;
             let backup = backups.get(&checkpoint.id).unwrap_or(&Backup::Pending);
             let mut summary = summary(checkpoint, backup);
             expire(&mut summary.status, expired.get(&summary.id));
-            summary
+            (born, summary)
         });
+        let mut checkpoints: Vec<(u64, CheckpointSummary)> = checkpoints.collect();
+        let total = counts
+            .iter()
+            .filter(|(status, _)| self.archived || status != archived)
+            .map(|(_, count)| count)
+            .sum();
+        // One that cannot be read is listed all the same, or nobody could name it.
+        if (checkpoints.len() as u64) < self.limit.min(total) {
+            let (_, damaged) = readable::<Checkpoint>(desk.tx, Find::Mission(mission.id))?;
+            for row in &damaged {
+                checkpoints.push((row.born, unreadable::summary_of(desk, row)?));
+            }
+            checkpoints.sort_by_key(|(born, _)| std::cmp::Reverse(*born));
+            checkpoints.truncate(usize::try_from(self.limit).unwrap_or(usize::MAX));
+        }
         Ok(CheckpointList {
             mission_id: mission.id,
-            checkpoints: checkpoints.collect(),
-            total: counts
-                .iter()
-                .filter(|(status, _)| self.archived || status != archived)
-                .map(|(_, count)| count)
-                .sum(),
+            checkpoints: checkpoints
+                .into_iter()
+                .map(|(_, summary)| summary)
+                .collect(),
+            total,
         })
     }
 }
@@ -280,7 +295,12 @@ impl Operation for MarkCheckpoint {
     }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<CheckpointSummary> {
-        let mut checkpoint = find(desk, &self.checkpoint)?;
+        let mut checkpoint = match find(desk, &self.checkpoint) {
+            Err(Error::Store(StoreError::Corrupt(_))) => {
+                return unreadable::mark(desk, &self.checkpoint, &self.mark);
+            }
+            found => found?,
+        };
         if !matches!(self.mark, Mark::Delete) {
             super::refuse_newer(&checkpoint)?;
         }

@@ -3,12 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::time::Duration;
 
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, Reason};
 use flightline_core::mission::{Mission, MissionStatus};
 use flightline_core::retention::{
-    Candidate, Guard, MissionState, Plan, Retention, Surplus, mind_the_order, plan,
+    Candidate, Guard, MissionState, Plan, Retention, Rule, Surplus, mind_the_order, plan,
 };
 use flightline_core::setting::LastPrune;
 use flightline_core::time::Millis;
@@ -17,7 +16,8 @@ use flightline_store::{Actor, Compaction, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::thin::{PlanThinning, Thinned, thin, thin_within};
+use super::clock::{ClockAhead, believed, least_time};
+use super::thin::{PlanThinning, Thinned, plan_thinning, thin};
 use super::{import, load, readable, refuse_newer, tree, unarchived};
 use crate::desk::Desk;
 use crate::errand::GiveBack;
@@ -33,6 +33,9 @@ pub struct PlanPrune {
     pub older_than_ms: Option<Millis>,
     /// So many of the newest stay; the policy's when none is given.
     pub keep: Option<u64>,
+    /// Believe the clock, however far it is ahead of what confirms it.
+    #[serde(default)]
+    pub force: bool,
     /// Judge ages as of this time, when nobody asked: the clock may be wrong. Else as of now.
     #[serde(skip)]
     pub as_of: Option<Time>,
@@ -48,6 +51,9 @@ pub struct ApplyPrune {
     /// What the plan named to be archived.
     #[serde(default)]
     pub archive: Vec<CheckpointId>,
+    /// Whether more is to go than is named here: then it is not done for today.
+    #[serde(skip)]
+    pub more: bool,
 }
 
 /// Plans and deletes in one act, for those who cannot look at the plan first.
@@ -84,6 +90,9 @@ pub struct Pruned {
     pub space: Space,
     /// The policy it was decided by.
     pub policy: Retention,
+    /// That the clock is far ahead, where that decides what goes: then it goes by force only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<ClockAhead>,
 }
 
 /// What became of the space that old values took in the store.
@@ -139,6 +148,28 @@ impl Pruned {
         self
     }
 
+    /// Adds what went in a further transaction.
+    fn and(mut self, next: Self) -> Self {
+        self.deleted += next.deleted;
+        self.freed_bytes += next.freed_bytes;
+        self.file_bytes += next.file_bytes;
+        self.details.extend(next.details);
+        self.archived.extend(next.archived);
+        self.kept = next.kept;
+        self
+    }
+
+    /// Refuses a plan that rests on a clock which nothing confirms.
+    ///
+    /// # Errors
+    /// When the clock is far ahead, and that decides what goes.
+    pub fn check_clock(&self) -> Result<()> {
+        match &self.clock {
+            Some(ahead) => Err(ahead.refusal()),
+            None => Ok(()),
+        }
+    }
+
     /// Whether nothing goes at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -157,6 +188,8 @@ pub struct PrunedCheckpoint {
     pub timestamp: Time,
     /// Why it was taken.
     pub trigger: String,
+    /// Why it goes.
+    pub rule: Rule,
 }
 
 /// A checkpoint that stays though its time is over.
@@ -179,8 +212,8 @@ impl Operation for PlanPrune {
     }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Pruned> {
-        let (policy, plan) = self.candidates(desk)?;
-        Ok(report(policy, plan))
+        let decided = self.candidates(desk)?;
+        Ok(decided.report())
     }
 }
 
@@ -197,13 +230,14 @@ impl Operation for ApplyPrune {
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Pruned> {
         // Planned again here: what was pinned or became the last one meanwhile stays.
-        let (policy, mut plan) = self.plan.candidates(desk)?;
+        let mut decided = self.plan.candidates(desk)?;
+        let plan = &mut decided.plan;
         plan.delete
             .retain(|candidate| self.delete.contains(&candidate.id));
         plan.archive
             .retain(|candidate| self.archive.contains(&candidate.id));
-        carry_out(desk, &plan, self.plan.as_of)?;
-        Ok(report(policy, plan))
+        decided.carry_out(desk, &self.plan, self.more)?;
+        Ok(decided.report())
     }
 }
 
@@ -219,29 +253,74 @@ impl Operation for PruneCheckpoints {
     }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Pruned> {
-        let (policy, plan) = self.plan.candidates(desk)?;
-        carry_out(desk, &plan, self.plan.as_of)?;
-        Ok(report(policy, plan))
+        let decided = self.plan.candidates(desk)?;
+        decided.carry_out(desk, &self.plan, false)?;
+        Ok(decided.report())
     }
 }
 
-fn carry_out(desk: &mut Desk<'_, '_>, plan: &Plan, as_of: Option<Time>) -> Result<()> {
-    archive(desk, &plan.archive)?;
-    for candidate in &plan.delete {
-        delete_checkpoint(desk, candidate.id)?;
+/// What was decided, by which policy, and whether the clock can be believed so far.
+struct Decided {
+    policy: Retention,
+    plan: Plan,
+    clock: Option<ClockAhead>,
+}
+
+impl Decided {
+    fn carry_out(&self, desk: &mut Desk<'_, '_>, request: &PlanPrune, more: bool) -> Result<()> {
+        let plan = &self.plan;
+        if let Some(ahead) = self.clock.as_ref().filter(|_| !request.force)
+            && going(plan).any(|id| ahead.checkpoints.contains(&id))
+        {
+            return Err(ahead.refusal());
+        }
+        archive(desk, &plan.archive)?;
+        for candidate in &plan.delete {
+            delete_checkpoint(desk, candidate.id)?;
+        }
+        let sure = match request.force {
+            true => desk.now(),
+            false => least_time(desk.tx)?,
+        };
+        let last = desk.tx.get::<LastPrune>(LastPrune::KEY)?;
+        let last = last.unwrap_or_else(|| LastPrune::never(desk.tx.project_created_at()));
+        let applied = LastPrune {
+            at: if more { last.at } else { desk.now() },
+            thinned_to: last.thinned_to,
+            sure: Some(sure),
+            uptime: desk.tx.uptime(),
+        };
+        desk.tx.set(
+            "retention_applied",
+            &applied,
+            &json!({ "deleted": plan.delete.len(), "archived": plan.archive.len() }),
+        )?;
+        Ok(())
     }
-    let last = desk.tx.get::<LastPrune>(LastPrune::KEY)?;
-    let applied = LastPrune {
-        at: desk.now(),
-        thinned_to: last.as_ref().map_or(0, |last| last.thinned_to),
-        sure: as_of.or(last.and_then(|last| last.sure)),
-    };
-    desk.tx.set(
-        "retention_applied",
-        &applied,
-        &json!({ "deleted": plan.delete.len(), "archived": plan.archive.len() }),
-    )?;
-    Ok(())
+
+    fn report(self) -> Pruned {
+        let (plan, policy) = (self.plan, self.policy);
+        let delete = &plan.delete;
+        let file_bytes = delete.iter().map(|candidate| candidate.bytes).sum();
+        let details = delete.iter().map(|going| told(&plan, going)).collect();
+        let archived = plan.archive.iter().map(|going| told(&plan, going));
+        Pruned {
+            deleted: delete.len() as u64,
+            freed_bytes: file_bytes,
+            file_bytes,
+            details,
+            archived: archived.collect(),
+            kept: plan
+                .guarded
+                .into_iter()
+                .map(|(id, guard)| KeptCheckpoint { id, guard })
+                .collect(),
+            journal: Thinned::default(),
+            space: Space::default(),
+            policy,
+            clock: self.clock,
+        }
+    }
 }
 
 /// Deletes a checkpoint, if it is still there, with what is kept of it alone.
@@ -260,7 +339,7 @@ pub(super) fn delete_checkpoint(desk: &mut Desk<'_, '_>, id: CheckpointId) -> Re
 }
 
 impl PlanPrune {
-    fn candidates(&self, desk: &mut Desk<'_, '_>) -> Result<(Retention, Plan)> {
+    fn candidates(&self, desk: &mut Desk<'_, '_>) -> Result<Decided> {
         let mut policy = desk.policy.retention;
         policy.older_than_ms = self.older_than_ms.unwrap_or(policy.older_than_ms);
         policy.keep = self.keep.unwrap_or(policy.keep);
@@ -281,11 +360,11 @@ impl PlanPrune {
         // Damage keeps more of a mission's checkpoints, and never fewer: where nothing goes even if all are sound, nobody
         // has to read them.
         let by_status: Vec<Candidate> = checkpoints.iter().map(candidate_of).collect();
-        let going = plan(&by_status, &missions, &policy, desk.now());
-        let touched: BTreeSet<MissionId> = going
+        let if_sound = plan(&by_status, &missions, &policy, desk.now());
+        let touched: BTreeSet<MissionId> = if_sound
             .delete
             .iter()
-            .chain(&going.archive)
+            .chain(&if_sound.archive)
             .map(|candidate| candidate.mission)
             .collect();
         let doubted: Vec<&Checkpoint> = checkpoints
@@ -307,14 +386,35 @@ impl PlanPrune {
             .collect();
         let as_of = self.as_of.map_or(desk.now(), |as_of| as_of.min(desk.now()));
         mind_the_order(&mut candidates, desk.now());
+        let as_of_sure = match self.as_of {
+            Some(as_of) => as_of,
+            None => believed(desk.tx)?,
+        };
+        let doubted = (as_of_sure < as_of)
+            .then(|| plan(&candidates, &missions, &policy, as_of_sure))
+            .map(|sure| going(&sure).collect::<BTreeSet<_>>());
         let mut plan = plan(&candidates, &missions, &policy, as_of);
         let newer = |id: CheckpointId| {
             let known = checkpoints.iter().find(|checkpoint| checkpoint.id == id);
             known.is_some_and(|checkpoint| refuse_newer(checkpoint).is_err())
         };
         plan.archive.retain(|candidate| !newer(candidate.id));
-        Ok((policy, plan))
+        let held = doubted.map_or_else(Vec::new, |sure| {
+            going(&plan).filter(|id| !sure.contains(id)).collect()
+        });
+        let clock = (!held.is_empty()).then(|| ClockAhead::of(as_of, as_of_sure, held));
+        Ok(Decided {
+            policy,
+            plan,
+            clock,
+        })
     }
+}
+
+/// What goes, out of the store or only out of lists.
+fn going(plan: &Plan) -> impl Iterator<Item = CheckpointId> {
+    let going = plan.delete.iter().chain(&plan.archive);
+    going.map(|candidate| candidate.id)
 }
 
 fn state_of(mission: &Mission) -> MissionState {
@@ -449,32 +549,14 @@ fn damaged(
     damaged
 }
 
-fn report(policy: Retention, plan: Plan) -> Pruned {
-    let delete = &plan.delete;
-    let file_bytes = delete.iter().map(|candidate| candidate.bytes).sum();
-    Pruned {
-        deleted: delete.len() as u64,
-        freed_bytes: file_bytes,
-        file_bytes,
-        details: delete.iter().map(told).collect(),
-        archived: plan.archive.iter().map(told).collect(),
-        kept: plan
-            .guarded
-            .into_iter()
-            .map(|(id, guard)| KeptCheckpoint { id, guard })
-            .collect(),
-        journal: Thinned::default(),
-        space: Space::default(),
-        policy,
-    }
-}
-
-fn told(candidate: &Candidate) -> PrunedCheckpoint {
+fn told(plan: &Plan, candidate: &Candidate) -> PrunedCheckpoint {
+    let rule = plan.rules.get(&candidate.id);
     PrunedCheckpoint {
         id: candidate.id,
         mission_id: candidate.mission,
         timestamp: candidate.at,
         trigger: candidate.trigger.as_str().to_owned(),
+        rule: rule.copied().unwrap_or(Rule::Old),
     }
 }
 
@@ -488,7 +570,7 @@ pub fn plan_all(fleet: &mut Fleet, caller: &Caller, request: &PlanPrune) -> Resu
         without: ids(&plan.details),
         ..request.thinning()
     };
-    let journal = fleet.run(&thinning, caller)?.journal;
+    let journal = plan_thinning(fleet, caller, &thinning)?;
     Ok(plan.with(journal))
 }
 
@@ -503,21 +585,21 @@ pub fn apply_all(
     request: &PlanPrune,
     plan: &Pruned,
 ) -> Result<Pruned> {
-    let apply = ApplyPrune {
-        plan: request.clone(),
-        delete: ids(&plan.details),
-        archive: ids(&plan.archived),
-    };
-    let done = match apply.delete.is_empty() && apply.archive.is_empty() {
-        // Whoever comes again after dying on the way finds the rest of it.
-        true => plan.clone(),
-        false => fleet.run(&apply, caller)?,
-    };
     // The same key would be used for several requests.
-    let caller = Caller {
+    let keyless = Caller {
         idempotency_key: None,
         ..caller.clone()
     };
+    let mut done = None;
+    for apply in in_parts(request, plan) {
+        // Whoever comes again after dying on the way finds the rest of it.
+        done = Some(match done {
+            None => fleet.run(&apply, caller)?,
+            Some(done) => Pruned::and(done, fleet.run(&apply, &keyless)?),
+        });
+    }
+    let done = done.unwrap_or_else(|| plan.clone());
+    let caller = keyless;
     let journal = thin(fleet, &caller, &request.thinning())?;
     let mut done = done.with(journal);
     let give_back = GiveBack {
@@ -531,6 +613,25 @@ pub fn apply_all(
     Ok(done)
 }
 
+/// So many checkpoints go in one transaction: whoever wants to write waits for it.
+pub(super) const AT_ONCE: usize = 100;
+
+/// What a plan names, for one transaction each.
+fn in_parts(request: &PlanPrune, plan: &Pruned) -> Vec<ApplyPrune> {
+    let most = plan.details.len().max(plan.archived.len());
+    let page = |these: &[PrunedCheckpoint], number: usize| {
+        these.chunks(AT_ONCE).nth(number).map_or_else(Vec::new, ids)
+    };
+    (0..most.div_ceil(AT_ONCE))
+        .map(|number| ApplyPrune {
+            plan: request.clone(),
+            delete: page(&plan.details, number),
+            archive: page(&plan.archived, number),
+            more: false,
+        })
+        .collect()
+}
+
 /// Rewriting a store of this size keeps others waiting for about a second.
 pub const REWRITTEN_AT_ONCE: u64 = 64 * 1024 * 1024;
 
@@ -541,105 +642,12 @@ impl PlanPrune {
         PlanThinning {
             mission: self.mission.clone(),
             older_than_ms: self.older_than_ms,
+            force: self.force,
             ..PlanThinning::default()
         }
     }
 }
 
-fn ids(checkpoints: &[PrunedCheckpoint]) -> Vec<CheckpointId> {
+pub(super) fn ids(checkpoints: &[PrunedCheckpoint]) -> Vec<CheckpointId> {
     checkpoints.iter().map(|checkpoint| checkpoint.id).collect()
-}
-
-/// A day.
-const DAILY: Millis = 86_400_000;
-/// Somebody waits for the command to end: the journal is thinned for so long, and the commands after it go on for so
-/// long each until all of it was looked at.
-const DAILY_THINNING: Duration = Duration::from_millis(250);
-const FURTHER_THINNING: Duration = Duration::from_millis(50);
-
-/// Work that goes on for so long shows that a clock is right: nobody sets one wrong for longer than it takes to notice.
-const NOTICED: Millis = 600_000;
-
-/// Applies retention when it was not applied for a day, and says what went: the caller removes their
-/// files. Does nothing, and costs one look, on every other day. Nobody asked for it, so that it believes no clock that jumped: ages are
-/// judged as of the last time that further work has confirmed, which is a day ago where somebody works every day.
-///
-/// # Errors
-/// When the store fails.
-pub fn daily(fleet: &mut Fleet, caller: &Caller) -> Result<Vec<PrunedCheckpoint>> {
-    let now = fleet.now()?;
-    let (last, created) = fleet.store()?.read(|tx| {
-        let last = tx.get::<LastPrune>(LastPrune::KEY)?;
-        Ok::<_, Error>((last, tx.project_created_at()))
-    })?;
-    let last = last.unwrap_or(LastPrune {
-        at: created,
-        thinned_to: 0,
-        sure: None,
-    });
-    if last.at.since(now) > NOTICED {
-        // Noted by a clock that was ahead: nobody waits until it is that late.
-        put_right(fleet, now, last)?;
-        return Ok(Vec::new());
-    }
-    let is_due = now.since(last.at) >= DAILY;
-    if !is_due && last.thinned_to == 0 {
-        return Ok(Vec::new());
-    }
-    let as_of = confirmed(fleet, &last, created)?.min(now);
-    let age = as_of_age(fleet.policy().retention.history(), now, as_of);
-    let caller = Caller {
-        idempotency_key: None,
-        agent: None,
-        ..caller.clone()
-    };
-    if !is_due {
-        thin_within(fleet, &caller, last.thinned_to, age, FURTHER_THINNING)?;
-        return Ok(Vec::new());
-    }
-    let as_of_then = PlanPrune {
-        as_of: Some(as_of),
-        ..PlanPrune::default()
-    };
-    let plan = fleet.run(&as_of_then, &caller)?;
-    let apply = ApplyPrune {
-        plan: as_of_then,
-        delete: ids(&plan.details),
-        archive: ids(&plan.archived),
-    };
-    let done = fleet.run(&apply, &caller)?;
-    thin_within(fleet, &caller, last.thinned_to, age, DAILY_THINNING)?;
-    Ok(done.details)
-}
-
-/// What is so old at a time was so old now.
-fn as_of_age(age: Millis, now: Time, as_of: Time) -> Millis {
-    age.saturating_add(now.since(as_of))
-}
-
-/// The time it is at least: that of the last retention, if work went on for a while after it and within the day that
-/// followed. One command under a clock that is ahead confirms nothing.
-fn confirmed(fleet: &mut Fleet, last: &LastPrune, created: Time) -> Result<Time> {
-    let (from, to) = (last.at.plus(NOTICED), last.at.plus(2 * DAILY));
-    let store = fleet.store()?;
-    let went_on = store.read(|tx| Ok::<_, Error>(tx.has_events_between(from, to)?))?;
-    Ok(if went_on {
-        last.at
-    } else {
-        last.sure.unwrap_or(created)
-    })
-}
-
-/// Corrects marks that lie in the future.
-fn put_right(fleet: &mut Fleet, now: Time, last: LastPrune) -> Result<()> {
-    let right = LastPrune {
-        at: now,
-        sure: last.sure.map(|sure| sure.min(now)),
-        ..last
-    };
-    fleet.store()?.write(|tx| {
-        let data = json!({ "was": last.at, "is": now });
-        tx.set("retention_put_right", &right, &data)?;
-        Ok::<_, Error>(())
-    })
 }

@@ -22,9 +22,15 @@ use crate::recovery::resume::Resume;
 use crate::recovery::undo::Undo;
 
 /// An operation that reads checkpoints.
-pub trait ReadsCheckpoints: Operation {
+pub trait ReadsCheckpoints: Operation + Clone {
     /// Which.
     fn wanted(&self) -> Wanted;
+
+    /// The request as it is rehearsed: what a real one would only do after a further word is shown all the same.
+    #[must_use]
+    fn rehearsed(&self) -> Self {
+        self.clone()
+    }
 
     /// Puts what was said on the way into the outcome. Returns what has no place there.
     fn tell(_outcome: &mut Self::Outcome, said: Vec<String>) -> Vec<String> {
@@ -33,6 +39,14 @@ pub trait ReadsCheckpoints: Operation {
 }
 
 impl ReadsCheckpoints for Resume {
+    fn rehearsed(&self) -> Self {
+        Self {
+            force: true,
+            reopen: true,
+            ..self.clone()
+        }
+    }
+
     fn wanted(&self) -> Wanted {
         match &self.checkpoint {
             Some(reference) => named([Some(reference)]),
@@ -49,6 +63,13 @@ impl ReadsCheckpoints for Resume {
 }
 
 impl ReadsCheckpoints for Undo {
+    fn rehearsed(&self) -> Self {
+        Self {
+            force: true,
+            ..self.clone()
+        }
+    }
+
     fn wanted(&self) -> Wanted {
         Wanted::BeforeRewind {
             mission: self.mission.clone(),
@@ -136,7 +157,8 @@ pub fn rehearse<O: ReadsCheckpoints>(
         Err(error) => return Served::refused(error, files::all(folder).len()),
     };
     let mut warnings = plan.warnings.clone();
-    let rehearsed = fleet.rehearse_acts(operation, caller, |desk| {
+    let operation = operation.rehearsed();
+    let rehearsed = fleet.rehearse_acts(&operation, caller, |desk| {
         let mut said = Vec::new();
         for mend in &plan.mends {
             said.extend(mend.carry_out(desk)?.said);
@@ -144,10 +166,16 @@ pub fn rehearse<O: ReadsCheckpoints>(
         Ok((said, operation.decide(desk)?))
     });
     let outcome = rehearsed.map(|(said, outcome)| {
-        warnings.extend(said);
+        warnings.extend(said.into_iter().map(would));
         outcome
     });
     Served::of::<O>(outcome, warnings, plan.unused, false)
+}
+
+/// What is said of a repair, where it was only tried.
+fn would(said: String) -> String {
+    said.replace("; repaired ", "; would repair ")
+        .replace("is repaired", "would be repaired")
 }
 
 /// Mends checkpoints in the store from files in `folder`, as far as they are damaged and the files fit.

@@ -14,7 +14,7 @@ use flightline_core::recovery::{RecoveryContext, Situation, recovery_context};
 use flightline_core::sortie::{Sortie, SortieError, SortieFile, SortieStatus};
 use flightline_core::text::Note;
 use flightline_core::{CheckpointId, Kind, SortieId, Subject, Time};
-use flightline_store::{Actor, Find};
+use flightline_store::{Actor, EventFilter, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -25,6 +25,7 @@ use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mail::deadline::notice_overdue;
+use crate::recovery::undone::Undone;
 use crate::remote::Offline;
 
 /// How many sorties that wait are looked at for the next steps.
@@ -84,9 +85,13 @@ impl Operation for TakeCheckpoint {
         let taking = Taking {
             mission: &mission,
             reason,
-            details,
+            details: details.clone(),
             note: self.note.clone(),
-            blockers: Vec::new(),
+            // What went wrong is in the way of whoever goes on from here.
+            blockers: match reason.trigger() {
+                Trigger::Error => details.iter().cloned().collect(),
+                Trigger::Progress | Trigger::Manual | Trigger::Compaction => Vec::new(),
+            },
         };
         let of = match desk.agent.clone().filter(|_| reason.ends_context()) {
             Some(agent) => {
@@ -96,7 +101,7 @@ impl Operation for TakeCheckpoint {
             None => None,
         };
         let before = desk.tx.rev();
-        let checkpoint = take_for(desk, &taking, of)?;
+        let checkpoint = take_for(desk, &taking, of, Same::AskedFor)?;
         match just_taken(desk, &checkpoint, before)? {
             // Nobody can have written its file yet.
             Some(contents) => {
@@ -142,14 +147,24 @@ pub(crate) struct Taking<'a> {
 /// Takes a checkpoint of the state as it is in this transaction. Nothing has changed since the last one
 /// for the same reason: that one is returned.
 pub(crate) fn take(desk: &mut Desk<'_, '_>, taking: &Taking<'_>) -> Result<Checkpoint> {
-    take_for(desk, taking, None)
+    take_for(desk, taking, None, Same::State)
 }
 
-/// The same for an agent's context that is full, or ends.
+/// What makes a checkpoint the one that is wanted again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Same {
+    /// That nothing has changed since: Flightline takes it by itself.
+    State,
+    /// That it was asked for by the same caller in the same words, too.
+    AskedFor,
+}
+
+/// Takes a checkpoint for an agent's context that is full, or ends, if `of` is given.
 pub(crate) fn take_for(
     desk: &mut Desk<'_, '_>,
     taking: &Taking<'_>,
     of: Option<AgentContext>,
+    sameness: Same,
 ) -> Result<Checkpoint> {
     let mission = taking.mission;
     let sections = sections(desk.tx.lines(mission.id)?);
@@ -164,8 +179,14 @@ pub(crate) fn take_for(
         Some(_) if !taken => Vec::new(),
         changed => taken_since(desk, mission, changed)?,
     };
+    let by = author(desk);
+    let same_words = |same: &Checkpoint| match sameness {
+        Same::State => true,
+        Same::AskedFor => same.cut.trigger_details == taking.details && same.cut.created_by == by,
+    };
     let same = since.into_iter().find(|same| {
         same.cut.reason == taking.reason
+                && same_words(same)
                 && same.cut.timeline == mission.timeline
                 && same.status != CheckpointStatus::Corrupted
                 && taking.note.is_none()
@@ -249,6 +270,7 @@ fn record(
         note: taking.note.clone(),
         imported: None,
         consumed_at: None,
+        resumed_by: None,
         cut,
     };
     let cut = &checkpoint.cut;
@@ -386,7 +408,7 @@ pub(crate) fn context(
             None => {}
         }
     }
-    let last_event = last_act(desk, mission)?;
+    let last_event = last_standing_act(desk, mission)?;
     // The sortie that was acted on last is named, even when it is completed by now.
     if let Some(event) = &last_event
         && let Some(id) = event
@@ -429,18 +451,56 @@ pub(crate) fn context(
     Ok(recovery_context(&situation))
 }
 
-/// The newest event of a mission that somebody made, not Flightline itself by checkpointing, notifying
-/// or detecting.
+/// What somebody did last on a mission, not Flightline itself by checkpointing, notifying or detecting. What a document
+/// told of later happened when it says.
 pub(crate) fn last_act(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<Event>> {
-    let act = desk.tx.newest_event(mission.id, |event| {
-        is_somebodys(event)
-            && event.subject_kind != Kind::Delivery
-            && !(event.subject_kind == Kind::Message
-                && event.data["subject"]
-                    .as_str()
-                    .is_some_and(|subject| subject.starts_with("@orchestrator")))
-    });
-    Ok(act?)
+    let newest = desk.tx.newest_event(mission.id, is_act)?;
+    let Some(mut last) = newest else {
+        return Ok(None);
+    };
+    // What was recorded before what a document told of may have happened after it.
+    let mut limit = 16;
+    while last.happened_at() < last.timestamp {
+        let events = desk.tx.newest_events(&EventFilter {
+            mission: Some(mission.id),
+            limit,
+            ..EventFilter::default()
+        })?;
+        let all = (events.len() as u64) < limit;
+        let oldest = events.last().map(|event| event.timestamp);
+        let acts = events.into_iter().filter(is_act);
+        if let Some(act) = acts.max_by_key(|event| (event.happened_at(), event.rev)) {
+            last = act;
+        }
+        if all || oldest.is_some_and(|oldest| oldest <= last.happened_at()) {
+            break;
+        }
+        limit *= 8;
+    }
+    Ok(Some(last))
+}
+
+/// The newest act that no rewind left behind.
+pub(crate) fn last_standing_act(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+) -> Result<Option<Event>> {
+    if mission.timeline == 0 {
+        return last_act(desk, mission);
+    }
+    let undone = Undone::of(desk, mission.id)?;
+    let stands = |event: &Event| is_act(event) && undone.at(event.rev).is_none();
+    Ok(desk.tx.newest_event(mission.id, stands)?)
+}
+
+/// Whether somebody did this, and not a mailbox.
+fn is_act(event: &Event) -> bool {
+    is_somebodys(event)
+        && event.subject_kind != Kind::Delivery
+        && !(event.subject_kind == Kind::Message
+            && event.data["subject"]
+                .as_str()
+                .is_some_and(|subject| subject.starts_with("@orchestrator")))
 }
 
 /// The revision of the last change of a mission that was not made by checkpointing, notifying or

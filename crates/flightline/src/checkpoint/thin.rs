@@ -13,6 +13,7 @@ use flightline_store::{Find, Tx};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::clock::{believed, forget_requests};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope, WhenFull};
@@ -42,6 +43,9 @@ pub struct PlanThinning {
     /// Names so many values; all when none is given.
     #[serde(default)]
     pub most: Option<u64>,
+    /// Believe the clock, however far it is ahead of what confirms it.
+    #[serde(default)]
+    pub force: bool,
 }
 
 /// Which old values go.
@@ -78,6 +82,9 @@ pub struct ThinJournal {
     pub from: u64,
     /// The last revision.
     pub to: u64,
+    /// Believe the clock, however far it is ahead of what confirms it.
+    #[serde(default)]
+    pub force: bool,
 }
 
 /// Notes what a thinning did, and forgets requests whose time is over.
@@ -101,7 +108,7 @@ impl Operation for PlanThinning {
     }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<ThinningPlan> {
-        let looking = Looking::new(desk, self.mission.as_deref(), self.older_than_ms)?;
+        let looking = Looking::new(desk, self)?;
         let without: BTreeSet<CheckpointId> = self.without.iter().copied().collect();
         let kept = kept_cuts(desk.tx, &without)?;
         // Not through what was left out between two histories.
@@ -113,7 +120,7 @@ impl Operation for PlanThinning {
         let mut plan = ThinningPlan {
             journal: Thinned::default(),
             batches: Vec::new(),
-            next: if to < end { to } else { 0 },
+            next: if to < end { to + 1 } else { 0 },
         };
         let (mut from, mut size) = (begin, 0);
         loop {
@@ -143,6 +150,17 @@ impl Operation for PlanThinning {
     }
 }
 
+impl ThinJournal {
+    fn plan(&self) -> PlanThinning {
+        PlanThinning {
+            mission: self.mission.clone(),
+            older_than_ms: self.older_than_ms,
+            force: self.force,
+            ..PlanThinning::default()
+        }
+    }
+}
+
 impl Operation for ThinJournal {
     const NAME: &'static str = "thin_journal";
     const ACCESS: Access = Access::Write;
@@ -155,7 +173,7 @@ impl Operation for ThinJournal {
     }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Thinned> {
-        let looking = Looking::new(desk, self.mission.as_deref(), self.older_than_ms)?;
+        let looking = Looking::new(desk, &self.plan())?;
         // Decided again here: a checkpoint may have come back since that needs them.
         let kept = kept_cuts(desk.tx, &BTreeSet::new())?;
         let to = self.to.min(self.from.saturating_add(SPAN));
@@ -187,13 +205,9 @@ impl Operation for RecordThinning {
     }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<()> {
-        desk.tx.forget_requests()?;
+        forget_requests(desk.tx)?;
         let last = desk.tx.get::<LastPrune>(LastPrune::KEY)?;
-        let last = last.unwrap_or_else(|| LastPrune {
-            at: desk.tx.project_created_at(),
-            thinned_to: 0,
-            sure: None,
-        });
+        let last = last.unwrap_or_else(|| LastPrune::never(desk.tx.project_created_at()));
         if self.journal.values > 0 || last.thinned_to != self.next {
             let data = json!({ "values": self.journal.values, "bytes": self.journal.bytes });
             let noted = LastPrune {
@@ -206,30 +220,68 @@ impl Operation for RecordThinning {
     }
 }
 
-/// Takes away the old values that a plan names, a batch at a time.
+/// So many revisions are looked at in one transaction: while one is open, what others write stays in SQLite's log.
+const LOOKED_AT_ONCE: u64 = 20_000;
+
+/// Plans which old values go, some revisions after the other.
+///
+/// # Errors
+/// When the mission is not known, or the store fails.
+pub fn plan_thinning(
+    fleet: &mut Fleet,
+    caller: &Caller,
+    request: &PlanThinning,
+) -> Result<Thinned> {
+    let (mut part, mut found) = (in_parts(request), Thinned::default());
+    loop {
+        let plan = fleet.run(&part, caller)?;
+        found.values += plan.journal.values;
+        found.bytes += plan.journal.bytes;
+        part.from = plan.next;
+        if plan.next == 0 || request.revisions.is_some() {
+            return Ok(found);
+        }
+    }
+}
+
+/// Takes away the old values that a plan names, some revisions after the other, and a batch at a time.
 ///
 /// # Errors
 /// When the store fails; what went until then is gone, and the rest goes another time.
 pub fn thin(fleet: &mut Fleet, caller: &Caller, request: &PlanThinning) -> Result<Thinned> {
-    let plan = fleet.run(request, caller)?;
-    let mut done = Thinned::default();
-    for (from, to) in plan.batches {
-        let batch = ThinJournal {
-            mission: request.mission.clone(),
-            older_than_ms: request.older_than_ms,
-            from,
-            to,
-        };
-        let gone = fleet.run(&batch, caller)?;
-        done.values += gone.values;
-        done.bytes += gone.bytes;
+    let (mut part, mut done) = (in_parts(request), Thinned::default());
+    loop {
+        let plan = fleet.run(&part, caller)?;
+        for (from, to) in plan.batches {
+            let batch = ThinJournal {
+                mission: request.mission.clone(),
+                older_than_ms: request.older_than_ms,
+                from,
+                to,
+                force: request.force,
+            };
+            let gone = fleet.run(&batch, caller)?;
+            done.values += gone.values;
+            done.bytes += gone.bytes;
+        }
+        part.from = plan.next;
+        if plan.next == 0 || request.revisions.is_some() {
+            break;
+        }
     }
     let record = RecordThinning {
         journal: done,
-        next: plan.next,
+        next: part.from,
     };
     fleet.run(&record, caller)?;
     Ok(done)
+}
+
+fn in_parts(request: &PlanThinning) -> PlanThinning {
+    PlanThinning {
+        revisions: request.revisions.or(Some(LOOKED_AT_ONCE)),
+        ..request.clone()
+    }
 }
 
 /// So many revisions are looked at between two looks at the clock.
@@ -253,6 +305,8 @@ pub fn thin_within(
         revisions: Some(SLICE),
         most: Some(BATCH as u64),
         older_than_ms: Some(older_than_ms),
+        // The age is as of a time that is sure.
+        force: true,
         ..PlanThinning::default()
     };
     loop {
@@ -263,6 +317,7 @@ pub fn thin_within(
                 older_than_ms: Some(older_than_ms),
                 from,
                 to,
+                force: true,
             };
             let gone = fleet.run(&batch, caller)?;
             done.values += gone.values;
@@ -303,6 +358,7 @@ pub fn thin_some(fleet: &mut Fleet, caller: &Caller) -> Result<(Thinned, bool)> 
         revisions: Some(SOME_REVISIONS),
         most: Some(SOME_VALUES),
         older_than_ms: Some(history.saturating_add(now.since(sure))),
+        force: true,
         ..PlanThinning::default()
     };
     let gone = thin(fleet, caller, &some)?;
@@ -323,15 +379,15 @@ struct Looking {
 }
 
 impl Looking {
-    fn new(
-        desk: &mut Desk<'_, '_>,
-        mission: Option<&str>,
-        older_than_ms: Option<Millis>,
-    ) -> Result<Self> {
-        let span = older_than_ms.unwrap_or_else(|| desk.policy.retention.history());
+    fn new(desk: &mut Desk<'_, '_>, request: &PlanThinning) -> Result<Self> {
+        let history = desk.policy.retention.history();
+        let now = match request.force {
+            true => desk.now(),
+            false => believed(desk.tx)?,
+        };
         Ok(Self {
-            before: desk.now().minus(span),
-            mission: match mission {
+            before: now.minus(request.older_than_ms.unwrap_or(history)),
+            mission: match &request.mission {
                 Some(reference) => Some(desk.mission(Some(reference))?.id),
                 None => None,
             },

@@ -2,16 +2,18 @@
 
 use flightline_core::checkpoint::{Checkpoint, Reason, Trigger};
 use flightline_core::mission::Mission;
+use flightline_core::note::Failure;
 use flightline_core::text::Note;
 use flightline_core::time::Millis;
 use flightline_core::{AgentId, CheckpointId, Code, Refusal};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::take::{Taking, take};
+use super::take::{Taking, take, take_as};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
+use crate::note::failure::{Whose, note_failure};
 
 /// One checkpoint per cause and this long.
 const API_ERROR_PAUSE: Millis = 60_000;
@@ -42,6 +44,26 @@ pub(crate) fn trigger(
 pub(crate) fn try_take(
     desk: &mut Desk<'_, '_>,
     taking: &Taking<'_>,
+) -> Result<std::result::Result<Checkpoint, String>> {
+    attempt(desk, taking, take)
+}
+
+/// Takes a checkpoint of its own if that can be done, whether or not another holds the same: its file says that things
+/// went on from here.
+pub(crate) fn try_take_anew(
+    desk: &mut Desk<'_, '_>,
+    taking: &Taking<'_>,
+) -> Result<std::result::Result<Checkpoint, String>> {
+    attempt(desk, taking, |desk, taking| {
+        let id = CheckpointId::new(desk.tx.uuid());
+        take_as(desk, taking, id)
+    })
+}
+
+fn attempt(
+    desk: &mut Desk<'_, '_>,
+    taking: &Taking<'_>,
+    take: impl FnOnce(&mut Desk<'_, '_>, &Taking<'_>) -> Result<Checkpoint>,
 ) -> Result<std::result::Result<Checkpoint, String>> {
     let taken = desk.attempt(|desk| take(desk, taking))?;
     match taken {
@@ -101,6 +123,9 @@ pub struct RecordFailure {
     pub reason: Reason,
     /// What exactly.
     pub details: Note,
+    /// What has to work before it is no longer in the way; without it, somebody has to say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
 }
 
 impl Operation for RecordFailure {
@@ -130,10 +155,15 @@ impl Operation for RecordFailure {
                 None => desk.current_mission()?,
             }
         };
-        match mission {
-            Some(mission) => error(desk, &mission, self.reason, self.details.to_string()),
-            None => Ok(()),
-        }
+        let Some(mission) = mission else {
+            return Ok(());
+        };
+        let whose = Whose {
+            author: desk.actor(),
+            id: desk.agent_id(),
+        };
+        note_failure(desk, &mission, whose, &self.details, self.failure.clone())?;
+        error(desk, &mission, self.reason, self.details.to_string())
     }
 }
 
@@ -161,7 +191,7 @@ pub(crate) fn record_failure(
     caller: &Caller,
     mission: Option<String>,
     reason: Reason,
-    details: Note,
+    (details, failure): (Note, Failure),
 ) {
     let caller = Caller {
         idempotency_key: None,
@@ -172,6 +202,7 @@ pub(crate) fn record_failure(
             mission,
             reason,
             details,
+            failure: Some(failure),
         },
         &caller,
     );

@@ -2,7 +2,8 @@
 
 use flightline_core::agent::Agent;
 use flightline_core::briefing::{
-    AgentFacts, Budget, Facts, FileFact, FileMark, MailFact, Mode, Quote, SortieFacts, write,
+    AgentFacts, Budget, Cause, Facts, FileFact, FileMark, MailFact, Mode, Moment, Quote,
+    SortieFacts, write,
 };
 use flightline_core::checkpoint::Checkpoint;
 use flightline_core::effect::{Effect, EffectState};
@@ -13,11 +14,13 @@ use flightline_core::note::{Note, NoteKind};
 use flightline_core::recovery::{OwnContext, OwnWork, own_context};
 use flightline_core::redact::shown;
 use flightline_core::setting::Secret;
-use flightline_core::sortie::{Sortie, SortieError, SortieFile};
+use flightline_core::sortie::{
+    Declared, Sortie, SortieError, SortieFile, Subtask, SubtaskProgress, SubtaskStatus,
+};
 use flightline_core::{CheckpointId, Code, Refusal};
 use serde::{Deserialize, Serialize};
 
-use super::{constraints, decisions};
+use super::constraints;
 use crate::checkpoint::{self, Contents};
 use crate::desk::Desk;
 use crate::error::Result;
@@ -109,7 +112,8 @@ fn facts(checkpoint: &Checkpoint, contents: &Contents, agent: Option<&str>) -> R
     sorties.retain(|sortie| {
         agent.is_some_and(|agent| sortie.assigned_to == Some(agent.id)) && sortie.status.is_held()
     });
-    let notes: Vec<Note> = contents.of()?;
+    let mut notes: Vec<Note> = contents.of()?;
+    notes.retain(Note::holds);
     let of = |kind: NoteKind| -> Vec<Quote> {
         let wanted = notes.iter().filter(|note| note.kind == kind);
         wanted
@@ -124,8 +128,12 @@ fn facts(checkpoint: &Checkpoint, contents: &Contents, agent: Option<&str>) -> R
     let (done, begun): (Vec<&Effect>, Vec<&Effect>) = effects
         .iter()
         .partition(|effect| matches!(effect.state, EffectState::Done { .. }));
+    let progress = match sorties.first() {
+        Some(sortie) => Some(progress(contents, sortie)?),
+        None => None,
+    };
     let context = &checkpoint.cut.recovery_context;
-    let own = own(contents, agent, &sorties, checkpoint)?;
+    let own = own(contents, agent, &sorties, &notes, checkpoint)?;
     let files = own.files.into_iter().map(|path| FileFact {
         path,
         mark: FileMark::Claimed,
@@ -138,6 +146,7 @@ fn facts(checkpoint: &Checkpoint, contents: &Contents, agent: Option<&str>) -> R
             title: quote("sortie", &sortie.title),
             status: sortie.status,
             attempt: sortie.attempts,
+            progress,
         }),
         agent: agent.map(|agent| AgentFacts {
             name: agent.name.clone(),
@@ -148,21 +157,40 @@ fn facts(checkpoint: &Checkpoint, contents: &Contents, agent: Option<&str>) -> R
         rev: checkpoint.cut.rev,
         progress_percent: checkpoint.cut.progress_percent,
         last_action: Some(own.last_action),
-        constraints: constraints(&notes, &agents),
+        constraints: constraints(&notes),
         effects_done: done.into_iter().map(described).collect(),
         // Whether they happened later is not in what the checkpoint names.
         effects_in_doubt: begun.into_iter().map(described).collect(),
         next_steps: own.next_steps,
         blockers: own.blockers,
         files: files.collect(),
-        decisions: decisions(&notes, &agents, of(NoteKind::Decision)),
+        decisions: of(NoteKind::Decision),
         dead_ends: of(NoteKind::DeadEnd),
         changes: Vec::new(),
         mail: mail(contents, agent)?,
         elapsed_ms: context.elapsed_time_ms,
         last_activity_at: Some(context.last_activity_at),
         mode: None,
+        cause: Cause::Compaction,
+        predecessor: None,
+        moment: Moment::Checkpoint,
     })
+}
+
+/// How far a sortie was.
+fn progress(contents: &Contents, sortie: &Sortie) -> Result<SubtaskProgress> {
+    let mut subtasks: Vec<Subtask> = contents.of()?;
+    subtasks.retain(|subtask| subtask.sortie_id == sortie.id);
+    let of = |status: SubtaskStatus| {
+        let those = subtasks.iter().filter(|subtask| subtask.status == status);
+        those.count() as u64
+    };
+    let listed = Declared {
+        total: subtasks.len() as u64,
+        completed: of(SubtaskStatus::Complete),
+        failed: of(SubtaskStatus::Failed),
+    };
+    Ok(SubtaskProgress::of(sortie.status, listed, sortie.declared))
 }
 
 /// What an agent was at; what the mission was at for whoever held nothing.
@@ -170,6 +198,7 @@ fn own(
     contents: &Contents,
     agent: Option<&Agent>,
     sorties: &[Sortie],
+    notes: &[Note],
     checkpoint: &Checkpoint,
 ) -> Result<OwnContext> {
     let context = &checkpoint.cut.recovery_context;
@@ -193,6 +222,7 @@ fn own(
         sorties,
         errors: &errors,
         files: &files,
+        notes,
         last_act: &context.last_action,
     }))
 }

@@ -9,7 +9,7 @@ use flightline_store::Find;
 use serde_json::json;
 
 use super::{EndedFile, Stored, Thing, note, refuse_others, refuse_retired, title};
-use crate::agent::document::checkpoint_of;
+use crate::agent::document::{checkpoint_of, epoch_named};
 use crate::agent::takeover::CRASHED;
 use crate::desk::{Desk, agent_named, first_epoch, new_agent, next_epoch};
 use crate::error::{Error, Result};
@@ -90,9 +90,63 @@ pub(super) fn ended(desk: &mut Desk<'_, '_>, since: Option<u64>) -> Result<Vec<E
     Ok(files)
 }
 
-/// What the document says becomes what the store knows of the agent.
-pub(super) fn store(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Stored> {
+/// When what is known of a document's agent was said: with its own checkpoints, not with mere signs of life.
+pub(super) fn known(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Option<Time>> {
+    let agent = agent_named(desk.tx, &document.agent_id)?;
+    Ok(agent.and_then(|agent| agent.last_checkpoint))
+}
+
+/// Refuses a document whose writer may not say this any more.
+pub(super) fn check(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<()> {
+    let Some(agent) = agent_named(desk.tx, &document.agent_id)? else {
+        return Ok(());
+    };
+    refuse_retired(&agent)?;
+    refuse_others(desk, &agent)?;
+    let mut session = title(&document.session_id, "session_id")?;
+    // A name of ours tells which incarnation wrote this, and is no session's own.
+    let named = session.as_ref();
+    let named = named.and_then(|session| epoch_named(&agent, session.as_str()));
+    if named.is_some() {
+        session = None;
+    }
+    let is_old = named.is_some_and(|epoch| epoch != agent.epoch);
+    let ended = agent.session_ended_at.is_some();
+    let differs = session.is_some() && session != agent.session_id;
+    if is_old
+        || (ended && session.is_none())
+        || (differs && was_before(desk, &agent, session.as_ref())?)
+    {
+        return Err(Refusal::new(
+            Code::Fenced,
+            format!("the session of {} that wrote this is over", agent.name),
+        )
+        .hint("nothing of it was taken in; end the old session")
+        .into());
+    }
+    Ok(())
+}
+
+/// What the document says becomes what the store knows of the agent, as of `at`.
+pub(super) fn store(desk: &mut Desk<'_, '_>, document: &Checkpoint, at: Time) -> Result<Stored> {
     let mut warnings = Vec::new();
+    let (agent, resumed) = desk.as_of(at, |desk| record(desk, document, &mut warnings))?;
+    if resumed {
+        lose_context(desk, &agent, CompactionEvidence::NewEpoch)?;
+    }
+    Ok(Stored {
+        of: agent.key(),
+        name: agent.name.to_string(),
+        warnings,
+    })
+}
+
+/// Records what a document says, and that its agent gave a sign of life. Whether that is in a new session.
+fn record(
+    desk: &mut Desk<'_, '_>,
+    document: &Checkpoint,
+    warnings: &mut Vec<String>,
+) -> Result<(Agent, bool)> {
     let before = agent_named(desk.tx, &document.agent_id)?;
     let mut agent = match before.clone() {
         Some(agent) => agent,
@@ -107,24 +161,17 @@ pub(super) fn store(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<St
             agent.name
         ));
     }
-    // A clock that is ahead must not make an agent look alive for as long.
-    let written = document.last_checkpoint.time().min(desk.now());
-    let session = title(&document.session_id, "session_id")?;
+    let written = desk.now();
+    let mut session = title(&document.session_id, "session_id")?;
+    // A name of ours tells which incarnation wrote this, and is no session's own.
+    let named = session.as_ref();
+    if named.is_some_and(|session| epoch_named(&agent, session.as_str()).is_some()) {
+        session = None;
+    }
     let differs = !is_new && session.is_some() && session != agent.session_id;
     let ended = agent.session_ended_at.is_some();
     // One that began without a session's id may say it later.
     let resumed = differs && (agent.session_id.is_some() || ended);
-    refuse_retired(&agent)?;
-    refuse_others(desk, &agent)?;
-    refuse_stale(before.as_ref(), written)?;
-    if (ended && session.is_none()) || (differs && was_before(desk, &agent, session.as_ref())?) {
-        return Err(Refusal::new(
-            Code::Fenced,
-            format!("the session of {} that wrote this is over", agent.name),
-        )
-        .hint("nothing of it was taken in; end the old session")
-        .into());
-    }
     if resumed {
         // The same agent in a new session: what the old one still does is fenced.
         agent.epoch = next_epoch(desk.tx, agent.epoch)?;
@@ -194,33 +241,9 @@ pub(super) fn store(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<St
         desk.tx.set(event, &agent, &data)?;
     }
     steps(desk, &agent, document)?;
-    if resumed {
-        lose_context(desk, &agent, CompactionEvidence::NewEpoch)?;
-    }
-    let last = before.and_then(|agent| agent.last_checkpoint);
-    if last.is_none_or(|last| last < written) && desk.now().since(written) < desk.policy.quiet_ms {
-        // It wrote this itself, and only now.
-        desk.tx.beat(agent.id, agent.epoch, &json!({}))?;
-    }
-    Ok(Stored {
-        of: agent.key(),
-        name: agent.name.to_string(),
-        warnings,
-    })
-}
-
-/// Refuses a file of before what is known: it does not tell what the agent does now.
-fn refuse_stale(before: Option<&Agent>, written: Time) -> Result<()> {
-    let known = before.and_then(|agent| agent.last_checkpoint);
-    // Files tell whole seconds.
-    if known.is_some_and(|known| known.since(written) >= 1_000) {
-        return Err(Refusal::invalid(format!(
-            "it is of {}, and newer things are known of its agent",
-            written.to_seconds()
-        ))
-        .into());
-    }
-    Ok(())
+    // It wrote this itself, and then.
+    desk.tx.beat_then(agent.id, agent.epoch)?;
+    Ok((agent, resumed))
 }
 
 /// Whether an agent had this session before the one it has now.
@@ -240,7 +263,7 @@ fn unknown(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Agent> {
     crate::desk::check_new_name(desk.tx, &name)?;
     let mut agent = new_agent(desk.tx, name, Role::Specialist);
     agent.epoch = first_epoch(desk.tx)?;
-    agent.session_started_at = Some(document.last_checkpoint.time().min(desk.now()));
+    agent.session_started_at = Some(desk.now());
     Ok(agent)
 }
 
@@ -258,7 +281,7 @@ fn steps(desk: &mut Desk<'_, '_>, agent: &Agent, document: &Checkpoint) -> Resul
                 .get(index)
                 .map_or(index as u64 + 1, |step| step.number),
             text: text.clone(),
-            at: document.last_checkpoint.time(),
+            at: desk.now(),
         };
         desk.tx
             .set("agent_step_completed", &step, &json!({ "step": step.text }))?;

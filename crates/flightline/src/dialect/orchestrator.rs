@@ -182,6 +182,7 @@ fn context(
     agents: &[Agent],
 ) -> Result<Context> {
     let mut notes: Vec<Note> = values(state, Kind::Note)?;
+    notes.retain(Note::holds);
     notes.sort_by_key(|note| (note.at, note.id));
     let of = |kind: NoteKind| notes.iter().filter(move |note| note.kind == kind);
     let dispatch = agents.iter().find(|it| Some(it.id) == mission.dispatch);
@@ -380,6 +381,8 @@ fn reason(
         | Reason::Manual
         | Reason::BeforeDestructive
         | Reason::BeforeRestore
+        | Reason::AfterRestore
+        | Reason::MissionEnded
         | Reason::PreCompact
         | Reason::TokenWarning
         | Reason::TokenCritical

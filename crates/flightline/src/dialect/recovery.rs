@@ -1,28 +1,28 @@
 //! Seed E's documents: one for each checkpoint, and the latest of them under its own name.
 
-use flightline_core::agent::{Agent, Role};
 use flightline_core::checkpoint::{Checkpoint, CheckpointStatus, Reason};
 use flightline_core::context::{recovery_document, task_label};
 use flightline_core::dialect::recovery::{
     self, CleanUp, LATEST_FILE, Timestamp, backup_name, emergency_name,
 };
-use flightline_core::dialect::{Dialect, Document};
+use flightline_core::dialect::{Dialect, Document, Original};
 use flightline_core::mission::Mission;
 use flightline_core::note::{Note as Remembered, NoteKind};
-use flightline_core::sortie::{Sortie, SortieStatus};
+use flightline_core::sortie::{Interruption, Sortie, SortieStatus};
 use flightline_core::text::Note;
-use flightline_core::{Kind, Name, Subject, Title};
+use flightline_core::{Kind, Name, Subject, Time, Title};
 use flightline_store::Find;
 use serde_json::json;
 
 use super::{ExportDocuments, Stored, Thing, filled};
-use crate::agent::context::synced_by;
+use crate::agent::context::{stack_of, synced_by};
 use crate::checkpoint::load;
 use crate::checkpoint::milestone::{catch_up, milestones};
 use crate::checkpoint::take::{Taking, take};
-use crate::desk::{Desk, agent_named, first_epoch, new_agent};
+use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::Operation;
+use crate::lock::release::release_for;
 use crate::mission::{CreateMission, begin_if_pending};
 use crate::note::AddNote;
 use crate::recovery::delta::{DeltaResult, apply};
@@ -30,8 +30,8 @@ use crate::sortie::add::{NewSortie, add_all};
 
 /// What a mission is called that tasks from a file are put into when there is none.
 const MISSION: &str = "Tasks from checkpoints";
-/// Who works on tasks of which the file does not say whose they are.
-const NOBODY: &str = "agent";
+/// Who had tasks of which the file does not say whose they were.
+const EARLIER: &str = "earlier-session";
 
 /// The newest checkpoint that means something to the seed, and every one of those since a revision.
 pub(super) fn things(desk: &mut Desk<'_, '_>, wanted: &ExportDocuments) -> Result<Vec<Thing>> {
@@ -65,6 +65,9 @@ pub(super) fn things(desk: &mut Desk<'_, '_>, wanted: &ExportDocuments) -> Resul
         if is_latest {
             things.push(thing_of(&checkpoint, LATEST_FILE.to_owned(), &document));
             is_latest = false;
+            if wanted.since.is_some_and(|since| born <= since) {
+                break;
+            }
         }
         // What clean-up would take away again has no file.
         let emergency = checkpoint.cut.reason == Reason::TokenCritical;
@@ -135,6 +138,35 @@ pub(super) fn thing(desk: &mut Desk<'_, '_>, of: &str) -> Result<Option<Thing>> 
     )))
 }
 
+/// When the newest checkpoint that has a file was written, or used up.
+pub(super) fn known(desk: &mut Desk<'_, '_>) -> Result<Option<Time>> {
+    let Some(latest) = latest(desk)? else {
+        return Ok(None);
+    };
+    let Some(checkpoint) = desk.tx.get::<Checkpoint>(&latest.of)? else {
+        return Ok(None);
+    };
+    // One that came in tells of when it was written.
+    let id = Original::id(Dialect::Recovery, &latest.of);
+    let original = desk.tx.get::<Original>(&id)?;
+    let written =
+        original.and_then(|it| Document::read(Dialect::Recovery, &it.text).ok()?.written());
+    let arrived = checkpoint.cut.timestamp;
+    let written = written.map_or(arrived, |written| written.min(arrived));
+    Ok(Some(written).max(checkpoint.consumed_at))
+}
+
+/// The newest checkpoint that has a file.
+fn latest(desk: &mut Desk<'_, '_>) -> Result<Option<Thing>> {
+    let newest = ExportDocuments {
+        dialect: Dialect::Recovery,
+        mission: None,
+        since: Some(u64::MAX),
+        ended_since: None,
+    };
+    Ok(things(desk, &newest)?.into_iter().next())
+}
+
 /// What the document says becomes what the store knows, and a checkpoint holds it.
 pub(super) fn store(
     desk: &mut Desk<'_, '_>,
@@ -152,8 +184,12 @@ pub(super) fn store(
         return Ok(None);
     };
     let mut warnings = Vec::new();
-    let mission = mission_of(desk, document, mission)?;
-    tasks(desk, &mission, document, before.as_ref())?;
+    let mission = desk.as_of(stamp.time(), |desk| {
+        let mission = mission_of(desk, document, mission)?;
+        tasks(desk, &mission, document, before.as_ref())?;
+        instructions(desk, &mission, document)?;
+        Ok(mission)
+    })?;
     let mission = desk.mission(Some(&mission.id.to_string()))?;
     for (outcome, delta) in apply(
         desk,
@@ -216,7 +252,10 @@ fn mission_of(
     if let Some(text) = objective.filter(|text| *text != before.title.as_str()) {
         after.objective = Some(Note::parse("activeObjective", text)?);
     }
-    if let Some(text) = context.and_then(|context| filled(&context.stack_id)) {
+    // What the project or the mission is built on is compared with what the checkpoint says, and not changed by it.
+    if let Some(text) = context.and_then(|context| filled(&context.stack_id))
+        && stack_of(desk, &before).is_none()
+    {
         after.stack_id = Some(Name::parse("STACK_ID", text)?);
     }
     if let Some(text) = context.and_then(|context| filled(&context.current_sprint)) {
@@ -268,7 +307,11 @@ fn tasks(
     for sortie in desk.tx.find::<Sortie>(Find::Mission(mission.id))? {
         let label = task_label(&sortie);
         if let Some((_, _, status)) = wanted.iter().find(|(id, ..)| *id == label) {
-            put(desk, sortie, *status, before.is_some())?;
+            let written = match &document.timestamp {
+                Timestamp::At(stamp) => stamp.time().min(desk.now()),
+                Timestamp::Empty | Timestamp::Null => desk.now(),
+            };
+            put(desk, sortie, *status, (written, before.is_some()))?;
         }
     }
     Ok(())
@@ -295,14 +338,7 @@ fn columns(document: &recovery::Checkpoint) -> Vec<(&str, &str, SortieStatus)> {
 
 /// Nothing resumes any more from the checkpoint that the file told of.
 fn use_up(desk: &mut Desk<'_, '_>) -> Result<()> {
-    let newest = ExportDocuments {
-        dialect: Dialect::Recovery,
-        mission: None,
-        since: Some(u64::MAX),
-        ended_since: None,
-    };
-    let latest = things(desk, &newest)?.into_iter().next();
-    let Some(latest) = latest else {
+    let Some(latest) = latest(desk)? else {
         return Ok(());
     };
     if let Some(mut checkpoint) = desk.tx.get::<Checkpoint>(&latest.of)?
@@ -316,25 +352,31 @@ fn use_up(desk: &mut Desk<'_, '_>) -> Result<()> {
 }
 
 /// Puts a task where the document has it. What is further here goes back only when somebody moved it back.
-fn put(desk: &mut Desk<'_, '_>, before: Sortie, status: SortieStatus, moved: bool) -> Result<()> {
+fn put(
+    desk: &mut Desk<'_, '_>,
+    before: Sortie,
+    status: SortieStatus,
+    (written, moved): (Time, bool),
+) -> Result<()> {
     let how_far = |status: SortieStatus| match status {
         SortieStatus::Pending | SortieStatus::Assigned | SortieStatus::Failed => 0,
         SortieStatus::InProgress | SortieStatus::Blocked => 1,
         SortieStatus::Completed | SortieStatus::Skipped => 2,
     };
-    if !moved && how_far(status) < how_far(before.status) {
+    let begun = before.is_interrupted();
+    if !moved && how_far(status) < how_far(before.status).max(u8::from(begun)) {
         return Ok(());
     }
     let stands = match status {
         // One that is held or blocked is being worked on; one that waits, waits.
-        SortieStatus::InProgress => matches!(
-            before.status,
-            SortieStatus::InProgress | SortieStatus::Blocked
-        ),
-        SortieStatus::Pending => matches!(
-            before.status,
-            SortieStatus::Pending | SortieStatus::Assigned
-        ),
+        SortieStatus::InProgress => {
+            let at_work = [SortieStatus::InProgress, SortieStatus::Blocked];
+            begun || at_work.contains(&before.status)
+        }
+        SortieStatus::Pending => {
+            let waiting = [SortieStatus::Pending, SortieStatus::Assigned];
+            !begun && waiting.contains(&before.status)
+        }
         status => before.status == status,
     };
     if stands {
@@ -350,18 +392,35 @@ fn put(desk: &mut Desk<'_, '_>, before: Sortie, status: SortieStatus, moved: boo
             sortie.completed_at = Some(now);
             sortie.started_at.get_or_insert(now);
         }
-        SortieStatus::InProgress if sortie.assigned_to.is_none() => {
-            let owner = worker(desk)?;
-            sortie.assigned_to = Some(owner.id);
-            sortie.assigned_epoch = Some(owner.epoch);
-            sortie.assigned_at = Some(now);
-            sortie.started_at.get_or_insert(now);
-            sortie.attempts += 1;
-        }
+        SortieStatus::InProgress => match desk.agent.as_ref() {
+            Some(owner) => {
+                sortie.assigned_to = Some(owner.id);
+                sortie.assigned_epoch = Some(owner.epoch);
+                sortie.assigned_at = Some(now);
+                sortie.started_at.get_or_insert(now);
+                sortie.attempts += 1;
+            }
+            // The file names nobody: whoever comes next goes on with it.
+            None => {
+                sortie.status = SortieStatus::Pending;
+                sortie.assigned_to = None;
+                sortie.assigned_epoch = None;
+                sortie.assigned_at = None;
+                sortie.started_at.get_or_insert(written);
+                sortie.attempts = sortie.attempts.max(1);
+                sortie.interrupted = Some(Interruption {
+                    owner: Name::parse("agent name", EARLIER)?,
+                    at: written,
+                    locks: Vec::new(),
+                    blocked_reason: None,
+                });
+            }
+        },
         SortieStatus::Pending => {
             sortie.assigned_to = None;
             sortie.assigned_epoch = None;
             sortie.assigned_at = None;
+            sortie.interrupted = None;
         }
         _ => {}
     }
@@ -370,29 +429,40 @@ fn put(desk: &mut Desk<'_, '_>, before: Sortie, status: SortieStatus, moved: boo
     });
     desk.tx.set("sortie_moved", &sortie, &data)?;
     if status == SortieStatus::Completed {
+        release_for(desk, sortie.id, None, "its sortie is completed")?;
         synced_by(desk, &sortie)?;
     }
     Ok(())
 }
 
-/// Who works on what the document says is being worked on: it does not name anybody.
-fn worker(desk: &mut Desk<'_, '_>) -> Result<Agent> {
-    if let Some(agent) = desk.agent.clone() {
-        return Ok(agent);
+/// How to go on is said to whoever takes up the task that was at hand, unless that says it itself.
+fn instructions(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    document: &recovery::Checkpoint,
+) -> Result<()> {
+    let (Some(text), Some(task)) = (
+        filled(&document.resume_instructions),
+        document.in_progress().first(),
+    ) else {
+        return Ok(());
+    };
+    let sorties = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
+    let found = sorties.into_iter().find(|it| task_label(it) == *task);
+    let Some(mut sortie) = found.filter(|it| !it.status.is_settled()) else {
+        return Ok(());
+    };
+    let text = Note::parse("resumeInstructions", text)?;
+    if sortie.resume_instructions.as_ref() != Some(&text) {
+        sortie.resume_instructions = Some(text);
+        sortie.updated_at = desk.now();
+        desk.tx.set(
+            "sortie_progress",
+            &sortie,
+            &json!({ "dialect": "recovery" }),
+        )?;
     }
-    if let Some(agent) = agent_named(desk.tx, NOBODY)? {
-        return Ok(agent);
-    }
-    let mut agent = new_agent(
-        desk.tx,
-        Name::parse("agent name", NOBODY)?,
-        Role::Specialist,
-    );
-    agent.epoch = first_epoch(desk.tx)?;
-    agent.session_started_at = Some(desk.now());
-    let data = json!({ "dialect": "recovery", "epoch": agent.epoch, "role": agent.role.as_str() });
-    desk.tx.set("agent_registered", &agent, &data)?;
-    Ok(agent)
+    Ok(())
 }
 
 /// The next steps become notes, those that nobody has noted yet.

@@ -4,15 +4,15 @@ mod parts;
 
 use flightline_core::agent::{Agent, Role};
 use flightline_core::checkpoint::Reason;
-use flightline_core::dialect::Document;
 use flightline_core::dialect::field::{Maybe, Stamp};
 use flightline_core::dialect::sitebuilder::{
     Checkpoint, Subtasks, TaskStatus, archive_name, file_name, is_archive, read_update,
 };
+use flightline_core::dialect::{Dialect, Document};
 use flightline_core::mission::Mission;
 use flightline_core::sortie::{Cursor, Declared, Sortie, SortieStatus};
 use flightline_core::text::Note;
-use flightline_core::{Code, Kind, Name, Refusal, Subject, Title};
+use flightline_core::{Code, Kind, Name, Refusal, Subject, Time, Title};
 use flightline_store::Find;
 use serde_json::json;
 
@@ -25,6 +25,7 @@ use crate::checkpoint::trigger::{error as trigger_error, first_of};
 use crate::desk::{Desk, agent_named, check_new_name, first_epoch, new_agent};
 use crate::error::{Error, Result};
 use crate::fleet::Operation;
+use crate::lock::release::release_for;
 use crate::mail::progress::post_progress;
 use crate::mission::{CreateMission, begin_if_pending};
 use crate::sortie::add::{NewSortie, add_all};
@@ -71,9 +72,24 @@ fn changed(desk: &mut Desk<'_, '_>, mission: &Mission, since: u64) -> Result<Vec
             }
         }
     }
+    ids.extend(heard(desk, mission)?);
     ids.sort();
     ids.dedup();
     Ok(ids)
+}
+
+/// The sorties of a mission whose owner was heard since they last changed, a heartbeat or more later.
+fn heard(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<String>> {
+    let pulses = desk.tx.pulses()?;
+    let interval = desk.policy.heartbeat_ms;
+    let mut rows = desk.tx.rows(Kind::Sortie, Find::Mission(mission.id))?;
+    rows.retain(|row| {
+        let owner = row.agent.as_ref();
+        let pulse = pulses.iter().find(|pulse| Some(&pulse.agent) == owner);
+        row.status == SortieStatus::InProgress.as_str()
+            && pulse.is_some_and(|pulse| task::heard(row.at, pulse.at, interval).is_some())
+    });
+    Ok(rows.into_iter().map(|row| row.id).collect())
 }
 
 fn of_sortie(desk: &mut Desk<'_, '_>, sortie: Sortie) -> Result<Option<Thing>> {
@@ -102,6 +118,14 @@ pub(super) fn find(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<O
     }
 }
 
+/// When somebody last reported on a document's task.
+pub(super) fn last_update(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Option<Time>> {
+    match known(desk, document)? {
+        Some((Standing::Open, sortie)) => Ok(Some(task::load(desk, sortie)?.last_update())),
+        Some((Standing::Closed, _)) | None => Ok(None),
+    }
+}
+
 pub(super) fn thing(desk: &mut Desk<'_, '_>, of: &str) -> Result<Option<Thing>> {
     match desk.tx.get::<Sortie>(of)? {
         Some(sortie) => of_sortie(desk, sortie),
@@ -109,13 +133,28 @@ pub(super) fn thing(desk: &mut Desk<'_, '_>, of: &str) -> Result<Option<Thing>> 
     }
 }
 
-/// The text of the whole document that a part of one belongs to, with that part applied: which task it is
-/// of, the name of its file says.
+/// When a part of a document was written, if it is one and says so.
+pub(super) fn part_written(dialect: Dialect, text: &str) -> Option<Time> {
+    let is_ours = dialect == Dialect::Sitebuilder;
+    read_update(text).ok().filter(|_| is_ours)?.written()
+}
+
+/// A whole document, with a part of one applied.
+pub(super) struct Completed {
+    pub(super) whole: Checkpoint,
+    /// When the part was written, if it says so.
+    pub(super) written: Option<Time>,
+    /// When the rest was.
+    pub(super) known: Option<Time>,
+}
+
+/// The whole document that a part of one belongs to, with that part applied: which task it is of, the name of its
+/// file says.
 pub(super) fn completed(
     desk: &mut Desk<'_, '_>,
     file: &str,
     text: &str,
-) -> Result<Option<Checkpoint>> {
+) -> Result<Option<Completed>> {
     let Ok(update) = read_update(text) else {
         return Ok(None);
     };
@@ -136,8 +175,13 @@ pub(super) fn completed(
             let whole = super::outgoing(desk, &thing)?;
             let mut whole = flightline_core::dialect::sitebuilder::read(&whole)
                 .map_err(|why| why.refusal(file))?;
+            let (known, written) = (last_update(desk, &whole)?, update.written());
             whole.apply(update)?;
-            return Ok(Some(whole));
+            return Ok(Some(Completed {
+                whole,
+                written,
+                known,
+            }));
         }
     }
     Ok(None)
@@ -225,7 +269,7 @@ fn refuse_taken(
 }
 
 /// The agent a document names: by its own name, else by what it is.
-fn owner(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Option<Agent>> {
+pub(super) fn owner(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Option<Agent>> {
     if let Some(name) = document.agent_name.get()
         && let Some(agent) = agent_named(desk.tx, name)?
     {
@@ -248,38 +292,109 @@ pub(super) fn check(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<()
     }
 }
 
-/// What the document says becomes what the store knows of the task.
+/// What a document has changed of its task.
+struct Recorded {
+    agent: Agent,
+    mission: Mission,
+    before: Sortie,
+    sortie: Sortie,
+    /// What gives reason for a checkpoint.
+    reasons: Vec<(Reason, String)>,
+    /// A new error that is in the way.
+    blocking: Option<String>,
+    /// Who gave the last new score.
+    reviewed: Option<Name>,
+}
+
+/// What the document says becomes what the store knows of the task, as of `at`. One that `is_whole` was put together
+/// with what is known here: what it does not list was taken out.
 pub(super) fn store(
     desk: &mut Desk<'_, '_>,
     document: &Checkpoint,
+    is_whole: bool,
     mission: Option<&str>,
+    at: Time,
 ) -> Result<Stored> {
     let mut warnings = Vec::new();
+    let stored = |sortie: &Sortie, agent: &str, warnings| Stored {
+        of: sortie.key(),
+        name: format!("{} of {agent}", document.task_id),
+        warnings,
+    };
+    if document.status == TaskStatus::Complete
+        && let Some((Standing::Closed, sortie)) = known(desk, document)?
+    {
+        // Its mission is over, and so is it: the file is only kept.
+        return Ok(stored(&sortie, &document.agent, warnings));
+    }
+    let recorded = desk.as_of(at, |desk| {
+        record(desk, document, is_whole, mission, &mut warnings)
+    })?;
+    let Recorded {
+        agent,
+        mission,
+        before,
+        sortie,
+        mut reasons,
+        blocking,
+        reviewed,
+    } = recorded;
+    if sortie.status != before.status
+        && matches!(
+            sortie.status,
+            SortieStatus::Completed | SortieStatus::Failed
+        )
+    {
+        let why = format!("its sortie is {}", sortie.status.as_str());
+        release_for(desk, sortie.id, None, &why)?;
+    }
+    if sortie != before {
+        post_progress(desk, &sortie)?;
+    }
+    catch_up(desk, mission.id)?;
+    let name = &document.task_id;
+    if before.status != SortieStatus::Completed && sortie.status == SortieStatus::Completed {
+        synced_by(desk, &sortie)?;
+        milestones(desk, &mission)?;
+        reasons.insert(0, (Reason::TaskComplete, format!("Completed {name}")));
+    } else if let Some(reviewer) = reviewed {
+        reasons.insert(
+            0,
+            (Reason::ReviewDone, format!("{reviewer} reviewed {name}")),
+        );
+    }
+    match blocking {
+        Some(message) => trigger_error(desk, &mission, Reason::Blocker, message)?,
+        None => drop(first_of(desk, &mission, reasons)?),
+    }
+    Ok(stored(&sortie, agent.name.as_str(), warnings))
+}
+
+/// Records what a document says, and the sign of life of its agent.
+fn record(
+    desk: &mut Desk<'_, '_>,
+    document: &Checkpoint,
+    is_whole: bool,
+    mission: Option<&str>,
+    warnings: &mut Vec<String>,
+) -> Result<Recorded> {
     let agent = match owner(desk, document)? {
         Some(agent) => agent,
         None => unknown_agent(desk, document)?,
     };
-    let sortie = match known(desk, document)? {
-        Some((Standing::Closed, sortie)) if document.status == TaskStatus::Complete => {
-            // Its mission is over, and so is it: the file is only kept.
-            return Ok(Stored {
-                of: sortie.key(),
-                name: format!("{} of {}", document.task_id, agent.name),
-                warnings,
-            });
-        }
+    let before = match known(desk, document)? {
         Some((Standing::Open, sortie)) => sortie,
         Some((Standing::Closed, _)) | None => unknown_task(desk, document, mission)?,
     };
-    let before = sortie.clone();
-    let mission = begin_if_pending(desk, sortie.mission_id)?;
-    let mut reasons = parts::subtasks(desk, &sortie, document, &mut warnings)?;
-    reasons.extend(parts::files(desk, &sortie, document, &mut warnings)?);
-    let blocking = parts::errors(desk, &sortie, document)?;
-    let reviewed = parts::reviews(desk, &sortie, document)?;
-    let sortie = changed_sortie(desk, sortie, &agent, document, &mut warnings)?;
-    let completed =
-        before.status != SortieStatus::Completed && sortie.status == SortieStatus::Completed;
+    let mission = begin_if_pending(desk, before.mission_id)?;
+    let mut reasons = parts::subtasks(desk, &before, document, warnings)?;
+    if is_whole {
+        parts::remove_unlisted(desk, &before, document)?;
+    }
+    reasons.extend(parts::files(desk, &before, document, warnings)?);
+    let blocking = parts::errors(desk, &before, document)?;
+    let reviewed = parts::reviews(desk, &before, document)?;
+    let sortie = changed_sortie(desk, before.clone(), &agent, document, warnings)?;
     if sortie != before {
         let event = match (before.status, sortie.status) {
             (before, now) if before == now => "sortie_progress",
@@ -294,35 +409,19 @@ pub(super) fn store(
             &sortie,
             &json!({ "dialect": "sitebuilder", "percent": percent }),
         )?;
-        post_progress(desk, &sortie)?;
     }
-    catch_up(desk, mission.id)?;
-    let name = &document.task_id;
-    if completed {
-        synced_by(desk, &sortie)?;
-        milestones(desk, &mission)?;
-        reasons.insert(0, (Reason::TaskComplete, format!("Completed {name}")));
-    } else if let Some(reviewer) = reviewed {
-        reasons.insert(
-            0,
-            (Reason::ReviewDone, format!("{reviewer} reviewed {name}")),
-        );
-    }
-    let written = document
-        .last_update()
-        .filter(|written| *written > before.updated_at);
-    if written.is_some_and(|written| desk.now().since(written) < desk.policy.quiet_ms) {
-        // It wrote this itself, and only now.
-        desk.tx.beat(agent.id, agent.epoch, &json!({}))?;
-    }
-    match blocking {
-        Some(message) => trigger_error(desk, &mission, Reason::Blocker, message)?,
-        None => drop(first_of(desk, &mission, reasons)?),
-    }
-    Ok(Stored {
-        of: sortie.key(),
-        name: format!("{} of {}", document.task_id, agent.name),
-        warnings,
+    // It wrote this itself, and then.
+    let beat = document.heartbeat.get().map(|beat| beat.last_beat.time());
+    let sign = desk.now().max(beat.unwrap_or(Time::EARLIEST));
+    desk.as_of(sign, |desk| Ok(desk.tx.beat_then(agent.id, agent.epoch)?))?;
+    Ok(Recorded {
+        agent,
+        mission,
+        before,
+        sortie,
+        reasons,
+        blocking,
+        reviewed,
     })
 }
 
@@ -413,9 +512,7 @@ fn changed_sortie(
             .or(Some(desk.now())),
         _ => None,
     };
-    if sortie != before {
-        sortie.updated_at = desk.now();
-    }
+    sortie.updated_at = before.updated_at.max(desk.now());
     Ok(sortie)
 }
 
@@ -446,7 +543,8 @@ fn unknown_agent(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Agent
     let mut agent = new_agent(desk.tx, name, Role::Specialist);
     agent.kind = (!is_kind).then_some(kind);
     agent.epoch = first_epoch(desk.tx)?;
-    agent.session_started_at = document.last_update().or(Some(desk.now()));
+    // That its file is taken in now is no sign of life.
+    agent.session_started_at = document.last_update().map(|at| at.min(desk.now()));
     let data =
         json!({ "dialect": "sitebuilder", "epoch": agent.epoch, "role": agent.role.as_str() });
     desk.tx.set("agent_registered", &agent, &data)?;

@@ -15,6 +15,7 @@ use crate::checkpoint::inspect::{VerifyCheckpoint, unreadable};
 use crate::checkpoint::readable;
 use crate::error::Result;
 use crate::fleet::{Caller, Fleet};
+use crate::mission::short;
 
 /// Checks every checkpoint in the store and in its file. With [`Care::Repair`], a file that is missing or
 /// damaged is written anew from the store.
@@ -31,10 +32,12 @@ pub fn examine_backups(fleet: &mut Fleet, folder: &Path, care: Care) -> Result<V
     for row in &damaged {
         let mission = row.mission.as_deref().unwrap_or_default().parse()?;
         let name = name_of(mission, row.id.parse()?);
-        let other = if files::read(folder, &name).is_ok() {
-            "; its file is sound"
-        } else {
-            "; it has no sound file"
+        let other = match files::read(folder, &name) {
+            Ok(_) => "; its file is sound".to_owned(),
+            Err(_) => format!(
+                "; it has no sound file: `fleet checkpoints delete {} -y` drops it",
+                short(&row.id)
+            ),
         };
         cuts.push(format!("{}{other}", unreadable(&row.id)));
     }

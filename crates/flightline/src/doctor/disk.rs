@@ -15,16 +15,10 @@ pub const DISK: &str = "the disk";
 pub(crate) fn needs(disk: &Disk) -> Vec<Attention> {
     let mut found = Vec::new();
     if disk.is_full {
-        found.push(Attention {
-            what: full(disk),
-            command: "fleet checkpoints prune".to_owned(),
-        });
+        found.push(Attention::new(full(disk), "fleet checkpoints prune"));
     }
     if disk.log > Disk::LONG_LOG {
-        found.push(Attention {
-            what: long_log(disk),
-            command: "fleet doctor".to_owned(),
-        });
+        found.push(Attention::new(long_log(disk), "fleet doctor"));
     }
     found
 }

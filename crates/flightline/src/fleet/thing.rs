@@ -2,8 +2,9 @@
 
 use flightline_core::lock::Lock;
 use flightline_core::message::Message;
+use flightline_core::note::Note;
 use flightline_core::setting::Recovery;
-use flightline_core::{Code, Kind, LockId, MessageId, RecoveryId, Refusal, Subject};
+use flightline_core::{Code, Kind, LockId, MessageId, NoteId, RecoveryId, Refusal, Subject};
 use flightline_store::Find;
 
 use crate::checkpoint;
@@ -91,6 +92,7 @@ fn find(desk: &mut Desk<'_, '_>, thing: &Thing) -> Result<String> {
         Kind::Checkpoint => checkpoint::find(desk, reference)?.key(),
         Kind::Lock => desk.by_id::<Lock>(reference, LockId::PREFIX)?.key(),
         Kind::Message => desk.by_id::<Message>(reference, MessageId::PREFIX)?.key(),
+        Kind::Note => desk.by_id::<Note>(reference, NoteId::PREFIX)?.key(),
         Kind::Recovery => desk.by_id::<Recovery>(reference, RecoveryId::PREFIX)?.key(),
         Kind::Subtask
         | Kind::File
@@ -98,7 +100,6 @@ fn find(desk: &mut Desk<'_, '_>, thing: &Thing) -> Result<String> {
         | Kind::Review
         | Kind::Step
         | Kind::Delivery
-        | Kind::Note
         | Kind::Effect
         | Kind::Setting
         | Kind::Milestone

@@ -7,7 +7,9 @@ use flightline_core::agent::Agent;
 use flightline_core::checkpoint::Reason;
 use flightline_core::message::{Delivery, Message};
 use flightline_core::mission::Mission;
+use flightline_core::note::Failure;
 use flightline_core::setting::Deadlines;
+use flightline_core::text;
 use flightline_core::{Kind, MessageId, Time};
 use flightline_store::{Actor, Error as StoreError, Find};
 use serde_json::json;
@@ -17,6 +19,7 @@ use crate::checkpoint::trigger::trigger;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::mission::short;
+use crate::note::failure::{Whose, note_failure};
 
 /// So many messages are told of at once; the rest by the next command.
 const AT_ONCE: usize = 20;
@@ -55,7 +58,7 @@ fn settle_overdue(desk: &mut Desk<'_, '_>) -> Result<()> {
         let Some(by) = delivery.due() else { continue };
         let message = (by, delivery.message_id);
         let known = late.contains_key(&message);
-        if by < desk.now() && (known || late.len() < AT_ONCE) {
+        if by < desk.now() && !desk.just_woke(by) && (known || late.len() < AT_ONCE) {
             late.entry(message).or_default().push(delivery);
         } else {
             next = Some(next.map_or(by, |next: Time| next.min(by)));
@@ -126,6 +129,15 @@ fn fail(
     };
     // What is over needs no way back.
     if let Some(mission) = mission.filter(|mission| mission.status.is_open()) {
+        let whose = Whose {
+            author: message.from.clone(),
+            id: message.from_id,
+        };
+        let told = text::Note::parse("details", &details)?;
+        let failure = Failure::Unacknowledged {
+            message: message.id,
+        };
+        note_failure(desk, &mission, whose, &told, Some(failure))?;
         let blockers = vec![details.clone()];
         trigger(desk, &mission, Reason::DeliveryFailed, details, blockers)?;
     }

@@ -10,6 +10,7 @@ use flightline_core::message::{
     Delivery, DeliveryState, EventDigest, Message, MessageKind, reaches_dispatch,
 };
 use flightline_core::mission::Mission;
+use flightline_core::narrate::{Narrator, shortened};
 use flightline_core::setting::Told;
 use flightline_core::{AgentId, Body, Kind, MessageId, MissionId, Title};
 use flightline_store::{Actor, Find};
@@ -148,7 +149,12 @@ fn tell(
     let digest = events.iter().fold(before, |before, event| {
         Some(EventDigest::of(event, before.as_ref()))
     });
-    let line = digest.as_ref().map(|digest| digest.line(&event.actor));
+    let names = BTreeMap::from([(mission.id.to_string(), mission.title.to_string())]);
+    let narrator = Narrator {
+        names: &names,
+        short: &shortened,
+    };
+    let line = digest.as_ref().map(|digest| digest.line(event, narrator));
     let line = line.unwrap_or_default();
     let id = unread
         .as_ref()

@@ -1,5 +1,8 @@
 //! One dialect's folder, and what we remember of it.
 
+pub(super) mod conflict;
+mod epic;
+mod intake;
 mod orchestrator;
 
 use std::collections::BTreeSet;
@@ -9,18 +12,18 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flightline_core::dialect::compress::unfolded;
+use flightline_core::Time;
+use flightline_core::dialect::epic as agents;
 use flightline_core::dialect::recovery::{self, CleanUp, FoundFile};
-use flightline_core::dialect::{self, Dialect, MAX_BYTES, epic, sitebuilder};
-use flightline_core::{Code, Refusal, Time};
-use flightline_store::{Error as StoreError, Steps};
+use flightline_core::dialect::{self, Dialect, MAX_BYTES, sitebuilder};
+use flightline_store::Steps;
 use flightline_workspace::beneath::{Dir, Replacing};
 
 use super::{Mirrors, Said};
 use crate::clock::NameHistory;
 use crate::dialect::orchestrator::files::packed;
-use crate::dialect::{ExportDocuments, GivenOut, ImportDocuments, Incoming, Outgoing, TakenIn};
-use crate::error::{Error, Result};
+use crate::dialect::{GivenOut, Outgoing};
+use crate::error::Result;
 use crate::fleet::{Caller, Fleet};
 
 /// Files of a mirror are for everybody who works in the repository.
@@ -34,8 +37,6 @@ const AGAIN: &str = ".again";
 const BACKUPS: &str = "backups";
 /// A history and a revision are shorter than this.
 const LONGEST_SEEN: usize = 200;
-/// What a document of seed E says when there is no checkpoint.
-const NO_CHECKPOINT: &str = "{\"version\": \"1.0\", \"timestamp\": \"\"}";
 /// How long another command's turn is waited for.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -83,210 +84,10 @@ impl Folder {
     pub(super) const fn name(dialect: Dialect) -> &'static str {
         match dialect {
             Dialect::Sitebuilder => sitebuilder::FOLDER,
-            Dialect::Epic => epic::FOLDER,
+            Dialect::Epic => agents::FOLDER,
             Dialect::Orchestrator => dialect::orchestrator::FOLDER,
             Dialect::Recovery => recovery::FOLDER,
         }
-    }
-
-    /// Takes in every file that is not as we last saw it.
-    pub(super) fn take_in(
-        &self,
-        fleet: &mut Fleet,
-        caller: &Caller,
-        said: &mut Vec<Said>,
-    ) -> Result<()> {
-        for name in self.not_there() {
-            self.look_again();
-            if self.dialect == Dialect::Recovery && name == recovery::LATEST_FILE {
-                // The seed deletes it when it has resumed: that is to say that there is none.
-                let before = self
-                    .shadow(&name)
-                    .and_then(|text| String::from_utf8(text).ok());
-                self.import(fleet, caller, &name, NO_CHECKPOINT, before)?;
-            }
-        }
-        if self.dialect == Dialect::Orchestrator {
-            self.compare_index(said);
-        }
-        let mut files = self.root.names_in(&self.place).unwrap_or_default();
-        files.retain(|file| self.is_document(file));
-        // What is complete has the last word.
-        files.sort_by_key(|file| sitebuilder::is_archive(file));
-        for file in &files {
-            match self.look(file) {
-                Ok(Seen::Ours | Seen::Missing) => {}
-                Ok(Seen::Foreign { bytes, before }) => {
-                    self.take_in_one(fleet, caller, file, &bytes, before, said)?;
-                }
-                Err(error) => said.push(Said::Trouble(format!(
-                    "{}/{file} is left alone: {error}",
-                    self.name
-                ))),
-            }
-        }
-        Ok(())
-    }
-
-    fn take_in_one(
-        &self,
-        fleet: &mut Fleet,
-        caller: &Caller,
-        file: &str,
-        bytes: &[u8],
-        before: Option<String>,
-        said: &mut Vec<Said>,
-    ) -> Result<()> {
-        let text = match unfolded(bytes, file) {
-            Ok(text) => text,
-            Err(refusal) => return self.set_aside(fleet, caller, file, &refusal.message, said),
-        };
-        if self.is_anothers(file, &text) {
-            return Ok(());
-        }
-        self.look_again();
-        match self.import(fleet, caller, file, &text, before) {
-            Ok(taken) => {
-                if taken.changed {
-                    said.push(Said::Done(format!(
-                        "took in {}/{file}, which somebody else wrote",
-                        self.name
-                    )));
-                }
-                said.extend(taken.warnings.into_iter().map(Said::Trouble));
-                if let Err(error) = self.remember(file, bytes) {
-                    said.push(Said::Trouble(format!("{}/{file}: {error}", self.name)));
-                }
-                Ok(())
-            }
-            Err(Error::Refused(refusal)) => {
-                self.set_aside(fleet, caller, file, &refusal.message, said)
-            }
-            // One that the store cannot hold is no reason to look at no other.
-            Err(Error::Store(error @ (StoreError::TooLarge { .. } | StoreError::Corrupt(_)))) => {
-                self.set_aside(fleet, caller, file, &error.to_string(), said)
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// An agent's document under another name, such as an archive of the seed's own, is not that agent's file.
-    fn is_anothers(&self, file: &str, text: &str) -> bool {
-        self.dialect == Dialect::Epic
-            && epic::read(text).is_ok_and(|document| {
-                epic::file_name(&document.agent_id).is_ok_and(|name| name != file)
-            })
-    }
-
-    fn import(
-        &self,
-        fleet: &mut Fleet,
-        caller: &Caller,
-        file: &str,
-        text: &str,
-        before: Option<String>,
-    ) -> Result<TakenIn> {
-        let request = ImportDocuments {
-            dialect: self.dialect,
-            documents: vec![Incoming {
-                file: format!("{}/{file}", self.name),
-                text: text.to_owned(),
-                before,
-            }],
-            mission: None,
-        };
-        // Whoever runs this command did not write that file, and its key is for what it asked for.
-        let caller = Caller {
-            agent: None,
-            epoch: None,
-            session: None,
-            idempotency_key: None,
-            ..caller.clone()
-        };
-        let taken = fleet.run(&request, &caller)?.into_iter().next();
-        taken.ok_or_else(|| Refusal::new(Code::Failed, format!("{file} was not looked at")).into())
-    }
-
-    /// A file that cannot be taken in is kept beside, and what is in its place is made anew: from the store,
-    /// or from its newest backup when the store does not know it.
-    fn set_aside(
-        &self,
-        fleet: &mut Fleet,
-        caller: &Caller,
-        file: &str,
-        why: &str,
-        said: &mut Vec<Said>,
-    ) -> Result<()> {
-        let kept = match self.keep_beside(file) {
-            Ok(kept) => kept,
-            Err(error) => {
-                said.push(Said::Trouble(format!(
-                    "{}/{file} is left alone: {error}",
-                    self.name
-                )));
-                return Ok(());
-            }
-        };
-        said.push(Said::Trouble(format!(
-            "{why}; it is kept as {}/{kept}",
-            self.name
-        )));
-        let _ = self.shadows.remove(file);
-        self.look_again();
-        if self.dialect != Dialect::Epic {
-            return Ok(());
-        }
-        let request = ExportDocuments {
-            dialect: self.dialect,
-            mission: None,
-            since: None,
-            ended_since: None,
-        };
-        let known = fleet.run(&request, caller)?.documents;
-        if known.iter().any(|document| document.file == file) {
-            return Ok(());
-        }
-        let folder = self.place.join(BACKUPS);
-        let backups = self.root.names_in(&folder).unwrap_or_default();
-        let names = backups.iter().map(String::as_str);
-        let stem = file.trim_end_matches(".json");
-        let Ok(Some(backup)) = epic::latest_backup(stem, names) else {
-            return Ok(());
-        };
-        let found = self.root.read_text(folder.join(backup), MAX_BYTES);
-        let Ok(Some(text)) = found else {
-            return Ok(());
-        };
-        match self.import(fleet, caller, file, &text, None) {
-            Ok(_) => said.push(Said::Done(format!(
-                "{}/{file} is restored from {}/backups/{backup}",
-                self.name, self.name
-            ))),
-            Err(Error::Refused(_)) => {}
-            Err(error) => return Err(error),
-        }
-        Ok(())
-    }
-
-    /// Moves a file out of the way, under a name that nothing has.
-    fn keep_beside(&self, file: &str) -> io::Result<String> {
-        let from = self.place.join(file);
-        for number in 1..1000 {
-            let kept = match number {
-                1 => format!("{file}.conflict"),
-                number => format!("{file}.conflict.{number}"),
-            };
-            // A hard link fails where the name is taken.
-            match self.root.hard_link(&from, self.place.join(&kept)) {
-                Ok(()) => {
-                    self.root.remove(&from)?;
-                    return Ok(kept);
-                }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Err(io::Error::other("too many conflicts are kept beside it"))
     }
 
     /// Writes every document that is not in its place yet.
@@ -358,7 +159,9 @@ impl Folder {
 
     /// Since which revision documents are wanted; none when all are.
     pub(super) fn since(&self, fleet: &mut Fleet) -> Result<Option<u64>> {
-        let again = !matches!(self.shadows.entry(AGAIN), Ok(None));
+        // The latest is always given; the others are written once, so that whoever cleans up has cleaned up.
+        let again =
+            self.dialect != Dialect::Recovery && !matches!(self.shadows.entry(AGAIN), Ok(None));
         let since = self.seen(fleet)?.filter(|_| !again);
         // Of an orchestrator's checkpoints, what was archived or deleted has to be known as well.
         Ok(since.or((self.dialect == Dialect::Orchestrator).then_some(0)))
@@ -387,6 +190,9 @@ impl Folder {
         if is_there && self.shadow(file).as_ref() == Some(&bytes) {
             return self.retire_replaced(document);
         }
+        if seen.is_none() && self.stays_away(document) {
+            return Ok(());
+        }
         if matches!(self.look(file)?, Seen::Foreign { .. }) && !is_there {
             // Somebody wrote since we looked: the next command takes it in first.
             return Ok(());
@@ -401,11 +207,59 @@ impl Folder {
         self.shadows
             .put(next(file), &bytes, Replacing::Yes, PRIVATE)?;
         steps.step();
-        self.root.put(&path, &bytes, Replacing::Yes, self.mode())?;
+        if !self.replace(file, &bytes, seen.as_deref())? {
+            // Somebody wrote meanwhile: the next command takes it in first.
+            self.shadows.remove(next(file))?;
+            return Ok(());
+        }
         steps.step();
         self.shadows.rename(next(file), file)?;
         steps.step();
         self.retire_replaced(document)
+    }
+
+    /// Puts a file in the place of what was `seen` there. Whoever wrote there meanwhile keeps its place, and even one
+    /// that has only opened the file to write into it: that is false.
+    fn replace(&self, file: &str, bytes: &[u8], seen: Option<&[u8]>) -> io::Result<bool> {
+        let path = self.place.join(file);
+        let Some(seen) = seen else {
+            return match self.root.put(&path, bytes, Replacing::No, self.mode()) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+                put => put.map(|()| true),
+            };
+        };
+        let aside = self.place.join(format!(".{file}.new"));
+        self.root.put(&aside, bytes, Replacing::Yes, self.mode())?;
+        let is = |path: &Path, bytes: &[u8]| {
+            let there = self.root.read(path, MAX_BYTES);
+            matches!(there, Ok(Some(there)) if there == bytes)
+        };
+        match self.root.swap(&aside, &path) {
+            Ok(()) => {}
+            // Not every file system can.
+            Err(error) if error.kind() == io::ErrorKind::Unsupported && is(&path, seen) => {
+                return self.root.rename(&aside, &path).map(|()| true);
+            }
+            Err(error) => {
+                self.root.remove(&aside)?;
+                return match error.kind() {
+                    io::ErrorKind::Unsupported => Ok(false),
+                    _ => Err(error),
+                };
+            }
+        }
+        // Opening a file to write it anew empties it: one that is as it was seen is in nobody's hands.
+        if is(&aside, seen) {
+            self.root.remove(&aside)?;
+            return Ok(true);
+        }
+        self.root.swap(&aside, &path)?;
+        match is(&aside, bytes) {
+            true => self.root.remove(&aside)?,
+            // Ours was in its place for a moment, and somebody found it there.
+            false => drop(self.keep_beside(&format!(".{file}.new"), file)?),
+        }
+        Ok(false)
     }
 
     fn retire_replaced(&self, document: &Outgoing) -> io::Result<()> {
@@ -430,7 +284,7 @@ impl Folder {
         let folder = self.root.make(self.place.join(BACKUPS), 0o755)?;
         let stem = file.trim_end_matches(".json");
         let refused = |refusal: flightline_core::Refusal| io::Error::other(refusal.message);
-        let name = epic::backup_name(stem, now).map_err(refused)?;
+        let name = agents::backup_name(stem, now).map_err(refused)?;
         match folder.put(name, text, Replacing::No, SHARED) {
             // Two updates in one second: the first backup is the older state, and stays.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -438,7 +292,7 @@ impl Folder {
         }
         let backups = folder.names_in("")?;
         let names = backups.iter().map(String::as_str);
-        for surplus in epic::surplus_backups(stem, names).map_err(refused)? {
+        for surplus in agents::surplus_backups(stem, names).map_err(refused)? {
             folder.remove(surplus)?;
         }
         Ok(())
@@ -488,7 +342,11 @@ impl Folder {
         let Some(bytes) = self.root.read(self.place.join(file), MAX_BYTES)? else {
             return Ok(Seen::Missing);
         };
-        let before = self.shadow(file);
+        let before = match self.shadows.read(file, MAX_BYTES) {
+            // A copy that the disk does not give us says nothing about whose the file is.
+            Err(error) if error.raw_os_error().is_some() => return Err(error),
+            read => read.ok().flatten(),
+        };
         if before.as_ref() == Some(&bytes) {
             return Ok(Seen::Ours);
         }

@@ -1,6 +1,6 @@
 //! Changing what a mission is called and belongs to.
 
-use flightline_core::mission::MissionStatus;
+use flightline_core::mission::{MissionStatus, Pinning};
 use flightline_core::text::Note;
 use flightline_core::{Code, Name, Refusal, Title};
 use serde::{Deserialize, Serialize};
@@ -29,6 +29,9 @@ pub struct UpdateMission {
     pub sprint: Option<Title>,
     /// The agent that coordinates it.
     pub dispatch: Option<String>,
+    /// Who may pin constraints on it.
+    #[serde(default)]
+    pub constraints_by: Option<Pinning>,
 }
 
 impl Operation for UpdateMission {
@@ -38,10 +41,10 @@ impl Operation for UpdateMission {
     type Outcome = MissionView;
 
     fn acts_for(&self) -> ActsFor<'_> {
-        // Who gets its reports is for those who coordinate to say.
-        match self.dispatch {
-            Some(_) => ActsFor::Fleet,
-            None => ActsFor::Caller,
+        // Who gets its reports, and whose rules bind it, is for those who coordinate to say.
+        match (&self.dispatch, self.constraints_by) {
+            (None, None) => ActsFor::Caller,
+            (_, _) => ActsFor::Fleet,
         }
     }
 
@@ -78,6 +81,17 @@ impl Operation for UpdateMission {
         if self.sprint.is_some() {
             mission.sprint.clone_from(&self.sprint);
             changed.push("sprint");
+        }
+        if let Some(constraints_by) = self.constraints_by {
+            if !desk.is_in_charge() {
+                return Err(Refusal::new(
+                    Code::NotYours,
+                    "only people and dispatch may say who pins constraints",
+                )
+                .into());
+            }
+            mission.constraints_by = constraints_by;
+            changed.push("constraints_by");
         }
         if !changed.is_empty() {
             mission.updated_at = desk.now();

@@ -1,11 +1,15 @@
 //! What a rebuild would bring back, for those whose store cannot be opened.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use flightline_core::Time;
-use flightline_store::Location;
+use flightline_core::mission::Mission;
+use flightline_core::text::read_stored;
+use flightline_core::{Kind, MissionId, Time};
+use flightline_store::{Location, aside};
 
 use super::{gather, without_files};
+use crate::checkpoint::CheckpointDocument;
 
 /// What a rebuild would bring back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +18,10 @@ pub struct Prospect {
     pub files: usize,
     /// When the newest of them was taken.
     pub newest: Option<Time>,
+    /// The missions that would come back, each with how far it was.
+    pub missions: Vec<(String, u8)>,
+    /// The project that the files belong to, when it is one.
+    pub project: Option<String>,
     hint: String,
 }
 
@@ -30,20 +38,71 @@ impl Prospect {
 pub fn prospect(state: &Path, location: &Location) -> Prospect {
     let (documents, _) = gather(state);
     let newest = documents.iter().map(|document| document.timestamp).max();
-    let hint = match (documents.len(), newest) {
-        (0, _) | (_, None) => without_files(location),
-        (1, Some(at)) => {
-            format!("`fleet doctor --rebuild` brings back 1 sound checkpoint file of {at}{KEPT}")
-        }
-        (files, Some(at)) => format!(
-            "`fleet doctor --rebuild` brings back {files} sound checkpoint files, the newest of {at}{KEPT}"
+    let missions = missions(&documents);
+    let hint = match newest {
+        None => without_files(location),
+        Some(at) => format!(
+            "`fleet doctor --rebuild` brings back {} from {}{}",
+            named(&missions),
+            match documents.len() {
+                1 => format!("1 sound checkpoint file of {at}"),
+                files => format!("{files} sound checkpoint files, the newest of {at}"),
+            },
+            match location {
+                Location::Folder(folder) if !aside::holds_database(folder) => "",
+                Location::Folder(_) | Location::Postgres(_) => ", and keeps the old store aside",
+            }
         ),
     };
+    let mut projects: Vec<&str> = documents
+        .iter()
+        .filter_map(|document| Some(document.state.as_ref()?.project.as_str()))
+        .collect();
+    projects.sort_unstable();
+    projects.dedup();
     Prospect {
         files: documents.len(),
         newest,
+        missions,
+        project: match projects.as_slice() {
+            [only] => Some((*only).to_owned()),
+            _ => None,
+        },
         hint,
     }
 }
 
-const KEPT: &str = ", and keeps the old store aside";
+/// The missions that these files hold, oldest first, as the newest of each tells it.
+fn missions(documents: &[CheckpointDocument]) -> Vec<(String, u8)> {
+    let mut newest: BTreeMap<MissionId, (usize, (String, u8))> = BTreeMap::new();
+    for (place, document) in documents.iter().enumerate() {
+        let values = document.state.iter().flat_map(|state| &state.values);
+        let mut missions = values.filter(|value| value.kind == Kind::Mission);
+        let title = missions.find_map(|value| read_stored::<Mission>(&value.text).ok());
+        let title = title.map_or_else(String::new, |mission| mission.title.to_string());
+        let first = newest
+            .get(&document.mission_id)
+            .map_or(place, |(first, _)| *first);
+        newest.insert(
+            document.mission_id,
+            (first, (title, document.progress_percent)),
+        );
+    }
+    let mut missions: Vec<(usize, (String, u8))> = newest.into_values().collect();
+    missions.sort_by_key(|(first, _)| *first);
+    missions.into_iter().map(|(_, mission)| mission).collect()
+}
+
+/// The newest missions by name, and how many more there are.
+fn named(missions: &[(String, u8)]) -> String {
+    const NAMED: usize = 3;
+    let newest = missions.iter().rev().take(NAMED);
+    let names: Vec<String> = newest
+        .map(|(title, percent)| format!("\"{title}\" ({percent} %)"))
+        .collect();
+    match missions.len().saturating_sub(NAMED) {
+        0 => names.join(", "),
+        1 => format!("{} and 1 more mission", names.join(", ")),
+        more => format!("{} and {more} more missions", names.join(", ")),
+    }
+}

@@ -37,6 +37,7 @@ pub(super) fn replace_files(
     let old = salvage(request, &mut store, done);
     let built = Built {
         above: built.above.max(old.rev),
+        follows: built.follows.clone(),
         ..*built
     };
     fill(&mut store, &built, &old.seen, caller)?;

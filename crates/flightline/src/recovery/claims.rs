@@ -110,7 +110,7 @@ fn claims(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<Claim>> {
         }));
     }
     let (notes, _) = readable::<Note>(desk.tx, find)?;
-    claims.extend(notes.into_iter().filter_map(|note| {
+    claims.extend(notes.into_iter().filter(Note::holds).filter_map(|note| {
         Some(Claim {
             path: note.path?,
             said: Said::There,

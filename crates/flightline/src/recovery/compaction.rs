@@ -154,7 +154,7 @@ fn tell(
     if mission.status != MissionStatus::InProgress {
         return Ok(None);
     }
-    let last = last_act(desk, &mission)?.map_or(mission.created_at, |event| event.timestamp);
+    let last = last_act(desk, &mission)?.map_or(mission.created_at, |event| event.happened_at());
     let (checkpoint, _) = newest_sound(desk, &mission)?;
     let checkpoint = checkpoint.filter(|checkpoint| checkpoint.cut.progress_percent < 100);
     let data = json!({

@@ -1,15 +1,18 @@
 //! Noticing that a mission needs recovery.
 
+use flightline_core::event::Event;
 use flightline_core::liveness::Life;
 use flightline_core::mission::{Mission, MissionStatus};
 use flightline_core::recovery::analysis::COMPLETE;
+use flightline_core::setting::Recovery;
 use flightline_core::sortie::SortieStatus;
 use flightline_core::time::{Millis, human_span};
 use flightline_core::{AgentId, CheckpointId, Kind, MissionId, Subject, Time};
-use flightline_store::{Error as StoreError, Find, SubjectRow};
+use flightline_store::{Error as StoreError, EventFilter, Find, SubjectRow};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::aftermath::agents_to_start;
 use super::tasks::{TaskTrouble, troubled};
 use super::{Fate, fates, newest_sound};
 use crate::agent::Sighting;
@@ -20,6 +23,7 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mail::deadline::notice_overdue;
 use crate::mail::notice;
 use crate::mission::short;
+use crate::status::Attention;
 
 /// What the message begins with that offers a recovery.
 const OFFER: &str = "recovery_available: ";
@@ -31,8 +35,12 @@ pub(super) fn is_offer(subject: &str) -> bool {
 
 /// The evidence that is proof.
 const PROCESS_GONE: &str = "process_gone";
+/// Others go on, and one that holds work is silent for too long.
+const AGENT_SILENT: &str = "agent_silent";
 /// The mission itself goes on; some of its tasks need somebody.
 const TASKS: &str = "tasks";
+/// It was recovered, nothing was heard of it since, and nobody works on it.
+const UNATTENDED: &str = "unattended";
 
 /// Looks for missions that need recovery, and tells their dispatch once per silence.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
@@ -60,8 +68,9 @@ pub struct Candidate {
     pub mission_id: MissionId,
     /// What it is called.
     pub title: String,
-    /// Why we think so: `process_gone`, `inactivity`, `damaged` when its records cannot be read, or `tasks`
-    /// when the mission goes on and only some of its tasks need somebody.
+    /// Why we think so: `process_gone`, `inactivity`, `agent_silent` when others go on, `damaged` when its records cannot be read, `tasks`
+    /// when the mission goes on and only some of its tasks need somebody, or `unattended` when it was recovered and
+    /// no agent has taken it up since.
     pub evidence: String,
     /// The last sign of activity.
     pub last_activity_at: Time,
@@ -80,13 +89,19 @@ pub struct Candidate {
     /// Its tasks that need somebody, where the policy wants them found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskTrouble>,
+    /// When it was last recovered, if nothing was heard of it since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovered_at: Option<Time>,
+    /// What is left to do after that recovery, each with its command.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<Attention>,
 }
 
 impl Candidate {
     /// Whether the mission itself is to be recovered, and not only some of its tasks.
     #[must_use]
     pub fn needs_recovery(&self) -> bool {
-        self.evidence != TASKS
+        self.evidence != TASKS && self.evidence != UNATTENDED
     }
 }
 
@@ -99,6 +114,9 @@ pub struct CandidateAgent {
     pub life: Life,
     /// Why we think so.
     pub evidence: String,
+    /// How long nothing was heard of it, when that is too long for one that holds work.
+    #[serde(default)]
+    pub silent_ms: Option<Millis>,
     /// Whether it keeps its work.
     pub keeps: bool,
     /// The sorties it holds.
@@ -155,7 +173,11 @@ fn candidates(
     threshold: Option<Millis>,
     sightings: &[Sighting],
 ) -> Result<Vec<(Option<Mission>, Candidate)>> {
-    let threshold = threshold.unwrap_or(desk.policy.quiet_ms);
+    let patience = Patience {
+        mission: threshold.unwrap_or(desk.policy.quiet_ms),
+        // While others go on, one of them may think for a while.
+        agent: threshold.unwrap_or(desk.policy.stalled_ms),
+    };
     let fates = fates(desk, sightings)?;
     let mut found = Vec::new();
     for row in desk.tx.rows(Kind::Mission, Find::All)? {
@@ -163,7 +185,7 @@ fn candidates(
             continue;
         }
         // One mission's damage never hides another, and is not hidden either.
-        match judge(desk, &row.id, threshold, &fates) {
+        match judge(desk, &row.id, patience, &fates) {
             Ok(judged) => found.extend(judged.map(|(mission, judged)| (Some(mission), judged))),
             Err(Error::Store(StoreError::Corrupt(_))) => found.push((None, damaged(desk, &row)?)),
             Err(error) => return Err(error),
@@ -172,16 +194,25 @@ fn candidates(
     Ok(found)
 }
 
+/// How long silence proves nothing.
+#[derive(Clone, Copy)]
+struct Patience {
+    /// Of all who work on a mission.
+    mission: Millis,
+    /// Of one of them.
+    agent: Millis,
+}
+
 fn judge(
     desk: &mut Desk<'_, '_>,
     id: &str,
-    threshold: Millis,
+    patience: Patience,
     fates: &[Fate],
 ) -> Result<Option<(Mission, Candidate)>> {
     let Some(mission) = desk.tx.get::<Mission>(id)? else {
         return Ok(None);
     };
-    let candidate = candidate(desk, &mission, threshold, fates)?;
+    let candidate = candidate(desk, &mission, patience, fates)?;
     Ok(candidate.map(|candidate| (mission, candidate)))
 }
 
@@ -199,15 +230,18 @@ fn damaged(desk: &Desk<'_, '_>, row: &SubjectRow) -> Result<Candidate> {
         events_since: 0,
         agents: Vec::new(),
         tasks: Vec::new(),
+        recovered_at: None,
+        left: Vec::new(),
     })
 }
 
 fn candidate(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,
-    threshold: Millis,
+    patience: Patience,
     fates: &[Fate],
 ) -> Result<Option<Candidate>> {
+    let threshold = patience.mission;
     let (mut agents, mut running) = (Vec::new(), false);
     let mut held: Vec<(AgentId, String)> = Vec::new();
     for row in desk.tx.rows(Kind::Sortie, Find::Mission(mission.id))? {
@@ -216,7 +250,10 @@ fn candidate(
             held.extend(owner.map(|owner| (owner, row.id)));
         }
     }
-    let mut signs = vec![last_act(desk, mission)?.map(|event| event.timestamp)];
+    let recovered = desk.tx.newest::<Recovery>(mission.id, None, 1)?.pop();
+    let last_act = last_act(desk, mission)?.map(|event| event.happened_at());
+    let mut signs = vec![last_act];
+    let mut news = News::of(recovered.as_ref(), last_act);
     for fate in fates {
         let ours = held.iter().filter(|(owner, _)| *owner == fate.agent.id);
         let sorties: Vec<String> = ours.map(|(_, sortie)| sortie.clone()).collect();
@@ -224,15 +261,25 @@ fn candidate(
             continue;
         }
         // Whoever asks is there, and may be the very one that came back without its context.
+        let mut silent_ms = None;
         if desk.agent_id() != Some(fate.agent.id) {
             let pulse = desk.tx.pulse(fate.agent.id)?;
-            signs.push(crate::agent::last_sign(desk, &fate.agent, pulse.as_ref()));
+            let sign = crate::agent::last_sign(desk, &fate.agent, pulse.as_ref());
+            if !sorties.is_empty() && !fate.running {
+                let silence = sign.map(|sign| desk.now().since(sign));
+                silent_ms = silence
+                    .filter(|silence| *silence > patience.agent)
+                    .filter(|_| News::is_new(recovered.as_ref(), fate, sign));
+            }
+            news.hear(recovered.as_ref(), fate, sign);
+            signs.push(sign);
             running |= fate.running;
         }
         agents.push(CandidateAgent {
             name: fate.agent.name.to_string(),
             life: fate.liveness.life,
             evidence: fate.liveness.evidence.clone(),
+            silent_ms,
             keeps: !fate.is_gone(),
             sorties,
             dispatches: mission.dispatch == Some(fate.agent.id),
@@ -252,23 +299,34 @@ fn candidate(
     let silence = desk.now().since(last_activity_at);
     // A process that is gone is proof at once; mere silence only after a while, and never while a
     // process of the mission is seen running.
-    let gone = agents
-        .iter()
-        .any(|agent| agent.life == Life::Dead && (!agent.sorties.is_empty() || agent.dispatches));
     let tasks = match desk.policy.find_tasks {
         true => troubled(desk, mission, threshold, fates)?,
         false => Vec::new(),
     };
-    let evidence = match (gone, silence > threshold && !running) {
+    // One that is silent is not hidden by another that goes on.
+    let one_is_silent = agents.iter().filter_map(|agent| agent.silent_ms).min();
+    let silent = silence > threshold && !running;
+    let evidence = match (news.death, silent) {
         (true, _) => PROCESS_GONE,
-        (false, true) => "inactivity",
-        (false, false) if !tasks.is_empty() => TASKS,
+        (false, true) if news.activity || news.loss => "inactivity",
+        (false, _) if one_is_silent.is_some() => AGENT_SILENT,
+        (false, _) if !tasks.is_empty() => TASKS,
+        (false, true) => UNATTENDED,
         (false, false) => return Ok(None),
+    };
+    let (last_activity_at, silence) = match one_is_silent {
+        Some(silence) if evidence == AGENT_SILENT => (desk.now().minus(silence), silence),
+        Some(_) | None => (last_activity_at, silence),
+    };
+    // What the last recovery was for is settled; who goes on is not, while nobody does.
+    let (recovered_at, left) = match recovered.filter(|_| evidence == UNATTENDED) {
+        Some(recovered) => (Some(recovered.at), agents_to_start(desk, mission, fates)?),
+        None => (None, Vec::new()),
     };
     let (checkpoint, _) = newest_sound(desk, mission)?;
     let checkpoint = checkpoint.filter(|checkpoint| checkpoint.cut.progress_percent < 100);
     let events_since = match &checkpoint {
-        Some(checkpoint) => desk.tx.events_since(checkpoint.cut.rev.saturating_add(1))?,
+        Some(checkpoint) => work_since(desk, mission, checkpoint.cut.rev)?,
         None => 0,
     };
     Ok(Some(Candidate {
@@ -283,7 +341,65 @@ fn candidate(
         events_since,
         agents,
         tasks,
+        recovered_at,
+        left,
     }))
+}
+
+/// How many events there were in a mission after a checkpoint, but for those that we write ourselves.
+fn work_since(desk: &mut Desk<'_, '_>, mission: &Mission, rev: u64) -> Result<u64> {
+    let filter = EventFilter {
+        mission: Some(mission.id),
+        limit: 10_000,
+        ..EventFilter::default()
+    };
+    let events = desk.tx.events_after(rev, &filter)?.into_iter();
+    let ours = |event: &Event| {
+        event.actor == "flightline" || event.is_detail() || event.subject_kind == Kind::Checkpoint
+    };
+    Ok(events.filter(|event| !ours(event)).count() as u64)
+}
+
+/// What has happened on a mission since its last recovery: without one, all of it.
+struct News {
+    /// Somebody worked on it.
+    activity: bool,
+    /// An agent with a part in it is gone.
+    loss: bool,
+    /// The process of such an agent is gone, which is proof.
+    death: bool,
+}
+
+impl News {
+    fn of(recovered: Option<&Recovery>, last_act: Option<Time>) -> Self {
+        Self {
+            activity: recovered
+                .is_none_or(|recovered| last_act.is_some_and(|act| act > recovered.at)),
+            loss: false,
+            death: false,
+        }
+    }
+
+    /// Takes in an agent that holds work of the mission or coordinates it, and its last sign of life.
+    fn hear(&mut self, recovered: Option<&Recovery>, fate: &Fate, sign: Option<Time>) {
+        self.activity |= recovered.is_some_and(|recovered| was_heard(recovered, sign));
+        if fate.is_gone() && Self::is_new(recovered, fate, sign) {
+            self.loss = true;
+            self.death |= fate.liveness.life == Life::Dead;
+        }
+    }
+
+    /// Whether the silence of an agent is more than the last recovery knew: it was heard of since, or is gone by now.
+    fn is_new(recovered: Option<&Recovery>, fate: &Fate, sign: Option<Time>) -> bool {
+        recovered.is_none_or(|recovered| {
+            let lost = fate.is_gone() && !recovered.gone.contains(&fate.agent.id);
+            lost || was_heard(recovered, sign)
+        })
+    }
+}
+
+fn was_heard(recovered: &Recovery, sign: Option<Time>) -> bool {
+    sign.is_some_and(|sign| sign >= recovered.at)
 }
 
 /// One event per silence, and one per death: while others go on working, the dead stay dead.
@@ -293,10 +409,17 @@ fn already_told(desk: &mut Desk<'_, '_>, mission: &Mission, candidate: &Candidat
     let last = of_mission
         .into_iter()
         .find(|event| event.kind == "context_compacted" && event.data.get("agent").is_none());
+    // What was told before the last recovery was about what that has settled.
+    let recovered = desk.tx.newest::<Recovery>(mission.id, None, 1)?.pop();
+    let last =
+        last.filter(|event| recovered.is_none_or(|recovered| event.timestamp >= recovered.at));
     Ok(last.is_some_and(|event| {
-        event.timestamp >= candidate.last_activity_at
-            || (candidate.evidence == PROCESS_GONE
-                && event.data.get("gone") == gone(candidate).as_ref())
+        let since = event.timestamp >= candidate.last_activity_at;
+        match candidate.evidence.as_str() {
+            PROCESS_GONE => since || event.data.get("gone") == gone(candidate).as_ref(),
+            AGENT_SILENT => since && event.data.get("silent") == silent(candidate).as_ref(),
+            _ => since,
+        }
     }))
 }
 
@@ -309,6 +432,27 @@ fn gone(candidate: &Candidate) -> Option<serde_json::Value> {
         .map(|agent| json!([agent.name, agent.sorties]));
     let names: Vec<serde_json::Value> = names.collect();
     (!names.is_empty()).then(|| names.into())
+}
+
+/// Those who are silent, and what they hold, as an event names them; nothing when there is none.
+fn silent(candidate: &Candidate) -> Option<serde_json::Value> {
+    let silent = candidate
+        .agents
+        .iter()
+        .filter(|agent| agent.silent_ms.is_some() && agent.life != Life::Dead);
+    let names: Vec<serde_json::Value> = silent
+        .map(|agent| json!([agent.name, agent.sorties]))
+        .collect();
+    (!names.is_empty()).then(|| names.into())
+}
+
+/// Who is silent, with the verb.
+fn names(candidate: &Candidate) -> String {
+    let silent = candidate.agents.iter();
+    let silent = silent.filter(|agent| agent.silent_ms.is_some());
+    let names: Vec<&str> = silent.map(|agent| agent.name.as_str()).collect();
+    let verb = if names.len() == 1 { "is" } else { "are" };
+    format!("{} {verb}", names.join(", "))
 }
 
 fn tell(desk: &mut Desk<'_, '_>, mission: &Mission, candidate: &Candidate) -> Result<()> {
@@ -325,17 +469,27 @@ fn tell(desk: &mut Desk<'_, '_>, mission: &Mission, candidate: &Candidate) -> Re
     if let Some(gone) = gone(candidate) {
         data["gone"] = gone;
     }
+    if let Some(silent) = silent(candidate) {
+        data["silent"] = silent;
+    }
     desk.tx.note("context_compacted", mission, &data)?;
     let dispatch = desk.dispatch_of(mission)?;
     let subject = format!("{OFFER}{}", mission.title);
-    let quiet = human_span(candidate.inactivity_duration_ms);
+    let quiet = match candidate.evidence == AGENT_SILENT {
+        true => format!("{} silent", names(candidate)),
+        false => "Quiet".to_owned(),
+    };
+    let quiet = format!(
+        "{quiet} for {}",
+        human_span(candidate.inactivity_duration_ms)
+    );
     let body = match candidate.checkpoint_id {
         Some(id) => format!(
-            "Quiet for {quiet}. Found checkpoint {}. Resume with: fleet resume --mission {}",
+            "{quiet}. Found checkpoint {}. Resume with: fleet resume --mission {}",
             short(id),
             short(mission.id)
         ),
-        None => format!("Quiet for {quiet}, and there is no checkpoint to resume from."),
+        None => format!("{quiet}, and there is no checkpoint to resume from."),
     };
     notice(desk, dispatch, &subject, &body, Some(mission.id))?;
     desk.tx.act_as(before);

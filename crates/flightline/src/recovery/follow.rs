@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::locks::{held_paths, locked_for, taken_by};
 use crate::agent::held_sorties;
+use crate::agent::takeover::REASSIGNED_BY_TAKEOVER;
 use crate::desk::Desk;
 use crate::error::Result;
 
@@ -77,7 +78,7 @@ fn give(
         locks: locked_for(&sortie, held),
         blocked_reason: sortie.blocked_reason.clone(),
     });
-    let data = json!({ "from": from.name, "to": to.name, "reason": "taken over" });
+    let data = json!({ "from": from.name, "to": to.name, "reason": REASSIGNED_BY_TAKEOVER });
     desk.tx.set("sortie_reassigned", &sortie, &data)?;
     Ok(sortie)
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use flightline_core::agent::Agent;
 use flightline_core::lock::Lock;
 use flightline_core::setting::RecoveryKind;
 use flightline_core::sortie::{Interruption, Sortie, SortieStatus};
@@ -10,9 +11,11 @@ use flightline_store::{Actor, Error as StoreError, Find};
 use serde_json::json;
 
 use super::Fate;
+use crate::agent::last_sign;
 use crate::checkpoint::readable;
 use crate::desk::Desk;
 use crate::error::Result;
+use crate::lock::watch::silent_since;
 
 /// What was locked for a sortie: under its name, or in its mission and overlapping its files.
 pub(super) fn locked_for(sortie: &Sortie, held: &[Lock]) -> Vec<RepoPath> {
@@ -48,7 +51,8 @@ pub(super) fn release_locks(
 }
 
 /// Locks that were held at the checkpoint: kept by those who still hold them, granted anew to those who
-/// are alive when the path is free; else a blocker. Rolling forward, what its holder gave up since, or
+/// are alive when the path is free; else a blocker. One that has lapsed and that nobody has taken yet is granted anew
+/// as well: its old fence may be somebody else's to void at any time. Rolling forward, what its holder gave up since, or
 /// was told that it lost, stays given up.
 pub(super) fn regrant(
     desk: &mut Desk<'_, '_>,
@@ -65,6 +69,7 @@ pub(super) fn regrant(
             .iter()
             .any(|(file, by)| file.is_same(&old.file) && *by == old.held_by)
         {
+            blockers.extend(renew_lapsed(desk, &old, fates)?);
             count += 1;
             continue;
         }
@@ -110,15 +115,46 @@ pub(super) fn regrant(
             &json!({ "file": lock.file, "fence": lock.fence, "reason": "recovered" }),
         )?;
         if lapsed {
-            blockers.push(format!(
-                "{} had lapsed; {} holds it again with fence {}",
-                lock.file, fate.agent.name, lock.fence
-            ));
+            blockers.push(holds_again(&lock, &fate.agent));
         }
         held.push((lock.file, lock.held_by));
         count += 1;
     }
     Ok((count, blockers))
+}
+
+/// Grants a lock anew that is still its holder's and has lapsed: whoever asked for it would have got it. Says so.
+fn renew_lapsed(desk: &mut Desk<'_, '_>, old: &Lock, fates: &[Fate]) -> Result<Option<String>> {
+    // One that cannot be read stays as it is, and the doctor names it.
+    let (held, _) = readable::<Lock>(desk.tx, Find::Agent(old.held_by))?;
+    let held = held.into_iter().find(|lock| lock.file.is_same(&old.file));
+    let fate = fates.iter().find(|fate| fate.agent.id == old.held_by);
+    let (Some(lock), Some(fate)) = (held, fate.filter(|fate| !fate.is_gone())) else {
+        return Ok(None);
+    };
+    let pulse = desk.tx.pulse(old.held_by)?;
+    let sign = last_sign(desk, &fate.agent, pulse.as_ref());
+    let since = silent_since(desk, &lock, sign)?;
+    if !lock.has_lapsed(since, desk.now()) || fate.running {
+        return Ok(None);
+    }
+    desk.tx.end_watch(lock.id)?;
+    let lock = Lock {
+        epoch: fate.agent.epoch,
+        fence: desk.tx.next_rev(),
+        acquired_at: desk.now(),
+        ..lock
+    };
+    let data = json!({ "file": lock.file, "fence": lock.fence, "reason": "recovered" });
+    desk.tx.set("lock_acquired", &lock, &data)?;
+    Ok(Some(holds_again(&lock, &fate.agent)))
+}
+
+fn holds_again(lock: &Lock, holder: &Agent) -> String {
+    format!(
+        "{} had lapsed; {} holds it again with fence {}",
+        lock.file, holder.name, lock.fence
+    )
 }
 
 fn held_by_another(desk: &mut Desk<'_, '_>, old: &Lock, now: AgentId) -> Result<String> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use flightline_core::agent::{Agent, Role};
-use flightline_core::checkpoint::{Checkpoint, CheckpointStatus};
+use flightline_core::checkpoint::{Checkpoint, CheckpointStatus, Reason};
 use flightline_core::file_system::TreeNow;
 use flightline_core::lock::Lock;
 use flightline_core::message::{Delivery, DeliveryState, MessageKind};
@@ -18,6 +18,7 @@ use flightline_store::{Actor, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::aftermath::{DoubtfulEffect, changed_since, in_doubt, what_is_left};
 use super::claims::compare;
 use super::detect::is_offer;
 use super::locks::{locked_for, regrant, release_locks};
@@ -28,7 +29,8 @@ use super::{Fate, PassedOver, newest_sound, settled_fates};
 use crate::agent::Sighting;
 use crate::agent::session::end_session;
 use crate::checkpoint::mend::heal;
-use crate::checkpoint::take::context;
+use crate::checkpoint::take::{Taking, context};
+use crate::checkpoint::trigger::try_take;
 use crate::checkpoint::{Contents, find, load, readable, refuse_newer};
 use crate::desk::Desk;
 use crate::error::Result;
@@ -36,6 +38,7 @@ use crate::fleet::{Access, ActsFor, Operation, Scope, to_json};
 use crate::mail::deadline::notice_overdue;
 use crate::mail::{hand_over, notice};
 use crate::mission::{save_transition, short};
+use crate::status::Attention;
 
 /// Brings a mission back.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
@@ -46,6 +49,9 @@ pub struct Resume {
     pub checkpoint: Option<String>,
     /// Un-finish work of agents that are alive, too.
     pub force: bool,
+    /// Take up a mission again that has failed or was completed.
+    #[serde(default)]
+    pub reopen: bool,
     /// Go on without what failed.
     #[serde(default)]
     pub skip_failed: bool,
@@ -88,6 +94,12 @@ pub struct Resumed {
     pub released_locks: Vec<String>,
     /// What a rewind took away.
     pub lost: Vec<String>,
+    /// What was begun in the world outside and never reported done, by agents that are not there any more.
+    #[serde(default)]
+    pub in_doubt: Vec<DoubtfulEffect>,
+    /// What is left to do, each with its command.
+    #[serde(default)]
+    pub next: Vec<Attention>,
     /// What else is worth knowing, such as a damaged checkpoint that was passed over.
     pub warnings: Vec<String>,
     /// What is still in the way, and wants somebody's decision.
@@ -112,16 +124,16 @@ pub struct Resumed {
     pub started: Option<SessionStart>,
 }
 
-/// How much was restored.
+/// How much a recovery has changed.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
 )]
 pub struct RestoredCounts {
-    /// Sorties.
+    /// Sorties that are not as they were found: set back, free to be claimed, or left out.
     pub sorties: u64,
-    /// Locks.
+    /// Locks that were granted anew.
     pub locks: u64,
-    /// Messages.
+    /// Messages that were delivered and come again.
     pub messages: u64,
 }
 
@@ -145,8 +157,17 @@ impl Operation for Resume {
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Resumed> {
         notice_overdue(desk)?;
+        let since = desk.tx.rev();
         let (mission, checkpoint, mut warnings) = self.choose(desk)?;
-        refuse_ended(&mission)?;
+        self.refuse_ended(&mission)?;
+        if !mission.status.is_open() {
+            warnings.push(format!(
+                "{} (\"{}\") is {}: resuming takes it up again",
+                short(mission.id),
+                mission.title,
+                mission.status.as_str()
+            ));
+        }
         let contents = load(desk, &checkpoint)?;
         warnings.extend(heal(desk)?);
         let fates = settled_fates(desk, &self.sightings)?;
@@ -190,6 +211,7 @@ impl Operation for Resume {
                 found,
                 chosen,
                 tree: self.tree.clone(),
+                since,
             },
         )?;
         Ok(Resumed { started, ..resumed })
@@ -207,6 +229,46 @@ fn going_on(desk: &Desk<'_, '_>, checkpoint: &Checkpoint, fates: &[Fate]) -> Opt
 }
 
 impl Resume {
+    /// Whoever ended a mission meant it: taking it up again has to be said, and of one that was completed, from where.
+    fn refuse_ended(&self, mission: &Mission) -> Result<()> {
+        let (rewinding, status) = (self.checkpoint.is_some(), mission.status);
+        let is_allowed = match status {
+            MissionStatus::Pending | MissionStatus::InProgress | MissionStatus::Paused => true,
+            MissionStatus::Failed => self.reopen,
+            MissionStatus::Completed => self.reopen && rewinding,
+            MissionStatus::Archived => false,
+        };
+        if is_allowed {
+            return Ok(());
+        }
+        let (id, word) = (short(mission.id), status.as_str());
+        let why = match &mission.reason {
+            Some(reason) => format!("it is {word} ({reason})"),
+            None => format!("it is {word}"),
+        };
+        let may_be_reopened = status == MissionStatus::Failed || rewinding;
+        let code = match status {
+            MissionStatus::Archived => Code::IllegalTransition,
+            _ if may_be_reopened => Code::ConfirmationNeeded,
+            _ => Code::IllegalTransition,
+        };
+        let refusal = Refusal::new(
+            code,
+            format!("cannot resume {id} (\"{}\"): {why}", mission.title),
+        );
+        let hint = match (status, &self.checkpoint) {
+            (MissionStatus::Archived, _) => return Err(refusal.into()),
+            (MissionStatus::Completed, None) => format!(
+                "to work on it again, go back to one of its checkpoints: `fleet checkpoints list --mission {id}`, then `fleet resume --checkpoint ID`"
+            ),
+            (_, Some(checkpoint)) => {
+                format!("to take it up again: `fleet resume --checkpoint {checkpoint} -y`")
+            }
+            (_, None) => format!("to take it up again: `fleet resume --mission {id} -y`"),
+        };
+        Err(refusal.hint(hint).into())
+    }
+
     fn choose(&self, desk: &mut Desk<'_, '_>) -> Result<(Mission, Checkpoint, Vec<String>)> {
         if let Some(reference) = &self.checkpoint {
             let checkpoint = find(desk, reference)?;
@@ -256,25 +318,6 @@ fn quarantine(desk: &mut Desk<'_, '_>, passed: Vec<PassedOver>) -> Result<()> {
     Ok(())
 }
 
-fn refuse_ended(mission: &Mission) -> Result<()> {
-    if matches!(
-        mission.status,
-        MissionStatus::Completed | MissionStatus::Archived
-    ) {
-        return Err(Refusal::new(
-            Code::IllegalTransition,
-            format!(
-                "cannot resume {} (\"{}\"): it is {}",
-                short(mission.id),
-                mission.title,
-                mission.status.as_str()
-            ),
-        )
-        .into());
-    }
-    Ok(())
-}
-
 /// What the second half of a recovery works with.
 pub(super) struct Settling {
     pub(super) mission: Mission,
@@ -290,6 +333,8 @@ pub(super) struct Settling {
     pub(super) chosen: Chosen,
     /// What is known of the work tree.
     pub(super) tree: Option<TreeNow>,
+    /// The last revision before it began.
+    pub(super) since: u64,
 }
 
 /// Frees what dead agents held, gives the others their locks and mail back, and records it all.
@@ -305,6 +350,7 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
         found,
         chosen,
         tree,
+        since,
     } = settling;
     warnings.extend(chosen.warnings);
     // What follows is housekeeping, not somebody's activity.
@@ -323,8 +369,8 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
     };
     let requeued_sorties = requeue_sorties(desk, &mission, &fates, gone_back_to, &mut taken_from)?;
     let released_locks = release_locks(desk, &fates, &mut taken_from)?;
-    let (locks, mut blockers) = regrant(desk, mission.id, then, &fates, kind)?;
-    let messages = requeue_mail(desk, &mission, &fates)?;
+    let (_, mut blockers) = regrant(desk, mission.id, then, &fates, kind)?;
+    requeue_mail(desk, &mission, &fates)?;
     taken_from.extend(take_dispatch(desk, &mut mission, &fates)?);
     fence(desk, &fates, &taken_from)?;
     if matches!(
@@ -340,8 +386,13 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
     let progress = desk.progress(mission.id)?;
     let mut context = context(desk, &mission, Vec::new())?;
     context.blockers.append(&mut blockers);
-    context.last_action = found.last_action;
-    context.last_activity_at = found.last_activity_at;
+    // Who goes back is where the checkpoint was: what happened since is told as lost.
+    let then = match kind {
+        RecoveryKind::Rewind => checkpoint.cut.recovery_context.clone(),
+        RecoveryKind::RollForward => found,
+    };
+    context.last_action = then.last_action;
+    context.last_activity_at = then.last_activity_at;
     let (work_tree, damaged) = compare(desk, &mission, Some(checkpoint.id), tree.as_ref())?;
     context.work_tree = work_tree;
     warnings.extend(damaged);
@@ -350,11 +401,9 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
         save_transition(desk, &mission)?;
     }
     let restored_state = mission.workflow.current.as_ref().map(ToString::to_string);
-    let restored = RestoredCounts {
-        sorties: progress.total,
-        locks,
-        messages,
-    };
+    let restored = changed_since(desk, since)?;
+    let in_doubt = in_doubt(desk, &mission, &fates)?;
+    let next = what_is_left(desk, &mission, &fates, &in_doubt, before.is_some())?;
     let recovery = Recovery {
         id: RecoveryId::new(desk.tx.uuid()),
         mission_id: mission.id,
@@ -367,6 +416,8 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
         undone_at: None,
         skipped: chosen.sorties.clone(),
         reset_to: chosen.reset_to,
+        gone: gone_from(&mission, &fates, &taken_from),
+        lost: lost.iter().take(Recovery::MOST_LOST).cloned().collect(),
     };
     let mut data = json!({
         "checkpoint_id": checkpoint.id,
@@ -381,6 +432,21 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
     }
     if recovery.reset_to.is_some() {
         data["restored_state"] = json!(restored_state);
+    }
+    if before.is_some() {
+        // Of the files of checkpoints the newest counts, should the store be lost: it must not be of what was left.
+        let taking = Taking {
+            mission: &mission,
+            reason: Reason::AfterRestore,
+            details: Some(format!("After going back to {}", short(checkpoint.id))),
+            note: None,
+            blockers: Vec::new(),
+        };
+        if let Err(why) = try_take(desk, &taking)? {
+            warnings.push(format!(
+                "no checkpoint could be taken of what it is now: {why}"
+            ));
+        }
     }
     desk.tx.set("fleet_recovered", &recovery, &data)?;
     warnings.extend(heal(desk)?);
@@ -398,6 +464,8 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
         requeued_sorties,
         released_locks,
         lost,
+        in_doubt,
+        next,
         warnings,
         errors: chosen.still_in_the_way,
         skipped_agents: chosen.agents,
@@ -453,7 +521,7 @@ fn requeue_sorties(
 
 /// Mail that was read and not acknowledged comes again, for everybody who may have lost it. What was
 /// acknowledged is never queued again, and an offer to recover is taken by recovering.
-fn requeue_mail(desk: &mut Desk<'_, '_>, mission: &Mission, fates: &[Fate]) -> Result<u64> {
+fn requeue_mail(desk: &mut Desk<'_, '_>, mission: &Mission, fates: &[Fate]) -> Result<()> {
     let find = Find::Mission(mission.id);
     let messages = desk.tx.rows(Kind::Message, find)?;
     let offers: BTreeSet<String> = messages
@@ -462,7 +530,6 @@ fn requeue_mail(desk: &mut Desk<'_, '_>, mission: &Mission, fates: &[Fate]) -> R
         .filter(|row| row.name.as_deref().is_some_and(is_offer))
         .map(|row| row.id)
         .collect();
-    let mut count = 0;
     for mut delivery in desk.tx.find::<Delivery>(find)? {
         if matches!(delivery.state, DeliveryState::Acknowledged { .. }) {
             continue;
@@ -474,7 +541,7 @@ fn requeue_mail(desk: &mut Desk<'_, '_>, mission: &Mission, fates: &[Fate]) -> R
             continue;
         }
         match delivery.state {
-            DeliveryState::Pending => count += 1,
+            DeliveryState::Pending => {}
             DeliveryState::Delivered { .. } => {
                 let active = fates.iter().any(|fate| {
                     fate.agent.id == delivery.to
@@ -487,13 +554,23 @@ fn requeue_mail(desk: &mut Desk<'_, '_>, mission: &Mission, fates: &[Fate]) -> R
                         &delivery,
                         &json!({ "reason": "recovered" }),
                     )?;
-                    count += 1;
                 }
             }
             DeliveryState::Acknowledged { .. } => {}
         }
     }
-    Ok(count)
+    Ok(())
+}
+
+/// The agents whose absence this recovery has dealt with: those from whom something was taken, and whoever coordinated the
+/// mission and is gone.
+fn gone_from(mission: &Mission, fates: &[Fate], taken_from: &BTreeSet<AgentId>) -> Vec<AgentId> {
+    let dealt_with = |fate: &&Fate| {
+        fate.is_gone()
+            && (taken_from.contains(&fate.agent.id) || mission.dispatch == Some(fate.agent.id))
+    };
+    let gone = fates.iter().filter(dealt_with);
+    gone.map(|fate| fate.agent.id).collect()
 }
 
 /// Agents from whom something was taken are fenced: should one wake after all, its old epoch is refused.

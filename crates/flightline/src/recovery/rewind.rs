@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use flightline_core::checkpoint::{Checkpoint, Milestone, Reason};
 use flightline_core::mission::Mission;
-use flightline_core::sortie::{Review, Sortie, SortieError, SortieFile, SortieStatus, Subtask};
+use flightline_core::sortie::{
+    Review, Sortie, SortieError, SortieFile, SortieStatus, Subtask, SubtaskStatus,
+};
 use flightline_core::{CheckpointId, Code, Kind, Refusal, Subject};
 use flightline_store::{Actor, Find};
 use serde_json::json;
@@ -14,7 +16,7 @@ use crate::checkpoint::mend::heal;
 use crate::checkpoint::take::{Taking, take};
 use crate::checkpoint::{Contents, load};
 use crate::desk::Desk;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::mission::short;
 
 /// What a rewind did.
@@ -37,8 +39,19 @@ pub(super) fn rewind(
 ) -> Result<Rewound> {
     let then: Vec<Sortie> = contents.of()?;
     let now = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
-    if !force {
-        refuse_unfinishing(desk, checkpoint, &then, &now, fates)?;
+    let mut warnings = Vec::new();
+    match unfinishing(desk, checkpoint, &then, &now, fates)? {
+        Some(refusal) if !force => return Err(refusal.into()),
+        undone => warnings.extend(
+            undone.map(|refusal| format!("{}; that is refused without `--force`", refusal.message)),
+        ),
+    }
+    match refuse_unfinishing_parts(desk, checkpoint, contents, &now, fates) {
+        Err(error @ Error::Refused(_)) if force => warnings.push(format!(
+            "{}; that is refused without `--force`",
+            error.into_refusal().message
+        )),
+        checked => checked?,
     }
     let details = format!("Before going back to {}", short(checkpoint.id));
     let taking = Taking {
@@ -50,14 +63,14 @@ pub(super) fn rewind(
     };
     let before = take(desk, &taking)?;
     // Read back before anything is written over: it is the way back, and its file is not written yet.
-    let mut warnings = match load(desk, &before) {
-        Ok(_) => Vec::new(),
-        Err(error) if error.is_damage() => vec![format!(
+    match load(desk, &before) {
+        Ok(_) => {}
+        Err(error) if error.is_damage() => warnings.push(format!(
             "{}; `fleet undo` cannot take this back",
             error.into_refusal().message
-        )],
+        )),
         Err(error) => return Err(error),
-    };
+    }
     warnings.extend(heal(desk)?);
     let before = before.id;
     let who = desk.tx.actor().clone();
@@ -114,6 +127,8 @@ pub(super) fn rewind(
     let mission = Mission {
         timeline: mission.timeline + 1,
         dispatch: mission.dispatch,
+        // Whose rules bind the mission is no work that was done.
+        constraints_by: mission.constraints_by,
         updated_at: desk.now(),
         ..old
     };
@@ -219,14 +234,73 @@ fn is_as_restored(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<bool> {
         .is_some_and(|event| event.kind == "sortie_restored"))
 }
 
-/// Work that agents which are alive have finished since must not be un-finished by accident.
-fn refuse_unfinishing(
+/// Nor may parts that they have completed of what they are still at.
+fn refuse_unfinishing_parts(
+    desk: &mut Desk<'_, '_>,
+    checkpoint: &Checkpoint,
+    contents: &Contents,
+    sorties: &[Sortie],
+    fates: &[Fate],
+) -> Result<()> {
+    let then: Vec<Subtask> = contents.of()?;
+    let was_done = |part: &Subtask| {
+        let old = then.iter().find(|old| old.key() == part.key());
+        old.is_some_and(|old| old.status == SubtaskStatus::Complete)
+    };
+    let done = |part: &Subtask| part.status == SubtaskStatus::Complete && !was_done(part);
+    let id = short(checkpoint.id);
+    for part in desk
+        .tx
+        .find_those::<Subtask>(Find::Mission(checkpoint.cut.mission_id), done)?
+    {
+        let sortie = sorties.iter().find(|sortie| sortie.id == part.sortie_id);
+        let alive = fates.iter().find(|fate| {
+            let owner = sortie.and_then(|sortie| sortie.assigned_to);
+            owner == Some(fate.agent.id) && !fate.is_gone()
+        });
+        let (Some(sortie), Some(owner)) = (sortie.filter(|it| it.status.is_held()), alive) else {
+            continue;
+        };
+        let newest = desk.tx.events_of(Kind::Subtask, &part.key(), 1)?;
+        if newest
+            .first()
+            .is_some_and(|it| it.kind == "subtask_restored")
+        {
+            continue;
+        }
+        return Err(Refusal::new(
+            Code::Unfinished,
+            format!(
+                "going back to {id} would undo the subtask {} of {} (\"{}\"), which {} has completed and is alive",
+                part.name,
+                short(sortie.id),
+                sortie.title,
+                owner.agent.name
+            ),
+        )
+        .hint(going_back(&id))
+        .details(json!({ "sorties": [sortie.id], "subtasks": [part.name] }))
+        .into());
+    }
+    Ok(())
+}
+
+fn going_back(id: &str) -> String {
+    format!(
+        "look first with `fleet resume --checkpoint {id} --dry-run`; to do it all the same: `fleet resume --checkpoint {id} --force`\n\
+         to keep everything: `fleet resume`"
+    )
+}
+
+/// Work that agents which are alive have finished since must not be un-finished by accident: why not, when there is
+/// some.
+fn unfinishing(
     desk: &mut Desk<'_, '_>,
     checkpoint: &Checkpoint,
     then: &[Sortie],
     now: &[Sortie],
     fates: &[Fate],
-) -> Result<()> {
+) -> Result<Option<Refusal>> {
     let mut finished = Vec::new();
     for sortie in now {
         let before = then.iter().find(|old| old.id == sortie.id);
@@ -249,7 +323,7 @@ fn refuse_unfinishing(
         }
     }
     let Some(first) = finished.first() else {
-        return Ok(());
+        return Ok(None);
     };
     let owner = match first.assigned_to {
         Some(owner) => desk.agent_name(owner)?,
@@ -258,14 +332,11 @@ fn refuse_unfinishing(
     let id = short(checkpoint.id);
     let count = finished.len();
     let noun = if count == 1 { "sortie" } else { "sorties" };
-    Err(Refusal::new(
+    let refusal = Refusal::new(
         Code::Unfinished,
         format!("going back to {id} would undo {count} {noun} of agents that are alive, first {} (\"{}\") of {owner}", short(first.id), first.title),
     )
-    .hint(format!(
-        "look first with `fleet resume --checkpoint {id} --dry-run --force`; to do it all the same: `fleet resume --checkpoint {id} --force`\n\
-         to keep everything: `fleet resume`"
-    ))
-    .details(json!({ "sorties": finished.iter().map(|sortie| sortie.id).collect::<Vec<_>>() }))
-    .into())
+    .hint(going_back(&id))
+    .details(json!({ "sorties": finished.iter().map(|sortie| sortie.id).collect::<Vec<_>>() }));
+    Ok(Some(refusal))
 }

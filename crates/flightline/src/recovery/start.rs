@@ -3,16 +3,16 @@
 
 use std::collections::BTreeSet;
 
-use flightline_core::agent::Agent;
+use flightline_core::agent::{Agent, Role};
 use flightline_core::checkpoint::Checkpoint;
 use flightline_core::context::{ContextMode, recovery_document, task_label};
 use flightline_core::dialect::recovery::{
-    CONTEXT_TOKENS, Expected, Start, recovery_context, start,
+    self, CONTEXT_TOKENS, Expected, Start, recovery_context, start,
 };
 use flightline_core::mission::Mission;
 use flightline_core::policy::RecoveryMode;
-use flightline_core::sortie::Sortie;
-use flightline_core::{CheckpointId, Name};
+use flightline_core::sortie::{Sortie, SortieStatus};
+use flightline_core::{CheckpointId, Name, Subject, Title};
 use flightline_store::{Actor, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -20,7 +20,7 @@ use serde_json::json;
 use super::compaction::missions_of;
 use super::newest_sound;
 use crate::agent::context::{set_mode, stack_of};
-use crate::checkpoint::{Contents, load, readable};
+use crate::checkpoint::{Contents, load, newest_first, readable};
 use crate::context::nonce;
 use crate::desk::Desk;
 use crate::error::Result;
@@ -69,9 +69,7 @@ pub(super) fn start_from(
     if !desk.policy.recovery_enabled || !checkpoint.is_resumable_context() {
         return Ok(None);
     }
-    let (then, tasks): (Vec<Mission>, Vec<Sortie>) = (contents.of()?, contents.of()?);
-    let then = then.first().unwrap_or(mission);
-    let document = recovery_document(checkpoint, then, &tasks);
+    let document = told_by(desk, mission, checkpoint, contents)?;
     let (now, _) = readable::<Sortie>(desk.tx, Find::Mission(mission.id))?;
     let known: BTreeSet<String> = now.iter().map(task_label).collect();
     let stack_id = stack_of(desk, mission);
@@ -99,6 +97,9 @@ pub(super) fn start_from(
         };
         set_mode(desk, agent, mode, why)?;
     }
+    if let (Start::Resume, Some(agent)) = (&started, &mut agent) {
+        go_on(desk, agent, checkpoint, &document, &now)?;
+    }
     let problem = started.log();
     if let Some(problem) = &problem {
         let data = json!({
@@ -116,7 +117,12 @@ pub(super) fn start_from(
                 .agent_context
                 .as_ref()
                 .and_then(|of| of.sortie_id);
-            let task = now.iter().find(|sortie| Some(sortie.id) == at).map(told);
+            let named = document.in_progress();
+            let fits = |sortie: &&Sortie| match at {
+                Some(at) => sortie.id == at,
+                None => named.contains(&task_label(sortie)),
+            };
+            let task = now.iter().find(fits).map(told);
             let nonce = nonce(desk, &format!("{}/start", checkpoint.id))?;
             Some(recovery_context(
                 &document,
@@ -144,7 +150,8 @@ fn told(sortie: &Sortie) -> String {
     }
 }
 
-/// A new session of an agent finds the checkpoint of its last one by itself, where the policy says so.
+/// A new session of an agent finds the checkpoint of its last one by itself, where the policy says so; and a
+/// specialist's the one of a session that nobody knows, when the task that it was at waits.
 pub(crate) fn start_by_itself(
     desk: &mut Desk<'_, '_>,
     agent: &mut Agent,
@@ -152,30 +159,162 @@ pub(crate) fn start_by_itself(
     if !desk.policy.auto_resume {
         return Ok(None);
     }
-    for id in missions_of(desk, agent)? {
+    let mut missions: Vec<String> = missions_of(desk, agent)?.into_iter().collect();
+    if agent.role == Role::Specialist {
+        let at_hand = desk
+            .current_mission()?
+            .map(|mission| mission.id.to_string());
+        missions.extend(at_hand.filter(|id| !missions.contains(id)));
+    }
+    for id in missions {
         // One mission's damage keeps nobody from coming back.
         let found = desk.attempt(|desk| {
             let mission = desk.mission(Some(&id))?;
-            let (checkpoint, _) = newest_sound(desk, &mission)?;
-            let own = |it: &Checkpoint| {
-                let of = it.cut.agent_context.as_ref();
-                of.is_some_and(|of| of.agent_id == agent.id)
+            let (newest, _) = newest_sound(desk, &mission)?;
+            let of = |it: &Checkpoint| it.cut.agent_context.as_ref().map(|of| of.agent_id);
+            let own = newest.filter(|it| of(it) == Some(agent.id));
+            let found = match own {
+                Some(own) => Some((load(desk, &own)?, own)),
+                None => waiting(desk, &mission, agent)?,
             };
-            let Some(checkpoint) = checkpoint.filter(own) else {
+            let Some((contents, checkpoint)) = found else {
                 return Ok(None);
             };
-            let contents = load(desk, &checkpoint)?;
-            start_from(
-                desk,
-                &mission,
-                (&checkpoint, &contents),
-                Some(agent.clone()),
-            )
+            let agent = Some(agent.clone());
+            start_from(desk, &mission, (&checkpoint, &contents), agent)
         })?;
         if let Ok(Some(start)) = found {
-            agent.mode = start.mode;
+            if let Some(now) = desk.tx.get::<Agent>(&agent.key())? {
+                *agent = now;
+            }
             return Ok(Some(start));
         }
     }
     Ok(None)
+}
+
+/// Whoever takes up a task that a session nobody knows was at goes on from that session's checkpoint.
+pub(crate) fn start_with(
+    desk: &mut Desk<'_, '_>,
+    agent: &Agent,
+    sortie: &Sortie,
+) -> Result<Option<SessionStart>> {
+    if !desk.policy.auto_resume {
+        return Ok(None);
+    }
+    let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
+    let Some((contents, checkpoint)) = waiting(desk, &mission, agent)? else {
+        return Ok(None);
+    };
+    let document = told_by(desk, &mission, &checkpoint, &contents)?;
+    if !document.in_progress().contains(&task_label(sortie)) {
+        return Ok(None);
+    }
+    let agent = Some(agent.clone());
+    start_from(desk, &mission, (&checkpoint, &contents), agent)
+}
+
+/// The newest checkpoint of a context that is no agent's, when its task is free or this agent's.
+fn waiting(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    agent: &Agent,
+) -> Result<Option<(Contents, Checkpoint)>> {
+    if !desk.policy.recovery_enabled {
+        return Ok(None);
+    }
+    let all = newest_first(desk, mission)?;
+    let newest = all.into_iter().find(|it| it.cut.reason.ends_context());
+    let Some(checkpoint) = newest.filter(|it| {
+        it.is_resumable_context()
+            && it.cut.agent_context.is_none()
+            && it.resumed_by.is_none_or(|by| by == agent.id)
+    }) else {
+        return Ok(None);
+    };
+    let contents = load(desk, &checkpoint)?;
+    let document = told_by(desk, mission, &checkpoint, &contents)?;
+    let (now, _) = readable::<Sortie>(desk.tx, Find::Mission(mission.id))?;
+    let task = task_at(agent, &document, &now);
+    Ok(task.map(|_| (contents, checkpoint)))
+}
+
+/// What a checkpoint says in seed E's words: as it was written, when it came in as a file.
+fn told_by(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    checkpoint: &Checkpoint,
+    contents: &Contents,
+) -> Result<recovery::Checkpoint> {
+    if let Some(written) = crate::dialect::as_written(desk, checkpoint)? {
+        return Ok(written);
+    }
+    let (then, tasks): (Vec<Mission>, Vec<Sortie>) = (contents.of()?, contents.of()?);
+    let then = then.first().unwrap_or(mission);
+    Ok(recovery_document(checkpoint, then, &tasks))
+}
+
+/// The task that a checkpoint was at, when it is free or this agent's.
+fn task_at<'a>(
+    agent: &Agent,
+    document: &recovery::Checkpoint,
+    sorties: &'a [Sortie],
+) -> Option<&'a Sortie> {
+    let mut named = document.in_progress().iter();
+    named.find_map(|task| {
+        sorties.iter().find(|sortie| {
+            let own = sortie.assigned_to == Some(agent.id) && sortie.status.is_held();
+            task_label(sortie) == *task && (own || sortie.is_interrupted())
+        })
+    })
+}
+
+/// An agent goes on from a checkpoint that was taken for nobody's context: with the task it was at, and with
+/// the steps that it names.
+fn go_on(
+    desk: &mut Desk<'_, '_>,
+    agent: &mut Agent,
+    checkpoint: &Checkpoint,
+    document: &recovery::Checkpoint,
+    sorties: &[Sortie],
+) -> Result<()> {
+    if checkpoint.cut.agent_context.is_some() {
+        return Ok(());
+    }
+    let Some(sortie) = task_at(agent, document, sorties) else {
+        return Ok(());
+    };
+    let now = desk.now();
+    if sortie.is_interrupted() {
+        let mut sortie = sortie.clone();
+        sortie.status = SortieStatus::InProgress;
+        sortie.assigned_to = Some(agent.id);
+        sortie.assigned_epoch = Some(agent.epoch);
+        sortie.assigned_at = Some(now);
+        sortie.started_at.get_or_insert(now);
+        sortie.attempts += 1;
+        sortie.updated_at = now;
+        let data = json!({
+            "from": "pending", "attempt": sortie.attempts, "checkpoint_id": checkpoint.id,
+        });
+        desk.tx.set("sortie_claimed", &sortie, &data)?;
+    }
+    let steps = document.next_steps.get().into_iter().flatten();
+    let steps = steps.filter_map(|step| Title::parse("nextSteps", step).ok());
+    agent.next_steps = steps.collect();
+    agent.updated_at = now;
+    let data = json!({ "checkpoint_id": checkpoint.id, "next_steps": agent.next_steps.len() });
+    desk.tx.set("agent_updated", agent, &data)?;
+    if let Some(me) = desk.agent.as_mut().filter(|me| me.id == agent.id) {
+        me.clone_from(agent);
+    }
+    if checkpoint.resumed_by != Some(agent.id) {
+        let checkpoint = Checkpoint {
+            resumed_by: Some(agent.id),
+            ..checkpoint.clone()
+        };
+        let data = json!({ "checkpoint_id": checkpoint.id, "agent": agent.name });
+        desk.tx.set("checkpoint_resumed", &checkpoint, &data)?;
+    }
+    Ok(())
 }

@@ -3,6 +3,7 @@
 
 use flightline_core::dialect::field::{Maybe, Stamp};
 use flightline_core::dialect::sitebuilder::Scenario;
+use flightline_core::event::Event;
 use flightline_core::liveness::Life;
 use flightline_core::mission::Mission;
 use flightline_core::sortie::{Sortie, SortieStatus, Verdict};
@@ -183,8 +184,8 @@ fn judge(
 /// and may be the very one that came back without its context.
 fn last_activity(desk: &mut Desk<'_, '_>, sortie: &Sortie, fate: Option<&Fate>) -> Result<Time> {
     let events = desk.tx.events_of(Kind::Sortie, &sortie.key(), 50)?;
-    let act = events.iter().find(|event| is_somebodys(event));
-    let act = act.map(|event| event.timestamp);
+    let acts = events.iter().filter(|event| is_somebodys(event));
+    let act = acts.map(Event::happened_at).max();
     let sign = match fate.filter(|fate| desk.agent_id() != Some(fate.agent.id)) {
         Some(fate) => {
             let pulse = desk.tx.pulse(fate.agent.id)?;

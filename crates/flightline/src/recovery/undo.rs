@@ -40,13 +40,14 @@ impl Operation for Undo {
     }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Resumed> {
+        let since = desk.tx.rev();
         let mission = desk.mission(self.mission.as_deref())?;
         let Some((mut recovery, before)) = before_last_rewind(desk, &mission)? else {
             return Err(Refusal::new(
                 Code::NotFound,
                 format!("there is nothing to take back in {} (\"{}\")", short(mission.id), mission.title),
             )
-            .hint("only a rewind (`fleet resume --checkpoint ID`) changes what a mission holds; a plain `fleet resume` loses nothing")
+            .hint("only going back to a checkpoint, with `--checkpoint`, changes what a mission holds, and nobody did")
             .into());
         };
         let checkpoint = desk
@@ -86,6 +87,7 @@ impl Operation for Undo {
                 found,
                 chosen: Chosen::default(),
                 tree: None,
+                since,
             },
         )
     }

@@ -100,6 +100,9 @@ pub struct StateAt {
     pub pending_messages: Vec<MessageSnapshot>,
     /// The agents, but for those that had retired.
     pub agents: Vec<AgentAt>,
+    /// The revisions up to there whose events are lost or damaged: of what they changed an older value stands above.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<u64>,
 }
 
 /// An agent at some time.
@@ -262,6 +265,7 @@ pub(super) fn state_at(
     mission: MissionId,
     rev: u64,
 ) -> Result<std::result::Result<StateAt, Refusal>> {
+    let lost = desk.tx.miss_events_up_to(rev)?;
     let values = match desk.tx.values_at(rev, mission) {
         Err(StoreError::Thinned { subject, rev, .. }) => {
             let nearest = desk.tx.nearest_checkpoints(rev, mission)?;
@@ -299,6 +303,7 @@ pub(super) fn state_at(
             .filter(|agent| agent.retired_at.is_none())
             .map(agent_at)
             .collect(),
+        lost,
     }))
 }
 

@@ -52,6 +52,9 @@ pub struct NewSortie {
     /// Acceptance criteria.
     #[serde(default)]
     pub criteria: Vec<Name>,
+    /// Acceptance criteria in free text: each gets a name that is made of it.
+    #[serde(default)]
+    pub criteria_texts: Vec<Title>,
     /// Higher goes first.
     #[serde(default)]
     pub priority: i32,
@@ -74,6 +77,7 @@ impl NewSortie {
             depends_on: Vec::new(),
             files: Vec::new(),
             criteria: Vec::new(),
+            criteria_texts: Vec::new(),
             priority: 0,
             estimate_ms: None,
             resume_instructions: None,
@@ -136,6 +140,17 @@ pub(crate) fn add_all(
             depends_on.push(needed.id);
         }
         let now = desk.now();
+        let mut criteria: BTreeMap<Name, bool> = new
+            .criteria
+            .iter()
+            .map(|name| (name.clone(), false))
+            .collect();
+        let mut criteria_texts = BTreeMap::new();
+        for text in &new.criteria_texts {
+            let (key, text) = labelled("criterion", text)?;
+            criteria.insert(key.clone(), false);
+            criteria_texts.extend(text.map(|text| (key, text)));
+        }
         let sortie = Sortie {
             id: SortieId::new(desk.tx.uuid()),
             mission_id: mission.id,
@@ -153,11 +168,8 @@ pub(crate) fn add_all(
             progress_notes: None,
             cursor: Cursor::default(),
             declared: None,
-            acceptance_criteria: new
-                .criteria
-                .iter()
-                .map(|name| (name.clone(), false))
-                .collect::<BTreeMap<_, _>>(),
+            acceptance_criteria: criteria,
+            criteria_texts,
             resumable: true,
             resume_instructions: new.resume_instructions.clone(),
             blocked_reason: None,
@@ -179,4 +191,12 @@ pub(crate) fn add_all(
         added.push(sortie.id);
     }
     Ok(added)
+}
+
+/// The name that stands for a text, and the text where it says more than the name.
+pub(crate) fn labelled(what: &str, text: &Title) -> Result<(Name, Option<Title>)> {
+    if let Ok(name) = Name::parse(what, text) {
+        return Ok((name, None));
+    }
+    Ok((Name::of_text(what, text)?, Some(text.clone())))
 }

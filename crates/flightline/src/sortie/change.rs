@@ -19,6 +19,7 @@ use crate::checkpoint::trigger::{error as trigger_error, first_of};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull};
+use crate::lock::release::Locks;
 use crate::mail::progress::post_progress;
 use crate::mission::{begin_if_pending, short};
 
@@ -30,6 +31,9 @@ pub struct ChangeSortie {
     pub sortie: String,
     /// How.
     pub action: SortieAction,
+    /// Its locks stay, though it is completed, failed or given away.
+    #[serde(default)]
+    pub keep_locks: bool,
 }
 
 /// How a sortie moves.
@@ -70,6 +74,11 @@ pub enum SortieAction {
         /// Why.
         reason: Note,
     },
+    /// It is not to be done at all: the mission goes on without it.
+    Cancel {
+        /// Why.
+        reason: Option<Note>,
+    },
     /// Give it back.
     Release {
         /// Why.
@@ -101,18 +110,23 @@ impl Operation for ChangeSortie {
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SortieView> {
         let sortie = desk.sortie(&self.sortie)?;
         let mission = sortie.mission_id;
+        let locks = match self.keep_locks {
+            true => Locks::Stay,
+            false => Locks::Go,
+        };
         let view = match &self.action {
-            SortieAction::Assign { to } => give(desk, sortie, to, None, Giving::Free),
+            SortieAction::Assign { to } => give(desk, sortie, to, None, Giving::Free, locks),
             SortieAction::Reassign { to, reason } => {
-                give(desk, sortie, to, reason.as_ref(), Giving::Taken)
+                give(desk, sortie, to, reason.as_ref(), Giving::Taken, locks)
             }
             SortieAction::Start => start(desk, sortie),
             SortieAction::Block { reason } => block(desk, sortie, reason),
             SortieAction::Unblock => unblock(desk, sortie),
             SortieAction::Resume => resume(desk, sortie),
-            SortieAction::Complete { output } => complete(desk, sortie, output.as_ref()),
-            SortieAction::Fail { reason } => fail(desk, sortie, reason),
-            SortieAction::Release { reason } => release(desk, sortie, reason.as_ref()),
+            SortieAction::Complete { output } => complete(desk, sortie, output.as_ref(), locks),
+            SortieAction::Fail { reason } => fail(desk, sortie, reason, locks),
+            SortieAction::Cancel { reason } => cancel(desk, sortie, reason.as_ref(), locks),
+            SortieAction::Release { reason } => release(desk, sortie, reason.as_ref(), locks),
             SortieAction::Approve { reason } => {
                 judge(desk, sortie, Verdict::Approved, reason.as_ref())
             }
@@ -208,6 +222,7 @@ fn give(
     to: &str,
     reason: Option<&Note>,
     giving: Giving,
+    locks: Locks,
 ) -> Result<SortieView> {
     let agent = desk.find_agent(to)?;
     if agent.retired_at.is_some() {
@@ -252,7 +267,17 @@ fn give(
     } else {
         "sortie_assigned"
     };
-    save(desk, sortie, kind, &data)
+    let sortie = keep(desk, sortie, kind, &data)?;
+    let released_locks = locks.settle(
+        desk,
+        &sortie,
+        Some(agent.id),
+        "its sortie was given to another",
+    )?;
+    Ok(SortieView {
+        released_locks,
+        ..view(desk, sortie)?
+    })
 }
 
 fn start(desk: &mut Desk<'_, '_>, mut sortie: Sortie) -> Result<SortieView> {
@@ -271,6 +296,9 @@ fn start(desk: &mut Desk<'_, '_>, mut sortie: Sortie) -> Result<SortieView> {
             short(sortie.id)
         ))
         .into());
+    }
+    if sortie.status == SortieStatus::InProgress {
+        return as_it_is(desk, sortie);
     }
     if sortie.status != SortieStatus::Assigned {
         let status = sortie.status.as_str();
@@ -299,6 +327,9 @@ fn start(desk: &mut Desk<'_, '_>, mut sortie: Sortie) -> Result<SortieView> {
 
 fn block(desk: &mut Desk<'_, '_>, mut sortie: Sortie, reason: &Note) -> Result<SortieView> {
     check_owner(desk, &sortie, "block")?;
+    if sortie.status == SortieStatus::Blocked && sortie.blocked_reason.as_ref() == Some(reason) {
+        return as_it_is(desk, sortie);
+    }
     check_move(&sortie, SortieStatus::Blocked, "block")?;
     sortie.status = SortieStatus::Blocked;
     sortie.blocked_reason = Some(reason.clone());
@@ -389,8 +420,14 @@ fn complete(
     desk: &mut Desk<'_, '_>,
     mut sortie: Sortie,
     output: Option<&Data>,
+    locks: Locks,
 ) -> Result<SortieView> {
     check_owner(desk, &sortie, "complete")?;
+    // Who asks again after a lost answer gets the same answer; another output would be another word.
+    let same_output = output.is_none() || sortie.output.as_ref() == output;
+    if sortie.status == SortieStatus::Completed && same_output {
+        return as_it_is(desk, sortie);
+    }
     check_move(&sortie, SortieStatus::Completed, "complete")?;
     let unmet: Vec<String> = sortie
         .acceptance_criteria
@@ -416,6 +453,8 @@ fn complete(
     // Completing with something left open is the owner's word against its own list: it stands, and is said.
     let data = json!({ "unmet_criteria": unmet, "open_subtasks": open });
     let sortie = keep(desk, sortie, "sortie_completed", &data)?;
+    // Before the checkpoint that this leads to: nobody who goes back there holds them.
+    let released_locks = locks.settle(desk, &sortie, None, "its sortie is completed")?;
     synced_by(desk, &sortie)?;
     post_progress(desk, &sortie)?;
     let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
@@ -430,27 +469,41 @@ fn complete(
     }
     Ok(SortieView {
         checkpoint,
+        released_locks,
         ..view(desk, sortie)?
     })
 }
 
-fn fail(desk: &mut Desk<'_, '_>, mut sortie: Sortie, reason: &Note) -> Result<SortieView> {
+fn fail(
+    desk: &mut Desk<'_, '_>,
+    mut sortie: Sortie,
+    reason: &Note,
+    locks: Locks,
+) -> Result<SortieView> {
     check_owner(desk, &sortie, "fail")?;
+    if sortie.status == SortieStatus::Failed && sortie.failure.as_ref() == Some(reason) {
+        return as_it_is(desk, sortie);
+    }
     check_move(&sortie, SortieStatus::Failed, "fail")?;
     sortie.status = SortieStatus::Failed;
     sortie.failure = Some(reason.clone());
     sortie.interrupted = None;
     let sortie = keep(desk, sortie, "sortie_failed", &json!({ "reason": reason }))?;
+    let released_locks = locks.settle(desk, &sortie, None, "its sortie failed")?;
     let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
     let details = format!("\"{}\" failed: {reason}", sortie.title);
     if desk.policy.triggers.has(Reason::SortieFailed) {
         trigger_error(desk, &mission, Reason::SortieFailed, details)?;
-        return view(desk, sortie);
+        return Ok(SortieView {
+            released_locks,
+            ..view(desk, sortie)?
+        });
     }
     // An agent that failed has finished, too.
     let checkpoint = first_of(desk, &mission, vec![(Reason::AgentComplete, details)])?;
     Ok(SortieView {
         checkpoint,
+        released_locks,
         ..view(desk, sortie)?
     })
 }
@@ -459,6 +512,7 @@ fn release(
     desk: &mut Desk<'_, '_>,
     mut sortie: Sortie,
     reason: Option<&Note>,
+    locks: Locks,
 ) -> Result<SortieView> {
     check_owner(desk, &sortie, "release")?;
     check_move(&sortie, SortieStatus::Pending, "release")?;
@@ -472,12 +526,45 @@ fn release(
     sortie.assigned_at = None;
     sortie.blocked_reason = None;
     sortie.failure = None;
-    save(
-        desk,
-        sortie,
-        "sortie_released",
-        &json!({ "from": from, "reason": reason }),
-    )
+    let data = json!({ "from": from, "reason": reason });
+    let sortie = keep(desk, sortie, "sortie_released", &data)?;
+    let released_locks = locks.settle(desk, &sortie, None, "its sortie was given back")?;
+    Ok(SortieView {
+        released_locks,
+        ..view(desk, sortie)?
+    })
+}
+
+/// Whoever waits for it waits no longer; it can be taken up after all by releasing it.
+fn cancel(
+    desk: &mut Desk<'_, '_>,
+    mut sortie: Sortie,
+    reason: Option<&Note>,
+    locks: Locks,
+) -> Result<SortieView> {
+    check_owner(desk, &sortie, "cancel")?;
+    if sortie.status == SortieStatus::Skipped {
+        // Asking twice is harmless.
+        return view(desk, sortie);
+    }
+    check_move(&sortie, SortieStatus::Skipped, "cancel")?;
+    let from = match sortie.assigned_to {
+        Some(owner) => Some(desk.agent_name(owner)?),
+        None => None,
+    };
+    sortie.status = SortieStatus::Skipped;
+    sortie.assigned_to = None;
+    sortie.assigned_epoch = None;
+    sortie.assigned_at = None;
+    sortie.blocked_reason = None;
+    sortie.interrupted = None;
+    let data = json!({ "from": from, "reason": reason });
+    let sortie = keep(desk, sortie, "sortie_cancelled", &data)?;
+    let released_locks = locks.settle(desk, &sortie, None, "its sortie is cancelled")?;
+    Ok(SortieView {
+        released_locks,
+        ..view(desk, sortie)?
+    })
 }
 
 fn judge(
@@ -554,6 +641,14 @@ pub(crate) fn refuse_open_errors(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Re
         "when it is dealt with: `fleet sorties error {id} --clear`"
     ))
     .into())
+}
+
+/// The answer to whoever asks for what is so already.
+fn as_it_is(desk: &mut Desk<'_, '_>, sortie: Sortie) -> Result<SortieView> {
+    Ok(SortieView {
+        already: true,
+        ..view(desk, sortie)?
+    })
 }
 
 fn save(desk: &mut Desk<'_, '_>, sortie: Sortie, event: &str, data: &Value) -> Result<SortieView> {

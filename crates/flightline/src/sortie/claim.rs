@@ -1,21 +1,27 @@
 //! Taking a sortie: compare and set, so that exactly one agent wins.
 
+use std::time::{Duration, Instant};
+
 use flightline_core::lock::Lock;
+use flightline_core::mission::Mission;
 use flightline_core::sortie::{Sortie, SortieStatus};
-use flightline_core::{Code, Refusal, SortieId};
+use flightline_core::time::human_span;
+use flightline_core::{Code, Refusal};
 use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::SortieView;
 use super::change::{check_move, refuse_open_errors};
+use super::queue::{Obstacle, Queue, rank};
 use super::recovered::{Locking, taken_up};
 use crate::checkpoint::milestone::catch_up;
 use crate::desk::Desk;
-use crate::error::Result;
-use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::error::{Error, Result};
+use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
 use crate::lock::grant_all;
 use crate::mission::{begin_if_pending, short};
+use crate::recovery::start::start_with;
 
 /// Takes a sortie for the acting agent and begins it.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
@@ -54,7 +60,10 @@ impl Operation for ClaimSortie {
         let agent = desk.acting()?.clone();
         if sortie.assigned_to == Some(agent.id) && sortie.status == SortieStatus::InProgress {
             // Asking twice is harmless.
-            return taken_up(desk, sortie, Locking::No);
+            return Ok(SortieView {
+                already: true,
+                ..taken_up(desk, sortie, Locking::No)?
+            });
         }
         if let Some(owner) = sortie
             .assigned_to
@@ -98,53 +107,112 @@ impl Operation for ClaimNext {
             .collect();
         // One query for all of them: a round trip for each would make a large mission wait.
         let sorties = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
-        let settled: std::collections::HashSet<SortieId> = sorties
-            .iter()
-            .filter(|sortie| sortie.status.is_settled())
-            .map(|sortie| sortie.id)
-            .collect();
-        // Work given to this agent goes before work that is free.
-        let mut best: Option<(bool, i32, u64, Sortie)> = None;
-        let (mut waiting, mut locked) = (0, 0);
-        for sortie in sorties {
-            let mine = sortie.status == SortieStatus::Assigned && sortie.assigned_to == Some(agent);
-            if sortie.status != SortieStatus::Pending && !mine {
-                continue;
-            }
-            if !sortie
-                .depends_on
-                .iter()
-                .all(|needed| settled.contains(needed))
-            {
-                waiting += 1;
-                continue;
-            }
-            if others
-                .iter()
-                .any(|lock| sortie.files.iter().any(|file| file.overlaps(&lock.file)))
-            {
-                locked += 1;
-                continue;
-            }
-            let rank = (mine, sortie.priority, u64::MAX - sortie.position);
-            if best
-                .as_ref()
-                .is_none_or(|(mine, priority, place, _)| rank > (*mine, *priority, *place))
-            {
-                best = Some((rank.0, rank.1, rank.2, sortie));
-            }
-        }
+        let queue = Queue::new(&sorties, &others, Some(agent));
+        let ready = sorties.iter().filter(|sortie| queue.is_ready(sortie));
+        let best = ready.max_by_key(|sortie| rank(sortie));
         match best {
-            Some((_, _, _, sortie)) => take(desk, sortie, self.lock),
-            None => Err(Refusal::new(
-                Code::NothingReady,
-                format!("no sortie of {} (\"{}\") is ready", short(mission.id), mission.title),
-            )
-            .hint(format!("{waiting} wait for others, {locked} need files that others have locked; see `fleet sorties list`"))
-            .details(json!({ "waiting": waiting, "locked": locked }))
-            .into()),
+            Some(sortie) => take(desk, sortie.clone(), self.lock),
+            None => Err(nothing_ready(desk, &mission, &queue)?.into()),
         }
     }
+}
+
+/// Takes the next sortie that is ready, and waits for one: at most `wait`, calling `pause` between tries. When nothing is
+/// left, there is nothing to wait for.
+///
+/// # Errors
+/// When none is ready in the end, none is left, or the store fails.
+pub fn claim_next(
+    fleet: &mut Fleet,
+    request: &ClaimNext,
+    caller: &Caller,
+    wait: Duration,
+    pause: &mut dyn FnMut(Duration),
+) -> Result<SortieView> {
+    let began = Instant::now();
+    loop {
+        let refusal = match fleet.run(request, caller) {
+            Err(Error::Refused(refusal)) if refusal.code == Code::NothingReady => refusal,
+            result => return result,
+        };
+        let left = wait.saturating_sub(began.elapsed());
+        if left.is_zero() {
+            let waited = human_span(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+            let message = match wait.is_zero() {
+                true => refusal.message.clone(),
+                false => format!("timed out after {waited}: {}", refusal.message),
+            };
+            return Err(Refusal {
+                message,
+                ..*refusal
+            }
+            .into());
+        }
+        pause(left.min(Duration::from_millis(200)));
+    }
+}
+
+/// The most sorties that a refusal names one by one.
+const NAMED: usize = 10;
+
+/// Why nothing is ready: everything is done, or what each of the rest waits for.
+fn nothing_ready(desk: &mut Desk<'_, '_>, mission: &Mission, queue: &Queue<'_>) -> Result<Refusal> {
+    let (id, all) = (short(mission.id), queue.sorties.len());
+    let name = format!("{id} (\"{}\")", mission.title);
+    if all == 0 {
+        return Ok(
+            Refusal::new(Code::NothingReady, format!("{name} has no sortie yet"))
+                .hint("add one with `fleet sorties add \"…\"`")
+                .details(json!({ "waiting": 0, "locked": 0, "sorties": [] })),
+        );
+    }
+    let open: Vec<&Sortie> = queue.open().collect();
+    if open.is_empty() {
+        let completed = |sortie: &&Sortie| sortie.status == SortieStatus::Completed;
+        let done = queue.sorties.iter().filter(completed).count();
+        let message = match (all, done == all) {
+            (1, true) => format!("the only sortie of {name} is completed"),
+            (all, true) => format!("all {all} sorties of {name} are completed"),
+            (all, false) => format!("all {all} sorties of {name} are completed or left out"),
+        };
+        let hint = match mission.status.is_open() {
+            true => format!("complete the mission with `fleet missions complete {id}`"),
+            false => "see which missions are open with `fleet missions list`".to_owned(),
+        };
+        return Ok(Refusal::new(Code::NothingLeft, message)
+            .hint(hint)
+            .details(json!({ "completed": done, "sorties": all })));
+    }
+    let (mut lines, mut told, mut waiting, mut locked, mut moves) =
+        (Vec::new(), Vec::new(), 0, 0, false);
+    for sortie in open {
+        let obstacle = queue.obstacle(sortie);
+        match obstacle {
+            Obstacle::Waits(_) => waiting += 1,
+            Obstacle::Locked(_) => locked += 1,
+            Obstacle::Held | Obstacle::Mine => moves |= sortie.status != SortieStatus::Blocked,
+            Obstacle::Failed => {}
+        }
+        let why = obstacle.told(desk, sortie)?;
+        told.push(json!({ "id": sortie.id, "title": sortie.title, "status": sortie.status.as_str(), "why": why }));
+        lines.push(format!("{} (\"{}\") {why}", short(sortie.id), sortie.title));
+    }
+    if lines.len() > NAMED {
+        let more = lines.len() - NAMED;
+        lines.truncate(NAMED);
+        lines.push(format!("and {more} more: `fleet sorties list`"));
+    }
+    let changes_by_itself = moves || locked > 0;
+    if changes_by_itself {
+        lines.push("wait for one with `fleet sorties claim --next --wait 15m`".to_owned());
+    }
+    let refusal = Refusal::new(Code::NothingReady, format!("no sortie of {name} is ready"))
+        .hint(lines.join("\n"))
+        .details(json!({ "waiting": waiting, "locked": locked, "sorties": told }));
+    Ok(Refusal {
+        retryable: changes_by_itself,
+        ..refusal
+    })
 }
 
 fn take(desk: &mut Desk<'_, '_>, mut sortie: Sortie, lock: bool) -> Result<SortieView> {
@@ -184,7 +252,15 @@ fn take(desk: &mut Desk<'_, '_>, mut sortie: Sortie, lock: bool) -> Result<Sorti
         grant_all(desk, &files, purpose, None, Some(&sortie), &[])?;
     }
     let mission = sortie.mission_id;
-    let view = taken_up(desk, sortie, Locking::Again)?;
+    let started = match sortie.interrupted {
+        Some(_) => start_with(desk, &agent, &sortie)?,
+        None => None,
+    };
+    let mut view = taken_up(desk, sortie, Locking::Again)?;
+    let problem = started.and_then(|started| started.warning());
+    if let Some(context) = &mut view.recovery_context {
+        context.blockers.extend(problem);
+    }
     catch_up(desk, mission)?;
     Ok(view)
 }

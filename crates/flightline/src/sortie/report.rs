@@ -164,6 +164,7 @@ impl Operation for UpdateSortie {
             }
         }
         let now = desk.now();
+        let completed_before = sortie.declared.unwrap_or_default().completed;
         sortie.progress_notes = self.note.clone().or(sortie.progress_notes);
         sortie.declared = self.declared.or(sortie.declared);
         sortie.acceptance_criteria.extend(self.criteria.clone());
@@ -185,7 +186,11 @@ impl Operation for UpdateSortie {
         sortie.updated_at = now;
         sortie.interrupted = None;
         for report in &self.subtasks {
-            record_subtask(desk, &sortie, report)?;
+            let was = record_subtask(desk, &sortie, report)?;
+            // Counts that are declared here hold these subtasks already.
+            if let (None, Some(declared)) = (self.declared, &mut sortie.declared) {
+                declared.count(was, report.status);
+            }
         }
         for report in &self.files {
             record_file(desk, &sortie, report)?;
@@ -199,7 +204,14 @@ impl Operation for UpdateSortie {
         post_progress(desk, &sortie)?;
         catch_up(desk, sortie.mission_id)?;
         let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
-        let reasons = self.reasons(&sortie, desk.policy.significant_lines);
+        let mut reasons = self.reasons(&sortie, desk.policy.significant_lines);
+        if let Some(counts) = self.declared.filter(|it| it.completed > completed_before) {
+            let details = format!(
+                "Completed {} of {} subtasks",
+                counts.completed, counts.total
+            );
+            reasons.insert(0, (Reason::SubtaskDone, details));
+        }
         let checkpoint = first_of(desk, &mission, reasons)?;
         Ok(SortieView {
             checkpoint,
@@ -388,14 +400,16 @@ fn refuse_ended(sortie: &Sortie, verb: &str) -> Result<()> {
     .into())
 }
 
+/// Records where a subtask stands now. Where it stood before.
 pub(crate) fn record_subtask(
     desk: &mut Desk<'_, '_>,
     sortie: &Sortie,
     report: &SubtaskReport,
-) -> Result<()> {
+) -> Result<Option<SubtaskStatus>> {
     let before = desk
         .tx
         .get::<Subtask>(&format!("{}/{}", sortie.id, report.name))?;
+    let was = before.as_ref().map(|before| before.status);
     let (title, output) = before.map_or((None, None), |before| (before.title, before.output));
     let subtask = Subtask {
         sortie_id: sortie.id,
@@ -411,7 +425,7 @@ pub(crate) fn record_subtask(
         &subtask,
         &json!({ "status": subtask.status.as_str() }),
     )?;
-    Ok(())
+    Ok(was)
 }
 
 pub(crate) fn record_file(

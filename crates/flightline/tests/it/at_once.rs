@@ -161,7 +161,7 @@ both_engines! {
             story.beat("ada").unwrap();
             let before = (story.as_text(), story.rev());
             let plan = story.with_fleet(|fleet| run(fleet, &everything_old())).unwrap();
-            let prune = ApplyPrune { plan: everything_old(), delete: plan.details.iter().map(|one| one.id).collect(), archive: Vec::new() };
+            let prune = ApplyPrune { plan: everything_old(), delete: plan.details.iter().map(|one| one.id).collect(), archive: Vec::new(), more: false };
             let apply = |fleet: &mut Fleet| run(fleet, &prune).unwrap().details.into_iter().map(|one| one.id).collect::<Vec<_>>();
             let (back, pruned) = at_once(world, |fleet| run(fleet, &back_to(old.id, Force::Yes)), apply);
             assert!(pruned.contains(&old.id) || back.is_ok(), "round {round}");
@@ -172,7 +172,7 @@ both_engines! {
                     rewound += 1;
                     assert!(restored.is_some() && removed.is_none_or(|removed| Some(removed) > restored), "the rewind came first");
                     assert_eq!(story.stored_sortie(WORK[0]).status, SortieStatus::Pending);
-                    let undo = Undo { mission: None, force: true, sightings: vec![] };
+                    let undo = Undo { mission: None, force: false, sightings: vec![] };
                     assert_eq!(story.run("", &undo).unwrap().checkpoint_id, done.before.unwrap());
                     assert_eq!(story.stored_sortie(WORK[0]).status, SortieStatus::InProgress);
                 }
@@ -216,7 +216,7 @@ both_engines! {
         let (one, two) = at_once(world, |fleet| run(fleet, &back_to(first.id, Force::Yes)).unwrap(), |fleet| run(fleet, &back_to(second.id, Force::Yes)).unwrap());
         assert_ne!(one.before, two.before, "each has saved what it found");
         assert_eq!(story.all::<Mission>()[0].timeline, timeline + 2);
-        let undo = Undo { mission: None, force: true, sightings: vec![] };
+        let undo = Undo { mission: None, force: false, sightings: vec![] };
         let last = story.run("", &undo).unwrap();
         assert!([one.before, two.before].contains(&Some(last.checkpoint_id)));
         all_are_sound(&story);
@@ -233,6 +233,7 @@ fn everything_old() -> PlanPrune {
         older_than_ms: Some(60_000),
         keep: Some(2),
         as_of: None,
+        force: false,
     }
 }
 
@@ -243,6 +244,7 @@ fn prune(fleet: &mut Fleet) -> Vec<CheckpointId> {
         plan: everything_old(),
         delete: planned.details.iter().map(|one| one.id).collect(),
         archive: Vec::new(),
+        more: false,
     };
     let done = run(fleet, &prune).unwrap();
     done.details.iter().map(|one| one.id).collect()

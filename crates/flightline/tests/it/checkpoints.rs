@@ -17,7 +17,7 @@ use flightline::core::note::NoteKind;
 use flightline::core::sortie::{FileChange, SortieStatus, SubtaskStatus};
 use flightline::effect::{BeginEffect, FinishEffect};
 use flightline::lock::AcquireLocks;
-use flightline::mail::OpenInbox;
+use flightline::mail::{AcknowledgeMail, OpenInbox};
 use flightline::note::AddNote;
 use flightline::sortie::change::SortieAction;
 use flightline::sortie::report::{FileReport, SubtaskReport, UpdateSortie};
@@ -82,6 +82,7 @@ fn busy(world: &World) -> Story<'_> {
         sortie: None,
         what: None,
         again: false,
+        sightings: Vec::new(),
     };
     story.run("bob", &begin).unwrap();
     story
@@ -128,7 +129,7 @@ both_engines! {
         let story = busy(world);
         let taken = story.checkpoint();
         let (before, shown) = (whole(&story, taken.id).values, ShowCheckpoint { checkpoint: taken.id.to_string() });
-        story.change("bob", "Endpoint", SortieAction::Complete { output: None }).unwrap();
+        story.change_keeping_locks("bob", "Endpoint", SortieAction::Complete { output: None }).unwrap();
         story.finish("ada", &["Docs", "Tests"]);
         story.run("bob", &OpenInbox { all: false, limit: 9 }).unwrap();
         story.run("bob", &FinishEffect { key: name("deploy"), mission: None, result: None }).unwrap();
@@ -325,7 +326,7 @@ both_engines! {
                     let next = flightline::sortie::claim::ClaimNext { mission: None, lock: false };
                     while let Ok(claimed) = fleet.run(&next, &caller(agent)) {
                         let sortie = claimed.sortie.id.to_string();
-                        fleet.run(&flightline::sortie::change::ChangeSortie { sortie, action: SortieAction::Complete { output: None } }, &caller(agent)).unwrap();
+                        fleet.run(&flightline::sortie::change::ChangeSortie { sortie, action: SortieAction::Complete { output: None }, keep_locks: false }, &caller(agent)).unwrap();
                     }
                 });
             }
@@ -347,6 +348,8 @@ both_engines! {
     fn seed_as_tables_can_be_read_by_others(world: &World) {
         let story = busy(world);
         let first = story.checkpoints().remove(0);
+        let seen = story.send("ada", &["bob"], "Seen").unwrap().message.id.to_string();
+        story.run("bob", &AcknowledgeMail { messages: vec![seen.clone()], all: false }).unwrap();
         let taken = story.checkpoint();
         story.change("bob", "Endpoint", SortieAction::Complete { output: None }).unwrap();
         let rows = outside::query(world, "SELECT id, mission_id, timestamp, trigger, trigger_details, CAST(progress_percent AS TEXT), sorties_json, locks_json, \
@@ -360,6 +363,16 @@ both_engines! {
         assert_eq!((statuses.len(), statuses.iter().filter(|one| *one == "completed").count()), (4, 1), "as it was, not as it is");
         assert_eq!((json(7)[0]["file"].clone(), json(8).as_array().unwrap().is_empty()), (json!("src/api.rs"), false));
         assert_eq!(json(9), serde_json::to_value(&taken.recovery_context).unwrap());
+        // Agents by their names, and only mail that somebody had yet to acknowledge: as the document says it.
+        let document = serde_json::to_value(&taken).unwrap();
+        let told = |list: &Value, field: &str| {
+            let each = list.as_array().unwrap().iter();
+            each.map(|one| (one["id"].to_string(), one[field].clone())).collect::<std::collections::BTreeMap<_, _>>()
+        };
+        for (at, part, field) in [(6, "sorties", "assigned_to"), (7, "active_locks", "held_by"), (8, "pending_messages", "to")] {
+            assert_eq!(told(&json(at), field), told(&document[part], field), "{part}");
+        }
+        assert!(!text(0, 8).contains(&seen));
         let missions = outside::query(world, "SELECT id, title, status, created_at, updated_at, completed_at, metadata_json FROM missions WHERE project = {project}");
         assert_eq!(missions[0][..3], [Some(taken.mission_id.to_string()), Some("Add login".to_owned()), Some("in_progress".to_owned())]);
     }

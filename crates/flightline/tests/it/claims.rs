@@ -392,6 +392,7 @@ both_engines! {
         };
         assert_eq!(claim("srt-ffff").unwrap_err().code, Code::NotFound);
         assert_eq!(claim("User model").unwrap_err().code, Code::InvalidInput);
+        assert_eq!(claim("T060").unwrap_err().code, Code::NotFound, "there is no such task");
         assert_eq!(claim("msn-ffff").unwrap_err().code, Code::InvalidInput);
         assert_eq!(
             claim(&whole[..9]).unwrap().sortie.id,

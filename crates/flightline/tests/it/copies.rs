@@ -312,7 +312,8 @@ both_engines! {
         let predicted = story.with_fleet(|fleet| rehearse(fleet, &folder, &caller(""), &roll_forward(vec![]))).outcome.unwrap();
         assert_eq!((story.rev(), world.problems()), (rev, problems));
         let done = resume(&story).unwrap();
-        assert_eq!((predicted.checkpoint_id, predicted.warnings), (second.id, done.warnings));
+        let foretold: Vec<String> = done.warnings.iter().map(|said| said.replace("; repaired ", "; would repair ")).collect();
+        assert_eq!((predicted.checkpoint_id, predicted.warnings), (second.id, foretold));
     }
 
     fn a_file_cannot_change_what_happened(world: &World) {

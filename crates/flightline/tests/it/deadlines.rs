@@ -124,6 +124,30 @@ both_engines! {
         assert_eq!(mail_of(&story, "ada").iter().filter(|(subject, _)| subject.starts_with("Not acknowledged")).count(), 7);
     }
 
+    fn a_clock_that_jumps_makes_nothing_late(world: &World) {
+        const DAY: i64 = 86_400_000;
+        let story = working(world);
+        ask(&story, "ada", &["bob"], "Which port?");
+        for jump in [3_650, 12 * 365, -20_000, -1] {
+            world.clock.advance(jump * DAY);
+            story.detect("", vec![]);
+            story.checkpoint();
+            assert!(failures(&story).is_empty(), "{jump}");
+            world.clock.advance(-jump * DAY);
+            story.detect("", vec![]);
+            assert!(failures(&story).is_empty(), "{jump}");
+        }
+        // A rest of a week is none: bob has a moment to answer, and is late then.
+        story.pass_minutes(7 * 24 * 60);
+        story.detect("", vec![]);
+        assert!(failures(&story).is_empty());
+        story.pass_minutes(9);
+        story.detect("", vec![]);
+        story.pass_minutes(1);
+        story.detect("", vec![]);
+        assert_eq!(failures(&story).len(), 1);
+    }
+
     fn what_was_acknowledged_in_time_is_no_failure(world: &World) {
         let story = working(world);
         let (asked, answered) = (ask(&story, "ada", &["bob"], "One"), ask(&story, "ada", &["bob"], "Two"));

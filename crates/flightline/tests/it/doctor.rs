@@ -31,7 +31,7 @@ fn working(world: &World) -> (Story<'_>, CheckpointDocument, CheckpointDocument)
     let second = story.checkpoint();
     story.settle();
     story
-        .change("bob", "Docs", SortieAction::Release { reason: None })
+        .change_keeping_locks("bob", "Docs", SortieAction::Release { reason: None })
         .unwrap();
     (story, first, second)
 }
@@ -156,7 +156,7 @@ both_engines! {
     fn a_mission_found_by_another_status_is_found_by_its_own_again(world: &World) {
         let (story, ..) = working(world);
         damage::raw(world, "UPDATE subject SET status = 'archived' WHERE project = {project} AND kind = 'mission'");
-        assert!(story.resume("", vec![]).is_err(), "it is not seen");
+        assert!(!wrong(&story).is_empty());
         fixed(&story);
         assert!(story.resume("", vec![]).is_ok());
     }

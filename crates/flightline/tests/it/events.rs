@@ -36,6 +36,7 @@ fn follow(story: &Story<'_>, cursor: Cursor, limit: u64) -> (Vec<Event>, Cursor)
         let EventList {
             events,
             cursor: next,
+            ..
         } = story.run("", &more).unwrap();
         let end = events.is_empty();
         seen.extend(events);
@@ -69,7 +70,9 @@ fn busy(world: &World) -> Story<'_> {
     };
     story.run("ada", &update).unwrap();
     let complete = SortieAction::Complete { output: None };
-    story.change("ada", "User model", complete).unwrap();
+    story
+        .change_keeping_locks("ada", "User model", complete)
+        .unwrap();
     let all = flightline::lock::ReleaseLocks {
         locks: vec![],
         all: true,

@@ -32,6 +32,7 @@ fn stage(world: &flightline_testkit::World) -> Story<'_> {
         sortie: None,
         what: None,
         again: false,
+        sightings: Vec::new(),
     };
     story.run("ada", &begun).unwrap();
     story
@@ -208,6 +209,7 @@ both_engines! {
         let complete = ChangeSortie {
             sortie: story.sortie_id("User model"),
             action: SortieAction::Complete { output: None },
+            keep_locks: false,
         };
         story
             .run_as(

@@ -227,7 +227,7 @@ both_engines! {
         let (story, ids) = working(world);
         damage::live(world, Kind::Checkpoint, &ids[1].to_string());
         assert_eq!(problems(&story), [(ids[1], Some(format!("{} is damaged: its record does not match its checksum", &ids[1].to_string()[..12])))]);
-        assert_eq!(listed(&list(&story, 10, false)), [ids[3], ids[2], ids[0]]);
+        assert_eq!(listed(&list(&story, 10, false)), [ids[3], ids[2], ids[1], ids[0]]);
         assert_eq!(show(&story, &ids[1].to_string()).unwrap_err().code, Code::Integrity);
         story.finish("ada", &[]);
         assert!(story.checkpoint_for("ada", Reason::Shutdown).is_ok(), "taking one works");

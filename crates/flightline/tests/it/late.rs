@@ -55,7 +55,7 @@ both_engines! {
         assert_eq!(first.sortie_id.unwrap().to_string(), sortie);
         assert_eq!(first.author_id, Some(story.agent("ada").id));
         assert_eq!(record(&story, "late-1", &request).unwrap(), first);
-        assert_eq!(story.run("ada", &ListNotes { mission: None, kind: Some(NoteKind::Late) }).unwrap(), [first]);
+        assert_eq!(story.run("ada", &ListNotes { mission: None, kind: Some(NoteKind::Late), all: false }).unwrap(), [first]);
         assert_eq!(told(&story), 1);
     }
 

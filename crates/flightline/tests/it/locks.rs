@@ -91,6 +91,44 @@ both_engines! {
         }
     }
 
+    fn patterns_overlap_what_they_can_match(world: &World) {
+        let story = Story::new(world);
+        story.lock("ada", &["src/**/*.rs", "docs/[a-m]*"]).unwrap();
+        for overlapping in ["src/a.rs", "src", "src/x/y.rs", "src/?.*", "docs/b", "docs/*/deep", "**"] {
+            let refused = story.lock("bob", &[overlapping]).unwrap_err();
+            assert_eq!(refused.code, Code::LockHeld, "{overlapping}");
+        }
+        let check = CheckLocks { paths: vec![path("src/new.rs"), path("src/new.ts")] };
+        let checked = story.run("bob", &check).unwrap();
+        assert_eq!((checked[0].free, checked[1].free), (false, true));
+        story.lock("bob", &["src/*.ts", "docs/z"]).unwrap();
+        // Its own do not stand in its way, and are others.
+        story.lock("ada", &["src/a.rs"]).unwrap();
+        assert_eq!(steal(&story, "bob", "src/a*").unwrap().len(), 1);
+        let left = story.run("", &ListLocks { agent: Some("ada".to_owned()) }).unwrap();
+        assert_eq!(left.iter().map(|view| view.lock.file.as_str()).collect::<Vec<_>>(), ["docs/[a-m]*"]);
+        assert!(story.ailments().is_empty());
+    }
+
+    fn a_sortie_is_not_ready_while_another_holds_a_pattern_of_its_files(world: &World) {
+        let story = Story::new(world);
+        story.mission("Work", &["Model"]);
+        let id = story.sortie_id("Model");
+        story.lock("ada", &["src/*.rs"]).unwrap();
+        let add = flightline::sortie::add::AddSorties {
+            mission: None,
+            sorties: vec![flightline::sortie::add::NewSortie {
+                files: vec![path("src/a.rs")],
+                priority: 9,
+                ..flightline::sortie::add::NewSortie::titled(title("First of all"))
+            }],
+        };
+        story.run("", &add).unwrap();
+        let next = flightline::sortie::claim::ClaimNext { mission: None, lock: false };
+        assert_eq!(story.run("bob", &next).unwrap().sortie.id.to_string(), id);
+        assert_eq!(story.run("bob", &next).unwrap_err().details["locked"], 1);
+    }
+
     fn several_locks_are_taken_together_or_not_at_all(world: &World) {
         let story = Story::new(world);
         story.lock("ada", &["c.rs"]).unwrap();

@@ -19,7 +19,7 @@ use flightline::replay::state::ShowState;
 use flightline::{Caller, Thing, Unless};
 use flightline_testkit::story::recovery::{Force, back_to};
 use flightline_testkit::story::{Story, note, title};
-use flightline_testkit::{both_engines, caller};
+use flightline_testkit::{World, both_engines, caller, damage};
 
 fn state(story: &Story<'_>, at: Option<&str>) -> Result<Vec<SortieStatus>, Code> {
     let request = ShowState {
@@ -79,6 +79,33 @@ both_engines! {
         assert_eq!(story.run("", &wrong).unwrap_err().code, Code::InvalidInput);
         let first = ShowState { mission: Some(view.mission.id.to_string()), at: Some("0".to_owned()) };
         assert_eq!(story.run("", &first).unwrap_err().code, Code::NotFound);
+    }
+
+    fn an_older_value_in_the_place_of_a_lost_one_is_told(world: &World) {
+        use SortieStatus::{Completed, InProgress, Pending};
+        for damaged in ["UPDATE event SET subject = 'srt-x'", "UPDATE event SET subject_kind = 'sortiex'", "UPDATE event SET change = 'none'", "DELETE FROM event"] {
+            let world = &World::new(world.engine);
+            let story = Story::new(world);
+            story.mission("Add login", &["Model", "Endpoint"]);
+            story.claim("ada", "Model").unwrap();
+            let claimed = story.events_of("sortie_claimed")[0].rev;
+            story.claim("bob", "Endpoint").unwrap();
+            let then = story.rev();
+            story.finish("ada", &["Model"]);
+            let show = |at: u64| story.run("", &ShowState { mission: None, at: Some(at.to_string()) }).unwrap();
+            assert_eq!((state(&story, Some(&then.to_string())), show(then).lost), (Ok(vec![InProgress, InProgress]), vec![]));
+            assert_eq!(damage::raw(world, &format!("{damaged} WHERE project = {{project}} AND rev = {claimed}")), 1);
+            assert_eq!(state(&story, Some(&then.to_string())), Ok(vec![Pending, InProgress]), "{damaged}");
+            assert_eq!(show(then).lost, [claimed], "{damaged}");
+            assert!(show(claimed - 1).lost.is_empty(), "{damaged}");
+            assert_eq!(state(&story, None), Ok(vec![Completed, InProgress]), "the last values are kept apart");
+            let said = story.with_fleet(|fleet| {
+                let store = fleet.store().unwrap();
+                store.read(|tx| tx.state_at(then, None)).unwrap();
+                store.take_losses()
+            });
+            assert!(said.iter().any(|loss| loss.to_string().contains(&format!("the event of revision {claimed} is damaged"))), "{said:?}");
+        }
     }
 
     fn a_checkpoint_briefs_as_it_was_then(world: &World) {

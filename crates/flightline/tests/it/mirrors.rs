@@ -1,5 +1,6 @@
 //! The files of the other systems: taken in, given out, and kept up to date, on both engines.
 
+mod arrivals;
 mod epic;
 mod tasks;
 mod tokens;
@@ -30,6 +31,7 @@ fn try_import(
             file: file.to_owned(),
             text: text.to_owned(),
             before: None,
+            even_if_older: false,
         }],
         mission: None,
     };
@@ -82,6 +84,17 @@ impl<'s, 'w> Mirror<'s, 'w> {
             said.extend(write_out(fleet, &self.mirrors, &caller("")).unwrap());
             said
         })
+    }
+
+    /// Nobody writes for a while: the files are looked at once and left alone, and then time passes.
+    fn settle(&self) {
+        let said = self.pass();
+        let aside = |said: &Said| matches!(said, Said::Trouble(said) if said.contains(".conflict"));
+        assert!(
+            !said.iter().any(aside),
+            "what may be being written is left alone: {said:?}"
+        );
+        self.story.pass_minutes(1);
     }
 
     fn path(&self, file: &str) -> PathBuf {

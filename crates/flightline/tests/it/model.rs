@@ -217,6 +217,7 @@ impl<'w> Side<'w> {
                 ChangeSortie {
                     sortie: sortie_id(sortie),
                     action: how.action(),
+                    keep_locks: false,
                 },
             ),
             Act::Error { sortie, blocking } => {
@@ -363,6 +364,7 @@ impl<'w> Side<'w> {
                     sortie: None,
                     what: None,
                     again: *again,
+                    sightings: Vec::new(),
                 },
             ),
             Act::Done { mission: at, key } => self.run(
@@ -416,6 +418,13 @@ fn live(seed: u64, steps: u64) -> (u64, u64) {
             let seen = side.look();
             if revs.is_empty() {
                 model.learn_fences(before, &seen);
+                if let (Ok(()), Act::MoveMission { mission, to }) = (answer, &step.act)
+                    && ["completed", "failed", "archived"].contains(to)
+                    // One that was over already releases nothing.
+                    && model.rev > before
+                {
+                    model.learn_releases(*mission, &seen);
+                }
             }
             revs.push(seen.rev);
             // Checkpoints are no business of the model: it counts the events of the work alone.

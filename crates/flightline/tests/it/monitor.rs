@@ -145,7 +145,7 @@ both_engines! {
             let look = || {
                 let mut fleet = Fleet::new(world.store(), Preset::Epic.policy());
                 start.wait();
-                let seen = fleet.run(&MonitorAgents {}, &caller("")).unwrap();
+                let seen = fleet.run(&MonitorAgents::default(), &caller("")).unwrap();
                 u32::from(seen.agents[0].told.is_some())
             };
             let told = thread::scope(|scope| {
@@ -261,9 +261,11 @@ both_engines! {
         story.pass_minutes(11);
         let seen = story.monitor("");
         assert_eq!((seen.warning_minutes, seen.failure_minutes), (10, 30));
-        assert_eq!(seen.agents[0].line, "⚠️ ada: WARNING (11 min) - May be slow");
-        let subject = story.all::<Message>().pop().unwrap().subject;
-        assert_eq!(subject.as_str(), "CHECKPOINT WARNING - No Update in 10 Minutes");
+        // The seed's words are for the seed's fleets.
+        assert_eq!(seen.agents[0].line, "ada: warning (last sign 11m ago)");
+        let warned = story.all::<Message>().pop().unwrap();
+        assert_eq!(warned.subject.as_str(), "Still working?");
+        assert!(warned.body.unwrap().contains("`fleet heartbeat --agent ada`"));
     }
 
     fn looking_changes_nothing_when_there_is_nothing_to_say(world: &World) {

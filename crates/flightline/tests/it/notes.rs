@@ -1,9 +1,10 @@
 //! Notes and effects, on both engines: what must not be forgotten, and what must not be done twice.
 
 use flightline::core::effect::{Effect, EffectState};
-use flightline::core::note::NoteKind;
+use flightline::core::note::{Note, NoteEnding, NoteKind};
 use flightline::core::{Code, Refusal};
 use flightline::effect::{BeginEffect, FinishEffect, ListEffects};
+use flightline::note::end::{EndHow, EndNote, ReplaceNote};
 use flightline::note::{AddNote, ListNotes};
 use flightline_testkit::story::{Story, name, note, path};
 use flightline_testkit::{World, both_engines};
@@ -34,6 +35,7 @@ fn begin(story: &Story<'_>, agent: &str, again: bool) -> Result<Effect, Refusal>
         sortie: None,
         what: Some(note("cargo publish")),
         again,
+        sightings: Vec::new(),
     };
     story.run(agent, &begin)
 }
@@ -66,7 +68,7 @@ both_engines! {
                 "",
                 &ListNotes {
                     mission: None,
-                    kind: None,
+                    kind: None, all: false,
                 },
             )
             .unwrap();
@@ -81,7 +83,7 @@ both_engines! {
                     "",
                     &ListNotes {
                         mission: None,
-                        kind: Some(kind),
+                        kind: Some(kind), all: false,
                     },
                 )
                 .unwrap();
@@ -128,11 +130,48 @@ both_engines! {
                 "ada",
                 &ListNotes {
                     mission: None,
-                    kind: Some(NoteKind::Constraint),
+                    kind: Some(NoteKind::Constraint), all: false,
                 },
             )
             .unwrap();
         assert_eq!(kept[0].text.as_str(), rule);
+    }
+
+    fn a_note_ends_once_and_is_kept(world: &World) {
+        let story = stage(world);
+        let end = |note: &Note, how: EndHow| EndNote { note: note.id.to_string(), how, reason: None };
+        let blocker = story.run("ada", &a_note(NoteKind::Blocker, "no token")).unwrap();
+        let closed = story.run("bob", &end(&blocker, EndHow::Closed)).unwrap();
+        assert_eq!(closed.ended.as_ref().map(|it| (it.how, it.by.as_str())), Some((NoteEnding::Closed, "bob")));
+        assert_eq!(story.run("eve", &end(&blocker, EndHow::Closed)).unwrap(), closed, "saying it twice is harmless");
+        assert_eq!(story.run("ada", &end(&blocker, EndHow::Withdrawn)).unwrap_err().code, Code::IllegalTransition);
+        let lesson = story.run("ada", &a_note(NoteKind::Lesson, "sleep")).unwrap();
+        let refused = story.run("bob", &end(&lesson, EndHow::Withdrawn)).unwrap_err();
+        assert_eq!((refused.code, refused.details["author"].as_str()), (Code::NotYours, Some("ada")));
+        let anew = ReplaceNote { note: lesson.id.to_string(), text: note("sleep more"), rationale: None };
+        let written = story.run("ada", &anew).unwrap();
+        assert_eq!((written.replaces, written.kind, written.text.as_str()), (Some(lesson.id), NoteKind::Lesson, "sleep more"));
+        assert_eq!(story.run("ada", &anew).unwrap_err().code, Code::IllegalTransition, "it was replaced");
+        let texts = |all: bool| -> Vec<String> {
+            let notes = story.run("", &ListNotes { mission: None, kind: None, all }).unwrap();
+            notes.iter().map(|note| note.text.to_string()).collect()
+        };
+        assert_eq!(texts(false), ["sleep more"]);
+        assert_eq!(texts(true), ["no token", "sleep", "sleep more"]);
+        assert!(story.ailments().is_empty());
+    }
+
+    fn a_constraint_is_edited_within_the_room_that_it_frees(world: &World) {
+        let story = stage(world);
+        let long = |words: usize| note(&"never do this ".repeat(words));
+        let rule = story.run("", &AddNote { text: long(150), ..a_note(NoteKind::Constraint, "x") }).unwrap();
+        let refused = story.run("", &AddNote { text: long(30), ..a_note(NoteKind::Constraint, "x") }).unwrap_err();
+        assert_eq!((refused.code, refused.details["limit_tokens"].as_u64()), (Code::TooLong, Some(800)));
+        let edit = |words: usize| ReplaceNote { note: rule.id.to_string(), text: long(words), rationale: None };
+        assert_eq!(story.run("", &edit(300)).unwrap_err().code, Code::TooLong);
+        assert_eq!(story.run("ada", &edit(3)).unwrap_err().code, Code::NotYours, "it binds ada");
+        story.run("", &edit(110)).unwrap();
+        story.run("", &AddNote { text: long(30), ..a_note(NoteKind::Constraint, "x") }).unwrap();
     }
 
     fn an_artifact_needs_a_file_and_may_have_a_checksum(world: &World) {
@@ -186,7 +225,7 @@ both_engines! {
                     "",
                     &ListNotes {
                         mission: None,
-                        kind: None
+                        kind: None, all: false
                     }
                 )
                 .unwrap()
@@ -195,6 +234,7 @@ both_engines! {
         let of_first = ListNotes {
             mission: Some(first.to_string()),
             kind: None,
+            all: false,
         };
         assert_eq!(story.run("", &of_first).unwrap().len(), 1);
     }
@@ -238,6 +278,18 @@ both_engines! {
     fn an_effect_that_nobody_finished_is_in_doubt(world: &World) {
         let story = stage(world);
         begin(&story, "ada", false).unwrap();
+        for again in [false, true] {
+            let refused = begin(&story, "bob", again).unwrap_err();
+            assert_eq!(
+                (refused.code, refused.message.as_str(), refused.retryable),
+                (
+                    Code::AlreadyTaken,
+                    "`publish-1.2.0`: ada is doing it now (active, last sign 0s ago)",
+                    true
+                )
+            );
+        }
+        story.pass_minutes(31);
         let refused = begin(&story, "bob", false).unwrap_err();
         assert_eq!(
             (refused.code, refused.message.as_str()),
@@ -257,6 +309,7 @@ both_engines! {
             Code::EffectInDoubt,
             "nor does ada know"
         );
+        story.pass_minutes(31);
         let again = begin(&story, "bob", true).unwrap();
         assert_eq!(
             (again.attempts, again.by.as_str(), again.what),
@@ -287,6 +340,7 @@ both_engines! {
     fn saying_twice_that_it_is_done_is_harmless(world: &World) {
         let story = stage(world);
         begin(&story, "ada", false).unwrap();
+        story.pass_minutes(31);
         begin(&story, "bob", true).unwrap();
         let first = done(&story, "ada", "the truth").unwrap();
         let rev = story.rev();
@@ -323,6 +377,7 @@ both_engines! {
             sortie: Some(foreign),
             what: None,
             again: false,
+            sightings: Vec::new(),
         };
         assert_eq!(
             story.run("ada", &wrong).unwrap_err().code,

@@ -86,6 +86,7 @@ fn stage(world: &World) -> Memory {
         sortie: None,
         what: None,
         again: false,
+        sightings: Vec::new(),
     };
     story.run("ada", &begun).unwrap();
     let once = create_mission("Saved", vec![]);

@@ -36,6 +36,7 @@ fn incoming(file: &str, text: &str) -> Incoming {
         file: file.to_owned(),
         text: text.to_owned(),
         before: None,
+        even_if_older: false,
     }
 }
 
@@ -186,7 +187,7 @@ both_engines! {
         assert_eq!((coder.status, coder.attempts, coder.assigned_to), (SortieStatus::Pending, 2, None), "it was running, and is pending");
         assert_eq!(coder.interrupted.unwrap().owner.as_str(), "coder");
         assert_eq!(story.sortie("tester").sortie.status, SortieStatus::Pending);
-        let notes = story.run("", &ListNotes { mission: None, kind: None }).unwrap();
+        let notes = story.run("", &ListNotes { mission: None, kind: None, all: false }).unwrap();
         let told: Vec<_> = notes.iter().map(|note| (note.kind, note.text.as_str(), note.rationale.as_ref().map(|why| why.as_str()), note.checksum.as_deref())).collect();
         assert_eq!(told, [
             (NoteKind::Lesson, "Ask before adding a dependency", None, None),
@@ -223,7 +224,7 @@ both_engines! {
             assert_eq!(view.history.iter().map(|past| past.state.as_str()).collect::<Vec<_>>(), ["PLANNING", "IMPLEMENTING", "TESTING"]);
             assert_eq!(view.sorties.len(), 3, "agents are known by their names");
             assert_eq!(story.sortie("coder").sortie.status, SortieStatus::Completed);
-            let notes = story.run("", &ListNotes { mission: None, kind: Some(NoteKind::Lesson) }).unwrap();
+            let notes = story.run("", &ListNotes { mission: None, kind: Some(NoteKind::Lesson), all: false }).unwrap();
             assert_eq!(notes.len(), 2, "what is known is not noted again");
             assert_eq!(json(&exported(&story, FIRST).text), json(RUNNING));
             // Each checkpoint holds what its own document says.
@@ -271,6 +272,7 @@ both_engines! {
 
     fn a_damaged_section_is_named_and_nothing_comes_in(world: &World) {
         let story = Story::new(world);
+        import(&story, ERROR).unwrap();
         let rev = story.rev();
         for (from, to, section) in [
             ("\"attempts\": 2", "\"attempts\": 3", "agents"),
@@ -281,7 +283,9 @@ both_engines! {
         ] {
             assert!(RUNNING.contains(from), "{from}");
             let damaged = RUNNING.replacen(from, to, 1);
-            let refusal = import_all(&story, &[("good.json", ERROR), ("bad.json", &damaged)]).unwrap_err();
+            let taken = import_all(&story, &[("good.json", ERROR), ("bad.json", &damaged)]).unwrap();
+            assert_eq!((&taken[0].refused, taken[0].changed), (&None, false));
+            let refusal = taken[1].refused.clone().unwrap();
             assert_eq!((refusal.code, refusal.code.exit_code()), (Code::Integrity, 6));
             assert_eq!(refusal.message, format!("`bad.json` is damaged: its section `{section}` does not match its checksum"));
             assert_eq!(refusal.details["sections"], serde_json::json!([section]));

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use flightline::Fleet;
+use flightline::checkpoint::daily::daily;
 use flightline::checkpoint::destructive::{BeforeDestructive, Prepared};
 use flightline::checkpoint::due::take_due;
 use flightline::checkpoint::files::{State, WholeCheckpoint};
 use flightline::checkpoint::inspect::{ListCheckpoints, Mark, MarkCheckpoint, ShowCheckpoint};
-use flightline::checkpoint::prune::{PlanPrune, apply_all, daily, plan_all};
+use flightline::checkpoint::prune::{PlanPrune, apply_all, plan_all};
 use flightline::core::checkpoint::{CheckpointStatus, Reason};
 use flightline::core::dialect::compress::Compression;
 use flightline::core::dialect::orchestrator::{self, AgentStatus, FileSystem, Trigger};

@@ -184,6 +184,36 @@ both_engines! {
         assert!(story.ailments().is_empty());
     }
 
+    fn a_pattern_and_a_path_it_matches_have_one_winner(world: &World) {
+        let story = stage(world);
+        let laps = race_and_settle(
+            world,
+            ROUNDS / 2,
+            |fleet, agent, round| {
+                let wanted = match (agent, round % 3) {
+                    ("ada", _) => format!("src/{round}/a.rs"),
+                    (_, 0) => format!("src/{round}/*.rs"),
+                    (_, 1) => format!("src/{round}/**"),
+                    (_, _) => format!("**/{round}/[a-c].rs"),
+                };
+                code_of(fleet.run(&locks_on(&[&wanted]), &caller(agent))).map(drop)
+            },
+            |fleet, agent, granted| {
+                if granted.is_ok() {
+                    let all = ReleaseLocks { locks: Vec::new(), all: true, fence: None };
+                    fleet.run(&all, &caller(agent)).unwrap();
+                }
+            },
+        );
+        for lap in &laps {
+            assert!(
+                matches!(lap, [Ok(()), Err(Code::LockHeld)] | [Err(Code::LockHeld), Ok(())]),
+                "{lap:?}"
+            );
+        }
+        assert!(story.ailments().is_empty());
+    }
+
     fn one_path_taken_and_given_back_is_never_held_twice(world: &World) {
         let story = stage(world);
         let laps = race(world, 100, |fleet, agent, _| {

@@ -82,7 +82,7 @@ both_engines! {
         let short = &taken.id.to_string()[..12];
         let subjects: Vec<&str> = told.iter().map(|view| view.message.subject.as_str()).collect();
         let places = if world.engine == flightline_testkit::Engine::Sqlite { "sqlite" } else { "postgres" };
-        assert_eq!(subjects, [format!("fleet_checkpointed: {short} at 0% (manual), by ada"), format!("checkpoint_created: {short} is in {places} and file")]);
+        assert_eq!(subjects, [format!("ada takes checkpoint {short} at 0 % (manual)"), format!("flightline writes the file of {short}")]);
         let event = serde_json::to_value(&told[0].message.event).unwrap();
         assert_eq!(event, json!({
             "type": "fleet_checkpointed", "timestamp": "2026-01-04T12:00:00.000Z", "count": 1, "since": "2026-01-04T12:00:00.000Z",
@@ -120,14 +120,14 @@ both_engines! {
         story.pass_minutes(60 * 24 * 8);
         let plan = story.run("", &PlanPrune::default()).unwrap();
         assert_eq!(plan.deleted, 1);
-        story.run("", &ApplyPrune { plan: PlanPrune::default(), delete: plan.details.iter().map(|one| one.id).collect(), archive: Vec::new() }).unwrap();
+        story.run("", &ApplyPrune { plan: PlanPrune::default(), delete: plan.details.iter().map(|one| one.id).collect(), archive: Vec::new(), more: false }).unwrap();
         story.resume("", vec![]).unwrap();
         tell(&story);
         let mut found = kinds(&story, "control");
         found.sort();
         assert_eq!(found, ["checkpoint_archived", "checkpoint_deleted", "checkpoint_pinned", "checkpoint_pruned", "checkpoint_unpinned", "fleet_checkpointed", "fleet_recovered", "resume_fell_back"]);
         let subjects: Vec<String> = told(&story, "control").iter().map(|view| view.message.subject.to_string()).collect();
-        assert!(subjects.contains(&format!("checkpoint_deleted: {}, by ada", &taken[2].to_string()[..12])), "{subjects:?}");
+        assert!(subjects.contains(&format!("ada deletes {}", &taken[2].to_string()[..12])), "{subjects:?}");
     }
 
     fn a_context_that_is_found_lost_is_told_as_recovery_available_and_not_twice(world: &World) {
@@ -153,7 +153,7 @@ both_engines! {
         let told_of = told(&story, "control");
         assert_eq!(told_of.len(), 2, "fleet_checkpointed and checkpoint_created");
         assert_eq!((told_of[0].message.event.as_ref().unwrap().count, told_of[0].message.event.as_ref().unwrap().since), (4, "2026-01-04T12:00:00Z".parse().unwrap()));
-        assert!(told_of[0].message.subject.ends_with(", by ada (the newest of 4)"), "{}", told_of[0].message.subject);
+        assert!(told_of[0].message.subject.ends_with(" (the newest of 4)"), "{}", told_of[0].message.subject);
         let newest = story.checkpoints().pop().unwrap().id;
         assert_eq!(told_of[0].message.event.as_ref().unwrap().data["checkpoint_id"], json!(newest));
         open(&story, "control");

@@ -379,7 +379,7 @@ both_engines! {
         let (story, _) = eventful(world);
         let taken: Vec<CheckpointId> = story.checkpoints().iter().map(|one| one.id).collect();
         world.pass(Duration::from_secs(30 * 86_400));
-        let plan = PlanPrune { older_than_ms: Some(0), keep: Some(1), mission: None, as_of: None };
+        let plan = PlanPrune { older_than_ms: Some(0), keep: Some(1), mission: None, as_of: None, force: false };
         story.with_fleet(|fleet| {
             let pruned = plan_all(fleet, &caller(""), &plan).unwrap();
             apply_all(fleet, &caller(""), &plan, &pruned).unwrap();

@@ -5,16 +5,22 @@ use std::thread;
 use std::time::Duration;
 
 use flightline::Fleet;
+use flightline::checkpoint::daily::daily;
 use flightline::checkpoint::inspect::{
     ListCheckpoints, Mark, MarkCheckpoint, ShowCheckpoint, VerifyCheckpoints,
 };
-use flightline::checkpoint::prune::{ApplyPrune, PlanPrune, Pruned, daily};
+use flightline::checkpoint::prune::{
+    ApplyPrune, PlanPrune, PruneCheckpoints, Pruned, apply_all, plan_all,
+};
 use flightline::checkpoint::take::TakeCheckpoint;
+use flightline::checkpoint::thin::thin;
 use flightline::core::checkpoint::CheckpointStatus;
+use flightline::core::checkpoint::Reason;
 use flightline::core::mission::{Mission, MissionStatus};
 use flightline::core::policy::Policy;
 use flightline::core::retention::{Guard, Retention};
-use flightline::core::{CheckpointId, Kind};
+use flightline::core::time::Uptime;
+use flightline::core::{CheckpointId, Code, Kind};
 use flightline::mission::ChangeMission;
 use flightline_testkit::story::recovery::{Force, back_to, roll_forward};
 use flightline_testkit::story::{Story, note};
@@ -64,8 +70,29 @@ fn apply(story: &Story<'_>, plan: &Pruned) -> Pruned {
         plan: PlanPrune::default(),
         delete: ids(plan),
         archive: plan.archived.iter().map(|one| one.id).collect(),
+        more: false,
     };
     story.run("", &request).unwrap()
+}
+
+fn uptime(boot: &str, ms: u64) -> Uptime {
+    Uptime {
+        boot: boot.to_owned(),
+        ms,
+    }
+}
+
+/// How many of eight checkpoints are left, when one is taken every three days and nobody works in between.
+fn left_of_eight(world: &World, running: impl Fn(u64) -> Option<Uptime>) -> usize {
+    let story = Story::new(world);
+    story.mission("Add login", &["Model"]);
+    for number in 0..8 {
+        world.pass(3 * DAY);
+        world.clock.set_uptime(running(number));
+        take(&story);
+        story.with_fleet(|fleet| daily(fleet, &caller(""))).unwrap();
+    }
+    left(&story).len()
 }
 
 fn ids(pruned: &Pruned) -> Vec<CheckpointId> {
@@ -122,9 +149,9 @@ both_engines! {
 
     fn age_and_number_can_be_chosen(world: &World) {
         let (story, taken) = aged(world, 6, 0);
-        let three_days = PlanPrune { older_than_ms: Some(3 * 86_400_000 - 1), keep: Some(1), mission: None, as_of: None };
+        let three_days = PlanPrune { older_than_ms: Some(3 * 86_400_000 - 1), keep: Some(1), mission: None, as_of: None, force: false };
         assert_eq!(ids(&story.run("", &three_days).unwrap()), taken[..3]);
-        let all = PlanPrune { older_than_ms: Some(0), keep: Some(0), mission: None, as_of: None };
+        let all = PlanPrune { older_than_ms: Some(0), keep: Some(0), mission: None, as_of: None, force: false };
         world.pass(DAY);
         assert_eq!(ids(&story.run("", &all).unwrap()), taken[..5], "the last of an unfinished mission is never planned");
     }
@@ -138,11 +165,82 @@ both_engines! {
         assert_eq!(left(&story), [taken[0], taken[2], taken[3], taken[4], taken[5]]);
     }
 
-    fn a_clock_ten_years_ahead_leaves_the_minimum(world: &World) {
-        let (story, taken) = aged(world, 5, 3_650);
-        apply(&story, &plan(&story));
+    fn a_clock_ten_years_ahead_is_believed_by_force_only_and_leaves_the_minimum(world: &World) {
+        let (story, taken) = aged(world, 5, 0);
+        world.clock.advance(3_650 * 86_400_000);
+        let planned = plan(&story);
+        let ahead = planned.clock.clone().unwrap();
+        assert_eq!((ids(&planned), ahead.checkpoints.as_slice(), ahead.days), (taken[..2].to_vec(), &taken[..2], 3_655));
+        let rev = story.rev();
+        let with = |force| PlanPrune { force, ..PlanPrune::default() };
+        let apply = |force| ApplyPrune { plan: with(force), delete: ids(&planned), archive: vec![], more: false };
+        for refused in [
+            story.run("", &apply(false)).map(drop),
+            story.run("", &PruneCheckpoints { plan: with(false) }).map(drop),
+            planned.check_clock().map_err(flightline::Error::into_refusal),
+        ] {
+            let refused = refused.unwrap_err();
+            assert_eq!(refused.code, Code::ConfirmationNeeded);
+            assert_eq!(
+                refused.message,
+                "nothing was deleted: the clock says 2036-01-07, 3655 days ahead of the last work that confirms it (2026-01-04), \
+                 and 2 checkpoints are old enough only if the clock is right"
+            );
+        }
+        assert_eq!((left(&story), story.rev()), (taken.clone(), rev));
+        let thinned = |force| story.with_fleet(|fleet| thin(fleet, &caller(""), &with(force).thinning())).unwrap().values;
+        assert_eq!(thinned(false), 0, "nor does the journal believe it");
+        // Each of the oldest can go by itself as little as all of them.
+        let one = ApplyPrune { plan: with(false), delete: vec![taken[1]], archive: vec![], more: false };
+        assert!(story.run("", &one).is_err());
+        story.run("", &apply(true)).unwrap();
         assert_eq!(left(&story), taken[2..]);
+        assert!(thinned(true) > 0);
         assert!(story.resume("ada", vec![]).is_ok());
+        // Somebody said that the clock is right.
+        world.pass(DAY);
+        assert_eq!(plan(&story).clock, None);
+    }
+
+    fn many_go_in_several_transactions_and_by_themselves_in_several_commands(world: &World) {
+        let story = Story::new(world);
+        let many = || for title in ["One", "Two", "Three", "Four"] {
+            story.mission(title, &["Model"]);
+            for _ in 0..30 {
+                take(&story);
+            }
+        };
+        many();
+        world.pass(20 * DAY);
+        let (request, rev) = (PlanPrune::default(), story.rev());
+        let done = story.with_fleet(|fleet| {
+            let plan = plan_all(fleet, &caller(""), &request)?;
+            apply_all(fleet, &caller(""), &request, &plan)
+        }).unwrap();
+        let applied = |kinds: &[String]| kinds.iter().filter(|kind| *kind == "retention_applied").count();
+        assert_eq!((done.deleted, done.details.len(), left(&story).len()), (108, 108, 12));
+        assert_eq!(applied(&story.kinds_after(rev)), 2);
+        many();
+        let run = || story.with_fleet(|fleet| daily(fleet, &caller(""))).unwrap().len();
+        world.pass(20 * DAY);
+        assert_eq!(run(), 0, "of the first twenty days nobody is sure");
+        world.pass(8 * DAY);
+        assert_eq!((run(), run(), run()), (100, 8, 0));
+        assert_eq!(left(&story).len(), 24);
+    }
+
+    fn a_store_that_is_used_every_few_days_ages_all_the_same(world: &World) {
+        let days = |days: u64| days * 86_400_000;
+        assert_eq!(left_of_eight(world, |number| Some(uptime("a", days(3 * number)))), 4, "the machine ran on");
+    }
+
+    fn a_store_of_a_machine_that_is_switched_off_in_between_ages_all_the_same(world: &World) {
+        assert_eq!(left_of_eight(world, |number| Some(uptime(&number.to_string(), 60_000))), 4, "each boot set the clock");
+    }
+
+    fn where_nothing_tells_a_pause_from_a_jump_nothing_goes(world: &World) {
+        assert_eq!(left_of_eight(world, |_| None), 8);
+        assert_eq!(left_of_eight(world, |_| Some(uptime("a", 60_000))), 16, "the clock jumped each time");
     }
 
     fn damaged_ones_do_not_count_towards_the_minimum(world: &World) {
@@ -172,12 +270,16 @@ both_engines! {
     fn a_completed_mission_keeps_its_final_checkpoint_for_thirty_days(world: &World) {
         let (story, _) = aged(world, 3, 0);
         end(&story);
-        let last = story.checkpoints().pop().unwrap().id;
+        let last = story.checkpoints().pop().unwrap();
+        assert_eq!((last.cut.reason, last.cut.progress_percent), (Reason::MissionEnded, 100));
+        let last = last.id;
+        assert_eq!(plan(&story).deleted, 0, "somebody may think again");
+        world.pass(DAY + Duration::from_millis(1));
         let planned = plan(&story);
         assert!(planned.deleted >= 3 && !ids(&planned).contains(&last));
         apply(&story, &planned);
         assert_eq!(left(&story), [last], "only the final one");
-        world.pass(DAY * 30);
+        world.pass(DAY * 29 - Duration::from_millis(1));
         assert_eq!(plan(&story).deleted, 0);
         world.pass(Duration::from_millis(1));
         assert_eq!(ids(&plan(&story)), [last]);
@@ -256,7 +358,7 @@ both_engines! {
 
     fn what_no_plan_would_name_is_not_deleted(world: &World) {
         let (story, taken) = aged(world, 4, 20);
-        let everything = ApplyPrune { plan: PlanPrune::default(), delete: taken.clone(), archive: Vec::new() };
+        let everything = ApplyPrune { plan: PlanPrune::default(), delete: taken.clone(), archive: Vec::new(), more: false };
         assert_eq!(ids(&story.run("", &everything).unwrap()), taken[..1]);
     }
 
@@ -280,7 +382,7 @@ both_engines! {
                 let mut fleet = world.fleet();
                 for _ in 0..6 {
                     let delete = ids(&fleet.run(&PlanPrune::default(), &caller("")).unwrap());
-                    fleet.run(&ApplyPrune { plan: PlanPrune::default(), delete, archive: Vec::new() }, &caller("")).unwrap();
+                    fleet.run(&ApplyPrune { plan: PlanPrune::default(), delete, archive: Vec::new(), more: false }, &caller("")).unwrap();
                 }
             });
             assert!(resuming.join().unwrap().iter().all(|used| *used == taken[5]));

@@ -109,6 +109,7 @@ fn effect(key: &str) -> BeginEffect {
         sortie: None,
         what: None,
         again: false,
+        sightings: Vec::new(),
     }
 }
 
@@ -275,7 +276,7 @@ both_engines! {
         }
         forced(&story, cut);
         say(NoteKind::Decision, "YAML");
-        let list = || story.run("", &ListNotes { mission: None, kind: None }).unwrap();
+        let list = || story.run("", &ListNotes { mission: None, kind: None, all: false }).unwrap();
         let marked: Vec<(String, bool)> = list().iter().map(|note| (note.text.to_string(), note.after_cut == Some(cut))).collect();
         let expected = [("JSON", false), ("XML", true), ("the parser", true), ("drop XML", true), ("no parser", true), ("Keep XML", true), ("YAML", false)];
         assert_eq!(marked, expected.map(|(text, marked)| (text.to_owned(), marked)));
@@ -284,7 +285,8 @@ both_engines! {
         let aside = format!("(written before the mission went back to {})", &cut.to_string()[..12]);
         let facts = story.run("bob", &BriefAgent { mission: None, max_tokens: None, minimal: false, tree: None }).unwrap().facts;
         let said = |quotes: &[flightline::core::briefing::Quote]| quotes.iter().map(|quote| quote.text.clone()).collect::<Vec<_>>();
-        assert_eq!(said(&facts.decisions), ["JSON".to_owned(), format!("XML {aside}"), "YAML".to_owned(), format!("asks to keep: Keep XML {aside}")]);
+        assert_eq!(said(&facts.decisions), ["JSON".to_owned(), format!("XML {aside}"), "YAML".to_owned()]);
+        assert_eq!(said(&facts.constraints), ["Keep XML"], "a rule holds until somebody withdraws it");
         assert_eq!(said(&facts.dead_ends), [format!("the parser {aside}")]);
         let context = story.checkpoint().recovery_context;
         assert!(context.next_steps.contains(&format!("drop XML {aside}")) && context.blockers.contains(&format!("no parser {aside}")), "{context:?}");
@@ -306,7 +308,7 @@ both_engines! {
         let before = forced(&story, cut).before;
         story.run("ada", &lesson("on the other way")).unwrap();
         story.undo().unwrap();
-        let notes = story.run("", &ListNotes { mission: None, kind: None }).unwrap();
+        let notes = story.run("", &ListNotes { mission: None, kind: None, all: false }).unwrap();
         assert_eq!(notes.iter().map(|note| note.after_cut).collect::<Vec<_>>(), [None, before]);
         assert!(notes.iter().all(|note| note.kind == NoteKind::Lesson));
     }
@@ -383,8 +385,8 @@ both_engines! {
         let beats = story.with_fleet(pulses);
         let done = forced(&story, cut);
         let mut after = story.checkpoints();
-        let saved = after.pop().unwrap();
-        assert_eq!((saved.id, &after), (done.before.unwrap(), &checkpoints), "one more, and nothing else");
+        let (now, saved) = (after.pop().unwrap(), after.pop().unwrap());
+        assert_eq!((saved.id, now.cut.reason, &after), (done.before.unwrap(), Reason::AfterRestore, &checkpoints), "one of before, one of now, and nothing else");
         assert_eq!((story.all::<Briefing>(), story.with_fleet(pulses)), (briefings, beats));
         let recovery = story.all::<Recovery>().pop().unwrap();
         assert_eq!((recovery.kind, recovery.checkpoint_id, recovery.before), (RecoveryKind::Rewind, cut, done.before));
@@ -420,6 +422,20 @@ both_engines! {
         assert!(values(&story, &WORK) == before && story.rev() == rev, "nothing was done");
         forced(&story, cut);
         assert_eq!(story.stored_sortie("Endpoint").status, SortieStatus::InProgress);
+    }
+
+    fn parts_that_the_living_completed_are_not_undone_without_force(world: &World) {
+        let story = working(world);
+        let cut = story.checkpoint().id;
+        report(&story, "routes", SubtaskStatus::Complete, "src/api.rs");
+        let (before, rev) = (values(&story, &WORK), story.rev());
+        let refused = story.rewind(cut).unwrap_err();
+        assert_eq!(refused.code, Code::Unfinished);
+        assert!(refused.message.contains("would undo the subtask routes of") && refused.message.ends_with("(\"Endpoint\"), which ada has completed and is alive"), "{}", refused.message);
+        assert!(refused.hint.unwrap().contains("--force"));
+        assert!(values(&story, &WORK) == before && story.rev() == rev, "nothing was done");
+        forced(&story, cut);
+        assert!(story.rewind(cut).is_ok(), "what a rewind restored is nobody's new work");
     }
 
     fn work_that_the_living_hold_is_not_taken_from_them_without_force(world: &World) {

@@ -20,6 +20,7 @@ use flightline::note::{AddNote, ListNotes};
 use flightline::sortie::add::AddSorties;
 use flightline::sortie::change::ChangeSortie;
 use flightline::sortie::claim::{ClaimNext, ClaimSortie};
+use flightline::sortie::edit::{EditSortie, MoveSortie};
 use flightline::sortie::report::{AddReview, ClearErrors, ReportError, UpdateSortie};
 use flightline::sortie::{ListSorties, ShowSortie};
 use flightline::status::ShowStatus;
@@ -33,7 +34,7 @@ mod probe;
 fn new_sortie(depends_on: &[String]) -> Value {
     json!({
         "title": TEXT, "description": TEXT, "task_id": "T060", "depends_on": depends_on, "files": ["src/a.rs"],
-        "criteria": ["tests"], "priority": 0, "estimate_ms": 1, "resume_instructions": TEXT, "input": data(),
+        "criteria": ["tests"], "criteria_texts": [TEXT], "priority": 0, "estimate_ms": 1, "resume_instructions": TEXT, "input": data(),
     })
 }
 
@@ -95,6 +96,19 @@ fn probe_missions_and_sorties(prober: &Prober<'_>) {
     prober.probe::<ChangeSortie>("lead", || {
         change(completed(), json!({ "reject": { "reason": TEXT } }))
     });
+    prober.probe::<ChangeSortie>("ada", || {
+        change(prober.sortie(), json!({ "cancel": { "reason": TEXT } }))
+    });
+    prober.probe::<EditSortie>("ada", || {
+        json!({
+            "sortie": prober.sortie(), "title": TEXT, "description": TEXT, "task_id": "T061", "priority": 1,
+            "estimate_ms": 1, "add_files": ["src/b.rs"], "add_criteria": [TEXT], "resume_instructions": TEXT,
+        })
+    });
+    prober.probe::<MoveSortie>(
+        "ada",
+        || json!({ "sortie": prober.sortie(), "to": "first" }),
+    );
     prober.probe::<UpdateSortie>("ada", || {
         json!({
             "sortie": prober.sortie(), "note": TEXT, "declared": null,
@@ -190,6 +204,7 @@ fn probe_mail_notes_and_effects(prober: &Prober<'_>) {
             sortie: None,
             what: None,
             again: false,
+            sightings: Vec::new(),
         };
         prober.story.run("ada", &begin).unwrap();
         json!({ "key": key, "mission": mission, "result": TEXT })

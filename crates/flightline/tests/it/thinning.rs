@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
+use flightline::checkpoint::daily::daily;
 use flightline::checkpoint::files::WholeCheckpoint;
 use flightline::checkpoint::inspect::{DiffCheckpoints, Mark, MarkCheckpoint};
-use flightline::checkpoint::prune::{PlanPrune, apply_all, daily, plan_all};
+use flightline::checkpoint::prune::{PlanPrune, apply_all, plan_all};
 use flightline::checkpoint::thin::{
     PlanThinning, ThinJournal, Thinned, ThinningPlan, thin, thin_within,
 };
@@ -246,6 +247,27 @@ both_engines! {
         assert_eq!(story.events_of("journal_thinned")[0].data["values"].as_u64(), Some(done.journal.values));
     }
 
+    fn what_is_planned_in_parts_adds_up(world: &World) {
+        let (story, _) = eventful(world);
+        world.pass(DAY * 10);
+        let whole = story.run("", &all()).unwrap().journal;
+        for revisions in [1, 2, 7] {
+            let (mut part, mut values, mut bytes) = (PlanThinning { revisions: Some(revisions), ..all() }, 0, 0);
+            loop {
+                let plan = story.run("", &part).unwrap();
+                values += plan.journal.values;
+                bytes += plan.journal.bytes;
+                part.from = plan.next;
+                if plan.next == 0 {
+                    break;
+                }
+            }
+            assert_eq!((values, bytes), (whole.values, whole.bytes), "{revisions}");
+        }
+        let planned = story.with_fleet(|fleet| flightline::checkpoint::thin::plan_thinning(fleet, &caller(""), &all())).unwrap();
+        assert_eq!(planned, whole);
+    }
+
     fn one_mission_can_be_thinned_alone(world: &World) {
         let (story, _) = eventful(world);
         story.mission("Another", &["Elsewhere"]);
@@ -271,7 +293,7 @@ both_engines! {
         let planned = plan(&story);
         assert!(planned.journal.values > 500 && planned.batches.len() >= 2, "{planned:?}");
         let (from, to) = planned.batches[0];
-        let first = story.run("", &ThinJournal { mission: None, older_than_ms: Some(0), from, to: u64::MAX }).unwrap();
+        let first = story.run("", &ThinJournal { mission: None, older_than_ms: Some(0), from, to: u64::MAX, force: false }).unwrap();
         assert_eq!(first.values, 500, "no transaction takes more");
         assert!(to > from);
         story.report("ada", "Model", "again");
@@ -388,11 +410,14 @@ both_engines! {
         let once = flightline::Caller { idempotency_key: Some("k".to_owned()), ..caller("ada") };
         story.run_as(&once, &lesson("once")).unwrap();
         let remembered = || outside::query(world, "SELECT key FROM request WHERE project = {project}").len();
-        world.pass(DAY * 29);
-        thin_all(&story);
+        let a_day = || {
+            world.pass(DAY);
+            story.with_fleet(|fleet| daily(fleet, &caller(""))).unwrap();
+        };
+        (0..30).for_each(|_| a_day());
         assert_eq!(remembered(), 1);
-        world.pass(DAY * 2);
-        thin_all(&story);
+        // Of the first day nobody is sure.
+        (0..2).for_each(|_| a_day());
         assert_eq!(remembered(), 0);
     }
 

@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 
 use flightline::agent::{Heartbeat, RetireAgent};
+use flightline::checkpoint::daily::daily;
 use flightline::checkpoint::files::WholeCheckpoint;
 use flightline::checkpoint::inspect::{Mark, MarkCheckpoint, VerifyCheckpoint};
-use flightline::checkpoint::prune::{PlanPrune, apply_all, daily, plan_all};
+use flightline::checkpoint::prune::{PlanPrune, apply_all, plan_all};
 use flightline::checkpoint::take::TakeCheckpoint;
 use flightline::checkpoint::thin::{PlanThinning, thin};
 use flightline::core::checkpoint::section_of;
@@ -156,6 +157,7 @@ impl<'w> Walk<'w> {
         let change = |action| ChangeSortie {
             sortie: id.clone(),
             action,
+            keep_locks: false,
         };
         match self.chance.below(10) {
             0..2 => {
@@ -304,6 +306,7 @@ impl<'w> Walk<'w> {
                     sortie: None,
                     what: None,
                     again: self.chance.one_in(2),
+                    sightings: Vec::new(),
                 };
                 ("begin an effect", self.run(agent, &begin))
             }
@@ -381,6 +384,7 @@ impl<'w> Walk<'w> {
                     older_than_ms: Some(self.chance.of(&[MINUTE.unsigned_abs(), 1])),
                     keep: Some(4),
                     as_of: None,
+                    force: false,
                 };
                 let done = self.story.with_fleet(|fleet| {
                     let plan = plan_all(fleet, &caller(""), &prune)?;

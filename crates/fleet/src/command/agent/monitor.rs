@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use flightline::agent::monitor::{MonitorAgents, Monitored, MonitoredAgent, Told};
 use flightline::core::dialect::epic::Standing;
+use flightline::core::policy::Preset;
 
 use crate::app::App;
 use crate::command::{ATTENTION, Done, typed};
-use crate::ui::Page;
+use crate::ui::{Cell, Page, state};
 
 #[derive(Debug, Args)]
 pub struct MonitorArgs {
@@ -27,7 +28,8 @@ pub struct MonitorArgs {
 pub fn run(args: &MonitorArgs, app: &mut App) -> Done {
     let began = Instant::now();
     loop {
-        let seen = app.run(&MonitorAgents {})?;
+        let sightings = app.sightings()?;
+        let seen = app.run(&MonitorAgents { sightings })?;
         if args.watch {
             app.ui.look(&seen, |page| report(page, &seen))?;
         } else {
@@ -52,10 +54,21 @@ pub fn run(args: &MonitorArgs, app: &mut App) -> Done {
     }
 }
 
-/// The seed's report, and nothing else.
+/// In seed C's fleets its report, and nothing else; in any other what `fleet agents list` says as well.
 fn report(page: &mut Page, seen: &Monitored) {
-    for agent in &seen.agents {
-        page.line(&agent.line);
+    if seen.preset == Preset::Epic {
+        for agent in &seen.agents {
+            page.line(&agent.line);
+        }
+    } else {
+        let row = |agent: &MonitoredAgent| {
+            vec![
+                state(agent.life.as_str()),
+                Cell::new(&agent.agent),
+                Cell::new(&agent.evidence),
+            ]
+        };
+        page.table(&[], &seen.agents.iter().map(row).collect::<Vec<_>>());
     }
     if seen.agents.is_empty() {
         page.line("No agent to look at: none has begun but those that coordinate.");

@@ -78,6 +78,7 @@ pub fn resume(args: &ResumeArgs, app: &mut App) -> Done {
         process: process_of(args.pid)?,
     };
     let resumed = app.run(&request)?;
+    app.sessions().begun(&resumed.agent);
     for blocker in &resumed.blockers {
         app.ui.warn(blocker);
     }
@@ -108,6 +109,7 @@ pub fn takeover(args: &TakeoverArgs, app: &mut App) -> Done {
         sightings: app.sightings()?,
     };
     let taken = app.run(&request)?;
+    app.sessions().begun(&taken.agent);
     for blocker in &taken.blockers {
         app.ui.warn(blocker);
     }
@@ -124,10 +126,8 @@ pub fn takeover(args: &TakeoverArgs, app: &mut App) -> Done {
             handoff.from,
             taken.evidence
         ));
-        page.line(format_args!(
-            "Its briefing: fleet context --agent {}",
-            taken.agent.name
-        ));
+        let briefing = page.command(format!("fleet context --agent {}", taken.agent.name));
+        page.line(format_args!("Its briefing: {briefing}"));
         act_as(page, &taken.agent);
     })?;
     Ok(ExitCode::SUCCESS)
@@ -166,10 +166,8 @@ pub fn restart(args: &RestartArgs, app: &mut App) -> Done {
         for checkpoint in &restarted.checkpoints {
             page.line(format_args!("What was there before: {checkpoint}"));
         }
-        page.line(format_args!(
-            "Begin with: fleet agents register {}",
-            agent.name
-        ));
+        let begin = page.command(format!("fleet agents register {}", agent.name));
+        page.line(format_args!("Begin with: {begin}"));
     })?;
     Ok(ExitCode::SUCCESS)
 }

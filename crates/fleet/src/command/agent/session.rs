@@ -103,7 +103,11 @@ pub fn sync(name: Option<String>, app: &mut App) -> Done {
     let short = app.short(&[Kind::Checkpoint])?;
     app.ui.answer(&synced, |page| {
         match synced.from.is_normal() {
-            true => page.line(format_args!("{} is in normal mode.", synced.agent)),
+            true if synced.consumed.is_empty() => page.line(format_args!(
+                "{} was in normal mode already: nothing has changed.",
+                synced.agent
+            )),
+            true => page.line(format_args!("{} was in normal mode already.", synced.agent)),
             false => page.line(format_args!(
                 "{} is back in normal mode; it was in {} mode.",
                 synced.agent,

@@ -22,13 +22,14 @@ pub fn list(limit: u64, app: &mut App) -> Done {
         ));
         page.line("");
         if found.points.is_empty() {
-            page.line("No checkpoint yet: take one with `fleet checkpoint`");
+            page.hint("No checkpoint yet: take one with `fleet checkpoint`");
             return;
         }
         say(page, &found.points, &short);
         page.line("");
+        let look = page.command("fleet resume --checkpoint ID --dry-run");
         page.line(format_args!(
-            "Total: {} {}. Look first: fleet resume --checkpoint ID --dry-run",
+            "Total: {} {}. Look first: {look}",
             found.total,
             if found.total == 1 { "point" } else { "points" }
         ));

@@ -6,6 +6,7 @@ use flightline::checkpoint::inspect::{ListCheckpoints, ShowCheckpoint};
 use flightline::checkpoint::{CheckpointDocument, LockSnapshot, MessageSnapshot, SortieSnapshot};
 use flightline::core::checkpoint::CheckpointStatus;
 use flightline::core::file_system::{CommitHash, FileSystem, SeenFile, SeenKind};
+use flightline::core::sortie::called;
 use flightline::core::time::human_span;
 use flightline::core::{Kind, Time, Title};
 
@@ -32,26 +33,27 @@ pub fn list(limit: u64, archived: bool, app: &mut App) -> Done {
             short.id(list.mission_id)
         ));
         page.line("");
-        page.line(format_args!(
-            "{:<16}{:<26}{:<11}PROGRESS",
-            "ID", "TIMESTAMP", "TRIGGER"
-        ));
-        for checkpoint in &list.checkpoints {
-            // Seed A's columns; what is not as usual is said behind them.
+        // Seed A's columns, and why each was taken.
+        let titles = ["ID", "TIMESTAMP", "TRIGGER", "PROGRESS", "REASON"];
+        let mut rows = vec![titles.map(Cell::new).to_vec()];
+        rows.extend(list.checkpoints.iter().map(|checkpoint| {
             let unusual = match checkpoint.status {
                 CheckpointStatus::Creating | CheckpointStatus::Valid => String::new(),
                 CheckpointStatus::Corrupted
                 | CheckpointStatus::Expired
-                | CheckpointStatus::Archived => format!("  {}", checkpoint.status.as_str()),
+                | CheckpointStatus::Archived => format!("{}: ", checkpoint.status.as_str()),
             };
-            page.line(format_args!(
-                "{:<15} {:<25}{:<11}{}%{unusual}",
-                short.id(checkpoint.id),
-                checkpoint.timestamp.to_seconds(),
-                checkpoint.trigger.as_str(),
-                checkpoint.progress_percent
-            ));
-        }
+            let why = checkpoint.trigger_details.clone();
+            let why = why.unwrap_or_else(|| checkpoint.reason.replace('_', " "));
+            vec![
+                Cell::new(format_args!("{:<14}", short.id(checkpoint.id))),
+                Cell::new(format_args!("{:<24}", checkpoint.timestamp.to_seconds())),
+                Cell::new(format_args!("{:<8}", checkpoint.trigger.as_str())),
+                Cell::new(format_args!("{}%", checkpoint.progress_percent)),
+                Cell::new(format_args!("{unusual}{why}")),
+            ]
+        }));
+        page.columns(&[2, 2, 3, 3], &rows);
         page.line("");
         page.line(format_args!(
             "Total: {} {}",
@@ -98,7 +100,7 @@ fn details(page: &mut Page, document: &CheckpointDocument, short: &Short, now: T
     }
     match document.status {
         CheckpointStatus::Creating | CheckpointStatus::Valid => {}
-        CheckpointStatus::Expired => page.line(
+        CheckpointStatus::Expired => page.hint(
             "Status: expired (its time is over; `fleet checkpoints prune --dry-run` says why it stays)",
         ),
         CheckpointStatus::Corrupted | CheckpointStatus::Archived => {
@@ -257,7 +259,7 @@ pub fn contents(
         .iter()
         .map(|sortie| {
             let files = if sortie.files.is_empty() {
-                sortie.title.clone()
+                called(sortie.task_id.as_ref(), &sortie.title)
             } else {
                 sortie.files.join(", ")
             };

@@ -81,6 +81,7 @@ fn set_out(hand: &mut Hand<'_>, view: &MissionView) -> Result<(), Refusal> {
             action: SortieAction::Assign {
                 to: name.to_owned(),
             },
+            keep_locks: false,
         })?;
     }
     tell(hand, SPECIALISTS.map(str::to_owned).to_vec(), GO)?;

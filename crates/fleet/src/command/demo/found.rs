@@ -20,10 +20,8 @@ use crate::app::App;
 /// What the store holds in the end.
 pub struct Found {
     pub events: Vec<Event>,
-    /// Titles of sorties, by id.
-    pub titles: BTreeMap<String, String>,
-    /// Texts of notes, by id.
-    pub notes: BTreeMap<String, String>,
+    /// Names of agents, titles of the mission and its sorties, texts of notes: by id.
+    pub names: BTreeMap<String, String>,
     /// Processes of agents, by id.
     pub pids: BTreeMap<String, u32>,
     pub agents: Vec<Agent>,
@@ -41,16 +39,9 @@ impl Found {
         self.events.iter().filter(move |event| event.kind == kind)
     }
 
-    /// The name of an agent.
-    pub fn agent_name(&self, id: &str) -> &str {
-        let known = |agent: &&Agent| agent.id.to_string() == id;
-        let found = self.agents.iter().find(known);
-        found.map_or("", |agent| agent.name.as_str())
-    }
-
     /// The title of a sortie.
     pub fn title(&self, id: &str) -> &str {
-        self.titles.get(id).map_or("", String::as_str)
+        self.names.get(id).map_or("", String::as_str)
     }
 }
 
@@ -60,6 +51,7 @@ pub fn look(app: &mut App) -> Result<Found, Refusal> {
     let notes = app.run(&ListNotes {
         mission: None,
         kind: None,
+        all: false,
     })?;
     let agents: Vec<Agent> = app
         .run(&ListAgents {
@@ -82,18 +74,23 @@ pub fn look(app: &mut App) -> Result<Found, Refusal> {
                 .map(|view| (view.message.id.to_string(), view)),
         );
     }
+    let mut names = BTreeMap::from([(
+        mission.mission.id.to_string(),
+        mission.mission.title.to_string(),
+    )]);
+    let sorties = mission.sorties.iter();
+    names.extend(sorties.map(|sortie| (sortie.id.to_string(), sortie.title.clone())));
+    let notes = notes.into_iter();
+    names.extend(notes.map(|note| (note.id.to_string(), note.text.to_string())));
+    names.extend(
+        agents
+            .iter()
+            .map(|agent| (agent.id.to_string(), agent.name.to_string())),
+    );
     let pid = |agent: &Agent| Some((agent.id.to_string(), agent.process.as_ref()?.pid));
     Ok(Found {
         events: all_events(app)?,
-        titles: mission
-            .sorties
-            .iter()
-            .map(|sortie| (sortie.id.to_string(), sortie.title.clone()))
-            .collect(),
-        notes: notes
-            .into_iter()
-            .map(|note| (note.id.to_string(), note.text.to_string()))
-            .collect(),
+        names,
         pids: agents.iter().filter_map(pid).collect(),
         agents,
         mission,

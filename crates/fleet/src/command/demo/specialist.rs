@@ -91,7 +91,7 @@ fn claim(hand: &mut Hand<'_>) -> Result<Option<SortieView>, Refusal> {
     };
     match hand.run(&next) {
         Ok(view) => Ok(Some(view)),
-        Err(refusal) if refusal.code == Code::NothingReady => Ok(None),
+        Err(refusal) if matches!(refusal.code, Code::NothingReady | Code::NothingLeft) => Ok(None),
         Err(refusal) => Err(refusal),
     }
 }
@@ -172,6 +172,7 @@ fn carry_out(
         action: SortieAction::Complete {
             output: Some(Data::new(json!({ "published": part.entry() }))?),
         },
+        keep_locks: false,
     })?;
     hand.run(&ReleaseLocks {
         locks: Vec::new(),
@@ -194,6 +195,7 @@ fn begin_effect(hand: &mut Hand<'_>, work: &Work) -> Result<Effect, Refusal> {
             &format!("one line for {} in the ledger", work.part.file()),
         )?),
         again: false,
+        sightings: Vec::new(),
     };
     match hand.run(&begin) {
         Ok(_) => return Ok(Effect::Wanted),

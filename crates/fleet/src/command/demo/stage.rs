@@ -59,6 +59,7 @@ pub fn set_up(folder: &Path, around: &Environment) -> Result<App, Refusal> {
         "-C".as_ref(),
         folder.as_os_str(),
         "init".as_ref(),
+        "--here".as_ref(),
         "--name".as_ref(),
         "demo".as_ref(),
     ];

@@ -1,6 +1,7 @@
 //! What happened, told from the journal and from what was seen: nothing else.
 
 use flightline::core::event::Event;
+use flightline::core::narrate::{Narrator, shortened, who};
 use flightline::core::{Millis, Time};
 use serde::Serialize;
 use serde_json::Value;
@@ -119,83 +120,54 @@ fn seen(report: &Report) -> Option<String> {
     })
 }
 
+/// The events of the journal that the story is made of.
+const TOLD: [&str; 16] = [
+    "agent_registered",
+    "agent_retired",
+    "briefing_acknowledged",
+    "context_compacted",
+    "dispatch_changed",
+    "effect_done",
+    "fleet_checkpointed",
+    "fleet_recovered",
+    "lock_released",
+    "message_forwarded",
+    "mission_completed",
+    "mission_created",
+    "note_added",
+    "sortie_claimed",
+    "sortie_completed",
+    "sortie_requeued",
+];
+
 fn journal(event: &Event, found: &Found) -> Option<(String, String)> {
-    let text = |field: &str| event.data[field].as_str().unwrap_or_default();
-    let short = |field: &str| text(field).chars().take(12).collect::<String>();
-    let title = || format!("\"{}\"", found.title(&event.subject));
-    let what = match event.kind.as_str() {
-        "agent_registered" => {
-            let process = match found.pids.get(&event.subject) {
-                Some(pid) => format!(", process {pid}"),
-                None => String::new(),
-            };
-            format!("registers as {}{process}", text("role"))
-        }
-        "mission_created" => format!("creates the mission \"{}\"", text("title")),
-        "note_added" => {
-            let note = found.notes.get(&event.subject);
-            format!("pins a rule: {}", note.map_or("", String::as_str))
-        }
-        "sortie_claimed" => {
-            let attempt = match event.data["attempt"].as_u64() {
-                Some(number @ 2..) => format!(", attempt {number}"),
-                _ => String::new(),
-            };
-            let files = locked_with(event, found);
-            format!("claims {} and locks {files}{attempt}", title())
-        }
-        "effect_done" => format!("has published: {} is done", text("key")),
-        "sortie_completed" => format!("completes {}", title()),
-        "fleet_checkpointed" => {
-            let percent = event.data["progress_percent"].as_u64().unwrap_or_default();
-            format!("takes checkpoint {} at {percent} %", short("checkpoint_id"))
-        }
-        "context_compacted" => format!(
-            "notes that the mission needs recovery, evidence {}",
-            text("evidence")
-        ),
-        "sortie_requeued" => format!(
-            "takes {} back from {}: {}",
-            title(),
-            text("from"),
-            text("reason")
-        ),
-        "lock_released" if event.data["reason"] != Value::Null => {
-            format!("releases {}: {}", text("file"), text("reason"))
-        }
-        "fleet_recovered" => format!(
-            "has recovered the mission in one transaction, from {}",
-            short("checkpoint_id")
-        ),
-        "dispatch_changed" => format!("makes {} the dispatch of the mission", text("to")),
+    let is_told = TOLD.contains(&event.kind.as_str());
+    // A lock that is released with its work is no news; one that was taken back is.
+    if !is_told || event.kind == "lock_released" && event.data["reason"] == Value::Null {
+        return None;
+    }
+    let narrator = Narrator {
+        names: &found.names,
+        short: &shortened,
+    };
+    let what = narrator.tell(event);
+    let more = match event.kind.as_str() {
+        "agent_registered" => match found.pids.get(&event.subject) {
+            Some(pid) => format!(", process {pid}"),
+            None => String::new(),
+        },
+        "sortie_claimed" => format!(", and locks {}", locked_with(event, found)),
         "message_forwarded" => {
             let same = |other: &&Event| other.step == event.step;
             let mut handed = found.of("message_forwarded").filter(same);
             if handed.next().is_none_or(|first| first.rev != event.rev) {
                 return None;
             }
-            format!(
-                "hands {} what {} never acknowledged: {} in all",
-                text("to"),
-                text("from"),
-                handed.count() + 1
-            )
+            format!(": {} in all", handed.count() + 1)
         }
-        "agent_retired" => format!(
-            "retires {}: {}",
-            found.agent_name(&event.subject),
-            text("reason")
-        ),
-        "briefing_acknowledged" => "acknowledges its briefing".to_owned(),
-        "mission_completed" => "completes the mission".to_owned(),
-        _ => return None,
+        _ => String::new(),
     };
-    // A checkpoint is taken in the transaction of whoever gave cause for it, and by nobody's wish.
-    let who = match event.kind.as_str() {
-        "fleet_checkpointed" => "flightline".to_owned(),
-        _ => event.actor.clone(),
-    };
-    Some((who, what))
+    Some((who(event).to_owned(), format!("{what}{more}")))
 }
 
 /// The files that were locked in the same request.

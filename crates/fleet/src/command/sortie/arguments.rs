@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 use flightline::core::sortie::{Declared, FileChange, SubtaskStatus};
 use flightline::core::{Refusal, Title};
+use flightline::sortie::edit::{EditSortie, MoveSortie, NewPlace};
 use flightline::sortie::report::{FileReport, SubtaskReport, UpdateSortie};
 
 use super::typed;
@@ -21,6 +22,23 @@ pub enum SortieCommand {
         #[arg(add = complete::sorties())]
         id: String,
     },
+    /// List the sorties that can be claimed now, the next one first
+    Ready,
+    /// Show which sorties wait for which
+    Tree,
+    /// Change what is to be done: title, priority, dependencies, files, criteria
+    Edit(Box<EditArgs>),
+    /// Leave a sortie out: the mission goes on without it
+    Cancel {
+        /// Which sortie
+        #[arg(add = complete::sorties())]
+        id: String,
+        /// Why
+        #[arg(long, allow_hyphen_values = true)]
+        reason: Option<String>,
+    },
+    /// Change the place of a sortie in its mission
+    Move(MoveArgs),
     /// Take a sortie for the acting agent; exactly one agent wins
     Claim {
         /// Which sortie
@@ -32,6 +50,9 @@ pub enum SortieCommand {
         /// Lock its files too; if one cannot be locked, nothing is claimed
         #[arg(long)]
         lock: bool,
+        /// Wait until one is ready, at most so long, such as `15m`
+        #[arg(long, value_name = "AT MOST", value_parser = typed::span, requires = "next")]
+        wait: Option<u64>,
     },
     /// Give a free sortie to an agent
     Assign {
@@ -96,6 +117,8 @@ pub enum SortieCommand {
         /// What it gave, as JSON
         #[arg(long, value_name = "JSON")]
         output: Option<String>,
+        #[command(flatten)]
+        keep: KeepArg,
     },
     /// Say that a sortie is not done, and given up
     Fail {
@@ -105,6 +128,8 @@ pub enum SortieCommand {
         /// Why
         #[arg(long, allow_hyphen_values = true)]
         reason: String,
+        #[command(flatten)]
+        keep: KeepArg,
     },
     /// Give a sortie back, for anybody to claim
     Release {
@@ -114,6 +139,8 @@ pub enum SortieCommand {
         /// Why
         #[arg(long, allow_hyphen_values = true)]
         reason: Option<String>,
+        #[command(flatten)]
+        keep: KeepArg,
     },
     /// Record a review, or ask for one (without a score)
     Review {
@@ -150,6 +177,13 @@ pub enum SortieCommand {
     },
 }
 
+#[derive(Debug, Default, Args)]
+pub struct KeepArg {
+    /// Keep what was locked for it; else that is released
+    #[arg(long)]
+    pub keep: bool,
+}
+
 #[derive(Debug, Args)]
 pub struct AddArgs {
     /// What is to be done, in one line
@@ -166,8 +200,8 @@ pub struct AddArgs {
     /// A file it will touch; give it several times for several
     #[arg(long = "file", value_name = "PATH")]
     pub files: Vec<String>,
-    /// An acceptance criterion; give it several times for several
-    #[arg(long = "criterion", value_name = "NAME")]
+    /// An acceptance criterion, as a name or in free text; give it several times for several
+    #[arg(long = "criterion", value_name = "TEXT")]
     pub criteria: Vec<String>,
     /// Higher goes first
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
@@ -181,6 +215,113 @@ pub struct AddArgs {
     /// What it is given to start from, as JSON
     #[arg(long, value_name = "JSON")]
     pub input: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct EditArgs {
+    /// Which sortie
+    #[arg(add = complete::sorties())]
+    id: String,
+    /// What is to be done, in one line
+    #[arg(long, allow_hyphen_values = true)]
+    title: Option<String>,
+    /// What is to be done, at length (`-` reads stdin)
+    #[arg(long, allow_hyphen_values = true)]
+    description: Option<String>,
+    /// The id other tools know it by, such as T060
+    #[arg(long)]
+    task_id: Option<String>,
+    /// Higher goes first
+    #[arg(long, allow_negative_numbers = true)]
+    priority: Option<i32>,
+    /// How long it will take, such as `2h`
+    #[arg(long, value_parser = typed::span)]
+    estimate: Option<u64>,
+    /// A sortie that must be completed first as well; give it several times for several
+    #[arg(long, value_name = "ID", add = complete::sorties())]
+    after: Vec<String>,
+    /// A sortie that need not be completed first any more
+    #[arg(long, value_name = "ID", add = complete::sorties())]
+    not_after: Vec<String>,
+    /// A file it will touch as well; give it several times for several
+    #[arg(long = "file", value_name = "PATH")]
+    files: Vec<String>,
+    /// A file it will not touch any more
+    #[arg(long = "no-file", value_name = "PATH")]
+    no_files: Vec<String>,
+    /// A further acceptance criterion, as a name or in free text
+    #[arg(long = "criterion", value_name = "TEXT")]
+    criteria: Vec<String>,
+    /// An acceptance criterion that counts no more
+    #[arg(long = "no-criterion", value_name = "TEXT")]
+    no_criteria: Vec<String>,
+    /// How to take it up again after an interruption
+    #[arg(long, allow_hyphen_values = true)]
+    resume_instructions: Option<String>,
+}
+
+impl EditArgs {
+    pub fn request(&self, app: &App) -> Result<EditSortie, Refusal> {
+        let request = EditSortie {
+            sortie: self.id.clone(),
+            title: typed::maybe(self.title.as_ref(), |text| typed::title("title", text))?,
+            description: typed::maybe(self.description.as_ref(), |text| {
+                typed::note("description", text)
+            })?,
+            task_id: typed::maybe(self.task_id.as_ref(), |text| typed::name("task id", text))?,
+            priority: self.priority,
+            estimate_ms: self.estimate,
+            add_dependencies: self.after.clone(),
+            remove_dependencies: self.not_after.clone(),
+            add_files: app.paths(&self.files)?,
+            remove_files: app.paths(&self.no_files)?,
+            add_criteria: typed::titles("criterion", &self.criteria)?,
+            remove_criteria: typed::titles("criterion", &self.no_criteria)?,
+            resume_instructions: typed::maybe(self.resume_instructions.as_ref(), |text| {
+                typed::note("resume instructions", text)
+            })?,
+        };
+        Ok(request)
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("place").required(true)))]
+pub struct MoveArgs {
+    /// Which sortie
+    #[arg(add = complete::sorties())]
+    pub id: String,
+    /// Just before this one
+    #[arg(long, value_name = "ID", group = "place", add = complete::sorties())]
+    before: Option<String>,
+    /// Just after this one
+    #[arg(long, value_name = "ID", group = "place", add = complete::sorties())]
+    after: Option<String>,
+    /// Before every other
+    #[arg(long, group = "place")]
+    first: bool,
+    /// After every other
+    #[arg(long, group = "place")]
+    last: bool,
+}
+
+impl MoveArgs {
+    pub fn request(&self) -> MoveSortie {
+        let to = match (&self.before, &self.after, self.first) {
+            (Some(sortie), _, _) => NewPlace::Before {
+                sortie: sortie.clone(),
+            },
+            (None, Some(sortie), _) => NewPlace::After {
+                sortie: sortie.clone(),
+            },
+            (None, None, true) => NewPlace::First,
+            (None, None, false) => NewPlace::Last,
+        };
+        MoveSortie {
+            sortie: self.id.clone(),
+            to,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -226,7 +367,7 @@ pub struct UpdateArgs {
     /// What happened (`-` reads stdin)
     #[arg(long, allow_hyphen_values = true)]
     note: Option<String>,
-    /// A subtask and where it stands: `NAME=pending|in_progress|complete|failed[:OUTPUT]`
+    /// A subtask and where it stands: `NAME=pending|in_progress|complete|failed[:OUTPUT]`; NAME may be free text
     #[arg(long = "subtask", value_name = "NAME=STATUS[:OUTPUT]")]
     subtasks: Vec<String>,
     /// Subtasks completed and in all, when you do not list them, such as `19/29`
@@ -307,7 +448,7 @@ impl UpdateArgs {
             declared: typed::maybe(self.done.as_ref(), declared)?,
             files,
             criteria: criteria
-                .map(|(name, met)| Ok((typed::name("criterion", name)?, met)))
+                .map(|(text, met)| Ok((typed::labelled("criterion", text)?.0, met)))
                 .collect::<Result<_, Refusal>>()?,
             last_processed: typed::maybe(self.last.as_ref(), |text| typed::title("last", text))?,
             next_to_process: typed::maybe(self.next.as_ref(), |text| typed::title("next", text))?,
@@ -344,9 +485,10 @@ fn subtask(text: &str) -> Result<SubtaskReport, Refusal> {
     let output = output
         .map(|output| Title::parse("output", output))
         .transpose()?;
+    let (name, title) = typed::labelled("subtask", name.trim())?;
     Ok(SubtaskReport {
-        name: typed::name("subtask", name)?,
-        title: None,
+        name,
+        title,
         status,
         output,
     })

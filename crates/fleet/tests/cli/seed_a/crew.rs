@@ -43,9 +43,9 @@ fn events_reach_the_mailbox_of_dispatch() {
         .agent("Dispatch", "mail inbox")
         .expect(expect![[r#"
             For your information:
-              msg-77be  2026-01-04T12:02:25.000Z  fleet_checkpointed: chk-d9872af6 at 50% (manual), by Specialist-1
-              msg-15f6  2026-01-04T12:02:25.000Z  checkpoint_created: chk-d9872af6 is in sqlite and file
-              msg-e23a  2026-01-04T12:02:26.000Z  checkpoint_pinned: chk-d9872af6, by Specialist-1
+              msg-77be  2026-01-04T12:02:25.000Z  Specialist-1 takes checkpoint chk-d9872af6 at 50 % (manual)
+              msg-15f6  2026-01-04T12:02:25.000Z  flightline writes the file of chk-d9872af6
+              msg-e23a  2026-01-04T12:02:26.000Z  Specialist-1 pins chk-d9872af6
         "#]]);
     assert_eq!(
         world.agent_ok("Dispatch", "mail inbox").text(),
@@ -76,7 +76,7 @@ fn a_briefing_is_recalled_and_its_receipt_is_seen() {
         "Briefings   Specialist-1 offered 2 times, not acknowledged"
     );
     ask("context").expect(expect![[r#"
-        Flightline: your briefing for `msn-1a1a75cb` is waiting: `fleet context --full --agent Specialist-1`
+        Flightline: your briefing for `msn-1a1a75cb` is waiting: `fleet context --full --agent Specialist-1 --mission msn-1a1a75cb`
     "#]]);
     assert!(full(&ask("context --full")));
     let nonce = world
@@ -89,7 +89,7 @@ fn a_briefing_is_recalled_and_its_receipt_is_seen() {
         Acknowledged. Continue the mission.
     "#]]);
     ask("context").expect(expect![[r#"
-        Flightline: your briefing for `msn-1a1a75cb` is acknowledged, and here again: `fleet context --full --agent Specialist-1`
+        Flightline: your briefing for `msn-1a1a75cb` is acknowledged, and here again: `fleet context --full --agent Specialist-1 --mission msn-1a1a75cb`
     "#]]);
     assert_eq!(status(), "Briefings   Specialist-1 acknowledged");
     let agents = world.json("status")["agents"].clone();

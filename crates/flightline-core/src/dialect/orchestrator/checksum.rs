@@ -55,12 +55,6 @@ impl Section {
     }
 }
 
-/// The checksum of an artifact: of its content as a JSON text, quotes and all.
-#[must_use]
-pub fn artifact_checksum(content: &str) -> String {
-    short(&Json::from(content))
-}
-
 impl Checkpoint {
     /// The checksums of what is in the document now: of everything in it, or only of what the seed knows.
     #[must_use]

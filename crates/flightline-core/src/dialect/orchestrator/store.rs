@@ -1,4 +1,4 @@
-//! The seed's store: names of files, the index, and which checkpoints go.
+//! The seed's store: names of files, and the index.
 
 use super::{Checkpoint, Id};
 use crate::checkpoint::CheckpointStatus;
@@ -6,7 +6,6 @@ use crate::dialect::compress::Compression;
 use crate::dialect::field::{Extra, Keep, Stamp, Value, document};
 use crate::dialect::json::{Json, Number};
 use crate::dialect::unreadable::{Path, Unreadable};
-use crate::time::{Millis, Time};
 
 /// The index's file.
 pub const INDEX_FILE: &str = "index.json";
@@ -15,8 +14,6 @@ pub const INDEX_FILE: &str = "index.json";
 pub const FOLDER: &str = ".flightline/orchestrator";
 /// The folder in it for those that were archived.
 pub const ARCHIVE: &str = "archive";
-
-const DAY: Millis = 86_400_000;
 
 document! {
     /// What the index says of a checkpoint.
@@ -37,33 +34,6 @@ document! {
         size "size": Number,
         /// Its file. To be compared with [`file_name`], never to be opened as it stands.
         path "path": String,
-    }
-}
-
-/// The numbers the seed's store decides by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// Whether checkpoints are taken at all.
-    pub enabled: bool,
-    /// Beyond so many, the oldest are archived.
-    pub max_checkpoints: usize,
-    /// How files are compressed.
-    pub compression: Compression,
-    /// One is taken this often; never when it is 0.
-    pub auto_checkpoint_interval_ms: Millis,
-    /// Older ones are deleted.
-    pub retention_days: u64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            max_checkpoints: 50,
-            compression: Compression::Gzip,
-            auto_checkpoint_interval_ms: 300_000,
-            retention_days: 30,
-        }
     }
 }
 
@@ -160,60 +130,4 @@ pub fn drift(entries: &[IndexEntry], checkpoints: &[&Checkpoint]) -> Vec<String>
         said.push(format!("it does not list {}", checkpoint.id.as_str()));
     }
     said
-}
-
-/// Which checkpoints are to be archived, oldest first, so that no more than `most` are left. Archived ones
-/// do not count.
-#[must_use]
-pub fn surplus(entries: &[IndexEntry], most: usize) -> Vec<&Id> {
-    let mut live: Vec<&IndexEntry> = entries
-        .iter()
-        .filter(|entry| entry.status != CheckpointStatus::Archived)
-        .collect();
-    live.sort_by_key(|entry| (entry.created_at.time(), &entry.id));
-    live.truncate(live.len().saturating_sub(most));
-    live.into_iter().map(|entry| &entry.id).collect()
-}
-
-/// Which checkpoints are older than `days`, oldest first, and are to be deleted. The newest that work can
-/// go on from is never among them.
-#[must_use]
-pub fn expired(entries: &[IndexEntry], days: u64, now: Time) -> Vec<&Id> {
-    let newest = entries
-        .iter()
-        .filter(|entry| entry.can_resume && entry.status == CheckpointStatus::Valid)
-        .max_by_key(|entry| (entry.created_at.time(), &entry.id));
-    let old = |entry: &&IndexEntry| {
-        now.since(entry.created_at.time()) > days.saturating_mul(DAY)
-            && newest.is_none_or(|newest| newest.id != entry.id)
-    };
-    let mut old: Vec<&IndexEntry> = entries.iter().filter(old).collect();
-    old.sort_by_key(|entry| (entry.created_at.time(), &entry.id));
-    old.into_iter().map(|entry| &entry.id).collect()
-}
-
-/// What a store holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// How many checkpoints.
-    pub count: usize,
-    /// How many bytes.
-    pub total_size: u64,
-    /// The first.
-    pub oldest: Option<Id>,
-    /// The last.
-    pub newest: Option<Id>,
-}
-
-/// What a store holds.
-#[must_use]
-pub fn stats(entries: &[IndexEntry]) -> Stats {
-    let age = |entry: &&IndexEntry| (entry.created_at.time(), entry.id.clone());
-    let sizes = entries.iter().filter_map(|entry| entry.size.as_u64());
-    Stats {
-        count: entries.len(),
-        total_size: sizes.fold(0, u64::saturating_add),
-        oldest: entries.iter().min_by_key(age).map(|entry| entry.id.clone()),
-        newest: entries.iter().max_by_key(age).map(|entry| entry.id.clone()),
-    }
 }

@@ -1,4 +1,4 @@
-//! What happens, whether it leads to a checkpoint, and what the checkpoint then says.
+//! What happens, and what the checkpoint that it leads to says.
 
 use super::Trigger;
 use crate::checkpoint::Reason;
@@ -13,7 +13,7 @@ pub const DESTRUCTIVE_OPERATIONS: [&str; 6] = [
     "publish",
 ];
 
-/// Something that may lead to a checkpoint.
+/// Something that leads to a checkpoint, for which the seed has words of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Happening<'a> {
     /// The workflow moved.
@@ -35,20 +35,6 @@ pub enum Happening<'a> {
         /// The agent.
         agent: &'a str,
     },
-    /// A person approved.
-    Approved {
-        /// What kind of thing.
-        item_type: &'a str,
-        /// Which.
-        item_id: &'a str,
-    },
-    /// A person rejected.
-    Rejected {
-        /// What kind of thing.
-        item_type: &'a str,
-        /// Which.
-        item_id: &'a str,
-    },
     /// Something went wrong.
     Error {
         /// Where.
@@ -65,30 +51,11 @@ pub enum Happening<'a> {
     },
     /// Time passed.
     Interval,
-    /// Somebody asked for it.
-    Manual {
-        /// Why.
-        reason: &'a str,
-    },
     /// The orchestrator is about to stop.
     Shutdown,
 }
 
 impl Happening<'_> {
-    /// The trigger of its checkpoint.
-    #[must_use]
-    pub const fn trigger(&self) -> Trigger {
-        match self {
-            Self::StateTransition { .. } => Trigger::StateTransition,
-            Self::AgentCompleted { .. } | Self::AgentFailed { .. } => Trigger::AgentComplete,
-            Self::Approved { .. } | Self::Rejected { .. } => Trigger::UserApproval,
-            Self::Error { .. } => Trigger::ErrorOccurred,
-            Self::Destructive { .. } => Trigger::BeforeDestructive,
-            Self::Interval => Trigger::TimeInterval,
-            Self::Manual { .. } | Self::Shutdown => Trigger::Manual,
-        }
-    }
-
     /// The reason its checkpoint gives, to the letter.
     #[must_use]
     pub fn reason(&self) -> String {
@@ -98,72 +65,10 @@ impl Happening<'_> {
             }
             Self::AgentCompleted { agent } => format!("Agent {agent} completed"),
             Self::AgentFailed { agent } => format!("Agent {agent} failed"),
-            Self::Approved { item_type, item_id } => {
-                format!("User approved {item_type}: {item_id}")
-            }
-            Self::Rejected { item_type, item_id } => {
-                format!("User rejected {item_type}: {item_id}")
-            }
             Self::Error { context, message } => format!("Error in {context}: {message}"),
             Self::Destructive { operation, target } => format!("Before {operation}: {target}"),
             Self::Interval => "Periodic checkpoint".to_owned(),
-            Self::Manual { reason } => (*reason).to_owned(),
             Self::Shutdown => "Shutdown checkpoint".to_owned(),
-        }
-    }
-}
-
-/// Which happenings lead to a checkpoint.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Triggers {
-    /// Whether any does, but those somebody asks for.
-    pub enabled: bool,
-    /// The workflow moves.
-    pub on_state_transition: bool,
-    /// An agent finishes.
-    pub on_agent_complete: bool,
-    /// A person approves or rejects.
-    pub on_user_approval: bool,
-    /// Something goes wrong.
-    pub on_error: bool,
-    /// Something destructive is about to be done.
-    pub before_destructive: bool,
-    /// What is destructive.
-    pub destructive_operations: Vec<String>,
-}
-
-impl Default for Triggers {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            on_state_transition: true,
-            on_agent_complete: true,
-            on_user_approval: true,
-            on_error: true,
-            before_destructive: true,
-            destructive_operations: DESTRUCTIVE_OPERATIONS.map(str::to_owned).to_vec(),
-        }
-    }
-}
-
-impl Triggers {
-    /// Whether this leads to a checkpoint.
-    #[must_use]
-    pub fn fires(&self, happening: &Happening<'_>) -> bool {
-        match happening {
-            Happening::StateTransition { .. } => self.enabled && self.on_state_transition,
-            Happening::AgentCompleted { .. } | Happening::AgentFailed { .. } => {
-                self.enabled && self.on_agent_complete
-            }
-            Happening::Approved { .. } | Happening::Rejected { .. } => {
-                self.enabled && self.on_user_approval
-            }
-            Happening::Error { .. } => self.enabled && self.on_error,
-            Happening::Destructive { operation, .. } => {
-                let named = self.destructive_operations.iter().any(|it| it == operation);
-                self.enabled && self.before_destructive && named
-            }
-            Happening::Interval | Happening::Manual { .. } | Happening::Shutdown => true,
         }
     }
 }
@@ -187,9 +92,10 @@ impl Trigger {
     #[must_use]
     pub const fn nearest(reason: Reason) -> Self {
         match reason {
-            Reason::StateTransition | Reason::Milestone | Reason::PhaseComplete => {
-                Self::StateTransition
-            }
+            Reason::StateTransition
+            | Reason::Milestone
+            | Reason::PhaseComplete
+            | Reason::MissionEnded => Self::StateTransition,
             Reason::AgentComplete | Reason::SubtaskDone | Reason::TaskComplete => {
                 Self::AgentComplete
             }
@@ -206,6 +112,7 @@ impl Trigger {
             | Reason::Blocker => Self::ErrorOccurred,
             Reason::BeforeDestructive | Reason::BeforeRestore => Self::BeforeDestructive,
             Reason::Manual
+            | Reason::AfterRestore
             | Reason::Shutdown
             | Reason::PreCompact
             | Reason::TokenWarning

@@ -8,9 +8,6 @@ use crate::checkpoint::Reason;
 use crate::dialect::field::one_line;
 use crate::time::{Millis, Time, human_span};
 
-/// A checkpoint of this age is too old.
-pub const MAX_AGE: Millis = 24 * 3_600_000;
-
 /// What the seed's front matter can switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -64,18 +61,6 @@ impl Config {
                 _ => true,
             }
     }
-}
-
-/// Why a context that is so full needs a checkpoint, if it does.
-#[must_use]
-pub fn token_reason(percent: u8, config: &Config) -> Option<Reason> {
-    [
-        (config.critical_percent, Reason::TokenCritical),
-        (config.warning_percent, Reason::TokenWarning),
-    ]
-    .into_iter()
-    .find(|(threshold, reason)| percent >= *threshold && config.allows(*reason))
-    .map(|(_, reason)| reason)
 }
 
 /// What a checkpoint must fit to be resumed from.
@@ -207,14 +192,5 @@ impl Start {
             }
             Self::Normal | Self::Resume => None,
         }
-    }
-
-    /// What the person is told then.
-    #[must_use]
-    pub fn tell(&self) -> Option<String> {
-        let log = self.log()?;
-        Some(format!(
-            "{log}. This session starts normally; the checkpoint is kept in `checkpoints/latest.json`."
-        ))
     }
 }

@@ -1,17 +1,9 @@
 //! Progress, resuming, and what can have happened to a task.
 
-use super::{
-    BeatStatus, Checkpoint, HEARTBEAT_SECONDS, Heartbeat, Item, ItemStatus, Maybe, Stamp,
-    TaskStatus,
-};
+use super::{BeatStatus, Checkpoint, Heartbeat, Item, ItemStatus, Maybe, Stamp, TaskStatus};
 use crate::dialect::field::{Extra, one_line};
-use crate::liveness::{self, Life};
-use crate::policy::Policy;
 use crate::sortie::{Declared, SortieStatus, SubtaskProgress};
 use crate::time::{Millis, Time, human_span};
-
-/// A task in progress whose checkpoint is older than this has lost its session.
-pub const SESSION_TIMEOUT: Millis = 600_000;
 
 /// Why a task cannot be resumed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -137,12 +129,6 @@ impl Checkpoint {
         }
     }
 
-    /// What is posted to the orchestrator after each update.
-    #[must_use]
-    pub fn progress_line(&self) -> String {
-        progress_line(&self.task_id, self.percent())
-    }
-
     /// When the agent last wrote.
     #[must_use]
     pub fn last_update(&self) -> Option<Time> {
@@ -212,11 +198,6 @@ impl Checkpoint {
             .collect()
     }
 
-    /// Forgets the errors, which is what lets a blocked task be resumed.
-    pub fn clear_errors(&mut self) {
-        self.errors = Maybe::Is(Vec::new());
-    }
-
     fn items(&self) -> &[Item] {
         let subtasks = self.subtasks.get();
         let items = subtasks.and_then(|subtasks| subtasks.items.get());
@@ -229,39 +210,14 @@ fn text(field: &Maybe<String>) -> Option<&str> {
 }
 
 impl Heartbeat {
-    /// A sign of life at `now`.
+    /// A sign of life at `now`, of which one is expected every `interval`.
     #[must_use]
-    pub fn at(now: Time) -> Self {
+    pub fn at(now: Time, interval: Millis) -> Self {
         Self {
             last_beat: Stamp::seconds(now),
-            interval_seconds: Maybe::Is(HEARTBEAT_SECONDS),
+            interval_seconds: Maybe::Is(interval / 1_000),
             status: Maybe::Is(BeatStatus::Alive),
             extra: Extra::default(),
-        }
-    }
-
-    /// The agent's last sign of life, and what is known of it now.
-    #[must_use]
-    pub fn of(pulse: &liveness::Heartbeat) -> Self {
-        Self {
-            last_beat: Stamp::seconds(pulse.last_beat),
-            interval_seconds: Maybe::Is(pulse.interval_seconds),
-            status: Maybe::Is(match pulse.status {
-                liveness::Beat::Alive => BeatStatus::Alive,
-                liveness::Beat::Warning => BeatStatus::Warning,
-                liveness::Beat::Stalled => BeatStatus::Stalled,
-            }),
-            extra: Extra::default(),
-        }
-    }
-
-    /// What its age means: a warning after 10 minutes, stalled after 30, by default.
-    #[must_use]
-    pub fn life(&self, policy: &Policy, now: Time) -> Life {
-        match now.since(self.last_beat.time()) {
-            silence if silence > policy.stalled_ms => Life::Stalled,
-            silence if silence > policy.warning_ms => Life::Warning,
-            _ => Life::Active,
         }
     }
 }

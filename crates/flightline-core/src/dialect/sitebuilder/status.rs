@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use super::Checkpoint;
 use crate::dialect::field::one_line;
 use crate::error::{Code, Refusal};
 use crate::time::Time;
@@ -32,51 +31,28 @@ pub struct Row {
 impl Row {
     /// How a task stands that has no checkpoint yet.
     pub const NOT_STARTED: &str = "not started";
-
-    /// A task that has a checkpoint.
-    #[must_use]
-    pub fn of(checkpoint: &Checkpoint) -> Self {
-        Self {
-            agent: checkpoint.agent.clone(),
-            task: checkpoint.task_id.clone(),
-            percent: checkpoint.percent(),
-            last_update: checkpoint.last_update(),
-            status: checkpoint.status.as_str().to_owned(),
-        }
-    }
-
-    /// A task that has none yet.
-    #[must_use]
-    pub fn not_started(agent: String, task: String) -> Self {
-        Self {
-            agent,
-            task,
-            percent: 0,
-            last_update: None,
-            status: Self::NOT_STARTED.to_owned(),
-        }
-    }
 }
 
-/// The table, with its heading and our marks around it. It ends with a line break.
+/// The table, with its heading and our marks around it. It ends with a line break. Times stand there as they are: a page is
+/// read later than it is written, and what was two minutes ago then is not so any more. It is as of its last change, so
+/// that it changes with the tasks and not with every look.
 #[must_use]
-pub fn status_block(rows: &[Row], now: Time) -> String {
-    let mut text = format!(
-        "{BEGIN}\n\
-         ## Active Checkpoints\n\
-         \n\
-         | Agent | Task | Progress | Last Update | Status |\n\
-         |-------|------|----------|-------------|--------|\n"
-    );
+pub fn status_block(rows: &[Row]) -> String {
+    let mut text = format!("{BEGIN}\n## Active Checkpoints\n\n");
+    let changed = rows.iter().filter_map(|row| row.last_update).max();
+    if let Some(changed) = changed {
+        let _ = writeln!(text, "As of {}\n", changed.to_seconds());
+    }
+    text += "| Agent | Task | Progress | Last Update | Status |\n\
+             |-------|------|----------|-------------|--------|\n";
     for row in rows {
-        let age = row.last_update.map_or_else(
-            || "—".to_owned(),
-            |update| format!("{} min ago", now.since(update) / 60_000),
-        );
+        let at = row
+            .last_update
+            .map_or_else(|| "—".to_owned(), Time::to_seconds);
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
-            "| {} | {} | {}% | {age} | {} |",
+            "| {} | {} | {}% | {at} | {} |",
             cell(&row.agent),
             cell(&row.task),
             row.percent,

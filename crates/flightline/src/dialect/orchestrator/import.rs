@@ -6,6 +6,8 @@
 
 mod work;
 
+use std::collections::BTreeMap;
+
 use flightline_core::checkpoint::{Checkpoint, CheckpointStatus};
 use flightline_core::dialect::field::{Keep, Value};
 use flightline_core::dialect::orchestrator::{
@@ -19,7 +21,8 @@ use flightline_core::{CheckpointId, Code, Kind, Refusal, Title};
 use flightline_store::Find;
 use serde_json::json;
 
-use super::super::{ImportDocuments, Incoming, TakenIn, named};
+use super::super::intake::turn;
+use super::super::{ImportDocuments, Incoming, TakenIn};
 use super::files::document;
 use crate::checkpoint::load;
 use crate::checkpoint::take::{Taking, take_as};
@@ -33,22 +36,14 @@ const LOOKED_THROUGH: usize = 100;
 /// A mission is called after so many characters of its task at most.
 const TITLE: usize = 120;
 
-/// Takes documents in: all of them or none, the oldest first. An index among them is compared with them.
+/// Takes documents in, the oldest first, each by itself. An index among them is compared with them.
 pub(in crate::dialect) fn take_in(
     desk: &mut Desk<'_, '_>,
     request: &ImportDocuments,
 ) -> Result<Vec<TakenIn>> {
-    let mut arriving: Vec<(usize, &Incoming, orchestrator::Checkpoint)> = Vec::new();
-    let mut indexes = Vec::new();
-    for (place, incoming) in request.documents.iter().enumerate() {
-        if is_index(&incoming.file) {
-            indexes.push((place, incoming));
-        } else {
-            let document = read(&incoming.text).map_err(|why| why.refusal(&incoming.file))?;
-            check(&document, &incoming.file)?;
-            arriving.push((place, incoming, document));
-        }
-    }
+    let all = request.documents.iter().enumerate();
+    let (indexes, mut arriving): (Vec<_>, Vec<_>) =
+        all.partition(|(_, incoming)| is_index(&incoming.file));
     if let (true, Some((_, index))) = (arriving.is_empty(), indexes.first()) {
         return Err(Refusal::invalid(format!(
             "`{}` is an index, and holds no checkpoint",
@@ -57,17 +52,19 @@ pub(in crate::dialect) fn take_in(
         .hint("import its folder: `fleet import orchestrator FOLDER`")
         .into());
     }
-    arriving.sort_by_key(|(place, _, document)| (document.created_at.time(), *place));
-    let mut taken = Vec::with_capacity(request.documents.len());
-    for (place, incoming, document) in &arriving {
-        let one = take_in_one(desk, document, request.mission.as_deref(), &incoming.file);
-        let one = one.map_err(|error| match error {
-            crate::Error::Refused(refusal) => named(*refusal, &incoming.file).into(),
-            error => error,
+    arriving.sort_by_key(|(place, incoming)| (turn(Dialect::Orchestrator, incoming), *place));
+    let (mut taken, mut documents) = (Vec::with_capacity(request.documents.len()), Vec::new());
+    for (place, incoming) in arriving {
+        let one = request.by_itself(desk, incoming, |desk| {
+            let document = read(&incoming.text).map_err(|why| why.refusal(&incoming.file))?;
+            check(&document, &incoming.file)?;
+            let one = take_in_one(desk, &document, request.mission.as_deref(), &incoming.file)?;
+            documents.push(document);
+            Ok(one)
         });
-        taken.push((*place, one?));
+        taken.push((place, one?));
     }
-    let documents: Vec<_> = arriving.iter().map(|(_, _, document)| document).collect();
+    let documents: Vec<_> = documents.iter().collect();
     for (place, incoming) in indexes {
         taken.push((place, compared(incoming, &documents)));
     }
@@ -90,7 +87,9 @@ fn compared(incoming: &Incoming, documents: &[&orchestrator::Checkpoint]) -> Tak
         of: "index".to_owned(),
         name: "the index".to_owned(),
         changed: false,
+        changes: Vec::new(),
         warnings,
+        refused: None,
     }
 }
 
@@ -120,20 +119,58 @@ fn take_in_one(
     file: &str,
 ) -> Result<TakenIn> {
     let first_rev = desk.tx.next_rev();
-    let document = cleaned(document, file)?;
-    let id: CheckpointId = format!("{}{}", CheckpointId::PREFIX, document.id.as_str()).parse()?;
     let mut warnings = Vec::new();
-    match desk.tx.get::<Checkpoint>(&id.to_string())? {
-        Some(known) => again(desk, known, &document)?,
-        None => bring_in(desk, id, &document, mission, file, &mut warnings)?,
+    let before = document;
+    let document = &cleaned(document, file)?;
+    if document != before {
+        warnings.push(
+            "its texts held control characters or secrets, which are not kept: its checksums were made anew".to_owned(),
+        );
     }
+    let id: CheckpointId = format!("{}{}", CheckpointId::PREFIX, document.id.as_str()).parse()?;
+    let changes = match desk.tx.get::<Checkpoint>(&id.to_string())? {
+        Some(known) => {
+            again(desk, known, document)?;
+            Vec::new()
+        }
+        None if document.status == CheckpointStatus::Corrupted => {
+            return Err(Refusal::new(
+                Code::Integrity,
+                "its writer marked it as `corrupted`, and nothing is known of what is wrong in it",
+            )
+            .hint("take another copy of it, or an earlier checkpoint")
+            .into());
+        }
+        None => {
+            bring_in(desk, id, document, mission, file, &mut warnings)?;
+            told(document)
+        }
+    };
     Ok(TakenIn {
         file: file.to_owned(),
         of: id.to_string(),
         name: format!("{} ({})", short(id), document.workflow.current_state),
         changed: desk.tx.next_rev() != first_rev,
+        changes,
         warnings,
+        refused: None,
     })
+}
+
+/// What a new checkpoint tells, in a few words.
+fn told(document: &orchestrator::Checkpoint) -> Vec<String> {
+    let state = format!("state is \"{}\"", shown(&document.workflow.current_state));
+    let words = document.agents.iter().map(|agent| agent.status.as_str());
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for word in words {
+        *counts.entry(word).or_default() += 1;
+    }
+    let counts = counts.into_iter();
+    let agents: Vec<String> = counts
+        .map(|(word, count)| format!("{count} {word}"))
+        .collect();
+    let agents = (!agents.is_empty()).then(|| format!("agents: {}", agents.join(", ")));
+    std::iter::once(state).chain(agents).collect()
 }
 
 /// The document without secrets and control characters, and sealed anew where there were some.
@@ -226,15 +263,18 @@ fn bring_in(
     file: &str,
     warnings: &mut Vec<String>,
 ) -> Result<()> {
-    let mut mission = mission_for(desk, document, named)?;
-    let begun = document
-        .agents
-        .iter()
-        .any(|agent| agent.status != orchestrator::AgentStatus::Pending);
-    if begun && mission.status == MissionStatus::Pending {
-        mission = begin_if_pending(desk, mission.id)?;
-    }
-    let newer = work::store(desk, &mut mission, document, warnings)?;
+    let (mut mission, newer) = desk.as_of(document.created_at.time(), |desk| {
+        let mut mission = mission_for(desk, document, named)?;
+        let begun = document
+            .agents
+            .iter()
+            .any(|agent| agent.status != orchestrator::AgentStatus::Pending);
+        if begun && mission.status == MissionStatus::Pending {
+            mission = begin_if_pending(desk, mission.id)?;
+        }
+        let newer = work::store(desk, &mut mission, document, warnings)?;
+        Ok((mission, newer))
+    })?;
     let texts = document.recovery.blockers.iter();
     let blockers = texts.filter_map(|text| Note::parse("blocker", text).ok());
     let taking = Taking {

@@ -67,6 +67,25 @@ pub(super) fn subtasks(
     Ok(reasons)
 }
 
+/// Takes parts away that the document lists no more.
+pub(super) fn remove_unlisted(
+    desk: &mut Desk<'_, '_>,
+    sortie: &Sortie,
+    document: &Checkpoint,
+) -> Result<()> {
+    let counts = document.subtasks.get();
+    let Some(listed) = counts.and_then(|counts| counts.items.get()) else {
+        return Ok(());
+    };
+    for part in desk.tx.find::<Subtask>(Find::Parent(&sortie.key()))? {
+        if !listed.iter().any(|item| item.id == part.name.as_str()) {
+            let data = json!({ "status": part.status.as_str() });
+            desk.tx.remove("subtask_removed", &part, &data)?;
+        }
+    }
+    Ok(())
+}
+
 /// Records the files that are new in the document.
 pub(super) fn files(
     desk: &mut Desk<'_, '_>,

@@ -24,7 +24,7 @@ pub(super) fn place() -> PathBuf {
 impl Folder {
     /// An index that somebody else wrote says only where files are: it is written anew. One that says
     /// something else than the files do is told, and one that is none is kept beside.
-    pub(super) fn compare_index(&self, said: &mut Vec<Said>) {
+    pub(super) fn compare_index(&self, now: Time, said: &mut Vec<Said>) {
         let bytes = match self.look(INDEX_FILE) {
             Ok(Seen::Foreign { bytes, .. }) => bytes,
             Ok(Seen::Ours | Seen::Missing) => return,
@@ -43,7 +43,9 @@ impl Folder {
                 said.extend(self.missing(&entries));
                 self.remember(INDEX_FILE, &bytes)
             }
-            Ok(Err(_)) | Err(_) => self.keep_beside(INDEX_FILE).map(|kept| {
+            // Somebody may still be writing it.
+            Ok(Err(_)) | Err(_) if !self.is_settled(INDEX_FILE, now) => Ok(()),
+            Ok(Err(_)) | Err(_) => self.keep_beside(INDEX_FILE, INDEX_FILE).map(|kept| {
                 let line = format!(
                     "{0}/{INDEX_FILE} is no index; it is kept as {0}/{kept}",
                     self.name

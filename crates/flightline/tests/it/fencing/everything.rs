@@ -16,6 +16,7 @@ use flightline::note::AddNote;
 use flightline::sortie::add::AddSorties;
 use flightline::sortie::change::{ChangeSortie, SortieAction};
 use flightline::sortie::claim::{ClaimNext, ClaimSortie};
+use flightline::sortie::edit::{EditSortie, MoveSortie, NewPlace};
 use flightline::sortie::report::{
     AddReview, ClearErrors, ReportError, SubtaskReport, UpdateSortie,
 };
@@ -39,6 +40,7 @@ pub fn ask_for_everything(story: &Story<'_>, caller: &Caller) -> Vec<Answer> {
     let change = |action| ChangeSortie {
         sortie: sortie_id.clone(),
         action,
+        keep_locks: true,
     };
     let mut answers = vec![
         ask(story, caller, create_mission("Another", vec![])),
@@ -86,6 +88,23 @@ pub fn ask_for_everything(story: &Story<'_>, caller: &Caller) -> Vec<Answer> {
         ask(
             story,
             caller,
+            EditSortie {
+                sortie: sortie_id.clone(),
+                priority: Some(3),
+                ..EditSortie::default()
+            },
+        ),
+        ask(
+            story,
+            caller,
+            MoveSortie {
+                sortie: sortie_id.clone(),
+                to: NewPlace::Last,
+            },
+        ),
+        ask(
+            story,
+            caller,
             AddNote {
                 mission: Some(mission.clone()),
                 kind: NoteKind::Lesson,
@@ -106,6 +125,7 @@ pub fn ask_for_everything(story: &Story<'_>, caller: &Caller) -> Vec<Answer> {
                 sortie: None,
                 what: None,
                 again: true,
+                sightings: Vec::new(),
             },
         ),
         ask(
@@ -282,7 +302,7 @@ pub fn ask_for_everything(story: &Story<'_>, caller: &Caller) -> Vec<Answer> {
                 all: true,
             },
         ),
-        ask(story, caller, MonitorAgents {}),
+        ask(story, caller, MonitorAgents::default()),
         ask(
             story,
             caller,

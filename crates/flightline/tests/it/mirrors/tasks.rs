@@ -64,7 +64,9 @@ both_engines! {
         let story = Story::new(world);
         let refused = try_import(&story, Dialect::Sitebuilder, FILE, UPDATES[1]).unwrap_err();
         assert!(refused.message.contains("`checkpoint_id` is missing"), "{}", refused.message);
-        import(&story, Dialect::Sitebuilder, FILE, SCHEMA);
+        // The seed's whole document is of a later moment than the first of its parts.
+        let begun = SCHEMA.replace("2025-12-08T14:52:10Z", "2025-12-08T14:30:25Z");
+        import(&story, Dialect::Sitebuilder, FILE, &begun);
         let mut percents = Vec::new();
         for update in UPDATES {
             let update_json = json(update);
@@ -118,9 +120,14 @@ both_engines! {
         let current = format!("riley-{sortie}.json");
         assert_eq!(mirror.files("progress/checkpoints"), [current]);
         let status = mirror.read("progress/STATUS.md");
-        assert!(status.contains("| 0% | 0 min ago | in_progress |") && status.contains("| not started |"), "{status}");
+        let at = story.all::<flightline::core::sortie::Sortie>()[0].updated_at.to_seconds();
+        assert!(status.contains(&format!("As of {at}\n")) && status.contains(&format!("| 0% | {at} | in_progress |")) && status.contains("| not started |"), "{status}");
+        // It is the same page however much later somebody looks.
+        story.pass_minutes(7);
+        assert_eq!(mirror.pass(), []);
+        assert_eq!(mirror.read("progress/STATUS.md"), status);
         mirror.write("progress/STATUS.md", &format!("# Mine\n\n{status}\nMy words.\n"));
-        story.run("riley", &ChangeSortie { sortie: sortie.clone(), action: SortieAction::Complete { output: None } }).unwrap();
+        story.run("riley", &ChangeSortie { sortie: sortie.clone(), action: SortieAction::Complete { output: None }, keep_locks: false }).unwrap();
         assert_eq!(mirror.pass(), []);
         assert_eq!(mirror.files("progress/checkpoints"), [format!("riley-{sortie}-complete.json")]);
         let status = mirror.read("progress/STATUS.md");
@@ -197,7 +204,7 @@ both_engines! {
         mirror.pass();
         let sortie = story.sortie_id("Convert Nature Trail PDFs to Markdown");
         story.register("bob", flightline::core::agent::Role::Specialist);
-        story.run("", &ChangeSortie { sortie, action: SortieAction::Reassign { to: "bob".to_owned(), reason: None } }).unwrap();
+        story.run("", &ChangeSortie { sortie, action: SortieAction::Reassign { to: "bob".to_owned(), reason: None }, keep_locks: false }).unwrap();
         mirror.pass();
         mirror.write(FILE, &SCHEMA.replace("\"completed\": 19", "\"completed\": 20"));
         let said = mirror.pass();

@@ -47,7 +47,8 @@ both_engines! {
         let out = export(&story, Dialect::Recovery);
         assert_eq!(out[0].0, "latest.json");
         assert_eq!(json(&out[0].1), json(EXAMPLE));
-        assert_eq!((status(&story, "T001"), status(&story, "T005"), status(&story, "Add rate limiting")), (SortieStatus::Completed, SortieStatus::InProgress, SortieStatus::Pending));
+        assert_eq!((status(&story, "T001"), status(&story, "T005"), status(&story, "Add rate limiting")), (SortieStatus::Completed, SortieStatus::Pending, SortieStatus::Pending));
+        assert!(story.stored_sortie("T005").is_interrupted() && !story.stored_sortie("Add rate limiting").is_interrupted(), "whoever comes next goes on with it");
         let last = story.checkpoints().pop().unwrap();
         assert_eq!(last.cut.reason, Reason::Manual, "what is too old resumes nobody by itself");
     }
@@ -92,7 +93,7 @@ both_engines! {
         let sortie = story.sortie_id("Model");
         assert_eq!(latest.get("state").and_then(|state| state.get("inProgress")), Some(&Json::from(sortie.as_str())));
         // Completing the task is the full sync: nothing resumes from it a second time.
-        story.run("ada", &ChangeSortie { sortie, action: SortieAction::Complete { output: None } }).unwrap();
+        story.run("ada", &ChangeSortie { sortie, action: SortieAction::Complete { output: None }, keep_locks: false }).unwrap();
         mirror.pass();
         assert_eq!(json(&mirror.read(LATEST)).get("timestamp"), Some(&Json::from("")));
     }
@@ -130,6 +131,7 @@ both_engines! {
         mirror.pass();
         assert_eq!(status(&story, "T005"), SortieStatus::Completed);
         mirror.write(LATEST, "{\"version\": \"1.0\"");
+        mirror.settle();
         let said = mirror.pass();
         assert!(matches!(said.as_slice(), [Said::Trouble(said)] if said.contains(".conflict")), "{said:?}");
         assert_eq!(json(&mirror.read(LATEST)).get("version"), Some(&Json::from("1.0")));
@@ -142,7 +144,8 @@ both_engines! {
         mirror.pass();
         // Meanwhile, here: T005 is completed, and somebody takes T006.
         let sortie = story.sortie_id("T005");
-        story.run("", &ChangeSortie { sortie, action: SortieAction::Complete { output: None } }).unwrap();
+        story.claim("ada", "T005").unwrap();
+        story.run("ada", &ChangeSortie { sortie, action: SortieAction::Complete { output: None }, keep_locks: false }).unwrap();
         story.claim("bob", "Add rate limiting").unwrap();
         let text = mirror.read(LATEST);
         mirror.write(LATEST, &text.replace("Run pytest suite", "Run all of pytest"));

@@ -12,6 +12,9 @@ pub const DOWNTIME: i64 = 10 * 60_000;
 /// A lock lapses so long after its holder's last sign of life.
 pub const LOCK_TTL: i64 = 30 * 60_000;
 
+/// Who is silent for longer is gone.
+const STALLED: i64 = 30 * 60_000;
+
 pub type Answer = Result<(), Code>;
 
 /// What everybody can see: compared after every step.
@@ -46,6 +49,8 @@ pub struct Model {
     pub locks: Vec<Lock>,
     pub mail: Vec<Message>,
     pub effects: BTreeMap<(usize, String), (&'static str, u32)>,
+    /// Who began each, and in which epoch, when it was an agent.
+    pub doers: BTreeMap<(usize, String), Option<(usize, u64)>>,
     pub notes: usize,
     /// Every fence that was ever granted.
     pub fences: Vec<u64>,
@@ -72,11 +77,15 @@ pub struct Sortie {
     pub priority: i32,
     /// Blocking errors that nobody has cleared, and others.
     pub errors: (u32, u32),
+    /// It was blocked by a word, not by an error: the next one gives the same reason.
+    pub blocked_by_word: bool,
 }
 
 #[derive(Clone, Debug)]
 pub struct Lock {
     pub path: &'static str,
+    /// What it was taken for: the only sortie its holder was at.
+    pub sortie: Option<usize>,
     pub holder: usize,
     pub epoch: u64,
     pub fence: u64,
@@ -326,6 +335,7 @@ impl Model {
                 if *blocking {
                     errors.0 += 1;
                     if self.sorties[*sortie].status != "blocked" {
+                        self.sorties[*sortie].blocked_by_word = false;
                         self.set(*sortie, "blocked");
                     }
                 } else {
@@ -339,7 +349,12 @@ impl Model {
                 self.rev += u64::from(errors.0 + errors.1);
                 Ok(())
             }
-            Act::Lock { paths, ttl } => self.grant(paths, ttl.unwrap_or(LOCK_TTL), me?),
+            Act::Lock { paths, ttl } => {
+                let mut held = (0..self.sorties.len())
+                    .filter(|at| self.is_held(*at) && self.sorties[*at].owner == me.ok());
+                let only = held.next().filter(|_| held.next().is_none());
+                self.grant(paths, ttl.unwrap_or(LOCK_TTL), me?, only)
+            }
             Act::Renew { path, fence } => {
                 let lock = self.own_lock(path, *fence, me?)?;
                 if self.locks[lock].epoch != self.agents[me?].epoch {
@@ -394,13 +409,20 @@ impl Model {
                 again,
             } => {
                 let effect = self.effects.get(&(*mission, (*key).to_owned())).copied();
+                let doer = self.doers.get(&(*mission, (*key).to_owned())).copied();
+                let other = doer.flatten().filter(|(doer, _)| Some(*doer) != who);
                 let attempts = match effect {
                     Some(("done", _)) => return Err(Code::EffectDone),
+                    Some(_) if other.is_some_and(|doer| self.is_at_it(doer)) => {
+                        return Err(Code::AlreadyTaken);
+                    }
                     Some(_) if !again => return Err(Code::EffectInDoubt),
                     Some((_, attempts)) => attempts + 1,
                     None => 1,
                 };
                 self.event();
+                let doer = who.map(|me| (me, self.agents[me].epoch));
+                self.doers.insert((*mission, (*key).to_owned()), doer);
                 self.effects
                     .insert((*mission, (*key).to_owned()), ("intent", attempts));
                 Ok(())
@@ -416,6 +438,17 @@ impl Model {
             }
             Act::Retire { name } => self.retire(name, who),
         }
+    }
+
+    /// Whether the session that began an effect is there: not retired, not replaced, and not silent for too long.
+    fn is_at_it(&self, (doer, epoch): (usize, u64)) -> bool {
+        let agent = &self.agents[doer];
+        let sign = agent
+            .pulse
+            .or(agent.session)
+            .map(|sign| self.credible(sign));
+        let silent = sign.is_some_and(|sign| self.now - sign > STALLED);
+        agent.epoch == epoch && !agent.retired && !silent
     }
 
     fn retire(&mut self, name: &str, who: Option<usize>) -> Answer {

@@ -38,18 +38,22 @@ impl Model {
 
     pub fn lapsed(&self, lock: &Lock) -> bool {
         let holder = &self.agents[lock.holder];
-        let sign = holder.pulse.or(holder.session).map(|sign| {
-            if sign - self.now > DOWNTIME {
-                self.awake_since
-            } else {
-                sign
-            }
-        });
+        let sign = holder.pulse.or(holder.session);
+        let sign = sign.map(|sign| self.credible(sign));
         let noticed = match self.watched(lock) {
             Some((since, _)) => self.awake_since.max(lock.granted).min(since),
             None => self.awake_since.max(self.granted(lock)),
         };
         self.now - sign.map_or(noticed, |sign| sign.max(noticed)) > lock.ttl
+    }
+
+    /// What was noted by a clock that was far ahead proves little.
+    pub fn credible(&self, sign: i64) -> i64 {
+        if sign - self.now > DOWNTIME {
+            self.awake_since
+        } else {
+            sign
+        }
     }
 
     fn granted(&self, lock: &Lock) -> i64 {
@@ -84,7 +88,13 @@ impl Model {
         }
     }
 
-    pub fn grant(&mut self, paths: &[&'static str], ttl: i64, me: usize) -> Answer {
+    pub fn grant(
+        &mut self,
+        paths: &[&'static str],
+        ttl: i64,
+        me: usize,
+        sortie: Option<usize>,
+    ) -> Answer {
         let mut granted: Vec<&str> = Vec::new();
         for path in paths {
             if granted.contains(path) {
@@ -106,6 +116,7 @@ impl Model {
             self.fences.push(fence);
             let lock = Lock {
                 path,
+                sortie,
                 holder: me,
                 epoch,
                 fence,
@@ -136,6 +147,29 @@ impl Model {
             *known.unwrap() = fence;
             lock.fence = fence;
         }
+    }
+
+    /// What was locked for a sortie goes with it, but for what its next owner holds.
+    pub fn release_for(&mut self, sortie: usize, next: Option<usize>) {
+        let before = self.locks.len();
+        let stays = |lock: &Lock| lock.sortie != Some(sortie) || Some(lock.holder) == next;
+        self.locks.retain(stays);
+        self.rev += (before - self.locks.len()) as u64;
+    }
+
+    /// With a mission that is over, everything goes that was locked for its sorties, and what else belongs to it: which that
+    /// is the model learns.
+    pub fn learn_releases(&mut self, over: usize, seen: &Visible) {
+        let before = self.locks.len();
+        let sorties = &self.sorties;
+        self.locks.retain(|lock| {
+            let mission = lock.sortie.map(|sortie| sorties[sortie].mission);
+            match mission {
+                Some(mission) => mission != over,
+                None => seen.locks.contains_key(lock.path),
+            }
+        });
+        self.rev += (before - self.locks.len()) as u64;
     }
 
     pub fn own_lock(&self, path: &str, fence: Option<u64>, me: usize) -> Result<usize, Code> {
@@ -174,7 +208,7 @@ impl Model {
             self.event();
             self.post(None, &[holder]);
         }
-        self.grant(&[path], LOCK_TTL, me)
+        self.grant(&[path], LOCK_TTL, me, None)
     }
 
     pub fn post(&mut self, from: Option<usize>, to: &[usize]) {

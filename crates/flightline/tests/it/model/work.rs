@@ -24,10 +24,14 @@ impl Model {
             files,
             priority,
             errors: (0, 0),
+            blocked_by_word: false,
         });
     }
 
     pub fn move_mission(&mut self, mission: usize, to: &'static str) -> Answer {
+        if self.missions[mission] == to {
+            return Ok(());
+        }
         let legal: &[&str] = match self.missions[mission] {
             "pending" => &["in_progress", "failed", "archived"],
             "in_progress" => &["paused", "completed", "failed", "archived"],
@@ -121,7 +125,13 @@ impl Model {
         };
         let first = |at: &usize| (!mine(&self.sorties[*at]), -self.sorties[*at].priority, *at);
         let next = (0..self.sorties.len()).filter(free).min_by_key(first);
-        self.claim(next.ok_or(Code::NothingReady)?, me)
+        let mut here = self.sorties.iter().filter(|it| it.mission == mission);
+        let settled = |it: &Sortie| matches!(it.status, "completed" | "skipped");
+        let nothing = match here.clone().count() > 0 && here.all(settled) {
+            true => Code::NothingLeft,
+            false => Code::NothingReady,
+        };
+        self.claim(next.ok_or(nothing)?, me)
     }
 
     pub fn move_sortie(&mut self, at: usize, how: &Move, who: Option<usize>) -> Answer {
@@ -147,6 +157,18 @@ impl Model {
             self.sorties[at].mission,
             self.sorties[at].errors.0 > 0,
         );
+        // What is so already is no move.
+        let blocked_by_word = self.sorties[at].blocked_by_word;
+        if matches!(how, Move::Block) && status == "blocked" && blocked_by_word
+            || matches!(
+                (how, status),
+                (Move::Start, "in_progress")
+                    | (Move::Complete, "completed")
+                    | (Move::Fail, "failed")
+            )
+        {
+            return Ok(());
+        }
         let legal = match how {
             Move::Assign(_) | Move::Reassign(_) => status != "completed",
             Move::Start => status == "assigned" && self.is_ready(at),
@@ -165,25 +187,34 @@ impl Model {
             Move::Assign(_) | Move::Reassign(_) => {
                 self.sorties[at].owner = to;
                 self.set(at, "assigned");
+                self.release_for(at, to);
             }
             Move::Start => {
                 self.begin_mission(mission)?;
                 self.sorties[at].attempts += 1;
                 self.set(at, "in_progress");
             }
-            Move::Block => self.set(at, "blocked"),
+            Move::Block => {
+                self.sorties[at].blocked_by_word = true;
+                self.set(at, "blocked");
+            }
             Move::Unblock | Move::Resume => self.set(at, "in_progress"),
             Move::Complete => {
                 self.set(at, "completed");
+                self.release_for(at, None);
                 let dispatch = self.dispatch(mission);
                 if who != Some(dispatch) {
                     self.post(who, &[dispatch]);
                 }
             }
-            Move::Fail => self.set(at, "failed"),
+            Move::Fail => {
+                self.set(at, "failed");
+                self.release_for(at, None);
+            }
             Move::Release => {
                 self.sorties[at].owner = None;
                 self.set(at, "pending");
+                self.release_for(at, None);
             }
             Move::Approve => {
                 self.event();

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use flightline_core::agent::Agent;
 use flightline_core::dialect::orchestrator::{self, AgentStatus, StateEntry};
+use flightline_core::event::Event;
 use flightline_core::mission::{Mission, Workflow};
 use flightline_core::note::{Note, NoteKind};
 use flightline_core::recovery::analysis::agents_of;
@@ -21,6 +22,10 @@ use crate::sortie::add::{NewSortie, add_all};
 
 /// So many states of a history are taken in: the last ones.
 const MOST_STATES: usize = 500;
+/// So many events of a mission are searched for documents that told where its workflow stands.
+const LOOKED_BACK: u64 = 1_000;
+/// A document told where the workflow stands.
+const IMPORTED: &str = "mission_imported";
 
 /// What is known here that is newer than a document.
 #[derive(Default)]
@@ -93,6 +98,7 @@ fn workflow(
         return Ok(None);
     };
     let before = mission.workflow.clone();
+    let last_said = last_import(desk, mission)?;
     if !before.states.is_empty() && !before.states.contains_key(&current) {
         warnings.push(format!(
             "`{current}` is not a declared state of {}; it is only kept",
@@ -144,15 +150,25 @@ fn workflow(
             .filter_map(|state| fitting(Name::parse("a state", state), warnings))
             .collect(),
     };
-    if mission.workflow != before {
-        mission.updated_at = desk.now();
-        let data = json!({ "dialect": "orchestrator", "state": mission.workflow.current });
-        desk.tx.set("mission_imported", mission, &data)?;
+    let data = json!({ "dialect": "orchestrator", "state": mission.workflow.current });
+    if mission.workflow == before {
+        // That it still was there then is news as well: what an older document says is not.
+        desk.tx.note(IMPORTED, mission, &data)?;
+        return Ok(None);
     }
-    Ok(before
-        .entered_at
-        .is_some_and(|entered| entered > written)
-        .then_some(before))
+    mission.updated_at = mission.updated_at.max(desk.now());
+    desk.tx.set(IMPORTED, mission, &data)?;
+    let is_newer = before.entered_at.max(last_said) > Some(written);
+    Ok(is_newer.then_some(before))
+}
+
+/// When the newest document was written that told where the workflow stands.
+fn last_import(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<Time>> {
+    let events = desk
+        .tx
+        .events_of(Kind::Mission, &mission.key(), LOOKED_BACK)?;
+    let imports = events.iter().filter(|event| event.kind == IMPORTED);
+    Ok(imports.map(Event::happened_at).max())
 }
 
 /// A move of the workflow that happened elsewhere, and when.
@@ -194,17 +210,17 @@ fn sorties(
             None => added(desk, mission, &agent.agent_id)?,
         };
         used.insert(before.id);
-        let sortie = said_of(&before, agent, document.created_at.time(), warnings);
+        let written = document.created_at.time();
+        let sortie = said_of(&before, agent, written, warnings);
         let same = Sortie {
             updated_at: before.updated_at,
             ..sortie.clone()
         };
-        if same == before {
+        // That it still was so then is news as well: what an older document says of it is not.
+        if same == before && written <= before.updated_at {
             continue;
         }
-        if found.is_some()
-            && (before.status.is_held() || before.updated_at > document.created_at.time())
-        {
+        if found.is_some() && (before.status.is_held() || before.updated_at > written) {
             newer.push(before);
         }
         let data = json!({
@@ -335,8 +351,11 @@ fn notes(
         author_id: desk.agent_id(),
         at,
         after_cut: None,
+        replaces: None,
+        ended: None,
+        failure: None,
     };
-    let written = document.created_at.time();
+    let written = desk.now();
     let mut new: Vec<Note> = Vec::new();
     for lesson in context.lessons.iter().filter(|it| !it.trim().is_empty()) {
         if let Some(text) = fitting(text::Note::parse("lesson", lesson), warnings) {

@@ -1,0 +1,24 @@
+//! `fleet help`
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::json;
+
+use super::Done;
+use crate::app::App;
+use crate::help;
+
+#[derive(Debug, Args)]
+pub struct HelpArgs {
+    /// A topic or a command; without one, all of them are listed
+    topic: Vec<String>,
+}
+
+pub fn help(args: &HelpArgs, app: &mut App) -> Done {
+    let text = help::about(&args.topic)?;
+    app.ui.answer(&json!({ "text": text }), |page| {
+        page.block(0, text.trim_end())
+    })?;
+    Ok(ExitCode::SUCCESS)
+}

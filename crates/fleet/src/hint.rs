@@ -1,0 +1,189 @@
+//! Commands that are shown to be pasted. Each repeats what its reader typed and a shell does not remember: the folder, the
+//! store, the mission, the agent that acts, and a yes that was given.
+
+use std::borrow::Cow;
+use std::ffi::OsString;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Globals};
+
+/// What a command begins with that can be pasted.
+const OURS: &str = "fleet ";
+
+/// What stands for the acting agent in a command of somebody who does not know it.
+const SOMEBODY: &str = "--agent NAME";
+
+/// What a caller typed that a later command needs as well.
+#[derive(Clone, Debug, Default)]
+pub struct Repeated {
+    /// Flags that say where the fleet is, ready to be pasted.
+    place: Vec<String>,
+    mission: Option<String>,
+    agent: Option<String>,
+    /// The environment names an agent: it need not be typed.
+    agent_in_environment: bool,
+    /// A question was answered beforehand, with `-y`.
+    yes: bool,
+}
+
+impl Repeated {
+    /// What was typed. `environment` is the agent that the environment names.
+    pub fn of(globals: &Globals, environment: Option<&str>, arguments: &[OsString]) -> Self {
+        let mut place = Vec::new();
+        let dir = globals.dir.as_ref().map(|dir| dir.display().to_string());
+        for (flag, value) in [
+            ("-C", dir.as_ref()),
+            ("--location", globals.location.as_ref()),
+            ("--server", globals.server.as_ref()),
+        ] {
+            place.extend(value.map(|value| format!("{flag} {}", quoted(value))));
+        }
+        let flags = arguments.iter().take_while(|word| *word != "--");
+        Self {
+            place,
+            mission: globals.mission.clone(),
+            agent: globals.agent.clone(),
+            agent_in_environment: environment.is_some(),
+            yes: flags
+                .into_iter()
+                .any(|word| word == "-y" || word == "--yes"),
+        }
+    }
+
+    /// A text with every command of ours in backticks completed.
+    pub fn complete<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if !text.contains("`fleet ") {
+            return Cow::Borrowed(text);
+        }
+        let mut complete = String::with_capacity(text.len() + 32);
+        for (at, part) in text.split('`').enumerate() {
+            if at > 0 {
+                complete.push('`');
+            }
+            match at % 2 == 1 && part.starts_with(OURS) {
+                true => complete.push_str(&self.command(part)),
+                false => complete.push_str(part),
+            }
+        }
+        Cow::Owned(complete)
+    }
+
+    /// One command, completed. Anything else stays as it is.
+    pub fn command(&self, command: &str) -> String {
+        let Some(rest) = command.strip_prefix(OURS) else {
+            return command.to_owned();
+        };
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        if words.contains(&"--help") || words.first() == Some(&"help") {
+            return command.to_owned();
+        }
+        let mut said = vec!["fleet".to_owned()];
+        said.extend(self.place_of(&words));
+        said.push(self.with_agent(rest, &words));
+        if let Some(mission) = &self.mission
+            && works_on_a_mission(&words)
+        {
+            said.push(format!("--mission {}", quoted(mission)));
+        }
+        self.with_yes(said.join(" "))
+    }
+
+    fn place_of(&self, words: &[&str]) -> Vec<String> {
+        let named = |flag: &str| words.contains(&flag);
+        let moves = named("-C") || named("--location") || named("--server");
+        match (moves, words.first()) {
+            (true, _) => Vec::new(),
+            // It is what says where the fleet is from now on.
+            (false, Some(&"login")) => {
+                let dir = self.place.iter().filter(|flag| flag.starts_with("-C "));
+                dir.cloned().collect()
+            }
+            (false, _) => self.place.clone(),
+        }
+    }
+
+    fn with_agent(&self, rest: &str, words: &[&str]) -> String {
+        let placeholder = rest.contains(SOMEBODY);
+        match (&self.agent, placeholder) {
+            (Some(agent), true) => rest.replace(SOMEBODY, &format!("--agent {}", quoted(agent))),
+            (None, true) if self.agent_in_environment => rest.replace(&format!(" {SOMEBODY}"), ""),
+            (Some(agent), false) if !words.contains(&"--agent") && acts(words, agent) => {
+                format!("{rest} --agent {}", quoted(agent))
+            }
+            _ => rest.to_owned(),
+        }
+    }
+
+    /// A yes that was given is given again, to a command that takes one.
+    fn with_yes(&self, command: String) -> String {
+        if !self.yes {
+            return command;
+        }
+        let sure = format!("{command} -y");
+        let mut words = sure.split_whitespace();
+        // Neither looks for a question to be answered, nor a repair.
+        let asks = !words
+            .clone()
+            .any(|word| matches!(word, "--dry-run" | "--fix"));
+        match asks && Cli::try_parse_from(&mut words).is_ok() {
+            true => sure,
+            false => command,
+        }
+    }
+}
+
+/// Whether a command is by somebody: what it does, or whose things it shows, depends on the acting agent.
+fn acts(words: &[&str], agent: &str) -> bool {
+    let verb = words.get(1).copied().unwrap_or_default();
+    match words.first().copied().unwrap_or_default() {
+        "call" | "checkpoint" | "context" | "heartbeat" | "import" | "mail" | "mails"
+        | "resume" | "undo" => true,
+        "effect" | "effects" | "lock" | "locks" | "mission" | "missions" | "note" | "notes"
+        | "sortie" | "sorties" => !matches!(verb, "check" | "list" | "ready" | "show" | "tree"),
+        "checkpoints" => matches!(
+            verb,
+            "archive" | "delete" | "import" | "pin" | "prune" | "unpin"
+        ),
+        // An agent whose session is over cannot say so itself.
+        "agent" | "agents" => {
+            let about = words.get(2).copied().unwrap_or_default();
+            !matches!(verb, "list" | "monitor" | "register" | "show") && about != agent
+        }
+        _ => false,
+    }
+}
+
+/// Whether a command works on a mission that it does not name, neither by itself nor by a thing of it.
+fn works_on_a_mission(words: &[&str]) -> bool {
+    let named = words.iter().any(|word| {
+        *word == "--mission"
+            || ["msn-", "srt-", "chk-"]
+                .iter()
+                .any(|prefix| word.starts_with(prefix))
+    });
+    let verb = words.get(1).copied().unwrap_or_default();
+    !named
+        && match words.first().copied().unwrap_or_default() {
+            "checkpoint" | "checkpoints" | "context" | "event" | "events" | "log" | "note"
+            | "notes" | "replay" | "report" | "resume" | "sortie" | "sorties" | "status"
+            | "undo" => true,
+            "effect" | "effects" => verb != "list",
+            "lock" | "locks" => verb == "acquire",
+            "mail" | "mails" => verb == "send",
+            "mission" | "missions" => !matches!(verb, "create" | "list" | "use"),
+            _ => false,
+        }
+}
+
+/// A word as a shell reads it.
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+=,".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

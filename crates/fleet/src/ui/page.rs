@@ -1,0 +1,373 @@
+//! Pages: lines, tables and times, as people read them.
+
+use std::fmt::{Display, Write as _};
+
+use anstyle::Style;
+use flightline::core::Time;
+use flightline::core::time::human_span;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use super::{BOLD, DIM, visible};
+use crate::hint::Repeated;
+
+/// What a command says to people.
+pub struct Page {
+    text: String,
+    terminal: bool,
+    now: Option<Time>,
+    repeated: Repeated,
+    /// How wide the terminal is; nothing where there is none.
+    width: Option<usize>,
+}
+
+/// What becomes of a last column that is too long.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Overlong {
+    Wrapped,
+    Shortened,
+}
+
+impl Page {
+    /// An empty page.
+    pub(super) fn new(repeated: Repeated, terminal: bool, width: Option<usize>) -> Self {
+        Self {
+            text: String::new(),
+            terminal,
+            now: None,
+            repeated,
+            width,
+        }
+    }
+
+    /// A command that the reader may paste as it stands.
+    pub fn command(&self, command: impl AsRef<str>) -> String {
+        self.repeated.command(command.as_ref())
+    }
+
+    /// A line of ours with commands in backticks, which can be pasted as they stand.
+    pub fn hint(&mut self, text: impl Display) {
+        let text = text.to_string();
+        let text = self.repeated.complete(&text).into_owned();
+        self.line(text);
+    }
+
+    /// What is on it.
+    pub fn text(&self) -> &str {
+        self.text.trim_end_matches('\n')
+    }
+
+    /// Times are shown relative to this one on a terminal.
+    pub fn at(&mut self, now: Time) {
+        self.now = Some(now);
+    }
+
+    /// A line: line breaks in what agents wrote do not make another.
+    pub fn line(&mut self, text: impl Display) {
+        let _ = writeln!(self.text, "{}", text.to_string().replace('\n', " "));
+    }
+
+    /// A text of several lines, each moved to the right.
+    pub fn block(&mut self, indent: usize, text: impl Display) {
+        for line in text.to_string().lines() {
+            let line = format!("{:indent$}{line}", "");
+            let _ = writeln!(self.text, "{}", line.trim_end());
+        }
+    }
+
+    /// A table without lines between its cells. The last column is not padded.
+    pub fn table(&mut self, header: &[&str], rows: &[Vec<Cell>]) {
+        let mut all: Vec<Vec<Cell>> = Vec::new();
+        if !header.is_empty() {
+            all.push(header.iter().map(|text| Cell::dim(*text)).collect());
+        }
+        all.extend(rows.iter().cloned());
+        let overlong = match header.is_empty() {
+            true => Overlong::Wrapped,
+            false => Overlong::Shortened,
+        };
+        self.lay_out(&[], &all, overlong);
+    }
+
+    /// Rows in columns with so many blanks after each; two where nothing else is said. They are made to fit the terminal:
+    /// the last column goes on below itself in a table without titles, and is shortened in one with titles.
+    pub fn columns(&mut self, gaps: &[usize], all: &[Vec<Cell>]) {
+        self.lay_out(gaps, all, Overlong::Wrapped);
+    }
+
+    fn lay_out(&mut self, gaps: &[usize], all: &[Vec<Cell>], overlong: Overlong) {
+        let count = all.iter().map(Vec::len).max().unwrap_or(0);
+        let gap = |at: usize| *gaps.get(at).unwrap_or(&2);
+        let widest = |at: usize| {
+            let cells = all.iter().filter_map(|row| row.get(at));
+            cells.map(Cell::width).max().unwrap_or(0)
+        };
+        let natural: Vec<usize> = (0..count).map(widest).collect();
+        let gaps_in_all = (0..count.saturating_sub(1)).map(gap).sum();
+        let room = self.width.map(|width| width.saturating_sub(gaps_in_all));
+        let widths = fitted(&natural, room, overlong);
+        for row in all {
+            let mut line = String::new();
+            let mut before = 0;
+            let mut below = Vec::new();
+            for (at, cell) in row.iter().enumerate() {
+                let is_last = at + 1 == row.len();
+                let cell = match (is_last, overlong) {
+                    (true, Overlong::Wrapped) if at + 1 == count => {
+                        let mut pieces = cell.wrapped(widths[at]).into_iter();
+                        let first = pieces.next().unwrap_or_default();
+                        below = pieces.collect();
+                        first
+                    }
+                    // What has nothing beside it may go on into what would be empty.
+                    (true, _) if at + 1 < count => cell.clone(),
+                    _ => cell.shortened(widths[at]),
+                };
+                let _ = write!(line, "{cell}");
+                if !is_last {
+                    let pad = widths[at].saturating_sub(cell.width()) + gap(at);
+                    line.extend(std::iter::repeat_n(' ', pad));
+                    before += widths[at] + gap(at);
+                }
+            }
+            self.line(line.trim_end());
+            for piece in below {
+                self.line(format_args!("{:before$}{piece}", ""));
+            }
+        }
+    }
+
+    /// A point in time: how long ago on a terminal, in full elsewhere.
+    pub fn time(&self, time: Time) -> String {
+        match self.now {
+            Some(now) if self.terminal => format!("{} ago", human_span(now.since(time))),
+            _ => time.to_string(),
+        }
+    }
+}
+
+/// A piece of text with a style.
+#[derive(Clone, Debug, Default)]
+pub struct Cell {
+    text: String,
+    style: Style,
+    indent: usize,
+}
+
+impl Cell {
+    /// Plain text, on one line.
+    pub fn new(text: impl Display) -> Self {
+        let line = text.to_string().replace(['\n', '\t'], " ");
+        Self {
+            // Here already, so that its width is right and colours in what somebody wrote are none.
+            text: visible(&line.replace('\x1b', "\\u001b")).into_owned(),
+            style: Style::new(),
+            indent: 0,
+        }
+    }
+
+    /// Text in a style.
+    pub fn styled(text: impl Display, style: Style) -> Self {
+        Self {
+            style,
+            ..Self::new(text)
+        }
+    }
+
+    /// Text that matters most.
+    pub fn bold(text: impl Display) -> Self {
+        Self::styled(text, BOLD)
+    }
+
+    /// Text that matters less.
+    pub fn dim(text: impl Display) -> Self {
+        Self::styled(text, DIM)
+    }
+
+    /// The same, moved to the right.
+    #[must_use]
+    pub fn indent(mut self, by: usize) -> Self {
+        self.indent += by;
+        self
+    }
+
+    fn width(&self) -> usize {
+        self.indent + self.text.width()
+    }
+
+    /// In at most so many columns, with `…` where something is left out.
+    fn shortened(&self, width: usize) -> Self {
+        let room = width.saturating_sub(self.indent);
+        if self.text.width() <= room {
+            return self.clone();
+        }
+        let mut text = beginning(&self.text, room.saturating_sub(1))
+            .trim_end()
+            .to_owned();
+        text.push('…');
+        Self {
+            text,
+            ..self.clone()
+        }
+    }
+
+    /// As lines of at most so many columns, broken between words. A word that is longer than a line stays whole: a command or
+    /// a path must be copied as it is.
+    fn wrapped(&self, width: usize) -> Vec<Self> {
+        let room = width.saturating_sub(self.indent);
+        if self.text.width() <= room {
+            return vec![self.clone()];
+        }
+        let mut lines: Vec<String> = Vec::new();
+        for word in pieces(&self.text) {
+            match lines.last_mut() {
+                Some(line) if line.width() + 1 + word.width() <= room => {
+                    line.push(' ');
+                    line.push_str(word);
+                }
+                _ => lines.push(word.to_owned()),
+            }
+        }
+        let line = |text| Self {
+            text,
+            ..self.clone()
+        };
+        lines.into_iter().map(line).collect()
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self::new(text)
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::new(text)
+    }
+}
+
+impl Display for Cell {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.text.is_empty() {
+            // No style around nothing: what ends a line must be seen as its end.
+            return write!(f, "{:indent$}", "", indent = self.indent);
+        }
+        write!(
+            f,
+            "{:indent$}{}{}{}",
+            "",
+            self.style.render(),
+            self.text,
+            self.style.render_reset(),
+            indent = self.indent
+        )
+    }
+}
+
+/// The words of a text; a command after an arrow is one, so that it can be copied from one line.
+fn pieces(text: &str) -> Vec<&str> {
+    let (prose, command) = match text.split_once(" → ") {
+        Some((prose, _)) => {
+            let at = prose.len() + 1;
+            (prose, Some(&text[at..]))
+        }
+        None => (text, None),
+    };
+    prose.split_whitespace().chain(command).collect()
+}
+
+/// As much of a text as fits into so many columns.
+fn beginning(text: &str, room: usize) -> &str {
+    let mut used = 0;
+    for (at, c) in text.char_indices() {
+        used += c.width().unwrap_or(0);
+        if used > room {
+            return &text[..at];
+        }
+    }
+    text
+}
+
+/// How wide columns are in so much room: the widest give way first, and none below what can be read.
+fn fitted(natural: &[usize], room: Option<usize>, overlong: Overlong) -> Vec<usize> {
+    const NARROWEST: usize = 12;
+    let mut widths = natural.to_vec();
+    let Some(room) = room else {
+        return widths;
+    };
+    // A last column that goes on below itself is the one that gives way.
+    if overlong == Overlong::Wrapped
+        && let Some((last, others)) = widths.split_last_mut()
+    {
+        let others: usize = others.iter().sum();
+        *last = (*last).min(room.saturating_sub(others).max(2 * NARROWEST));
+    }
+    // Many columns have to be narrower than can be read well, rather than break.
+    for narrowest in [NARROWEST, NARROWEST / 2] {
+        while widths.iter().sum::<usize>() > room {
+            let widest = widths.iter().copied().max().unwrap_or(0);
+            let at = widths.iter().rposition(|width| *width == widest);
+            match at {
+                Some(at) if widest > narrowest => widths[at] -= 1,
+                _ => break,
+            }
+        }
+    }
+    widths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(width: usize) -> Page {
+        Page::new(Repeated::default(), true, Some(width))
+    }
+
+    #[test]
+    fn a_table_with_titles_is_shortened_to_the_terminal() {
+        let mut page = page(40);
+        let rows = [
+            vec![
+                "srt-1".into(),
+                "A title that is far too long for it".into(),
+                "ada".into(),
+            ],
+            vec![
+                "srt-2".into(),
+                "日本語のとても長いタイトルがここにあります".into(),
+                "bob".into(),
+            ],
+        ];
+        page.table(&["ID", "TITLE", "OWNER"], &rows);
+        let text = anstream::adapter::strip_str(page.text()).to_string();
+        for line in text.lines() {
+            assert!(line.width() <= 40, "{line}");
+        }
+        assert!(
+            page.text().contains("A title that is far too l…  ada"),
+            "{}",
+            page.text()
+        );
+    }
+
+    #[test]
+    fn a_table_without_titles_goes_on_below_itself_and_keeps_commands_whole() {
+        let mut page = page(40);
+        let what = "ada is dead and holds srt-1   → fleet agents show ada --mission msn-1";
+        page.table(&[], &[vec!["Needs you".into(), what.into()]]);
+        assert_eq!(
+            page.text(),
+            "Needs you  ada is dead and holds srt-1\n           → fleet agents show ada --mission msn-1"
+        );
+    }
+
+    #[test]
+    fn without_a_terminal_nothing_is_left_out() {
+        let mut page = Page::new(Repeated::default(), false, None);
+        let long = "word ".repeat(60);
+        page.table(&["A", "B"], &[vec!["x".into(), long.trim().into()]]);
+        assert!(page.text().contains(long.trim()));
+    }
+}

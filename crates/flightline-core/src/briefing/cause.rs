@@ -1,0 +1,132 @@
+//! Why an agent is briefed, and who had its work before.
+
+use serde::{Deserialize, Serialize};
+
+use super::Quote;
+use crate::text::Name;
+use crate::time::Time;
+
+/// Why an agent is briefed: how its present context began, or what happened to its work since.
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Cause {
+    /// It has just begun, and had no context before.
+    FirstStart,
+    /// Its client compacted its context. Also what is said to somebody who is no agent.
+    #[default]
+    Compaction,
+    /// A new session has its name.
+    NewSession,
+    /// It has work that another agent began.
+    Takeover,
+    /// Its work was taken back, and it begins from scratch.
+    Restart,
+    /// The mission went back to a checkpoint.
+    Rewind {
+        /// The checkpoint's id, or as much of it as is unique.
+        to: String,
+    },
+}
+
+impl Cause {
+    /// The newest of what may have led to a briefing, each with the revision it happened at; none of it, and the
+    /// agent has just begun.
+    #[must_use]
+    pub fn newest(moments: impl IntoIterator<Item = (u64, Self)>) -> Self {
+        let newest = moments.into_iter().max_by_key(|(rev, _)| *rev);
+        newest.map_or(Self::FirstStart, |(_, cause)| cause)
+    }
+
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::FirstStart => "first_start",
+            Self::Compaction => "compaction",
+            Self::NewSession => "new_session",
+            Self::Takeover => "takeover",
+            Self::Restart => "restart",
+            Self::Rewind { .. } => "rewind",
+        }
+    }
+
+    /// What the agent is told first.
+    pub(super) fn sentence(&self) -> String {
+        match self {
+            Self::FirstStart => "You are starting to work on a mission.".to_owned(),
+            Self::Compaction => "You are resuming a mission after context compaction.".to_owned(),
+            Self::NewSession => "You are resuming a mission in a new session.".to_owned(),
+            Self::Takeover => "You are taking over work that another agent began.".to_owned(),
+            Self::Restart => {
+                "You are starting over: what you did before was taken back.".to_owned()
+            }
+            Self::Rewind { to } => {
+                format!("You are resuming a mission that went back to checkpoint `{to}`.")
+            }
+        }
+    }
+}
+
+/// The agent that had a sortie before the one that is briefed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Predecessor {
+    /// Its name; the briefed agent's own when it had the sortie in an earlier session.
+    pub name: Name,
+    /// How it lost the sortie.
+    pub ending: Ending,
+    /// When.
+    pub at: Time,
+    /// Why, as far as somebody said so or evidence shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Quote>,
+}
+
+/// How an agent lost a sortie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// It was dead or silent, and a recovery freed its work.
+    Gone,
+    /// Another agent took over from it.
+    TakenOver,
+    /// Somebody gave the sortie to another.
+    Reassigned,
+    /// It gave the sortie back.
+    Released,
+    /// It failed.
+    Failed,
+}
+
+impl Ending {
+    /// What happened to the agent, in words.
+    pub(super) const fn told(self) -> &'static str {
+        match self {
+            Self::Gone => "found gone",
+            Self::TakenOver => "gone, and its work taken over",
+            Self::Reassigned => "its work reassigned",
+            Self::Released => "gave it back",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_cause_counts() {
+        let to = "chk-1".to_owned();
+        assert_eq!(Cause::newest([]), Cause::FirstStart);
+        assert_eq!(
+            Cause::newest([
+                (7, Cause::Takeover),
+                (5, Cause::NewSession),
+                (9, Cause::Rewind { to: to.clone() }),
+            ]),
+            Cause::Rewind { to }
+        );
+    }
+}

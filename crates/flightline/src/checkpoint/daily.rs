@@ -1,0 +1,95 @@
+//! Retention that nobody asks for: once a day, after a command has answered. Because nobody asked, it believes no clock that jumped.
+
+use std::time::Duration;
+
+use flightline_core::retention::ClockEvidence;
+use flightline_core::setting::LastPrune;
+use flightline_core::time::Millis;
+use flightline_core::{CheckpointId, Time};
+use serde_json::json;
+
+use super::clock::least_time;
+use super::prune::{AT_ONCE, ApplyPrune, PlanPrune, PrunedCheckpoint, ids};
+use super::thin::thin_within;
+use crate::error::{Error, Result};
+use crate::fleet::{Caller, Fleet};
+
+/// A day.
+const DAILY: Millis = 86_400_000;
+/// Somebody waits for the command to end: the journal is thinned for so long, and the commands after it go on for so
+/// long each until all of it was looked at.
+const DAILY_THINNING: Duration = Duration::from_millis(250);
+const FURTHER_THINNING: Duration = Duration::from_millis(50);
+
+/// Applies retention when it was not applied for a day, and says what went: the caller removes their
+/// files. Does nothing, and costs one look, on every other day. Ages are judged as of the time it is at least, by all evidence there is
+/// (`core::retention::ClockEvidence`).
+///
+/// # Errors
+/// When the store fails.
+pub fn daily(fleet: &mut Fleet, caller: &Caller) -> Result<Vec<PrunedCheckpoint>> {
+    let now = fleet.now()?;
+    let last = fleet.store()?.read(|tx| {
+        let last = tx.get::<LastPrune>(LastPrune::KEY)?;
+        Ok::<_, Error>(last.unwrap_or(LastPrune::never(tx.project_created_at())))
+    })?;
+    if last.at.since(now) > ClockEvidence::NOTICED {
+        // Noted by a clock that was ahead: nobody waits until it is that late.
+        put_right(fleet, now, last)?;
+        return Ok(Vec::new());
+    }
+    let is_due = now.since(last.at) >= DAILY;
+    if !is_due && last.thinned_to == 0 {
+        return Ok(Vec::new());
+    }
+    let as_of = fleet.store()?.read(least_time)?;
+    let age = as_of_age(fleet.policy().retention.history(), now, as_of);
+    let caller = Caller {
+        idempotency_key: None,
+        agent: None,
+        ..caller.clone()
+    };
+    if !is_due {
+        thin_within(fleet, &caller, last.thinned_to, age, FURTHER_THINNING)?;
+        return Ok(Vec::new());
+    }
+    let as_of_then = PlanPrune {
+        as_of: Some(as_of),
+        ..PlanPrune::default()
+    };
+    let plan = fleet.run(&as_of_then, &caller)?;
+    let apply = ApplyPrune {
+        plan: as_of_then,
+        delete: some(&plan.details),
+        archive: some(&plan.archived),
+        more: plan.details.len().max(plan.archived.len()) > AT_ONCE,
+    };
+    let done = fleet.run(&apply, &caller)?;
+    thin_within(fleet, &caller, last.thinned_to, age, DAILY_THINNING)?;
+    Ok(done.details)
+}
+
+/// What is so old at a time was so old now.
+fn as_of_age(age: Millis, now: Time, as_of: Time) -> Millis {
+    age.saturating_add(now.since(as_of))
+}
+
+/// Somebody waits for the command to end: the next ones go on.
+fn some(these: &[PrunedCheckpoint]) -> Vec<CheckpointId> {
+    ids(&these[..these.len().min(AT_ONCE)])
+}
+
+/// Corrects marks that lie in the future.
+fn put_right(fleet: &mut Fleet, now: Time, last: LastPrune) -> Result<()> {
+    fleet.store()?.write(|tx| {
+        let right = LastPrune {
+            at: now,
+            sure: Some(least_time(tx)?),
+            uptime: tx.uptime(),
+            ..last.clone()
+        };
+        let data = json!({ "was": last.at, "is": now });
+        tx.set("retention_put_right", &right, &data)?;
+        Ok::<_, Error>(())
+    })
+}

@@ -1,0 +1,162 @@
+//! Why an agent is briefed, and who had its work before: read from the journal.
+
+use flightline_core::agent::Agent;
+use flightline_core::briefing::{Cause, Ending, Predecessor, Quote};
+use flightline_core::event::Event;
+use flightline_core::mission::Mission;
+use flightline_core::sortie::Sortie;
+use flightline_core::{Kind, Name, Subject};
+
+use crate::agent::takeover::{CRASHED, REASSIGNED_BY_TAKEOVER};
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::mission::short;
+use crate::recovery::undone::Undone;
+
+/// So many events of one agent or sortie are looked at: what lies further back no longer matters to anybody.
+const LOOKED_AT: u64 = 2_000;
+
+/// Why a briefing is given, and who had the sortie before.
+pub(super) struct Background {
+    pub(super) cause: Cause,
+    pub(super) predecessor: Option<Predecessor>,
+}
+
+pub(super) fn background(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    agent: Option<&Agent>,
+    sortie: Option<&Sortie>,
+    agents: &[Agent],
+) -> Result<Background> {
+    let rewound = Undone::of(desk, mission.id)?.last();
+    let rewound = rewound.map(|(rev, to)| (rev, Cause::Rewind { to: short(to) }));
+    let mut moments: Vec<(u64, Cause)> = rewound.into_iter().collect();
+    let Some(agent) = agent else {
+        moments.push((0, Cause::Compaction));
+        return Ok(Background {
+            cause: Cause::newest(moments),
+            predecessor: None,
+        });
+    };
+    moments.extend(began(desk, agent)?);
+    let before = match sortie {
+        Some(sortie) => before(desk, sortie, agents)?,
+        None => None,
+    };
+    if let Some((taken, before)) = &before
+        && before.name != agent.name
+    {
+        moments.push((*taken, Cause::Takeover));
+    }
+    Ok(Background {
+        cause: Cause::newest(moments),
+        predecessor: before.map(|(_, before)| before),
+    })
+}
+
+/// How the agent's present context began.
+fn began(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Option<(u64, Cause)>> {
+    let events = desk.tx.events_of(Kind::Agent, &agent.key(), LOOKED_AT)?;
+    let mut began = events.iter().filter(|event| begins_context(event));
+    let Some(newest) = began.next() else {
+        // The journal does not go back that far, and the agent does.
+        return Ok((agent.epoch > 1).then_some((0, Cause::NewSession)));
+    };
+    let cause = match (
+        newest.kind.as_str(),
+        began.next().map(|it| it.kind.as_str()),
+    ) {
+        ("agent_compacted", _) => Cause::Compaction,
+        ("agent_restarted", _) | (_, Some("agent_restarted")) => Cause::Restart,
+        (_, None) => Cause::FirstStart,
+        (_, Some(_)) => Cause::NewSession,
+    };
+    Ok(Some((newest.rev, cause)))
+}
+
+fn begins_context(event: &Event) -> bool {
+    match event.kind.as_str() {
+        "agent_registered" => event.data.get("mailbox_only").is_none(),
+        "agent_session_started" | "agent_resumed" | "agent_compacted" | "agent_restarted" => true,
+        _ => false,
+    }
+}
+
+/// Who had a sortie before its owner, and the revision at which the owner got it.
+fn before(
+    desk: &mut Desk<'_, '_>,
+    sortie: &Sortie,
+    agents: &[Agent],
+) -> Result<Option<(u64, Predecessor)>> {
+    let events = desk.tx.events_of(Kind::Sortie, &sortie.key(), LOOKED_AT)?;
+    let mut taken = 0;
+    for event in &events {
+        let ending = match event.kind.as_str() {
+            "sortie_claimed" | "sortie_assigned" => {
+                taken = taken.max(event.rev);
+                continue;
+            }
+            "sortie_requeued" => Ending::Gone,
+            "sortie_reassigned" => {
+                taken = taken.max(event.rev);
+                match event.data["reason"].as_str() {
+                    Some(REASSIGNED_BY_TAKEOVER) => Ending::TakenOver,
+                    Some(_) | None => Ending::Reassigned,
+                }
+            }
+            "sortie_released" => Ending::Released,
+            "sortie_failed" => Ending::Failed,
+            // What was before is taken back.
+            "sortie_restarted" | "sortie_restored" => break,
+            _ => continue,
+        };
+        let name = match ending {
+            Ending::Failed => Some(event.actor.as_str()),
+            Ending::Gone | Ending::TakenOver | Ending::Reassigned | Ending::Released => {
+                event.data["from"].as_str()
+            }
+        };
+        let name = name.and_then(|name| Name::parse("agent name", name).ok());
+        // A person may have said so, who had nothing.
+        let Some(name) = name.filter(|name| agents.iter().any(|agent| agent.name == *name)) else {
+            continue;
+        };
+        let reason = reason(desk, event, ending, &name, agents)?;
+        let before = Predecessor {
+            name,
+            ending,
+            at: event.timestamp,
+            reason,
+        };
+        return Ok(Some((taken, before)));
+    }
+    Ok(None)
+}
+
+/// Why an agent lost a sortie.
+fn reason(
+    desk: &mut Desk<'_, '_>,
+    event: &Event,
+    ending: Ending,
+    name: &Name,
+    agents: &[Agent],
+) -> Result<Option<Quote>> {
+    let said = |event: &Event| event.data["reason"].as_str().map(str::to_owned);
+    let (author, text) = match ending {
+        Ending::TakenOver => {
+            let agent = agents.iter().find(|agent| agent.name == *name);
+            let events = match agent {
+                Some(agent) => desk.tx.events_of(Kind::Agent, &agent.key(), LOOKED_AT)?,
+                None => Vec::new(),
+            };
+            let crashed = events.iter().find(|event| event.kind == CRASHED);
+            ("flightline".to_owned(), crashed.and_then(said))
+        }
+        Ending::Gone => ("flightline".to_owned(), said(event)),
+        Ending::Reassigned | Ending::Released | Ending::Failed => {
+            (event.actor.clone(), said(event))
+        }
+    };
+    Ok(text.map(|text| Quote { author, text }))
+}

@@ -1,0 +1,62 @@
+//! Looking at what an agent would be told. Nothing is noted of it, and nobody is given anything.
+
+use flightline_core::event::sha256_hex;
+use flightline_core::file_system::TreeNow;
+use flightline_core::setting::Secret;
+use serde::{Deserialize, Serialize};
+
+use super::{BriefAgent, Briefed};
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, ActsFor, Operation, Scope};
+
+/// Asks for the recovery context of an agent without being it.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PeekBriefing {
+    /// Whose.
+    pub agent: String,
+    /// Which mission; the current one when none is named.
+    pub mission: Option<String>,
+    /// The most tokens it may take.
+    pub max_tokens: Option<usize>,
+    /// Only what is required.
+    #[serde(default)]
+    pub minimal: bool,
+    /// What is known of the work tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<TreeNow>,
+}
+
+impl Operation for PeekBriefing {
+    const NAME: &'static str = "peek_briefing";
+    const BRIEFS: bool = true;
+    const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
+    type Outcome = Briefed;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Briefed> {
+        desk.agent = Some(desk.find_agent(&self.agent)?);
+        let request = BriefAgent {
+            mission: self.mission.clone(),
+            max_tokens: self.max_tokens,
+            minimal: self.minimal,
+            tree: self.tree.clone(),
+        };
+        let (_, briefed) = request.write(desk, word)?;
+        Ok(briefed)
+    }
+}
+
+/// A read makes no secret: where there is none yet, the word is drawn.
+fn word(desk: &mut Desk<'_, '_>, what: &str) -> Result<String> {
+    let secret = match desk.tx.get::<Secret>(Secret::KEY)? {
+        Some(secret) => secret.value,
+        None => desk.tx.uuid().to_string(),
+    };
+    Ok(sha256_hex(&format!("{secret}/{what}"))[..8].to_owned())
+}

@@ -1,0 +1,104 @@
+//! Telling an agent that its file was put aside.
+
+use flightline_core::Name;
+use flightline_core::agent::{Agent, Role};
+use flightline_core::dialect::{Dialect, Document, epic as core_epic};
+use flightline_core::redact::shown;
+use flightline_store::{Actor, Find};
+use serde::{Deserialize, Serialize};
+
+use super::sitebuilder;
+use crate::desk::{Desk, agent_named};
+use crate::error::Result;
+use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::mail::notice;
+
+/// Tells the agent that wrote a file that it was put aside, in its mailbox; those who coordinate, where nobody knows
+/// whose it is.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TellPutAside {
+    /// Whose format it is.
+    pub dialect: Dialect,
+    /// The file.
+    pub file: String,
+    /// What it is called now.
+    pub kept: String,
+    /// Its text, where it is whole.
+    pub text: Option<String>,
+    /// Why it was not taken in.
+    pub why: String,
+}
+
+impl Operation for TellPutAside {
+    const NAME: &'static str = "tell_put_aside";
+    const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Dispatch;
+    type Outcome = Option<Name>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Fleet
+    }
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Option<Name>> {
+        let Some(to) = self.recipient(desk)? else {
+            return Ok(None);
+        };
+        let (file, kept) = (shown(&self.file), shown(&self.kept));
+        let subject = format!("{file} was put aside");
+        let body = format!(
+            "{file} was not taken in: {}\n\n\
+             It is kept as {kept}; nothing of it is lost, and nothing of it holds.\n\
+             What differs: fleet conflicts list\n\
+             It holds all the same: fleet conflicts take {kept}\n\
+             It does not: fleet conflicts drop {kept}",
+            shown(&self.why)
+        );
+        let (name, who) = (to.name.clone(), desk.tx.actor().clone());
+        desk.tx.act_as(Actor::flightline());
+        notice(desk, to, &subject, &body, None)?;
+        desk.tx.act_as(who);
+        Ok(Some(name))
+    }
+}
+
+impl TellPutAside {
+    /// Who is told: the writer, else who coordinates; nobody, when there is neither.
+    fn recipient(&self, desk: &mut Desk<'_, '_>) -> Result<Option<Agent>> {
+        let writer = self.writer(desk)?;
+        let writer = writer.filter(|agent| agent.retired_at.is_none());
+        if writer.is_some() {
+            return Ok(writer);
+        }
+        let mut agents = desk.tx.find::<Agent>(Find::All)?;
+        agents.retain(|agent| agent.role == Role::Dispatch && agent.retired_at.is_none());
+        agents.sort_by_key(|agent| agent.epoch == 0);
+        Ok(agents.into_iter().next())
+    }
+
+    /// Whose file it is: as it says, else as its name does.
+    fn writer(&self, desk: &mut Desk<'_, '_>) -> Result<Option<Agent>> {
+        let text = self.text.as_deref();
+        let document = text.and_then(|text| Document::read(self.dialect, text).ok());
+        let named = match &document {
+            Some(Document::Epic(document)) => agent_named(desk.tx, &document.agent_id)?,
+            Some(Document::Sitebuilder(document)) => sitebuilder::owner(desk, document)?,
+            Some(Document::Recovery(_) | Document::Orchestrator(_)) | None => None,
+        };
+        if named.is_some() {
+            return Ok(named);
+        }
+        let file = self.file.rsplit('/').next().unwrap_or_default();
+        let is_its = |agent: &Agent| match self.dialect {
+            Dialect::Epic => core_epic::file_name(agent.name.as_str()).is_ok_and(|it| it == file),
+            Dialect::Sitebuilder => {
+                let word = agent.kind.as_ref().unwrap_or(&agent.name);
+                file.strip_prefix(word.as_str())
+                    .is_some_and(|rest| rest.starts_with('-'))
+            }
+            Dialect::Recovery | Dialect::Orchestrator => false,
+        };
+        let agents = desk.tx.find::<Agent>(Find::All)?;
+        Ok(agents.into_iter().find(is_its))
+    }
+}

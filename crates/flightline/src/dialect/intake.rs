@@ -1,0 +1,341 @@
+//! Taking documents in: one rule for all dialects ([`Arrival`]), whoever brings them.
+//!
+//! What a document says happened when it says, never later than now, and takes nothing back that is newer than itself.
+
+use flightline_core::dialect::{
+    Arrival, Dialect, Document, Json, Original, changes, merge, says_the_same,
+};
+use flightline_core::redact::shown;
+use flightline_core::{Code, Refusal, Time};
+use flightline_store::{Error as StoreError, Find};
+use serde_json::json;
+
+use super::{
+    ImportDocuments, Incoming, TakenIn, Thing, epic, find, named, orchestrator, outgoing, parsed,
+    read, recovery, sitebuilder, thing,
+};
+use crate::desk::Desk;
+use crate::error::{Error, Result};
+use crate::fleet::{Access, ActsFor, Operation, Scope};
+
+impl Operation for ImportDocuments {
+    const NAME: &'static str = "import_documents";
+    const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Dispatch;
+    type Outcome = Vec<TakenIn>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Fleet
+    }
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<TakenIn>> {
+        if self.dialect == Dialect::Orchestrator {
+            return orchestrator::import::take_in(desk, self);
+        }
+        let mut order: Vec<(usize, &Incoming)> = self.documents.iter().enumerate().collect();
+        order.sort_by_key(|(place, incoming)| (turn(self.dialect, incoming), *place));
+        let mut taken = Vec::with_capacity(order.len());
+        for (place, incoming) in order {
+            let one = self.by_itself(desk, incoming, |desk| self.take_in(desk, incoming))?;
+            taken.push((place, one));
+        }
+        taken.sort_by_key(|(place, _)| *place);
+        Ok(taken.into_iter().map(|(_, one)| one).collect())
+    }
+}
+
+/// When it is a document's turn among others: the oldest first, what tells no time last, and of one moment what is
+/// complete after the rest.
+pub(crate) fn turn(dialect: Dialect, incoming: &Incoming) -> (Time, bool) {
+    let end = Time::from_millis(i64::MAX);
+    let document = Document::read(dialect, &incoming.text).ok();
+    let part = || sitebuilder::part_written(dialect, &incoming.text);
+    let written = match document {
+        Some(document) => document.written(),
+        None => part(),
+    };
+    (
+        written.unwrap_or(end),
+        flightline_core::dialect::sitebuilder::is_archive(&incoming.file),
+    )
+}
+
+/// What a document says, put together with what is known, and when it happened.
+struct Arriving {
+    document: Document,
+    /// It was put together with what is known: what it does not list was taken out.
+    is_whole: bool,
+    at: Time,
+}
+
+impl ImportDocuments {
+    /// Takes one of several documents in. What is wrong with it concerns no other; alone, it is the answer.
+    pub(super) fn by_itself(
+        &self,
+        desk: &mut Desk<'_, '_>,
+        incoming: &Incoming,
+        take_in: impl FnOnce(&mut Desk<'_, '_>) -> Result<TakenIn>,
+    ) -> Result<TakenIn> {
+        let name = |error| match error {
+            Error::Refused(refusal) => named(*refusal, &incoming.file).into(),
+            error => error,
+        };
+        if self.documents.len() == 1 {
+            return take_in(desk).map_err(name);
+        }
+        match desk.attempt(take_in)?.map_err(name) {
+            Ok(taken) => Ok(taken),
+            Err(Error::Refused(refusal)) => Ok(TakenIn::refused(&incoming.file, *refusal)),
+            Err(Error::Store(error @ (StoreError::TooLarge { .. } | StoreError::Corrupt(_)))) => {
+                let refusal = Error::Store(error).into_refusal();
+                Ok(TakenIn::refused(&incoming.file, refusal))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The very document was taken in before: whatever happened to what it is about since then stays.
+    fn taken_before(
+        &self,
+        desk: &mut Desk<'_, '_>,
+        incoming: &Incoming,
+    ) -> Result<Option<TakenIn>> {
+        let Ok(text) = Json::parse(&incoming.text) else {
+            return Ok(None);
+        };
+        let text = text.cleaned();
+        for original in desk.tx.find::<Original>(Find::All)? {
+            let same = original.dialect == self.dialect
+                && Json::parse(&original.text).is_ok_and(|kept| kept == text);
+            if same {
+                return Ok(Some(TakenIn::known(incoming, original.of, original.name)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn take_in(&self, desk: &mut Desk<'_, '_>, incoming: &Incoming) -> Result<TakenIn> {
+        let dialect = self.dialect;
+        let first_rev = desk.tx.next_rev();
+        if incoming.before.is_none()
+            && !incoming.even_if_older
+            && let Some(known) = self.taken_before(desk, incoming)?
+        {
+            return Ok(known);
+        }
+        let (document, was) = match read(dialect, &incoming.text, &incoming.file) {
+            Ok(document) => (document, None),
+            // A part of a document is an update of the task it belongs to.
+            Err(refusal) => match self.completed(desk, incoming)? {
+                Some((whole, at)) => (whole, Some(at)),
+                None => return Err(refusal.into()),
+            },
+        };
+        match &document {
+            Document::Sitebuilder(document) if was.is_none() => sitebuilder::check(desk, document)?,
+            Document::Epic(document) => epic::check(desk, document)?,
+            Document::Sitebuilder(_) | Document::Recovery(_) | Document::Orchestrator(_) => {}
+        }
+        let thing = find(desk, &document)?;
+        let before = match &thing {
+            Some(thing) => Some(parsed(&outgoing(desk, thing)?)?),
+            None => None,
+        };
+        let Arriving {
+            document,
+            is_whole,
+            at,
+        } = match was {
+            Some(at) => Arriving {
+                document,
+                is_whole: false,
+                at,
+            },
+            None => {
+                let theirs = parsed(&document.write())?.cleaned();
+                let name = document.name();
+                let arriving = self.arriving(desk, incoming, document, thing.as_ref());
+                match (arriving, thing, &before) {
+                    // Older, but it says nothing else.
+                    (Err(Error::Refused(refusal)), Some(thing), Some(known))
+                        if refusal.code == Code::Changed && says_the_same(known, &theirs) =>
+                    {
+                        return Ok(TakenIn::known(incoming, thing.of, name));
+                    }
+                    (arriving, ..) => arriving?,
+                }
+            }
+        };
+        // What is kept is as it was written; what is known happened by now.
+        let mut limited = document.clone();
+        limited.not_after(desk.now());
+        let stored = match &limited {
+            Document::Epic(checkpoint) => epic::store(desk, checkpoint, at)?,
+            Document::Sitebuilder(checkpoint) => {
+                sitebuilder::store(desk, checkpoint, is_whole, self.mission.as_deref(), at)?
+            }
+            Document::Recovery(checkpoint) => {
+                let before = incoming.before.as_deref();
+                match recovery::store(desk, checkpoint, before, self.mission.as_deref())? {
+                    Some(stored) => stored,
+                    None => return Ok(TakenIn::nothing(incoming)),
+                }
+            }
+            Document::Orchestrator(_) => {
+                return Err(Refusal::new(
+                    Code::InvalidInput,
+                    format!("`{}` is not taken in yet", dialect.as_str()),
+                )
+                .into());
+            }
+        };
+        self.keep(desk, incoming, &document, &stored)?;
+        let after = match self::thing(desk, dialect, &stored.of)? {
+            Some(thing) => Some(parsed(&outgoing(desk, &thing)?)?),
+            None => None,
+        };
+        let before = before.or_else(|| {
+            let before = incoming.before.as_deref()?;
+            Json::parse(before).ok()
+        });
+        Ok(TakenIn {
+            file: incoming.file.clone(),
+            of: stored.of,
+            name: stored.name,
+            changed: desk.tx.next_rev() != first_rev,
+            changes: match (before, after) {
+                (Some(before), Some(after)) => changes(&before, &after),
+                (None, _) | (_, None) => vec!["new".to_owned()],
+            },
+            warnings: stored.warnings,
+            refused: None,
+        })
+    }
+
+    /// The whole document that a part of one belongs to, with that part applied, and when that happened.
+    fn completed(
+        &self,
+        desk: &mut Desk<'_, '_>,
+        incoming: &Incoming,
+    ) -> Result<Option<(Document, Time)>> {
+        if self.dialect != Dialect::Sitebuilder {
+            return Ok(None);
+        }
+        let completed = sitebuilder::completed(desk, &incoming.file, &incoming.text)?;
+        let Some(completed) = completed else {
+            return Ok(None);
+        };
+        let known = completed.known;
+        let at = self.judge(desk, incoming, completed.written, known)?.1;
+        Ok(Some((Document::Sitebuilder(Box::new(completed.whole)), at)))
+    }
+
+    /// A document as it arrives, put together with what is known of the same thing.
+    fn arriving(
+        &self,
+        desk: &mut Desk<'_, '_>,
+        incoming: &Incoming,
+        mut document: Document,
+        thing: Option<&Thing>,
+    ) -> Result<Arriving> {
+        let now = match thing {
+            Some(thing) => Some(outgoing(desk, thing)?),
+            None => None,
+        };
+        let known = match &document {
+            Document::Epic(document) => epic::known(desk, document)?,
+            Document::Recovery(_) => recovery::known(desk)?,
+            Document::Sitebuilder(document) => sitebuilder::last_update(desk, document)?,
+            Document::Orchestrator(_) => None,
+        };
+        let (arrival, at) = self.judge(desk, incoming, document.written(), known)?;
+        let mut is_whole = false;
+        if incoming.even_if_older {
+            document.not_before(at);
+        } else if let (Some(before), Some(now)) = (&incoming.before, &now) {
+            let (before, now) = (parsed(before)?, parsed(now)?);
+            let theirs = parsed(&document.write())?;
+            let merged = match arrival {
+                Arrival::Alongside => merge(&before, &now, &theirs),
+                Arrival::Newest | Arrival::Older => merge(&before, &theirs, &now),
+            };
+            document = read(self.dialect, &merged.pretty(&[]), &incoming.file)?;
+            is_whole = true;
+        }
+        Ok(Arriving {
+            document,
+            is_whole,
+            at,
+        })
+    }
+
+    /// Refuses a document that is older than what is known. Says how it stands to that, and when it happened: when it
+    /// says, and not before what is known already.
+    fn judge(
+        &self,
+        desk: &Desk<'_, '_>,
+        incoming: &Incoming,
+        written: Option<Time>,
+        known: Option<Time>,
+    ) -> Result<(Arrival, Time)> {
+        let before = incoming.before.as_deref();
+        let shown = before.and_then(|text| Document::read(self.dialect, text).ok()?.written());
+        let arrival = Arrival::of(written, shown, known);
+        if arrival == Arrival::Older && !incoming.even_if_older {
+            return Err(older(written, known).into());
+        }
+        let now = desk.now();
+        let at = written.unwrap_or(now).max(known.unwrap_or(Time::EARLIEST));
+        Ok((arrival, at.min(now)))
+    }
+
+    /// Keeps what a document says beyond our own words, so that it goes out again.
+    fn keep(
+        &self,
+        desk: &mut Desk<'_, '_>,
+        incoming: &Incoming,
+        document: &Document,
+        stored: &super::Stored,
+    ) -> Result<()> {
+        let dialect = self.dialect;
+        let text = parsed(&document.write())?.cleaned().pretty(&[]);
+        // Cleaning can make two keys one: what nobody could read again is not kept.
+        read(dialect, &text, &incoming.file)?;
+        let ours = thing(desk, dialect, &stored.of)?
+            .map_or_else(|| text.clone(), |thing| thing.document.write());
+        let before = desk
+            .tx
+            .get::<Original>(&Original::id(dialect, &stored.of))?;
+        let original = Original {
+            dialect,
+            of: stored.of.clone(),
+            name: stored.name.clone(),
+            file: shown(&incoming.file),
+            text,
+            ours,
+            at: desk.now(),
+        };
+        let is_news = before.is_none_or(|before| {
+            parsed(&before.text).ok() != parsed(&original.text).ok() || before.ours != original.ours
+        });
+        if is_news {
+            let data = json!({ "dialect": dialect, "file": original.file, "of": original.of });
+            desk.tx.set("document_imported", &original, &data)?;
+        }
+        Ok(())
+    }
+}
+
+/// Why a document that is older than what is known is not taken in.
+fn older(written: Option<Time>, known: Option<Time>) -> Refusal {
+    let at = |time: Option<Time>| time.map(Time::to_seconds).unwrap_or_default();
+    Refusal::new(
+        Code::Changed,
+        format!(
+            "it was written at {}, and newer things are known, of {}",
+            at(written),
+            at(known)
+        ),
+    )
+    .hint("read the file again before you write it, with the time of your change in it")
+}

@@ -1,0 +1,72 @@
+//! Locks go with what they were taken for.
+
+use flightline_core::lock::Lock;
+use flightline_core::sortie::Sortie;
+use flightline_core::{AgentId, MissionId, SortieId};
+use flightline_store::Find;
+use serde_json::json;
+
+use super::{LockView, view};
+use crate::checkpoint::readable;
+use crate::desk::Desk;
+use crate::error::Result;
+
+/// What becomes of what was locked for a sortie that its owner is done with.
+#[derive(Clone, Copy)]
+pub(crate) enum Locks {
+    Go,
+    Stay,
+}
+
+impl Locks {
+    /// Releases them, but for those of whoever has the sortie next.
+    pub(crate) fn settle(
+        self,
+        desk: &mut Desk<'_, '_>,
+        sortie: &Sortie,
+        next: Option<AgentId>,
+        why: &str,
+    ) -> Result<Vec<LockView>> {
+        match self {
+            Self::Go => release_for(desk, sortie.id, next, why),
+            Self::Stay => Ok(Vec::new()),
+        }
+    }
+}
+
+/// Releases everything that was locked for a sortie, but for what its next owner holds.
+pub(crate) fn release_for(
+    desk: &mut Desk<'_, '_>,
+    sortie: SortieId,
+    next: Option<AgentId>,
+    why: &str,
+) -> Result<Vec<LockView>> {
+    release(desk, Find::Parent(&sortie.to_string()), next, why)
+}
+
+/// Releases everything that was locked in a mission.
+pub(crate) fn release_all_of(
+    desk: &mut Desk<'_, '_>,
+    mission: MissionId,
+    why: &str,
+) -> Result<Vec<LockView>> {
+    release(desk, Find::Mission(mission), None, why)
+}
+
+fn release(
+    desk: &mut Desk<'_, '_>,
+    which: Find<'_>,
+    next: Option<AgentId>,
+    why: &str,
+) -> Result<Vec<LockView>> {
+    // One that cannot be read stays, and the doctor names it.
+    let (mut locks, _) = readable::<Lock>(desk.tx, which)?;
+    locks.retain(|lock| Some(lock.held_by) != next);
+    let mut released = Vec::new();
+    for lock in locks {
+        let data = json!({ "file": lock.file, "fence": lock.fence, "reason": why });
+        desk.tx.remove("lock_released", &lock, &data)?;
+        released.push(view(desk, lock)?);
+    }
+    Ok(released)
+}

@@ -1,0 +1,342 @@
+//! Files that were put aside because they could not be taken in: `NAME.conflict`, `NAME.conflict.2` and so on.
+//!
+//! None is lost. One that turns out whole and newer after all, because its agent was still writing it, is taken in.
+//! The others wait for somebody to settle them.
+
+use std::io;
+use std::path::Path;
+
+use flightline_core::dialect::orchestrator::INDEX_FILE;
+use flightline_core::dialect::{Dialect, Document, Json, MAX_BYTES, changes};
+use flightline_core::event::sha256_hex;
+use flightline_core::redact::shown;
+use flightline_core::{Code, Refusal, Time};
+use flightline_workspace::beneath::Replacing;
+use serde::{Deserialize, Serialize};
+
+use super::epic::Whose;
+use super::intake::{cannot_be_held, of_nobody};
+use super::{Folder, PRIVATE, Said};
+use crate::dialect::TakenIn;
+use crate::dialect::aside::TellPutAside;
+use crate::error::{Error, Result};
+use crate::fleet::{Caller, Fleet};
+
+/// What stands in the name of a file that was put aside.
+const MARK: &str = ".conflict";
+/// So many are kept of one file.
+const MOST: usize = 1_000;
+/// Who is to be told, and what, is shorter than this.
+const LONGEST_WORD: usize = 4_000;
+
+/// A file that was put aside.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Conflict {
+    /// The file, as it is called now.
+    pub file: String,
+    /// What it was called.
+    pub of: String,
+    /// Whose format it is.
+    pub dialect: Dialect,
+    /// When it says that it was written.
+    pub written: Option<Time>,
+    /// What it says otherwise than the file in its place, in a few words each.
+    pub differs: Vec<String>,
+    /// Why it cannot be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<String>,
+    /// The commands that settle it: one of them.
+    pub next: Vec<String>,
+}
+
+impl Conflict {
+    /// It in one line: the file, and what differs.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let what = match (&self.unreadable, self.differs.is_empty()) {
+            (Some(why), _) => why.clone(),
+            (None, true) => format!("says the same as {}", self.of),
+            (None, false) => self.differs.join(", "),
+        };
+        match self.written {
+            Some(written) => format!("{}, of {}: {what}", self.file, written.to_seconds()),
+            None => format!("{}: {what}", self.file),
+        }
+    }
+}
+
+impl Folder {
+    /// The files that were put aside, and what each was called.
+    fn kept_beside(&self) -> Vec<(String, String)> {
+        let names = self.root.names_in(&self.place).unwrap_or_default();
+        let mut kept: Vec<(String, String)> = names
+            .into_iter()
+            .filter_map(|name| original_name(&name).map(|file| (name.clone(), file.to_owned())))
+            .filter(|(_, file)| self.is_document(file) || file == INDEX_FILE)
+            .collect();
+        kept.sort();
+        kept
+    }
+
+    /// Moves a file out of the way, under a name of `file` that nothing has. Whoever had opened it goes on writing it
+    /// there. What is kept already under another name is not kept twice.
+    pub(super) fn keep_beside(&self, now: &str, file: &str) -> io::Result<String> {
+        let from = self.place.join(now);
+        let before = self.kept_beside();
+        for number in 1..MOST {
+            let kept = match number {
+                1 => format!("{file}{MARK}"),
+                number => format!("{file}{MARK}.{number}"),
+            };
+            // A hard link fails where the name is taken.
+            match self.root.hard_link(&from, self.place.join(&kept)) {
+                Ok(()) => {
+                    self.root.remove(&from)?;
+                    return self.once(kept, file, &before);
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::Error::other("too many conflicts are kept beside it"))
+    }
+
+    /// The name that holds what was put aside: the one before, when that holds the same.
+    fn once(&self, kept: String, file: &str, before: &[(String, String)]) -> io::Result<String> {
+        let read = |name: &str| self.root.read(self.place.join(name), MAX_BYTES);
+        let bytes = read(&kept)?;
+        for (name, of) in before {
+            if of == file && bytes.is_some() && read(name).is_ok_and(|same| same == bytes) {
+                self.root.remove(self.place.join(&kept))?;
+                return Ok(name.clone());
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Says that a file was put aside: to whoever runs this command, and to the agent that wrote it, in its mailbox and
+    /// with its next command. What was put aside before, and is there again, is no news to its agent.
+    pub(super) fn tell_of(
+        &self,
+        fleet: &mut Fleet,
+        caller: &Caller,
+        (file, bytes): (&str, &[u8]),
+        (kept, why): (&str, &Refusal),
+        said: &mut Vec<Said>,
+    ) -> Result<()> {
+        let (why, name) = (&why.message, self.name);
+        let line = format!("{why}; it is kept as {name}/{kept}: see `fleet conflicts list`");
+        said.push(Said::Trouble(line.clone()));
+        if self.is_judged(kept, bytes) {
+            return Ok(());
+        }
+        self.judge(kept, bytes);
+        let request = TellPutAside {
+            dialect: self.dialect,
+            file: format!("{name}/{file}"),
+            kept: format!("{name}/{kept}"),
+            text: self.text_in(file, bytes).ok(),
+            why: why.clone(),
+        };
+        let told = match fleet.run(&request, &of_nobody(caller)) {
+            Ok(told) => told.map(|agent| agent.to_string()),
+            Err(Error::Refused(refusal)) => {
+                said.push(Said::Trouble(refusal.message));
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        if let Some(agent) = told.filter(|agent| Some(agent) != caller.agent.as_ref()) {
+            let word = format!("{agent}\n{line}");
+            let _ = self
+                .shadows
+                .put(to_tell(kept), word, Replacing::Yes, PRIVATE);
+        }
+        Ok(())
+    }
+
+    /// Says to an agent which of its files were put aside since its last command.
+    pub(super) fn remind(&self, caller: &Caller, said: &mut Vec<Said>) {
+        let Some(agent) = &caller.agent else {
+            return;
+        };
+        for name in self.shadows.names_in("").unwrap_or_default() {
+            if !name.starts_with(&to_tell("")) {
+                continue;
+            }
+            let word = self.shadows.read_text(&name, LONGEST_WORD).ok().flatten();
+            let word = word.unwrap_or_default();
+            if let Some((to, line)) = word.split_once('\n')
+                && to == agent
+            {
+                said.push(Said::Trouble(line.to_owned()));
+                let _ = self.shadows.remove(&name);
+            }
+        }
+    }
+
+    /// Takes in what was put aside and is whole and newer after all.
+    pub(super) fn take_in_conflicts(
+        &self,
+        fleet: &mut Fleet,
+        caller: &Caller,
+        said: &mut Vec<Said>,
+    ) -> Result<()> {
+        for (kept, file) in self.kept_beside() {
+            let Ok(Some(bytes)) = self.root.read(self.place.join(&kept), MAX_BYTES) else {
+                continue;
+            };
+            if file == INDEX_FILE || self.is_judged(&kept, &bytes) {
+                continue;
+            }
+            let text = match self.text_in(&file, &bytes) {
+                Ok(text) if matches!(self.whose(&file, &text), Whose::Own) => text,
+                Ok(_) => continue,
+                Err(_) => {
+                    if self.is_settled(&kept, fleet.now()?) {
+                        self.judge(&kept, &bytes);
+                    }
+                    continue;
+                }
+            };
+            match self.import(fleet, caller, self.incoming(&file, text, None)) {
+                Ok(taken) => {
+                    self.say_taken(&kept, taken, said);
+                    self.forget(&kept);
+                    self.look_again();
+                }
+                Err(error) => {
+                    cannot_be_held(error)?;
+                    self.judge(&kept, &bytes);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The files that were put aside, and what each says otherwise.
+    pub(in crate::mirror) fn conflicts(&self) -> Vec<Conflict> {
+        let kept = self.kept_beside().into_iter();
+        kept.map(|(kept, file)| self.conflict(&kept, &file))
+            .collect()
+    }
+
+    fn conflict(&self, kept: &str, file: &str) -> Conflict {
+        let read = |name: &str| {
+            let bytes = self.root.read(self.place.join(name), MAX_BYTES);
+            let bytes = bytes.map_err(|error| Refusal::new(Code::Failed, error.to_string()))?;
+            self.text_in(file, &bytes.unwrap_or_default())
+        };
+        let json = |text: &str| Json::parse(text).map(Json::cleaned).unwrap_or(Json::Null);
+        let (aside, there) = (read(kept), read(file).ok());
+        let differs = match (&aside, &there) {
+            (Ok(aside), Some(there)) => changes(&json(there), &json(aside)),
+            (Ok(_), None) => vec![format!("{}/{file} is not there", self.name)],
+            (Err(_), _) => Vec::new(),
+        };
+        let document = aside.as_ref().ok();
+        let document = document.and_then(|text| Document::read(self.dialect, text).ok());
+        let shown = format!("{}/{kept}", self.name);
+        let take = (document.is_some() && file != INDEX_FILE)
+            .then(|| format!("fleet conflicts take {shown}"));
+        let drop = format!("fleet conflicts drop {shown}");
+        Conflict {
+            file: shown,
+            of: format!("{}/{file}", self.name),
+            dialect: self.dialect,
+            written: document.and_then(|document| document.written()),
+            differs,
+            unreadable: aside.err().map(|refusal| refusal.message),
+            next: take.into_iter().chain([drop]).collect(),
+        }
+    }
+
+    /// Takes in what was put aside, though it is older than what is known: somebody has decided so.
+    pub(in crate::mirror) fn take_aside(
+        &self,
+        fleet: &mut Fleet,
+        caller: &Caller,
+        kept: &str,
+    ) -> Result<Option<TakenIn>> {
+        let Some((kept, file)) = self.found_beside(kept) else {
+            return Ok(None);
+        };
+        let bytes = self.root.read(self.place.join(&kept), MAX_BYTES);
+        let bytes = bytes.map_err(|error| Refusal::new(Code::Failed, error.to_string()))?;
+        let text = self.text_in(&file, &bytes.unwrap_or_default())?;
+        let mut incoming = self.incoming(&file, text, None);
+        incoming.even_if_older = true;
+        let taken = self.import(fleet, caller, incoming)?;
+        self.forget(&kept);
+        self.look_again();
+        Ok(Some(taken))
+    }
+
+    /// Deletes what was put aside. Whether it was there.
+    pub(in crate::mirror) fn drop_aside(&self, kept: &str) -> Result<bool> {
+        let Some((kept, _)) = self.found_beside(kept) else {
+            return Ok(false);
+        };
+        let removed = self.root.remove(self.place.join(&kept));
+        removed.map_err(|error| {
+            let (name, kept) = (self.name, shown(&kept));
+            Refusal::new(
+                Code::Failed,
+                format!("cannot delete {name}/{kept}: {error}"),
+            )
+        })?;
+        self.forget(&kept);
+        Ok(true)
+    }
+
+    /// A file that was put aside, by its name here or in the repository.
+    fn found_beside(&self, named: &str) -> Option<(String, String)> {
+        let named = Path::new(named);
+        self.kept_beside().into_iter().find(|(kept, _)| {
+            named == Path::new(self.name).join(kept) || named == self.place.join(kept)
+        })
+    }
+
+    /// What was put aside is settled.
+    fn forget(&self, kept: &str) {
+        let _ = self.root.remove(self.place.join(kept));
+        let _ = self.shadows.remove(judged(kept));
+        let _ = self.shadows.remove(to_tell(kept));
+        let _ = self.shadows.remove(super::intake::sighted(kept));
+    }
+
+    /// Whether exactly this was found not to be taken in.
+    fn is_judged(&self, kept: &str, bytes: &[u8]) -> bool {
+        let known = self.shadows.read_text(judged(kept), LONGEST_WORD);
+        known.ok().flatten() == Some(hash(bytes))
+    }
+
+    fn judge(&self, kept: &str, bytes: &[u8]) {
+        let _ = self
+            .shadows
+            .put(judged(kept), hash(bytes), Replacing::Yes, PRIVATE);
+    }
+}
+
+/// What a file was called before it was put aside.
+fn original_name(name: &str) -> Option<&str> {
+    let (file, number) = name.rsplit_once(MARK)?;
+    let numbered = number
+        .strip_prefix('.')
+        .is_some_and(|number| number.parse::<u32>().is_ok());
+    (number.is_empty() || numbered).then_some(file)
+}
+
+fn hash(bytes: &[u8]) -> String {
+    sha256_hex(&String::from_utf8_lossy(bytes))
+}
+
+/// What was found not to be taken in.
+fn judged(kept: &str) -> String {
+    format!(".judged.{kept}")
+}
+
+/// Who is to be told with its next command.
+fn to_tell(kept: &str) -> String {
+    format!(".tell.{kept}")
+}

@@ -1,0 +1,108 @@
+//! Agents' files: spelled in more than one way, and moved away by hand when an agent crashed.
+
+use flightline_core::Time;
+use flightline_core::dialect::{Dialect, epic};
+use flightline_workspace::beneath::Replacing;
+
+use super::{Folder, PRIVATE};
+use crate::dialect::Outgoing;
+use crate::mirror::Said;
+
+/// How a file that somebody moved away is remembered: by what we last saw in it.
+const MOVED: &str = ".moved.";
+/// How the seed's own commands name the file of an agent that has ended.
+const ENDINGS: [&str; 3] = ["_crashed_", "_aborted_", "_retired_"];
+
+/// Whose document is in a file.
+pub(super) enum Whose {
+    /// The agent's that the file is named after, or no agent's at all.
+    Own,
+    /// The one of an agent that has ended.
+    Ended,
+    /// Another's, whose file has another name.
+    Anothers {
+        /// The agent.
+        agent: String,
+        /// Its file.
+        file: String,
+    },
+}
+
+impl Folder {
+    /// Whose document this is. An agent's file may be called after its id as it stands, too: `Secondary-B.json`.
+    pub(super) fn whose(&self, file: &str, text: &str) -> Whose {
+        if self.dialect != Dialect::Epic {
+            return Whose::Own;
+        }
+        let document = epic::read(text).ok();
+        let named = document.and_then(|document| {
+            let name = epic::file_name(&document.agent_id).ok()?;
+            Some((document.agent_id, name))
+        });
+        let stem = file.trim_end_matches(".json");
+        match named {
+            None => Whose::Own,
+            Some((_, name)) if name == file || epic::file_name(stem).is_ok_and(|it| it == name) => {
+                Whose::Own
+            }
+            Some((_, name)) if ending_of(&name, file).is_some() => Whose::Ended,
+            Some((agent, file)) => Whose::Anothers { agent, file },
+        }
+    }
+
+    /// Notes which of our files somebody moved away as the seed does when an agent has crashed, or begins from scratch:
+    /// they are written again when their agent acts again.
+    pub(super) fn note_moved(&self, missing: &[String], said: &mut Vec<Said>) {
+        if self.dialect != Dialect::Epic {
+            return;
+        }
+        let files = self.root.names_in(&self.place).unwrap_or_default();
+        for name in missing {
+            let to = files.iter().find(|file| ending_of(name, file).is_some());
+            let (Some(to), Some(before)) = (to, self.shadow(name)) else {
+                continue;
+            };
+            let moved = format!("{MOVED}{name}");
+            let noted = self.shadows.put(moved, &before, Replacing::Yes, PRIVATE);
+            let noted = noted.and_then(|()| self.shadows.remove(name));
+            let agent = std::str::from_utf8(&before).ok();
+            let agent = agent.and_then(|text| epic::read(text).ok());
+            let agent = agent.map_or_else(|| name.clone(), |document| document.agent_id);
+            said.push(match noted {
+                Ok(()) => Said::Done(format!(
+                    "{0}/{name} was moved to {0}/{to}, and is not written again until {agent} acts; give its work to \
+                     another with `fleet agents takeover {agent} NEW`",
+                    self.name
+                )),
+                Err(error) => Said::Trouble(format!("{}/{name}: {error}", self.name)),
+            });
+        }
+    }
+
+    /// Whether a file was moved away and its agent has not acted since.
+    pub(super) fn stays_away(&self, document: &Outgoing) -> bool {
+        let moved = format!("{MOVED}{}", document.file);
+        let Ok(Some(before)) = self.shadows.read_text(&moved, super::MAX_BYTES) else {
+            return false;
+        };
+        let acted = |text: &str| -> Option<Time> {
+            epic::read(text).ok().map(|it| it.last_checkpoint.time())
+        };
+        let stays = acted(&document.text) <= acted(&before);
+        if !stays {
+            let _ = self.shadows.remove(moved);
+        }
+        stays
+    }
+}
+
+/// How the agent of a file has ended, when another is what the seed moves its file to: `secondary_a_crashed_1768489200.json`.
+fn ending_of<'a>(file: &str, other: &'a str) -> Option<&'a str> {
+    let rest = other.strip_prefix(file.strip_suffix(".json")?)?;
+    let rest = rest.strip_suffix(".json")?;
+    ENDINGS.into_iter().find_map(|ending| {
+        let time = rest.strip_prefix(ending)?;
+        let is_time = !time.is_empty() && time.bytes().all(|byte| byte.is_ascii_digit());
+        is_time.then_some(time)
+    })
+}

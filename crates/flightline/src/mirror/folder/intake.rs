@@ -1,0 +1,307 @@
+//! Taking in what others wrote: the oldest first. A file that is being written is waited for; one that cannot be taken
+//! in is kept beside, and its agent is told.
+
+use std::io;
+
+use flightline_core::dialect::compress::unfolded;
+use flightline_core::dialect::recovery::LATEST_FILE;
+use flightline_core::dialect::{Dialect, Json, MAX_BYTES, epic};
+use flightline_core::{Code, Refusal, Time};
+use flightline_store::Error as StoreError;
+use flightline_workspace::beneath::Replacing;
+
+use super::epic::Whose;
+use super::{BACKUPS, Folder, PRIVATE, Said, Seen};
+use crate::dialect::{ExportDocuments, ImportDocuments, Incoming, TakenIn, turn};
+use crate::error::{Error, Result};
+use crate::fleet::{Caller, Fleet};
+
+/// What a document of seed E says when there is no checkpoint.
+const NO_CHECKPOINT: &str = "{\"version\": \"1.0\", \"timestamp\": \"\"}";
+/// A file that cannot be read and changed less than so many milliseconds ago may still be being written.
+const SETTLING: u64 = 3_000;
+/// When a file changed, how large it was, and when we saw that, are shorter than this.
+const LONGEST_SIGHT: usize = 100;
+
+/// A file that somebody else wrote.
+struct Found {
+    file: String,
+    bytes: Vec<u8>,
+    incoming: Incoming,
+}
+
+impl Folder {
+    /// Takes in every file that is not as we last saw it.
+    pub(in crate::mirror) fn take_in(
+        &self,
+        fleet: &mut Fleet,
+        caller: &Caller,
+        said: &mut Vec<Said>,
+    ) -> Result<()> {
+        self.remind(caller, said);
+        let missing = self.not_there();
+        self.note_moved(&missing, said);
+        for name in missing {
+            self.look_again();
+            if self.dialect == Dialect::Recovery && name == LATEST_FILE {
+                // The seed deletes it when it has resumed: that is to say that there is none.
+                let before = self
+                    .shadow(&name)
+                    .and_then(|text| String::from_utf8(text).ok());
+                let gone = self.incoming(&name, NO_CHECKPOINT.to_owned(), before);
+                self.import(fleet, caller, gone)?;
+            }
+        }
+        if self.dialect == Dialect::Orchestrator {
+            self.compare_index(fleet.now()?, said);
+        }
+        for found in self.find_foreign(fleet, caller, said)? {
+            self.take_in_one(fleet, caller, found, said)?;
+        }
+        self.take_in_conflicts(fleet, caller, said)
+    }
+
+    /// The files that somebody else wrote, the oldest first. One that cannot be read is waited for, or put aside when
+    /// nobody is writing it.
+    fn find_foreign(
+        &self,
+        fleet: &mut Fleet,
+        caller: &Caller,
+        said: &mut Vec<Said>,
+    ) -> Result<Vec<Found>> {
+        let mut files = self.root.names_in(&self.place).unwrap_or_default();
+        files.retain(|file| self.is_document(file));
+        files.sort();
+        let mut found = Vec::new();
+        for file in files {
+            let (bytes, before) = match self.look(&file) {
+                Ok(Seen::Ours | Seen::Missing) => continue,
+                Ok(Seen::Foreign { bytes, before }) => (bytes, before),
+                Err(error) => {
+                    said.push(self.left_alone(&file, &error));
+                    continue;
+                }
+            };
+            match self.text_in(&file, &bytes) {
+                Ok(text) => match self.whose(&file, &text) {
+                    Whose::Own => found.push(Found {
+                        incoming: self.incoming(&file, text, before),
+                        file,
+                        bytes,
+                    }),
+                    Whose::Ended => {}
+                    Whose::Anothers { agent, file: name } => {
+                        said.push(Said::Trouble(format!(
+                            "{0}/{file} is left alone: it is about {agent}, whose file is {0}/{name}",
+                            self.name
+                        )));
+                        // Said once, until somebody changes it.
+                        let _ = self.remember(&file, &bytes);
+                    }
+                },
+                Err(_) if !self.is_settled(&file, fleet.now()?) => self.look_again(),
+                Err(refusal) => {
+                    self.set_aside(fleet, caller, (&file, &bytes), &refusal, said)?;
+                }
+            }
+        }
+        found.sort_by_key(|found| turn(self.dialect, &found.incoming));
+        Ok(found)
+    }
+
+    /// The text of a file that is whole.
+    pub(super) fn text_in(&self, file: &str, bytes: &[u8]) -> std::result::Result<String, Refusal> {
+        let text = unfolded(bytes, file)?;
+        let read = Json::parse(&text);
+        read.map_err(|why| why.refusal(&format!("{}/{file}", self.name)))?;
+        Ok(text)
+    }
+
+    /// Whether nobody has written a file for a while: as long as somebody may, it is not judged. Where its time is not
+    /// of our clock, it is compared with how it was seen before.
+    pub(super) fn is_settled(&self, file: &str, now: Time) -> bool {
+        let Ok(Some(entry)) = self.root.entry(self.place.join(file)) else {
+            return false;
+        };
+        let changed = Time::from_millis(entry.modified.saturating_mul(1_000));
+        if now.since(changed) >= SETTLING {
+            return true;
+        }
+        let sight = format!("{} {}", entry.modified, entry.size);
+        let known = self.shadows.read_text(sighted(file), LONGEST_SIGHT);
+        let known = known.ok().flatten().unwrap_or_default();
+        match known.rsplit_once(' ') {
+            Some((same, since)) if same == sight => since
+                .parse()
+                .is_ok_and(|since| now.since(Time::from_millis(since)) >= SETTLING),
+            Some(_) | None => {
+                let sight = format!("{sight} {}", now.as_millis());
+                let _ = self
+                    .shadows
+                    .put(sighted(file), sight, Replacing::Yes, PRIVATE);
+                false
+            }
+        }
+    }
+
+    fn take_in_one(
+        &self,
+        fleet: &mut Fleet,
+        caller: &Caller,
+        found: Found,
+        said: &mut Vec<Said>,
+    ) -> Result<()> {
+        let Found {
+            file,
+            bytes,
+            incoming,
+        } = found;
+        self.look_again();
+        let refusal = match self.import(fleet, caller, incoming) {
+            Ok(taken) => {
+                self.say_taken(&file, taken, said);
+                let _ = self.shadows.remove(sighted(&file));
+                if let Err(error) = self.remember(&file, &bytes) {
+                    said.push(Said::Trouble(format!("{}/{file}: {error}", self.name)));
+                }
+                return Ok(());
+            }
+            Err(error) => cannot_be_held(error)?,
+        };
+        self.set_aside(fleet, caller, (&file, &bytes), &refusal, said)
+    }
+
+    /// One line says what a file changed.
+    pub(super) fn say_taken(&self, file: &str, taken: TakenIn, said: &mut Vec<Said>) {
+        if taken.changed {
+            let (name, changes) = (&taken.name, taken.changes.join(", "));
+            let mut line = format!("took in {}/{file} ({name})", self.name);
+            if !changes.is_empty() {
+                line = format!("{line}: {changes}");
+            }
+            said.push(Said::Done(line));
+        }
+        said.extend(taken.warnings.into_iter().map(Said::Trouble));
+    }
+
+    fn left_alone(&self, file: &str, error: &io::Error) -> Said {
+        Said::Trouble(format!("{}/{file} is left alone: {error}", self.name))
+    }
+
+    pub(super) fn incoming(&self, file: &str, text: String, before: Option<String>) -> Incoming {
+        Incoming {
+            file: format!("{}/{file}", self.name),
+            text,
+            before,
+            even_if_older: false,
+        }
+    }
+
+    pub(super) fn import(
+        &self,
+        fleet: &mut Fleet,
+        caller: &Caller,
+        incoming: Incoming,
+    ) -> Result<TakenIn> {
+        let file = incoming.file.clone();
+        let request = ImportDocuments {
+            dialect: self.dialect,
+            documents: vec![incoming],
+            mission: None,
+        };
+        let taken = fleet.run(&request, &of_nobody(caller))?.into_iter().next();
+        taken.ok_or_else(|| Refusal::new(Code::Failed, format!("{file} was not looked at")).into())
+    }
+
+    /// A file that cannot be taken in is kept beside, and its agent is told. What is in its place is made anew: from the
+    /// store, or from its newest backup when the store does not know it.
+    fn set_aside(
+        &self,
+        fleet: &mut Fleet,
+        caller: &Caller,
+        (file, bytes): (&str, &[u8]),
+        why: &Refusal,
+        said: &mut Vec<Said>,
+    ) -> Result<()> {
+        match self.keep_beside(file, file) {
+            Ok(kept) => self.tell_of(fleet, caller, (file, bytes), (&kept, why), said)?,
+            Err(error) => {
+                said.push(self.left_alone(file, &error));
+                return Ok(());
+            }
+        }
+        let _ = self.shadows.remove(file);
+        let _ = self.shadows.remove(sighted(file));
+        self.look_again();
+        match self.dialect {
+            Dialect::Epic => self.restore_from_backup(fleet, caller, file, said),
+            Dialect::Sitebuilder | Dialect::Orchestrator | Dialect::Recovery => Ok(()),
+        }
+    }
+
+    fn restore_from_backup(
+        &self,
+        fleet: &mut Fleet,
+        caller: &Caller,
+        file: &str,
+        said: &mut Vec<Said>,
+    ) -> Result<()> {
+        let request = ExportDocuments {
+            dialect: self.dialect,
+            mission: None,
+            since: None,
+            ended_since: None,
+        };
+        let known = fleet.run(&request, caller)?.documents;
+        if known.iter().any(|document| document.file == file) {
+            return Ok(());
+        }
+        let folder = self.place.join(BACKUPS);
+        let backups = self.root.names_in(&folder).unwrap_or_default();
+        let names = backups.iter().map(String::as_str);
+        let stem = file.trim_end_matches(".json");
+        let Ok(Some(backup)) = epic::latest_backup(stem, names) else {
+            return Ok(());
+        };
+        let found = self.root.read_text(folder.join(backup), MAX_BYTES);
+        let Ok(Some(text)) = found else {
+            return Ok(());
+        };
+        match self.import(fleet, caller, self.incoming(file, text, None)) {
+            Ok(_) => said.push(Said::Done(format!(
+                "{}/{file} is restored from {}/backups/{backup}",
+                self.name, self.name
+            ))),
+            Err(Error::Refused(_)) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+/// Whoever runs a command did not write what lies in a mirror, and its key is for what it asked for.
+pub(super) fn of_nobody(caller: &Caller) -> Caller {
+    Caller {
+        agent: None,
+        epoch: None,
+        session: None,
+        idempotency_key: None,
+        ..caller.clone()
+    }
+}
+
+/// Why the store does not take a document in. One that it cannot hold is no reason to look at no other.
+pub(super) fn cannot_be_held(error: Error) -> Result<Refusal> {
+    match error {
+        Error::Refused(refusal) => Ok(*refusal),
+        error @ Error::Store(StoreError::TooLarge { .. } | StoreError::Corrupt(_)) => {
+            Ok(error.into_refusal())
+        }
+        error @ Error::Store(_) => Err(error),
+    }
+}
+
+/// How a file was seen that could not be read.
+pub(super) fn sighted(file: &str) -> String {
+    format!(".sighted.{file}")
+}

@@ -1,0 +1,194 @@
+//! How notes come to an end: closed, withdrawn, or replaced by another. Each is kept.
+
+use flightline_core::note::{Note, NoteEnd, NoteEnding, NoteKind};
+use flightline_core::text;
+use flightline_core::{Code, NoteId, Refusal};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::check_pinning;
+use crate::checkpoint::milestone::catch_up;
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::mission::short;
+
+/// Ends a note: from now on it is in no briefing and no recovery context.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EndNote {
+    /// Which.
+    pub note: String,
+    /// How.
+    pub how: EndHow,
+    /// Why.
+    #[serde(default)]
+    pub reason: Option<text::Note>,
+}
+
+/// The ways in which somebody ends a note without writing another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EndHow {
+    /// It is dealt with.
+    Closed,
+    /// It should not have been written, or does not hold any more.
+    Withdrawn,
+}
+
+/// Writes a note anew: the old one is kept, and holds no longer.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReplaceNote {
+    /// Which.
+    pub note: String,
+    /// What it says from now on.
+    pub text: text::Note,
+    /// Why, for a decision; as before when it is left out.
+    #[serde(default)]
+    pub rationale: Option<text::Note>,
+}
+
+impl From<EndHow> for NoteEnding {
+    fn from(how: EndHow) -> Self {
+        match how {
+            EndHow::Closed => Self::Closed,
+            EndHow::Withdrawn => Self::Withdrawn,
+        }
+    }
+}
+
+impl Operation for EndNote {
+    const NAME: &'static str = "end_note";
+    const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
+    type Outcome = Note;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Note> {
+        let note = desk.by_id::<Note>(&self.note, NoteId::PREFIX)?;
+        let how = NoteEnding::from(self.how);
+        if note.ended.as_ref().is_some_and(|end| end.how == how) {
+            return Ok(note);
+        }
+        check(desk, &note, how)?;
+        let ended = end(desk, note, how, self.reason.clone())?;
+        catch_up(desk, ended.mission_id)?;
+        Ok(ended)
+    }
+}
+
+impl Operation for ReplaceNote {
+    const NAME: &'static str = "replace_note";
+    const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
+    type Outcome = Note;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Note> {
+        let old = desk.by_id::<Note>(&self.note, NoteId::PREFIX)?;
+        let id = NoteId::new(desk.tx.uuid());
+        check(desk, &old, NoteEnding::Replaced { by: id })?;
+        if old.kind == NoteKind::Late {
+            return Err(Refusal::invalid(
+                "what came too late is kept as it was said, and cannot be written anew",
+            )
+            .hint(format!(
+                "when it is dealt with: `fleet note close {}`",
+                short(old.id)
+            ))
+            .into());
+        }
+        if old.kind == NoteKind::Constraint {
+            let mission = desk.mission(Some(&old.mission_id.to_string()))?;
+            check_pinning(desk, &mission, &self.text, Some(old.id))?;
+        }
+        let old = end(desk, old, NoteEnding::Replaced { by: id }, None)?;
+        let note = Note {
+            id,
+            text: self.text.clone(),
+            rationale: self.rationale.clone().or_else(|| old.rationale.clone()),
+            author: desk.actor(),
+            author_id: desk.agent_id(),
+            at: desk.now(),
+            after_cut: None,
+            replaces: Some(old.id),
+            ended: None,
+            failure: None,
+            ..old
+        };
+        let data = json!({ "kind": note.kind.as_str(), "replaces": note.replaces });
+        desk.tx.set("note_added", &note, &data)?;
+        catch_up(desk, note.mission_id)?;
+        Ok(note)
+    }
+}
+
+/// Refuses to end a note that has ended, or that the caller may not end.
+fn check(desk: &Desk<'_, '_>, note: &Note, how: NoteEnding) -> Result<()> {
+    let id = short(note.id);
+    if let Some(end) = &note.ended {
+        let (was, by) = (end.how.as_str(), &end.by);
+        let message = format!("{id} holds no longer: it was {was} by {by}");
+        let refusal = Refusal::new(Code::IllegalTransition, message);
+        return Err(match end.how {
+            NoteEnding::Replaced { by } => {
+                refusal.hint(format!("{} stands in its place", short(by)))
+            }
+            NoteEnding::Closed | NoteEnding::Withdrawn => {
+                refusal.hint("write it again if it holds after all")
+            }
+        }
+        .into());
+    }
+    if desk.is_in_charge() || note.may_be_ended(desk.agent_id(), how) {
+        return Ok(());
+    }
+    let verb = match how {
+        NoteEnding::Closed => "close",
+        NoteEnding::Withdrawn => "withdraw",
+        NoteEnding::Replaced { .. } => "edit",
+    };
+    let (kind, author) = (note.kind.as_str().replace('_', " "), &note.author);
+    Err(Refusal::new(
+        Code::NotYours,
+        format!("only {author}, dispatch and people may {verb} {id}, a {kind} of {author}"),
+    )
+    .hint(format!(
+        "ask with `fleet mail send --to dispatch --subject \"About {id}\"`"
+    ))
+    .details(json!({ "author": author }))
+    .into())
+}
+
+/// Ends a note.
+pub(super) fn end(
+    desk: &mut Desk<'_, '_>,
+    note: Note,
+    how: NoteEnding,
+    reason: Option<text::Note>,
+) -> Result<Note> {
+    let event = match how {
+        NoteEnding::Closed => "note_closed",
+        NoteEnding::Withdrawn => "note_withdrawn",
+        NoteEnding::Replaced { .. } => "note_replaced",
+    };
+    let data = json!({ "kind": note.kind.as_str(), "reason": reason });
+    let ended = Note {
+        ended: Some(NoteEnd {
+            how,
+            by: desk.tx.actor().name.clone(),
+            at: desk.now(),
+            reason,
+        }),
+        ..note
+    };
+    desk.tx.set(event, &ended, &data)?;
+    Ok(ended)
+}

@@ -1,0 +1,195 @@
+//! Failures that are in somebody's way: noted when they happen, and ended once what failed has worked.
+
+use flightline_core::lock::Lock;
+use flightline_core::message::{Delivery, DeliveryState, Message};
+use flightline_core::mission::Mission;
+use flightline_core::note::{Failure, Note, NoteEnding, NoteKind};
+use flightline_core::text;
+use flightline_core::{AgentId, MissionId, NoteId, RepoPath, SortieId, Subject, Title};
+use flightline_store::{Actor, Find};
+use serde_json::json;
+
+use super::end::end;
+use crate::agent::held_sorties;
+use crate::checkpoint::readable;
+use crate::desk::Desk;
+use crate::error::Result;
+
+/// Whose failure it is.
+pub(crate) struct Whose {
+    pub(crate) author: String,
+    pub(crate) id: Option<AgentId>,
+}
+
+/// Notes a failure as a blocker, in the words it was told in. One that is open already is told anew, not twice.
+pub(crate) fn note_failure(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    whose: Whose,
+    told: &text::Note,
+    failure: Option<Failure>,
+) -> Result<()> {
+    let known = open(desk, Find::Mission(mission.id))?
+        .into_iter()
+        .find(|note| {
+            note.author == whose.author
+                && match &failure {
+                    Some(failure) => note.failure.as_ref() == Some(failure),
+                    None => note.text == *told,
+                }
+        });
+    if known.as_ref().is_some_and(|known| known.text == *told) {
+        return Ok(());
+    }
+    let sortie_id = match whose.id {
+        Some(id) => work_of(desk, id, mission)?,
+        None => None,
+    };
+    let note = Note {
+        id: known.map_or_else(|| NoteId::new(desk.tx.uuid()), |known| known.id),
+        kind: NoteKind::Blocker,
+        mission_id: mission.id,
+        sortie_id,
+        text: told.clone(),
+        rationale: None,
+        path: None,
+        checksum: None,
+        artifact_type: None,
+        author: whose.author,
+        author_id: whose.id,
+        at: desk.now(),
+        after_cut: None,
+        replaces: None,
+        ended: None,
+        failure,
+    };
+    // It was seen to happen: that is nobody's activity.
+    as_flightline(desk, |desk| {
+        let data = json!({ "kind": note.kind.as_str(), "author": note.author });
+        desk.tx.set("failure_noted", &note, &data)?;
+        Ok(())
+    })
+}
+
+/// The sortie of a mission that an agent is at.
+fn work_of(desk: &mut Desk<'_, '_>, agent: AgentId, mission: &Mission) -> Result<Option<SortieId>> {
+    for id in held_sorties(desk, agent)?.iter().rev() {
+        let sortie = desk.sortie(id)?;
+        if sortie.mission_id == mission.id {
+            return Ok(Some(sortie.id));
+        }
+    }
+    Ok(None)
+}
+
+/// An agent got locks: what it waited for too long before is no longer in its way.
+pub(crate) fn settle_locks<'a>(
+    desk: &mut Desk<'_, '_>,
+    agent: AgentId,
+    granted: impl Iterator<Item = &'a RepoPath> + Clone,
+) -> Result<()> {
+    let blockers = Find::AgentStatus(agent, NoteKind::Blocker.as_str());
+    settle(desk, blockers, |failure| match failure {
+        Failure::LockTimeout { files } => {
+            let overlaps = |file: &RepoPath| granted.clone().any(|path| path.overlaps(file));
+            files.iter().any(overlaps)
+        }
+        Failure::Undelivered { .. } | Failure::Unacknowledged { .. } => false,
+    })
+}
+
+/// A message was sent: the one that reached nobody before, about the same, is no longer in the way.
+pub(crate) fn settle_sent(
+    desk: &mut Desk<'_, '_>,
+    mission: Option<MissionId>,
+    sent: &Title,
+) -> Result<()> {
+    let Some(mission) = mission else {
+        return Ok(());
+    };
+    let author = desk.actor();
+    settle_of(
+        desk,
+        Find::Mission(mission),
+        Some(&author),
+        |failure| match failure {
+            Failure::Undelivered { subject } => subject == sent,
+            Failure::LockTimeout { .. } | Failure::Unacknowledged { .. } => false,
+        },
+    )
+}
+
+/// A message was acknowledged late: unless others still have to, it is no longer in the way.
+pub(crate) fn settle_acknowledged(desk: &mut Desk<'_, '_>, of: &Message) -> Result<()> {
+    let (deliveries, _) = readable::<Delivery>(desk.tx, Find::Parent(&of.key()))?;
+    let is_late = |it: &Delivery| {
+        it.overdue_at.is_some() && !matches!(it.state, DeliveryState::Acknowledged { .. })
+    };
+    let Some(mission) = of.mission_id.filter(|_| !deliveries.iter().any(is_late)) else {
+        return Ok(());
+    };
+    settle(desk, Find::Mission(mission), |failure| match failure {
+        Failure::Unacknowledged { message } => *message == of.id,
+        Failure::LockTimeout { .. } | Failure::Undelivered { .. } => false,
+    })
+}
+
+fn settle(
+    desk: &mut Desk<'_, '_>,
+    find: Find<'_>,
+    is_over: impl Fn(&Failure) -> bool,
+) -> Result<()> {
+    settle_of(desk, find, None, is_over)
+}
+
+fn settle_of(
+    desk: &mut Desk<'_, '_>,
+    find: Find<'_>,
+    author: Option<&str>,
+    is_over: impl Fn(&Failure) -> bool,
+) -> Result<()> {
+    for note in open(desk, find)? {
+        let theirs = author.is_none_or(|author| author == note.author);
+        if theirs && note.failure.as_ref().is_some_and(&is_over) {
+            as_flightline(desk, |desk| {
+                end(desk, note, NoteEnding::Closed, None).map(drop)
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Blockers that hold. One that cannot be read is the doctor's, and keeps nobody from working.
+fn open(desk: &mut Desk<'_, '_>, find: Find<'_>) -> Result<Vec<Note>> {
+    let (mut notes, _) = readable::<Note>(desk.tx, find)?;
+    notes.retain(|note| note.kind == NoteKind::Blocker && note.holds());
+    Ok(notes)
+}
+
+/// Leaves those out that are in nobody's way at the moment: locks that could not be had and are free now.
+pub(super) fn retain_open(desk: &mut Desk<'_, '_>, notes: &mut Vec<Note>) -> Result<()> {
+    let waited = |note: &Note| matches!(note.failure, Some(Failure::LockTimeout { .. }));
+    if !notes.iter().any(waited) {
+        return Ok(());
+    }
+    let locks = desk.tx.find::<Lock>(Find::All)?;
+    notes.retain(|note| match &note.failure {
+        Some(Failure::LockTimeout { files }) => locks.iter().any(|lock| {
+            Some(lock.held_by) != note.author_id
+                && files.iter().any(|file| lock.file.overlaps(file))
+        }),
+        Some(Failure::Undelivered { .. } | Failure::Unacknowledged { .. }) | None => true,
+    });
+    Ok(())
+}
+
+fn as_flightline(
+    desk: &mut Desk<'_, '_>,
+    act: impl FnOnce(&mut Desk<'_, '_>) -> Result<()>,
+) -> Result<()> {
+    let who = desk.tx.actor().clone();
+    desk.tx.act_as(Actor::flightline());
+    let done = act(desk);
+    desk.tx.act_as(who);
+    done
+}

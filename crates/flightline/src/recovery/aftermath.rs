@@ -1,0 +1,176 @@
+//! What a recovery changed, as the journal tells it, and what it leaves to do.
+
+use std::collections::BTreeSet;
+
+use flightline_core::effect::{Effect, EffectState};
+use flightline_core::liveness::Life;
+use flightline_core::mission::Mission;
+use flightline_core::sortie::SortieStatus;
+use flightline_core::{Kind, Subject, Time};
+use flightline_store::{EventFilter, Find};
+use serde::{Deserialize, Serialize};
+
+use super::Fate;
+use super::resume::RestoredCounts;
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::mission::short;
+use crate::status::Attention;
+
+/// So many events are read at once.
+const PAGE: u64 = 1_000;
+
+/// Something that an agent set out to do to the world, and never reported done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct DoubtfulEffect {
+    /// What its author calls it.
+    pub key: String,
+    /// Who began it.
+    pub by: String,
+    /// When.
+    pub at: Time,
+}
+
+/// What has changed after this revision: sorties, locks that were granted, messages that come again.
+pub(super) fn changed_since(desk: &mut Desk<'_, '_>, rev: u64) -> Result<RestoredCounts> {
+    let (mut sorties, mut locks, mut messages) =
+        (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    let mut after = rev;
+    loop {
+        let filter = EventFilter {
+            limit: PAGE,
+            ..EventFilter::default()
+        };
+        let events = desk.tx.events_after(after, &filter)?;
+        for event in &events {
+            match (event.subject_kind, event.kind.as_str()) {
+                (Kind::Sortie, _) => sorties.insert(event.subject.clone()),
+                (_, "lock_acquired") => locks.insert(event.subject.clone()),
+                (_, "message_requeued") => messages.insert(event.subject.clone()),
+                _ => false,
+            };
+        }
+        match events.last() {
+            Some(last) if events.len() as u64 == PAGE => after = last.rev,
+            _ => break,
+        }
+    }
+    Ok(RestoredCounts {
+        sorties: sorties.len() as u64,
+        locks: locks.len() as u64,
+        messages: messages.len() as u64,
+    })
+}
+
+/// Effects of a mission that were begun by somebody who is not there any more.
+pub(super) fn in_doubt(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    fates: &[Fate],
+) -> Result<Vec<DoubtfulEffect>> {
+    let mut doubtful = Vec::new();
+    for effect in desk.tx.find::<Effect>(Find::Mission(mission.id))? {
+        let EffectState::Intent { at } = effect.state else {
+            continue;
+        };
+        let owner = fates
+            .iter()
+            .find(|fate| Some(fate.agent.id) == effect.agent_id);
+        let at_it = owner.is_some_and(|fate| {
+            fate.liveness.life == Life::Active && effect.epoch == Some(fate.agent.epoch)
+        });
+        if !at_it {
+            doubtful.push(DoubtfulEffect {
+                key: effect.key.to_string(),
+                by: effect.by,
+                at,
+            });
+        }
+    }
+    Ok(doubtful)
+}
+
+/// What is left to do after a recovery: to settle what is in doubt, to start agents, or to take it back.
+pub(super) fn what_is_left(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    fates: &[Fate],
+    doubtful: &[DoubtfulEffect],
+    rewound: bool,
+) -> Result<Vec<Attention>> {
+    let of = format!("--mission {}", short(mission.id));
+    let mut left: Vec<Attention> = doubtful
+        .iter()
+        .map(|effect| Attention {
+            what: format!(
+                "look whether `{}` happened, which {} began",
+                effect.key, effect.by
+            ),
+            command: format!("fleet effect done {} {of}", effect.key),
+            otherwise: Some(format!("fleet effect begin {} --again {of}", effect.key)),
+        })
+        .collect();
+    left.extend(agents_to_start(desk, mission, fates)?);
+    if rewound {
+        left.push(Attention::new(
+            "to take this back",
+            format!("fleet undo {of}"),
+        ));
+    }
+    Ok(left)
+}
+
+/// The agents of a mission that are to read their briefing, or that there is none at work.
+pub(super) fn agents_to_start(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    fates: &[Fate],
+) -> Result<Vec<Attention>> {
+    let rows = desk.tx.rows(Kind::Sortie, Find::Mission(mission.id))?;
+    let status = |word: &str| SortieStatus::from_word(word);
+    if rows
+        .iter()
+        .all(|row| status(&row.status).is_some_and(SortieStatus::is_settled))
+    {
+        return Ok(Vec::new());
+    }
+    let (mut left, mut at_work) = (Vec::new(), false);
+    for fate in fates.iter().filter(|fate| !fate.is_gone()) {
+        let key = fate.agent.key();
+        let held: Vec<String> = rows
+            .iter()
+            .filter(|row| row.agent.as_ref() == Some(&key))
+            .filter(|row| status(&row.status).is_some_and(SortieStatus::is_held))
+            .map(|row| short(&row.id))
+            .collect();
+        let dispatches = mission.dispatch == Some(fate.agent.id);
+        if held.is_empty() && !dispatches {
+            continue;
+        }
+        let (name, life) = (&fate.agent.name, fate.liveness.life);
+        at_work |= life == Life::Active;
+        let has = match held.is_empty() {
+            true => "coordinates it".to_owned(),
+            false => format!("keeps {}", held.join(", ")),
+        };
+        let what = match life {
+            Life::Active => format!("{name} {has}: its briefing"),
+            _ => format!(
+                "{name} {has}, and is {} ({}): start it again",
+                life.as_str(),
+                fate.liveness.evidence
+            ),
+        };
+        left.push(Attention::new(
+            what,
+            format!("fleet context --agent {name}"),
+        ));
+    }
+    if !at_work && left.is_empty() {
+        left.push(Attention::new(
+            format!("no agent works on \"{}\": start one", mission.title),
+            "fleet context --agent NAME",
+        ));
+    }
+    Ok(left)
+}

@@ -1,0 +1,344 @@
+//! Changing what a sortie is, leaving it out, and changing the order: for plans that were made by mistake.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use flightline_core::mission::Mission;
+use flightline_core::sortie::Sortie;
+use flightline_core::text::Note;
+use flightline_core::time::Millis;
+use flightline_core::{Code, Name, Refusal, RepoPath, SortieId, Title};
+use flightline_store::Find;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::add::labelled;
+use super::change::check_owner;
+use super::{SortieSummary, SortieView, summaries, view};
+use crate::checkpoint::milestone::catch_up;
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::mission::short;
+
+/// Changes what is to be done in a sortie. What is left out stays as it is.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EditSortie {
+    /// Which.
+    pub sortie: String,
+    /// What is to be done.
+    pub title: Option<Title>,
+    /// … at length.
+    pub description: Option<Note>,
+    /// The id other tools know it by.
+    pub task_id: Option<Name>,
+    /// Higher goes first.
+    pub priority: Option<i32>,
+    /// How long it is expected to take.
+    pub estimate_ms: Option<Millis>,
+    /// Sorties that must be completed first as well.
+    #[serde(default)]
+    pub add_dependencies: Vec<String>,
+    /// Sorties that need not be completed first any more.
+    #[serde(default)]
+    pub remove_dependencies: Vec<String>,
+    /// Files it is expected to touch as well.
+    #[serde(default)]
+    pub add_files: Vec<RepoPath>,
+    /// Files it is not expected to touch any more.
+    #[serde(default)]
+    pub remove_files: Vec<RepoPath>,
+    /// Further acceptance criteria, as names or in free text.
+    #[serde(default)]
+    pub add_criteria: Vec<Title>,
+    /// Acceptance criteria that count no more.
+    #[serde(default)]
+    pub remove_criteria: Vec<Title>,
+    /// How to take it up again after an interruption.
+    pub resume_instructions: Option<Note>,
+}
+
+/// Changes the place of a sortie in its mission: where it is listed, and when it is next.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MoveSortie {
+    /// Which.
+    pub sortie: String,
+    /// Where to.
+    pub to: NewPlace,
+}
+
+/// Where a sortie goes.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[serde(deny_unknown_fields)]
+pub enum NewPlace {
+    /// Before every other.
+    First,
+    /// After every other.
+    Last,
+    /// Just before this one.
+    Before {
+        /// Which.
+        sortie: String,
+    },
+    /// Just after this one.
+    After {
+        /// Which.
+        sortie: String,
+    },
+}
+
+impl Operation for EditSortie {
+    const NAME: &'static str = "edit_sortie";
+    const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
+    type Outcome = SortieView;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SortieView> {
+        let before = desk.sortie(&self.sortie)?;
+        check_owner(desk, &before, "edit")?;
+        let mut sortie = before.clone();
+        if let Some(title) = &self.title {
+            sortie.title = title.clone();
+        }
+        sortie.description = self.description.clone().or(sortie.description);
+        sortie.task_id = self.task_id.clone().or(sortie.task_id);
+        sortie.priority = self.priority.unwrap_or(sortie.priority);
+        sortie.estimate_ms = self.estimate_ms.or(sortie.estimate_ms);
+        sortie.resume_instructions = self
+            .resume_instructions
+            .clone()
+            .or(sortie.resume_instructions);
+        self.edit_dependencies(desk, &mut sortie)?;
+        sortie
+            .files
+            .retain(|file| !self.remove_files.contains(file));
+        for file in &self.add_files {
+            if !sortie.files.contains(file) {
+                sortie.files.push(file.clone());
+            }
+        }
+        self.edit_criteria(&mut sortie)?;
+        let fields = changed(&before, &sortie);
+        if fields.is_empty() {
+            return view(desk, before);
+        }
+        sortie.updated_at = desk.now();
+        let data = json!({ "title": sortie.title, "fields": fields });
+        desk.tx.set("sortie_edited", &sortie, &data)?;
+        catch_up(desk, sortie.mission_id)?;
+        view(desk, sortie)
+    }
+}
+
+impl EditSortie {
+    fn edit_dependencies(&self, desk: &mut Desk<'_, '_>, sortie: &mut Sortie) -> Result<()> {
+        for reference in &self.remove_dependencies {
+            let needed = desk.sortie(reference)?;
+            let (id, title) = (short(needed.id), &needed.title);
+            let Some(at) = sortie.depends_on.iter().position(|it| *it == needed.id) else {
+                return Err(Refusal::new(
+                    Code::NotFound,
+                    format!("{} does not wait for {id} (\"{title}\")", short(sortie.id)),
+                )
+                .hint(format!(
+                    "see what it waits for with `fleet sorties show {}`",
+                    short(sortie.id)
+                ))
+                .into());
+            };
+            sortie.depends_on.remove(at);
+        }
+        for reference in &self.add_dependencies {
+            let needed = desk.sortie(reference)?;
+            if needed.mission_id != sortie.mission_id {
+                return Err(
+                    Refusal::invalid(format!("{reference} belongs to another mission"))
+                        .hint("a sortie can only wait for sorties of its own mission")
+                        .into(),
+                );
+            }
+            if !sortie.depends_on.contains(&needed.id) {
+                sortie.depends_on.push(needed.id);
+            }
+        }
+        match self.add_dependencies.is_empty() {
+            true => Ok(()),
+            false => refuse_circle(desk, sortie),
+        }
+    }
+
+    fn edit_criteria(&self, sortie: &mut Sortie) -> Result<()> {
+        for text in &self.remove_criteria {
+            let (key, _) = labelled("criterion", text)?;
+            if sortie.acceptance_criteria.remove(&key).is_none() {
+                let known: Vec<&str> = sortie
+                    .acceptance_criteria
+                    .keys()
+                    .map(Name::as_str)
+                    .collect();
+                return Err(Refusal::new(
+                    Code::NotFound,
+                    format!("`{key}` is not a criterion of {}", short(sortie.id)),
+                )
+                .hint(match known.is_empty() {
+                    true => "it has no criteria".to_owned(),
+                    false => format!("its criteria: {}", known.join(", ")),
+                })
+                .into());
+            }
+            sortie.criteria_texts.remove(&key);
+        }
+        for text in &self.add_criteria {
+            let (key, text) = labelled("criterion", text)?;
+            sortie
+                .acceptance_criteria
+                .entry(key.clone())
+                .or_insert(false);
+            if let Some(text) = text {
+                sortie.criteria_texts.insert(key, text);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The names of the fields that differ.
+fn changed(before: &Sortie, after: &Sortie) -> Vec<&'static str> {
+    [
+        ("title", before.title != after.title),
+        ("description", before.description != after.description),
+        ("task_id", before.task_id != after.task_id),
+        ("priority", before.priority != after.priority),
+        ("estimate", before.estimate_ms != after.estimate_ms),
+        ("dependencies", before.depends_on != after.depends_on),
+        ("files", before.files != after.files),
+        (
+            "criteria",
+            before.acceptance_criteria != after.acceptance_criteria
+                || before.criteria_texts != after.criteria_texts,
+        ),
+        (
+            "resume_instructions",
+            before.resume_instructions != after.resume_instructions,
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(name, differs)| differs.then_some(name))
+    .collect()
+}
+
+/// Refuses a sortie that would wait for itself, whatever is between: it would never be ready.
+fn refuse_circle(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<()> {
+    let all = desk.tx.find::<Sortie>(Find::Mission(sortie.mission_id))?;
+    let needs: HashMap<SortieId, &[SortieId]> = all
+        .iter()
+        .map(|other| (other.id, other.depends_on.as_slice()))
+        .collect();
+    let mut open: Vec<(SortieId, SortieId)> = Vec::new();
+    open.extend(sortie.depends_on.iter().map(|id| (*id, *id)));
+    let mut seen = HashSet::new();
+    while let Some((id, through)) = open.pop() {
+        if id == sortie.id {
+            let title = all.iter().find(|other| other.id == through);
+            let title = title.map_or("", |other| other.title.as_str());
+            return Err(Refusal::invalid(format!(
+                "{} (\"{}\") cannot wait for {} (\"{title}\"), which waits for it",
+                short(sortie.id),
+                sortie.title,
+                short(through)
+            ))
+            .hint("see who waits for whom with `fleet sorties tree`")
+            .into());
+        }
+        if seen.insert(id) {
+            let further = needs.get(&id).copied().unwrap_or_default();
+            open.extend(further.iter().map(|next| (*next, through)));
+        }
+    }
+    Ok(())
+}
+
+impl Operation for MoveSortie {
+    const NAME: &'static str = "move_sortie";
+    const ACCESS: Access = Access::Write;
+    const SCOPE: Scope = Scope::Agent;
+    type Outcome = Vec<SortieSummary>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<SortieSummary>> {
+        let sortie = desk.sortie(&self.sortie)?;
+        check_owner(desk, &sortie, "move")?;
+        let mut all = desk.tx.find::<Sortie>(Find::Mission(sortie.mission_id))?;
+        all.sort_by_key(|one| one.position);
+        let before: BTreeMap<SortieId, u64> =
+            all.iter().map(|one| (one.id, one.position)).collect();
+        all.retain(|one| one.id != sortie.id);
+        let at = match &self.to {
+            NewPlace::First => 0,
+            NewPlace::Last => all.len(),
+            NewPlace::Before { sortie: other } => place_of(desk, &all, &sortie, other)?,
+            NewPlace::After { sortie: other } => place_of(desk, &all, &sortie, other)? + 1,
+        };
+        all.insert(at, sortie.clone());
+        let now = desk.now();
+        let mut moved = false;
+        for (position, mut one) in (1..).zip(all) {
+            if before.get(&one.id) == Some(&position) {
+                continue;
+            }
+            one.position = position;
+            one.updated_at = now;
+            moved = true;
+            desk.tx
+                .set("sortie_reordered", &one, &json!({ "position": position }))?;
+        }
+        if moved {
+            remember_order(desk, &sortie)?;
+            catch_up(desk, sortie.mission_id)?;
+        }
+        summaries(desk, sortie.mission_id)
+    }
+}
+
+/// From now on, the order of the mission's sorties is not that in which they were added.
+fn remember_order(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<()> {
+    let mission = desk.tx.get::<Mission>(&sortie.mission_id.to_string())?;
+    if let Some(mut mission) = mission.filter(|mission| !mission.reordered) {
+        mission.reordered = true;
+        mission.updated_at = desk.now();
+        desk.tx
+            .set("mission_updated", &mission, &json!({ "fields": ["order"] }))?;
+    }
+    Ok(())
+}
+
+fn place_of(
+    desk: &mut Desk<'_, '_>,
+    all: &[Sortie],
+    sortie: &Sortie,
+    other: &str,
+) -> Result<usize> {
+    let other = desk.sortie(other)?;
+    all.iter()
+        .position(|one| one.id == other.id)
+        .ok_or_else(|| {
+            let message = match other.id == sortie.id {
+                true => format!("{} cannot be moved next to itself", short(sortie.id)),
+                false => format!(
+                    "{} (\"{}\") belongs to another mission",
+                    short(other.id),
+                    other.title
+                ),
+            };
+            Refusal::invalid(message).into()
+        })
+}

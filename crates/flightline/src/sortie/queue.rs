@@ -1,0 +1,250 @@
+//! Which sorties of a mission are ready, and what each of the others waits for.
+
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+
+use flightline_core::lock::Lock;
+use flightline_core::sortie::{Sortie, SortieStatus};
+use flightline_core::{AgentId, RepoPath, SortieId};
+use flightline_store::Find;
+use serde::{Deserialize, Serialize};
+
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::mission::short;
+
+/// Lists the sorties of a mission in its order, each with what it waits for.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListQueue {
+    /// Of which mission; the current one when none is named.
+    pub mission: Option<String>,
+    /// Only those that the caller can claim now, the next one first.
+    #[serde(default)]
+    pub ready: bool,
+}
+
+/// A sortie, and what it waits for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct QueuedSortie {
+    /// Its id.
+    pub id: SortieId,
+    /// What is to be done.
+    pub title: String,
+    /// Where it stands.
+    pub status: SortieStatus,
+    /// Its owner's name.
+    pub assigned_to: Option<String>,
+    /// Higher goes first.
+    pub priority: i32,
+    /// Sorties that must be completed first.
+    pub depends_on: Vec<SortieId>,
+    /// Whether the caller can claim it now.
+    pub ready: bool,
+    /// What keeps it from being claimed; nothing when it is ready, completed or left out.
+    pub why: Option<String>,
+}
+
+impl Operation for ListQueue {
+    const NAME: &'static str = "list_queue";
+    const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
+    type Outcome = Vec<QueuedSortie>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<QueuedSortie>> {
+        let mission = desk.mission(self.mission.as_deref())?;
+        let me = desk.agent_id();
+        let mut locks = desk.tx.find::<Lock>(Find::All)?;
+        locks.retain(|lock| Some(lock.held_by) != me);
+        let mut sorties = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
+        sorties.sort_by_key(|sortie| sortie.position);
+        let queue = Queue::new(&sorties, &locks, me);
+        let mut found: Vec<&Sortie> = sorties.iter().collect();
+        if self.ready {
+            found.retain(|sortie| queue.is_ready(sortie));
+            found.sort_by_key(|sortie| Reverse(rank(sortie)));
+        }
+        let mut listed = Vec::with_capacity(found.len());
+        for sortie in found {
+            let ready = queue.is_ready(sortie);
+            let why = match ready || sortie.status.is_settled() {
+                true => None,
+                false => Some(queue.obstacle(sortie).told(desk, sortie)?),
+            };
+            listed.push(QueuedSortie {
+                id: sortie.id,
+                title: sortie.title.to_string(),
+                status: sortie.status,
+                assigned_to: match sortie.assigned_to {
+                    Some(owner) => Some(desk.agent_name(owner)?),
+                    None => None,
+                },
+                priority: sortie.priority,
+                depends_on: sortie.depends_on.clone(),
+                ready,
+                why,
+            });
+        }
+        Ok(listed)
+    }
+}
+
+/// Which of several sorties that are ready is the next one: work that was given before work that is free, then the more
+/// urgent, then work that was interrupted, then the first.
+pub(crate) fn rank(sortie: &Sortie) -> (bool, i32, bool, Reverse<u64>) {
+    let given = sortie.status == SortieStatus::Assigned;
+    let interrupted = sortie.is_interrupted();
+    (
+        given,
+        sortie.priority,
+        interrupted,
+        Reverse(sortie.position),
+    )
+}
+
+/// The sorties of a mission, as somebody sees them who looks for work.
+pub(crate) struct Queue<'a> {
+    pub(crate) sorties: &'a [Sortie],
+    by_id: HashMap<SortieId, &'a Sortie>,
+    settled: HashSet<SortieId>,
+    /// Locks of others.
+    locks: &'a [Lock],
+    me: Option<AgentId>,
+}
+
+/// What keeps somebody from claiming a sortie.
+pub(crate) enum Obstacle<'a> {
+    /// Others have to be done first.
+    Waits(Vec<&'a Sortie>),
+    /// Others have locked its files.
+    Locked(Vec<(&'a RepoPath, &'a Lock)>),
+    /// Somebody else has it.
+    Held,
+    /// The caller has it already.
+    Mine,
+    /// It failed, and nobody has said that it is to be tried again.
+    Failed,
+}
+
+impl<'a> Queue<'a> {
+    pub(crate) fn new(sorties: &'a [Sortie], locks: &'a [Lock], me: Option<AgentId>) -> Self {
+        let settled = sorties.iter().filter(|sortie| sortie.status.is_settled());
+        Self {
+            sorties,
+            by_id: sorties.iter().map(|sortie| (sortie.id, sortie)).collect(),
+            settled: settled.map(|sortie| sortie.id).collect(),
+            locks,
+            me,
+        }
+    }
+
+    /// The sorties that are neither completed nor left out.
+    pub(crate) fn open(&self) -> impl Iterator<Item = &'a Sortie> {
+        let open = |sortie: &&Sortie| !sortie.status.is_settled();
+        self.sorties.iter().filter(open)
+    }
+
+    /// Whether a sortie can be claimed now: it is free, or given to whoever looks.
+    pub(crate) fn is_ready(&self, sortie: &Sortie) -> bool {
+        self.is_free(sortie) && self.missing(sortie).is_empty() && self.locked(sortie).is_empty()
+    }
+
+    /// What keeps a sortie that is not ready from being claimed.
+    pub(crate) fn obstacle(&self, sortie: &'a Sortie) -> Obstacle<'a> {
+        if !self.is_free(sortie) {
+            return match sortie.status {
+                SortieStatus::Failed => Obstacle::Failed,
+                _ if self.me.is_some() && sortie.assigned_to == self.me => Obstacle::Mine,
+                _ => Obstacle::Held,
+            };
+        }
+        match self.missing(sortie) {
+            missing if missing.is_empty() => Obstacle::Locked(self.locked(sortie)),
+            missing => Obstacle::Waits(missing),
+        }
+    }
+
+    fn is_free(&self, sortie: &Sortie) -> bool {
+        match sortie.status {
+            SortieStatus::Pending => true,
+            SortieStatus::Assigned => self.me.is_some() && sortie.assigned_to == self.me,
+            SortieStatus::InProgress
+            | SortieStatus::Blocked
+            | SortieStatus::Completed
+            | SortieStatus::Failed
+            | SortieStatus::Skipped => false,
+        }
+    }
+
+    /// The sorties that have to be done first and are not.
+    pub(crate) fn missing(&self, sortie: &Sortie) -> Vec<&'a Sortie> {
+        let needed = sortie.depends_on.iter();
+        let open = needed.filter(|id| !self.settled.contains(id));
+        open.filter_map(|id| self.by_id.get(id).copied()).collect()
+    }
+
+    fn locked(&self, sortie: &'a Sortie) -> Vec<(&'a RepoPath, &'a Lock)> {
+        let of = |file: &'a RepoPath| {
+            let in_the_way = self.locks.iter().filter(|lock| file.overlaps(&lock.file));
+            in_the_way.map(move |lock| (file, lock))
+        };
+        sortie.files.iter().flat_map(of).collect()
+    }
+}
+
+impl Obstacle<'_> {
+    /// The end of a sentence that begins with the sortie.
+    pub(crate) fn told(&self, desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<String> {
+        Ok(match self {
+            Self::Waits(needed) => {
+                let mut names = Vec::new();
+                for needed in needed {
+                    names.push(format!(
+                        "{} (\"{}\"), which {}",
+                        short(needed.id),
+                        needed.title,
+                        standing(desk, needed)?
+                    ));
+                }
+                format!("waits for {}", names.join(", and for "))
+            }
+            Self::Locked(files) => {
+                let mut names = Vec::new();
+                for (file, lock) in files {
+                    let holder = desk.agent_name(lock.held_by)?;
+                    names.push(format!("{file}, which {holder} has locked"));
+                }
+                format!("needs {}", names.join(", and "))
+            }
+            Self::Held | Self::Mine | Self::Failed => standing(desk, sortie)?,
+        })
+    }
+}
+
+/// How a sortie stands, as the end of a sentence.
+fn standing(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<String> {
+    let owner = match sortie.assigned_to {
+        Some(owner) => desk.agent_name(owner)?,
+        None => "nobody".to_owned(),
+    };
+    Ok(match sortie.status {
+        SortieStatus::Pending => "is pending".to_owned(),
+        SortieStatus::Assigned => format!("is assigned to {owner}"),
+        SortieStatus::InProgress => format!("is in progress ({owner})"),
+        SortieStatus::Blocked => match &sortie.blocked_reason {
+            Some(reason) => format!("is blocked ({owner}): {reason}"),
+            None => format!("is blocked ({owner})"),
+        },
+        SortieStatus::Completed => "is completed".to_owned(),
+        SortieStatus::Failed => {
+            let again = format!("`fleet sorties release {}`", short(sortie.id));
+            format!("failed; {again} lets it be tried again")
+        }
+        SortieStatus::Skipped => "is left out".to_owned(),
+    })
+}

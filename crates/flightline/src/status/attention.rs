@@ -1,0 +1,401 @@
+//! What needs a person, each with the command that settles it.
+
+use std::collections::BTreeMap;
+
+use flightline_core::checkpoint::{Backup, Checkpoint};
+use flightline_core::effect::{Effect, EffectState};
+use flightline_core::liveness::Life;
+use flightline_core::mission::MissionStatus;
+use flightline_core::note::{Note, NoteKind};
+use flightline_core::sortie::{SortieError, SortieStatus};
+use flightline_core::time::human_span;
+use flightline_core::{Kind, MissionId};
+use flightline_store::{Damage, Find, Loss};
+
+use super::{Attention, MissionStatusView};
+use crate::agent::AgentView;
+use crate::checkpoint::readable;
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::lock::LockView;
+use crate::mission::short;
+use crate::note::of_mission;
+use crate::recovery::detect::Candidate;
+
+/// The most things of one kind that are named one by one.
+const NAMED: usize = 5;
+
+/// What the work needs: agents, sorties, effects, blockers, locks.
+pub(super) fn of_work(
+    desk: &mut Desk<'_, '_>,
+    mission: Option<&MissionStatusView>,
+    agents: &[AgentView],
+    locks: &[LockView],
+) -> Result<Vec<Attention>> {
+    let missions = missions(desk)?;
+    let mut found: Vec<Attention> = agents
+        .iter()
+        .flat_map(|view| of_agent(view, desk.policy.token_protocol().critical_percent))
+        .collect();
+    found.extend(of_sorties(desk, mission, &missions)?);
+    found.extend(few(
+        of_effects(desk, agents, &missions)?,
+        "effects in doubt",
+        "fleet effect list --in-doubt",
+    ));
+    found.extend(few(
+        of_blockers(desk, &missions)?,
+        "blockers",
+        "fleet note list --kind blocker",
+    ));
+    found.extend(few(
+        of_locks(locks, &missions),
+        "locks of missions that are over",
+        "fleet locks list",
+    ));
+    found.extend(mission.and_then(of_mission_done));
+    Ok(found)
+}
+
+/// What is known of missions without reading their documents.
+struct Known {
+    title: String,
+    status: Option<MissionStatus>,
+}
+
+impl Known {
+    fn is_open(&self) -> bool {
+        self.status.is_none_or(MissionStatus::is_open)
+    }
+}
+
+fn missions(desk: &mut Desk<'_, '_>) -> Result<BTreeMap<MissionId, Known>> {
+    let rows = desk.tx.rows(Kind::Mission, Find::All)?.into_iter();
+    rows.map(|row| {
+        let known = Known {
+            title: row.name.clone().unwrap_or_default(),
+            status: MissionStatus::from_word(&row.status),
+        };
+        Ok((row.typed_id()?, known))
+    })
+    .collect()
+}
+
+fn of_agent(view: &AgentView, critical_percent: u8) -> Vec<Attention> {
+    let (name, life) = (&view.agent.name, view.liveness.life);
+    let holds = !view.sorties.is_empty() || !view.locks.is_empty();
+    let mut found = Vec::new();
+    if holds && life >= Life::Warning {
+        found.push(Attention::new(
+            format!(
+                "{name} is {} ({}) and holds {}",
+                life.as_str(),
+                view.liveness.evidence,
+                held_things(view)
+            ),
+            format!("fleet agents show {name}"),
+        ));
+    }
+    if view.unread > 0 && life >= Life::Stalled && view.agent.epoch > 0 {
+        let (count, wait) = match view.unread {
+            1 => ("1 message".to_owned(), "waits"),
+            many => (format!("{many} messages"), "wait"),
+        };
+        found.push(
+            Attention::new(
+                format!(
+                    "{count} {wait} for {name}, which is {} ({})",
+                    life.as_str(),
+                    view.liveness.evidence
+                ),
+                format!("fleet agents resume {name}"),
+            )
+            .otherwise(format!("fleet agents takeover {name} NEW")),
+        );
+    }
+    let percent = view.pulse["context_percent"].as_u64().unwrap_or(0);
+    if percent >= u64::from(critical_percent)
+        && life < Life::Stalled
+        && view.agent.session_ended_at.is_none()
+    {
+        found.push(Attention::new(
+            format!(
+                "the context of {name} is {percent} % full: end its session, then start a new one"
+            ),
+            format!("fleet agents end {name}"),
+        ));
+    }
+    if !view.agent.blockers.is_empty() {
+        let blockers = view.agent.blockers.iter().map(ToString::to_string);
+        found.push(Attention::new(
+            format!(
+                "{name} is blocked: {}",
+                blockers.collect::<Vec<_>>().join("; ")
+            ),
+            format!("fleet agents update {name} --clear-blockers"),
+        ));
+    }
+    found
+}
+
+fn held_things(view: &AgentView) -> String {
+    let sorties = view.sorties.iter().map(short);
+    let locks = view.locks.iter().map(ToString::to_string);
+    sorties.chain(locks).collect::<Vec<_>>().join(", ")
+}
+
+/// Sorties of open missions that are blocked or failed. Of another mission than the one that is shown, the mission is named.
+fn of_sorties(
+    desk: &mut Desk<'_, '_>,
+    shown: Option<&MissionStatusView>,
+    missions: &BTreeMap<MissionId, Known>,
+) -> Result<Vec<Attention>> {
+    let mut found = Vec::new();
+    for (id, mission) in missions.iter().filter(|(_, mission)| mission.is_open()) {
+        let is_shown = shown.is_some_and(|view| view.mission.id == *id);
+        let of = match is_shown {
+            true => String::new(),
+            false => format!(" of \"{}\"", mission.title),
+        };
+        let mut here = Vec::new();
+        for row in desk.tx.rows(Kind::Sortie, Find::Mission(*id))? {
+            let sortie = format!(
+                "{} (\"{}\"){of}",
+                short(&row.id),
+                row.name.as_deref().unwrap_or_default()
+            );
+            match SortieStatus::from_word(&row.status) {
+                Some(SortieStatus::Blocked) => {
+                    here.push(of_blocked(desk, &row.id, &sortie, shown)?)
+                }
+                Some(SortieStatus::Failed) => here.push(Attention::new(
+                    format!("{sortie} failed; to have it tried again"),
+                    format!("fleet sorties release {}", short(&row.id)),
+                )),
+                _ => {}
+            }
+        }
+        found.extend(few(
+            here,
+            "sorties that are blocked or failed",
+            "fleet sorties list",
+        ));
+    }
+    Ok(found)
+}
+
+fn of_blocked(
+    desk: &mut Desk<'_, '_>,
+    id: &str,
+    sortie: &str,
+    shown: Option<&MissionStatusView>,
+) -> Result<Attention> {
+    let (errors, _) = readable::<SortieError>(desk.tx, Find::Parent(id))?;
+    let error = errors
+        .into_iter()
+        .find(|error| error.blocking && error.cleared_at.is_none());
+    if let Some(error) = error {
+        return Ok(Attention::new(
+            format!("{sortie} is blocked by an error: {}", error.message),
+            format!("fleet sorties error {} --clear", short(id)),
+        ));
+    }
+    let active = shown.iter().flat_map(|view| &view.active);
+    let reason = active
+        .filter(|active| active.id == id)
+        .find_map(|active| active.blocked_reason.as_deref());
+    let why = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+    Ok(Attention::new(
+        format!("{sortie} is blocked{why}"),
+        format!("fleet sorties unblock {}", short(id)),
+    ))
+}
+
+/// Effects that were begun, whose author cannot say any more whether they happened.
+fn of_effects(
+    desk: &mut Desk<'_, '_>,
+    agents: &[AgentView],
+    missions: &BTreeMap<MissionId, Known>,
+) -> Result<Vec<Attention>> {
+    let mut found = Vec::new();
+    for row in desk.tx.rows(Kind::Effect, Find::All)? {
+        if row.status != "intent" {
+            continue;
+        }
+        let Ok(Some(effect)) = desk.tx.get::<Effect>(&row.id) else {
+            continue;
+        };
+        let Some(why) = doubt(desk, &effect, agents) else {
+            continue;
+        };
+        let of = missions
+            .get(&effect.mission_id)
+            .map_or("", |mission| &mission.title);
+        let (key, mission) = (&effect.key, short(effect.mission_id));
+        found.push(
+            Attention::new(
+                format!("{} began `{key}` for \"{of}\" and {why}: look whether it happened, then say so", effect.by),
+                format!("fleet effect done {key} --mission {mission}"),
+            )
+            .otherwise(format!("fleet effect begin {key} --again --mission {mission}")),
+        );
+    }
+    Ok(found)
+}
+
+/// Why an effect that was begun is in doubt; nothing while its author is at it.
+fn doubt(desk: &Desk<'_, '_>, effect: &Effect, agents: &[AgentView]) -> Option<String> {
+    let EffectState::Intent { at } = effect.state else {
+        return None;
+    };
+    let Some(id) = effect.agent_id else {
+        let age = desk.now().since(at);
+        return (age > desk.policy.quiet_ms)
+            .then(|| format!("has not reported it for {}", human_span(age)));
+    };
+    let Some(author) = agents.iter().find(|view| view.agent.id == id) else {
+        return Some("is retired".to_owned());
+    };
+    if effect.epoch != Some(author.agent.epoch) {
+        return Some("has a new session since".to_owned());
+    }
+    let life = author.liveness.life;
+    (life >= Life::Stalled).then(|| format!("is {}", life.as_str()))
+}
+
+/// Blockers that somebody noted.
+fn of_blockers(
+    desk: &mut Desk<'_, '_>,
+    missions: &BTreeMap<MissionId, Known>,
+) -> Result<Vec<Attention>> {
+    let mut found = Vec::new();
+    for (id, mission) in missions.iter().filter(|(_, mission)| mission.is_open()) {
+        let rows = desk.tx.rows(Kind::Note, Find::Mission(*id))?;
+        if !rows
+            .iter()
+            .any(|row| row.status == NoteKind::Blocker.as_str())
+        {
+            continue;
+        }
+        let notes = of_mission(desk, *id)?.into_iter();
+        let blocker = |note: &Note| note.kind == NoteKind::Blocker && note.after_cut.is_none();
+        found.extend(notes.filter(blocker).map(|note| {
+            Attention::new(
+                format!(
+                    "{} noted a blocker of \"{}\": {}",
+                    note.author, mission.title, note.text
+                ),
+                format!("fleet note list --kind blocker --mission {}", short(*id)),
+            )
+        }));
+    }
+    Ok(found)
+}
+
+/// Locks for missions that are over.
+fn of_locks(locks: &[LockView], missions: &BTreeMap<MissionId, Known>) -> Vec<Attention> {
+    let over = locks.iter().filter_map(|view| {
+        let mission = missions.get(&view.lock.mission_id?)?;
+        let status = mission.status.filter(|status| !status.is_open())?;
+        Some(Attention::new(
+            format!(
+                "{} holds {} for \"{}\", which is {}",
+                view.holder,
+                view.lock.file,
+                mission.title,
+                status.as_str()
+            ),
+            format!(
+                "fleet locks release {} --agent {}",
+                view.lock.file, view.holder
+            ),
+        ))
+    });
+    over.collect()
+}
+
+fn of_mission_done(view: &MissionStatusView) -> Option<Attention> {
+    let settled = view.sorties.iter().all(|sortie| sortie.status.is_settled());
+    if view.progress.total == 0 || !settled || !view.mission.status.is_open() {
+        return None;
+    }
+    let what = match view.progress.completed == view.progress.total {
+        true => "every sortie is completed",
+        false => "every sortie is completed or left out",
+    };
+    let command = format!("fleet mission complete {}", short(view.mission.id));
+    Some(Attention::new(what, command))
+}
+
+/// What a candidate for recovery needs, and its tasks.
+pub(super) fn of_candidate(candidate: &Candidate) -> Vec<Attention> {
+    let mission = candidate.needs_recovery().then(|| recovery(candidate));
+    let tasks = candidate.tasks.iter().map(|task| {
+        let next = task.next.first().cloned();
+        Attention::new(task.line(), next.unwrap_or_default())
+    });
+    let left = candidate.left.iter().cloned();
+    mission.into_iter().chain(tasks).chain(left).collect()
+}
+
+fn recovery(candidate: &Candidate) -> Attention {
+    let quiet = human_span(candidate.inactivity_duration_ms);
+    match candidate.checkpoint_available {
+        true => Attention::new(
+            format!(
+                "\"{}\" needs recovery ({}, quiet for {quiet})",
+                candidate.title,
+                candidate.evidence.replace('_', " ")
+            ),
+            format!("fleet resume --mission {}", short(candidate.mission_id)),
+        ),
+        false => Attention::new(
+            format!(
+                "\"{}\" needs recovery (quiet for {quiet}) and has no checkpoint",
+                candidate.title
+            ),
+            format!("fleet log --mission {}", short(candidate.mission_id)),
+        ),
+    }
+}
+
+pub(super) fn of_backup(checkpoint: &Checkpoint, backup: &Backup) -> Option<Attention> {
+    match backup {
+        Backup::Failed { why, .. } => Some(Attention::new(
+            format!("the backup of {} failed: {why}", short(checkpoint.id)),
+            "fleet doctor",
+        )),
+        Backup::Pending | Backup::Written { .. } | Backup::Shared => None,
+    }
+}
+
+/// Values that were read from their second copy: nothing is lost yet.
+pub(super) fn of_damage(noticed: &[Damage]) -> Option<Attention> {
+    let first = noticed.first()?;
+    let others = match noticed.len() - 1 {
+        0 => String::new(),
+        others => format!(" (and {others} more like it)"),
+    };
+    Some(Attention::new(
+        format!("{first}{others}"),
+        "fleet doctor --fix",
+    ))
+}
+
+pub(super) fn of_loss(loss: &Loss) -> Attention {
+    let what = loss.to_string();
+    match loss {
+        Loss::Event { .. } | Loss::Project => Attention::new(what, "fleet doctor --fix"),
+        Loss::Tail { .. } => Attention::new(what, "fleet restore FILE").otherwise("fleet resume"),
+    }
+}
+
+/// The first of many, and how many more there are.
+fn few(mut all: Vec<Attention>, what: &str, command: &str) -> Vec<Attention> {
+    if all.len() > NAMED {
+        let more = all.len() - NAMED;
+        all.truncate(NAMED);
+        all.push(Attention::new(format!("and {more} more {what}"), command));
+    }
+    all
+}
