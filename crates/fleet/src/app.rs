@@ -169,6 +169,9 @@ impl App {
             }),
             None => Clock::System,
         };
+        if let Some(text) = &self.env.test_uptime_ms {
+            clock.set_uptime_ms(number(text)?);
+        }
         let ids = match &self.env.test_ids {
             Some(text) => IdSource::counting(number(text)?),
             None => IdSource::Random,

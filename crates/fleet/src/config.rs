@@ -56,8 +56,9 @@ pub struct Environment {
     pub pager_has_settings: bool,
     /// What `git` is given of it.
     pub surroundings: Surroundings,
-    /// In test builds: the time, the first id, where to end or to stop, and how long to wait for a turn.
+    /// In test builds: the time, how long the machine has been running, the first id, where to end or to stop, and how long to wait for a turn.
     pub test_now: Option<String>,
+    pub test_uptime_ms: Option<String>,
     pub test_ids: Option<String>,
     pub crash_at: Option<String>,
     pub freeze_at: Option<String>,
@@ -161,6 +162,7 @@ impl Environment {
                 config_home: get("XDG_CONFIG_HOME"),
             },
             test_now: in_tests("FLEET_TEST_NOW")?,
+            test_uptime_ms: in_tests("FLEET_TEST_UPTIME_MS")?,
             test_ids: in_tests("FLEET_TEST_IDS")?,
             crash_at: in_tests("FLEET_CRASH_AT")?,
             freeze_at: in_tests("FLEET_TEST_FREEZE_AT")?,

@@ -63,6 +63,15 @@ impl Clock {
         }
     }
 
+    /// Sets for how long the machine of a fixed clock has been running, since the boot that it knows.
+    pub fn set_uptime_ms(&self, ms: Millis) {
+        if let Self::Fixed(fixed) = self
+            && let Some(uptime) = &mut *unpoisoned(&fixed.uptime)
+        {
+            uptime.ms = ms;
+        }
+    }
+
     /// How long this machine has been running, where that can be known.
     #[must_use]
     pub fn uptime(&self) -> Option<Uptime> {

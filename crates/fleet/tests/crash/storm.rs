@@ -78,6 +78,11 @@ fn moment(clock: Clock, minute: i64) -> String {
     }
 }
 
+/// How long the machine has been running, by its own count, which no wrong clock changes.
+fn running_for(minute: i64) -> i64 {
+    1_767_528_000_000 + minute * 60_000
+}
+
 fn rage(engine: Engine) {
     let mut world = World::timeless(engine);
     for agent in ["ada", "bob", "eve"] {
@@ -152,6 +157,7 @@ fn at(world: &World, words: &[&str], minute: i64) -> crate::world::Run {
     world
         .run(words)
         .env("FLEET_TEST_NOW", moment(Clock::Right, minute))
+        .env("FLEET_TEST_UPTIME_MS", running_for(minute))
 }
 
 impl Crew {
@@ -213,6 +219,7 @@ impl Crew {
             .run(&[words, &["--mission", &self.mission]].concat())
             .by(&self.worker)
             .env("FLEET_TEST_NOW", moment(clock, minute))
+            .env("FLEET_TEST_UPTIME_MS", running_for(minute))
             .env("FLEET_TEST_PATIENCE_MS", 60_000)
     }
 

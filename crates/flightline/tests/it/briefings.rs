@@ -227,7 +227,7 @@ both_engines! {
             - `fleet sorties show SORTIE`: the work, in full
             - `fleet context --ack NONCE --agent ada`: say now that you have read this
 
-            Please review the current state and continue the mission."###]patch);
+            Please review the current state and continue the mission."###]].assert_eq(&text);
         let rules: Vec<String> = (0..12).map(|number| format!("{number}: never `rm -rf /`,\n\tnot even with <b>force</b>.")).collect();
         for (number, rule) in rules.iter().enumerate() {
             remember(&story, "", NoteKind::Constraint, rule);
