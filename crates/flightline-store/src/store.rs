@@ -331,13 +331,22 @@ impl Store {
             // A refusal shows in the real run; a rehearsal only has to leave no trace.
             let _ = self.attempt(Durability::Full, Ending::RollBack, &mut f);
         }
+        self.persist(Durability::Full, &mut f)
+    }
+
+    /// Runs `f` and keeps what it wrote; runs it again when it collided with another.
+    fn persist<T, E: From<Error> + AsStoreError>(
+        &mut self,
+        durability: Durability,
+        f: &mut impl FnMut(&mut Tx<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
         for _ in 1..ATTEMPTS {
-            match self.attempt(Durability::Full, Ending::Commit, &mut f) {
+            match self.attempt(durability, Ending::Commit, f) {
                 Err(error) if matches!(error.as_store_error(), Some(Error::Collision(_))) => {}
                 result => return result,
             }
         }
-        self.attempt(Durability::Full, Ending::Commit, &mut f)
+        self.attempt(durability, Ending::Commit, f)
     }
 
     /// Runs `f` and drops what it wrote: shows what a write would do.
@@ -356,11 +365,11 @@ impl Store {
     ///
     /// # Errors
     /// What `f` returns, or when the store fails.
-    pub fn pulse<T, E: From<Error>>(
+    pub fn pulse<T, E: From<Error> + AsStoreError>(
         &mut self,
         mut f: impl FnMut(&mut Tx<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.attempt(Durability::Pulse, Ending::Commit, &mut f)
+        self.persist(Durability::Pulse, &mut f)
     }
 
     fn attempt<T, E: From<Error>>(
@@ -521,18 +530,19 @@ impl Store {
         let slept = access != Access::Read && self.has_slept(&project, now)?;
         if slept {
             project.awake_since = now;
+            if access == Access::Pulse {
+                // The first heartbeat after a pause says so at once: those who look later would see it, and
+                // take the pause for a time when others could have been heard. Before it touches a pulse, as
+                // a write does, which holds the project first.
+                project::wake(self.driver.as_mut(), &project.id, now)?;
+            }
             pulse::put_right(self.driver.as_mut(), &project.id, now)?;
             if now < project.seen_at {
                 watch::forget_all(self.driver.as_mut(), &project.id)?;
             }
         }
-        match access {
-            Access::Read => {}
-            // The first heartbeat after a pause says so at once: those who look later would see it, and
-            // take the pause for a time when others could have been heard.
-            Access::Pulse if slept => project::wake(self.driver.as_mut(), &project.id, now)?,
-            Access::Pulse => {}
-            Access::Write => project.seen_at = now,
+        if access == Access::Write {
+            project.seen_at = now;
         }
         if !remember {
             self.memories.forget();

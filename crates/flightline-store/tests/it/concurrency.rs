@@ -104,6 +104,19 @@ both_engines! {
         assert_eq!(world.problems(), [] as [&str; 0]);
     }
 
+    fn a_heartbeat_that_collides_is_run_again_too(world: &World) {
+        let mut runs = 0;
+        connect(world)
+            .pulse(|tx| {
+                runs += 1;
+                tx.beat(agent_id(1), 1, &json!({}))?;
+                if runs < 4 { Err(Error::Collision("on purpose".to_owned())) } else { Ok(()) }
+            })
+            .unwrap();
+        assert_eq!(runs, 4);
+        assert!(world.store().read(|tx| tx.pulse(agent_id(1))).unwrap().is_some());
+    }
+
     fn a_write_that_always_collides_gives_up_and_leaves_nothing(world: &World) {
         let mut store = connect(world);
         let mut runs = 0;

@@ -248,6 +248,43 @@ fn on_postgres_a_heartbeat_waits_while_its_pulse_is_held() {
         .unwrap();
 }
 
+/// Waits until somebody waits for what the backend `pid` holds.
+fn wait_until_blocked_by(watching: &mut Client, pid: i32) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let waiting = "SELECT 1 FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid))";
+    while watching.query(waiting, &[&pid]).unwrap().is_empty() {
+        assert!(Instant::now() < deadline, "nobody waits for {pid}");
+    }
+}
+
+/// A write holds the project and then touches pulses; a heartbeat that did it the other way round would wait for it for ever.
+#[test]
+fn on_postgres_a_heartbeat_that_wakes_the_project_holds_no_pulse_before_it() {
+    let world = World::new(Engine::Postgres);
+    for agent in 1..=2 {
+        beat(&world, agent, 1, &json!({}));
+    }
+    // The clock is put right: both pulses lie in the future.
+    world.clock.advance(-3_600_000);
+    let mut writing = Client::connect(&postgres_url(), NoTls).unwrap();
+    let mut watching = Client::connect(&postgres_url(), NoTls).unwrap();
+    let pid: i32 = writing
+        .query_one("SELECT pg_backend_pid()", &[])
+        .unwrap()
+        .get(0);
+    writing.batch_execute("SET lock_timeout = '5s'").unwrap();
+    let mut write = writing.transaction().unwrap();
+    let hold = "SELECT 1 FROM project WHERE id = $1 FOR UPDATE";
+    write.query(hold, &[&world.project]).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| beat(&world, 1, 1, &json!({})));
+        wait_until_blocked_by(&mut watching, pid);
+        let touch = "UPDATE pulse SET at = at WHERE project = $1";
+        assert_eq!(write.execute(touch, &[&world.project]).unwrap(), 2);
+        write.commit().unwrap();
+    });
+}
+
 #[test]
 fn on_postgres_a_heartbeat_under_way_is_waited_for_and_counts() {
     let world = World::new(Engine::Postgres);
@@ -272,11 +309,7 @@ fn on_postgres_a_heartbeat_under_way_is_waited_for_and_counts() {
             let held = world.store().write(|tx| tx.hold_pulse(agent_id(1), since));
             send.send(held.unwrap()).unwrap();
         });
-        let deadline = Instant::now() + Duration::from_secs(10);
-        let waiting = "SELECT 1 FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid))";
-        while watching.query(waiting, &[&pid]).unwrap().is_empty() {
-            assert!(Instant::now() < deadline, "nobody waits for the heartbeat");
-        }
+        wait_until_blocked_by(&mut watching, pid);
         under_way.commit().unwrap();
         let held = receive.recv_timeout(Duration::from_secs(10)).unwrap();
         assert!(!held, "the agent is alive after all");
