@@ -89,6 +89,18 @@ pub struct Checkpoint {
     /// The agent whose session went on from it, when it was taken for no agent's context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed_by: Option<AgentId>,
+    /// Where it was taken, when the store was rebuilt since: its revision is another one now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_in: Option<TakenIn>,
+}
+
+/// Where a checkpoint was taken that a rebuild has brought back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct TakenIn {
+    /// The unbroken journal it was taken in.
+    pub history: String,
+    /// The revision it named there.
+    pub rev: u64,
 }
 
 /// Where a checkpoint came from whose values are not in this journal.

@@ -112,12 +112,13 @@ pub fn rebuild(request: &Rebuild<'_>, caller: &Caller) -> Result<Rebuilt> {
             lost: LOST.iter().map(|lost| (*lost).to_owned()).collect(),
             set_aside: Vec::new(),
         };
-        let newest = documents.last().map_or(0, |document| document.rev);
+        let revs = documents.iter().map(|document| document.rev);
+        let newest = revs.chain(documents.iter().map(lineage::taken_at)).max();
         let built = Built {
             side: &side,
             file: &file,
             follows: lineage::followed_by(&documents),
-            above: newest + FORGOTTEN,
+            above: newest.unwrap_or(0) + FORGOTTEN,
         };
         match replace_content(request, &built, &mut store, caller)? {
             Some(kept) => done.set_aside = kept,
@@ -182,8 +183,18 @@ fn gather(state: &Path) -> (Vec<CheckpointDocument>, Vec<String>) {
             Err(refusal) => skipped.push(refusal.message),
         }
     }
-    // Revisions grow through all histories of a project.
-    documents.sort_by_key(|document| (document.rev, document.id));
+    documents.sort_by_key(|document| (lineage::taken_at(document), document.id));
+    let left = lineage::left_behind(&documents);
+    documents.retain(|document| {
+        let is_left = left.contains(&document.id);
+        if is_left {
+            skipped.push(format!(
+                "{} is of what a restore or a rebuild left behind",
+                short(document.id)
+            ));
+        }
+        !is_left
+    });
     (documents, skipped)
 }
 

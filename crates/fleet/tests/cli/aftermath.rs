@@ -258,7 +258,7 @@ fn completing_takes_the_final_checkpoint_and_the_others_stay_for_a_day() {
 }
 
 #[test]
-fn a_rebuild_leaves_a_rewind_and_an_end_as_they_were() {
+fn a_rebuild_leaves_a_rewind_a_restore_and_an_end_as_they_were() {
     let world = World::with_sorties(&["Model", "Auth"]).local_only("the store is lost");
     world.ok("agents register ada");
     let model = world.sortie("Model");
@@ -276,6 +276,24 @@ fn a_rebuild_leaves_a_rewind_and_an_end_as_they_were() {
         "in_progress",
         "the rewind holds"
     );
+
+    world.ok("backup kept.db");
+    world.ok("agents register ada");
+    world.agent_ok("ada", &format!("sorties update {model} --note late"));
+    world.ok("mission create Late --sortie Other");
+    world.ok("checkpoint");
+    world.ok("restore kept.db -y");
+    let sound = world.ok("doctor");
+    assert!(sound.stdout.contains("Everything is well."), "{sound:?}");
+    lose_the_store(&world);
+    let rebuilt = world.ok("doctor --rebuild -y");
+    assert!(rebuilt.stdout.contains("left behind"), "{rebuilt:?}");
+    let only = [("Add login".to_owned(), "in_progress".to_owned())];
+    assert_eq!(missions(&world), only, "the restore holds");
+    // A second time, too: what was left is still there, as files.
+    lose_the_store(&world);
+    world.ok("doctor --rebuild -y");
+    assert_eq!(missions(&world), only);
 
     world.ok("agents register ada");
     for title in ["Model", "Auth"] {

@@ -271,6 +271,7 @@ fn record(
         imported: None,
         consumed_at: None,
         resumed_by: None,
+        taken_in: None,
         cut,
     };
     let cut = &checkpoint.cut;

@@ -19,6 +19,7 @@ use flightline_core::{CheckpointId, Keys, Kind, MissionId, Subject};
 use flightline_store::{Actor, Store, Tx};
 use serde_json::json;
 
+use super::lineage;
 use crate::checkpoint::CheckpointDocument;
 use crate::checkpoint::files::StateValue;
 use crate::error::{Error, Result};
@@ -226,6 +227,7 @@ impl Plan<'_> {
                 | CheckpointStatus::Expired => CheckpointStatus::Valid,
             },
             cut,
+            taken_in: Some(lineage::taken_in(self.checkpoint, self.history)),
             ..self.checkpoint.clone()
         };
         let data = json!({ "checkpoint_id": id, "rev": old.rev, "history": self.history });

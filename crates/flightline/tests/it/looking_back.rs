@@ -134,7 +134,7 @@ both_engines! {
         let all = story.run("", &request(None, None)).unwrap();
         assert_eq!(all.facts.agent, None);
         assert!(all.text.contains("Endpoint"), "{}", all.text);
-        let short = story.run("", &request(Some("ada"), Some(560))).unwrap();
+        let short = story.run("", &request(Some("ada"), Some(480))).unwrap();
         assert!(short.text.len() < hers.text.len());
         assert_eq!(story.run("", &request(Some("eve"), None)).unwrap_err().code, Code::NotFound);
         // Asking for it is no event.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use flightline::Caller;
+use flightline::backup;
 use flightline::checkpoint::CheckpointDocument;
 use flightline::checkpoint::inspect::{
     DiffCheckpoints, Difference, ShowCheckpoint, VerifyCheckpoints,
@@ -11,6 +12,7 @@ use flightline::checkpoint::inspect::{
 use flightline::core::agent::Role;
 use flightline::core::checkpoint::Reason;
 use flightline::core::lock::Lock;
+use flightline::core::mission::Mission;
 use flightline::core::note::NoteKind;
 use flightline::core::{CheckpointId, Code, Kind};
 use flightline::doctor::{Care, attend};
@@ -128,6 +130,29 @@ fn work(story: &Story<'_>) -> BTreeMap<(Kind, String), String> {
 }
 
 both_engines! {
+    fn a_rebuild_takes_no_restore_back_and_no_way_back_from_one(world: &World) {
+        let (story, _) = changing(world);
+        story.settle();
+        let folder = world.folder();
+        let (file, keep, again) = (folder.join("kept.db"), folder.join("before.db"), folder.join("after.db"));
+        story.with_fleet(|fleet| backup::back_up(fleet, &file)).unwrap();
+        story.mission("Late", &["Other"]);
+        let late = story.checkpoint().id;
+        story.settle();
+        story.with_fleet(|fleet| backup::restore(fleet, &file, &keep, &caller(""))).unwrap();
+        story.settle();
+        let done = rebuilt(world).unwrap();
+        assert!(!done.checkpoints.contains(&late) && done.skipped.iter().any(|why| why.contains("left behind")), "{done:?}");
+        let titles = |story: &Story<'_>| story.all::<Mission>().iter().map(|it| it.title.to_string()).collect::<Vec<_>>();
+        assert_eq!(titles(&Story::new(world)), ["Add login"]);
+        // The way back from the restore leaves what the restore had made of it.
+        let story = Story::new(world);
+        story.with_fleet(|fleet| backup::restore(fleet, &keep, &again, &caller(""))).unwrap();
+        story.settle();
+        rebuilt(world).unwrap();
+        assert_eq!(titles(&Story::new(world)), ["Add login", "Late"]);
+    }
+
     fn a_store_is_built_anew_with_the_same_ids(world: &World) {
         let story = working(world);
         let before = work(&story);
