@@ -2,6 +2,7 @@
 //! other copy or the checkpoint before and says that; it never panics, never takes a wrong state for the
 //! right one, and one mission's damage leaves the others alone.
 
+mod cells;
 mod files;
 mod rows;
 
@@ -141,6 +142,8 @@ enum Reach {
     Mission,
     /// What one mission is listed by: lists read no documents, and it is the doctor who compares.
     Listing,
+    /// What anything is found by: a list lacks it, or has it twice and says so, until the doctor compares.
+    Key,
     /// What all missions share.
     Fleet,
 }
@@ -211,7 +214,10 @@ fn answer(of: &Answer) -> Option<Value> {
 
 /// Asks a damaged world for everything about a mission: what it answers is true.
 fn is_true_or_refused(world: &World, damage: &Damage, mission: &Mission, look: Look) {
-    let (damage, lists_are_true) = (&*damage.name, damage.reach != Reach::Listing);
+    let (damage, lists_are_true) = (
+        &*damage.name,
+        !matches!(damage.reach, Reach::Listing | Reach::Key),
+    );
     let ask = |words: &[&str]| {
         bears(
             world,
@@ -336,7 +342,7 @@ fn survives(damage: &Damage, act: impl FnOnce(&World), look: Look) {
     }
     match damage.reach {
         Reach::Mission | Reach::Listing => is_untouched(&world, name, &sound().search, look),
-        Reach::Fleet => is_true_or_refused(&world, damage, &sound().search, look),
+        Reach::Key | Reach::Fleet => is_true_or_refused(&world, damage, &sound().search, look),
     }
     is_true_or_refused(&world, damage, &sound().login, look);
     bears(&world, name, &["doctor", "--fix"]);
