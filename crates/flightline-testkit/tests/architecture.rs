@@ -67,6 +67,7 @@ fn crates_depend_one_way() {
             vec!["flightline-core", "flightline-workspace"],
         ),
         ("flightline-workspace", vec!["flightline-core"]),
+        ("flightline-clients", vec![]),
         (
             "flightline",
             vec![
@@ -116,6 +117,7 @@ fn only_the_server_may_be_async() {
         "flightline-core",
         "flightline-store",
         "flightline-workspace",
+        "flightline-clients",
         "flightline",
         "fleet",
     ] {

@@ -1,0 +1,10 @@
+//! The contracts of real coding agents: what their hooks tell us, what they take as an answer, and where their settings are. Pure:
+//! texts in, values and texts out. It knows no store and opens no file.
+
+mod client;
+mod event;
+
+pub use client::Client;
+pub use event::{
+    Gauge, Happening, HookEvent, Reply, Source, Subagent, Task, TaskStatus, Tool, ToolUse,
+};
