@@ -36,7 +36,7 @@ use crate::sessions::Sessions;
 use crate::ui::{Asking, Ui};
 
 /// What is said of a fleet that came from somewhere else.
-const UNTRUSTED: &str = "nobody made or trusted this fleet on this machine: it is shown, and nothing of it is obeyed (`fleet trust` changes that)";
+const UNTRUSTED: &str = "this fleet was neither created nor trusted on this machine: it is shown, but nothing in it takes effect (`fleet trust` changes that)";
 
 /// What a command works with.
 pub struct App {
@@ -69,7 +69,7 @@ impl App {
                 Code::NotFound,
                 format!("cannot enter {}: {why}", start.display()),
             )
-            .hint("give a folder that is there to `-C`")
+            .hint("give an existing folder to `-C`")
         };
         let here = start.canonicalize().map_err(|error| cannot(&error))?;
         if !here.is_dir() {
@@ -395,7 +395,7 @@ impl App {
     pub fn client(&self, address: Address, token: Secret) -> Result<Client, Refusal> {
         if address.is_open() {
             self.ui.warn(format_args!(
-                "{address} is not encrypted: whoever listens on the way reads the token and all that is said"
+                "{address} is not encrypted: anyone on the network path can read the token and all data"
             ));
         }
         let patience = self.env.patience_ms.as_deref().map(number).transpose()?;
@@ -424,7 +424,7 @@ impl App {
                     format!("this repository has no token for {address}"),
                 )
                 .hint(format!(
-                    "come in with `fleet login {address}`, or set FLEET_TOKEN"
+                    "log in with `fleet login {address}`, or set FLEET_TOKEN"
                 ))
             })
     }
@@ -793,7 +793,7 @@ fn cannot_look(state: &Path, error: &std::io::Error) -> Refusal {
 fn untold(error: &std::io::Error) -> Refusal {
     Refusal::new(
         Code::Unavailable,
-        format!("that this fleet is trusted cannot be kept: {error}"),
+        format!("cannot record that this fleet is trusted: {error}"),
     )
     .hint("set HOME, or XDG_STATE_HOME, to a folder of yours, then run `fleet trust`")
 }

@@ -34,7 +34,7 @@ pub struct Globals {
     /// Run as if started in this folder
     #[arg(short = 'C', long = "dir", global = true, value_name = "PATH")]
     pub dir: Option<PathBuf>,
-    /// Where the store is: a folder or postgres://… [env: FLEET_LOCATION]
+    /// Location of the store: a folder or postgres://… [env: FLEET_LOCATION]
     #[arg(long, global = true, value_name = "L")]
     pub location: Option<String>,
     /// Talk to a server instead of a store [env: FLEET_SERVER, FLEET_TOKEN]
@@ -46,7 +46,7 @@ pub struct Globals {
     /// Act as this agent [env: FLEET_AGENT]
     #[arg(long, global = true, value_name = "NAME", add = complete::agents())]
     pub agent: Option<String>,
-    /// Exactly one JSON document on stdout, errors too
+    /// Print exactly one JSON document on stdout, also for errors
     #[arg(long, global = true, overrides_with = "json")]
     pub json: bool,
     /// Keep only these fields of the JSON, such as `id,status`
@@ -58,19 +58,19 @@ pub struct Globals {
         requires = "json"
     )]
     pub fields: Vec<String>,
-    /// Nothing but errors
+    /// Print only errors
     #[arg(short, long, global = true, overrides_with = "quiet")]
     pub quiet: bool,
-    /// Say on stderr which store is used, and how long it took
+    /// Print the store and the time taken on stderr
     #[arg(short, long, global = true, conflicts_with = "quiet")]
     pub verbose: bool,
     /// When to use colours
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: ColorWhen,
-    /// Never ask: fail with exit code 2 instead
+    /// Never prompt; fail with exit code 2 instead
     #[arg(long, global = true, overrides_with = "no_input")]
     pub no_input: bool,
-    /// Make a write happen once, however often it is asked for
+    /// Do a write only once, even if it is sent several times
     #[arg(long, global = true, value_name = "K")]
     pub idempotency_key: Option<String>,
 }
@@ -89,9 +89,9 @@ pub enum ColorWhen {
 pub enum Command {
     /// Create `.flightline/` here: a store for this repository's fleet
     Init(command::init::InitArgs),
-    /// Trust a fleet that came with a clone, for example
+    /// Trust this repository's fleet, for example after a clone
     Trust(command::trust::TrustArgs),
-    /// Show the fleet at a glance, and what needs you
+    /// Show the fleet at a glance, and work that needs attention
     Status,
     /// Take a checkpoint of the current mission
     Checkpoint(command::checkpoint::CheckpointArgs),
@@ -100,13 +100,13 @@ pub enum Command {
     Checkpoints(command::checkpoint::CheckpointsCommand),
     /// Find missions that need recovery (exit code 5 when there is one)
     Detect(command::recovery::DetectArgs),
-    /// Bring a mission back, forwards or exactly to a checkpoint
+    /// Resume a mission, or restore it exactly to a checkpoint
     Resume(command::recovery::ResumeArgs),
     /// Step through a mission's history, changing nothing
     Replay(command::replay::ReplayArgs),
-    /// Take the last rewind back
+    /// Undo the last rewind
     Undo(command::recovery::UndoArgs),
-    /// Print the acting agent's briefing, to go on after a lost context
+    /// Print the acting agent's briefing, for use after a lost context
     Context(command::context::ContextArgs),
     /// Missions: objectives, divided into sorties
     #[command(visible_alias = "mission", subcommand)]
@@ -114,10 +114,10 @@ pub enum Command {
     /// Sorties: units of work with one owner
     #[command(visible_alias = "sortie", subcommand)]
     Sorties(command::sortie::SortieCommand),
-    /// Agents: who does the work
+    /// Agents: the workers of the fleet
     #[command(visible_alias = "agent", subcommand)]
     Agents(command::agent::AgentCommand),
-    /// Give a sign of life for the acting agent
+    /// Send a heartbeat for the acting agent
     Heartbeat(command::agent::HeartbeatArgs),
     /// Print the handoff document for an agent's successor
     Handoff(command::agent::recovery::HandoffArgs),
@@ -130,7 +130,7 @@ pub enum Command {
     /// Notes: decisions, lessons, constraints, blockers, next steps …
     #[command(visible_alias = "notes", subcommand)]
     Note(command::note::NoteCommand),
-    /// Effects on the world outside, so that none happens twice
+    /// Effects: external actions that must not happen twice
     #[command(visible_alias = "effects", subcommand)]
     Effect(command::effect::EffectCommand),
     /// Events: the journal of everything that happened
@@ -138,21 +138,21 @@ pub enum Command {
     Events(command::event::EventCommand),
     /// Show the journal as a readable story, newest first
     Log(command::event::LogArgs),
-    /// Show how much there is of everything, and the room it takes
+    /// Show counts of all records, and the space they use
     Stats(command::stats::StatsArgs),
-    /// Show how long sorties took against their estimates
+    /// Compare the time that sorties took with their estimates
     Report(command::report::ReportArgs),
     /// Check the store, and repair it
     Doctor(command::doctor::DoctorArgs),
-    /// Copy the whole store, as of one moment, to a new file
+    /// Copy a consistent snapshot of the whole store to a new file
     Backup(command::backup::BackupArgs),
-    /// Replace the store's content by a backup's, keeping a copy
+    /// Replace the store with a backup; the old content is kept
     Restore(command::backup::RestoreArgs),
     /// Import the files of another system
     Import(command::dialect::ImportArgs),
     /// Export the store as files of another system
     Export(command::dialect::ExportArgs),
-    /// Show and settle files of other systems that were put aside
+    /// Show and resolve conflicting files of other systems
     #[command(visible_alias = "conflict", subcommand)]
     Conflicts(command::conflict::ConflictCommand),
     /// Serve this fleet to other programs and machines over HTTP
@@ -162,14 +162,14 @@ pub enum Command {
     Token(command::token::TokenCommand),
     /// Log in to a server, and use its fleet in this repository
     Login(command::login::LoginArgs),
-    /// Log out: forget the server of this repository, and its token
+    /// Log out of this repository's server, and forget its token
     Logout,
     /// Show and change settings
     #[command(subcommand)]
     Config(command::config::ConfigCommand),
     /// Run one operation with JSON from stdin, for orchestrators
     Call(command::call::CallArgs),
-    /// See it work: real agents are killed, and nothing is lost
+    /// Run a demo: real agents are killed, and nothing is lost
     Demo(command::demo::DemoArgs),
     /// An agent of the demo
     #[command(hide = true)]

@@ -59,7 +59,9 @@ pub fn run(command: Option<Command>, app: &mut App) -> Done {
     app.purpose = name(&command).to_owned();
     let done = dispatch(command, app).map_err(|refusal| app.explain(refusal));
     let done = done.map_err(|refusal| match app.ui.written {
-        true => refusal.after_a_write("see what was written with `fleet log` before you repeat it"),
+        true => refusal.after_a_write(
+            "check with `fleet log` which changes were written before you repeat it",
+        ),
         false => refusal,
     });
     app.say_noticed();

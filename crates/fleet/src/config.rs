@@ -458,7 +458,7 @@ pub fn parse_location(text: &str, here: Option<&Path>) -> Result<Location, Refus
     };
     match here {
         _ if text.is_empty() || text.contains("://") => Err(Refusal::invalid(format!(
-            "`{text}` is not a place for a store"
+            "`{text}` is not a location for a store"
         ))
         .hint("give a folder, or `postgres://USER@HOST/DATABASE`")),
         Some(here) => Ok(Location::Folder(real(here.join(folder)))),

@@ -41,7 +41,7 @@ pub struct Ui {
 }
 
 /// What is left to say when whoever read the answer has gone, such as `head`: nothing.
-const READER_GONE: &str = "nobody reads the answer any more";
+const READER_GONE: &str = "the reader of the output is gone";
 
 impl Ui {
     /// Sets up colours for the whole process and says how to speak.
@@ -222,9 +222,7 @@ impl Ui {
             Ok(selected) => Ok(selected.to_string()),
             Err(refusal) if self.written => {
                 let hint = refusal.hint.clone().unwrap_or_default();
-                Err(refusal.hint(format!(
-                    "{hint}\nwhat was asked for is done: do not repeat it"
-                )))
+                Err(refusal.hint(format!("{hint}\nthe operation was done: do not repeat it")))
             }
             Err(refusal) => Err(refusal),
         }
@@ -310,7 +308,7 @@ impl Ui {
     /// # Errors
     /// When there is no terminal to ask on, or the answer is no; `command` is what to run instead.
     pub fn confirm(&self, act: &str, command: &str, ask: Asking) -> Result<(), Refusal> {
-        self.agree(&format!("This will {act}. Go on?"), act, command, ask)
+        self.agree(&format!("This will {act}. Continue?"), act, command, ask)
     }
 
     /// The same in the words of whoever has shown already what will happen.
@@ -329,7 +327,7 @@ impl Ui {
         }
         Err(Refusal::new(
             Code::ConfirmationNeeded,
-            format!("this would {act}, and needs a yes"),
+            format!("this would {act}, and needs confirmation"),
         )
         .hint(format!("nothing was changed; run `{command}`")))
     }

@@ -40,7 +40,7 @@ pub struct Agent {
     pub stage: Option<Title>,
     /// The phase it is in.
     pub phase: Option<Title>,
-    /// Whether its work can be taken up again.
+    /// Whether its work can be resumed.
     pub can_resume: bool,
     /// What blocks it.
     pub blockers: Vec<Title>,

@@ -353,7 +353,7 @@ reasons! {
     Milestone "milestone" Progress "a mission first reaches a milestone";
     StateTransition "state_transition" Progress "the workflow moves to another state";
     AgentComplete "agent_complete" Progress "an agent finishes its work";
-    UserApproval "user_approval" Progress "somebody approves or rejects";
+    UserApproval "user_approval" Progress "work is approved or rejected";
     Interval "interval" Progress "time has passed since the last one";
     Heartbeat "heartbeat" Progress "a heartbeat comes, and time has passed";
     PhaseComplete "phase_complete" Progress "an agent completes a phase";
@@ -366,11 +366,11 @@ reasons! {
     MissionEnded "mission_ended" Progress "a mission is completed, given up or archived";
     SortieFailed "sortie_failed" Error "a sortie fails";
     ApiError "api_error" Error "an API answers with an error";
-    LockTimeout "lock_timeout" Error "a lock cannot be had in time";
+    LockTimeout "lock_timeout" Error "a lock cannot be acquired in time";
     DeliveryFailed "delivery_failed" Error "a message cannot be delivered";
-    Blocker "blocker" Error "something gets in the way";
-    Manual "manual" Manual "somebody asks for it";
-    BeforeDestructive "before_destructive" Manual "something destructive is about to be done";
+    Blocker "blocker" Error "a blocker appears";
+    Manual "manual" Manual "it is requested";
+    BeforeDestructive "before_destructive" Manual "a destructive operation is about to run";
     BeforeRestore "before_restore" Manual "a rewind is about to be done";
     AfterRestore "after_restore" Manual "a rewind, a restore or a rebuild is done";
     Shutdown "shutdown" Manual "a server is about to stop";

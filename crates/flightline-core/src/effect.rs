@@ -20,9 +20,9 @@ pub struct Effect {
     pub sortie_id: Option<SortieId>,
     /// What it does to the world.
     pub what: Option<Note>,
-    /// Who is at it.
+    /// The actor that performs it.
     pub by: String,
-    /// Who is at it, when it is an agent.
+    /// The agent that performs it, if it is an agent.
     pub agent_id: Option<AgentId>,
     /// That agent's incarnation.
     pub epoch: Option<u64>,

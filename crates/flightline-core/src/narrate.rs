@@ -165,7 +165,7 @@ impl Narrator<'_> {
             "agent_mode_changed" => format!("puts {name} into {} mode", told.words("to")),
             "agent_warned" => format!("warns {name}"),
             "agent_escalated" => format!("reports the silence of {name}"),
-            "agent_imported" => format!("takes in what a file says of {name}"),
+            "agent_imported" => format!("imports {name} from a file"),
             _ => return None,
         })
     }
@@ -311,7 +311,9 @@ impl Narrator<'_> {
             "checkpoint_pruned" => format!("prunes {id}"),
             "checkpoint_corrupted" => format!("finds {id} damaged"),
             "checkpoint_recovered" => format!("mends {id}"),
-            "checkpoint_consumed" => format!("is done with {id}: nothing resumes from it any more"),
+            "checkpoint_consumed" => {
+                format!("is done with {id}: it is no longer used for resuming")
+            }
             "checkpoint_imported" => format!("imports {id}"),
             "context_compacted" => match told.text("agent") {
                 "" => format!(

@@ -67,7 +67,7 @@ impl RepoPath {
             match part {
                 "" | "." => {}
                 ".." => match parts.pop() {
-                    Some("**") => return Err(refuse("nobody knows what is above `**`")),
+                    Some("**") => return Err(refuse("`..` cannot follow `**`")),
                     Some(_) => {}
                     None => return Err(refuse("it leads outside the repository")),
                 },

@@ -68,7 +68,7 @@ pub struct Sortie {
     pub token_usage: TokenUsage,
     /// What it was given to start from.
     pub input: Option<Data>,
-    /// What it gave.
+    /// Its output.
     pub output: Option<Data>,
     /// When it was added.
     pub created_at: Time,
@@ -92,7 +92,7 @@ pub struct Interruption {
     pub owner: Name,
     /// When it was freed.
     pub at: Time,
-    /// What it had locked for it: taken again for whoever goes on.
+    /// Paths it had locked for the sortie: acquired again for the next owner.
     pub locks: Vec<RepoPath>,
     /// What it was waiting for.
     pub blocked_reason: Option<Note>,
@@ -245,9 +245,9 @@ pub struct Cursor {
 pub struct Declared {
     /// All subtasks.
     pub total: u64,
-    /// Those completed.
+    /// Number of completed ones.
     pub completed: u64,
-    /// Those failed.
+    /// Number of failed ones.
     pub failed: u64,
 }
 

@@ -224,7 +224,7 @@ pub fn written(project: &str, id: TokenId, secret: &str) -> String {
 /// Nobody knows this token: said of every one that is not ours, whatever is wrong with it.
 #[must_use]
 pub fn unknown() -> Refusal {
-    Refusal::new(Code::Unauthenticated, "nobody knows this token")
+    Refusal::new(Code::Unauthenticated, "this token is not known")
         .hint("get one with `fleet token create NAME`, where the store is")
 }
 
@@ -291,7 +291,7 @@ mod tests {
         ] {
             assert_eq!(
                 said(&token, wrong, 2),
-                Err("nobody knows this token".to_owned()),
+                Err("this token is not known".to_owned()),
                 "{wrong}"
             );
         }

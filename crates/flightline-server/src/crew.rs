@@ -76,8 +76,9 @@ impl Place {
             ..self.options.clone()
         };
         self.connect(options).map_err(|refusal| match refusal.code {
-            Code::NoProject => Refusal::new(Code::Unavailable, refusal.message)
-                .hint("nothing was done: bring the store back; the server goes on by itself"),
+            Code::NoProject => Refusal::new(Code::Unavailable, refusal.message).hint(
+                "nothing was done: bring the store back; the server then continues by itself",
+            ),
             _ => refusal,
         })
     }
@@ -293,12 +294,12 @@ impl Lines {
             .map_err(|error| match error {
                 TrySendError::Full(_) => Refusal::new(
                     Code::Unavailable,
-                    "too many requests wait already; this one was not taken",
+                    "too many requests are queued; this one was rejected",
                 )
-                .hint("nothing was done: come back in a second"),
+                .hint("nothing was done: retry in a second"),
                 TrySendError::Disconnected(_) => {
                     Refusal::new(Code::Unavailable, "the server is about to stop")
-                        .hint("nothing was done: come back when it is there again")
+                        .hint("nothing was done: retry when it runs again")
                 }
             })
     }
@@ -331,7 +332,7 @@ fn broken() -> Refusal {
         Code::CommitUnknown,
         "the request failed inside the server, and it is not known whether it was done",
     )
-    .hint("ask again with the same Idempotency-Key")
+    .hint("retry with the same Idempotency-Key")
 }
 
 /// The store does not answer: its disk or its database hangs.
@@ -339,12 +340,12 @@ fn unanswered(access: Access, waited: Duration) -> Refusal {
     let seconds = waited.as_secs();
     let message = format!("the store has not answered for {seconds} seconds");
     match access {
-        Access::Read => Refusal::new(Code::Unavailable, message).hint("come back in a moment"),
+        Access::Read => Refusal::new(Code::Unavailable, message).hint("retry in a moment"),
         Access::Write | Access::Pulse => Refusal::new(
             Code::CommitUnknown,
             format!("{message}, and it is not known whether it was done"),
         )
-        .hint("ask again with the same Idempotency-Key"),
+        .hint("retry with the same Idempotency-Key"),
     }
 }
 

@@ -140,7 +140,7 @@ pub(crate) async fn nowhere() -> Problem {
         StatusCode::NOT_FOUND,
         "not_found",
         "there is nothing at this address",
-        "what there is, is in `/openapi.json`",
+        "`/openapi.json` describes the API",
     )
 }
 
@@ -245,14 +245,14 @@ async fn check(shared: &Shared, presented: &Presented) -> Result<Arc<TokenView>,
         Err(refusal) if refusal.code == Code::NoProject => Err(unknown()),
         Err(refusal) if refusal.code == Code::Unauthenticated => Err(refusal),
         // Nor where the store is, and what is wrong with it.
-        Err(refusal) => Err(Refusal::new(
-            Code::Unavailable,
-            "whether this token opens anything cannot be looked up now",
-        )
-        .hint(match refusal.retryable {
-            true => "come back in a moment",
-            false => "whoever runs this server finds the reason in its log",
-        })),
+        Err(refusal) => Err(
+            Refusal::new(Code::Unavailable, "the token cannot be checked now").hint(match refusal
+                .retryable
+            {
+                true => "retry in a moment",
+                false => "the reason is in the server's log",
+            }),
+        ),
     }
 }
 
@@ -263,8 +263,8 @@ fn check_host(hosts: &[String], headers: &HeaderMap, uri: &Uri) -> Result<(), Pr
         Problem::of_transport(
             StatusCode::MISDIRECTED_REQUEST,
             "foreign_host",
-            "this server does not go by that name",
-            "use the address it said when it started, or start it with `--allow-host NAME`",
+            "this server does not accept that host name",
+            "use the address it printed when it started, or start it with `--allow-host NAME`",
         )
     };
     let several = headers.get_all(header::HOST).iter().count() > 1;
@@ -291,8 +291,8 @@ fn check_host(hosts: &[String], headers: &HeaderMap, uri: &Uri) -> Result<(), Pr
             return Err(Problem::of_transport(
                 StatusCode::FORBIDDEN,
                 "foreign_origin",
-                "this request comes from a page of somebody else",
-                "pages may ask only the server that they came from",
+                "this request comes from a page of another site",
+                "a page may send requests only to its own server",
             ));
         }
     }

@@ -144,7 +144,7 @@ impl Metrics {
         page.single(
             "flightline_uptime_seconds",
             Kind::Gauge,
-            "Since the start of this node.",
+            "Time since the start of this node.",
             whole(self.began.elapsed()),
         );
         process::write(&mut page);
@@ -224,7 +224,7 @@ impl Metrics {
         page.single(
             "flightline_lock_conflicts_total",
             Kind::Counter,
-            "Requests that were refused because somebody else holds the lock.",
+            "Requests that were refused because another agent holds the lock.",
             refused.get("lock_held").unwrap_or(&0),
         );
     }
@@ -239,31 +239,31 @@ fn jobs(page: &mut Page, health: &Health) {
     page.by(
         ("flightline_job_last_run_age_seconds", "task"),
         Kind::Gauge,
-        "How long ago a job of the background ran.",
+        "Time since the last run of a background job.",
         ran().map(|(name, record)| (name, whole(record.at.elapsed()))),
     );
     page.by(
         ("flightline_job_last_duration_seconds", "task"),
         Kind::Gauge,
-        "How long it took.",
+        "Duration of the last run of a background job.",
         ran().map(|(name, record)| (name, whole(record.took))),
     );
     page.by(
         ("flightline_job_healthy", "task"),
         Kind::Gauge,
-        "Whether it went well.",
+        "Whether the last run of a background job succeeded.",
         ran().map(|(name, record)| (name, u8::from(record.is_well()))),
     );
     page.by(
         ("flightline_job_runs_total", "task"),
         Kind::Counter,
-        "How often it ran.",
+        "Number of runs of a background job.",
         ran().map(|(name, record)| (name, record.runs)),
     );
     page.by(
         ("flightline_job_failures_total", "task"),
         Kind::Counter,
-        "How often it failed.",
+        "Number of failed runs of a background job.",
         ran().map(|(name, record)| (name, record.failures)),
     );
 }

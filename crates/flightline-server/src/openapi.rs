@@ -59,7 +59,7 @@ pub fn openapi() -> Value {
             "headers": headers(),
             "responses": {
                 "Problem": {
-                    "description": "Not done, and why",
+                    "description": "The request was refused, with the reason",
                     "headers": {
                         "X-Request-Id": { "$ref": "#/components/headers/X-Request-Id" },
                         "Retry-After": { "$ref": "#/components/headers/Retry-After" },
@@ -143,7 +143,7 @@ fn describe(it: Described<'_>) -> Value {
     });
     if it.tagged && !writes {
         responses["304"] = json!({
-            "description": "It is as it was",
+            "description": "Not modified",
             "headers": { "ETag": header("ETag"), "X-Request-Id": header("X-Request-Id") },
         });
     }
@@ -184,7 +184,7 @@ fn row(route: &Route, path: &str, schemas: &mut SchemaGenerator) -> Value {
             "properties": {
                 list.things: outcome,
                 "total": { "type": "integer", "minimum": 0 },
-                "next_cursor": { "type": ["string", "null"], "description": "Where the next page begins" },
+                "next_cursor": { "type": ["string", "null"], "description": "The cursor of the next page" },
             },
         }),
         None if route.operation == "list_events" => json!({
@@ -193,7 +193,7 @@ fn row(route: &Route, path: &str, schemas: &mut SchemaGenerator) -> Value {
             "properties": {
                 "events": schemas.subschema_for::<Vec<Event>>(),
                 "cursor": schemas.subschema_for::<Cursor>(),
-                "next_cursor": { "type": ["string", "null"], "description": "Where the next page begins" },
+                "next_cursor": { "type": ["string", "null"], "description": "The cursor of the next page" },
             },
         }),
         None => outcome,
@@ -260,14 +260,13 @@ fn special_of(special: &Special, schemas: &mut SchemaGenerator) -> Value {
     });
     match special.id {
         "createCheckpoint" => {
-            described["responses"]["201"]["headers"]["Location"] =
-                json!({ "schema": { "type": "string" }, "description": "Where it can be read" });
+            described["responses"]["201"]["headers"]["Location"] = json!({ "schema": { "type": "string" }, "description": "The address of the new record" });
         }
         "streamEvents" => {
             if let Some(parameters) = described["parameters"].as_array_mut() {
                 parameters.push(json!({
                     "name": "Last-Event-ID", "in": "header", "required": false, "schema": place(),
-                    "description": "The id of the last event that arrived; what follows it is sent",
+                    "description": "The id of the last event received; later events are sent",
                 }));
             }
         }
@@ -310,9 +309,9 @@ fn add(paths: &mut Map<String, Value>, path: &str, method: &str, described: Valu
 fn parameters() -> Value {
     let header = |name: &str, about: &str, schema: Value| json!({ "name": name, "in": "header", "required": false, "description": about, "schema": schema });
     json!({
-        "Idempotency-Key": header("Idempotency-Key", "Makes the write happen once, however often it is asked for", json!({ "type": "string", "minLength": 1, "maxLength": 255 })),
-        "If-Match": header("If-Match", "The ETag of what was read: refused with 412 when it has changed since", json!({ "type": "string" })),
-        "If-None-Match": header("If-None-Match", "The ETag of what is known: answered with 304 when it is still the same", json!({ "type": "string" })),
+        "Idempotency-Key": header("Idempotency-Key", "Does the write only once, even if it is sent several times", json!({ "type": "string", "minLength": 1, "maxLength": 255 })),
+        "If-Match": header("If-Match", "The ETag of the version that was read: refused with 412 if it has changed since", json!({ "type": "string" })),
+        "If-None-Match": header("If-None-Match", "The ETag of the known version: answered with 304 if it is unchanged", json!({ "type": "string" })),
         "Fleet-Agent": header("Fleet-Agent", "The agent that acts; by default the token's", not_null(&json!({ "type": "string", "pattern": shape::NAME }))),
     })
 }
@@ -320,9 +319,9 @@ fn parameters() -> Value {
 fn headers() -> Value {
     let header = |about: &str| json!({ "description": about, "schema": { "type": "string" } });
     json!({
-        "ETag": header("Where the thing last changed: `HISTORY.REV`, and for what was read a hash of the answer"),
+        "ETag": header("The last change of the record: `HISTORY.REV`, and after a read a hash of the answer"),
         "Idempotent-Replayed": header("`true` when this is the answer of an earlier request with the same key"),
-        "Retry-After": header("How many seconds to wait before asking again"),
+        "Retry-After": header("The number of seconds to wait before a retry"),
         "X-Request-Id": header("The id of this request in the server's log"),
     })
 }
@@ -330,7 +329,7 @@ fn headers() -> Value {
 fn problem() -> Value {
     json!({
         "type": "object",
-        "description": "Why a request was not done, as RFC 9457 has it",
+        "description": "Why a request was refused (RFC 9457)",
         "required": ["type", "title", "status", "detail", "code", "retryable", "request_id"],
         "properties": {
             "type": { "type": "string" },

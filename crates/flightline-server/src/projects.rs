@@ -73,7 +73,7 @@ impl Strangers {
     pub(crate) async fn turn(&self) -> Result<[SemaphorePermit<'_>; 2], Refusal> {
         let too_many = || {
             let message = "too many tokens that are not known yet are being looked up";
-            Refusal::new(Code::Unavailable, message).hint("come back in a moment")
+            Refusal::new(Code::Unavailable, message).hint("retry in a moment")
         };
         let place = self.places.try_acquire().map_err(|_| too_many())?;
         let turn = self.turns.acquire().await.map_err(|_| too_many())?;

@@ -200,11 +200,11 @@ pub(crate) const SPECIAL: &[Special] = &[
     special("recoverCheckpoint", ("POST", "/api/v1/checkpoints/{id}/recover"), "Go back to exactly this checkpoint", (200, "dispatch")).takes(Recover::json_schema).gives(Recovered::json_schema).tagged(),
     special("deleteCheckpoint", ("DELETE", "/api/v1/checkpoints/{id}"), "Delete a checkpoint", (204, "dispatch")).tagged(),
     special("pruneCheckpoints", ("POST", "/api/v1/checkpoints/prune"), "Delete old checkpoints", (200, "dispatch")).takes(Prune::json_schema).gives(|schemas| schemas.subschema_for::<Pruned>()),
-    special("streamEvents", ("GET", "/api/v1/events/stream"), "Events as they come", (200, "read")).asks(Wanted::json_schema).as_text("text/event-stream"),
+    special("streamEvents", ("GET", "/api/v1/events/stream"), "A stream of new events", (200, "read")).asks(Wanted::json_schema).as_text("text/event-stream"),
     special("callOperation", ("POST", "/api/v1/ops/{operation}"), "Any operation by its name", (200, "read")).takes(object).gives(anything),
     special("metrics", ("GET", "/metrics"), "Figures for Prometheus", (200, "read")).as_text("text/plain"),
     special("openapi", ("GET", "/openapi.json"), "This description", (200, "read")).gives(object),
-    special("healthz", ("GET", "/healthz"), "What is known of the server's health", (200, "read")).gives(object),
+    special("healthz", ("GET", "/healthz"), "The health of the server", (200, "read")).gives(object),
     special("readyz", ("GET", "/readyz"), "Whether requests can be served", (200, "read")).gives(object),
 ];
 

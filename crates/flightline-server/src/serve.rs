@@ -335,9 +335,9 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, Refusal> {
     TcpListener::bind(address).await.map_err(|error| {
         let refusal = cannot(&format!("listen at {address}"), &error);
         match error.kind() {
-            std::io::ErrorKind::AddrInUse => {
-                refusal.hint("end what listens there, or choose another with `--addr 127.0.0.1:0`")
-            }
+            std::io::ErrorKind::AddrInUse => refusal.hint(
+                "stop the program that listens there, or choose another with `--addr 127.0.0.1:0`",
+            ),
             _ => refusal.hint("choose another address with `--addr 127.0.0.1:0`"),
         }
     })

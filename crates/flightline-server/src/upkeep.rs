@@ -246,7 +246,7 @@ fn work(
         means.place.enter(fleet, &project.id);
         let outcome = catch_unwind(AssertUnwindSafe(|| (job.work)(fleet, means, project)));
         let outcome = outcome.unwrap_or_else(|_| {
-            let message = "it failed inside; this is a bug of ours";
+            let message = "it failed with an internal error; this is a bug";
             Err(Refusal::new(Code::Unavailable, message))
         });
         worked.push((Arc::clone(project), outcome));

@@ -37,7 +37,9 @@ pub enum Error {
     #[error("{0} is not a Flightline store")]
     NotOurs(String),
     /// Nobody trusted it on this machine: it is looked at, and never obeyed.
-    #[error("this fleet is not trusted on this machine, so nothing of it is changed or obeyed")]
+    #[error(
+        "this fleet is not trusted on this machine, so nothing in it is changed or takes effect"
+    )]
     Untrusted,
     /// It fails its checks.
     #[error("the store is damaged: {0}")]
@@ -67,7 +69,7 @@ pub enum Error {
         hint: &'static str,
     },
     /// What is acknowledged would not be durable.
-    #[error("the store would lose what it acknowledges: {0}")]
+    #[error("the store could lose acknowledged data: {0}")]
     NotDurable(String),
     /// A document is larger than its kind allows.
     #[error("the {kind} would take {size} bytes, and at most {max} are allowed")]
@@ -136,7 +138,7 @@ impl From<Error> for Refusal {
                     return refusal.hint("no checkpoint is near: `fleet log` shows what happened");
                 }
                 refusal.hint(format!(
-                    "what the nearest checkpoints hold is kept: {}",
+                    "the nearest checkpoints are kept: {}",
                     commands.join(" or ")
                 ))
             }

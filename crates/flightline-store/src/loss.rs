@@ -30,7 +30,7 @@ impl Loss {
         match self {
             Self::Event { .. } | Self::Project => "repair it with `fleet doctor --fix`",
             Self::Tail { .. } => {
-                "restore a backup that has them with `fleet restore FILE`, or go on from the newest checkpoint with `fleet resume`"
+                "restore a backup that has them with `fleet restore FILE`, or continue from the newest checkpoint with `fleet resume`"
             }
         }
     }
@@ -48,11 +48,11 @@ impl fmt::Display for Loss {
             Self::Project => write!(f, "the project's row in the store is damaged"),
             Self::Tail { from, to } if from == to => write!(
                 f,
-                "revision {to} was acknowledged, and is not in the database any more"
+                "revision {to} was acknowledged, but is no longer in the database"
             ),
             Self::Tail { from, to } => write!(
                 f,
-                "revisions {from} to {to} were acknowledged, and are not in the database any more"
+                "revisions {from} to {to} were acknowledged, but are no longer in the database"
             ),
         }
     }

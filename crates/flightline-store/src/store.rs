@@ -495,7 +495,7 @@ impl Store {
                 // The commit was made: whatever keeps us from seeing it, nobody may take it for undone.
                 .map_err(|error| Error::CommitUnknown(error.to_string()))?;
             if found != last - first + 1 {
-                let problem = "what was written cannot be read back";
+                let problem = "the written data cannot be read back";
                 return Err(Error::Corrupt(problem.to_owned()));
             }
         }

@@ -60,7 +60,7 @@ pub struct ListAgents {
     /// Retired ones too.
     #[serde(default)]
     pub retired: bool,
-    /// What is known of their processes, from where the caller is.
+    /// Observations of their processes on the caller's machine.
     #[serde(default)]
     pub sightings: Vec<Sighting>,
 }
@@ -71,7 +71,7 @@ pub struct ListAgents {
 pub struct ShowAgent {
     /// Which; the acting one when none is named.
     pub agent: Option<String>,
-    /// What is known of its process.
+    /// Observations of its process.
     #[serde(default)]
     pub sightings: Vec<Sighting>,
 }
@@ -90,29 +90,29 @@ pub struct UpdateAgent {
     pub stage: Option<Title>,
     /// The phase it is in.
     pub phase: Option<Title>,
-    /// What it is doing now; what it did before becomes a completed step.
+    /// The current step; the previous one becomes a completed step.
     pub step: Option<Title>,
     /// Steps it has completed.
     #[serde(default)]
     pub completed_steps: Vec<Title>,
-    /// What it will do next; replaces what was there.
+    /// Its next steps; replaces the earlier list.
     #[serde(default)]
     pub next_steps: Vec<Title>,
-    /// What blocks it; replaces what was there.
+    /// Its blockers; replaces the earlier list.
     #[serde(default)]
     pub blockers: Vec<Title>,
-    /// Nothing blocks it any more.
+    /// Remove all blockers.
     #[serde(default)]
     pub clear_blockers: bool,
-    /// Files it changed; adds to what was there.
+    /// Files it changed; added to the list.
     #[serde(default)]
     pub files: Vec<RepoPath>,
-    /// It committed: no file is changed any more.
+    /// It committed: empties the list of changed files.
     #[serde(default)]
     pub clear_files: bool,
     /// How to take its work up again.
     pub recovery_instructions: Option<Note>,
-    /// Whether its work can be taken up again.
+    /// Whether its work can be resumed.
     pub can_resume: Option<bool>,
     /// When it next means to report.
     pub next_checkpoint_ms: Option<u64>,

@@ -49,7 +49,7 @@ pub struct BriefAgent {
     pub mission: Option<String>,
     /// The most tokens it may take.
     pub max_tokens: Option<usize>,
-    /// Only what is required.
+    /// Only the required parts.
     #[serde(default)]
     pub minimal: bool,
     /// What is known of the work tree.
@@ -65,7 +65,7 @@ pub struct DeliverBriefing {
     pub mission: Option<String>,
     /// The most tokens it may take.
     pub max_tokens: Option<usize>,
-    /// Only what is required.
+    /// Only the required parts.
     pub minimal: bool,
     /// What is known of the work tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]

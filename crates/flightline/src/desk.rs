@@ -135,7 +135,7 @@ impl Desk<'_, '_> {
     /// When nobody said which agent acts.
     pub fn acting(&self) -> Result<&Agent> {
         self.agent.as_ref().ok_or_else(|| {
-            Refusal::invalid("this needs to know which agent acts")
+            Refusal::invalid("this command needs an acting agent")
                 .hint("give `--agent NAME`, or set FLEET_AGENT")
                 .into()
         })
@@ -603,7 +603,7 @@ fn first_name(tx: &mut Tx<'_>, caller: &Caller, reference: &str) -> Result<Name>
             Code::NotFound,
             format!("there is no agent `{}`", shown(reference)),
         )
-        .hint("see who is there with `fleet agents list`")
+        .hint("list the agents with `fleet agents list`")
         .into());
     }
     let name = Name::parse("agent name", reference)?;
@@ -612,10 +612,10 @@ fn first_name(tx: &mut Tx<'_>, caller: &Caller, reference: &str) -> Result<Name>
         None => Ok(name),
         Some(epoch) => Err(Refusal::new(
             Code::Fenced,
-            format!("epoch {epoch} of {name} is over: nobody of that name is known here"),
+            format!("epoch {epoch} of {name} is over: no agent of that name is known here"),
         )
         .hint(format!(
-            "nothing was written; come back as a new session with `fleet agents register {name}`"
+            "nothing was written; start a new session with `fleet agents register {name}`"
         ))
         .details(json!({ "agent": name, "epoch": 0 }))
         .into()),
@@ -703,7 +703,7 @@ pub(crate) fn check_fence(agent: Option<&Agent>, caller: &Caller) -> Result<()> 
         None => Ok(()),
         Some(message) => Err(Refusal::new(Code::Fenced, message)
             .hint(format!(
-                "nothing was written; come back as a new session with `fleet agents register {}`",
+                "nothing was written; start a new session with `fleet agents register {}`",
                 agent.name
             ))
             .details(json!({ "agent": agent.name, "epoch": agent.epoch }))

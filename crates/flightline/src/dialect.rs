@@ -35,7 +35,7 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImportDocuments {
-    /// Whose format.
+    /// The format.
     pub dialect: Dialect,
     /// The documents.
     pub documents: Vec<Incoming>,
@@ -53,7 +53,7 @@ pub struct Incoming {
     pub text: String,
     /// What its writer had before it: only what differs from that is news. Without it, all of it is.
     pub before: Option<String>,
-    /// Somebody has decided that it holds, whatever newer is known.
+    /// A person decided that it applies, even if the store has newer data.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub even_if_older: bool,
 }
@@ -117,7 +117,7 @@ impl TakenIn {
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExportDocuments {
-    /// Whose format.
+    /// The format.
     pub dialect: Dialect,
     /// Only of this mission.
     pub mission: Option<String>,
@@ -274,7 +274,7 @@ fn refuse_others(desk: &Desk<'_, '_>, owner: &Agent) -> Result<()> {
     }
     Err(Refusal::new(
         Code::NotYours,
-        format!("only {} or dispatch may take in what it wrote", owner.name),
+        format!("only {} or dispatch may import its files", owner.name),
     )
     .into())
 }

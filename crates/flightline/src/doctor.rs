@@ -282,7 +282,7 @@ fn owners(tx: &mut Tx<'_>) -> Result<Vec<String>> {
             )),
             None if sortie.status.is_held() => {
                 findings.push(format!(
-                    "{} is {} and belongs to nobody",
+                    "{} is {} and has no owner",
                     sortie.id,
                     sortie.status.as_str()
                 ));

@@ -28,10 +28,10 @@ pub struct BeginEffect {
     pub sortie: Option<String>,
     /// What it does.
     pub what: Option<Note>,
-    /// Somebody looked, and it did not happen: do it again. Refused while whoever began it is there.
+    /// Begin again, after a check that it did not happen. Refused while the agent that began it is alive.
     #[serde(default)]
     pub again: bool,
-    /// What is known of the processes of agents on the caller's machine.
+    /// Observations of agents' processes on the caller's machine.
     #[serde(default)]
     pub sightings: Vec<Sighting>,
 }
@@ -54,7 +54,7 @@ pub struct FinishEffect {
 pub struct ListEffects {
     /// Of which mission; the current one when none is named.
     pub mission: Option<String>,
-    /// Only those not known to have happened.
+    /// Only effects that are not known to have happened.
     #[serde(default)]
     pub in_doubt: bool,
 }
@@ -116,7 +116,7 @@ impl Operation for BeginEffect {
                     Code::EffectDone,
                     format!("`{}` was already done by {by} at {at}", self.key),
                 )
-                .hint("do not repeat it; see what came of it with `fleet effect list`")
+                .hint("do not repeat it; see its result with `fleet effect list`")
                 .into());
             }
             Some(before) if !self.again => {
@@ -125,7 +125,7 @@ impl Operation for BeginEffect {
                     format!("`{}` was begun by {} and never reported done", self.key, before.by),
                 )
                 .hint(format!(
-                    "look whether it happened; if it did: `fleet effect done {0}`, if not: `fleet effect begin {0} --again`",
+                    "check whether it happened; if it did: `fleet effect done {0}`, if not: `fleet effect begin {0} --again`",
                     self.key
                 ))
                 .into());

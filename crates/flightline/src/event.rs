@@ -22,7 +22,7 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 pub struct ListEvents {
     /// Of this mission only.
     pub mission: Option<String>,
-    /// About this thing only, by its whole id.
+    /// Only events about the record with this full id.
     pub subject: Option<String>,
     /// Of this type only.
     pub kind: Option<String>,
@@ -33,7 +33,7 @@ pub struct ListEvents {
     /// Of the newest, those before this place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Cursor>,
-    /// At most so many.
+    /// Maximum number of entries.
     pub limit: u64,
     /// Only what is part of the story, not what Flightline writes down for itself; with the names of things.
     #[serde(default)]
@@ -68,12 +68,12 @@ impl Cursor {
 /// Somebody saw what nobody knows any more; where they can go on is known.
 fn lost(seen: u64, history: String, last: u64) -> Error {
     let message = format!(
-        "revision {seen} was lost when a replica took the place of the database; what came up to {last} is there"
+        "revision {seen} was lost when a replica replaced the database; revisions up to {last} exist"
     );
     let after = Cursor { history, rev: last };
     Refusal::new(Code::HistoryChanged, message)
         .hint(format!(
-            "forget what came after it, and go on from there: `fleet events tail --after {last}`"
+            "discard everything after it, and continue from there: `fleet events tail --after {last}`"
         ))
         .details(json!({ "after": after }))
         .into()

@@ -115,7 +115,7 @@ pub enum WhenFull {
 
 /// What is said with an answer of which nothing could be noted.
 const UNNOTED: &str =
-    "the disk is full: this is the answer, but it could not be noted that it was given";
+    "the disk is full: this is the answer, but its delivery could not be recorded";
 
 /// Something Flightline does.
 pub trait Operation: Serialize + DeserializeOwned + JsonSchema {
@@ -640,7 +640,7 @@ impl Fleet {
 #[must_use]
 pub fn not_here(address: &str) -> Refusal {
     Refusal::invalid(format!(
-        "this works on the store itself, which is where {address} is"
+        "this command works on the store itself, which is at {address}"
     ))
     .hint("run it there; or, for a store on this machine, give `--location`")
 }

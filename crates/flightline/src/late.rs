@@ -19,12 +19,12 @@ use crate::mission::short;
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RecordLate {
-    /// The id that its note has, whoever brings it and however often. Without one, it gets a new one.
+    /// The id of its note, the same for every delivery. Without one, a new id is generated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<NoteId>,
     /// What was asked for, such as `update_sortie`.
     pub operation: Name,
-    /// What was said with it.
+    /// The text of the request.
     pub said: text::Note,
     /// When, by the clock of the machine it was said on.
     pub asked_at: Time,

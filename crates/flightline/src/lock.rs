@@ -43,7 +43,7 @@ pub struct AcquireLocks {
     pub purpose: Option<Title>,
     /// The sortie they are for; else the one the agent is at, when there is just one.
     pub sortie: Option<String>,
-    /// What is known of the processes of agents on the caller's machine.
+    /// Observations of agents' processes on the caller's machine.
     #[serde(default)]
     pub sightings: Vec<Sighting>,
 }
@@ -184,7 +184,7 @@ impl Operation for RenewLocks {
                     ),
                 )
                 .hint(format!(
-                    "take it anew with `fleet locks acquire {}`",
+                    "acquire it again with `fleet locks acquire {}`",
                     lock.file.as_word()
                 ))
                 .into());
@@ -258,10 +258,10 @@ impl Operation for StealLock {
         if taken.is_empty() {
             return Err(Refusal::new(
                 Code::NotFound,
-                format!("nobody else holds a lock on `{}`", self.path),
+                format!("no other agent holds a lock on `{}`", self.path),
             )
             .hint(format!(
-                "just take it with `fleet locks acquire {}`",
+                "acquire it with `fleet locks acquire {}`",
                 self.path.as_word()
             ))
             .into());
@@ -277,7 +277,7 @@ impl Operation for StealLock {
                 holder,
                 &format!("Your lock on {} was taken", lock.file),
                 &format!(
-                    "{} took it: {}. Do not write there any more; its fence {} is void.",
+                    "{} took it: {}. Stop writing there; its fence {} is void.",
                     thief.name, self.reason, lock.fence
                 ),
                 lock.mission_id,
@@ -383,7 +383,7 @@ pub fn acquire(
         }
         if left.is_zero() {
             let waited = human_span(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
-            let message = format!("after waiting for {waited}: {}", refusal.message);
+            let message = format!("timed out after {waited}: {}", refusal.message);
             let details = Note::parse("details", &message)?;
             let files = request.paths.clone();
             let failure = (details, Failure::LockTimeout { files });
@@ -618,7 +618,7 @@ fn own_lock(
             ),
         )
         .hint(format!(
-            "take it anew with `fleet locks acquire {}`",
+            "acquire it again with `fleet locks acquire {}`",
             lock.file.as_word()
         ))
         .details(json!({ "fence": lock.fence }))

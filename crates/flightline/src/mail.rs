@@ -59,7 +59,7 @@ pub struct ReplyMail {
 pub struct OpenInbox {
     /// Acknowledged ones too.
     pub all: bool,
-    /// At most so many, the oldest first.
+    /// Maximum number of entries, oldest first.
     pub limit: u64,
 }
 
@@ -72,7 +72,7 @@ pub struct PeekInbox {
     /// Acknowledged ones too.
     #[serde(default)]
     pub all: bool,
-    /// At most so many, the oldest first.
+    /// Maximum number of entries, oldest first.
     pub limit: u64,
 }
 
@@ -167,7 +167,7 @@ impl Operation for SendMail {
                     Code::IllegalTransition,
                     format!("{} was retired and reads no mail", agent.name),
                 )
-                .hint("write to `dispatch`, or see who is there with `fleet agents list`")
+                .hint("write to `dispatch`, or list the agents with `fleet agents list`")
                 .details(json!({ "undeliverable": agent.name }))
                 .into());
             }

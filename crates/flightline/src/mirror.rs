@@ -124,9 +124,9 @@ pub fn drop_conflict(mirrors: &Mirrors, file: &str) -> Result<()> {
 }
 
 fn no_conflict(file: &str) -> Error {
-    let message = format!("no file `{}` was put aside", shown(file));
+    let message = format!("there is no conflicting file `{}`", shown(file));
     Refusal::new(Code::NotFound, message)
-        .hint("see those that were with `fleet conflicts list`")
+        .hint("list conflicting files with `fleet conflicts list`")
         .into()
 }
 

@@ -75,7 +75,7 @@ pub struct ListMissions {
     /// Archived ones too.
     #[serde(default)]
     pub archived: bool,
-    /// At most so many.
+    /// Maximum number of entries.
     pub limit: u64,
 }
 
@@ -323,7 +323,7 @@ impl Operation for ChangeMission {
             return Err(Refusal::new(
                 Code::Forbidden,
                 format!(
-                    "{} was {}, and only a token of scope `dispatch` takes it up again",
+                    "{} was {}, and only a token of scope `dispatch` can continue it",
                     short(mission.id),
                     mission.status.as_str()
                 ),
@@ -388,7 +388,7 @@ impl Operation for TransitionMission {
             return Err(Refusal::new(
                 Code::IllegalTransition,
                 format!(
-                    "the mission is {}, so its workflow stands still",
+                    "the mission is {}, so its workflow cannot move",
                     mission.status.as_str()
                 ),
             )
@@ -480,7 +480,7 @@ pub(crate) fn begin_if_pending(desk: &mut Desk<'_, '_>, id: MissionId) -> Result
         )
         .hint(match mission.status {
             MissionStatus::Paused | MissionStatus::Failed => {
-                format!("take it up again with `fleet mission start {}`", short(id))
+                format!("continue it with `fleet mission start {}`", short(id))
             }
             _ => "choose another with `fleet missions use ID`".to_owned(),
         })

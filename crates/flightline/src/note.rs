@@ -70,7 +70,7 @@ pub struct ListNotes {
     pub mission: Option<String>,
     /// Of this kind only.
     pub kind: Option<NoteKind>,
-    /// Those too that were closed, withdrawn or replaced.
+    /// Also closed, withdrawn and replaced notes.
     #[serde(default)]
     pub all: bool,
 }
@@ -89,7 +89,7 @@ impl Operation for AddNote {
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Note> {
         if self.kind == NoteKind::Late {
             return Err(Refusal::invalid(
-                "a late note is written when something comes too late, and by nobody",
+                "a late note is written only by Flightline itself, when a request comes too late",
             )
             .into());
         }

@@ -134,12 +134,12 @@ pub fn rebuild(request: &Rebuild<'_>, caller: &Caller) -> Result<Rebuilt> {
 
 /// What files of checkpoints cannot hold.
 const LOST: [&str; 6] = [
-    "events: the journal begins anew, with what changed from file to file",
-    "what was acknowledged after each mission's newest checkpoint file",
+    "events: the journal starts again, with the changes from file to file",
+    "changes acknowledged after each mission's newest checkpoint file",
     "locks: agents take them again",
     "mail that belongs to no mission, heartbeats, idempotency keys",
     "missions and checkpoints that never had a file",
-    "what was pinned or noted after a file was written; what `fleet undo` would take back",
+    "pins and notes made after a file was written; rewinds that `fleet undo` could undo",
 ];
 
 /// What was built to the side.
@@ -189,7 +189,7 @@ fn gather(state: &Path) -> (Vec<CheckpointDocument>, Vec<String>) {
         let is_left = left.contains(&document.id);
         if is_left {
             skipped.push(format!(
-                "{} is of what a restore or a rebuild left behind",
+                "{} belongs to a history that a restore or a rebuild left behind",
                 short(document.id)
             ));
         }

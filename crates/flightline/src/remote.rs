@@ -114,15 +114,15 @@ pub trait Remote: Send {
 pub struct Synced {
     /// Where it is.
     pub server: String,
-    /// What waits on this machine.
+    /// Requests queued on this machine.
     pub waiting: Vec<Waiting>,
-    /// What became of what waited, the last time it was delivered.
+    /// The outcome of the last delivery of queued requests.
     pub last_delivery: Option<Delivery>,
-    /// What waited and cannot be brought: it is kept in these files.
+    /// Files with queued requests that cannot be delivered.
     pub damaged: Vec<String>,
 }
 
-/// How many requests of somebody wait, and since when.
+/// The number of queued requests of one agent or person, and the time of the oldest.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Waiting {
     /// Whose: an agent's, or a person's.
@@ -145,14 +145,14 @@ pub struct Waiting {
     pub token_id: Option<String>,
 }
 
-/// What became of what waited.
+/// The outcome of a delivery of queued requests.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Delivery {
     /// When it was delivered.
     pub at: Option<Time>,
     /// How many were done.
     pub delivered: usize,
-    /// Those that came too late: each is a note, and mail to whoever coordinates.
+    /// Requests that came too late: each becomes a note, and mail to the coordinating agent.
     pub late: Vec<Late>,
 }
 

@@ -34,7 +34,7 @@ pub struct Replay {
     /// Where the page is.
     #[serde(default)]
     pub place: Place,
-    /// At most so many events, and one whole step at least.
+    /// Maximum number of events, but at least one whole step.
     pub limit: u64,
     /// With the state after each step.
     #[serde(default)]

@@ -83,17 +83,17 @@ pub struct ReviewLine {
 pub struct Totals {
     /// Sorties.
     pub sorties: u64,
-    /// Those completed.
+    /// Number of completed ones.
     pub completed: u64,
-    /// What was expected of those that have an estimate.
+    /// Total estimate of the sorties that have one.
     pub estimate_ms: Millis,
     /// How many have one.
     pub estimated: u64,
-    /// What those took of which it is final.
+    /// Total time of the sorties whose time is final.
     pub actual_ms: Millis,
     /// Of how many it is.
     pub measured: u64,
-    /// What those took that have both, as a multiple of what was expected of them.
+    /// Actual time as a multiple of the estimate, of the sorties that have both.
     pub ratio: Option<f64>,
     /// How many have both.
     pub compared: u64,

@@ -35,11 +35,11 @@ use crate::lock::LockView;
 pub struct ListSorties {
     /// Of which mission; the current one when none is named.
     pub mission: Option<String>,
-    /// Only those that stand so.
+    /// Only sorties with this status.
     pub status: Option<SortieStatus>,
-    /// Only those of this agent.
+    /// Only sorties of this owner.
     pub agent: Option<String>,
-    /// At most so many.
+    /// Maximum number of entries.
     pub limit: u64,
 }
 
@@ -92,13 +92,13 @@ pub struct SortieView {
     pub errors: Vec<SortieError>,
     /// Reviews.
     pub reviews: Vec<Review>,
-    /// What somebody left who began it before: for whoever takes it up.
+    /// The recovery context of an earlier owner, for the new owner.
     #[serde(default)]
     pub recovery_context: Option<RecoveryContext>,
-    /// Where to go on, for whoever resumes it.
+    /// Where to continue, for the agent that resumes it.
     #[serde(default)]
     pub resume: Option<ResumePoint>,
-    /// Locks that were taken again for whoever takes it up.
+    /// Locks that were acquired again for the new owner.
     #[serde(default)]
     pub locks: Vec<LockView>,
     /// Locks that went with it.

@@ -27,7 +27,7 @@ use crate::sortie::{SortieSummary, subtask_progress, summaries};
 pub struct ShowStatus {
     /// Of which mission; the current one when none is named.
     pub mission: Option<String>,
-    /// What is known of agents' processes.
+    /// Observations of agents' processes.
     #[serde(default)]
     pub sightings: Vec<Sighting>,
 }
@@ -47,7 +47,7 @@ pub struct Status {
     pub agents: Vec<AgentView>,
     /// Locks that are held.
     pub locks: Vec<LockView>,
-    /// What somebody should look at.
+    /// Findings that need attention.
     pub attention: Vec<Attention>,
     /// The last event.
     pub last_event: Option<Event>,
@@ -84,7 +84,7 @@ pub struct ActiveSortie {
     pub progress: SubtaskProgress,
     /// The subtask its owner is at.
     pub subtask: Option<String>,
-    /// What its owner last said.
+    /// The owner's last note.
     pub note: Option<String>,
     /// What blocks it.
     pub blocked_reason: Option<String>,

@@ -42,7 +42,7 @@ pub struct CreateToken {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListTokens {
-    /// Those that open nothing any more, too.
+    /// Also expired and revoked tokens.
     pub all: bool,
 }
 
@@ -147,7 +147,7 @@ impl Operation for CreateToken {
                 format!("there is a token `{}` already", other.name),
             )
             .hint(format!(
-                "choose another name, or take that one back with `fleet token revoke {}`",
+                "choose another name, or revoke that one with `fleet token revoke {}`",
                 other.name
             ))
             .into());
@@ -272,7 +272,7 @@ fn refuse_others(desk: &Desk<'_, '_>) -> Result<()> {
     }
     Err(Refusal::new(
         Code::NotYours,
-        format!("{} may not give or take tokens", desk.actor()),
+        format!("{} may not create or revoke tokens", desk.actor()),
     )
     .hint("ask a person or dispatch to do it")
     .into())

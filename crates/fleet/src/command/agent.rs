@@ -23,48 +23,48 @@ use crate::ui::{BOLD, Cell, Page, state};
 
 #[derive(Debug, Subcommand)]
 pub enum AgentCommand {
-    /// Register an agent, or bring a known one back in a new session (epoch + 1)
+    /// Register an agent, or start a new session of a known one (epoch + 1)
     Register(RegisterArgs),
-    /// List agents and how alive each is
+    /// List agents and their liveness
     List {
-        /// Retired ones too
+        /// Include retired agents
         #[arg(long)]
         retired: bool,
     },
     /// Show an agent
     Show {
-        /// Which (default: the acting one)
+        /// The agent (default: the acting one)
         #[arg(add = complete::agents())]
         name: Option<String>,
     },
-    /// Say what an agent is doing, and how to take its work up again
+    /// Update an agent's status, steps and recovery instructions
     Update(Box<UpdateArgs>),
-    /// Say who is at work, who is slow and who has likely crashed; warn and escalate once per silence
+    /// Report active, slow and likely crashed agents; warn and escalate once per silence
     Monitor(monitor::MonitorArgs),
-    /// Bring an agent back in a new session, with its work, its locks and its mail
+    /// Resume an agent in a new session, with its work, locks and mail
     Resume(recovery::ResumeArgs),
-    /// Give the work, the locks and the mail of an agent that crashed to another
+    /// Give a crashed agent's work, locks and mail to another agent
     Takeover(recovery::TakeoverArgs),
-    /// Begin an agent's work from scratch: nothing that it did of it is kept
+    /// Restart an agent's work from scratch; its progress is discarded
     Restart(recovery::RestartArgs),
-    /// End an agent's session: it keeps its work, which is saved if some is in progress
+    /// End an agent's session; it keeps its work, and work in progress is saved
     End {
-        /// Whose (default: the acting one's)
+        /// The agent (default: the acting one)
         #[arg(add = complete::agents())]
         name: Option<String>,
     },
-    /// Say that everything is synced: back to normal after a context was full
+    /// Report a full sync: the agent returns to normal mode
     Sync {
-        /// Which (default: the acting one)
+        /// The agent (default: the acting one)
         #[arg(add = complete::agents())]
         name: Option<String>,
     },
-    /// Retire an agent: it holds nothing and gets no more mail
+    /// Retire an agent; it holds nothing afterwards and gets no more mail
     Retire {
-        /// Which agent
+        /// The agent
         #[arg(add = complete::agents())]
         name: String,
-        /// Why
+        /// The reason
         #[arg(long, allow_hyphen_values = true)]
         reason: Option<String>,
     },
@@ -72,21 +72,21 @@ pub enum AgentCommand {
 
 #[derive(Debug, Args)]
 pub struct RegisterArgs {
-    /// What it is called
+    /// The agent's name
     name: String,
-    /// Whether it coordinates or works
+    /// The role: dispatch coordinates, a specialist works
     #[arg(long)]
     role: Option<RoleArg>,
-    /// What it is in its own words: primary, claude, migration …
+    /// A free-form type: primary, claude, migration …
     #[arg(long = "type", value_name = "TYPE")]
     kind: Option<String>,
-    /// The client's id of its session; the same session may register again and keeps its epoch
+    /// The client's session id; registering again with the same id keeps the epoch
     #[arg(long)]
     session: Option<String>,
-    /// The process it runs in: its end is then noticed at once
+    /// The agent's process id, so that its end is noticed at once
     #[arg(long)]
     pid: Option<u32>,
-    /// The feature it owns
+    /// The feature the agent owns
     #[arg(long)]
     feature: Option<String>,
 }
@@ -109,68 +109,68 @@ enum StatusArg {
 
 #[derive(Debug, Args)]
 pub struct UpdateArgs {
-    /// Which (default: the acting one)
+    /// The agent (default: the acting one)
     #[arg(add = complete::agents())]
     name: Option<String>,
-    /// Its status
+    /// The agent's status
     #[arg(long)]
     status: Option<StatusArg>,
-    /// The feature it owns
+    /// The feature the agent owns
     #[arg(long)]
     feature: Option<String>,
-    /// The stage it is in
+    /// The current stage
     #[arg(long)]
     stage: Option<String>,
-    /// The phase it is in
+    /// The current phase
     #[arg(long)]
     phase: Option<String>,
-    /// What it is doing now; what it did before becomes a completed step
+    /// The current step; the previous one becomes a completed step
     #[arg(long, value_name = "WHAT", allow_hyphen_values = true)]
     step: Option<String>,
-    /// A step it has completed; give it several times for several
+    /// A completed step (repeatable)
     #[arg(long = "completed", value_name = "WHAT", allow_hyphen_values = true)]
     completed_steps: Vec<String>,
-    /// What it will do next; replaces what was there
+    /// A next step (repeatable); replaces the earlier list
     #[arg(long = "next-step", value_name = "WHAT", allow_hyphen_values = true)]
     next_steps: Vec<String>,
-    /// What blocks it; replaces what was there
+    /// A blocker (repeatable); replaces the earlier list
     #[arg(long = "blocker", value_name = "WHAT", allow_hyphen_values = true)]
     blockers: Vec<String>,
-    /// Nothing blocks it any more
+    /// Remove all blockers
     #[arg(long, conflicts_with = "blockers")]
     clear_blockers: bool,
-    /// A file it changed; adds to what was there
+    /// A changed file (repeatable); added to the list
     #[arg(long = "file", value_name = "PATH")]
     files: Vec<String>,
-    /// It committed: no file is changed any more
+    /// Empty the list of changed files, for example after a commit
     #[arg(long)]
     clear_files: bool,
-    /// How to take its work up again (`-` reads stdin)
+    /// How to resume the work (`-` reads stdin)
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     recovery_instructions: Option<String>,
-    /// Whether its work can be taken up again
+    /// Whether the work can be resumed
     #[arg(long)]
     can_resume: Option<bool>,
-    /// When it next means to report, such as `15m`
+    /// Time until the next report, such as `15m`
     #[arg(long, value_name = "IN", value_parser = typed::span, default_value = "15m")]
     next_checkpoint: u64,
-    /// It updated the overview of the whole effort
+    /// Report that the overview of the whole effort was updated
     #[arg(long)]
     updated_overview: bool,
-    /// A point where it waits for others, or goes on after them
+    /// A sync point, where the agent waits for others or continues after them
     #[arg(long, value_name = "WHICH")]
     sync_point: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub struct HeartbeatArgs {
-    /// What it is doing
+    /// The current step
     #[arg(long, value_name = "WHAT", allow_hyphen_values = true)]
     step: Option<String>,
-    /// How full its context is, such as `89` or `89.9`
+    /// How full the context is, in percent, such as `89` or `89.9`
     #[arg(long, value_name = "PERCENT")]
     context_percent: Option<String>,
-    /// Tokens used and in all, such as `120000/200000`
+    /// Tokens used and total, such as `120000/200000`
     #[arg(long, value_name = "USED/TOTAL")]
     tokens: Option<String>,
 }
@@ -316,7 +316,7 @@ fn register(args: &RegisterArgs, app: &mut App) -> Done {
         let start = view.start.as_ref().filter(|start| start.problem.is_none());
         if let Some(start) = start {
             page.line(format_args!(
-                "It goes on from {} in {} mode.",
+                "It continues from {} in {} mode.",
                 short.id(start.checkpoint_id),
                 start.mode.as_str()
             ));

@@ -22,7 +22,7 @@ pub struct BackupArgs {
 pub struct RestoreArgs {
     /// The backup to restore
     file: PathBuf,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
 }
@@ -44,7 +44,7 @@ pub fn back_up(args: &BackupArgs, app: &mut App) -> Done {
     app.ui.written = true;
     app.ui.answer(&done, |page| {
         page.line(format_args!(
-            "Backed up revision {} ({} events, {} things, {} KiB) to {}, and verified it",
+            "Backed up revision {} ({} events, {} records, {} KiB) to {}, and verified it",
             done.rev,
             done.events,
             done.subjects,
@@ -71,7 +71,7 @@ pub fn restore(args: &RestoreArgs, app: &mut App) -> Done {
     }
     if !args.yes {
         let act = format!(
-            "replace everything in this project's store by {}",
+            "replace everything in this project's store with {}",
             args.file.display()
         );
         let asking = if app.globals.no_input {
@@ -99,9 +99,9 @@ pub fn restore(args: &RestoreArgs, app: &mut App) -> Done {
             done.events,
             args.file.display()
         ));
-        page.line("Sessions, locks and cursors of before are void: agents register again");
+        page.line("Earlier sessions, locks and cursors are void: agents must register again");
         let back = page.command(command(&done.undo));
-        page.line(format_args!("Take it back with: {back}"));
+        page.line(format_args!("Undo it with: {back}"));
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -10,7 +10,7 @@ use crate::app::App;
 
 #[derive(Debug, Args)]
 pub struct CallArgs {
-    /// The operation, such as `claim_next`; none lists them all
+    /// The operation, such as `claim_next` (default: list all)
     operation: Option<String>,
 }
 

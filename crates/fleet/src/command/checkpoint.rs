@@ -26,16 +26,16 @@ use crate::ui::{Cell, Page, state};
 
 #[derive(Debug, Args)]
 pub struct CheckpointArgs {
-    /// What to remember about it
+    /// A note on the checkpoint
     #[arg(long)]
     note: Option<String>,
-    /// Why it is taken (default: manual)
+    /// The reason for the checkpoint (default: manual)
     #[arg(long)]
     reason: Option<String>,
-    /// Something destructive is about to be done, such as `git_push`
+    /// A destructive operation that is about to run, such as `git_push`
     #[arg(long, value_name = "OPERATION", conflicts_with = "reason")]
     before: Option<String>,
-    /// What it will be done to
+    /// The target of that operation
     #[arg(long, requires = "before")]
     target: Option<String>,
 }
@@ -44,33 +44,33 @@ pub struct CheckpointArgs {
 pub enum CheckpointsCommand {
     /// List checkpoints of a mission, newest first
     List {
-        /// At most so many
+        /// Maximum number of checkpoints
         #[arg(long, default_value_t = 10)]
         limit: u64,
-        /// Archived ones too
+        /// Include archived checkpoints
         #[arg(long)]
         archived: bool,
     },
     /// Show a checkpoint in full
     Show {
-        /// Which; `@latest` for the newest, `@latest~2` for the one two before
+        /// The checkpoint; `@latest` is the newest, `@latest~2` two before it
         #[arg(value_name = "CHECKPOINT_ID", add = complete::checkpoints())]
         id: String,
     },
-    /// List the checkpoints one can go back to, and whether work can go on from each
+    /// List checkpoints to go back to, and whether work can resume from each
     RecoveryPoints {
-        /// At most so many
+        /// Maximum number of checkpoints
         #[arg(long, default_value_t = 10)]
         limit: u64,
     },
     /// Delete old checkpoints
     Prune(prune::PruneArgs),
-    /// Show what differs between two checkpoints, or between one and now
+    /// Compare two checkpoints, or one with the current state
     Diff {
-        /// The earlier one
+        /// The earlier checkpoint
         #[arg(add = complete::checkpoints())]
         a: String,
-        /// The later one (default: now)
+        /// The later checkpoint (default: the current state)
         #[arg(add = complete::checkpoints())]
         b: Option<String>,
         /// End with exit code 5 when something differs
@@ -79,46 +79,46 @@ pub enum CheckpointsCommand {
     },
     /// Check checkpoints and their files against their hashes: exit code 6 when one is damaged
     Verify {
-        /// Which (default: all of the mission)
+        /// The checkpoint (default: all of the mission)
         #[arg(add = complete::checkpoints())]
         id: Option<String>,
     },
-    /// Keep a checkpoint from retention
+    /// Pin a checkpoint, so that retention keeps it
     Pin {
-        /// Which; `@latest` for the newest
+        /// The checkpoint; `@latest` is the newest
         #[arg(add = complete::checkpoints())]
         id: String,
     },
-    /// Give a checkpoint back to retention
+    /// Unpin a checkpoint, so that retention applies again
     Unpin {
-        /// Which; `@latest` for the newest
+        /// The checkpoint; `@latest` is the newest
         #[arg(add = complete::checkpoints())]
         id: String,
     },
-    /// Write a note to a checkpoint
+    /// Set the note of a checkpoint
     Note {
-        /// Which; `@latest` for the newest
+        /// The checkpoint; `@latest` is the newest
         #[arg(add = complete::checkpoints())]
         id: String,
-        /// What to remember
+        /// The note
         text: String,
     },
-    /// Put a checkpoint out of lists, counts and limits
+    /// Archive a checkpoint: remove it from lists, counts and limits
     Archive {
-        /// Which; `@latest` for the newest
+        /// The checkpoint; `@latest` is the newest
         #[arg(add = complete::checkpoints())]
         id: String,
     },
     /// Write a whole checkpoint to a file
     Export(transfer::ExportArgs),
-    /// Bring a checkpoint in from a file: one that is gone, or one of another store
+    /// Import a checkpoint from a file: a lost one, or one of another store
     Import(transfer::ImportArgs),
     /// Delete a checkpoint and its file
     Delete {
-        /// Which; `@latest` for the newest
+        /// The checkpoint; `@latest` is the newest
         #[arg(add = complete::checkpoints())]
         id: String,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(short, long)]
         yes: bool,
     },
@@ -144,7 +144,7 @@ pub fn take(args: &CheckpointArgs, app: &mut App) -> Done {
         match asked_at.is_some_and(|asked_at| taken.timestamp < asked_at) {
             // The same state has the same checkpoint.
             true => page.line(format_args!(
-                "Checkpoint {} stands: nothing has changed since it was taken at {}",
+                "Checkpoint {} is current: nothing has changed since it was taken at {}",
                 short.id(taken.id),
                 taken.timestamp.to_seconds()
             )),

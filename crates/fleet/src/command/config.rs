@@ -14,24 +14,24 @@ use crate::ui::Cell;
 
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// List every setting and where it comes from
+    /// List all settings and their sources
     List,
     /// Show one setting
     Get {
-        /// Its name, such as `locks.ttl`
+        /// The name of the setting, such as `locks.ttl`
         name: String,
     },
     /// Change one setting
     Set {
-        /// Its name, such as `locks.ttl`
+        /// The name of the setting, such as `locks.ttl`
         name: String,
-        /// Its new value, such as `45m`
+        /// The new value, such as `45m`
         value: String,
-        /// For yourself, in every project
+        /// Set it for yourself, in every project
         #[arg(long)]
         user: bool,
     },
-    /// Show where the settings are kept
+    /// Show the paths of the settings files
     Path,
 }
 

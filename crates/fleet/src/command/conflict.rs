@@ -14,16 +14,16 @@ use crate::ui::Page;
 
 #[derive(Debug, Subcommand)]
 pub enum ConflictCommand {
-    /// List the files that were put aside, with what differs and how to settle each
+    /// List conflicting files, their differences and how to resolve each
     List,
-    /// Take a file in all the same, though newer things are known
+    /// Accept a file, although the store has newer data
     Take {
-        /// The file, as it is listed
+        /// The file, as listed
         file: String,
     },
-    /// Delete a file that was put aside
+    /// Delete a conflicting file
     Drop {
-        /// The file, as it is listed
+        /// The file, as listed
         file: String,
     },
 }
@@ -37,7 +37,7 @@ pub fn run(command: &ConflictCommand, app: &mut App) -> Done {
             app.ui.answer(&found, |page| {
                 list(page, &found);
                 if found.is_empty() {
-                    page.line("No file was put aside");
+                    page.line("No conflicting files");
                 }
             })?;
         }
@@ -89,7 +89,7 @@ fn mirrors(app: &App, file: &str) -> Result<Mirrors, Refusal> {
     app.mirrors()?.ok_or_else(|| {
         Refusal::new(
             Code::NotFound,
-            format!("no file `{file}` was put aside: no mirror is kept here"),
+            format!("there is no conflicting file `{file}`: no mirror is kept here"),
         )
         .hint("keep one with `fleet config set mirrors.epic true`")
     })

@@ -13,19 +13,19 @@ use crate::complete;
 
 #[derive(Debug, Args)]
 pub struct ContextArgs {
-    /// The most tokens it may take (default: 2000)
+    /// Maximum number of tokens (default: 2000)
     #[arg(long, value_name = "N")]
     max_tokens: Option<usize>,
-    /// Only what is required
+    /// Only the required parts
     #[arg(long)]
     minimal: bool,
-    /// All of it, however often it was given before
+    /// The whole briefing, even if it was given before
     #[arg(long)]
     full: bool,
-    /// Look at what this agent would be told, without being it: nothing is noted or used up
+    /// Preview this agent's briefing without acting as the agent; nothing is recorded
     #[arg(long, value_name = "NAME", conflicts_with_all = ["full", "ack"], add = complete::agents())]
     of: Option<String>,
-    /// Say that you have read the briefing with this word
+    /// Acknowledge the briefing that has this word
     #[arg(long, value_name = "WORD", conflicts_with_all = ["max_tokens", "minimal", "full"])]
     ack: Option<String>,
 }

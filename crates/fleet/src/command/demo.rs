@@ -34,7 +34,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Args)]
 pub struct DemoArgs {
-    /// Do it in this folder, which must be empty or not there yet (default: a new temporary one)
+    /// The folder to use; it must be empty or not exist (default: a new temporary folder)
     #[arg(long = "in", value_name = "DIR")]
     folder: Option<PathBuf>,
 }

@@ -26,7 +26,7 @@ const MOST_BYTES: usize = 8 * MAX_BYTES;
 
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// Whose files: sitebuilder, epic, orchestrator or recovery
+    /// The system: sitebuilder, epic, orchestrator or recovery
     #[arg(value_parser = DIALECTS)]
     dialect: String,
     /// A file, or a folder with such files; `-` reads stdin
@@ -36,19 +36,19 @@ pub struct ImportArgs {
 
 #[derive(Debug, Args)]
 pub struct ExportArgs {
-    /// Whose format: sitebuilder, epic, orchestrator or recovery
+    /// The format: sitebuilder, epic, orchestrator or recovery
     #[arg(value_parser = DIALECTS)]
     dialect: String,
     /// The folder to write to (default: print)
     #[arg(value_hint = ValueHint::DirPath)]
     folder: Option<PathBuf>,
-    /// Replace files that exist
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
-    /// Write this file of another system instead of what the store knows
+    /// Convert this file of another system instead of exporting the store
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     from: Option<PathBuf>,
-    /// Whose file that is (default: found out)
+    /// The format of that file (default: detected)
     #[arg(long = "dialect", requires = "from", value_name = "NAME", value_parser = DIALECTS)]
     of: Option<String>,
 }
@@ -214,7 +214,7 @@ fn convert(args: &ExportArgs, file: &Path, app: &mut App) -> Done {
     }
     if !converted.added.is_empty() {
         app.ui.warn(format_args!(
-            "`{}` must say more than {} does; put there: {}",
+            "`{}` requires more than {} contains; added: {}",
             args.dialect,
             file.display(),
             converted.added.join(", ")

@@ -20,13 +20,13 @@ use crate::ui::{Asking, Cell, GREEN, RED, YELLOW};
 
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// Repair what has a sound copy: values and checkpoints in the store, files, modes; after a backup; give free space back
+    /// Make a backup, repair damage that has a sound copy (values, checkpoints, files, modes), and return free space
     #[arg(long)]
     fix: bool,
-    /// Build a whole new store from the files of checkpoints, when the store itself is lost
+    /// Build a new store from the checkpoint files, when the store itself is lost
     #[arg(long, conflicts_with = "fix")]
     rebuild: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long, requires = "rebuild")]
     yes: bool,
 }
@@ -57,8 +57,9 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
     });
     let mut diagnosis = diagnosis.map_err(|refusal| match care {
         Care::Look => refusal,
-        Care::Repair => refusal
-            .after_a_write("what was repaired before that stays: run `fleet doctor --fix` again"),
+        Care::Repair => {
+            refusal.after_a_write("earlier repairs are kept: run `fleet doctor --fix` again")
+        }
     })?;
     app.ui.written |= diagnosis.backup.is_some();
     if diagnosis.healthy && args.fix {
@@ -116,19 +117,19 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
             page.line(format_args!("       run: {run}"));
         }
         if diagnosis.healthy && diagnosis.set_aside {
-            page.line("Everything else is well; what is set aside has no copy, and nothing waits for it.");
+            page.line("Everything else is sound; the values set aside have no copy, and nothing depends on them.");
         } else if diagnosis.healthy && diagnosis.attention.is_empty() {
             page.line("Everything is well.");
         } else if sound {
-            page.line("The store is well; the work needs somebody.");
+            page.line("The store is sound; the work needs attention.");
         } else if only_the_disk {
-            page.line("The store is sound; its disk needs somebody.");
+            page.line("The store is sound; its disk needs attention.");
         } else {
             let restore = page.command("fleet restore FILE");
             if args.fix {
                 let rebuild = page.command("fleet doctor --rebuild");
                 page.line(format_args!(
-                    "What is left has no sound copy. Go back to a sound state with: {restore}, or {rebuild}"
+                    "The remaining damage has no sound copy. Go back to a sound state with: {restore}, or {rebuild}"
                 ));
             } else {
                 let fix = page.command("fleet doctor --fix");
@@ -181,7 +182,7 @@ fn rebuild(args: &DoctorArgs, app: &mut App) -> Done {
         } else {
             Asking::Allowed
         };
-        let act = "replace this project's store by what the files of its checkpoints hold";
+        let act = "replace this project's store with the content of its checkpoint files";
         app.ui.confirm(act, "fleet doctor --rebuild -y", asking)?;
     }
     let (state, root) = (app.home()?.state.clone(), app.home()?.root.clone());
@@ -239,7 +240,7 @@ fn rebuild(args: &DoctorArgs, app: &mut App) -> Done {
         for skipped in &done.skipped {
             page.line(format_args!("  not used: {skipped}"));
         }
-        page.line("What the files of checkpoints cannot hold is not in it:");
+        page.line("Not included, because checkpoint files do not contain it:");
         for lost in &done.lost {
             page.line(format_args!("  {lost}"));
         }

@@ -13,31 +13,31 @@ use crate::ui::{Cell, state};
 
 #[derive(Debug, Subcommand)]
 pub enum EffectCommand {
-    /// Set out to do something to the world; refused when it was done, or may have been
+    /// Begin an effect; refused if it was done, or may have been
     Begin {
-        /// What it is called, such as `deploy-v3`
+        /// The key of the effect, such as `deploy-v3`
         key: String,
-        /// What it does
+        /// A description of the effect
         #[arg(long, allow_hyphen_values = true)]
         what: Option<String>,
-        /// The sortie it is for
+        /// The sortie it belongs to
         #[arg(long, value_name = "ID", add = complete::sorties())]
         sortie: Option<String>,
-        /// You looked, and it did not happen: do it again. Refused while whoever began it is there
+        /// Begin again, after you checked that it did not happen; refused while the agent that began it is alive
         #[arg(long)]
         again: bool,
     },
-    /// Say that it happened
+    /// Report that an effect happened
     Done {
-        /// What it is called
+        /// The key of the effect
         key: String,
-        /// What came of it
+        /// The result
         #[arg(long, allow_hyphen_values = true)]
         result: Option<String>,
     },
     /// List effects, oldest first
     List {
-        /// Only those not known to have happened
+        /// Only effects that are not known to have happened
         #[arg(long)]
         in_doubt: bool,
     },

@@ -19,17 +19,17 @@ use crate::ui::{Cell, Page};
 pub enum EventCommand {
     /// List events, newest first
     List(ListArgs),
-    /// Print new events as they come, oldest first; one JSON document per line with `--json`
+    /// Print new events as they arrive, oldest first; one JSON document per line with `--json`
     Tail {
         #[command(flatten)]
         filter: FilterArgs,
-        /// Stop after so many
+        /// Stop after this number of events
         #[arg(long)]
         limit: Option<u64>,
-        /// Begin after this revision (default: the present)
+        /// Start after this revision (default: the newest one)
         #[arg(long, value_name = "REV")]
         after: Option<u64>,
-        /// Stop after so long, such as `10m` (default: never)
+        /// Stop after this time, such as `10m` (default: never)
         #[arg(long = "for", value_name = "SPAN", value_parser = typed::span)]
         during: Option<u64>,
     },
@@ -37,13 +37,13 @@ pub enum EventCommand {
 
 #[derive(Debug, Args)]
 pub struct FilterArgs {
-    /// Of this type only, such as `sortie_claimed`
+    /// Only events of this type, such as `sortie_claimed`
     #[arg(long = "type", value_name = "TYPE")]
     kind: Option<String>,
-    /// About this thing only, by its whole id
+    /// Only events about the record with this full id
     #[arg(long, value_name = "ID")]
     subject: Option<String>,
-    /// Not older than this: a time, or a span such as `2h`
+    /// Only events since this time, or within a span such as `2h`
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
 }
@@ -52,7 +52,7 @@ pub struct FilterArgs {
 pub struct ListArgs {
     #[command(flatten)]
     filter: FilterArgs,
-    /// At most so many
+    /// Maximum number of events
     #[arg(long, default_value_t = 50)]
     limit: u64,
 }
@@ -91,13 +91,13 @@ pub fn run(command: EventCommand, app: &mut App) -> Done {
 pub struct LogArgs {
     #[command(flatten)]
     filter: FilterArgs,
-    /// At most so many
+    /// Maximum number of events
     #[arg(short = 'n', long, default_value_t = 50)]
     limit: u64,
-    /// Oldest first, and go on with new events as they come
+    /// Print oldest first, then new events as they arrive
     #[arg(short, long)]
     follow: bool,
-    /// Stop following after so long, such as `10m` (default: never)
+    /// Stop following after this time, such as `10m` (default: never)
     #[arg(long = "for", value_name = "SPAN", value_parser = typed::span, requires = "follow")]
     during: Option<u64>,
 }
@@ -127,7 +127,7 @@ pub fn log(args: &LogArgs, app: &mut App) -> Done {
             .collect();
         page.table(&[], &rows);
         if rows.is_empty() {
-            page.line("Nothing of the kind happened yet.");
+            page.line("No such event yet.");
         }
     })?;
     Ok(ExitCode::SUCCESS)

@@ -11,7 +11,7 @@ use crate::help;
 
 #[derive(Debug, Args)]
 pub struct HelpArgs {
-    /// A topic or a command; without one, all of them are listed
+    /// A topic or a command (default: list all)
     topic: Vec<String>,
 }
 

@@ -23,16 +23,16 @@ use crate::hint::quoted;
 /// Create `.flightline/` at the repository's root, or here where there is none.
 #[derive(Debug, Args)]
 pub struct InitArgs {
-    /// What the project is called (default: its folder)
+    /// The name of the project (default: the folder's name)
     #[arg(long)]
     name: Option<String>,
-    /// Whose numbers and files to use (default: fleet)
+    /// The preset: settings and files of one way of working (default: fleet)
     #[arg(long, value_parser = presets())]
     preset: Option<String>,
-    /// Create it in this very folder, although there is a fleet above it or around this repository
+    /// Create it in this folder, even if there is a fleet above it or around this repository
     #[arg(long)]
     here: bool,
-    /// Begin an empty store, though files of checkpoints of an earlier one are here
+    /// Start with an empty store, even if checkpoint files of an earlier one exist
     #[arg(long)]
     empty: bool,
 }
@@ -60,12 +60,12 @@ impl InitArgs {
         Err(Refusal::new(
             Code::ConfirmationNeeded,
             format!(
-                "the store of {} is gone, and files of its checkpoints are there",
+                "the store of {} is missing, but its checkpoint files exist",
                 state.display()
             ),
         )
         .hint(format!(
-            "{}\nto begin an empty store beside them: `fleet init --empty`",
+            "{}\nto start an empty store next to them: `fleet init --empty`",
             left.hint()
         )))
     }
@@ -171,15 +171,13 @@ pub fn run(args: &InitArgs, app: &mut App) -> Done {
     app.ui.answer(&created, |page| {
         if created.created && existing.is_some() {
             page.line(format_args!(
-                "Created the {engine} store that {} was lacking: it is empty",
+                "Created the missing {engine} store of {}: it is empty",
                 state.display()
             ));
             match left {
                 0 => {}
-                1 => page.line("1 file of a checkpoint stays where it is"),
-                files => page.line(format_args!(
-                    "{files} files of checkpoints stay where they are"
-                )),
+                1 => page.line("1 checkpoint file stays where it is"),
+                files => page.line(format_args!("{files} checkpoint files stay where they are")),
             }
         } else if created.created {
             page.line(format_args!(
@@ -188,14 +186,14 @@ pub fn run(args: &InitArgs, app: &mut App) -> Done {
                 engine
             ));
             if forgotten {
-                page.line("Every command needs that location: set FLEET_LOCATION, or keep it with");
+                page.line("Every command needs that location: set FLEET_LOCATION, or save it with");
                 page.line("  fleet config set location … --user");
             }
             let next = page.command("fleet mission create \"…\" --sortie \"…\"");
             page.line(format_args!("Next: {next}"));
         } else {
             page.line(format_args!(
-                "{} is there already, and sound (preset {})",
+                "{} exists already and is sound (preset {})",
                 state.display(),
                 before.policy.preset.as_str()
             ));
@@ -232,7 +230,7 @@ fn ask_if_nested(root: &Path, app: &App) -> Result<(), Refusal> {
         format!("{inner} lies inside {outer}, which has a fleet already"),
     )
     .hint(format!(
-        "nothing was created; to have a fleet of its own for {inner}: `fleet init --here`\nto look at the other one: `fleet -C {} status`",
+        "nothing was created; to create a separate fleet for {inner}: `fleet init --here`\nto look at the other one: `fleet -C {} status`",
         quoted(&outer.to_string())
     )))
 }
@@ -246,7 +244,7 @@ fn refuse_change(args: &InitArgs, before: &Config, state: &Path) -> Result<(), R
     let (is, wanted) = (is.as_str(), wanted.as_str());
     Err(Refusal::new(
         Code::AlreadyExists,
-        format!("{} is there already, with the preset `{is}`", state.display()),
+        format!("{} exists already, with the preset `{is}`", state.display()),
     )
     .hint(format!(
         "nothing was changed; to change it to `{wanted}`, with its numbers and its files: `fleet config set preset {wanted}`"

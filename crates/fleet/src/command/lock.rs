@@ -22,64 +22,64 @@ pub enum LockCommand {
     /// Lock files or folders for the acting agent: all of them or none
     Acquire {
         /// A file, a folder or a pattern such as 'src/**/*.rs': `*` and `?` within a name, `**` for any folders, `[a-z]`;
-        /// after a backslash such a character is itself. More: `fleet help locks`
+        /// a backslash escapes such a character. More: `fleet help locks`
         #[arg(required = true, value_name = "PATH")]
         paths: Vec<String>,
-        /// How long after your last sign of life they lapse, such as `30m`
+        /// Time to live after your last write or heartbeat, such as `30m`
         #[arg(long, value_parser = typed::span)]
         ttl: Option<u64>,
-        /// Why
+        /// The reason
         #[arg(long, allow_hyphen_values = true)]
         purpose: Option<String>,
-        /// The sortie they are for (default: the one you are at)
+        /// The sortie the locks belong to (default: your current one)
         #[arg(long, value_name = "ID", add = complete::sorties())]
         sortie: Option<String>,
-        /// Wait for them, at most so long, such as `15m`
+        /// Wait for the locks up to this time, such as `15m`
         #[arg(long, value_name = "AT MOST", value_parser = typed::span)]
         wait: Option<u64>,
     },
-    /// Say that locks are still needed
+    /// Renew locks
     Renew {
         /// A locked path, or the id of a lock
         #[arg(required = true, value_name = "PATH", add = complete::locks())]
         locks: Vec<String>,
-        /// The fence you were given: refused when it is void
+        /// The fence of your grant; refused if it is void
         #[arg(long)]
         fence: Option<u64>,
         /// A new time to live
         #[arg(long, value_parser = typed::span)]
         ttl: Option<u64>,
     },
-    /// Give locks back
+    /// Release locks
     Release {
         /// A locked path, or the id of a lock
         #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "PATH", add = complete::locks())]
         locks: Vec<String>,
-        /// Everything you hold
+        /// Release all locks you hold
         #[arg(long)]
         all: bool,
-        /// The fence you were given: refused when it is void
+        /// The fence of your grant; refused if it is void
         #[arg(long)]
         fence: Option<u64>,
     },
     /// List locks
     List {
-        /// Of this agent only
+        /// Only locks of this agent
         #[arg(long, value_name = "NAME", add = complete::agents())]
         holder: Option<String>,
     },
-    /// Ask whether you may write to paths: exit code 5 when not
+    /// Check whether you may write to paths (exit code 5 if not)
     Check {
-        /// A file, a folder or a pattern, as `fleet help locks` says
+        /// A file, a folder or a pattern (see `fleet help locks`)
         #[arg(required = true, value_name = "PATH")]
         paths: Vec<String>,
     },
-    /// Take a lock from its holder, who is told why
+    /// Take a lock from its holder, and tell the holder why
     Steal {
         /// A file, a folder or a pattern: every lock it overlaps is taken
         #[arg(value_name = "PATH", add = complete::locks())]
         path: String,
-        /// Why
+        /// The reason
         #[arg(long, allow_hyphen_values = true)]
         reason: String,
     },

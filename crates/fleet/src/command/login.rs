@@ -24,7 +24,7 @@ const LONGEST: usize = 4_096;
 
 #[derive(Debug, Args)]
 pub struct LoginArgs {
-    /// Where the server is, such as `https://fleet.example.com`
+    /// The address of the server, such as `https://fleet.example.com`
     url: String,
     /// Read the token from stdin, even from a terminal
     #[arg(long)]
@@ -59,7 +59,7 @@ pub fn log_in(args: &LoginArgs, app: &mut App) -> Done {
     };
     for of in waiting.iter().filter(|of| !is_here(of)) {
         app.ui.warn(format_args!(
-            "{} of what {} said wait on this machine for {}: `fleet login {2}` and then any command bring them there; \
+            "{} request(s) queued by {} on this machine for {}: `fleet login {2}` and then any command deliver them; \
              `rm {}` drops them",
             of.count,
             of.agent.as_deref().unwrap_or("you"),
@@ -74,8 +74,8 @@ pub fn log_in(args: &LoginArgs, app: &mut App) -> Done {
         .sum();
     if held > 0 {
         app.ui.warn(format_args!(
-            "{held} of what was said wait on this machine for another token: the next command brings what was said with one \
-             that is over; for others come in with that one"
+            "{held} request(s) queued on this machine for another token: the next command delivers those of an expired or revoked token; \
+             for others, log in with that token"
         ));
     }
     let answer =
@@ -85,7 +85,7 @@ pub fn log_in(args: &LoginArgs, app: &mut App) -> Done {
             "This repository's fleet is at {address} from now on"
         ));
         if had_store {
-            page.hint("The store in its `.flightline/` stays, and is not used: `fleet logout` goes back to it");
+            page.hint("The store in its `.flightline/` is kept, but not used: `fleet logout` returns to it");
         }
     })?;
     Ok(ExitCode::SUCCESS)
@@ -96,16 +96,16 @@ pub fn log_out(app: &mut App) -> Done {
     let server = known.server_of(&root).map(str::to_owned).ok_or_else(|| {
         Refusal::new(
             Code::NotFound,
-            format!("{} talks to no server", root.display()),
+            format!("{} is not logged in to a server", root.display()),
         )
-        .hint("come in to one with `fleet login URL`")
+        .hint("log in with `fleet login URL`")
     })?;
     let forgot_token = known.forget(&root)?;
     let waiting = app.spool().waiting(None);
     let waiting: usize = waiting.iter().map(|of| of.count).sum();
     if waiting > 0 {
         app.ui.warn(format_args!(
-            "{waiting} of what was said still wait on this machine: `fleet login {server}` brings them there"
+            "{waiting} request(s) still queued on this machine: `fleet login {server}` delivers them"
         ));
     }
     let answer = json!({ "server": server, "repository": root, "token_forgotten": forgot_token, "waiting": waiting });
@@ -114,7 +114,7 @@ pub fn log_out(app: &mut App) -> Done {
             true => "its token is forgotten",
             false => "its token is kept for other repositories",
         };
-        page.line(format_args!("Left {server}: {token}"));
+        page.line(format_args!("Logged out of {server}: {token}"));
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -132,7 +132,7 @@ fn token(args: &LoginArgs, address: &Address, app: &App) -> Result<Secret, Refus
     if asks && app.globals.no_input {
         return Err(Refusal::new(
             Code::ConfirmationNeeded,
-            "the token is asked for, and nothing may be",
+            "a token must be entered, and prompts are not allowed",
         )
         .hint(format!(
             "give it on stdin: `fleet login {address} --token-stdin < FILE`"

@@ -19,51 +19,51 @@ use crate::ui::{BOLD, Cell, Page, state};
 pub enum MailCommand {
     /// Send a message
     Send(SendArgs),
-    /// List your mail and mark it as delivered; look into another's with `--of`
+    /// List your mail and mark it as delivered; `--of` shows another agent's
     Inbox {
-        /// Acknowledged ones too
+        /// Include acknowledged messages
         #[arg(long)]
         all: bool,
-        /// Look into this agent's inbox without marking anything
+        /// Show this agent's inbox without marking anything
         #[arg(long, value_name = "NAME", add = complete::agents())]
         of: Option<String>,
-        /// At most so many, the oldest first
+        /// Maximum number of messages, oldest first
         #[arg(long, default_value_t = 50)]
         limit: u64,
     },
-    /// Read a message, which marks it as delivered to you
+    /// Read a message and mark it as delivered
     Read {
-        /// Which message
+        /// The message
         #[arg(add = complete::messages())]
         id: String,
     },
-    /// Answer a message; that acknowledges it
+    /// Reply to a message and acknowledge it
     Reply {
-        /// Which message
+        /// The message
         #[arg(add = complete::messages())]
         id: String,
         /// The text (`-` reads stdin)
         #[arg(long, allow_hyphen_values = true)]
         body: String,
     },
-    /// Say that messages were understood; saying so twice is harmless
+    /// Acknowledge messages (safe to repeat)
     Ack {
-        /// Which messages
+        /// The messages
         #[arg(required_unless_present = "all", conflicts_with = "all", add = complete::messages())]
         ids: Vec<String>,
-        /// Everything in your inbox
+        /// Acknowledge everything in your inbox
         #[arg(long)]
         all: bool,
     },
     /// Show a conversation, oldest first
     Thread {
-        /// Which message
+        /// The message
         #[arg(add = complete::messages())]
         id: String,
     },
-    /// Put a message back into the mailboxes that have not acknowledged it
+    /// Requeue a message for recipients that have not acknowledged it
     Requeue {
-        /// Which message
+        /// The message
         #[arg(add = complete::messages())]
         id: String,
     },
@@ -71,16 +71,16 @@ pub enum MailCommand {
 
 #[derive(Debug, Args)]
 pub struct SendArgs {
-    /// To whom; give it several times for several, `dispatch` for the mission's dispatch
+    /// A recipient (repeatable); `dispatch` is the mission's dispatch
     #[arg(long, required = true, value_name = "NAME", add = complete::agents())]
     to: Vec<String>,
-    /// What it is about
+    /// The subject
     #[arg(long, allow_hyphen_values = true)]
     subject: String,
     /// The text (`-` reads stdin)
     #[arg(long, allow_hyphen_values = true)]
     body: Option<String>,
-    /// When it should be acknowledged, such as `30m` from now
+    /// Deadline for the acknowledgement, such as `30m` from now
     #[arg(long, value_name = "IN", value_parser = typed::span)]
     ack_within: Option<u64>,
 }

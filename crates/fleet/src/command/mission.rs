@@ -24,45 +24,45 @@ pub enum MissionCommand {
     Create(CreateArgs),
     /// List missions, newest first
     List {
-        /// Archived ones too
+        /// Include archived missions
         #[arg(long)]
         archived: bool,
-        /// At most so many
+        /// Maximum number of missions
         #[arg(long, default_value_t = 50)]
         limit: u64,
     },
     /// Show a mission
     Show {
-        /// Which (default: the current one)
+        /// The mission (default: the current one)
         #[arg(add = complete::missions())]
         id: Option<String>,
     },
-    /// Change what is known of a mission; what is left out stays
+    /// Edit a mission; fields not given stay unchanged
     Edit(EditArgs),
-    /// Begin a mission, or take it up again
+    /// Start a mission, or continue it
     Start(ChangeArgs),
-    /// Put a mission aside for now
+    /// Pause a mission
     Pause(ChangeArgs),
-    /// Say that a mission is done: every sortie must be completed
+    /// Complete a mission; every sortie must be completed
     Complete(ChangeArgs),
-    /// Give a mission up
+    /// Give up a mission: mark it as failed
     Fail(ChangeArgs),
-    /// Put a mission out of the way; nothing is deleted
+    /// Archive a mission; nothing is deleted
     Archive(ChangeArgs),
     /// Move a mission's workflow to another state
     Transition {
         /// The state to move to
         to: String,
-        /// Why
+        /// The reason
         #[arg(long, allow_hyphen_values = true)]
         reason: Option<String>,
-        /// Only note that it is to move
+        /// Only record that the move is pending
         #[arg(long)]
         pending: bool,
     },
     /// Make a mission the current one
     Use {
-        /// Which
+        /// The mission
         #[arg(add = complete::missions())]
         id: String,
     },
@@ -70,15 +70,15 @@ pub enum MissionCommand {
 
 #[derive(Debug, Args)]
 pub struct CreateArgs {
-    /// What it is called
+    /// The title
     title: String,
-    /// What is to be true at the end
+    /// The objective: the state to reach
     #[arg(long, allow_hyphen_values = true)]
     objective: Option<String>,
-    /// A sortie; give it several times for several
+    /// The title of a sortie (repeatable)
     #[arg(long = "sortie", value_name = "TITLE")]
     sorties: Vec<String>,
-    /// The phase it begins in
+    /// The first phase
     #[arg(long)]
     phase: Option<String>,
     /// The technology stack it belongs to
@@ -90,23 +90,23 @@ pub struct CreateArgs {
     /// The agent that coordinates it
     #[arg(long, value_name = "NAME", add = complete::agents())]
     dispatch: Option<String>,
-    /// A workflow state and those that may follow, such as `planning:building,done`
+    /// A workflow state and its possible next states, such as `planning:building,done`
     #[arg(long = "state", value_name = "STATE[:NEXT,…]")]
     states: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub struct EditArgs {
-    /// Which (default: the current one)
+    /// The mission (default: the current one)
     #[arg(add = complete::missions())]
     id: Option<String>,
-    /// What it is called
+    /// The title
     #[arg(long)]
     title: Option<String>,
-    /// What is to be true at the end
+    /// The objective: the state to reach
     #[arg(long, allow_hyphen_values = true)]
     objective: Option<String>,
-    /// The phase it is in
+    /// The current phase
     #[arg(long)]
     phase: Option<String>,
     /// The technology stack it belongs to
@@ -131,10 +131,10 @@ pub enum PinningArg {
 
 #[derive(Debug, Args)]
 pub struct ChangeArgs {
-    /// Which (default: the current one)
+    /// The mission (default: the current one)
     #[arg(add = complete::missions())]
     id: Option<String>,
-    /// Why
+    /// The reason
     #[arg(long, allow_hyphen_values = true)]
     reason: Option<String>,
 }
@@ -301,7 +301,7 @@ fn change(args: ChangeArgs, to: MissionStatus, app: &mut App) -> Done {
             format!("   checkpoint {}", &id.to_string()[..12])
         });
         let already = match view.already {
-            true => "   already so: nothing was changed",
+            true => "   unchanged: already in that state",
             false => "",
         };
         page.line(format_args!(

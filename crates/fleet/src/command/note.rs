@@ -16,56 +16,56 @@ use crate::ui::Cell;
 
 #[derive(Debug, Subcommand)]
 pub enum NoteCommand {
-    /// Something was decided
+    /// Record a decision
     Decision {
         #[command(flatten)]
         note: NoteArgs,
-        /// Why
+        /// The reason
         #[arg(long, alias = "why", allow_hyphen_values = true)]
         rationale: Option<String>,
     },
-    /// Something was learned
+    /// Record a lesson
     Lesson(NoteArgs),
-    /// A rule that must be kept, word for word
+    /// Record a constraint: a rule to follow, quoted word for word
     Constraint(NoteArgs),
-    /// Something was tried and does not work
+    /// Record a dead end: an attempt that does not work
     DeadEnd(NoteArgs),
-    /// A file worth knowing; its checksum is kept
+    /// Record an important file, with its checksum
     Artifact {
         #[command(flatten)]
         note: NoteArgs,
         /// The file
         #[arg(long)]
         path: String,
-        /// What sort of file: spec, report …
+        /// The type of file: spec, report …
         #[arg(long = "type", value_name = "TYPE")]
         kind: Option<String>,
     },
-    /// Something is in the way
+    /// Record a blocker
     Blocker(NoteArgs),
-    /// Something is to be done
+    /// Record a next step
     NextStep(NoteArgs),
-    /// Say that a note is dealt with
+    /// Close a note that is dealt with
     Close(EndArgs),
-    /// Write a note anew; the old one is kept, and holds no longer
+    /// Replace a note; the old one is kept, but no longer valid
     #[command(alias = "replace")]
     Edit {
-        /// Which
+        /// The note
         id: String,
-        /// What it says from now on (`-` reads stdin)
+        /// The new text (`-` reads stdin)
         text: String,
-        /// Why, for a decision
+        /// The reason, for a decision
         #[arg(long, alias = "why", allow_hyphen_values = true)]
         rationale: Option<String>,
     },
-    /// Say that a note does not hold any more, or never should have
+    /// Withdraw a note that is no longer valid, or never was
     Withdraw(EndArgs),
     /// List notes, oldest first
     List {
-        /// Of this kind only
+        /// Only notes of this kind
         #[arg(long)]
         kind: Option<KindArg>,
-        /// Those too that were closed, withdrawn or replaced
+        /// Include closed, withdrawn and replaced notes
         #[arg(long)]
         all: bool,
     },
@@ -73,16 +73,16 @@ pub enum NoteCommand {
 
 #[derive(Debug, Args)]
 pub struct EndArgs {
-    /// Which
+    /// The note
     id: String,
-    /// Why
+    /// The reason
     #[arg(long, allow_hyphen_values = true)]
     reason: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub struct NoteArgs {
-    /// What it says (`-` reads stdin)
+    /// The text (`-` reads stdin)
     text: String,
     /// The sortie it belongs to
     #[arg(long, value_name = "ID", add = complete::sorties())]
@@ -202,7 +202,7 @@ fn said(note: &Note, app: &mut App) -> Done {
             Cell::new(&note.text)
         ));
         if let Some(old) = note.replaces {
-            page.line(format_args!("It stands in place of {}.", short.id(old)));
+            page.line(format_args!("It replaces {}.", short.id(old)));
         }
     })?;
     Ok(ExitCode::SUCCESS)

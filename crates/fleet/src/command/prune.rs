@@ -28,10 +28,10 @@ pub struct PruneArgs {
     /// Show what would be deleted
     #[arg(long)]
     dry_run: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
-    /// Believe the clock, even if it is days ahead of the last work
+    /// Trust the clock, even if it is days ahead of the last work
     #[arg(long)]
     force: bool,
 }
@@ -181,8 +181,8 @@ fn say(page: &mut Page, plan: &Pruned, short: &Short, act: Act) {
     if !plan.archived.is_empty() {
         page.line("");
         page.line(match act {
-            Act::Planned => "Would archive, because there are more than stay:",
-            Act::Done => "Archived, because there are more than stay:",
+            Act::Planned => "Would archive, because the limit is exceeded:",
+            Act::Done => "Archived, because the limit is exceeded:",
         });
         say_checkpoints(page, &plan.archived, short);
         page.hint(format_args!(
@@ -209,10 +209,7 @@ fn say(page: &mut Page, plan: &Pruned, short: &Short, act: Act) {
             .iter()
             .map(|(guard, count)| format!("{count} {}", guard.as_str()))
             .collect();
-        page.line(format_args!(
-            "Kept though their time is over: {}",
-            reasons.join(", ")
-        ));
+        page.line(format_args!("Expired, but kept: {}", reasons.join(", ")));
     }
 }
 

@@ -27,7 +27,7 @@ use crate::ui::{Cell, Page};
 
 #[derive(Debug, Args)]
 pub struct DetectArgs {
-    /// Resume what needs it, at once
+    /// Resume missions that need recovery, at once
     #[arg(long)]
     auto_resume: bool,
     /// Silence after which a mission needs recovery, such as `5m`
@@ -37,32 +37,32 @@ pub struct DetectArgs {
 
 #[derive(Debug, Args)]
 pub struct ResumeArgs {
-    /// Go back to exactly this checkpoint; without it, everything acknowledged since stays
+    /// Go back to exactly this checkpoint (default: keep everything acknowledged since)
     #[arg(long, value_name = "ID", add = complete::checkpoints())]
     checkpoint: Option<String>,
     /// Show what would be restored without applying it
     #[arg(long)]
     dry_run: bool,
-    /// Go on without what failed
+    /// Continue without failed work
     #[arg(long)]
     skip_failed: bool,
     /// Set the workflow back to this state; its history stays
     #[arg(long, value_name = "STATE")]
     reset_to: Option<String>,
-    /// Un-finish work of agents that are alive, too
+    /// Also roll back finished work of agents that are alive
     #[arg(long)]
     force: bool,
     /// Then step through the history, from that checkpoint on
     #[arg(long, conflicts_with = "dry_run")]
     replay: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
 }
 
 #[derive(Debug, Args)]
 pub struct UndoArgs {
-    /// Un-finish work of agents that are alive, too
+    /// Also roll back finished work of agents that are alive
     #[arg(long)]
     force: bool,
 }
@@ -208,7 +208,7 @@ fn say_rest(page: &mut Page, found: &[Candidate]) {
             continue;
         };
         page.line(format_args!(
-            "{} was resumed at {}, and nothing was heard of it since",
+            "{} was resumed at {}, and shows no activity since",
             candidate.title,
             at.to_seconds()
         ));
@@ -347,7 +347,7 @@ pub fn resume(args: &ResumeArgs, app: &mut App) -> Done {
     let done = match app.serve(&request) {
         // A mission that failed is not taken up again by accident.
         Err(refusal) if refusal.code == Code::ConfirmationNeeded => {
-            let question = format!("{}. Take it up again?", refusal.message);
+            let question = format!("{}. Resume it?", refusal.message);
             if app.ui.ask(&question, app.asking()) != Some(true) {
                 return Err(refusal);
             }
@@ -416,7 +416,7 @@ pub fn undo(args: &UndoArgs, app: &mut App) -> Done {
     let short = app.short(&[Kind::Checkpoint])?;
     app.ui.answer(&done, |page| {
         page.line(format_args!(
-            "Took the rewind back. Everything is as it was at {}.",
+            "Rewind undone. Everything is as it was at {}.",
             short.id(done.checkpoint_id)
         ));
         for lost in &done.lost {

@@ -39,7 +39,7 @@ pub struct ManArgs {
 
 #[derive(Debug, Args)]
 pub struct SchemaArgs {
-    /// Of what; none lists the names
+    /// The name of the schema (default: list all names)
     name: Option<String>,
 }
 

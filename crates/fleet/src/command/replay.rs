@@ -25,13 +25,13 @@ pub use browse::{Decoder, Key};
 
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
-    /// Begin here: a checkpoint, or a revision (default: the mission's first step)
+    /// Start at this checkpoint or revision (default: the mission's first step)
     #[arg(long, value_name = "CHK|REV", add = complete::checkpoints())]
     from: Option<String>,
-    /// End here (default: the newest step)
+    /// End at this checkpoint or revision (default: the newest step)
     #[arg(long, value_name = "CHK|REV", add = complete::checkpoints())]
     to: Option<String>,
-    /// Show this step alone, and the state after it
+    /// Show only this step, and the state after it
     #[arg(long, value_name = "CHK|REV", conflicts_with_all = ["from", "to"], add = complete::checkpoints())]
     step: Option<String>,
 }
@@ -403,7 +403,7 @@ fn say_step(page: &mut Page, step: &ReplayStep, words: &Words<'_>) {
             _ => "retention has taken them",
         };
         page.hint(format_args!(
-            "  The values of {}{more} are not known any more: {why}.",
+            "  The values of {}{more} are no longer known: {why}.",
             things.join(", ")
         ));
         let commands: Vec<String> = missing
@@ -413,7 +413,7 @@ fn say_step(page: &mut Page, step: &ReplayStep, words: &Words<'_>) {
             .collect();
         if !commands.is_empty() {
             page.hint(format_args!(
-                "  What is near and was kept: {}",
+                "  Nearest checkpoints that were kept: {}",
                 commands.join(", ")
             ));
         }

@@ -22,22 +22,22 @@ use crate::ui::Ui;
 #[derive(Debug, Args)]
 #[cfg_attr(
     feature = "otel",
-    command(after_help = "Traces go where OTEL_EXPORTER_OTLP_ENDPOINT says.")
+    command(after_help = "Traces are sent to OTEL_EXPORTER_OTLP_ENDPOINT.")
 )]
 pub struct ServeArgs {
-    /// Where to listen; port 0 takes any that is free
+    /// The address to listen on; port 0 picks a free port
     #[arg(long, value_name = "IP:PORT", default_value = DEFAULT_ADDRESS)]
     addr: String,
-    /// Another name that requests may call this server by, such as that of a proxy in front of it
+    /// Another host name that requests may use, such as that of a proxy in front (repeatable)
     #[arg(long = "allow-host", value_name = "NAME")]
     hosts: Vec<String>,
-    /// Stop after so long, such as `10m` (default: never)
+    /// Stop after this time, such as `10m` (default: never)
     #[arg(long = "for", value_name = "SPAN", value_parser = typed::span)]
     during: Option<u64>,
-    /// How warnings, and with `-v` requests, are told on stderr
+    /// The format of the log on stderr: warnings, and with `-v` requests
     #[arg(long = "log-format", value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
-    /// Serve nothing: ask the server at this address whether it is well
+    /// Only check the health of the server at this address
     #[arg(long, value_name = "URL", conflicts_with_all = ["hosts", "during"])]
     check: Option<String>,
 }
@@ -63,7 +63,7 @@ pub fn run(args: &ServeArgs, app: &mut App) -> Done {
     };
     if !address.ip().is_loopback() {
         log.warning(&format!(
-            "{address} can be reached from other machines, and tokens are sent as they are: put a proxy with TLS in front"
+            "{address} can be reached from other machines, and tokens are sent unencrypted: put a proxy with TLS in front"
         ));
     }
     let asked = config::traces();
@@ -103,7 +103,7 @@ pub fn run(args: &ServeArgs, app: &mut App) -> Done {
         }
         Said::Warning(text) => log.warning(&text),
         Said::Served(line) => log.request(&line),
-        Said::Stopping => log.note("stopping: requests that were taken on are finished"),
+        Said::Stopping => log.note("stopping: finishing the accepted requests"),
     });
     flightline_server::serve(setup, say, &stop)?;
     let untold = untold.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -135,7 +135,7 @@ fn announce(ui: &Ui, ready: &Ready, traces: Option<&str>) -> Result<(), Refusal>
     ui.answer(&answer, |page| {
         page.line(format_args!("Serving this fleet at {url}"));
         if ready.tokens == 0 {
-            page.hint("Nobody has a token yet: create one with `fleet token create NAME`");
+            page.hint("There is no token yet: create one with `fleet token create NAME`");
         }
         if let Some(to) = traces {
             page.line(format_args!("Traces go to {to}"));

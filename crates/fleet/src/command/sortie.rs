@@ -287,7 +287,7 @@ fn ready(app: &mut App) -> Done {
     let short = app.short(&[Kind::Sortie])?;
     app.ui.answer(&sorties, |page| {
         if sorties.is_empty() {
-            page.hint("No sortie is ready. What each waits for: `fleet sorties tree`");
+            page.hint("No sortie is ready. See their dependencies: `fleet sorties tree`");
             return;
         }
         let row = |sortie: &QueuedSortie| {
@@ -524,7 +524,7 @@ fn line(page: &mut Page, id: &str, view: &SortieView) {
         format!("   checkpoint {}", &id.to_string()[..12])
     });
     let already = match view.already {
-        true => "   already so: nothing was changed",
+        true => "   unchanged: already in that state",
         false => "",
     };
     page.line(format_args!(

@@ -14,7 +14,7 @@ use crate::ui::{Cell, Page};
 
 #[derive(Debug, Args)]
 pub struct StatsArgs {
-    /// Which figures: `storage` for what takes room (default: all)
+    /// The section: `storage` shows the space used (default: all)
     section: Option<Section>,
 }
 

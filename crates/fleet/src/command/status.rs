@@ -68,13 +68,13 @@ fn show_synced(page: &Page, synced: &Synced, rows: &mut Vec<Vec<Cell>>) {
             .filter(|server| *server != synced.server);
         let held = match (elsewhere, of.for_other_token) {
             (Some(server), _) => format!(
-                "; for {server}: bring them there, or drop them with `rm {}`   → {}",
+                "; for {server}: deliver them there, or drop them with `rm {}`   → {}",
                 of.file,
                 page.command(format!("fleet login {server}"))
             ),
             (None, 0) => String::new(),
             (None, some) => format!(
-                "; {some} for another token ({}): come in with that one, or with a new one once it is over   → {}",
+                "; {some} for another token ({}): log in with that one, or with a new one after it has ended   → {}",
                 of.token_id.as_deref().unwrap_or("unknown"),
                 page.command(format!("fleet login {}", synced.server))
             ),
@@ -106,7 +106,7 @@ fn show_synced(page: &Page, synced: &Synced, rows: &mut Vec<Vec<Cell>>) {
         rows.push(vec![
             Cell::dim("Damaged"),
             Cell::new(format_args!(
-                "what waited and cannot be brought is in {file}"
+                "queued requests that cannot be delivered are in {file}"
             )),
         ]);
     }

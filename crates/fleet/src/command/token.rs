@@ -19,27 +19,27 @@ use crate::ui::{Cell, Page};
 pub enum TokenCommand {
     /// Create a token, and show it once
     Create {
-        /// What it is for, such as `laptop`
+        /// The name of the token, such as `laptop`
         name: String,
-        /// How far it goes: read, agent, dispatch or admin (default: agent with `--as-agent`, else dispatch)
+        /// The scope: read, agent, dispatch or admin (default: agent with `--as-agent`, else dispatch)
         #[arg(long)]
         scope: Option<String>,
-        /// The agent it acts as; with scope `agent` it acts as no other
+        /// The agent it acts as; a token of scope `agent` acts as no other
         #[arg(long, value_name = "NAME", add = complete::agents())]
         as_agent: Option<String>,
-        /// How long it opens: days, a span such as `12h`, or `never`
+        /// Time until it expires: days, a span such as `12h`, or `never`
         #[arg(long, value_name = "SPAN", default_value = "90d")]
         expires: String,
     },
     /// List tokens, oldest first
     List {
-        /// Those that open nothing any more, too
+        /// Include expired and revoked tokens
         #[arg(long)]
         all: bool,
     },
-    /// Take a token back: it opens nothing from now on
+    /// Revoke a token; it is refused from now on
     Revoke {
-        /// Which, by name or id
+        /// The token, by name or id
         #[arg(add = complete::tokens())]
         token: String,
     },
@@ -112,7 +112,7 @@ pub fn run(command: TokenCommand, app: &mut App) -> Done {
             let revoked = app.run(&RevokeToken { token })?;
             app.ui.answer(&revoked, |page| {
                 page.line(format_args!(
-                    "Revoked {} ({}): it opens nothing from now on",
+                    "Revoked {} ({}): it is refused from now on",
                     revoked.name, revoked.scope
                 ));
             })?;

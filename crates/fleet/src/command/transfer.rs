@@ -20,10 +20,10 @@ const MAX_STDIN: usize = 32 * 1024 * 1024;
 
 #[derive(Debug, Args)]
 pub struct ExportArgs {
-    /// Which; `@latest` for the newest
+    /// The checkpoint; `@latest` is the newest
     #[arg(add = complete::checkpoints())]
     id: String,
-    /// The file to write (default: its id with `.json`, here); `-` prints it
+    /// The file to write (default: the id with `.json`, in this folder); `-` prints it
     #[arg(value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
     /// Replace the file if it exists

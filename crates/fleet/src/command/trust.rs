@@ -13,10 +13,10 @@ use crate::config::Config;
 
 #[derive(Debug, Args)]
 pub struct TrustArgs {
-    /// Trust it no more
+    /// Revoke the trust
     #[arg(long)]
     revoke: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
 }
@@ -64,7 +64,7 @@ pub fn run(args: &TrustArgs, app: &mut App) -> Done {
     if trusted == args.revoke {
         return Err(Refusal::new(
             Code::Integrity,
-            "what is trusted does not read back as written",
+            "the list of trusted fleets does not read back as written",
         ));
     }
     let answer = Answer {
@@ -90,7 +90,7 @@ fn revoke(app: &App, config: &Config) -> Result<(), Refusal> {
         app.trust().revoke(&fingerprint).map_err(|error| {
             Refusal::new(
                 Code::Unavailable,
-                format!("that this fleet is no longer trusted cannot be kept: {error}"),
+                format!("cannot record that this fleet is no longer trusted: {error}"),
             )
         })?;
     }
@@ -104,7 +104,7 @@ fn describe(app: &mut App) -> String {
         kinds: kinds.to_vec(),
     }) {
         Ok(ids) => ids.ids,
-        Err(refusal) => return format!("  it cannot be looked at: {}", refusal.message),
+        Err(refusal) => return format!("  it cannot be read: {}", refusal.message),
     };
     let count = |kind: Kind| ids.get(&kind).map_or(0, Vec::len);
     format!(

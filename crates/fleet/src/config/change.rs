@@ -37,7 +37,7 @@ pub fn set(change: &Change<'_>, state: Option<&Path>, env: &Environment) -> Resu
         ("location", Level::User) => document["location"] = value(change.value),
         ("location", Level::Project) => {
             return Err(
-                Refusal::invalid("where the store is cannot be set for a project")
+                Refusal::invalid("the location of the store cannot be set for a project")
                     .hint("keep it for yourself with `fleet config set location … --user`"),
             );
         }

@@ -287,7 +287,7 @@ impl Client {
         });
         let hint = match code {
             Code::Unauthenticated => {
-                Some(format!("come in with `fleet login {}`", self.means.address))
+                Some(format!("log in with `fleet login {}`", self.means.address))
             }
             _ => problem.hint,
         };
@@ -312,13 +312,14 @@ impl Client {
             self.means.address
         );
         match access {
-            Access::Read => Refusal::new(Code::Failed, message)
-                .hint("ask for less, such as with `--limit`; or see whether that is your server"),
+            Access::Read => Refusal::new(Code::Failed, message).hint(
+                "ask for less, for example with `--limit`; or check that this is your server",
+            ),
             Access::Write | Access::Pulse => Refusal::new(
                 Code::CommitUnknown,
                 format!("{message}: it is not known whether it was done"),
             )
-            .hint("look first with `fleet log`; and see whether that is your server"),
+            .hint("check first with `fleet log`; and check that this is your server"),
         }
     }
 
@@ -326,19 +327,19 @@ impl Client {
         Refusal::new(
             Code::OtherVersion,
             format!(
-                "what answers at {} is no Flightline server (status {status})",
+                "the program at {} is not a Flightline server (status {status})",
                 self.means.address
             ),
         )
-        .hint("see where the server is: `fleet serve` says it when it starts")
+        .hint("check the address of the server: `fleet serve` prints it when it starts")
     }
 
     /// A token is for the server it was given for: whoever it is to be shown to is said by a person.
     fn moved(&self, to: Option<&str>) -> Refusal {
         let to = to.and_then(|to| Address::parse(to.split("/api/v1/").next()?).ok());
         let (there, name) = match &to {
-            Some(to) => (format!("sends us on to {to}"), to.as_str()),
-            None => ("sends us on to another place".to_owned(), "URL"),
+            Some(to) => (format!("redirects to {to}"), to.as_str()),
+            None => ("redirects to another place".to_owned(), "URL"),
         };
         Refusal::new(
             Code::OtherVersion,
@@ -348,7 +349,7 @@ impl Client {
             ),
         )
         .hint(format!(
-            "if that is where the server is, come in there with `fleet login {name}`"
+            "if the server is there, log in there with `fleet login {name}`"
         ))
     }
 

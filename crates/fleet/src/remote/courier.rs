@@ -76,14 +76,14 @@ impl Courier {
         let mut delivery = Delivery::default();
         if let Err(refusal) = self.spool.check() {
             said.push(format!(
-                "what waits on this machine is not looked at: {}",
+                "the queue on this machine is not read: {}",
                 refusal.message
             ));
             return said;
         }
         if let Err(refusal) = self.spool.sort(asking) {
             said.push(format!(
-                "what waits on this machine cannot be sorted by server: {}",
+                "the queue on this machine cannot be sorted by server: {}",
                 refusal.message
             ));
         }
@@ -107,16 +107,14 @@ impl Courier {
                     break;
                 }
                 Err(error) => said.push(format!(
-                    "what waits on this machine for {name} cannot be read or written: {error}"
+                    "the queue on this machine for {name} cannot be read or written: {error}"
                 )),
             }
         }
         if delivery.delivered > 0 || !delivery.late.is_empty() {
             delivery.at = Some(self.clock.now());
             if let Err(error) = self.spool.remember(&delivery) {
-                said.push(format!(
-                    "what was delivered cannot be written down: {error}"
-                ));
+                said.push(format!("the delivery cannot be recorded: {error}"));
             }
             said.push(told(&delivery));
         }
@@ -134,14 +132,14 @@ impl Courier {
         let all = entries.len() + rest.len();
         if let Some(file) = damaged {
             said.push(format!(
-                "some of what waited on this machine cannot be read, and is kept in {}",
+                "some queued requests on this machine cannot be read, and are kept in {}",
                 file.display()
             ));
         }
         for (at, entry) in entries.iter().enumerate() {
             if entry.server != self.client.address().as_str() {
                 said.push(format!(
-                    "{} on this machine for {}: bring that with `fleet login {}`, or drop it with `rm {}`",
+                    "{} on this machine for {}: deliver with `fleet login {}`, or drop with `rm {}`",
                     waiting(all - at),
                     entry.server,
                     entry.server,
@@ -190,7 +188,7 @@ impl Courier {
                         if let Err(untold) = answer.outcome {
                             let file = queue.put_aside(entry)?;
                             said.push(format!(
-                                "`{}` of {} was refused ({}), and that cannot be written down ({}): it is kept in {}",
+                                "`{}` of {} was refused ({}), and that cannot be recorded ({}): it is kept in {}",
                                 entry.operation,
                                 entry.at,
                                 refusal.message,
@@ -285,21 +283,26 @@ impl Courier {
         perhaps: bool,
     ) -> Refusal {
         match (call.offline, key) {
-            (Offline::Kept, Some(key)) => self.keep(call, key, silence, perhaps).unwrap_or_else(|refusal| refusal),
+            (Offline::Kept, Some(key)) => self
+                .keep(call, key, silence, perhaps)
+                .unwrap_or_else(|refusal| refusal),
             (Offline::Dropped, _) => Refusal::new(
                 Code::Dropped,
                 format!(
-                    "{}; this sign of life is dropped, and the next one says the same",
+                    "{}; this heartbeat is dropped, and the next one replaces it",
                     self.cannot(silence)
                 ),
             )
             .details(json!({ "dropped": true, "server": self.address() })),
             (_, Some(key)) if perhaps => Refusal::new(
                 Code::CommitUnknown,
-                format!("{}, and it is not known whether it was done", self.cannot(silence)),
+                format!(
+                    "{}, and it is not known whether it was done",
+                    self.cannot(silence)
+                ),
             )
             .hint(format!(
-                "ask again with `--idempotency-key {key}`: it is done once, however often it is asked for"
+                "run it again with `--idempotency-key {key}`: it is done only once"
             )),
             _ => {
                 let queues = self.spool.waiting(self.bearer.as_ref());
@@ -347,11 +350,11 @@ impl Courier {
             Refusal::new(
                 Code::Unavailable,
                 format!(
-                    "{}, and it cannot be kept on this machine: {error}",
+                    "{}, and it cannot be queued on this machine: {error}",
                     self.cannot(silence)
                 ),
             )
-            .hint("nothing was done or kept: say it again when the server is there")
+            .hint("nothing was done or queued: run it again when the server is reachable")
         })?;
         let whose = call.caller.agent.as_deref().unwrap_or("you");
         Ok(Refusal::new(
@@ -429,7 +432,7 @@ impl Courier {
         if count > 0 {
             let hint = refusal.hint.take().unwrap_or_default();
             refusal.hint = Some(format!(
-                "{hint}\n{} on this machine: to bring that, come in with a new one of the same project: `fleet login {}`",
+                "{hint}\n{} on this machine: to deliver them, log in with a new token of the same project: `fleet login {}`",
                 waiting(count),
                 self.address()
             ));
@@ -442,13 +445,13 @@ impl Courier {
         Refusal::new(
             why.map_or(Code::Unavailable, |why| why.code),
             format!(
-                "what was said before still waits on this machine: {}",
-                why.map_or("it cannot be read here", |why| why.message.as_str())
+                "earlier requests still wait on this machine: {}",
+                why.map_or("they cannot be read here", |why| why.message.as_str())
             ),
         )
         .hint(
             why.and_then(|why| why.hint.clone())
-                .unwrap_or_else(|| "see what waits with `fleet status`".to_owned()),
+                .unwrap_or_else(|| "see the queue with `fleet status`".to_owned()),
         )
     }
 }
@@ -492,8 +495,8 @@ fn is_ours(code: Code) -> bool {
 }
 
 fn for_another_token() -> Refusal {
-    Refusal::new(Code::Unauthenticated, "it is for another token")
-        .hint("come in with that one by `fleet login URL`; see what waits with `fleet status`")
+    Refusal::new(Code::Unauthenticated, "they are for another token")
+        .hint("log in with that token (`fleet login URL`); see the queue with `fleet status`")
 }
 
 fn plain<'a>(operation: &'a str, request: &'a str, caller: &'a Caller) -> Call<'a> {
@@ -547,7 +550,7 @@ fn waiting(count: usize) -> String {
 }
 
 /// What good news begins with.
-pub const DELIVERED: &str = "delivered what waited on this machine";
+pub const DELIVERED: &str = "delivered the queue of this machine";
 
 /// What was delivered, in one line.
 fn told(delivery: &Delivery) -> String {

@@ -36,7 +36,7 @@ impl Known {
                 Code::Failed,
                 format!("{} cannot be read: {why}", path.display()),
             )
-            .hint("correct it, or remove it and come in again with `fleet login URL`")
+            .hint("correct it, or remove it and log in again with `fleet login URL`")
         };
         let bytes = plain(&path, LARGEST).map_err(|error| cannot(&error))?;
         let text =
@@ -135,7 +135,7 @@ impl Known {
                 Code::Failed,
                 format!("{} cannot be read: `{name}` is no table", path.display()),
             )
-            .hint("correct it, or remove it and come in again with `fleet login URL`")
+            .hint("correct it, or remove it and log in again with `fleet login URL`")
         })
     }
 

@@ -30,7 +30,7 @@ impl Silence {
     /// It is there, and takes nothing now: nothing was done.
     pub fn declined(why: &str, hint: Option<String>) -> Self {
         Self {
-            what: format!("does not take it now: {why}"),
+            what: format!("cannot accept it now: {why}"),
             then: hint.map_or(Then::Wait, Then::Said),
         }
     }
@@ -38,7 +38,7 @@ impl Silence {
     /// What to do now, after what was done so far.
     pub fn advice(&self, so_far: &str) -> String {
         match &self.then {
-            Then::Wait => format!("{so_far}: try again when it is there"),
+            Then::Wait => format!("{so_far}: try again when it is reachable"),
             Then::Do(what) => format!("{so_far}: {what}"),
             Then::Said(hint) => hint.clone(),
         }

@@ -198,7 +198,7 @@ impl Spool {
                         format!("{} is not a folder of yours alone", path.display()),
                     )
                     .hint(format!(
-                        "see what it is with `ls -ld {0}`; if it is yours, `chmod 700 {0}`",
+                        "check it with `ls -ld {0}`; if it is yours, `chmod 700 {0}`",
                         path.display()
                     )));
                 }
@@ -331,7 +331,7 @@ impl Spool {
                 Err(TryLockError::WouldBlock) => {
                     return Err(Refusal::new(
                         Code::Unavailable,
-                        "another command delivers what was kept on this machine",
+                        "another command is delivering the queue of this machine",
                     )
                     .hint("try again when it is done"));
                 }
@@ -350,9 +350,9 @@ impl Spool {
         let folder = self.folder.as_deref().ok_or_else(|| {
             Refusal::new(
                 Code::Unavailable,
-                "the server cannot be reached, and you have no folder to keep this in until it can",
+                "the server cannot be reached, and you have no folder to queue this in",
             )
-            .hint("nothing was done or kept: set HOME, or XDG_STATE_HOME, and say it again")
+            .hint("nothing was done or queued: set HOME, or XDG_STATE_HOME, and run it again")
         })?;
         // Before, so that nothing is made behind a link; after, because it is used from now on.
         self.check()?;
@@ -494,7 +494,7 @@ fn trouble(act: &str, path: &Path, error: &io::Error) -> Refusal {
         Code::Unavailable,
         format!("cannot {act} {}: {error}", path.display()),
     )
-    .hint("nothing was kept: what was to be said is lost unless it is said again")
+    .hint("nothing was queued: the request is lost unless you run it again")
 }
 
 /// The name of a queue for this server.

@@ -38,7 +38,7 @@ pub fn trusted(address: &Address, user_named: bool) -> Result<TlsConfig, Refusal
             );
             Err(Refusal::new(
                 Code::Unavailable,
-                format!("cannot read whom to trust from SSL_CERT_FILE or SSL_CERT_DIR: {why}"),
+                format!("cannot read trusted certificates from SSL_CERT_FILE or SSL_CERT_DIR: {why}"),
             )
             .hint("name a file with certificates in PEM format, or `unset SSL_CERT_FILE SSL_CERT_DIR`"))
         }
@@ -58,12 +58,12 @@ pub fn distrust(error: &ureq::Error) -> Option<Silence> {
     let (why, hint) = match error {
         TlsError::InvalidCertificate(error) => of_certificate(error),
         TlsError::InvalidMessage(_) => (
-            "what answers there does not speak TLS".to_owned(),
+            "it does not support TLS".to_owned(),
             "`fleet serve` speaks plain HTTP: give the address of the proxy with TLS in front of it, or `http://` on the server's own machine",
         ),
         other => (
-            format!("no safe connection comes about: {other}"),
-            "see what the proxy with TLS in front of the server says",
+            format!("no secure connection can be made: {other}"),
+            "check the log of the proxy with TLS in front of the server",
         ),
     };
     Some(Silence::unreached(&why, Some(hint)))
@@ -99,6 +99,6 @@ fn of_certificate(error: &CertificateError) -> (String, &'static str) {
             "its certificate is by an authority that this machine does not trust".to_owned(),
             ROOTS_HINT,
         ),
-        other => (format!("its certificate is not good: {other}"), ROOTS_HINT),
+        other => (format!("its certificate is not valid: {other}"), ROOTS_HINT),
     }
 }

@@ -171,7 +171,7 @@ fn a_failed_mission_is_taken_up_again_only_when_somebody_says_so() {
     assert!(said.contains("-y`"), "{said}");
     assert_eq!(world.rev(), rev);
     let plan = world.ok(&format!("resume --mission {id} --dry-run"));
-    assert!(plan.stderr.contains("takes it up again"), "{plan:?}");
+    assert!(plan.stderr.contains("reopens it"), "{plan:?}");
     world.ok(&format!("resume --mission {id} -y"));
     assert_eq!(missions(&world)[0].1, "in_progress");
 }
@@ -199,7 +199,7 @@ fn who_asks_for_what_is_so_already_gets_it_without_a_refusal() {
     let rev = world.rev();
     for (typed, said) in [
         (format!("sorties claim {model}"), "already yours"),
-        (format!("sorties start {model}"), "already so"),
+        (format!("sorties start {model}"), "already in that state"),
     ] {
         let again = world.agent_ok("ada", &typed);
         assert!(again.stdout.contains(said), "{again:?}");
@@ -208,7 +208,7 @@ fn who_asks_for_what_is_so_already_gets_it_without_a_refusal() {
     world.agent_ok("ada", &format!("sorties complete {model} --output 7"));
     let rev = world.rev();
     let again = world.agent_ok("ada", &format!("sorties complete {model}"));
-    assert!(again.stdout.contains("already so"), "{again:?}");
+    assert!(again.stdout.contains("already in that state"), "{again:?}");
     world.ok("agents register bob");
     world
         .agent("bob", &format!("sorties complete {model}"))
@@ -216,7 +216,7 @@ fn who_asks_for_what_is_so_already_gets_it_without_a_refusal() {
     assert_eq!(world.rev() - rev, 1, "only bob's arrival");
     world.ok("mission complete");
     let again = world.ok("mission complete");
-    assert!(again.stdout.contains("already so"), "{again:?}");
+    assert!(again.stdout.contains("already in that state"), "{again:?}");
 }
 
 #[test]

@@ -373,7 +373,7 @@ fn notes_are_closed_edited_and_withdrawn_by_their_ids() {
         ))
         .expect(expect![[r#"
             Noted constraint nte-4e4f: Never push on Fridays or Mondays.
-            It stands in place of nte-1a1a.
+            It replaces nte-1a1a.
         "#]]);
     world
         .agent(
@@ -412,9 +412,9 @@ fn notes_are_closed_edited_and_withdrawn_by_their_ids() {
         .fleet(&format!("note edit {rule} \"Once more\""))
         .expect(expect![[r#"
             [stderr]
-            error: nte-1a1a75cb holds no longer: it was replaced by user:grace
+            error: nte-1a1a75cb is no longer valid: it was replaced by user:grace
 
-            hint: nte-4e4f6163 stands in its place
+            hint: nte-4e4f6163 replaces it
             [exit 4]
         "#]]);
     let told = world.agent("ada", "context").stdout;
@@ -466,7 +466,7 @@ fn a_failure_is_a_blocker_for_whoever_resumes_until_it_is_dealt_with() {
     };
     let expected = |all: &[String]| {
         let locked =
-            |it: &String| it.starts_with("after waiting for 1s: ") && it.contains("src/api.rs");
+            |it: &String| it.starts_with("timed out after 1s: ") && it.contains("src/api.rs");
         assert!(all.iter().any(locked), "{all:?}");
         assert!(
             all.iter().any(|it| it == "there is no agent `nobody`"),

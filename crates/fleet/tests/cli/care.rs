@@ -31,7 +31,7 @@ fn the_doctor_finds_nothing_wrong_with_a_sound_store() {
         ✓ ok   nothing is left behind
         ! work srt-ad12 ("Stuck") is blocked: waits for the schema
                run: fleet sorties unblock srt-ad12
-        The store is well; the work needs somebody.
+        The store is sound; the work needs attention.
     "#]]);
     let json = world.json("doctor");
     assert_eq!(json["healthy"], true);
@@ -93,7 +93,7 @@ fn the_doctor_names_what_is_damaged() {
         The store as it was before is kept as REPO/.flightline/backups/before-fix-2026-01-04T12-00-30-000Z.db
         ! work srt-ad12 ("Stuck") is blocked: waits for the schema
                run: fleet sorties unblock srt-ad12
-        The store is well; the work needs somebody.
+        The store is sound; the work needs attention.
     "#]]);
 }
 
@@ -318,7 +318,7 @@ fn a_database_that_lost_its_end_is_said_aloud() {
     let doctor = world.fleet("doctor");
     assert_eq!(doctor.code, 5, "{doctor:?}");
     assert!(
-        doctor.stdout.contains("not in the database any more"),
+        doctor.stdout.contains("no longer in the database"),
         "{doctor:?}"
     );
     world.ok("sorties add Next");
@@ -355,7 +355,7 @@ fn a_backup_brings_everything_back() {
         .len()
         .div_ceil(1024);
     expect![[r#"
-        Backed up revision 7 (7 events, 5 things, SIZE KiB) to saved.db, and verified it
+        Backed up revision 7 (7 events, 5 records, SIZE KiB) to saved.db, and verified it
     "#]]
     .assert_eq(&said.replace(&format!("{size} KiB"), "SIZE KiB"));
     let id = world.sortie("Model");
@@ -366,8 +366,8 @@ fn a_backup_brings_everything_back() {
     let restored = world.fleet("restore saved.db -y");
     restored.expect(expect![[r#"
         Restored revision 7 (7 events) from saved.db
-        Sessions, locks and cursors of before are void: agents register again
-        Take it back with: fleet restore REPO/.flightline/backups/before-restore-2026-01-04T12-00-11-000Z.db -y
+        Earlier sessions, locks and cursors are void: agents must register again
+        Undo it with: fleet restore REPO/.flightline/backups/before-restore-2026-01-04T12-00-11-000Z.db -y
     "#]]);
     assert_eq!(world.json("sorties list"), before);
     // Restoring grants nothing old.
@@ -386,7 +386,7 @@ fn a_backup_brings_everything_back() {
     // And the way back, as it was printed.
     let undo = restored.stdout.lines().last().unwrap();
     let undo = undo
-        .strip_prefix("Take it back with: fleet ")
+        .strip_prefix("Undo it with: fleet ")
         .unwrap()
         .replace("REPO", &world.repo().display().to_string());
     let undone = world.command(&words(&undo)).run();
@@ -402,7 +402,7 @@ fn a_restore_needs_a_yes_and_changes_nothing_without() {
     let before = world.rev();
     world.fleet("restore copy.db").expect(expect![[r#"
         [stderr]
-        error: this would replace everything in this project's store by copy.db, and needs a yes
+        error: this would replace everything in this project's store with copy.db, and needs confirmation
 
         hint: nothing was changed; run `fleet restore copy.db -y`
         [exit 2]

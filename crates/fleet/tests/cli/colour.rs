@@ -149,13 +149,13 @@ pub fn on_a_terminal_a_restore_asks_first() {
     for no in ["\n", "perhaps\n"] {
         let ran = on_a_terminal(&world, "restore copy.db", &[], no);
         let asked =
-            "This will replace everything in this project's store by copy.db. Go on? [y/N] ";
+            "This will replace everything in this project's store with copy.db. Continue? [y/N] ";
         assert!(ran.stdout.contains(asked), "{ran:?}");
         assert_eq!((ran.code, world.rev()), (2, before), "{no:?}: {ran:?}");
     }
     // Whoever forbids questions gets none.
     let forbidden = on_a_terminal(&world, "restore copy.db --no-input", &[], "y\n");
-    assert!(!forbidden.stdout.contains("Go on?"), "{forbidden:?}");
+    assert!(!forbidden.stdout.contains("Continue?"), "{forbidden:?}");
     assert_eq!((forbidden.code, world.rev()), (2, before));
     let yes = on_a_terminal(&world, "restore copy.db", &[], "y\n");
     assert_eq!(yes.code, 0, "{yes:?}");

@@ -15,36 +15,36 @@ fn settings_are_listed_with_their_source() {
         project                        prj-08b37c99-3af4-4208-8000-0000000003e8                             project  the id of this repository's fleet
         location                       .flightline                                                          default  where the store is (user level only)
         mirrors.root                   .                                                                    default  the folder in the repository that holds the mirrors (project level only)
-        preset                         fleet                                                                default  whose numbers these are: fleet, sitebuilder, epic, orchestrator or recovery
+        preset                         fleet                                                                default  the preset of these settings: fleet, sitebuilder, epic, orchestrator or recovery
         liveness.quiet                 5m                                                                   default  silence after which an agent is quiet, and a mission may need recovery
         liveness.warning               10m                                                                  default  silence after which an agent needs a warning
         liveness.stalled               30m                                                                  default  silence after which an agent is stalled
         liveness.heartbeat             5m                                                                   default  how often an agent is expected to give a sign of life
         liveness.downtime              10m                                                                  default  a pause of all writing after which silence proves nothing
         locks.ttl                      30m                                                                  default  how long after its holder's last sign of life a lock lapses
-        checkpoints.interval           5m                                                                   default  with `triggers.interval`: how often a mission that changes gets one
-        checkpoints.valid              1d                                                                   default  older ones are not resumed from by themselves
-        retention.older_than           7d                                                                   default  checkpoints older than this go
+        checkpoints.interval           5m                                                                   default  with `triggers.interval`: how often a changing mission gets a checkpoint
+        checkpoints.valid              1d                                                                   default  older checkpoints are not resumed from automatically
+        retention.older_than           7d                                                                   default  checkpoints older than this are deleted
         checkpoints.milestones         25,50,75                                                             default  percentages at which a mission gets a checkpoint
-        retention.keep                 3                                                                    default  so many of the newest checkpoints of a mission stay
-        retention.most                 100                                                                  default  at most so many of a mission stay
-        checkpoints.significant_lines  50                                                                   default  a file changed by more lines than this has changed significantly
-        recovery.retry_limit           3                                                                    default  a sortie that failed after so many attempts is in the way of a resume
+        retention.keep                 3                                                                    default  number of the newest checkpoints that a mission keeps
+        retention.most                 100                                                                  default  maximum number of checkpoints of a mission
+        checkpoints.significant_lines  50                                                                   default  number of changed lines above which a file has changed significantly
+        recovery.retry_limit           3                                                                    default  number of attempts after which a failed sortie blocks a resume
         retention.completed            30d                                                                  default  how long a completed mission keeps its final checkpoint
         retention.history              7d                                                                   default  how long the journal keeps every value (default: as `retention.older_than`)
-        retention.surplus              delete                                                               default  what becomes of checkpoints above `retention.most`: delete or archive
+        retention.surplus              delete                                                               default  what to do with checkpoints above `retention.most`: delete or archive
         retention.emergencies_apart    false                                                                default  archive checkpoints of `token_critical` instead of deleting them, and do not count them
-        checkpoints.destructive        git_push,git_force_push,file_delete,database_migrate,deploy,publish  default  with `triggers.before_destructive`: what is destructive
-        tokens.warning                 75                                                                   default  a context this full, in percent, is saved
-        tokens.critical                90                                                                   default  a context this full, in percent, is saved at once, and its agent told to stop
-        recovery.auto_resume           false                                                                default  resume without asking, where nobody can be asked
-        recovery.enabled               true                                                                 default  mind full contexts and ending sessions: checkpoints, minimal mode, validation on resume
-        recovery.strict                false                                                                default  refuse to resume while something is in the way that somebody has to decide about
+        checkpoints.destructive        git_push,git_force_push,file_delete,database_migrate,deploy,publish  default  with `triggers.before_destructive`: the destructive operations
+        tokens.warning                 75                                                                   default  how full a context is, in percent, when it is saved
+        tokens.critical                90                                                                   default  how full a context is, in percent, when it is saved at once and its agent told to stop
+        recovery.auto_resume           false                                                                default  resume without asking, where no question can be asked
+        recovery.enabled               true                                                                 default  handle full contexts and ending sessions: checkpoints, minimal mode, validation on resume
+        recovery.strict                false                                                                default  refuse to resume while a blocker needs a decision
         recovery.tasks                 false                                                                default  `detect` and `doctor` name tasks that lost their session, have errors or unmet criteria
         mail.progress                  true                                                                 default  progress of a sortie is posted to the mailbox of dispatch
-        checkpoints.every_error        false                                                                default  with `triggers.blocker`: an error takes one even when work can go on
-        recovery.mode                  minimal                                                              default  what a full context leads to: minimal (briefings are cut to what is required) or full
-        recovery.stack_id              none                                                                 default  the stack the project is built on, unless a mission says otherwise: a session resumes on the same one
+        checkpoints.every_error        false                                                                default  with `triggers.blocker`: an error takes a checkpoint even when work can continue
+        recovery.mode                  minimal                                                              default  the mode after a full context: minimal (briefings hold only the required parts) or full
+        recovery.stack_id              none                                                                 default  the technology stack of the project, unless a mission names another: a session resumes on the same one
         mirrors.sitebuilder            false                                                                default  keep `progress/checkpoints/` and `progress/STATUS.md` up to date
         mirrors.epic                   false                                                                default  keep `agent_checkpoints/` up to date
         mirrors.orchestrator           false                                                                default  keep `.flightline/orchestrator/` up to date
@@ -53,7 +53,7 @@ fn settings_are_listed_with_their_source() {
         triggers.milestone             true                                                                 default  a checkpoint when a mission first reaches a milestone
         triggers.state_transition      false                                                                default  a checkpoint when the workflow moves to another state
         triggers.agent_complete        false                                                                default  a checkpoint when an agent finishes its work
-        triggers.user_approval         false                                                                default  a checkpoint when somebody approves or rejects
+        triggers.user_approval         false                                                                default  a checkpoint when work is approved or rejected
         triggers.interval              false                                                                default  a checkpoint when time has passed since the last one
         triggers.heartbeat             false                                                                default  a checkpoint when a heartbeat comes, and time has passed
         triggers.phase_complete        false                                                                default  a checkpoint when an agent completes a phase
@@ -65,10 +65,10 @@ fn settings_are_listed_with_their_source() {
         triggers.task_complete         false                                                                default  a checkpoint when a sortie is completed
         triggers.sortie_failed         true                                                                 default  a checkpoint when a sortie fails
         triggers.api_error             true                                                                 default  a checkpoint when an API answers with an error
-        triggers.lock_timeout          true                                                                 default  a checkpoint when a lock cannot be had in time
+        triggers.lock_timeout          true                                                                 default  a checkpoint when a lock cannot be acquired in time
         triggers.delivery_failed       true                                                                 default  a checkpoint when a message cannot be delivered
-        triggers.blocker               true                                                                 default  a checkpoint when something gets in the way
-        triggers.before_destructive    true                                                                 default  a checkpoint when something destructive is about to be done
+        triggers.blocker               true                                                                 default  a checkpoint when a blocker appears
+        triggers.before_destructive    true                                                                 default  a checkpoint when a destructive operation is about to run
         triggers.shutdown              true                                                                 default  a checkpoint when a server is about to stop
         triggers.pre_compact           true                                                                 default  a checkpoint when a context is about to be compacted
         triggers.token_warning         true                                                                 default  a checkpoint when a context is 75 % full

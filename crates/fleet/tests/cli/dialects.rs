@@ -100,7 +100,7 @@ fn a_file_of_one_system_is_written_as_anothers() {
             }
             [stderr]
             warning: `epic` cannot say everything that context.json says: the objective, the reason it was taken, tokenUsage.total, tokenUsage.percentage, tokenUsage.mode, state.completedTasks, state.backlogSnapshot, context.STACK_ID, context.currentSprint, deltaChanges
-            warning: `epic` must say more than context.json does; put there: the agent: `user-grace`
+            warning: `epic` requires more than context.json contains; added: the agent: `user-grace`
         "#]]);
     for (from, text) in GOOD {
         world.write("from.json", text);
@@ -118,9 +118,9 @@ fn a_file_of_one_system_is_written_as_anothers() {
         .fleet("export epic --from nothing.json")
         .expect(expect![[r#"
             [stderr]
-            error: `nothing.json` is a document of no system we know
+            error: `nothing.json` is not a document of a known system
 
-            hint: say whose it should be, to hear what is wrong with it: `--dialect NAME`
+            hint: name its format to see the error: `--dialect NAME`
             [exit 2]
         "#]]);
 }

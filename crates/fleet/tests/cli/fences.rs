@@ -143,7 +143,7 @@ fn an_old_incarnation_is_told_how_to_come_back() {
         [stderr]
         error: epoch 1 of ada is over: epoch 3 has taken its place
 
-        hint: nothing was written; come back as a new session with `fleet agents register ada`
+        hint: nothing was written; start a new session with `fleet agents register ada`
         [exit 4]
     "#]]);
     // Looking is allowed.
@@ -205,9 +205,9 @@ fn who_knows_an_epoch_of_an_unknown_agent_is_not_taken_for_a_new_one() {
         .run();
     ran.expect(expect![[r#"
         [stderr]
-        error: epoch 3 of ada is over: nobody of that name is known here
+        error: epoch 3 of ada is over: no agent of that name is known here
 
-        hint: nothing was written; come back as a new session with `fleet agents register ada`
+        hint: nothing was written; start a new session with `fleet agents register ada`
         [exit 4]
     "#]]);
     assert_eq!(world.json("agents list"), serde_json::json!([]));

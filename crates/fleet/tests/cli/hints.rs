@@ -128,7 +128,7 @@ fn worked(line: &str, command: &str, ran: &Ran) -> bool {
     match ran.code {
         0 | 5 => true,
         // It asks, and there is nobody to ask; who gave a yes before is not asked again.
-        2 => ran.stderr.contains("needs a yes") && !line.contains(" -y"),
+        2 => ran.stderr.contains("needs confirmation") && !line.contains(" -y"),
         // It waits for somebody who goes on working; or only the owner and people may.
         4 => command.contains("--wait") || ran.stderr.contains("it is ada's"),
         _ => false,

@@ -174,7 +174,7 @@ fn authorities_that_were_named_and_are_not_there_are_replaced_by_no_others() {
         let refused = at(&far, &front.url("localhost"), &file, "status").run();
         let told = refused.refused(7);
         assert!(
-            told.starts_with("error: cannot read whom to trust from SSL_CERT_FILE"),
+            told.starts_with("error: cannot read trusted certificates from SSL_CERT_FILE"),
             "{told}"
         );
     }
@@ -187,7 +187,7 @@ fn a_server_that_speaks_no_tls_is_said() {
     let url = far.url.replace("http://", "https://");
     let refused = at(&far, &url, &authority.file(), "status").run();
     expect![[r#"
-        error: the server at URL cannot be reached: what answers there does not speak TLS
+        error: the server at URL cannot be reached: it does not support TLS
 
         hint: nothing was done: `fleet serve` speaks plain HTTP: give the address of the proxy with TLS in front of it, or `http://` on the server's own machine
     "#]].assert_eq(&refused.refused(7).replace(&url, "URL"));
@@ -204,7 +204,7 @@ fn a_token_that_travels_in_the_clear_is_said_each_time() {
     let (_, port) = far.url.rsplit_once(':').unwrap();
     let url = format!("http://0.0.0.0:{port}");
     let warning = format!(
-        "warning: {url} is not encrypted: whoever listens on the way reads the token and all that is said\n"
+        "warning: {url} is not encrypted: anyone on the network path can read the token and all data\n"
     );
     let world = World::empty().local_only("it talks to the server of another world");
     let line = world
@@ -245,8 +245,8 @@ fn a_token_goes_nowhere_else_than_to_its_server() {
                 .refused(6)
                 .replace(&url, "URL")
                 .replace(&there, "THERE"),
-            "error: URL sends us on to THERE, where its token is not sent\n\n\
-             hint: if that is where the server is, come in there with `fleet login THERE`\n"
+            "error: URL redirects to THERE, where its token is not sent\n\n\
+             hint: if the server is there, log in there with `fleet login THERE`\n"
         );
         assert!(!world.home().join(".config").exists(), "nothing is kept");
     }

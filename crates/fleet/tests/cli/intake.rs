@@ -307,7 +307,7 @@ fn an_agent_whose_file_was_put_aside_is_told_and_settles_it() {
     let kept = "agent_checkpoints/secondary_a.json.conflict";
     let seen = world.ok("agents list");
     assert!(seen.stderr.contains(kept), "{seen:?}");
-    assert!(seen.stderr.contains("newer things are known"), "{seen:?}");
+    assert!(seen.stderr.contains("the store has newer data"), "{seen:?}");
     let heard = world.agent_ok("Secondary-A", "heartbeat");
     assert!(heard.stderr.contains(kept), "{heard:?}");
     let once = world.agent_ok("Secondary-A", "heartbeat");

@@ -47,7 +47,7 @@ fn the_monitor_knows_who_is_dead_and_says_it_in_plain_words() {
     expect![[r#"
         ✗ dead  ada  process PID is gone
         [stderr]
-        warning: ada is dead (process PID is gone). lead was told; go on with `fleet agents resume ada`, `fleet agents takeover ada NEW` or `fleet agents restart ada`
+        warning: ada is dead (process PID is gone). lead was told; continue with `fleet agents resume ada`, `fleet agents takeover ada NEW` or `fleet agents restart ada`
         [exit 5]
     "#]]
     .assert_eq(&plain(seen.text()));
@@ -66,7 +66,7 @@ fn the_monitor_of_seed_c_keeps_its_words_and_believes_a_death() {
     expect![[r#"
         ❌ ada: STALE (0 min) - Likely crashed
         [stderr]
-        warning: ada is dead (process PID is gone). lead was told; go on with `fleet agents resume ada`, `fleet agents takeover ada NEW` or `fleet agents restart ada`
+        warning: ada is dead (process PID is gone). lead was told; continue with `fleet agents resume ada`, `fleet agents takeover ada NEW` or `fleet agents restart ada`
         [exit 5]
     "#]]
     .assert_eq(&seen.text().replace(&pid.to_string(), "PID"));
@@ -155,7 +155,7 @@ fn an_effect_that_somebody_is_doing_is_not_begun_again() {
             [stderr]
             error: `deploy` was begun by ada and never reported done
 
-            hint: look whether it happened; if it did: `fleet effect done deploy`, if not: `fleet effect begin deploy --again`
+            hint: check whether it happened; if it did: `fleet effect done deploy`, if not: `fleet effect begin deploy --again`
             [exit 4]
         "#]]);
     end(&mut process);

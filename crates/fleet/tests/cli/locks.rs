@@ -59,7 +59,7 @@ fn waiting_too_short_says_how_long_it_waited() {
     world.agent("bob", "locks acquire src/a.rs --wait 1s").expect(expect![[r#"
         [stderr]
         waiting for the lock …
-        error: after waiting for 1s: `src/a.rs` overlaps `src`, locked by ada ("big change", last sign 1s ago)
+        error: timed out after 1s: `src/a.rs` overlaps `src`, locked by ada ("big change", last sign 1s ago)
 
         hint: wait for it with `fleet locks acquire src/a.rs --wait 15m`
               or ask with `fleet mail send --to ada --subject "Need src/a.rs"`
@@ -207,7 +207,7 @@ fn a_stolen_lock_is_told_to_its_holder() {
         Your lock on src/a.rs was taken   msg-b851
         From flightline to ada (delivered), 2026-01-04T12:00:03.000Z
 
-          bob took it: the build is red. Do not write there any more; its fence 2 is void.
+          bob took it: the build is red. Stop writing there; its fence 2 is void.
     "#]]);
     world.agent("ada", "locks release src/a.rs").refused(4);
 }

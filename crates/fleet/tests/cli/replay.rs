@@ -275,12 +275,12 @@ fn what_retention_took_is_said_and_the_rest_is_told() {
     let ran = world.ok("replay");
     assert!(
         ran.stdout
-            .contains("are not known any more: retention has taken them."),
+            .contains("are no longer known: retention has taken them."),
         "{ran:?}"
     );
     assert!(
         ran.stdout
-            .contains("What is near and was kept: `fleet checkpoints show chk-"),
+            .contains("Nearest checkpoints that were kept: `fleet checkpoints show chk-"),
         "{ran:?}"
     );
     let step = world.ok("replay --step 7");

@@ -134,7 +134,7 @@ fn fleet_checkpoint() {
     world
         .fleet(&format!("checkpoint --mission {mission}"))
         .expect(expect![[r#"
-            Checkpoint chk-d987 stands: nothing has changed since it was taken at 2026-01-04T12:02:25Z
+            Checkpoint chk-d987 is current: nothing has changed since it was taken at 2026-01-04T12:02:25Z
             Mission: msn-1a1a
             Progress: 50%
             Sorties: 4 (2 completed, 1 in_progress, 1 pending)
@@ -433,7 +433,7 @@ fn fleet_resume_checkpoint() {
             What To Do Now:
             - Dispatch coordinates it: its briefing: fleet context --agent Dispatch
             - Specialist-1 keeps srt-3434eb97: its briefing: fleet context --agent Specialist-1
-            - to take this back: fleet undo --mission msn-1a1a75cb
+            - to undo this: fleet undo --mission msn-1a1a75cb
 
             Recovery complete. Mission resumed.
             [stderr]

@@ -104,7 +104,7 @@ fn a_task_is_resumed_or_says_why_not() {
             [stderr]
             error: cannot resume srt-22cdf264 ("Check links"): it is pending
 
-            hint: only a sortie that is in progress or blocked can be resumed; claim it with `fleet sortie claim srt-22cdf264 --agent NAME`, which hands over what was left
+            hint: only a sortie that is in progress or blocked can be resumed; claim it with `fleet sortie claim srt-22cdf264 --agent NAME`, which hands over the remaining work
             [exit 4]
         "#]]);
     world.agent_ok("Riley", &format!("sorties update {id} --resumable false"));
@@ -171,7 +171,7 @@ fn a_session_timeout_is_found_and_named() {
                run: fleet agents show Riley
         ! work "Migrate the site" needs recovery (inactivity, quiet for 11m)
                run: fleet resume --mission msn-1166
-        The store is well; the work needs somebody.
+        The store is sound; the work needs attention.
         [exit 5]
     "#]]);
     world

@@ -65,7 +65,7 @@ fn fleet_agents_monitor() {
         ❌ Secondary-A: STALE (61 min) - Likely crashed
         ✅ Secondary-B: ACTIVE (20 min ago)
         [stderr]
-        warning: Secondary-A hasn't updated checkpoint in 61 minutes. Agent-Primary was told; go on with `fleet agents resume Secondary-A`, `fleet agents takeover Secondary-A NEW` or `fleet agents restart Secondary-A`
+        warning: Secondary-A hasn't updated checkpoint in 61 minutes. Agent-Primary was told; continue with `fleet agents resume Secondary-A`, `fleet agents takeover Secondary-A NEW` or `fleet agents restart Secondary-A`
         [exit 5]
     "#]]);
     world
@@ -108,7 +108,7 @@ fn fleet_agents_monitor_as_json() {
 #[test]
 fn fleet_agents_monitor_on_an_empty_fleet_says_so() {
     World::new().ok("agents monitor").expect(expect![[r#"
-        No agent to look at: none has begun but those that coordinate.
+        No agent to monitor: only coordinating agents have begun.
     "#]]);
 }
 
@@ -201,7 +201,7 @@ fn fleet_agents_resume() {
 
             Instructions: Resume from S2.P2 Specification Phase. spec.md is 80% complete.
 
-            Goes on with 1 sortie, 1 lock and 0 messages.
+            Continues with 1 sortie, 1 lock and 0 messages.
             Act as it with: export FLEET_AGENT=Secondary-A FLEET_EPOCH=2 FLEET_SESSION=fed654cba321
         "#]]);
     let old = world.line("heartbeat").agent("Secondary-A");
@@ -243,7 +243,7 @@ fn fleet_agents_takeover_and_handoff() {
             error: Secondary-A is not known to be gone: last sign 2s ago
 
             hint: nothing was changed; ask it with `fleet mail send --to Secondary-A --subject "Still working?"`
-                  to do it all the same: `fleet agents takeover Secondary-A Secondary-C --force`
+                  to do it anyway: `fleet agents takeover Secondary-A Secondary-C --force`
             [exit 4]
         "#]]);
     minutes(&world, 61);
@@ -277,7 +277,7 @@ fn fleet_agents_takeover_and_handoff() {
             [stderr]
             error: Secondary-C has taken over from Secondary-A already
 
-            hint: see what it was given with `fleet handoff Secondary-A`; to take over from it: `fleet agents takeover Secondary-C NEW`
+            hint: see its handoff with `fleet handoff Secondary-A`; to take over from it: `fleet agents takeover Secondary-C NEW`
             [exit 4]
         "#]]);
     world
@@ -300,14 +300,14 @@ fn fleet_agents_restart() {
         .fleet("agents restart Secondary-A")
         .expect(expect![[r#"
             [stderr]
-            error: this would take back what Secondary-A did of 1 sortie, and release 1 lock, and needs a yes
+            error: this would discard the progress of Secondary-A on 1 sortie, and release 1 lock, and needs confirmation
 
             hint: nothing was changed; run `fleet agents restart Secondary-A -y`
             [exit 2]
         "#]]);
     assert_eq!(world.rev(), before);
     let no = on_a_terminal(&world, "agents restart Secondary-A", &[], "n\n");
-    assert!(no.stdout.contains("Go on? [y/N]"), "{no:?}");
+    assert!(no.stdout.contains("Continue? [y/N]"), "{no:?}");
     assert_eq!((no.code, world.rev()), (2, before));
     world
         .ok("agents restart Secondary-A -y")

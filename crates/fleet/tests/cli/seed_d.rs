@@ -45,20 +45,20 @@ fn a_resume_says_what_is_in_the_way_and_what_to_do() {
     let rev = world.rev();
     world.fleet("resume").expect(expect![[r#"
         [stderr]
-        error: cannot resume msn-1a1a75cb ("Ship it"): srt-2b816efe ("Code") failed after 3 attempts; the workflow is in `ERROR`, and nothing goes on from there
+        error: cannot resume msn-1a1a75cb ("Ship it"): srt-2b816efe ("Code") failed after 3 attempts; the workflow is in `ERROR`, which has no next state
 
-        hint: leave out what failed: `fleet resume --skip-failed`
-              let it be tried again: `fleet sorties release srt-2b816efe`
-              set the workflow back to where it can go on: `fleet resume --reset-to CODING`
+        hint: skip failed work: `fleet resume --skip-failed`
+              retry it: `fleet sorties release srt-2b816efe`
+              reset the workflow to a state that can continue: `fleet resume --reset-to CODING`
         [exit 4]
     "#]]);
     world.fleet("resume --dry-run").expect(expect![[r#"
         [stderr]
-        error: cannot resume msn-1a1a75cb ("Ship it"): srt-2b816efe ("Code") failed after 3 attempts; the workflow is in `ERROR`, and nothing goes on from there
+        error: cannot resume msn-1a1a75cb ("Ship it"): srt-2b816efe ("Code") failed after 3 attempts; the workflow is in `ERROR`, which has no next state
 
-        hint: leave out what failed: `fleet resume --skip-failed`
-              let it be tried again: `fleet sorties release srt-2b816efe`
-              set the workflow back to where it can go on: `fleet resume --reset-to CODING`
+        hint: skip failed work: `fleet resume --skip-failed`
+              retry it: `fleet sorties release srt-2b816efe`
+              reset the workflow to a state that can continue: `fleet resume --reset-to CODING`
         [exit 4]
     "#]]);
     let refused = world.fleet("resume --json");
@@ -101,11 +101,11 @@ fn what_failed_is_left_out_and_the_workflow_set_back() {
           From State: ERROR
           In the Way:
             - srt-2b816efe ("Code") failed after 3 attempts
-            - the workflow is in `ERROR`, and nothing goes on from there
+            - the workflow is in `ERROR`, which has no next state
           Suggestions:
-            - leave out what failed: `fleet resume --skip-failed`
-            - let it be tried again: `fleet sorties release srt-2b816efe`
-            - set the workflow back to where it can go on: `fleet resume --reset-to CODING`
+            - skip failed work: `fleet resume --skip-failed`
+            - retry it: `fleet sorties release srt-2b816efe`
+            - reset the workflow to a state that can continue: `fleet resume --reset-to CODING`
 
         Would restore:
         - Restore 1 sortie
@@ -254,7 +254,7 @@ fn going_back_with_decisions_asks_first() {
         .fleet("resume --checkpoint @latest --skip-failed --reset-to CODING --force")
         .expect(expect![[r#"
             [stderr]
-            error: this would go back to @latest, and needs a yes
+            error: this would go back to @latest, and needs confirmation
 
             hint: nothing was changed; run `fleet resume --checkpoint @latest --skip-failed --reset-to CODING --force -y`
             [exit 2]
@@ -279,13 +279,13 @@ fn fleet_checkpoints_recovery_points() {
 
             chk-a552:
               - srt-2b816efe ("Code") failed after 3 attempts
-              - the workflow is in `ERROR`, and nothing goes on from there
-              → leave out what failed: `fleet resume --checkpoint chk-a5523f5f --skip-failed`
-              → set the workflow back to where it can go on: `fleet resume --checkpoint chk-a5523f5f --reset-to CODING`
+              - the workflow is in `ERROR`, which has no next state
+              → skip failed work: `fleet resume --checkpoint chk-a5523f5f --skip-failed`
+              → reset the workflow to a state that can continue: `fleet resume --checkpoint chk-a5523f5f --reset-to CODING`
 
             chk-9c9e:
               - srt-2b816efe ("Code") failed after 3 attempts
-              → leave out what failed: `fleet resume --checkpoint chk-9c9ec2c6 --skip-failed`
+              → skip failed work: `fleet resume --checkpoint chk-9c9ec2c6 --skip-failed`
 
             Total: 7 points. Look first: fleet resume --checkpoint ID --dry-run
         "#]]);
@@ -340,10 +340,10 @@ fn a_checkpoint_is_shown_with_its_analysis() {
           From State: ERROR
           In the Way:
             - srt-2b816efe ("Code") failed after 3 attempts
-            - the workflow is in `ERROR`, and nothing goes on from there
+            - the workflow is in `ERROR`, which has no next state
           Suggestions:
-            - leave out what failed: `fleet resume --checkpoint chk-a5523f5f --skip-failed`
-            - set the workflow back to where it can go on: `fleet resume --checkpoint chk-a5523f5f --reset-to CODING`
+            - skip failed work: `fleet resume --checkpoint chk-a5523f5f --skip-failed`
+            - reset the workflow to a state that can continue: `fleet resume --checkpoint chk-a5523f5f --reset-to CODING`
     "#]].assert_eq(&shown[from..]);
     let shown = world.json("checkpoints show @latest");
     assert_eq!(shown["recovery_analysis"]["can_resume"], false);
@@ -465,7 +465,7 @@ fn too_many_checkpoints_are_archived_and_it_is_said() {
 
             No checkpoint to delete.
 
-            Would archive, because there are more than stay:
+            Would archive, because the limit is exceeded:
               chk-1a1a  msn-1166  2026-01-04  manual
               chk-22cd  msn-1166  2026-01-04  manual
 
@@ -477,12 +477,12 @@ fn too_many_checkpoints_are_archived_and_it_is_said() {
 
         No checkpoint to delete.
 
-        Would archive, because there are more than stay:
+        Would archive, because the limit is exceeded:
           chk-1a1a  msn-1166  2026-01-04  manual
           chk-22cd  msn-1166  2026-01-04  manual
 
         Total: 2 checkpoints (see them with `fleet checkpoints list --archived`)
-        error: this would archive 2 checkpoints, and needs a yes
+        error: this would archive 2 checkpoints, and needs confirmation
 
         hint: nothing was changed; run `fleet checkpoints prune -y`
         [exit 2]
@@ -492,7 +492,7 @@ fn too_many_checkpoints_are_archived_and_it_is_said() {
 
         No checkpoint to delete.
 
-        Archived, because there are more than stay:
+        Archived, because the limit is exceeded:
           chk-1a1a  msn-1166  2026-01-04  manual
           chk-22cd  msn-1166  2026-01-04  manual
 
@@ -537,9 +537,9 @@ fn what_cannot_be_resumed_is_in_no_others_way() {
         "{ran:?}"
     );
     expect![[r#"
-        warning: cannot resume msn-1a1a75cb ("Ship it"): srt-2b816efe ("Code") failed after 3 attempts; the workflow is in `ERROR`, and nothing goes on from there
-        leave out what failed: `fleet resume --mission msn-1a1a75cb --skip-failed`
-        let it be tried again: `fleet sorties release srt-2b816efe`
-        set the workflow back to where it can go on: `fleet resume --mission msn-1a1a75cb --reset-to CODING`
+        warning: cannot resume msn-1a1a75cb ("Ship it"): srt-2b816efe ("Code") failed after 3 attempts; the workflow is in `ERROR`, which has no next state
+        skip failed work: `fleet resume --mission msn-1a1a75cb --skip-failed`
+        retry it: `fleet sorties release srt-2b816efe`
+        reset the workflow to a state that can continue: `fleet resume --mission msn-1a1a75cb --reset-to CODING`
     "#]].assert_eq(&ran.stderr);
 }

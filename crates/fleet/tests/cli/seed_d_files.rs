@@ -59,7 +59,7 @@ fn a_project_comes_in_and_goes_out_again() {
         Agents      none
         Locks       none
         Mail        none
-        Needs you   srt-4dd5 ("coder") failed; to have it tried again   → fleet sorties release srt-4dd5
+        Needs you   srt-4dd5 ("coder") failed; to retry it   → fleet sorties release srt-4dd5
     "#]]);
     world.fleet("export orchestrator new").expect(expect![[r#"
         Exported new/6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01.json.gz
@@ -247,7 +247,7 @@ fn what_its_writer_calls_corrupted_is_not_taken_for_sound() {
         .fleet(&format!("import orchestrator {FIRST}.json"))
         .expect(expect![[r#"
             [stderr]
-            error: `6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01.json`: its writer marked it as `corrupted`, and nothing is known of what is wrong in it
+            error: `6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01.json`: its writer marked it as `corrupted`, without a reason
 
             hint: take another copy of it, or an earlier checkpoint
             [exit 6]

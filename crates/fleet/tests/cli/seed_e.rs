@@ -35,8 +35,8 @@ fn a_context_fills_up() {
         .expect(expect![[r#"
             ada is alive (epoch 1)
             Its context is 76 % full: saved in chk-5fb6.
-            Mode: minimal. Briefings hold only what is required until the task is complete.
-            Go on with the current task, and begin no other.
+            Mode: minimal. Briefings hold only the required parts until the task is complete.
+            Continue the current task, and start no other.
         "#]]);
     world
         .agent("ada", "heartbeat --context-percent 80")
@@ -48,7 +48,7 @@ fn a_context_fills_up() {
         .expect(expect![[r#"
             ada is alive (epoch 1)
             Its context is 91 % full: saved in chk-711d.
-            Mode: recovery. Briefings hold only what is required until the task is complete.
+            Mode: recovery. Briefings hold only the required parts until the task is complete.
             Stop after this operation.
 
             Left of srt-22cd:
@@ -225,7 +225,7 @@ fn a_session_ends_and_another_goes_on() {
         .expect(expect![[r#"
             ada  specialist  epoch 2
             Act as it with: export FLEET_AGENT=ada FLEET_EPOCH=2
-            It goes on from chk-5702 in recovery mode.
+            It continues from chk-5702 in recovery mode.
             It has work from before. Its briefing: fleet context --agent ada
         "#]]);
     world.fleet("resume").expect(expect![[r#"
@@ -305,7 +305,7 @@ fn a_full_sync_is_said() {
     world.agent_ok("ada", "heartbeat --context-percent 95");
     world.agent("ada", "agents sync").expect(expect![[r#"
         ada is back in normal mode; it was in recovery mode.
-        Nothing resumes from chk-5702 any more.
+        No longer used for resuming: chk-5702.
     "#]]);
 }
 
@@ -406,7 +406,7 @@ fn the_seeds_example_is_resumed_by_the_next_session() {
     assert!(ran.stdout.contains("recovery"), "{ran:?}");
     // It is offered once: another session begins with something else.
     let ran = world.fleet("agents register bob --session other");
-    assert!(!ran.stdout.contains("goes on"), "{ran:?}");
+    assert!(!ran.stdout.contains("continues"), "{ran:?}");
     let ran = world.agent("bob", "sorties claim --next");
     assert!(ran.stdout.contains("T006"), "{ran:?}");
     let latest = || {

@@ -77,7 +77,7 @@ fn tokens_are_shown_once_and_kept_as_hashes() {
     let again = world.fleet("token create laptop");
     assert_eq!(again.code, 4, "{again:?}");
     assert_eq!(world.agent("bob", "token create other").code, 4);
-    expect!["Revoked laptop (agent): it opens nothing from now on\n"]
+    expect!["Revoked laptop (agent): it is refused from now on\n"]
         .assert_eq(&world.ok("token revoke laptop").stdout);
     expect!["No token yet: create one with `fleet token create NAME`\n"]
         .assert_eq(&world.ok("token list").stdout);
@@ -98,7 +98,7 @@ fn the_first_start_says_how_to_get_a_token() {
     );
     assert_eq!(
         lines[1],
-        "Nobody has a token yet: create one with `fleet token create NAME`"
+        "There is no token yet: create one with `fleet token create NAME`"
     );
     world.ok("token create laptop");
     let said = world.ok("serve --addr 127.0.0.1:0 --for 0s").stdout;

@@ -74,7 +74,7 @@ fn pruning_shows_first_asks_and_then_does_what_it_showed() {
 
         Total: 2 checkpoints (16.3 kB)
         Journal: 29 old values (17.6 kB); the store uses that space again
-        Kept though their time is over: 1 the last of an unfinished mission, 2 among the newest that stay
+        Expired, but kept: 1 the last of an unfinished mission, 2 among the newest that stay
     "#]]
     .assert_eq(&done.stdout);
     world.ok("checkpoints verify");
@@ -83,7 +83,7 @@ fn pruning_shows_first_asks_and_then_does_what_it_showed() {
         Pruning checkpoints older than 7 days (keeping 3 per mission)...
 
         Nothing to delete.
-        Kept though their time is over: 1 the last of an unfinished mission, 2 among the newest that stay
+        Expired, but kept: 1 the last of an unfinished mission, 2 among the newest that stay
     "#]]
     .assert_eq(&world.ok("checkpoints prune").stdout);
 }

@@ -37,7 +37,7 @@ fn init_is_harmless_where_a_fleet_is() {
     let world = World::with_sorties(&["Model"]).local_only("it removes the store's file");
     let before = world.json("status");
     world.fleet("init").expect(expect![[r#"
-        REPO/.flightline is there already, and sound (preset fleet)
+        REPO/.flightline exists already and is sound (preset fleet)
     "#]]);
     assert_eq!(world.json("init")["created"], false);
     assert_eq!(world.line("init").in_folder("below").run().code, 0);
@@ -53,7 +53,7 @@ fn init_is_harmless_where_a_fleet_is() {
         [exit 3]
     "#]]);
     world.fleet("init").expect(expect![[r#"
-        Created the sqlite store that REPO/.flightline was lacking: it is empty
+        Created the missing sqlite store of REPO/.flightline: it is empty
     "#]]);
     assert_eq!(world.json("missions list"), serde_json::json!([]));
 }
@@ -218,7 +218,7 @@ fn a_repository_cannot_say_where_the_store_is() {
         .fleet("config set location /tmp/x")
         .expect(expect![[r#"
         [stderr]
-        error: where the store is cannot be set for a project
+        error: the location of the store cannot be set for a project
 
         hint: keep it for yourself with `fleet config set location … --user`
         [exit 2]
@@ -298,7 +298,7 @@ fn a_folder_that_is_not_there_cannot_be_entered() {
         [stderr]
         error: cannot enter missing: No such file or directory (os error 2)
 
-        hint: give a folder that is there to `-C`
+        hint: give an existing folder to `-C`
         [exit 3]
     "#]]);
     world.write("file.txt", "");
@@ -306,7 +306,7 @@ fn a_folder_that_is_not_there_cannot_be_entered() {
         [stderr]
         error: cannot enter file.txt: it is not a folder
 
-        hint: give a folder that is there to `-C`
+        hint: give an existing folder to `-C`
         [exit 3]
     "#]]);
     let json = world.fleet("-C missing status --json");
@@ -336,7 +336,7 @@ fn a_store_may_be_in_another_folder() {
         .run()
         .expect(expect![[r#"
         [stderr]
-        error: `mysql://host/x` is not a place for a store
+        error: `mysql://host/x` is not a location for a store
 
         hint: give a folder, or `postgres://USER@HOST/DATABASE`
         [exit 2]
@@ -466,7 +466,7 @@ fn init_never_changes_a_fleet_that_is_there() {
     world.ok("config set preset epic");
     let again = world.ok("init --preset epic").stdout;
     assert!(
-        again.contains("is there already, and sound (preset epic)"),
+        again.contains("exists already and is sound (preset epic)"),
         "{again}"
     );
 }

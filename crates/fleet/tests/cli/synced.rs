@@ -205,7 +205,7 @@ fn a_server_that_is_not_there_is_named() {
     expect![[r#"
         error: the server at http://127.0.0.1:1 cannot be reached: connection refused
 
-        hint: nothing was done: try again when it is there
+        hint: nothing was done: try again when it is reachable
     "#]]
     .assert_eq(nobody.refused(7));
     let both = world
@@ -230,7 +230,7 @@ fn a_server_that_is_not_there_is_named() {
     expect![[r#"
         error: this repository has no token for http://127.0.0.1:1
 
-        hint: come in with `fleet login http://127.0.0.1:1`, or set FLEET_TOKEN
+        hint: log in with `fleet login http://127.0.0.1:1`, or set FLEET_TOKEN
     "#]]
     .assert_eq(tokenless.refused(1));
 }
@@ -248,7 +248,7 @@ fn what_works_on_the_store_itself_is_refused_elsewhere() {
     ] {
         let told = far.run(typed);
         let told = anonymous(&far, told.refused(2));
-        let expected = "error: this works on the store itself, which is where URL is";
+        let expected = "error: this command works on the store itself, which is at URL";
         assert!(told.starts_with(expected), "{typed}: {told}");
     }
 }
@@ -337,7 +337,7 @@ fn who_comes_in_is_checked_and_remembered_for_this_repository_only() {
     let left = plainly("logout");
     assert_eq!(
         anonymous(&far, &left.text()),
-        "Left URL: its token is forgotten\n"
+        "Logged out of URL: its token is forgotten\n"
     );
     assert!(!fs::read_to_string(&file).unwrap().contains(&far.token));
     assert_eq!(plainly("logout").code, 3);
@@ -352,7 +352,7 @@ fn a_token_that_was_revoked_opens_nothing_and_that_is_said() {
     let refused = far.run("status");
     let told = anonymous(&far, refused.refused(1));
     assert!(
-        told.contains("hint: come in with `fleet login URL`"),
+        told.contains("hint: log in with `fleet login URL`"),
         "{told}"
     );
 }
@@ -386,7 +386,7 @@ on_both_engines! {
         }
         let dropped = ada(&far, "heartbeat");
         assert_eq!((dropped.code, dropped.stderr.as_str()), (0, ""), "{dropped:?}");
-        assert!(dropped.stdout.contains("this sign of life is dropped"), "{dropped:?}");
+        assert!(dropped.stdout.contains("this heartbeat is dropped"), "{dropped:?}");
         for typed in [
             "locks acquire src/a.rs",
             "sorties claim --next",
@@ -410,7 +410,7 @@ on_both_engines! {
         // Whoever comes next brings them, before anything of its own.
         let third = ada(&far, "note lesson third");
         assert_eq!(third.code, 0, "{third:?}");
-        assert_eq!(third.stderr, "delivered what waited on this machine: 6 requests\n");
+        assert_eq!(third.stderr, "delivered the queue of this machine: 6 requests\n");
         let notes = far.notes();
         assert_eq!(notes.len(), 3, "{notes:?}");
         assert!(notes[0].starts_with("first, with ") && notes[1..] == ["second", "third"], "{notes:?}");
@@ -449,7 +449,7 @@ on_both_engines! {
         let status = far.ok("status");
         assert_eq!(
             status.stderr,
-            "warning: delivered what waited on this machine: 2 requests; 2 came too late \
+            "warning: delivered the queue of this machine: 2 requests; 2 came too late \
              (epoch 1 of ada is over: epoch 2 has taken its place), and are noted\n"
         );
         assert!(status.stdout.contains("Too late"), "{status:?}");
@@ -526,7 +526,7 @@ fn nothing_is_lost_of_a_queue_that_is_damaged_or_for_another_server() {
     far.come_back();
     let told = far.ok("note list").stderr;
     let aside = spool.with_extension("damaged.jsonl");
-    assert!(told.contains("cannot be read, and is kept in"), "{told}");
+    assert!(told.contains("cannot be read, and are kept in"), "{told}");
     assert_eq!(fs::read_to_string(&aside).unwrap(), "nonsense\n");
     assert_eq!(far.notes(), ["one"]);
     assert!(far.ok("status").stdout.contains("Damaged"));
@@ -544,7 +544,7 @@ fn nothing_is_lost_of_a_queue_that_is_damaged_or_for_another_server() {
     far.ok("note lesson two");
     assert_eq!(far.notes(), ["two"]);
     let status = far.ok("status").stdout;
-    let how = "for http://127.0.0.1:1: bring them there, or drop them with `rm HOME/";
+    let how = "for http://127.0.0.1:1: deliver them there, or drop them with `rm HOME/";
     assert!(status.contains(how), "{status}");
     let name = left.file_name().unwrap().to_str().unwrap();
     assert!(status.contains(&format!("{name}`")), "{status}");

@@ -201,7 +201,9 @@ fn what_was_said_with_a_token_that_is_over_is_brought_with_a_new_one() {
         .to_owned();
     assert!(id.starts_with("tok-"), "{id}");
     assert!(
-        shown.contains("come in with that one, or with a new one once it is over   → fleet login "),
+        shown.contains(
+            "log in with that one, or with a new one after it has ended   → fleet login "
+        ),
         "{shown}"
     );
     revoke(&far, "grace");
@@ -213,7 +215,7 @@ fn what_was_said_with_a_token_that_is_over_is_brought_with_a_new_one() {
             refused.stderr.contains("this token was revoked"),
             "{refused:?}"
         );
-        let wait = "2 requests wait on this machine: to bring that, come in with a new one of the same project: `fleet login ";
+        let wait = "2 requests wait on this machine: to deliver them, log in with a new token of the same project: `fleet login ";
         assert!(refused.stderr.contains(wait), "{refused:?}");
     }
     // A person speaks for a person, and nobody for an agent but the agent.
@@ -221,7 +223,7 @@ fn what_was_said_with_a_token_that_is_over_is_brought_with_a_new_one() {
     assert!(
         delivered
             .stderr
-            .contains("delivered what waited on this machine: 1 request"),
+            .contains("delivered the queue of this machine: 1 request"),
         "{delivered:?}"
     );
     let held = waiting(&far, &linus);
@@ -254,7 +256,7 @@ fn what_was_done_before_its_token_was_over_is_not_done_again() {
     revoke(&far, "grace");
     let delivered = with(&far, &linus, "status");
     assert!(
-        delivered.stderr.contains("delivered what waited"),
+        delivered.stderr.contains("delivered the queue"),
         "{delivered:?}"
     );
     assert!(!spool.exists());

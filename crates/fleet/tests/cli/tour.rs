@@ -95,7 +95,7 @@ fn in_the_repository() {
 
         $ fleet sortie complete srt-8a44
         [stderr]
-        error: cannot complete srt-8a44e018 ("Tests"): it is pending, and nobody has claimed it
+        error: cannot complete srt-8a44e018 ("Tests"): it is pending and not claimed
 
         hint: claim it first with `fleet sortie claim srt-8a44e018 --agent NAME`
         [exit 4]
@@ -174,7 +174,7 @@ fn on_postgres_by_flag() {
     let made = init_on_postgres(&world).text();
     expect![[r#"
         Created .flightline/ (config.toml, postgres store, .gitignore)
-        Every command needs that location: set FLEET_LOCATION, or keep it with
+        Every command needs that location: set FLEET_LOCATION, or save it with
           fleet config set location … --user
         Next: fleet --location URL mission create "…" --sortie "…"
     "#]]

@@ -12,7 +12,7 @@ fn a_checkpoint_that_was_there_already_is_not_said_to_be_created() {
     assert!(first.starts_with("Checkpoint created: chk-"), "{first}");
     let second = world.ok("checkpoint").stdout;
     assert!(
-        second.contains("stands: nothing has changed since it was taken"),
+        second.contains("is current: nothing has changed since it was taken"),
         "{second}"
     );
     let id = world.json("checkpoints list")[0]["id"]

@@ -37,7 +37,7 @@ fn an_illegal_move_of_a_sortie_says_which_are_legal() {
         .fleet(&format!("sorties complete {login}"))
         .expect(expect![[r#"
             [stderr]
-            error: cannot complete srt-4dd5eca5 ("Login"): it is pending, and nobody has claimed it
+            error: cannot complete srt-4dd5eca5 ("Login"): it is pending and not claimed
 
             hint: claim it first with `fleet sortie claim srt-4dd5eca5 --agent NAME`
             [exit 4]
@@ -315,7 +315,7 @@ fn an_effect_is_not_repeated() {
         [stderr]
         error: `deploy` was begun by ada and never reported done
 
-        hint: look whether it happened; if it did: `fleet effect done deploy`, if not: `fleet effect begin deploy --again`
+        hint: check whether it happened; if it did: `fleet effect done deploy`, if not: `fleet effect begin deploy --again`
         [exit 4]
     "#]]);
     world.agent_ok("bob", "effect begin deploy --again");
@@ -326,7 +326,7 @@ fn an_effect_is_not_repeated() {
             [stderr]
             error: `deploy` was already done by bob at 2026-01-04T12:31:31.000Z
 
-            hint: do not repeat it; see what came of it with `fleet effect list`
+            hint: do not repeat it; see its result with `fleet effect list`
             [exit 4]
         "#]]);
 }

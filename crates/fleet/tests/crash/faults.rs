@@ -78,7 +78,7 @@ fn a_repair_whose_disk_fails_afterwards_does_not_say_that_nothing_was_written() 
         };
         if answer.code() == Some(7) {
             refused += 1;
-            let told = "what was repaired before that stays";
+            let told = "earlier repairs are kept";
             assert!(
                 answer.err.contains(told) || !answer.err.contains("nothing was"),
                 "write {number}: {answer}"
@@ -105,7 +105,10 @@ fn a_home_that_cannot_be_read_is_not_taken_for_a_fleet_that_nobody_trusts() {
         };
         let said = format!("open {number}: {answer}");
         assert!(!answer.err.contains("is not trusted"), "{said}");
-        assert!(!answer.err.contains("nobody made or trusted"), "{said}");
+        assert!(
+            !answer.err.contains("neither created nor trusted"),
+            "{said}"
+        );
         unread += u32::from(answer.err.contains("cannot read which fleets you trust"));
     }
     assert!(unread > 0, "it is told when it happens");

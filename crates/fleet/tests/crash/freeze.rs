@@ -191,7 +191,7 @@ fn notes(world: &World) -> Vec<String> {
 fn a_log_that_a_frozen_reader_holds_is_told_with_who_holds_it() {
     let world = World::new(Engine::Sqlite);
     let quiet = world.run(&["status"]).works();
-    assert!(!quiet.out.contains("the log beside"), "{quiet}");
+    assert!(!quiet.out.contains("the log of the store"), "{quiet}");
     // Another program reads, and is stopped in the middle of it.
     let mut command = world.sealed("sqlite3");
     command.arg(world.database()).stdin(Stdio::piped());
@@ -219,7 +219,7 @@ fn a_log_that_a_frozen_reader_holds_is_told_with_who_holds_it() {
     assert!(
         status
             .out
-            .contains("the log beside the store has grown to 70 MB"),
+            .contains("the log of the store has grown to 70 MB"),
         "{status}"
     );
     let doctor = world.run(&["doctor"]).ends();
@@ -233,6 +233,6 @@ fn a_log_that_a_frozen_reader_holds_is_told_with_who_holds_it() {
     reader.wait().unwrap();
     world.run(&["note", "lesson", "it is gone"]).works();
     let status = world.run(&["status"]).works();
-    assert!(!status.out.contains("the log beside"), "{status}");
+    assert!(!status.out.contains("the log of the store"), "{status}");
     world.is_well();
 }

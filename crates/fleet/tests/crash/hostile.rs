@@ -391,7 +391,9 @@ fn a_store_that_came_with_a_clone_is_shown_and_never_obeyed() {
     let shown = world.run(&["status"]).ends();
     assert_eq!(shown.code(), Some(0), "{shown}");
     assert!(
-        shown.err.contains("nobody made or trusted this fleet"),
+        shown
+            .err
+            .contains("this fleet was neither created nor trusted"),
         "{shown}"
     );
     for command in [

@@ -199,7 +199,7 @@ fn a_server_whose_disk_is_full_says_so_and_goes_on_when_there_is_room() {
         .ends();
     assert_eq!(claim.code(), Some(7), "{claim}");
     let expected = format!(
-        "error: the server at {} does not take it now: the disk is full",
+        "error: the server at {} cannot accept it now: the disk is full",
         server.url
     );
     assert!(claim.err.starts_with(&expected), "{claim}");

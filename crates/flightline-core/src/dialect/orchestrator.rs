@@ -92,7 +92,7 @@ document! {
         completed_at "completedAt": Option<Stamp>,
         /// What it was given.
         input "input": Option<Named<Json>>,
-        /// What it gave.
+        /// Its output.
         output "output": Option<Named<Json>>,
         /// What went wrong.
         error "error": Option<String>,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::checkpoint::Reason;
 use crate::time::Time;
 
-/// Whose files.
+/// The system whose files these are.
 #[derive(
     Clone,
     Copy,
@@ -180,7 +180,7 @@ pub enum Fact {
     FilesModified,
     /// What is in the way.
     Blockers,
-    /// Whether it can be taken up again.
+    /// Whether it can be resumed.
     Resumable,
     /// How to take it up again.
     Instructions,
@@ -276,7 +276,7 @@ pub struct Record {
     pub files_modified: Vec<String>,
     /// What is in the way.
     pub blockers: Vec<String>,
-    /// Whether it can be taken up again.
+    /// Whether it can be resumed.
     pub resumable: Option<bool>,
     /// How to take it up again.
     pub instructions: Option<String>,

@@ -115,9 +115,9 @@ const SPANS: [Knob; 9] = spans! {
     "liveness.heartbeat" "how often an agent is expected to give a sign of life" "s" heartbeat_ms;
     "liveness.downtime" "a pause of all writing after which silence proves nothing" "s" downtime_ms;
     "locks.ttl" "how long after its holder's last sign of life a lock lapses" "s" lock_ttl_ms;
-    "checkpoints.interval" "with `triggers.interval`: how often a mission that changes gets one" "s" interval_ms;
-    "checkpoints.valid" "older ones are not resumed from by themselves" "s" valid_ms;
-    "retention.older_than" "checkpoints older than this go" "d" retention.older_than_ms;
+    "checkpoints.interval" "with `triggers.interval`: how often a changing mission gets a checkpoint" "s" interval_ms;
+    "checkpoints.valid" "older checkpoints are not resumed from automatically" "s" valid_ms;
+    "retention.older_than" "checkpoints older than this are deleted" "d" retention.older_than_ms;
 };
 
 const MORE_SPANS: [Knob; 1] = spans! {
@@ -138,16 +138,16 @@ const HISTORY: Knob = Knob {
 
 /// Numbers.
 const COUNTS: [Knob; 4] = counts! {
-    "retention.keep" "so many of the newest checkpoints of a mission stay" retention.keep;
-    "retention.most" "at most so many of a mission stay" retention.most;
-    "checkpoints.significant_lines" "a file changed by more lines than this has changed significantly" significant_lines;
-    "recovery.retry_limit" "a sortie that failed after so many attempts is in the way of a resume" retry_limit;
+    "retention.keep" "number of the newest checkpoints that a mission keeps" retention.keep;
+    "retention.most" "maximum number of checkpoints of a mission" retention.most;
+    "checkpoints.significant_lines" "number of changed lines above which a file has changed significantly" significant_lines;
+    "recovery.retry_limit" "number of attempts after which a failed sortie blocks a resume" retry_limit;
 };
 
 /// Percentages of a context.
 const TOKENS: [Knob; 2] = percents! {
-    "tokens.warning" "a context this full, in percent, is saved" token_warning;
-    "tokens.critical" "a context this full, in percent, is saved at once, and its agent told to stop" token_critical;
+    "tokens.warning" "how full a context is, in percent, when it is saved" token_warning;
+    "tokens.critical" "how full a context is, in percent, when it is saved at once and its agent told to stop" token_critical;
 };
 
 /// Other systems' files.
@@ -173,7 +173,7 @@ const COMPRESSION: Knob = Knob {
 
 const PRESET: Knob = Knob {
     name: "preset",
-    meaning: "whose numbers these are: fleet, sitebuilder, epic, orchestrator or recovery",
+    meaning: "the preset of these settings: fleet, sitebuilder, epic, orchestrator or recovery",
     shape: Shape::Word,
     reason: None,
     get: |policy, _| policy.preset.as_str().to_owned(),
@@ -214,7 +214,7 @@ const MILESTONES: Knob = Knob {
 
 const SURPLUS: Knob = Knob {
     name: "retention.surplus",
-    meaning: "what becomes of checkpoints above `retention.most`: delete or archive",
+    meaning: "what to do with checkpoints above `retention.most`: delete or archive",
     shape: Shape::Word,
     reason: None,
     get: |policy, _| policy.retention.surplus.as_str().to_owned(),
@@ -227,7 +227,7 @@ const SURPLUS: Knob = Knob {
 
 const DESTRUCTIVE: Knob = Knob {
     name: "checkpoints.destructive",
-    meaning: "with `triggers.before_destructive`: what is destructive",
+    meaning: "with `triggers.before_destructive`: the destructive operations",
     shape: Shape::Names,
     reason: None,
     get: |policy, _| {
@@ -256,12 +256,12 @@ macro_rules! switches {
 
 /// What is done or not, but for triggers.
 const SWITCHES: [Knob; 6] = switches! {
-    "recovery.auto_resume" "resume without asking, where nobody can be asked" auto_resume;
-    "recovery.enabled" "mind full contexts and ending sessions: checkpoints, minimal mode, validation on resume" recovery_enabled;
-    "recovery.strict" "refuse to resume while something is in the way that somebody has to decide about" strict;
+    "recovery.auto_resume" "resume without asking, where no question can be asked" auto_resume;
+    "recovery.enabled" "handle full contexts and ending sessions: checkpoints, minimal mode, validation on resume" recovery_enabled;
+    "recovery.strict" "refuse to resume while a blocker needs a decision" strict;
     "recovery.tasks" "`detect` and `doctor` name tasks that lost their session, have errors or unmet criteria" find_tasks;
     "mail.progress" "progress of a sortie is posted to the mailbox of dispatch" progress_mail;
-    "checkpoints.every_error" "with `triggers.blocker`: an error takes one even when work can go on" every_error;
+    "checkpoints.every_error" "with `triggers.blocker`: an error takes a checkpoint even when work can continue" every_error;
 };
 
 const EMERGENCIES: [Knob; 1] = switches! {
@@ -270,7 +270,7 @@ const EMERGENCIES: [Knob; 1] = switches! {
 
 const STACK_ID: Knob = Knob {
     name: "recovery.stack_id",
-    meaning: "the stack the project is built on, unless a mission says otherwise: a session resumes on the same one",
+    meaning: "the technology stack of the project, unless a mission names another: a session resumes on the same one",
     shape: Shape::Word,
     reason: None,
     get: |policy, _| {
@@ -291,7 +291,7 @@ const NO_STACK: &str = "none";
 
 const RECOVERY_MODE: Knob = Knob {
     name: "recovery.mode",
-    meaning: "what a full context leads to: minimal (briefings are cut to what is required) or full",
+    meaning: "the mode after a full context: minimal (briefings hold only the required parts) or full",
     shape: Shape::Word,
     reason: None,
     get: |policy, _| policy.recovery_mode.as_str().to_owned(),

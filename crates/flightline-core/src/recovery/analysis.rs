@@ -198,20 +198,18 @@ fn gave_up(sortie: &Sortie) -> String {
 }
 
 fn stuck(state: &str) -> String {
-    format!("the workflow is in `{state}`, and nothing goes on from there")
+    format!("the workflow is in `{state}`, which has no next state")
 }
 
 fn suggestions(at: &Analyzed<'_>, found: &InTheWay<'_>, exhausted: &[&Sortie]) -> Vec<String> {
     let resume = at.when.command();
     let mut suggestions = Vec::new();
     if let Some(first) = exhausted.first() {
-        suggestions.push(format!("leave out what failed: `{resume} --skip-failed`"));
+        suggestions.push(format!("skip failed work: `{resume} --skip-failed`"));
         if !matches!(at.when, When::At(_)) {
             let id = first.id.to_string();
             let id = id.get(..12).unwrap_or(&id);
-            suggestions.push(format!(
-                "let it be tried again: `fleet sorties release {id}`"
-            ));
+            suggestions.push(format!("retry it: `fleet sorties release {id}`"));
         }
     }
     if found.dead_end.is_some() {
@@ -221,7 +219,7 @@ fn suggestions(at: &Analyzed<'_>, found: &InTheWay<'_>, exhausted: &[&Sortie]) -
         let declared = workflow.states.keys().map(|state| state.as_str());
         let state = before.chain(declared).find(goes_on).unwrap_or("STATE");
         suggestions.push(format!(
-            "set the workflow back to where it can go on: `{resume} --reset-to {state}`"
+            "reset the workflow to a state that can continue: `{resume} --reset-to {state}`"
         ));
     }
     suggestions

@@ -79,7 +79,7 @@ impl Guest {
                 shown(agent)
             ),
         )
-        .hint("leave the agent out, or come with a token of scope `dispatch`"))
+        .hint("leave the agent out, or use a token of scope `dispatch`"))
     }
 
     /// Who asks, as operations know it.
@@ -140,8 +140,8 @@ impl Guest {
         caller.thing = match (thing, unless) {
             (None, None) => None,
             (None, Some(_)) => {
-                return Err(Refusal::invalid("`If-Match` cannot be asked for here")
-                    .hint("this is not about one thing that can be looked at"));
+                return Err(Refusal::invalid("`If-Match` is not supported here")
+                    .hint("this request is not about a single record"));
             }
             (Some((kind, reference)), unless) => Some(Thing {
                 kind,

@@ -39,8 +39,8 @@ impl Body {
     pub(crate) fn read_there<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
         if !self.is_there {
             return Err(
-                Refusal::invalid("the body is missing, and decides what is done")
-                    .hint("send `{}` for what is usual, or `{\"dry_run\": true}` to look first"),
+                Refusal::invalid("the body is missing, and it is required here")
+                    .hint("send `{}` for the defaults, or `{\"dry_run\": true}` to look first"),
             );
         }
         self.read()

@@ -88,7 +88,7 @@ impl Journal {
         };
         counts(
             ("flightline_briefings_total", "outcome"),
-            "What became of briefings.",
+            "Briefings by outcome.",
             &self.briefings,
         );
         counts(
@@ -98,7 +98,7 @@ impl Journal {
         );
         counts(
             ("flightline_locks_lost_total", "how"),
-            "Locks that were taken from those who held them.",
+            "Locks that were taken from their holders.",
             &self.locks_lost,
         );
         page.single(
@@ -128,7 +128,7 @@ pub(super) fn fleet(page: &mut Page, figures: &Figures) {
     );
     counts(
         ("flightline_backups", "state"),
-        "Checkpoints, by what became of their copy in a file.",
+        "Checkpoints by the state of their copy in a file.",
         &figures.backups,
     );
     let space = &figures.space;
@@ -140,7 +140,7 @@ pub(super) fn fleet(page: &mut Page, figures: &Figures) {
     page.by(
         ("flightline_store_bytes", "part"),
         Kind::Gauge,
-        "The room that the store takes; what is free is within the database.",
+        "Size of the store; free space is inside the database.",
         parts
             .into_iter()
             .filter_map(|(part, bytes)| Some((part, bytes?))),
@@ -159,12 +159,12 @@ pub(super) fn fleet(page: &mut Page, figures: &Figures) {
         ),
         (
             "flightline_locks_orphaned",
-            "Of those: lapsed, or of an agent that is no more.",
+            "Granted locks that have lapsed, or whose agent is gone.",
             figures.locks.orphaned.to_string(),
         ),
         (
             "flightline_messages_pending",
-            "Messages that nobody has looked at.",
+            "Messages that were not read.",
             figures.messages_pending.to_string(),
         ),
         (

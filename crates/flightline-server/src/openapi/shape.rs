@@ -148,12 +148,12 @@ impl Asked {
                 Take::Mark => body = Some(mark()),
                 Take::Other => taken.extend(["a", "b"]),
                 Take::Place => {
-                    asked.ask("step", "step", &json!({ "type": "string", "pattern": POINT, "description": "This step alone: a revision of it, or a checkpoint that it took" }));
+                    asked.ask("step", "step", &json!({ "type": "string", "pattern": POINT, "description": "Only this step: one of its revisions, or a checkpoint that it took" }));
                     asked.ask("after", "after", &json!({ "type": "integer", "format": "uint64", "description": "The steps after this revision" }));
                     asked.ask("before", "before", &json!({ "type": "integer", "format": "uint64", "description": "The steps before this one" }));
                 }
                 Take::After => {
-                    let about = "Events after this place, oldest first";
+                    let about = "Events after this position, oldest first";
                     asked.ask(
                         "after",
                         "after",
@@ -189,7 +189,7 @@ impl Asked {
 }
 
 fn limit(usual: u64) -> Value {
-    json!({ "type": "integer", "minimum": 1, "maximum": MOST, "default": usual, "description": "At most so many" })
+    json!({ "type": "integer", "minimum": 1, "maximum": MOST, "default": usual, "description": "Maximum number of entries" })
 }
 
 /// The body of a request, without what is known otherwise.

@@ -42,8 +42,11 @@ pub(crate) fn place(text: &str) -> Result<Cursor, Refusal> {
         .rsplit_once('.')
         .and_then(|(history, rev)| Some((history, rev.parse().ok()?)));
     let (history, rev) = parts.ok_or_else(|| {
-        Refusal::invalid(format!("`{}` is not a place in the journal", shown(text)))
-            .hint("places look like `HISTORY.REV`: the `id` of an event in a stream")
+        Refusal::invalid(format!(
+            "`{}` is not a position in the journal",
+            shown(text)
+        ))
+        .hint("positions look like `HISTORY.REV`: the `id` of an event in a stream")
     })?;
     Ok(Cursor {
         history: history.to_owned(),

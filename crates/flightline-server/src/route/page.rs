@@ -66,7 +66,7 @@ fn read(text: &str) -> Result<(Cursor, String), Refusal> {
 }
 
 fn no_cursor(text: &str) -> Refusal {
-    Refusal::invalid(format!("`{}` is no cursor", shown(text)))
+    Refusal::invalid(format!("`{}` is not a cursor", shown(text)))
         .hint("take `next_cursor` of the page before, as it is")
 }
 
@@ -135,7 +135,7 @@ fn plain(value: &Value) -> String {
 fn gone() -> Refusal {
     Refusal::new(
         Code::HistoryChanged,
-        "what the last page ended with is not in the list any more",
+        "the last item of the previous page is no longer in the list",
     )
     .hint("start again without `cursor`")
 }

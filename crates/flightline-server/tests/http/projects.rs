@@ -94,7 +94,7 @@ fn a_token_with_another_projects_name_opens_nothing() {
         for wrong in [&forged, &unknown] {
             let answer = server.with(wrong).get("/api/v1/missions");
             assert_eq!(answer.problem(401), "unauthenticated");
-            assert_eq!(answer.json()["detail"], "nobody knows this token");
+            assert_eq!(answer.json()["detail"], "this token is not known");
         }
         server.with(&token).get("/api/v1/missions").ok(200);
     }

@@ -122,7 +122,7 @@ impl Postgres {
         let (versioned, foreign): (bool, bool) = (seen.get(0), seen.get(1));
         if !versioned && foreign {
             return Err(Error::NotOurs(
-                "the database (it has a table `event` of somebody else)".to_owned(),
+                "the database (it has a table `event` of another program)".to_owned(),
             ));
         }
         if !versioned && !create {
@@ -452,7 +452,7 @@ impl Driver for Postgres {
     fn weaknesses(&mut self) -> Result<Vec<String>, Error> {
         let told = self.query(WEAKNESSES, &[])?.into_iter().map(|row| {
             Ok(format!(
-                "PostgreSQL runs with `{} = off`: a power cut or a crash of its machine can lose or damage what was acknowledged",
+                "PostgreSQL runs with `{} = off`: a power cut or a crash of its machine can lose or damage acknowledged data",
                 row.text(0)?
             ))
         });

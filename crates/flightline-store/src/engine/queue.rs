@@ -44,7 +44,7 @@ impl Queue {
         let mut file = match file.try_lock() {
             Ok(()) => file,
             Err(TryLockError::WouldBlock) if patience.is_zero() => {
-                return Err(Error::Busy("somebody else is writing".to_owned()));
+                return Err(Error::Busy("another process is writing".to_owned()));
             }
             Err(TryLockError::WouldBlock) => self.block(file, patience)?,
             Err(TryLockError::Error(error)) => return Err(self.cannot(&error)),

@@ -632,19 +632,19 @@ impl Driver for Sqlite {
             return Err(Error::Broken);
         }
         let Ok(_turn) = self.queue.wait(Duration::ZERO) else {
-            return Ok(Compaction::Later("somebody is writing"));
+            return Ok(Compaction::Later("another process is writing"));
         };
         let said = |error: rusqlite::Error| classify("cannot give free space back", &error);
         self.connection.busy_timeout(Duration::ZERO).map_err(said)?;
         let rewritten = self.rewrite();
         self.connection.busy_timeout(UNQUEUED_WAIT).map_err(said)?;
         match rewritten {
-            Err(Error::Busy(_)) => return Ok(Compaction::Later("somebody is writing")),
+            Err(Error::Busy(_)) => return Ok(Compaction::Later("another process is writing")),
             rewritten => rewritten?,
         }
         let after = self.space()?;
         Ok(match before.database.saturating_sub(after.database) {
-            0 => Compaction::Later("somebody is reading the old pages"),
+            0 => Compaction::Later("another process is reading the old pages"),
             bytes => Compaction::Returned(bytes),
         })
     }

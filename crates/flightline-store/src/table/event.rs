@@ -106,7 +106,7 @@ pub struct EventFilter {
     pub since: Option<Time>,
     /// Not newer than this revision: of the newest.
     pub up_to: Option<u64>,
-    /// At most so many.
+    /// Maximum number of entries.
     pub limit: u64,
 }
 

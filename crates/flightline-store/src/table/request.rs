@@ -33,7 +33,7 @@ pub(crate) fn get(
 ) -> Result<Option<Remembered>, Error> {
     match driver.query(GET, params![project, actor, key])?.first() {
         Some(row) if !seal::has_its_sum(row)? => Err(Error::Corrupt(
-            "what is remembered of the request with this key is damaged".to_owned(),
+            "the stored outcome of the request with this key is damaged".to_owned(),
         )),
         Some(row) => Ok(Some(Remembered {
             hash: row.text(2)?,

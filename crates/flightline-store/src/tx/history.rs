@@ -85,7 +85,7 @@ impl Tx<'_> {
         self.step = self.next_rev();
     }
 
-    /// Whether a replica took the place of the database since the last write. Only what says its timeline can tell.
+    /// Whether a replica replaced the database since the last write. Only what says its timeline can tell.
     pub(crate) fn was_replaced(&self) -> bool {
         match (self.project.timeline, self.driver.timeline()) {
             (Some(written), Some(now)) => written != now,
@@ -93,7 +93,7 @@ impl Tx<'_> {
         }
     }
 
-    /// Begins a new history where a replica took the place of the database, or where the database lost its end. What was
+    /// Begins a new history where a replica replaced the database, or where the database lost its end. What was
     /// acknowledged last may be lost, and places, fences and epochs that were handed out then must never mean anything else.
     pub(crate) fn go_on(&mut self) -> Result<(), Error> {
         let lost = self.losses.iter().find_map(|loss| match loss {
@@ -122,7 +122,7 @@ impl Tx<'_> {
                 data["lost"] = lost;
             }
             None => {
-                data["reason"] = "a replica took the place of the database".into();
+                data["reason"] = "a replica replaced the database".into();
                 data["database"] = json!({ "before": was, "now": self.project.timeline });
             }
         }

@@ -46,7 +46,7 @@ impl std::fmt::Display for Stale {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Pulse(agent) => write!(f, "the last sign of life of {agent} is damaged"),
-            Self::Watch(lock) => write!(f, "since when {lock} is waited for is damaged"),
+            Self::Watch(lock) => write!(f, "the start of the wait for {lock} is damaged"),
             Self::Request(actor, key) => {
                 let key: String = key.chars().take(12).collect();
                 write!(f, "the outcome of request {key} of {actor} is damaged")
@@ -179,9 +179,9 @@ impl Tx<'_> {
                     Proven::Rest => {
                         "its counter was taken from the journal, and its sum proves the rest"
                     }
-                    Proven::Name => "its name is what its sum proves again",
-                    Proven::History => "its history is what its sum proves again",
-                    Proven::Created => "when it was made is what its sum proves again",
+                    Proven::Name => "its name was restored, and its checksum proves it",
+                    Proven::History => "its history was restored, and its checksum proves it",
+                    Proven::Created => "its creation time was restored, and its checksum proves it",
                     Proven::Nothing => {
                         "its counter was taken from the journal; nothing proves its name, its history and when it was made, which stay as they are"
                     }

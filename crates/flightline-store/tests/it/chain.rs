@@ -214,9 +214,9 @@ both_engines! {
 
     fn one_changed_byte_of_the_projects_row_is_put_back_by_its_sum(world: &World) {
         for (column, said) in [
-            ("name", "its name is what its sum proves again"),
-            ("history", "its history is what its sum proves again"),
-            ("created_at", "when it was made is what its sum proves again"),
+            ("name", "its name was restored, and its checksum proves it"),
+            ("history", "its history was restored, and its checksum proves it"),
+            ("created_at", "its creation time was restored, and its checksum proves it"),
             ("rev", "its counter was taken from the journal, and its sum proves the rest"),
             ("seal", "its counter was taken from the journal, and its sum proves the rest"),
         ] {

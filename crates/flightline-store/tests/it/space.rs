@@ -145,7 +145,7 @@ fn whoever_is_writing_is_not_disturbed() {
         .write(|tx| {
             assert!(matches!(
                 store.compact(0, u64::MAX).unwrap(),
-                Compaction::Later("somebody is writing")
+                Compaction::Later("another process is writing")
             ));
             tx.set("made", &mission(2, "Two"), &json!({}))
         })
@@ -156,7 +156,7 @@ fn whoever_is_writing_is_not_disturbed() {
     outsider.execute_batch("BEGIN IMMEDIATE").unwrap();
     assert!(matches!(
         store.compact(0, u64::MAX).unwrap(),
-        Compaction::Later("somebody is writing")
+        Compaction::Later("another process is writing")
     ));
     outsider.execute_batch("ROLLBACK").unwrap();
     drop(outsider);
@@ -177,7 +177,7 @@ fn a_reader_goes_on_reading_what_it_saw() {
             let given = store.compact(0, u64::MAX)?;
             assert_eq!(
                 given,
-                Compaction::Later("somebody is reading the old pages")
+                Compaction::Later("another process is reading the old pages")
             );
             assert_eq!(tx.state_at(tx.rev(), None)?, before);
             Ok::<_, flightline_store::Error>(())

@@ -41,7 +41,7 @@ impl Seer<'_> {
                 ..of(path, SeenKind::Other)
             },
             errno => SeenFile {
-                unread: said(&format!("it cannot be looked at: {errno}")),
+                unread: said(&format!("it cannot be read: {errno}")),
                 ..of(path, SeenKind::Other)
             },
         }))

@@ -22,7 +22,7 @@ use crate::recovery::compaction::missions_of;
 #[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EndSession {
-    /// Whose; the acting agent's when none is named.
+    /// The agent; the acting one when not given.
     pub agent: Option<String>,
 }
 
@@ -52,7 +52,7 @@ pub struct SessionEnded {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FullSync {
-    /// Whose; the acting agent's when none is named.
+    /// The agent; the acting one when not given.
     pub agent: Option<String>,
 }
 

@@ -113,7 +113,7 @@ impl Heartbeat {
                 let name = shown(name);
                 return Err(Refusal::new(
                     Code::NotFound,
-                    format!("there is no agent `{name}` to beat for"),
+                    format!("there is no agent `{name}` to send a heartbeat for"),
                 )
                 .hint(format!("register it with `fleet agents register {name}`"))
                 .into());

@@ -27,7 +27,7 @@ use crate::mail::{notice, notice_for};
 #[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MonitorAgents {
-    /// What is known of agents' processes.
+    /// Observations of agents' processes.
     #[serde(default)]
     pub sightings: Vec<Sighting>,
 }
@@ -73,7 +73,7 @@ pub struct MonitoredAgent {
     pub line: String,
 }
 
-/// What was said of a silence.
+/// The last message about a silence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Told {
@@ -259,7 +259,7 @@ fn warn(
         (warning_subject(thresholds), body)
     } else {
         let body = format!(
-            "Nothing was heard of you: {}. Say that you are there with `fleet heartbeat --agent {}`.",
+            "You are silent: {}. Report with `fleet heartbeat --agent {}`.",
             seen.liveness.evidence, agent.name
         );
         ("Still working?".to_owned(), body)
@@ -292,9 +292,9 @@ fn escalate(desk: &mut Desk<'_, '_>, seen: &Look<'_>, silence: &Silence) -> Resu
     let (mission, primary) = coordinated(desk, agent)?;
     let body = format!(
         "{}\n\n\
-         The same agent goes on: fleet agents resume {name}\n\
-         Another takes over: fleet agents takeover {name} NEW\n\
-         From scratch: fleet agents restart {name}",
+         Resume the same agent: fleet agents resume {name}\n\
+         Let another take over: fleet agents takeover {name} NEW\n\
+         Restart from scratch: fleet agents restart {name}",
         said.notice
     );
     notice(desk, primary.clone(), &said.status, &body, mission)?;

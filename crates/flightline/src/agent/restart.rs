@@ -25,10 +25,10 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 pub struct RestartAgent {
     /// Which.
     pub agent: String,
-    /// Also one that is not known to be gone.
+    /// Restart even if the agent may still be alive.
     #[serde(default)]
     pub force: bool,
-    /// What is known of agents' processes.
+    /// Observations of agents' processes.
     #[serde(default)]
     pub sightings: Vec<Sighting>,
 }

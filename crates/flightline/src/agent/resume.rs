@@ -144,20 +144,20 @@ fn refuse_unresumable(agent: &Agent) -> Result<()> {
     if agent.retired_at.is_some() {
         return Err(Refusal::new(
             Code::IllegalTransition,
-            format!("{name} was retired, and left nothing to go on with"),
+            format!("{name} was retired, and has no work to resume"),
         )
         .hint(format!(
-            "see what became of its work with `fleet handoff {name}`; bring it back without that with `fleet agents register {name}`"
+            "see its handoff with `fleet handoff {name}`; bring it back without its work with `fleet agents register {name}`"
         ))
         .into());
     }
     if !agent.can_resume {
         return Err(Refusal::new(
             Code::IllegalTransition,
-            format!("{name} said that its work cannot be taken up again"),
+            format!("{name} reported that its work cannot be resumed"),
         )
         .hint(format!(
-            "begin anew with `fleet agents restart {name}`, or say that it can: `fleet agents update {name} --can-resume true`"
+            "start over with `fleet agents restart {name}`, or mark it as resumable: `fleet agents update {name} --can-resume true`"
         ))
         .into());
     }

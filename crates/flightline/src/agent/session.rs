@@ -67,7 +67,7 @@ pub(crate) fn refuse_alive(
     )
     .hint(format!(
         "nothing was changed; ask it with `fleet mail send --to {name} --subject \"Still working?\"`\n\
-         to do it all the same: `{command} --force`"
+         to do it anyway: `{command} --force`"
     ))
     .details(json!({ "agent": name, "life": life, "evidence": fate.liveness.evidence }))
     .into())

@@ -31,13 +31,13 @@ pub struct TakeOver {
     pub from: String,
     /// Who takes over; registered when nobody has that name yet.
     pub to: Name,
-    /// The client's id of the session in which it does. Without one, an agent that is at work goes on in
+    /// The client's session id of the agent that takes over. Without one, an agent that is at work stays in
     /// the session it has.
     pub session: Option<Title>,
-    /// Also from an agent that is not known to be gone.
+    /// Take over even if the old agent may still be alive.
     #[serde(default)]
     pub force: bool,
-    /// What is known of agents' processes.
+    /// Observations of agents' processes.
     #[serde(default)]
     pub sightings: Vec<Sighting>,
 }
@@ -63,7 +63,7 @@ pub struct TakenOver {
     pub blockers: Vec<String>,
 }
 
-/// What whoever takes over is given.
+/// The handoff to the agent that takes over.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Handoff {
     /// From whom.
@@ -351,14 +351,14 @@ fn refuse_retired(desk: &mut Desk<'_, '_>, old: &Agent) -> Result<()> {
             format!("{by} has taken over from {name} already"),
         )
         .hint(format!(
-            "see what it was given with `fleet handoff {name}`; to take over from it: `fleet agents takeover {by} NEW`"
+            "see its handoff with `fleet handoff {name}`; to take over from it: `fleet agents takeover {by} NEW`"
         ))
         .details(json!({ "to": by })),
         None => Refusal::new(
             Code::IllegalTransition,
             format!("{name} was retired, and holds nothing to take over"),
         )
-        .hint("see who is there with `fleet agents list`"),
+        .hint("list the agents with `fleet agents list`"),
     };
     Err(refusal.into())
 }

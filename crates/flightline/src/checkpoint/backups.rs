@@ -49,7 +49,7 @@ pub struct UnsettledBackups {}
 pub struct DueBackups {
     /// The files to write.
     pub files: Vec<DueBackup>,
-    /// Those for which another's file is enough.
+    /// Checkpoints that are covered by the file of another.
     pub shared: Vec<CheckpointId>,
 }
 
@@ -62,7 +62,7 @@ pub struct DueBackup {
     pub born: u64,
     /// That of the newest other one of its mission that has a file.
     pub after: Option<u64>,
-    /// Those for which it will be enough.
+    /// Other checkpoints that this file also covers.
     pub also_for: Vec<CheckpointId>,
 }
 

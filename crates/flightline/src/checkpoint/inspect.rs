@@ -26,7 +26,7 @@ pub struct ListCheckpoints {
     /// Archived ones too.
     #[serde(default)]
     pub archived: bool,
-    /// At most so many.
+    /// Maximum number of entries.
     pub limit: u64,
 }
 

@@ -444,7 +444,7 @@ impl MendCheckpoint {
         let data = json!({ "checkpoint_id": record.id, "lost_at": last.rev });
         desk.tx.set("checkpoint_recovered", &record, &data)?;
         said.push(format!(
-            "the record of {id} was damaged in the store; what it names is repaired, a note to it may be lost"
+            "the record of {id} was damaged in the store; its content is repaired, but a note on it may be lost"
         ));
         Ok(Some(record))
     }

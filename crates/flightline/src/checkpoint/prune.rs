@@ -104,7 +104,7 @@ pub enum Space {
     Reusable,
     /// The file system has it back.
     Returned {
-        /// So many bytes, with what was free before.
+        /// Number of bytes, including earlier free space.
         bytes: u64,
     },
     /// The store uses it again; giving it back would be worth it, but not now.

@@ -249,7 +249,7 @@ impl<T> Served<T> {
             Error::Refused(mut refusal) if refusal.code == Code::NotFound && files > 0 => {
                 let noun = if files == 1 { "file" } else { "files" };
                 let way = format!(
-                    "if the store has lost it: `fleet doctor --rebuild` builds one from what is in {files} checkpoint {noun}"
+                    "if the store has lost it: `fleet doctor --rebuild` builds one from {files} checkpoint {noun}"
                 );
                 refusal.hint = Some(match refusal.hint.take() {
                     Some(hint) => format!("{hint}\n{way}"),
@@ -330,7 +330,7 @@ fn file_trouble(folder: &Path, checkpoint: &ExaminedCheckpoint) -> Option<String
         Ok(Some(_)) | Err(_) => "is not as it was written",
     };
     Some(format!(
-        "the file of {} {trouble}; the store has it: write it anew with `fleet doctor --fix`",
+        "the file of {} {trouble}; the store has it: rewrite it with `fleet doctor --fix`",
         short(checkpoint.id)
     ))
 }

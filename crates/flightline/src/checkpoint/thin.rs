@@ -29,7 +29,7 @@ const SPAN: u64 = 5_000;
 pub struct PlanThinning {
     /// Of this mission only.
     pub mission: Option<String>,
-    /// What was replaced longer ago goes; the policy's when none is given.
+    /// Minimum age of replaced values to delete; the policy's when not given.
     pub older_than_ms: Option<Millis>,
     /// Checkpoints that need nothing any more, because they are about to go.
     #[serde(default)]
@@ -37,10 +37,10 @@ pub struct PlanThinning {
     /// From this revision on.
     #[serde(default)]
     pub from: u64,
-    /// Looks at so many revisions; at all when none is given.
+    /// Maximum number of revisions to check; all when not given.
     #[serde(default)]
     pub revisions: Option<u64>,
-    /// Names so many values; all when none is given.
+    /// Maximum number of values; all when not given.
     #[serde(default)]
     pub most: Option<u64>,
     /// Believe the clock, however far it is ahead of what confirms it.
@@ -76,7 +76,7 @@ pub struct Thinned {
 pub struct ThinJournal {
     /// Of this mission only.
     pub mission: Option<String>,
-    /// What was replaced longer ago goes; the policy's when none is given.
+    /// Minimum age of replaced values to delete; the policy's when not given.
     pub older_than_ms: Option<Millis>,
     /// The first revision.
     pub from: u64,

@@ -20,7 +20,7 @@ pub struct PeekBriefing {
     pub mission: Option<String>,
     /// The most tokens it may take.
     pub max_tokens: Option<usize>,
-    /// Only what is required.
+    /// Only the required parts.
     #[serde(default)]
     pub minimal: bool,
     /// What is known of the work tree.

@@ -48,10 +48,10 @@ impl Operation for TellPutAside {
         let subject = format!("{file} was put aside");
         let body = format!(
             "{file} was not taken in: {}\n\n\
-             It is kept as {kept}; nothing of it is lost, and nothing of it holds.\n\
-             What differs: fleet conflicts list\n\
-             It holds all the same: fleet conflicts take {kept}\n\
-             It does not: fleet conflicts drop {kept}",
+             It is kept as {kept}; nothing in it is lost, and nothing in it is applied.\n\
+             Show the differences: fleet conflicts list\n\
+             Apply it anyway: fleet conflicts take {kept}\n\
+             Discard it: fleet conflicts drop {kept}",
             shown(&self.why)
         );
         let (name, who) = (to.name.clone(), desk.tx.actor().clone());

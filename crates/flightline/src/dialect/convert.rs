@@ -15,9 +15,9 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConvertDocument {
-    /// Whose format it has; found out when it is not said.
+    /// The format of the document; detected when not given.
     pub from: Option<Dialect>,
-    /// Whose format it is to have.
+    /// The format to convert to.
     pub to: Dialect,
     /// The name of its file.
     pub file: String,
@@ -28,7 +28,7 @@ pub struct ConvertDocument {
 /// A document in another dialect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ConvertedDocument {
-    /// Whose format it had.
+    /// The format of the original.
     pub from: Dialect,
     /// Its text now.
     pub text: String,
@@ -82,10 +82,10 @@ impl ConvertDocument {
         match <[Document; 1]>::try_from(fit) {
             Ok([document]) => Ok(document),
             Err(fit) if fit.is_empty() => Err(Refusal::invalid(format!(
-                "`{}` is a document of no system we know",
+                "`{}` is not a document of a known system",
                 shown(&self.file)
             ))
-            .hint("say whose it should be, to hear what is wrong with it: `--dialect NAME`")
+            .hint("name its format to see the error: `--dialect NAME`")
             .into()),
             Err(fit) => {
                 let names = fit.iter().map(|document| document.dialect().as_str());
@@ -95,7 +95,7 @@ impl ConvertDocument {
                     shown(&self.file),
                     names.join(" or ")
                 ))
-                .hint("say which it is: `--dialect NAME`")
+                .hint("name its format: `--dialect NAME`")
                 .into())
             }
         }

@@ -332,7 +332,7 @@ fn older(written: Option<Time>, known: Option<Time>) -> Refusal {
     Refusal::new(
         Code::Changed,
         format!(
-            "it was written at {}, and newer things are known, of {}",
+            "it was written at {}, but the store has newer data, of {}",
             at(written),
             at(known)
         ),

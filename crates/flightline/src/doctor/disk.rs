@@ -25,7 +25,7 @@ pub(crate) fn needs(disk: &Disk) -> Vec<Attention> {
 
 fn full(disk: &Disk) -> String {
     format!(
-        "the disk is full ({} KB free): only what ends trouble is written",
+        "the disk is full ({} KB free): only writes that end trouble are accepted",
         disk.free / 1024
     )
 }
@@ -34,7 +34,7 @@ fn full(disk: &Disk) -> String {
 #[must_use]
 pub fn long_log(disk: &Disk) -> String {
     format!(
-        "the log beside the store has grown to {} MB: a process goes on reading what was there before",
+        "the log of the store has grown to {} MB: a process is still reading old data",
         disk.log / (1024 * 1024)
     )
 }

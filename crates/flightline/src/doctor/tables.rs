@@ -30,7 +30,7 @@ pub(super) fn mend(fleet: &mut Fleet, examined: &Examined) -> Result<Vec<String>
             .store()?
             .write(|_| Ok::<_, flightline_store::Error>(()))?;
         done.push(
-            "what was acknowledged and is lost was noted; a new history goes on from what is there"
+            "the loss of acknowledged changes was recorded; a new history continues from the present state"
                 .to_owned(),
         );
     }

@@ -103,5 +103,5 @@ fn not_as(token: &Token, other: &str) -> Refusal {
         Code::Forbidden,
         format!("the token `{}` acts as {own}, not as {other}", token.name),
     )
-    .hint("leave the agent out, or come with a token of scope `dispatch`")
+    .hint("leave the agent out, or use a token of scope `dispatch`")
 }

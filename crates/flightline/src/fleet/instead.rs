@@ -16,12 +16,12 @@ pub(super) fn past(
     request: &str,
 ) -> Result<Past> {
     let Some(token) = tx.get::<Token>(&before.to_string())? else {
-        return Err(refused("with a token that nobody knows here".to_owned()));
+        return Err(refused("with a token that is not known here".to_owned()));
     };
     let name = &token.name;
     if token.is_valid(tx.now()) {
         return Err(refused(format!(
-            "with the token `{name}`, which still opens"
+            "with the token `{name}`, which is still valid"
         )));
     }
     let agent = token.agent.as_ref().map(ToString::to_string);
@@ -43,7 +43,7 @@ pub(super) fn past(
 }
 
 fn refused(how: String) -> crate::Error {
-    Refusal::new(Code::Forbidden, format!("it was said {how}"))
-        .hint("come in with that one; or, once it is over, with a new one for the same")
+    Refusal::new(Code::Forbidden, format!("it was requested {how}"))
+        .hint("log in with that token; or, after it has ended, with a new one for the same agent or person")
         .into()
 }

@@ -54,7 +54,7 @@ pub(super) fn check(desk: &mut Desk<'_, '_>) -> Result<()> {
         Code::Changed,
         format!("{} changed since you looked", short(&id)),
     )
-    .hint("look at it again, and decide anew")
+    .hint("read it again, then decide again")
     .into())
 }
 
@@ -107,7 +107,9 @@ fn find(desk: &mut Desk<'_, '_>, thing: &Thing) -> Result<String> {
         | Kind::Import
         | Kind::Original
         | Kind::FileSystem
-        | Kind::Token => return Err(Refusal::invalid("nobody can look at it by itself").into()),
+        | Kind::Token => {
+            return Err(Refusal::invalid("this record cannot be read by itself").into());
+        }
     })
 }
 

@@ -148,7 +148,7 @@ fn fail(
     if let Some(sender) = sender.filter(|sender| sender.retired_at.is_none()) {
         let subject = format!("Not acknowledged in time: {}", message.subject);
         let body = format!(
-            "{late} had until {}. It stays in the mailbox. See who is there with: fleet agents list",
+            "{late} had until {}. It stays in the mailbox. List the agents with: fleet agents list",
             by.to_seconds()
         );
         notice(desk, sender, &subject, &body, message.mission_id)?;

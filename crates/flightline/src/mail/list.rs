@@ -17,7 +17,7 @@ pub struct ListMessages {
     pub mission: Option<String>,
     /// From or to this agent only.
     pub agent: Option<String>,
-    /// At most so many.
+    /// Maximum number of entries.
     pub limit: u64,
 }
 

@@ -96,14 +96,14 @@ impl Operation for ReplaceNote {
         let id = NoteId::new(desk.tx.uuid());
         check(desk, &old, NoteEnding::Replaced { by: id })?;
         if old.kind == NoteKind::Late {
-            return Err(Refusal::invalid(
-                "what came too late is kept as it was said, and cannot be written anew",
-            )
-            .hint(format!(
-                "when it is dealt with: `fleet note close {}`",
-                short(old.id)
-            ))
-            .into());
+            return Err(
+                Refusal::invalid("a late note is kept as it is, and cannot be edited")
+                    .hint(format!(
+                        "when it is dealt with: `fleet note close {}`",
+                        short(old.id)
+                    ))
+                    .into(),
+            );
         }
         if old.kind == NoteKind::Constraint {
             let mission = desk.mission(Some(&old.mission_id.to_string()))?;
@@ -135,14 +135,12 @@ fn check(desk: &Desk<'_, '_>, note: &Note, how: NoteEnding) -> Result<()> {
     let id = short(note.id);
     if let Some(end) = &note.ended {
         let (was, by) = (end.how.as_str(), &end.by);
-        let message = format!("{id} holds no longer: it was {was} by {by}");
+        let message = format!("{id} is no longer valid: it was {was} by {by}");
         let refusal = Refusal::new(Code::IllegalTransition, message);
         return Err(match end.how {
-            NoteEnding::Replaced { by } => {
-                refusal.hint(format!("{} stands in its place", short(by)))
-            }
+            NoteEnding::Replaced { by } => refusal.hint(format!("{} replaces it", short(by))),
             NoteEnding::Closed | NoteEnding::Withdrawn => {
-                refusal.hint("write it again if it holds after all")
+                refusal.hint("write it again if it is still valid")
             }
         }
         .into());

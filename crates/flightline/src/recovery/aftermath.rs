@@ -103,7 +103,7 @@ pub(super) fn what_is_left(
         .iter()
         .map(|effect| Attention {
             what: format!(
-                "look whether `{}` happened, which {} began",
+                "check whether `{}` happened, which {} began",
                 effect.key, effect.by
             ),
             command: format!("fleet effect done {} {of}", effect.key),
@@ -112,10 +112,7 @@ pub(super) fn what_is_left(
         .collect();
     left.extend(agents_to_start(desk, mission, fates)?);
     if rewound {
-        left.push(Attention::new(
-            "to take this back",
-            format!("fleet undo {of}"),
-        ));
+        left.push(Attention::new("to undo this", format!("fleet undo {of}")));
     }
     Ok(left)
 }

@@ -42,7 +42,7 @@ impl CompactionEvidence {
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReportCompaction {
-    /// Whose; the acting agent's when none is named.
+    /// The agent; the acting one when not given.
     pub agent: Option<String>,
     /// How it is known.
     pub evidence: CompactionEvidence,

@@ -135,7 +135,9 @@ fn move_to(desk: &mut Desk<'_, '_>, mut sortie: Sortie, to: SortieStatus) -> Res
             begin_if_pending(desk, sortie.mission_id)?;
             if sortie.assigned_to.is_none() {
                 let owner = desk.agent.as_ref().ok_or_else(|| {
-                    Error::from(Refusal::invalid("nobody is named who works on it"))
+                    Error::from(Refusal::invalid(
+                        "it does not name the agent that works on it",
+                    ))
                 })?;
                 sortie.assigned_to = Some(owner.id);
                 sortie.assigned_epoch = Some(owner.epoch);

@@ -47,7 +47,7 @@ const UNATTENDED: &str = "unattended";
 pub struct Detect {
     /// Silence after which a mission is a candidate; the policy's when none is given.
     pub threshold_ms: Option<Millis>,
-    /// What is known of agents' processes.
+    /// Observations of agents' processes.
     pub sightings: Vec<Sighting>,
 }
 
@@ -56,7 +56,7 @@ pub struct Detect {
 pub struct PeekCandidates {
     /// Silence after which a mission is a candidate; the policy's when none is given.
     pub threshold_ms: Option<Millis>,
-    /// What is known of agents' processes.
+    /// Observations of agents' processes.
     #[serde(default)]
     pub sightings: Vec<Sighting>,
 }
@@ -89,7 +89,7 @@ pub struct Candidate {
     /// Its tasks that need somebody, where the policy wants them found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskTrouble>,
-    /// When it was last recovered, if nothing was heard of it since.
+    /// Time of the last recovery, if there was no activity since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovered_at: Option<Time>,
     /// What is left to do after that recovery, each with its command.
@@ -114,7 +114,7 @@ pub struct CandidateAgent {
     pub life: Life,
     /// Why we think so.
     pub evidence: String,
-    /// How long nothing was heard of it, when that is too long for one that holds work.
+    /// Duration of its silence, when that is too long for an agent that holds work.
     #[serde(default)]
     pub silent_ms: Option<Millis>,
     /// Whether it keeps its work.

@@ -192,7 +192,7 @@ fn without_holder(
     }
     let before = desk.agent_name(old.held_by)?;
     Ok(Some(format!(
-        "{} was locked by {before}, who is gone: nobody holds it now",
+        "{} was locked by {before}, which is gone: it is not locked now",
         old.file
     )))
 }

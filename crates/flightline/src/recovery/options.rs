@@ -17,7 +17,7 @@ use crate::mission::{enter, short, workflow_history};
 /// What was decided.
 #[derive(Clone, Debug)]
 pub(super) struct Choices {
-    /// Go on without what failed.
+    /// Continue without failed work.
     pub(super) skip_failed: bool,
     /// Set the workflow back to this state.
     pub(super) reset_to: Option<Name>,

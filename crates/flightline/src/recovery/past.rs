@@ -29,10 +29,10 @@ pub struct ListRecoveries {
 pub struct UndoRecovery {
     /// Which.
     pub recovery: String,
-    /// Un-finish work of agents that are alive, too.
+    /// Also roll back finished work of agents that are alive.
     #[serde(default)]
     pub force: bool,
-    /// What is known of agents' processes.
+    /// Observations of agents' processes.
     #[serde(default)]
     pub sightings: Vec<Sighting>,
 }
@@ -71,11 +71,11 @@ impl Operation for UndoRecovery {
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Resumed> {
         let recovery = desk.by_id::<Recovery>(&self.recovery, RecoveryId::PREFIX)?;
         let refuse = |why: &str| {
-            let message = format!("{} cannot be taken back: {why}", short(recovery.id));
+            let message = format!("{} cannot be undone: {why}", short(recovery.id));
             Refusal::new(Code::IllegalTransition, message)
         };
         if recovery.undone_at.is_some() {
-            return Err(refuse("it was taken back already").into());
+            return Err(refuse("it was already undone").into());
         }
         if recovery.before.is_none() {
             return Err(
@@ -86,7 +86,7 @@ impl Operation for UndoRecovery {
         let last = before_last_rewind(desk, &mission)?;
         if let Some((last, _)) = last.filter(|(last, _)| last.id != recovery.id) {
             return Err(refuse("there was another rewind after it")
-                .hint(format!("take that back first: `{}`", short(last.id)))
+                .hint(format!("undo that one first: `{}`", short(last.id)))
                 .into());
         }
         let undo = Undo {

@@ -23,7 +23,7 @@ use crate::mission::short;
 pub struct ListRecoveryPoints {
     /// Of which mission; the current one when none is named.
     pub mission: Option<String>,
-    /// At most so many.
+    /// Maximum number of entries.
     pub limit: u64,
 }
 

@@ -47,18 +47,18 @@ pub struct Resume {
     pub mission: Option<String>,
     /// Go back to exactly this checkpoint; without one, everything acknowledged since stays.
     pub checkpoint: Option<String>,
-    /// Un-finish work of agents that are alive, too.
+    /// Also roll back finished work of agents that are alive.
     pub force: bool,
     /// Take up a mission again that has failed or was completed.
     #[serde(default)]
     pub reopen: bool,
-    /// Go on without what failed.
+    /// Continue without failed work.
     #[serde(default)]
     pub skip_failed: bool,
     /// Set the workflow back to this state.
     #[serde(default)]
     pub reset_to: Option<Name>,
-    /// What is known of agents' processes.
+    /// Observations of agents' processes.
     pub sightings: Vec<Sighting>,
     /// What is known of the work tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -162,7 +162,7 @@ impl Operation for Resume {
         self.refuse_ended(&mission)?;
         if !mission.status.is_open() {
             warnings.push(format!(
-                "{} (\"{}\") is {}: resuming takes it up again",
+                "{} (\"{}\") is {}: resuming reopens it",
                 short(mission.id),
                 mission.title,
                 mission.status.as_str()
@@ -262,9 +262,9 @@ impl Resume {
                 "to work on it again, go back to one of its checkpoints: `fleet checkpoints list --mission {id}`, then `fleet resume --checkpoint ID`"
             ),
             (_, Some(checkpoint)) => {
-                format!("to take it up again: `fleet resume --checkpoint {checkpoint} -y`")
+                format!("to resume it: `fleet resume --checkpoint {checkpoint} -y`")
             }
-            (_, None) => format!("to take it up again: `fleet resume --mission {id} -y`"),
+            (_, None) => format!("to resume it: `fleet resume --mission {id} -y`"),
         };
         Err(refusal.hint(hint).into())
     }
@@ -290,10 +290,18 @@ impl Resume {
                     warnings.join("; ")
                 };
                 Err(Refusal::new(
-                    if warnings.is_empty() { Code::NotFound } else { Code::Integrity },
-                    format!("cannot resume {} (\"{}\"): {why}", short(mission.id), mission.title),
+                    if warnings.is_empty() {
+                        Code::NotFound
+                    } else {
+                        Code::Integrity
+                    },
+                    format!(
+                        "cannot resume {} (\"{}\"): {why}",
+                        short(mission.id),
+                        mission.title
+                    ),
                 )
-                .hint("take one with `fleet checkpoint`; until then `fleet status` shows what is there")
+                .hint("take one with `fleet checkpoint`; until then see `fleet status`")
                 .into())
             }
         }
@@ -444,7 +452,7 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
         };
         if let Err(why) = try_take(desk, &taking)? {
             warnings.push(format!(
-                "no checkpoint could be taken of what it is now: {why}"
+                "no checkpoint could be taken of its current state: {why}"
             ));
         }
     }

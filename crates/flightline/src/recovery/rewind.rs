@@ -66,7 +66,7 @@ pub(super) fn rewind(
     match load(desk, &before) {
         Ok(_) => {}
         Err(error) if error.is_damage() => warnings.push(format!(
-            "{}; `fleet undo` cannot take this back",
+            "{}; `fleet undo` cannot undo this",
             error.into_refusal().message
         )),
         Err(error) => return Err(error),
@@ -287,7 +287,7 @@ fn refuse_unfinishing_parts(
 
 fn going_back(id: &str) -> String {
     format!(
-        "look first with `fleet resume --checkpoint {id} --dry-run`; to do it all the same: `fleet resume --checkpoint {id} --force`\n\
+        "look first with `fleet resume --checkpoint {id} --dry-run`; to do it anyway: `fleet resume --checkpoint {id} --force`\n\
          to keep everything: `fleet resume`"
     )
 }

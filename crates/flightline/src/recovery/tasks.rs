@@ -38,7 +38,7 @@ pub struct TaskTrouble {
     pub status: SortieStatus,
     /// Why we think so.
     pub evidence: String,
-    /// How long nobody has been at it, after a lost session.
+    /// Time without work on it, after a lost session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quiet_ms: Option<Millis>,
     /// What is in the way, when errors are.

@@ -23,9 +23,9 @@ use crate::mission::short;
 pub struct Undo {
     /// Of which mission; the current one when none is named.
     pub mission: Option<String>,
-    /// Un-finish work of agents that are alive, too.
+    /// Also roll back finished work of agents that are alive.
     pub force: bool,
-    /// What is known of agents' processes.
+    /// Observations of agents' processes.
     pub sightings: Vec<Sighting>,
 }
 
@@ -45,9 +45,9 @@ impl Operation for Undo {
         let Some((mut recovery, before)) = before_last_rewind(desk, &mission)? else {
             return Err(Refusal::new(
                 Code::NotFound,
-                format!("there is nothing to take back in {} (\"{}\")", short(mission.id), mission.title),
+                format!("there is nothing to undo in {} (\"{}\")", short(mission.id), mission.title),
             )
-            .hint("only going back to a checkpoint, with `--checkpoint`, changes what a mission holds, and nobody did")
+            .hint("only a rewind (`fleet resume --checkpoint ID`) can be undone, and this mission has none")
             .into());
         };
         let checkpoint = desk
@@ -56,10 +56,7 @@ impl Operation for Undo {
             .ok_or_else(|| {
                 Refusal::new(
                     Code::NotFound,
-                    format!(
-                        "{} is gone, so the rewind cannot be taken back",
-                        short(before)
-                    ),
+                    format!("{} is gone, so the rewind cannot be undone", short(before)),
                 )
             })?;
         let contents = load(desk, &checkpoint)?;

@@ -60,7 +60,7 @@ pub struct NewSortie {
     pub priority: i32,
     /// How long it is expected to take.
     pub estimate_ms: Option<Millis>,
-    /// How to take it up again after an interruption.
+    /// How to resume it after an interruption.
     pub resume_instructions: Option<Note>,
     /// What it is given to start from.
     pub input: Option<Data>,

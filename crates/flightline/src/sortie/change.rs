@@ -66,7 +66,7 @@ pub enum SortieAction {
     Resume,
     /// Done.
     Complete {
-        /// What it gave.
+        /// Its output.
         output: Option<Data>,
     },
     /// Not done, and given up.
@@ -151,7 +151,7 @@ pub(crate) fn check_move(sortie: &Sortie, to: SortieStatus, verb: &str) -> Resul
         .collect();
     let unclaimed = sortie.status == SortieStatus::Pending;
     let why = if unclaimed {
-        "it is pending, and nobody has claimed it".to_owned()
+        "it is pending and not claimed".to_owned()
     } else {
         format!("it is {status}")
     };
@@ -286,7 +286,7 @@ fn start(desk: &mut Desk<'_, '_>, mut sortie: Sortie) -> Result<SortieView> {
         return Err(Refusal::new(
             Code::IllegalTransition,
             format!(
-                "cannot start {} (\"{}\"): it is pending, and nobody has claimed it",
+                "cannot start {} (\"{}\"): it is pending and not claimed",
                 short(sortie.id),
                 sortie.title
             ),
@@ -388,7 +388,7 @@ fn refuse_unresumable(sortie: &Sortie) -> Result<()> {
         ),
         SortieStatus::Pending | SortieStatus::Failed | SortieStatus::Skipped => {
             format!(
-                "claim it with `fleet sortie claim {id} --agent NAME`, which hands over what was left"
+                "claim it with `fleet sortie claim {id} --agent NAME`, which hands over the remaining work"
             )
         }
         SortieStatus::Assigned => format!("begin it with `fleet sortie start {id}`"),

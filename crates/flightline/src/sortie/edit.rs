@@ -54,7 +54,7 @@ pub struct EditSortie {
     /// Acceptance criteria that count no more.
     #[serde(default)]
     pub remove_criteria: Vec<Title>,
-    /// How to take it up again after an interruption.
+    /// How to resume it after an interruption.
     pub resume_instructions: Option<Note>,
 }
 
@@ -147,7 +147,7 @@ impl EditSortie {
                     format!("{} does not wait for {id} (\"{title}\")", short(sortie.id)),
                 )
                 .hint(format!(
-                    "see what it waits for with `fleet sorties show {}`",
+                    "see its dependencies with `fleet sorties show {}`",
                     short(sortie.id)
                 ))
                 .into());
@@ -253,7 +253,7 @@ fn refuse_circle(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<()> {
                 sortie.title,
                 short(through)
             ))
-            .hint("see who waits for whom with `fleet sorties tree`")
+            .hint("see the dependencies with `fleet sorties tree`")
             .into());
         }
         if seen.insert(id) {

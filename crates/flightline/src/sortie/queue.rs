@@ -243,7 +243,7 @@ fn standing(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<String> {
         SortieStatus::Completed => "is completed".to_owned(),
         SortieStatus::Failed => {
             let again = format!("`fleet sorties release {}`", short(sortie.id));
-            format!("failed; {again} lets it be tried again")
+            format!("failed; {again} allows a retry")
         }
         SortieStatus::Skipped => "is left out".to_owned(),
     })

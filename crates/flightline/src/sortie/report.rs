@@ -52,7 +52,7 @@ pub struct UpdateSortie {
     pub next_to_process: Option<Title>,
     /// What else is worth knowing about where it stands.
     pub cursor_notes: Option<Note>,
-    /// Whether it can be taken up again.
+    /// Whether it can be resumed.
     pub resumable: Option<bool>,
     /// How to take it up again.
     pub resume_instructions: Option<Note>,

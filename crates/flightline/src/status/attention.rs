@@ -169,7 +169,7 @@ fn of_sorties(
                     here.push(of_blocked(desk, &row.id, &sortie, shown)?)
                 }
                 Some(SortieStatus::Failed) => here.push(Attention::new(
-                    format!("{sortie} failed; to have it tried again"),
+                    format!("{sortie} failed; to retry it"),
                     format!("fleet sorties release {}", short(&row.id)),
                 )),
                 _ => {}
@@ -234,7 +234,7 @@ fn of_effects(
         let (key, mission) = (&effect.key, short(effect.mission_id));
         found.push(
             Attention::new(
-                format!("{} began `{key}` for \"{of}\" and {why}: look whether it happened, then say so", effect.by),
+                format!("{} began `{key}` for \"{of}\" and {why}: check whether it happened, then report it", effect.by),
                 format!("fleet effect done {key} --mission {mission}"),
             )
             .otherwise(format!("fleet effect begin {key} --again --mission {mission}")),

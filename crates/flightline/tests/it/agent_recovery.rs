@@ -225,7 +225,7 @@ both_engines! {
         assert_eq!((said.code, said.message.as_str()), (Code::NotFound, "there is no agent `nobody`"));
         story.run("Secondary-A", &UpdateAgent { can_resume: Some(false), ..UpdateAgent::default() }).unwrap();
         let said = story.run("", &resume("Secondary-A")).unwrap_err();
-        assert_eq!((said.code, said.message.as_str()), (Code::IllegalTransition, "Secondary-A said that its work cannot be taken up again"));
+        assert_eq!((said.code, said.message.as_str()), (Code::IllegalTransition, "Secondary-A reported that its work cannot be resumed"));
         assert!(said.hint.unwrap().contains("fleet agents restart Secondary-A"));
     }
 
@@ -384,7 +384,7 @@ both_engines! {
         let said = story.take_over("Secondary-A", "Secondary-D").unwrap_err();
         assert_eq!((said.code, said.message.as_str()), (Code::AlreadyTaken, "Secondary-C has taken over from Secondary-A already"));
         let said = story.run("", &resume("Secondary-A")).unwrap_err();
-        assert_eq!(said.message, "Secondary-A was retired, and left nothing to go on with");
+        assert_eq!(said.message, "Secondary-A was retired, and has no work to resume");
     }
 
     fn of_two_takeovers_at_once_one_wins(world: &World) {

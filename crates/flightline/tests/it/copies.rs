@@ -150,9 +150,9 @@ both_engines! {
         let done = resume(&story).unwrap();
         assert_eq!(done.checkpoint_id, second.id);
         let id = &second.id.to_string()[..12];
-        assert_eq!(done.warnings, [format!("the file of {id} is missing; the store has it: write it anew with `fleet doctor --fix`")]);
+        assert_eq!(done.warnings, [format!("the file of {id} is missing; the store has it: rewrite it with `fleet doctor --fix`")]);
         fs::write(story.file_of(&second), "{}").unwrap();
-        assert_eq!(resume(&story).unwrap().warnings, [format!("the file of {id} is not as it was written; the store has it: write it anew with `fleet doctor --fix`")]);
+        assert_eq!(resume(&story).unwrap().warnings, [format!("the file of {id} is not as it was written; the store has it: rewrite it with `fleet doctor --fix`")]);
         let (shown, said) = story.serve(&ShowCheckpoint { checkpoint: second.id.to_string() });
         assert!(shown.is_ok() && said.len() == 1, "{said:?}");
     }
@@ -273,7 +273,7 @@ both_engines! {
         story.run("", &note).unwrap();
         damage::journal(world, Kind::Checkpoint, &second.id.to_string(), 0);
         let (shown, said) = story.serve(&ShowCheckpoint { checkpoint: second.id.to_string() });
-        assert!(said[0].ends_with("a note to it may be lost"), "{said:?}");
+        assert!(said[0].ends_with("a note on it may be lost"), "{said:?}");
         assert_eq!((shown.as_ref().unwrap().pinned, &shown.as_ref().unwrap().sorties), (true, &second.sorties));
     }
 
@@ -375,7 +375,7 @@ both_engines! {
         }
         let refused = resume(&story).unwrap_err();
         assert_eq!(refused.code, Code::NotFound);
-        assert!(refused.hint.unwrap().contains("`fleet doctor --rebuild` builds one from what is in 3 checkpoint files"));
+        assert!(refused.hint.unwrap().contains("`fleet doctor --rebuild` builds one from 3 checkpoint files"));
     }
 
     fn a_rewind_mends_what_it_is_about_to_write_over(world: &World) {

@@ -90,7 +90,7 @@ both_engines! {
         assert_eq!((taken.cut.trigger_details, taken.cut.recovery_context.blockers), (Some(said.clone()), vec![said]));
         assert_eq!(mail_of(&story, "ada"), [(
             "Not acknowledged in time: Which port?".to_owned(),
-            "bob had until 2026-01-04T12:10:00Z. It stays in the mailbox. See who is there with: fleet agents list".to_owned(),
+            "bob had until 2026-01-04T12:10:00Z. It stays in the mailbox. List the agents with: fleet agents list".to_owned(),
         )]);
         let way = story.run("", &PeekInbox { agent: "bob".to_owned(), all: false, limit: 9 }).unwrap().remove(0).deliveries.remove(0);
         assert_eq!((way.state.as_str(), way.overdue_at), ("pending", Some(world.clock.now())));

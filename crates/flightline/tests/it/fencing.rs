@@ -47,7 +47,7 @@ fn assert_all_fenced(story: &Story<'_>, caller: &Caller) {
         assert_eq!(refusal.code, Code::Fenced, "{operation}: {refusal}");
         assert_eq!(
             refusal.hint.unwrap(),
-            "nothing was written; come back as a new session with `fleet agents register ada`",
+            "nothing was written; start a new session with `fleet agents register ada`",
             "{operation}"
         );
     }
@@ -174,7 +174,7 @@ both_engines! {
             (refusal.code, refusal.message.as_str()),
             (
                 Code::Fenced,
-                "epoch 3 of ghost is over: nobody of that name is known here"
+                "epoch 3 of ghost is over: no agent of that name is known here"
             )
         );
     }

@@ -80,7 +80,7 @@ fn places_that_both_have_go_on_and_others_are_refused_for_good() {
         assert_eq!(
             refused.message,
             format!(
-                "revision {} was lost when a replica took the place of the database; what came up to {} is there",
+                "revision {} was lost when a replica replaced the database; revisions up to {} exist",
                 lost.rev, left.rev
             )
         );

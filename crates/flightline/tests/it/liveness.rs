@@ -141,7 +141,7 @@ both_engines! {
         );
         assert_eq!(
             story.beat("").unwrap_err().message,
-            "this needs to know which agent acts"
+            "this command needs an acting agent"
         );
         story.register("ada", Role::Specialist);
         let full = Heartbeat {

@@ -356,7 +356,7 @@ both_engines! {
             (told.from.as_str(), told.subject.as_str()),
             ("flightline", "Your lock on src/a.rs was taken")
         );
-        assert_eq!(told.body.as_deref(), Some(format!("eve took it: the build is red. Do not write there any more; its fence {void} is void.").as_str()));
+        assert_eq!(told.body.as_deref(), Some(format!("eve took it: the build is red. Stop writing there; its fence {void} is void.").as_str()));
         assert_eq!(
             renew(&story, "ada", "src/a.rs", Some(void))
                 .unwrap_err()
@@ -383,7 +383,7 @@ both_engines! {
         let refused = steal(&story, "eve", "a.rs").unwrap_err();
         assert_eq!(
             (refused.code, refused.message.as_str()),
-            (Code::NotFound, "nobody else holds a lock on `a.rs`")
+            (Code::NotFound, "no other agent holds a lock on `a.rs`")
         );
         assert_eq!(
             steal(&story, "", "a.rs").unwrap_err().code,

@@ -108,7 +108,7 @@ both_engines! {
         let mail = story.all::<Message>().pop().unwrap();
         let (first, rest) = mail.body.as_ref().unwrap().split_once("\n\n").unwrap();
         assert_eq!(first, notice);
-        assert_eq!(rest, "The same agent goes on: fleet agents resume Secondary-A\nAnother takes over: fleet agents takeover Secondary-A NEW\nFrom scratch: fleet agents restart Secondary-A");
+        assert_eq!(rest, "Resume the same agent: fleet agents resume Secondary-A\nLet another take over: fleet agents takeover Secondary-A NEW\nRestart from scratch: fleet agents restart Secondary-A");
     }
 
     fn who_is_found_stale_at_once_is_not_warned_as_well(world: &World) {

@@ -147,7 +147,7 @@ both_engines! {
         let said = format!("{id} (\"Code\") failed after 3 attempts");
         assert_eq!(refused.code, Code::Unfinished);
         assert_eq!(refused.message, format!("cannot resume {} (\"Ship it\"): {said}", short(mission(&story).id)));
-        let ways = ["leave out what failed: `fleet resume --skip-failed`".to_owned(), format!("let it be tried again: `fleet sorties release {id}`")];
+        let ways = ["skip failed work: `fleet resume --skip-failed`".to_owned(), format!("retry it: `fleet sorties release {id}`")];
         assert_eq!(refused.hint.unwrap(), ways.join("\n"));
         assert_eq!(refused.details["errors"], json!([said]));
         assert_eq!(refused.details["suggestions"], json!(ways));
@@ -175,7 +175,7 @@ both_engines! {
         story.mission("Another", &["Elsewhere"]);
         let refused = story.run("", &Resume { mission: Some(id.to_string()), ..Resume::default() }).unwrap_err();
         let ways = refused.hint.unwrap();
-        assert!(ways.starts_with(&format!("leave out what failed: `fleet resume --mission {} --skip-failed`", short(id))), "{ways}");
+        assert!(ways.starts_with(&format!("skip failed work: `fleet resume --mission {} --skip-failed`", short(id))), "{ways}");
     }
 
     fn a_sortie_that_cannot_be_read_stops_nothing(world: &World) {
@@ -245,8 +245,8 @@ both_engines! {
             go(&story, state);
         }
         let refused = story.resume("", vec![]).unwrap_err();
-        assert!(refused.message.ends_with("the workflow is in `ERROR`, and nothing goes on from there"), "{}", refused.message);
-        assert_eq!(refused.hint.unwrap(), "set the workflow back to where it can go on: `fleet resume --reset-to CODING`");
+        assert!(refused.message.ends_with("the workflow is in `ERROR`, which has no next state"), "{}", refused.message);
+        assert_eq!(refused.hint.unwrap(), "reset the workflow to a state that can continue: `fleet resume --reset-to CODING`");
         let rev = story.rev();
         let unknown = story.run("", &resetting("LUNCH")).unwrap_err();
         assert_eq!((unknown.code, unknown.message.as_str()), (Code::IllegalTransition, "`LUNCH` is not a declared state"));
@@ -329,7 +329,7 @@ both_engines! {
         fail(&story, "coder", "Code", 3);
         go(&story, "ERROR");
         let done = predicted(&story, &skipping());
-        assert_eq!(done.errors, ["the workflow is in `ERROR`, and nothing goes on from there"]);
+        assert_eq!(done.errors, ["the workflow is in `ERROR`, which has no next state"]);
         assert_eq!(done.restored_state.as_deref(), Some("ERROR"));
     }
 
@@ -374,8 +374,8 @@ both_engines! {
         let newest = &found[0];
         let id = short(newest.id);
         assert_eq!(newest.suggestions, [
-            format!("leave out what failed: `fleet resume --checkpoint {id} --skip-failed`"),
-            format!("set the workflow back to where it can go on: `fleet resume --checkpoint {id} --reset-to CODING`"),
+            format!("skip failed work: `fleet resume --checkpoint {id} --skip-failed`"),
+            format!("reset the workflow to a state that can continue: `fleet resume --checkpoint {id} --reset-to CODING`"),
         ]);
         // Shown alone, it says the same.
         let shown = story.run("", &ShowCheckpoint { checkpoint: newest.id.to_string() }).unwrap();

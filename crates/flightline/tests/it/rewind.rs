@@ -319,7 +319,7 @@ both_engines! {
         let cut = story.checkpoint().id;
         let request = Resume { sightings: story.seen(false, &["ada"]), ..back_to(cut, Force::No) };
         let done = story.run("", &request).unwrap();
-        assert_eq!(done.recovery_context.blockers, ["src/api.rs was locked by ada, who is gone: nobody holds it now"]);
+        assert_eq!(done.recovery_context.blockers, ["src/api.rs was locked by ada, which is gone: it is not locked now"]);
         assert_eq!((done.restored.locks, story.all::<Lock>()), (0, vec![]), "and it is granted to nobody");
         let taken = story.claim("bob", "Endpoint").unwrap();
         assert_eq!(taken.locks.len(), 1, "but to whoever takes up the work");

@@ -177,7 +177,7 @@ both_engines! {
         assert!(
             refusal(complete())
                 .message
-                .ends_with("(\"User model\"): it is pending, and nobody has claimed it")
+                .ends_with("(\"User model\"): it is pending and not claimed")
         );
         assert!(
             refusal(SortieAction::Start)

@@ -313,7 +313,7 @@ both_engines! {
             format!("{} [{}]", refused.message, refused.hint.unwrap()).replace(&id, "ID")
         };
         assert_eq!(refused("Check links"), "cannot resume ID (\"Check links\"): it is pending \
-            [only a sortie that is in progress or blocked can be resumed; claim it with `fleet sortie claim ID --agent NAME`, which hands over what was left]");
+            [only a sortie that is in progress or blocked can be resumed; claim it with `fleet sortie claim ID --agent NAME`, which hands over the remaining work]");
         story.change("", "Check links", SortieAction::Assign { to: "Riley".to_owned() }).unwrap();
         assert!(refused("Check links").ends_with("; begin it with `fleet sortie start ID`]"));
         update(&story, UpdateSortie { resumable: Some(false), ..UpdateSortie::default() });

@@ -311,7 +311,7 @@ both_engines! {
         assert_eq!(why, [
             "`T009` is nowhere, not in `backlog`",
             "`T002` is in `backlog`, not in `inProgress`",
-            "nobody is named who works on it",
+            "it does not name the agent that works on it",
             "the board has no column `icebox`",
             "unknown change: {\"file\":\"notes.md\",\"operation\":\"append\",\"text\":\"hello\"}",
             "`metrics.velocity` is counted here, not set",

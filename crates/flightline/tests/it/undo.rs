@@ -160,7 +160,7 @@ both_engines! {
         story.resume("", vec![]).unwrap();
         let refused = story.undo().unwrap_err();
         assert_eq!(refused.code, Code::NotFound);
-        assert!(refused.message.starts_with("there is nothing to take back in"), "{}", refused.message);
+        assert!(refused.message.starts_with("there is nothing to undo in"), "{}", refused.message);
     }
 
     fn of_several_rewinds_the_last_is_taken_back_first(world: &World) {
@@ -181,6 +181,6 @@ both_engines! {
         assert_eq!(story.undo().unwrap_err().code, Code::Integrity);
         story.run("", &MarkCheckpoint { checkpoint: saved.to_string(), mark: Mark::Delete }).unwrap();
         let refused = story.undo().unwrap_err();
-        assert_eq!((refused.code, refused.message), (Code::NotFound, format!("{} is gone, so the rewind cannot be taken back", &saved.to_string()[..12])));
+        assert_eq!((refused.code, refused.message), (Code::NotFound, format!("{} is gone, so the rewind cannot be undone", &saved.to_string()[..12])));
     }
 }

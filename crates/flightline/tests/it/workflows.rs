@@ -133,7 +133,7 @@ both_engines! {
         let refused = transition(&story, "on", false).unwrap_err();
         assert_eq!(
             refused.message,
-            "the mission is failed, so its workflow stands still"
+            "the mission is failed, so its workflow cannot move"
         );
     }
 

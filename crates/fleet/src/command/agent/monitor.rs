@@ -14,13 +14,13 @@ use crate::ui::{Cell, Page, state};
 
 #[derive(Debug, Args)]
 pub struct MonitorArgs {
-    /// Look again and again, until it is interrupted; one JSON document per look with `--json`
+    /// Repeat until interrupted; one JSON document per check with `--json`
     #[arg(long)]
     watch: bool,
-    /// How long to wait between two looks, such as `15m`
+    /// Time between two checks, such as `15m`
     #[arg(long, value_name = "SPAN", value_parser = typed::span, default_value = "1m", requires = "watch")]
     interval: u64,
-    /// Stop after so long, such as `8h` (default: never)
+    /// Stop after this time, such as `8h` (default: never)
     #[arg(long = "for", value_name = "SPAN", value_parser = typed::span, requires = "watch")]
     during: Option<u64>,
 }
@@ -71,7 +71,7 @@ fn report(page: &mut Page, seen: &Monitored) {
         page.table(&[], &seen.agents.iter().map(row).collect::<Vec<_>>());
     }
     if seen.agents.is_empty() {
-        page.line("No agent to look at: none has begun but those that coordinate.");
+        page.line("No agent to monitor: only coordinating agents have begun.");
     }
 }
 
@@ -82,11 +82,11 @@ fn say_told(agent: &MonitoredAgent, app: &App) {
         Some(Told::Warned) => app.ui.talk(format_args!("{name} was warned.")),
         Some(Told::Escalated { to, notice }) => {
             app.ui.warn(format_args!(
-                "{notice}. {to} was told; go on with `fleet agents resume {name}`, `fleet agents takeover {name} NEW` or `fleet agents restart {name}`"
+                "{notice}. {to} was told; continue with `fleet agents resume {name}`, `fleet agents takeover {name} NEW` or `fleet agents restart {name}`"
             ));
         }
         None if agent.complete && agent.standing != Standing::Active => app.ui.talk(format_args!(
-            "{name} said that it is complete: its silence is minded by nobody."
+            "{name} reported that it is complete: its silence is ignored."
         )),
         None => {}
     }

@@ -18,13 +18,13 @@ use crate::ui::Page;
 
 #[derive(Debug, Args)]
 pub struct ResumeArgs {
-    /// Which agent
+    /// The agent
     #[arg(add = complete::agents())]
     name: String,
     /// The client's id of the new session (default: a new one)
     #[arg(long)]
     session: Option<String>,
-    /// The process it runs in: its end is then noticed at once
+    /// The agent's process id, so that its end is noticed at once
     #[arg(long)]
     pid: Option<u32>,
 }
@@ -37,30 +37,30 @@ pub struct TakeoverArgs {
     /// The agent that takes over; registered when it is new
     #[arg(add = complete::agents())]
     new: String,
-    /// The client's id of the session in which it does
+    /// The client's session id of the agent that takes over
     #[arg(long)]
     session: Option<String>,
-    /// Also from an agent that is not known to be gone
+    /// Take over even if the old agent may still be alive
     #[arg(long)]
     force: bool,
 }
 
 #[derive(Debug, Args)]
 pub struct RestartArgs {
-    /// Which agent
+    /// The agent
     #[arg(add = complete::agents())]
     name: String,
-    /// Also one that is not known to be gone
+    /// Restart even if the agent may still be alive
     #[arg(long)]
     force: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
 }
 
 #[derive(Debug, Args)]
 pub struct HandoffArgs {
-    /// Whose work is handed over, or was
+    /// The agent whose work is or was handed over
     #[arg(add = complete::agents())]
     agent: String,
 }
@@ -90,7 +90,7 @@ pub fn resume(args: &ResumeArgs, app: &mut App) -> Done {
         }
         page.line("");
         page.line(format_args!(
-            "Goes on with {}, {} and {}.",
+            "Continues with {}, {} and {}.",
             counted(resumed.sorties.len() as u64, "sortie"),
             counted(resumed.locks.len() as u64, "lock"),
             counted(resumed.unread, "message")
@@ -142,7 +142,7 @@ pub fn restart(args: &RestartArgs, app: &mut App) -> Done {
     let name = &shown.agent.name;
     if !args.yes {
         let act = format!(
-            "take back what {name} did of {}, and release {}",
+            "discard the progress of {name} on {}, and release {}",
             counted(shown.sorties.len() as u64, "sortie"),
             counted(shown.locks.len() as u64, "lock")
         );
@@ -164,7 +164,7 @@ pub fn restart(args: &RestartArgs, app: &mut App) -> Done {
             counted(restarted.locks.len() as u64, "lock")
         ));
         for checkpoint in &restarted.checkpoints {
-            page.line(format_args!("What was there before: {checkpoint}"));
+            page.line(format_args!("State before the restart: {checkpoint}"));
         }
         let begin = page.command(format!("fleet agents register {}", agent.name));
         page.line(format_args!("Begin with: {begin}"));

@@ -46,18 +46,18 @@ fn say_crossed(page: &mut Page, beaten: &Beaten, short: &Short) {
     let percent = beaten.context_percent.unwrap_or_default();
     let saved = match (beaten.checkpoint_id, &beaten.problem) {
         (Some(id), _) => format!("saved in {}", short.id(id)),
-        (None, Some(_)) => "not saved, which the next heartbeat tries again".to_owned(),
+        (None, Some(_)) => "not saved; the next heartbeat tries again".to_owned(),
         (None, None) => "there is no mission to save".to_owned(),
     };
     page.line(format_args!("Its context is {percent} % full: {saved}."));
     if !beaten.mode.is_normal() {
         page.line(format_args!(
-            "Mode: {}. Briefings hold only what is required until the task is complete.",
+            "Mode: {}. Briefings hold only the required parts until the task is complete.",
             beaten.mode.as_str()
         ));
     }
     if !beaten.stop {
-        page.line("Go on with the current task, and begin no other.");
+        page.line("Continue the current task, and start no other.");
         return;
     }
     page.line("Stop after this operation.");
@@ -116,7 +116,7 @@ pub fn sync(name: Option<String>, app: &mut App) -> Done {
         }
         for id in &synced.consumed {
             page.line(format_args!(
-                "Nothing resumes from {} any more.",
+                "No longer used for resuming: {}.",
                 short.id(id)
             ));
         }

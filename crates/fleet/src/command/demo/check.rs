@@ -56,23 +56,23 @@ pub fn run(
             completed_once(found),
         ),
         check(
-            "what the dead agent held came back, and another finished it",
+            "the dead agent's work was recovered, and another agent finished it",
             brought_back(found),
         ),
         check(
-            "what it left in doubt was looked up before anything was repeated",
+            "its effect in doubt was checked before anything was repeated",
             looked_first(played, found),
         ),
         check(
-            "the agent that lost its context went on from its briefing",
+            "the agent that lost its context continued from its briefing",
             remembered(found),
         ),
         check(
-            "a new dispatch took the mission over, once",
+            "a new dispatch took over the mission, once",
             succeeded(found),
         ),
         check("every effect was done once", effects_once(found)),
-        check("every line stands in the ledger once", ledger_once(folder)),
+        check("every line is in the ledger once", ledger_once(folder)),
         check("no lock is left", no_locks(found)),
         check("no message was lost", no_mail_lost(found)),
         check("every file is right, byte for byte", files(folder)),
@@ -81,7 +81,7 @@ pub fn run(
             milestones(found),
         ),
         check(
-            "the doctor finds the store and the checkpoint files well",
+            "the doctor finds the store and the checkpoint files sound",
             doctor(app),
         ),
     ]);
@@ -179,7 +179,7 @@ fn finished(found: &Found) -> Result<&Event, String> {
     match (claimed, completed) {
         (Some(claimed), Some(completed)) if claimed.actor == completed.actor => Ok(completed),
         _ => Err(format!(
-            "nobody finished \"{}\"",
+            "no agent finished \"{}\"",
             found.title(&taken.subject)
         )),
     }
@@ -213,8 +213,8 @@ fn looked_first(played: &Played, found: &Found) -> Verdict {
             _ => None,
         });
     match looked {
-        Some(true) => Ok(format!("{effect} stood in the ledger: only reported done")),
-        Some(false) => Ok(format!("{effect} did not stand in the ledger: begun again")),
+        Some(true) => Ok(format!("{effect} was in the ledger: only reported done")),
+        Some(false) => Ok(format!("{effect} was not in the ledger: begun again")),
         None => Err(format!("{} did not look for {effect}", completed.actor)),
     }
 }
@@ -287,7 +287,7 @@ fn ledger_once(folder: &Path) -> Verdict {
     for entry in Part::all().map(Part::entry) {
         let times = lines.iter().filter(|line| **line == entry).count();
         if times != 1 {
-            problems.push(format!("\"{entry}\" stands there {times} times"));
+            problems.push(format!("\"{entry}\" is there {times} times"));
         }
     }
     if lines.len() as u64 != PARTS {
@@ -322,7 +322,7 @@ fn no_mail_lost(found: &Found) -> Verdict {
                 .get(**id)
                 .is_none_or(|view| view.deliveries.is_empty())
         })
-        .map(|id| format!("{id} is in nobody's mailbox"))
+        .map(|id| format!("{id} is in no mailbox"))
         .collect();
     let (mut own, mut inherited) = (0, 0);
     for view in found.messages.values() {

@@ -92,7 +92,7 @@ fn act(app: &mut App, folder: &Path, crew: &mut Crew, deeds: &mut Vec<Deed>) -> 
     })?;
 
     crew.until("the checkpoint at 50 %", |_| reached(app, 50))?;
-    kill(crew, DISPATCH, deeds, "nobody coordinates any more")?;
+    kill(crew, DISPATCH, deeds, "no agent coordinates now")?;
     crew.start(SUCCESSOR, Duty::WatchAndFinish)?;
     crew.until("the new dispatch to take over", |crew| {
         Ok(crew.has_said(SUCCESSOR, |report| matches!(report, Report::Resumed { .. })))
@@ -126,7 +126,7 @@ fn last_line(folder: &Path, crew: &Crew) -> Result<String, String> {
             Report::MidEdit { file } => Some(file.clone()),
             _ => None,
         });
-    let file = file.ok_or("nobody said which file was being edited")?;
+    let file = file.ok_or("no agent reported which file was being edited")?;
     let text = read_or_empty(&folder.join(&file)).map_err(|error| format!("{file}: {error}"))?;
     let last = text.rsplit('\n').next().unwrap_or_default();
     Ok(format!("{file} ends in half a line, \"{last}\""))

@@ -25,7 +25,7 @@ pub fn run(url: &str, app: &App) -> Done {
             Code::Unavailable,
             format!("{address} does not answer: {error}"),
         )
-        .hint("look whether it runs, and at its log")
+        .hint("check whether it is running, and read its log")
     };
     let mut response = answer.map_err(silent)?;
     let status = response.status();
@@ -34,9 +34,9 @@ pub fn run(url: &str, app: &App) -> Done {
     let Some(word) = health["status"].as_str() else {
         return Err(Refusal::new(
             Code::Unavailable,
-            format!("{address} answers {status}, and not as a server of ours"),
+            format!("{address} answers {status}, but not as a Flightline server"),
         )
-        .hint("give the address that the server said when it started, such as `http://127.0.0.1:7878`"));
+        .hint("give the address that the server printed when it started, such as `http://127.0.0.1:7878`"));
     };
     if !status.is_success() {
         let trouble = health["write_probe"]["trouble"].as_str();

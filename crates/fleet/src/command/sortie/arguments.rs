@@ -14,129 +14,129 @@ use crate::complete;
 pub enum SortieCommand {
     /// Add a sortie to a mission
     Add(AddArgs),
-    /// List the sorties of a mission, in its order
+    /// List the sorties of a mission, in order
     List(ListArgs),
     /// Show a sortie with its subtasks, files, errors and reviews
     Show {
-        /// Which sortie
+        /// The sortie
         #[arg(add = complete::sorties())]
         id: String,
     },
-    /// List the sorties that can be claimed now, the next one first
+    /// List the sorties that are ready to be claimed, next one first
     Ready,
-    /// Show which sorties wait for which
+    /// Show the dependencies between sorties
     Tree,
-    /// Change what is to be done: title, priority, dependencies, files, criteria
+    /// Edit a sortie: title, priority, dependencies, files, criteria
     Edit(Box<EditArgs>),
-    /// Leave a sortie out: the mission goes on without it
+    /// Cancel a sortie; the mission continues without it
     Cancel {
-        /// Which sortie
+        /// The sortie
         #[arg(add = complete::sorties())]
         id: String,
-        /// Why
+        /// The reason
         #[arg(long, allow_hyphen_values = true)]
         reason: Option<String>,
     },
-    /// Change the place of a sortie in its mission
+    /// Move a sortie within its mission
     Move(MoveArgs),
-    /// Take a sortie for the acting agent; exactly one agent wins
+    /// Claim a sortie for the acting agent; exactly one agent wins
     Claim {
-        /// Which sortie
+        /// The sortie
         #[arg(required_unless_present = "next", conflicts_with = "next", add = complete::sorties())]
         id: Option<String>,
-        /// Take the next one that is ready, minding dependencies and locks
+        /// Claim the next ready sortie, respecting dependencies and locks
         #[arg(long)]
         next: bool,
         /// Lock its files too; if one cannot be locked, nothing is claimed
         #[arg(long)]
         lock: bool,
-        /// Wait until one is ready, at most so long, such as `15m`
+        /// Wait until one is ready, up to this time, such as `15m`
         #[arg(long, value_name = "AT MOST", value_parser = typed::span, requires = "next")]
         wait: Option<u64>,
     },
-    /// Give a free sortie to an agent
+    /// Assign a free sortie to an agent
     Assign {
-        /// Which sortie
+        /// The sortie
         #[arg(add = complete::sorties())]
         id: String,
-        /// To whom
+        /// The agent
         #[arg(long, value_name = "NAME", add = complete::agents())]
         to: String,
     },
-    /// Take a sortie from its owner and give it to another
+    /// Reassign a sortie from its owner to another agent
     Reassign {
-        /// Which sortie
+        /// The sortie
         #[arg(add = complete::sorties())]
         id: String,
-        /// To whom
+        /// The agent
         #[arg(long, value_name = "NAME", add = complete::agents())]
         to: String,
-        /// Why
+        /// The reason
         #[arg(long, allow_hyphen_values = true)]
         reason: Option<String>,
     },
-    /// Begin work on a sortie that was assigned
+    /// Start work on an assigned sortie
     Start {
-        /// Which sortie
+        /// The sortie
         #[arg(add = complete::sorties())]
         id: String,
     },
-    /// Report progress: notes, subtasks, files, criteria, where you are
+    /// Report progress: notes, subtasks, files, criteria, position
     Update(Box<UpdateArgs>),
-    /// Report an error met in a sortie, or clear its errors
+    /// Report an error in a sortie, or clear its errors
     Error(ErrorArgs),
-    /// Say that a sortie waits for something
+    /// Block a sortie that waits for something
     Block {
-        /// Which sortie
+        /// The sortie
         #[arg(add = complete::sorties())]
         id: String,
-        /// For what
+        /// The reason it is blocked
         #[arg(long, allow_hyphen_values = true)]
         reason: String,
     },
-    /// Say that what a sortie waited for has come
+    /// Unblock a sortie
     Unblock {
-        /// Which sortie
+        /// The sortie
         #[arg(add = complete::sorties())]
         id: String,
     },
-    /// Take a sortie up again after an interruption: what is left, and where to go on
+    /// Resume a sortie after an interruption: show open work and position
     Resume {
-        /// Which sortie
+        /// The sortie
         #[arg(add = complete::sorties())]
         id: String,
-        /// List the subtasks that are left one by one, and say so when there are none
+        /// List the open subtasks one by one, and report if there are none
         #[arg(long)]
         subtasks: bool,
     },
-    /// Say that a sortie is done
+    /// Complete a sortie
     Complete {
-        /// Which sortie
+        /// The sortie
         #[arg(add = complete::sorties())]
         id: String,
-        /// What it gave, as JSON
+        /// The output, as JSON
         #[arg(long, value_name = "JSON")]
         output: Option<String>,
         #[command(flatten)]
         keep: KeepArg,
     },
-    /// Say that a sortie is not done, and given up
+    /// Give up a sortie: mark it as failed
     Fail {
-        /// Which sortie
+        /// The sortie
         #[arg(add = complete::sorties())]
         id: String,
-        /// Why
+        /// The reason
         #[arg(long, allow_hyphen_values = true)]
         reason: String,
         #[command(flatten)]
         keep: KeepArg,
     },
-    /// Give a sortie back, for anybody to claim
+    /// Release a sortie, so that any agent can claim it
     Release {
-        /// Which sortie
+        /// The sortie
         #[arg(add = complete::sorties())]
         id: String,
-        /// Why
+        /// The reason
         #[arg(long, allow_hyphen_values = true)]
         reason: Option<String>,
         #[command(flatten)]
@@ -144,34 +144,34 @@ pub enum SortieCommand {
     },
     /// Record a review, or ask for one (without a score)
     Review {
-        /// Which sortie
+        /// The sortie
         #[arg(add = complete::sorties())]
         id: String,
-        /// Who reviewed it (default: the acting agent)
+        /// The reviewer (default: the acting agent)
         #[arg(long, value_name = "NAME")]
         reviewer: Option<String>,
         /// The score
         #[arg(long, allow_negative_numbers = true)]
         score: Option<i64>,
-        /// What the reviewer said
+        /// The reviewer's comment
         #[arg(long, allow_hyphen_values = true)]
         note: Option<String>,
     },
-    /// Say that a completed sortie is good
+    /// Approve a completed sortie
     Approve {
-        /// Which sortie
+        /// The sortie
         #[arg(add = complete::sorties())]
         id: String,
-        /// Why
+        /// The reason
         #[arg(long, allow_hyphen_values = true)]
         reason: Option<String>,
     },
-    /// Send a completed sortie back to its owner
+    /// Reject a completed sortie, and send it back to its owner
     Reject {
-        /// Which sortie
+        /// The sortie
         #[arg(add = complete::sorties())]
         id: String,
-        /// Why
+        /// The reason
         #[arg(long, allow_hyphen_values = true)]
         reason: String,
     },
@@ -179,83 +179,83 @@ pub enum SortieCommand {
 
 #[derive(Debug, Default, Args)]
 pub struct KeepArg {
-    /// Keep what was locked for it; else that is released
+    /// Keep the locks of the sortie (default: release them)
     #[arg(long)]
     pub keep: bool,
 }
 
 #[derive(Debug, Args)]
 pub struct AddArgs {
-    /// What is to be done, in one line
+    /// The title: the task in one line
     pub title: String,
-    /// What is to be done, at length (`-` reads stdin)
+    /// The description (`-` reads stdin)
     #[arg(long, allow_hyphen_values = true)]
     pub description: Option<String>,
-    /// The id other tools know it by, such as T060
+    /// The id of the task in other tools, such as T060
     #[arg(long)]
     pub task_id: Option<String>,
-    /// A sortie that must be completed first; give it several times for several
+    /// A sortie that must be completed first (repeatable)
     #[arg(long, value_name = "ID", add = complete::sorties())]
     pub after: Vec<String>,
-    /// A file it will touch; give it several times for several
+    /// A file the sortie will touch (repeatable)
     #[arg(long = "file", value_name = "PATH")]
     pub files: Vec<String>,
-    /// An acceptance criterion, as a name or in free text; give it several times for several
+    /// An acceptance criterion, as a name or in free text (repeatable)
     #[arg(long = "criterion", value_name = "TEXT")]
     pub criteria: Vec<String>,
-    /// Higher goes first
+    /// The priority; higher goes first
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
     pub priority: i32,
-    /// How long it will take, such as `2h`
+    /// The estimated time, such as `2h`
     #[arg(long, value_parser = typed::span)]
     pub estimate: Option<u64>,
-    /// How to take it up again after an interruption
+    /// How to resume the sortie after an interruption
     #[arg(long, allow_hyphen_values = true)]
     pub resume_instructions: Option<String>,
-    /// What it is given to start from, as JSON
+    /// The input, as JSON
     #[arg(long, value_name = "JSON")]
     pub input: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub struct EditArgs {
-    /// Which sortie
+    /// The sortie
     #[arg(add = complete::sorties())]
     id: String,
-    /// What is to be done, in one line
+    /// The title: the task in one line
     #[arg(long, allow_hyphen_values = true)]
     title: Option<String>,
-    /// What is to be done, at length (`-` reads stdin)
+    /// The description (`-` reads stdin)
     #[arg(long, allow_hyphen_values = true)]
     description: Option<String>,
-    /// The id other tools know it by, such as T060
+    /// The id of the task in other tools, such as T060
     #[arg(long)]
     task_id: Option<String>,
-    /// Higher goes first
+    /// The priority; higher goes first
     #[arg(long, allow_negative_numbers = true)]
     priority: Option<i32>,
-    /// How long it will take, such as `2h`
+    /// The estimated time, such as `2h`
     #[arg(long, value_parser = typed::span)]
     estimate: Option<u64>,
-    /// A sortie that must be completed first as well; give it several times for several
+    /// Add a sortie that must be completed first (repeatable)
     #[arg(long, value_name = "ID", add = complete::sorties())]
     after: Vec<String>,
-    /// A sortie that need not be completed first any more
+    /// Remove the dependency on this sortie (repeatable)
     #[arg(long, value_name = "ID", add = complete::sorties())]
     not_after: Vec<String>,
-    /// A file it will touch as well; give it several times for several
+    /// Add a file that the sortie will touch (repeatable)
     #[arg(long = "file", value_name = "PATH")]
     files: Vec<String>,
-    /// A file it will not touch any more
+    /// Remove a file that the sortie will not touch (repeatable)
     #[arg(long = "no-file", value_name = "PATH")]
     no_files: Vec<String>,
-    /// A further acceptance criterion, as a name or in free text
+    /// Add an acceptance criterion, as a name or in free text
     #[arg(long = "criterion", value_name = "TEXT")]
     criteria: Vec<String>,
-    /// An acceptance criterion that counts no more
+    /// Remove an acceptance criterion
     #[arg(long = "no-criterion", value_name = "TEXT")]
     no_criteria: Vec<String>,
-    /// How to take it up again after an interruption
+    /// How to resume the sortie after an interruption
     #[arg(long, allow_hyphen_values = true)]
     resume_instructions: Option<String>,
 }
@@ -288,19 +288,19 @@ impl EditArgs {
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("place").required(true)))]
 pub struct MoveArgs {
-    /// Which sortie
+    /// The sortie
     #[arg(add = complete::sorties())]
     pub id: String,
-    /// Just before this one
+    /// Move it just before this sortie
     #[arg(long, value_name = "ID", group = "place", add = complete::sorties())]
     before: Option<String>,
-    /// Just after this one
+    /// Move it just after this sortie
     #[arg(long, value_name = "ID", group = "place", add = complete::sorties())]
     after: Option<String>,
-    /// Before every other
+    /// Move it to the start
     #[arg(long, group = "place")]
     first: bool,
-    /// After every other
+    /// Move it to the end
     #[arg(long, group = "place")]
     last: bool,
 }
@@ -326,23 +326,23 @@ impl MoveArgs {
 
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// Only those that stand so, such as `in_progress`
+    /// Filter by status, such as `in_progress`
     #[arg(long)]
     pub status: Option<String>,
-    /// Only those of this agent
+    /// Filter by owner
     #[arg(long, value_name = "NAME", add = complete::agents())]
     pub owner: Option<String>,
-    /// At most so many
+    /// Maximum number of sorties
     #[arg(long, default_value_t = 1000)]
     pub limit: u64,
 }
 
 #[derive(Debug, Args)]
 pub struct ErrorArgs {
-    /// Which sortie
+    /// The sortie
     #[arg(add = complete::sorties())]
     pub id: String,
-    /// What kind of error: `api_error`, `dependency_missing` …
+    /// The type of error: `api_error`, `dependency_missing` …
     #[arg(long = "type", value_name = "TYPE", default_value = "error")]
     pub kind: String,
     /// The status code, when it came from an API
@@ -351,26 +351,26 @@ pub struct ErrorArgs {
     /// What happened (`-` reads stdin)
     #[arg(long, allow_hyphen_values = true)]
     pub message: Option<String>,
-    /// Work cannot go on: the sortie becomes blocked
+    /// Work cannot continue: the sortie becomes blocked
     #[arg(long)]
     pub blocking: bool,
-    /// Say that its errors are dealt with
+    /// Clear the errors of the sortie
     #[arg(long, conflicts_with_all = ["message", "blocking", "status"])]
     pub clear: bool,
 }
 
 #[derive(Debug, Args)]
 pub struct UpdateArgs {
-    /// Which sortie
+    /// The sortie
     #[arg(add = complete::sorties())]
     id: String,
     /// What happened (`-` reads stdin)
     #[arg(long, allow_hyphen_values = true)]
     note: Option<String>,
-    /// A subtask and where it stands: `NAME=pending|in_progress|complete|failed[:OUTPUT]`; NAME may be free text
+    /// A subtask and its status: `NAME=pending|in_progress|complete|failed[:OUTPUT]`; NAME may be free text
     #[arg(long = "subtask", value_name = "NAME=STATUS[:OUTPUT]")]
     subtasks: Vec<String>,
-    /// Subtasks completed and in all, when you do not list them, such as `19/29`
+    /// Completed and total subtasks, if you do not list them, such as `19/29`
     #[arg(long, value_name = "DONE/ALL")]
     done: Option<String>,
     /// A file you created
@@ -388,22 +388,22 @@ pub struct UpdateArgs {
     /// A criterion that is not met
     #[arg(long, value_name = "NAME")]
     unmet: Vec<String>,
-    /// What was done last
+    /// The step done last
     #[arg(long, value_name = "WHAT", allow_hyphen_values = true)]
     last: Option<String>,
-    /// What comes next
+    /// The next step
     #[arg(long, value_name = "WHAT", allow_hyphen_values = true)]
     next: Option<String>,
-    /// How many lines of the modified files changed
+    /// Number of changed lines in the modified files
     #[arg(long, requires = "modified")]
     lines: Option<u64>,
-    /// What else is worth knowing about where you are
+    /// Further notes on the current position
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     cursor_notes: Option<String>,
-    /// Whether it can be taken up again
+    /// Whether the sortie can be resumed
     #[arg(long)]
     resumable: Option<bool>,
-    /// How to take it up again
+    /// How to resume the sortie
     #[arg(long, allow_hyphen_values = true)]
     resume_instructions: Option<String>,
     /// Tokens read since the last update
@@ -467,7 +467,7 @@ impl UpdateArgs {
 
 fn subtask(text: &str) -> Result<SubtaskReport, Refusal> {
     let wrong = || {
-        Refusal::invalid(format!("`{text}` does not say where a subtask stands")).hint(
+        Refusal::invalid(format!("`{text}` does not give the status of a subtask")).hint(
             "write `--subtask post-01=complete`, or `--subtask post-01=complete:docs/post-01.md`",
         )
     };

@@ -128,7 +128,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
             .first(&names)
             .filter(|(_, text)| text != "http/protobuf")
         {
-            self.wrong(name, &text, "`http/protobuf`, which is what is spoken");
+            self.wrong(name, &text, "`http/protobuf`, the only supported protocol");
         }
     }
 
@@ -188,7 +188,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         let headers: HashMap<_, _> = good.into_iter().filter(fits).collect();
         if !all || headers.len() != count {
             self.warnings.push(format!(
-                "{name} holds what is no `NAME=VALUE` of a header: that is left out"
+                "{name} holds a part that is not a `NAME=VALUE` header: it is ignored"
             ));
         }
         headers

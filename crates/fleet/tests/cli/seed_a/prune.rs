@@ -62,7 +62,7 @@ fn fleet_checkpoints_prune() {
 
         Total: 3 checkpoints (SIZE)
         Journal: 42 old values (21.7 kB)
-        Kept though their time is over: 2 the last of an unfinished mission, 4 among the newest that stay
+        Expired, but kept: 2 the last of an unfinished mission, 4 among the newest that stay
     "#]]
     .assert_eq(&sized(&plan.text()));
     let asked = world.fleet("checkpoints prune --older-than 3 --keep 1");
@@ -81,8 +81,8 @@ fn fleet_checkpoints_prune() {
 
         Total: 7 checkpoints (SIZE)
         Journal: 42 old values (21.7 kB)
-        Kept though their time is over: 2 the last of an unfinished mission
-        error: this would delete 7 checkpoints and thin the journal by 42 old values (21.7 kB), and needs a yes
+        Expired, but kept: 2 the last of an unfinished mission
+        error: this would delete 7 checkpoints and thin the journal by 42 old values (21.7 kB), and needs confirmation
 
         hint: nothing was changed; run `fleet checkpoints prune --older-than 3 --keep 1 -y`
     "#]]
@@ -107,7 +107,7 @@ fn fleet_checkpoints_prune() {
 
         Total: 3 checkpoints (SIZE)
         Journal: 42 old values (21.7 kB); the store uses that space again
-        Kept though their time is over: 2 the last of an unfinished mission, 4 among the newest that stay
+        Expired, but kept: 2 the last of an unfinished mission, 4 among the newest that stay
     "#]]
     .assert_eq(&sized(&done.text()));
     world
@@ -116,7 +116,7 @@ fn fleet_checkpoints_prune() {
             Pruning checkpoints older than 7 days (keeping 3 per mission)...
 
             Nothing to delete.
-            Kept though their time is over: 2 the last of an unfinished mission, 4 among the newest that stay
+            Expired, but kept: 2 the last of an unfinished mission, 4 among the newest that stay
         "#]]);
 }
 

@@ -53,7 +53,7 @@ impl Fault {
     pub(super) fn cause(&self) -> String {
         match self {
             Self::Said(error) => root_cause(error),
-            Self::Silent => "PostgreSQL does not answer any more".to_owned(),
+            Self::Silent => "PostgreSQL stopped answering".to_owned(),
         }
     }
 }

@@ -136,7 +136,7 @@ fn take_in_one(
         None if document.status == CheckpointStatus::Corrupted => {
             return Err(Refusal::new(
                 Code::Integrity,
-                "its writer marked it as `corrupted`, and nothing is known of what is wrong in it",
+                "its writer marked it as `corrupted`, without a reason",
             )
             .hint("take another copy of it, or an earlier checkpoint")
             .into());

@@ -98,7 +98,7 @@ impl Folder {
                 Err(error) => return Err(error),
             }
         }
-        Err(io::Error::other("too many conflicts are kept beside it"))
+        Err(io::Error::other("too many conflicts are kept next to it"))
     }
 
     /// The name that holds what was put aside: the one before, when that holds the same.

@@ -65,7 +65,7 @@ both_engines! {
         // A stale agent, or `git checkout`, puts the old one back.
         mirror.write(TASK, &old);
         let said = mirror.pass();
-        assert!(matches!(trouble(&said).as_slice(), [said] if said.contains("newer things are known") && said.contains("migration-T060.json.conflict")), "{said:?}");
+        assert!(matches!(trouble(&said).as_slice(), [said] if said.contains("the store has newer data") && said.contains("migration-T060.json.conflict")), "{said:?}");
         assert_eq!(json(&mirror.read(TASK)), json(&new), "the file says what is known");
         let view = task(&story);
         assert_eq!(view.reviews.iter().find(|it| it.reviewer == name("agent_4")).and_then(|it| it.score), Some(85));
@@ -95,7 +95,7 @@ both_engines! {
         mirror.pass();
         mirror.write(LATEST, EXAMPLE);
         let said = mirror.pass();
-        assert!(trouble(&said).iter().any(|said| said.contains("newer things are known") && said.contains("latest.json.conflict")), "{said:?}");
+        assert!(trouble(&said).iter().any(|said| said.contains("the store has newer data") && said.contains("latest.json.conflict")), "{said:?}");
         let sortie = story.sortie_id("T005");
         assert_eq!(story.run("", &ShowSortie { sortie }).unwrap().sortie.status, SortieStatus::Completed);
     }

@@ -277,7 +277,7 @@ both_engines! {
         step(&story, "Secondary-A", "Two");
         mirror.pass();
         mirror.write(file, &old);
-        assert!(matches!(mirror.pass().as_slice(), [Said::Trouble(said)] if said.contains("newer things are known")));
+        assert!(matches!(mirror.pass().as_slice(), [Said::Trouble(said)] if said.contains("the store has newer data")));
         assert_eq!(json(&mirror.read(file)).get("current_step"), Some(&Json::from("Two")));
         // The seed's own archive stays where the seed put it, and means nothing.
         mirror.write("agent_checkpoints/secondary_a_crashed_1768489200.json", &old);
