@@ -58,6 +58,8 @@ pub struct App {
     untrusted: bool,
     /// The epoch that this process belongs to, of the agent it acts as, once it was looked up.
     own_epoch: OnceCell<Option<u64>>,
+    /// The agent that the client above this process is, and its epoch, once it was looked up.
+    client_agent: OnceCell<Option<(String, u64)>>,
 }
 
 impl App {
@@ -97,6 +99,7 @@ impl App {
             server,
             untrusted: false,
             own_epoch: OnceCell::new(),
+            client_agent: OnceCell::new(),
         })
     }
 
@@ -465,8 +468,17 @@ impl App {
 
     /// Who asks.
     pub fn caller(&self) -> Result<Caller, Refusal> {
-        let agent = self.globals.agent.as_ref().or(self.env.agent.as_ref());
+        let named = self.globals.agent.as_ref().or(self.env.agent.as_ref());
+        let client = match named {
+            Some(_) => None,
+            None => self
+                .client_agent
+                .get_or_init(|| self.sessions().agent_of_client())
+                .clone(),
+        };
+        let agent = named.or(client.as_ref().map(|(agent, _)| agent));
         let epoch = match (&self.env.epoch, agent) {
+            (None, _) if client.is_some() => client.as_ref().map(|(_, epoch)| *epoch),
             (Some(text), _) => Some(text.parse().map_err(|_| {
                 Refusal::invalid(format!("FLEET_EPOCH is `{text}`, which is not a number"))
                     .hint("`fleet agents register NAME` says which to set")
@@ -492,6 +504,11 @@ impl App {
             token: None,
             instead_of: None,
         })
+    }
+
+    /// Acts for no agent, though a client is above this process: a hook finds its agent by itself.
+    pub fn act_for_nobody(&self) {
+        let _ = self.client_agent.set(None);
     }
 
     /// Whether a question may be asked.

@@ -182,6 +182,8 @@ pub enum Command {
     Schema(command::reference::SchemaArgs),
     /// Print the OpenAPI description of the server
     Openapi,
+    /// Answer a coding agent's hook, with its JSON on stdin
+    Hook(command::hook::HookArgs),
     /// Explain a topic or a command
     Help(command::help::HelpArgs),
 }

@@ -13,6 +13,7 @@ pub mod doctor;
 pub mod effect;
 pub mod event;
 pub mod help;
+pub mod hook;
 pub mod init;
 pub mod lock;
 pub mod login;
@@ -133,6 +134,7 @@ fn dispatch(command: Command, app: &mut App) -> Done {
         Command::Man(args) => reference::man(&args, app),
         Command::Schema(args) => reference::schema(&args, app),
         Command::Openapi => serve::describe(app),
+        Command::Hook(args) => hook::run(&args, app),
         Command::Help(args) => help::help(&args, app),
     }
 }
@@ -181,6 +183,7 @@ fn name(command: &Command) -> &'static str {
         Command::Man(_) => "man",
         Command::Schema(_) => "schema",
         Command::Openapi => "openapi",
+        Command::Hook(_) => "hook",
         Command::Help(_) => "help",
     }
 }

@@ -22,7 +22,7 @@ use clap::{CommandFactory, Parser};
 use flightline::core::{Code, Refusal};
 
 use crate::app::App;
-use crate::cli::{Cli, ColorWhen};
+use crate::cli::{Cli, ColorWhen, Command};
 use crate::config::Environment;
 use crate::hint::Repeated;
 use crate::ui::Ui;
@@ -53,6 +53,9 @@ fn main() -> ExitCode {
     ui.repeated = Repeated::of(globals, named, &arguments);
     if let Ok(env) = &env {
         (ui.pager, ui.pager_has_settings) = (env.pager.clone(), env.pager_has_settings);
+    }
+    if let (Some(Command::Hook(hook)), Ok(env)) = (&cli.command, &env) {
+        return command::hook::run_limited(hook, globals, &ui, env.clone());
     }
     let app = env.and_then(|env| App::new(cli.globals, ui.clone(), env));
     let done = app.and_then(|mut app| command::run(cli.command, &mut app));

@@ -36,6 +36,9 @@ struct Begun {
     epoch: u64,
     /// The processes above the command that began it, nearest first.
     processes: Vec<Process>,
+    /// Whether a hook of the client told: then the client is the agent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    by_hook: bool,
 }
 
 impl Sessions {
@@ -55,11 +58,37 @@ impl Sessions {
             agent: agent.name.to_string(),
             epoch: agent.epoch,
             processes: ancestors(),
+            by_hook: false,
         };
         if !begun.processes.is_empty() {
             // Whoever needs certainty sets FLEET_EPOCH, which is printed.
             let _ = self.add(&begun);
         }
+    }
+
+    /// Notes that a client's session is an agent: commands below its process act as that agent.
+    pub fn begun_by_hook(&self, agent: &Agent, client: &Process) {
+        let begun = Begun {
+            v: VERSION,
+            agent: agent.name.to_string(),
+            epoch: agent.epoch,
+            processes: vec![client.clone()],
+            by_hook: true,
+        };
+        let _ = self.add(&begun);
+    }
+
+    /// The agent that the nearest client above this process is, as its hooks told, and its epoch.
+    pub fn agent_of_client(&self) -> Option<(String, u64)> {
+        let mut known = self.read();
+        known.retain(|begun| begun.by_hook);
+        if known.is_empty() {
+            return None;
+        }
+        ancestors().iter().find_map(|process| {
+            let of = known.iter().filter(|it| it.processes.contains(process));
+            of.last().map(|begun| (begun.agent.clone(), begun.epoch))
+        })
     }
 
     /// The epoch of an agent that this process belongs to, as far as it is known.
@@ -134,6 +163,7 @@ mod tests {
             agent: "ada".to_owned(),
             epoch,
             processes: pids.iter().copied().map(process).collect(),
+            by_hook: false,
         }
     }
 

@@ -3,6 +3,8 @@
 
 mod client;
 mod event;
+pub mod shell;
+pub mod wire;
 
 pub use client::Client;
 pub use event::{

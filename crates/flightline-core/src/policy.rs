@@ -47,6 +47,9 @@ pub struct Policy {
     pub every_error: bool,
     /// Whether progress of a sortie is posted to the mailbox of its mission's dispatch.
     pub progress_mail: bool,
+    /// Whether a file that a coding agent edits is locked by its hook.
+    #[serde(default = "yes")]
+    pub lock_edits: bool,
     /// Whether tasks that need somebody are found beside missions: a lost session, errors in the way,
     /// criteria that are not met.
     pub find_tasks: bool,
@@ -79,6 +82,10 @@ pub struct Policy {
     pub stack_id: Option<Name>,
     /// Which checkpoints go, and when.
     pub retention: Retention,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// What a full context leads to.

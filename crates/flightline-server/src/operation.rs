@@ -9,8 +9,8 @@ use flightline::core::{Code, Refusal};
 use flightline::remote::Offline;
 use flightline::{Access, Caller, Errand, Fleet, Operation};
 use flightline::{
-    agent, checkpoint, clock, context, dialect, effect, errand, event, figures, ids, late, lease,
-    lock, mail, mission, note, recovery, replay, report, sortie, stats, status, task, token,
+    agent, checkpoint, clock, context, dialect, effect, errand, event, figures, hook, ids, late,
+    lease, lock, mail, mission, note, recovery, replay, report, sortie, stats, status, task, token,
 };
 use schemars::{Schema, SchemaGenerator};
 use serde::Serialize;
@@ -112,6 +112,7 @@ const OPERATIONS: &[Entry] = &[
     entry::<agent::UpdateAgent>(),
     entry::<agent::RetireAgent>(),
     entry::<agent::Heartbeat>(),
+    entry::<hook::TellHook>(),
     entry::<lease::SettleLeases>(),
     entry::<lock::AcquireLocks>(),
     entry::<lock::RenewLocks>(),

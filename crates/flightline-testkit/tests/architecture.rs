@@ -77,7 +77,10 @@ fn crates_depend_one_way() {
             ],
         ),
         ("flightline-server", vec!["flightline"]),
-        ("fleet", vec!["flightline", "flightline-server"]),
+        (
+            "fleet",
+            vec!["flightline", "flightline-clients", "flightline-server"],
+        ),
         ("flightline-testkit", vec!["flightline"]),
     ] {
         assert_eq!(ours(name), allowed, "{name}");

@@ -1,6 +1,7 @@
 //! Processes of this machine, named so that a reused pid or a reboot is not taken for them.
 
 use std::fs;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 use flightline_core::agent::Process;
@@ -56,6 +57,33 @@ pub fn ancestors() -> Vec<Process> {
         next = Some(above);
     }
     found
+}
+
+/// The process of the client that started this one: the nearest above it that is no shell.
+#[must_use]
+pub fn client_process() -> Option<Process> {
+    ancestors().into_iter().find(|process| {
+        let name = fs::read_to_string(format!("/proc/{}/comm", process.pid));
+        let name = name.unwrap_or_default();
+        !SHELLS.contains(&name.trim())
+    })
+}
+
+/// What starts the commands of others.
+const SHELLS: [&str; 9] = [
+    "sh", "bash", "dash", "zsh", "fish", "ksh", "ash", "timeout", "env",
+];
+
+/// The end of a file that a client writes: at most so many bytes. None when it is no plain file, or cannot be read.
+#[must_use]
+pub fn tail_of(path: &Path, most: u64) -> Option<Vec<u8>> {
+    let mut file = fs::File::open(path).ok()?;
+    let about = file.metadata().ok().filter(fs::Metadata::is_file)?;
+    let begin = about.len().saturating_sub(most);
+    file.seek(SeekFrom::Start(begin)).ok()?;
+    let mut tail = Vec::new();
+    file.take(most).read_to_end(&mut tail).ok()?;
+    Some(tail)
 }
 
 /// The name of this machine.

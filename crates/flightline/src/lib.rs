@@ -20,6 +20,7 @@ pub mod event;
 pub mod figures;
 pub mod file;
 mod fleet;
+pub mod hook;
 pub mod ids;
 pub mod inventory;
 pub mod late;

@@ -16,6 +16,7 @@ mod exits;
 mod fences;
 mod front;
 mod hints;
+mod hooks;
 mod https;
 mod ids;
 mod intake;

@@ -255,12 +255,13 @@ macro_rules! switches {
 }
 
 /// What is done or not, but for triggers.
-const SWITCHES: [Knob; 6] = switches! {
+const SWITCHES: [Knob; 7] = switches! {
     "recovery.auto_resume" "resume without asking, where no question can be asked" auto_resume;
     "recovery.enabled" "handle full contexts and ending sessions: checkpoints, minimal mode, validation on resume" recovery_enabled;
     "recovery.strict" "refuse to resume while a blocker needs a decision" strict;
     "recovery.tasks" "`detect` and `doctor` name tasks that lost their session, have errors or unmet criteria" find_tasks;
     "mail.progress" "progress of a sortie is posted to the mailbox of dispatch" progress_mail;
+    "hooks.lock_edits" "a coding agent's hook locks each file that it edits, until the turn ends" lock_edits;
     "checkpoints.every_error" "with `triggers.blocker`: an error takes a checkpoint even when work can continue" every_error;
 };
 

@@ -98,6 +98,7 @@ impl Preset {
             every_error: false,
             // Who coordinates a fleet or a site hears of progress; the other seeds have ways of their own.
             progress_mail: matches!(self, Self::Fleet | Self::Sitebuilder),
+            lock_edits: true,
             find_tasks: false,
             token_warning: 75,
             token_critical: 90,

@@ -20,6 +20,7 @@ mod fencing;
 mod full_disk;
 mod handover;
 mod histories;
+mod hooks;
 mod idempotency;
 mod inspection;
 mod late;

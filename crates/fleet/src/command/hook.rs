@@ -1,0 +1,345 @@
+//! `fleet hook CLIENT EVENT`: a coding agent's client tells of an event, with JSON on stdin. The answer is on stdout in that client's own shape.
+//! A hook must never hurt the agent that it serves: it ends in time, and with exit code 0, whatever happens.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use flightline::core::text::Note;
+use flightline::core::{Code, Name, Refusal, RepoPath, Title};
+use flightline::hook::{Hooked, PlannedStatus, PlannedTask, SessionEvent, SubagentRef, TellHook};
+use flightline::recovery::claims::ListClaims;
+use flightline::workspace::client_process;
+use flightline_clients::{
+    Client, Gauge, Happening, HookEvent, Reply, Source, TaskStatus, ToolUse, shell, wire,
+};
+
+use super::Done;
+use crate::app::App;
+use crate::cli::Globals;
+use crate::config::Environment;
+use crate::ui::Ui;
+
+#[derive(Debug, Args)]
+pub struct HookArgs {
+    /// The client: claude, codex, gemini, opencode, copilot, cline or cursor
+    client: String,
+    /// The client's name of the event, such as `SessionStart`
+    event: String,
+}
+
+/// A hook ends after this long, whatever it is doing: it may be killed at any moment, and loses nothing by it.
+const LIMIT: Duration = Duration::from_millis(1_500);
+/// Some clients do not close stdin: after so long without a byte, a whole document is taken for all of it.
+const SILENCE: Duration = Duration::from_millis(150);
+/// More than this is not read.
+const LARGEST: usize = 32 * 1024 * 1024;
+/// So much of a transcript's end is read.
+const TAIL: u64 = 256 * 1024;
+/// So much of what is said is kept.
+const SAID: usize = 200;
+
+/// Runs a hook with a hard limit. It opens its own app, in a thread of its own.
+pub fn run_limited(args: &HookArgs, globals: &Globals, ui: &Ui, env: Environment) -> ExitCode {
+    let began = Instant::now();
+    let (send, receive) = mpsc::channel();
+    let (client, event) = (args.client.clone(), args.event.clone());
+    let (globals, thread_ui) = (globals.clone(), ui.clone());
+    thread::spawn(move || {
+        let Ok(client) = client.parse::<Client>() else {
+            return;
+        };
+        let Some(text) = read_stdin() else { return };
+        let Some(heard) = wire::read(client, &event, &text) else {
+            return;
+        };
+        let mut hook = match Hook::open(heard, event, globals, thread_ui, env) {
+            Some(hook) => hook,
+            None => return,
+        };
+        let reply = hook.answer();
+        // The client reads the answer when the process ends: what is left to do is done in the time that is left.
+        let _ = send.send(wire::render(hook.heard.client, &hook.event, &reply));
+        hook.keep_up();
+        drop(hook);
+        drop(send);
+    });
+    let mut answer = String::new();
+    loop {
+        match receive.recv_timeout(LIMIT.saturating_sub(began.elapsed())) {
+            Ok(text) => answer = text,
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    if !answer.is_empty() {
+        let _ = ui.print(&answer);
+    }
+    ExitCode::SUCCESS
+}
+
+/// Only reached through `run_limited`.
+pub fn run(_: &HookArgs, _: &mut App) -> Done {
+    Ok(ExitCode::SUCCESS)
+}
+
+/// All of stdin, or the first whole document of a client that does not close it.
+fn read_stdin() -> Option<String> {
+    let (send, receive) = mpsc::channel();
+    thread::spawn(move || {
+        let mut stdin = std::io::stdin().lock();
+        let mut part = vec![0; 64 * 1024];
+        while let Ok(count @ 1..) = stdin.read(&mut part) {
+            if send.send(part[..count].to_vec()).is_err() {
+                return;
+            }
+        }
+    });
+    let mut all = Vec::new();
+    loop {
+        match receive.recv_timeout(SILENCE) {
+            Ok(part) => all.extend(part),
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                if serde_json::from_slice::<serde::de::IgnoredAny>(&all).is_ok() {
+                    break;
+                }
+            }
+        }
+        if all.len() > LARGEST {
+            return None;
+        }
+    }
+    String::from_utf8(all).ok()
+}
+
+/// A hook that is answered.
+struct Hook {
+    heard: HookEvent,
+    event: String,
+    app: App,
+    wrote: bool,
+}
+
+impl Hook {
+    /// None where there is no fleet: nothing is said or done.
+    fn open(
+        heard: HookEvent,
+        event: String,
+        mut globals: Globals,
+        ui: Ui,
+        mut env: Environment,
+    ) -> Option<Self> {
+        // The session says who acts, and nothing else does.
+        (globals.agent, globals.idempotency_key) = (None, None);
+        (env.agent, env.epoch, env.session) = (None, None, None);
+        globals.dir = globals.dir.or_else(|| heard.cwd.clone());
+        let mut app = App::new(globals, ui, env).ok()?;
+        app.purpose = "hook".to_owned();
+        app.act_for_nobody();
+        app.home.as_ref()?;
+        Some(Self {
+            heard,
+            event,
+            app,
+            wrote: false,
+        })
+    }
+
+    fn answer(&mut self) -> Reply {
+        let Some(event) = self.session_event() else {
+            return Reply::default();
+        };
+        match self.tell(event) {
+            Ok(done) => Reply {
+                context: done.context,
+                deny: done.deny,
+                notice: None,
+            },
+            Err(refusal) => self.refused(&refusal),
+        }
+    }
+
+    /// What goes wrong is the hook's own business, but that a fleet is not trusted: it is said when a session begins.
+    fn refused(&self, refusal: &Refusal) -> Reply {
+        let begins = matches!(self.heard.happening, Happening::Start { .. });
+        let untrusted = refusal.code == Code::Untrusted && begins;
+        Reply {
+            notice: untrusted.then(|| {
+                "Flightline: this fleet came from somewhere else, and nobody trusts it on this machine. \
+                 Nothing of it is used. Run `fleet trust` to change that."
+                    .to_owned()
+            }),
+            ..Reply::default()
+        }
+    }
+
+    fn tell(&mut self, event: SessionEvent) -> Result<Hooked, Refusal> {
+        let begins = matches!(event, SessionEvent::Started | SessionEvent::Compacted);
+        let looks = begins || matches!(event, SessionEvent::Editing { .. });
+        let sightings = match looks {
+            true => self.app.sightings()?,
+            false => Vec::new(),
+        };
+        let tree = match begins {
+            true => self.app.look(&ListClaims::default()).ok().flatten(),
+            false => None,
+        };
+        let (client, heard) = (self.heard.client, &self.heard);
+        let gauge = heard.gauge.or_else(|| self.gauge());
+        let subagent = heard.subagent.as_ref();
+        let request = TellHook {
+            client: Name::parse("client", client.as_str())?,
+            session: title("session", &heard.session)?,
+            subagent: subagent
+                .map(|it| {
+                    Ok::<_, Refusal>(SubagentRef {
+                        id: title("subagent", &it.id)?,
+                        kind: title("kind", &it.kind).ok(),
+                    })
+                })
+                .transpose()?,
+            process: client_process(),
+            tokens: gauge.map(|gauge| (gauge.used, gauge.total)),
+            room: wire::accepts_context(client, &self.event).then(|| wire::context_limit(client)),
+            event,
+            sightings,
+            tree,
+        };
+        let done = self.app.run(&request)?;
+        if done.begun
+            && let (Some(agent), Some(process)) = (&done.agent, &request.process)
+        {
+            self.app.sessions().begun_by_hook(agent, process);
+        }
+        self.wrote = done.checkpoint_id.is_some() || begins;
+        Ok(done)
+    }
+
+    /// What is left to do after the answer: files of checkpoints, mirrors.
+    fn keep_up(&mut self) {
+        if self.wrote {
+            let _ = self.app.settle_backups();
+            let _ = self.app.write_mirrors();
+        }
+    }
+
+    fn session_event(&self) -> Option<SessionEvent> {
+        Some(match &self.heard.happening {
+            Happening::Start { source, prompt } => match (source, prompt) {
+                (Source::Compact, _) => SessionEvent::Compacted,
+                (Source::Startup | Source::Resume | Source::Clear, _) => SessionEvent::Started,
+            },
+            Happening::AfterCompaction => match self.heard.client {
+                // They tell it with the start that follows, or went before.
+                Client::Claude | Client::Codex => return None,
+                _ => SessionEvent::Compacted,
+            },
+            Happening::Prompt { text } => SessionEvent::Prompted {
+                text: said(first_line(text)),
+            },
+            Happening::BeforeTool(tool) => match &tool.act {
+                ToolUse::Edit { paths } => SessionEvent::Editing {
+                    paths: self.paths(paths),
+                },
+                ToolUse::Shell { command } => {
+                    let found = shell::destructive(command)?;
+                    SessionEvent::Destroying {
+                        operation: Name::parse("operation", found.operation).ok()?,
+                        target: found.target.as_deref().and_then(said),
+                    }
+                }
+                ToolUse::Tasks(_) | ToolUse::Other => return None,
+            },
+            Happening::AfterTool { tool, failed } => match &tool.act {
+                ToolUse::Tasks(tasks) => SessionEvent::Planned {
+                    tasks: tasks.iter().filter_map(planned).collect(),
+                },
+                act => SessionEvent::Worked {
+                    paths: match act {
+                        ToolUse::Edit { paths } => self.paths(paths),
+                        _ => Vec::new(),
+                    },
+                    failed: failed.as_deref().and_then(|why| {
+                        Note::parse("error", &format!("{}: {why}", tool.name)).ok()
+                    }),
+                },
+            },
+            Happening::BeforeCompaction => SessionEvent::Compacting,
+            Happening::Stop { said: last } => SessionEvent::Stopped {
+                said: last.as_deref().map(last_line).and_then(said),
+            },
+            Happening::SubagentStart => SessionEvent::Started,
+            Happening::SubagentStop { said: last } => SessionEvent::Stopped {
+                said: last.as_deref().map(last_line).and_then(said),
+            },
+            Happening::End { .. } => SessionEvent::Ended,
+            Happening::Other => return None,
+        })
+    }
+
+    /// The paths of files in this repository; others are not ours to lock.
+    fn paths(&self, typed: &[String]) -> Vec<RepoPath> {
+        let paths = typed.iter().filter_map(|path| self.app.path(path).ok());
+        paths.filter(|path| !path.is_pattern()).collect()
+    }
+
+    /// How full the context is, as the client's own record tells.
+    fn gauge(&self) -> Option<Gauge> {
+        let path = self.heard.transcript.as_deref()?;
+        let tells = matches!(
+            self.heard.happening,
+            Happening::AfterTool { .. } | Happening::Prompt { .. } | Happening::Stop { .. }
+        );
+        if !tells || self.heard.subagent.is_some() {
+            return None;
+        }
+        let _ = tail(path)?;
+        None
+    }
+}
+
+/// The end of a file.
+fn tail(path: &Path) -> Option<String> {
+    let bytes = flightline::workspace::tail_of(path, TAIL)?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn planned(task: &flightline_clients::Task) -> Option<PlannedTask> {
+    Some(PlannedTask {
+        title: said(&task.title)?,
+        status: match task.status {
+            TaskStatus::Pending => PlannedStatus::Pending,
+            TaskStatus::InProgress => PlannedStatus::InProgress,
+            TaskStatus::Completed => PlannedStatus::Completed,
+            TaskStatus::Cancelled => PlannedStatus::Cancelled,
+        },
+    })
+}
+
+fn title(what: &str, text: &str) -> Result<Title, Refusal> {
+    let kept: String = text.chars().take(SAID).collect();
+    Title::parse(what, &kept)
+}
+
+/// The beginning of a text, as a title.
+fn said(text: &str) -> Option<Title> {
+    title("text", text).ok()
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines()
+        .map(str::trim)
+        .find(|line| !line.is_empty())
+        .unwrap_or_default()
+}
+
+fn last_line(text: &str) -> &str {
+    text.lines()
+        .map(str::trim)
+        .rfind(|line| !line.is_empty())
+        .unwrap_or_default()
+}

@@ -1,0 +1,271 @@
+//! Hooks of real coding agents: their own payloads go in on stdin, their own answers come out, and no hook ever hurts.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::running::Ran;
+use crate::world::World;
+
+/// A payload of a client, of a session in this world.
+fn payload(world: &World, session: &str, more: &Value) -> String {
+    let mut payload = json!({ "session_id": session, "cwd": world.repo() });
+    for (key, value) in more.as_object().expect("an object") {
+        payload[key] = value.clone();
+    }
+    payload.to_string()
+}
+
+fn hook(world: &World, client: &str, event: &str, session: &str, more: &Value) -> Ran {
+    let ran = world
+        .line(&format!("hook {client} {event}"))
+        .stdin(payload(world, session, more))
+        .run();
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran:?}");
+    ran
+}
+
+fn start(world: &World, session: &str, source: &str) -> Ran {
+    let more = json!({ "hook_event_name": "SessionStart", "source": source });
+    hook(world, "claude", "SessionStart", session, &more)
+}
+
+fn prompt(world: &World, session: &str, text: &str) -> Ran {
+    let more = json!({ "hook_event_name": "UserPromptSubmit", "prompt": text });
+    hook(world, "claude", "UserPromptSubmit", session, &more)
+}
+
+fn edit(world: &World, session: &str, file: &str) -> Ran {
+    let more = json!({
+        "hook_event_name": "PreToolUse", "tool_name": "Edit", "tool_use_id": "toolu_1",
+        "tool_input": { "file_path": world.repo().join(file) },
+    });
+    hook(world, "claude", "PreToolUse", session, &more)
+}
+
+fn context_of(ran: &Ran) -> String {
+    let said: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let context = &said["hookSpecificOutput"]["additionalContext"];
+    context.as_str().expect("a context").to_owned()
+}
+
+#[test]
+fn a_session_of_claude_survives_its_compaction() {
+    let world = World::new();
+    assert_eq!(
+        start(&world, "one", "startup").stdout,
+        "",
+        "nothing to say yet"
+    );
+    assert_eq!(prompt(&world, "one", "Add login\nwith sessions").stdout, "");
+    let missions = world.json("missions list --json");
+    assert_eq!(missions[0]["title"], "Add login");
+    let plan = json!({
+        "hook_event_name": "PostToolUse", "tool_name": "TodoWrite", "tool_use_id": "toolu_2",
+        "tool_input": { "todos": [
+            { "content": "User model", "status": "completed", "activeForm": "…" },
+            { "content": "Endpoint", "status": "in_progress", "activeForm": "…" },
+            { "content": "Docs", "status": "pending", "activeForm": "…" },
+        ] },
+        "tool_response": {},
+    });
+    hook(&world, "claude", "PostToolUse", "one", &plan);
+    let sorties = world.json("sorties list --json");
+    let shown: Vec<(&str, &str)> = sorties
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|it| {
+            (
+                it["title"].as_str().unwrap(),
+                it["status"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            ("User model", "completed"),
+            ("Endpoint", "in_progress"),
+            ("Docs", "pending")
+        ]
+    );
+    let compacting = json!({ "hook_event_name": "PreCompact", "trigger": "auto" });
+    assert_eq!(
+        hook(&world, "claude", "PreCompact", "one", &compacting).stdout,
+        ""
+    );
+    let context = context_of(&start(&world, "one", "compact"));
+    assert!(context.starts_with("## Recovery Context"), "{context}");
+    assert!(context.contains("Endpoint"), "{context}");
+    // Every command in it acts as the session's agent, without being told so.
+    let word = context
+        .split("--ack ")
+        .nth(1)
+        .and_then(|rest| rest.split([' ', '`']).next());
+    world.ok(&format!("context --ack {}", word.expect("a word")));
+    assert_eq!(prompt(&world, "one", "go on").stdout, "");
+    let agent = world.json("agents show claude --json");
+    assert_eq!(agent["briefing"]["status"], "acknowledged");
+}
+
+#[test]
+fn commands_of_a_session_act_as_its_agent_and_an_old_one_is_refused() {
+    let world = World::new().local_only("the session is known by its process");
+    prompt(&world, "one", "Add login");
+    let own = world.json("sorties list --json");
+    let id = own[0]["id"].as_str().expect("an id").to_owned();
+    world.ok(&format!("sorties update {id} --note halfway"));
+    let log = world.ok("log -n 5").stdout;
+    assert!(log.contains("claude"), "{log}");
+    // Another session takes the seat.
+    world.ok("agents register claude");
+    let refused = world.fleet(&format!("sorties update {id} --note late"));
+    assert_eq!(refused.code, 4, "{refused:?}");
+}
+
+#[test]
+fn an_edit_of_a_file_that_another_client_edits_is_denied() {
+    let world = World::new();
+    prompt(&world, "one", "Add login");
+    assert_eq!(edit(&world, "one", "src/auth.rs").stdout, "");
+    let codex = json!({
+        "hook_event_name": "PreToolUse", "tool_name": "apply_patch", "tool_use_id": "call_1",
+        "tool_input": { "command": "*** Begin Patch\n*** Update File: src/auth.rs\n@@\n-a\n+b\n*** End Patch" },
+    });
+    let denied = hook(&world, "codex", "PreToolUse", "two", &codex);
+    let said: Value = serde_json::from_str(&denied.stdout).expect("JSON");
+    let answer = &said["hookSpecificOutput"];
+    assert_eq!(answer["permissionDecision"], "deny");
+    let why = answer["permissionDecisionReason"]
+        .as_str()
+        .expect("a reason");
+    assert!(
+        why.contains("src/auth.rs") && why.contains("claude"),
+        "{why}"
+    );
+    world.ok("config set hooks.lock_edits false");
+    assert_eq!(
+        hook(&world, "codex", "PreToolUse", "two", &codex).stdout,
+        ""
+    );
+}
+
+#[test]
+fn before_a_push_there_is_a_checkpoint() {
+    let world = World::new();
+    prompt(&world, "one", "Add login");
+    let push = json!({
+        "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_use_id": "toolu_3",
+        "tool_input": { "command": "cargo test && git push origin main" },
+    });
+    assert_eq!(
+        hook(&world, "claude", "PreToolUse", "one", &push).stdout,
+        ""
+    );
+    let taken = world.json("checkpoints list --json");
+    assert_eq!(taken[0]["reason"], "before_destructive", "{taken}");
+}
+
+#[test]
+fn a_hook_that_cannot_do_anything_says_nothing_and_ends_well() {
+    let nowhere = World::empty();
+    let quiet = |world: &World, event: &str, input: &str| {
+        let ran = world
+            .line(&format!("hook claude {event}"))
+            .stdin(input.to_owned())
+            .run();
+        assert_eq!(
+            (ran.code, ran.stdout.as_str(), ran.stderr.as_str()),
+            (0, "", ""),
+            "{event} {input}: {ran:?}"
+        );
+    };
+    quiet(
+        &nowhere,
+        "SessionStart",
+        &payload(&nowhere, "one", &json!({ "source": "startup" })),
+    );
+    let world = World::new();
+    let whole = payload(
+        &world,
+        "one",
+        &json!({ "source": "startup", "hook_event_name": "SessionStart" }),
+    );
+    for input in [
+        "",
+        "null",
+        "[]",
+        "{}",
+        "{\"session_id\":7}",
+        "not json",
+        &whole[..whole.len() / 2],
+    ] {
+        quiet(&world, "SessionStart", input);
+    }
+    quiet(&world, "NoSuchEvent", &payload(&world, "one", &json!({})));
+    let ran = world
+        .line("hook emacs SessionStart")
+        .stdin(whole.clone())
+        .run();
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, ""));
+    let huge = payload(
+        &world,
+        "one",
+        &json!({ "prompt": "x".repeat(10_000_000), "hook_event_name": "UserPromptSubmit" }),
+    );
+    let ran = world.line("hook claude UserPromptSubmit").stdin(huge).run();
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    // A store that is no store.
+    let broken = World::new().local_only("its store is broken");
+    fs::write(broken.database(), "this is no database").expect("written");
+    quiet(
+        &broken,
+        "SessionStart",
+        &payload(&broken, "one", &json!({ "source": "startup" })),
+    );
+}
+
+#[test]
+fn stdin_that_is_never_closed_is_not_waited_for() {
+    let world = World::new();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_fleet"))
+        .args(["hook", "claude", "SessionStart"])
+        .current_dir(world.repo())
+        .env_clear()
+        .env("HOME", world.home())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("started");
+    let began = Instant::now();
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let text = payload(&world, "one", &json!({ "source": "startup" }));
+    std::io::Write::write_all(&mut stdin, text.as_bytes()).expect("written");
+    assert!(child.wait().expect("it ends").success());
+    assert!(
+        began.elapsed() < Duration::from_secs(20),
+        "it waits for ever"
+    );
+    drop(stdin);
+    let agents = world.json("agents list --json");
+    assert_eq!(agents[0]["agent"]["name"], "claude", "{agents}");
+}
+
+#[test]
+fn a_fleet_that_nobody_trusts_is_not_used_and_that_is_said_once() {
+    let world = World::new().local_only("trust is of this machine");
+    world.ok("trust --revoke");
+    let said = start(&world, "one", "startup").stdout;
+    let said: Value = serde_json::from_str(&said).expect("JSON");
+    assert!(
+        said["systemMessage"]
+            .as_str()
+            .expect("a line")
+            .contains("`fleet trust`")
+    );
+    assert_eq!(said["hookSpecificOutput"], Value::Null);
+    assert_eq!(prompt(&world, "one", "Add login").stdout, "");
+}

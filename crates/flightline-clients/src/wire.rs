@@ -1,0 +1,276 @@
+//! What hooks say and what they are answered, in the words of each client.
+//!
+//! A client is a table: its names of events, its names of tools, the events whose answer reaches its model, and two small functions
+//! that know how it spells a payload and an answer. Everything else is the same for all.
+
+use serde_json::Value;
+
+use crate::{Client, Gauge, Happening, HookEvent, Reply, Source, Subagent, Tool, ToolUse};
+use json::text;
+use tools::Act;
+
+mod claude;
+mod cline;
+mod codex;
+mod copilot;
+mod cursor;
+mod gemini;
+mod json;
+mod opencode;
+mod tools;
+
+/// What a hook's payload tells. `named` is the client that the hook was installed for and `event` the event that the command line
+/// names; where the payload says otherwise, the payload is right. There is no event without a session, and none in a text that is
+/// not a JSON object; anything else that is missing or odd is left out.
+#[must_use]
+pub fn read(named: Client, event: &str, stdin: &str) -> Option<HookEvent> {
+    let body = json::object(stdin)?;
+    let client = caller(named, &body);
+    let dialect = dialect(client);
+    let event = text(&body, dialect.event_keys).unwrap_or(event);
+    let kind = (dialect.refine)(dialect.kind(event), &body);
+    let payload = (dialect.payload)(&body, event);
+    let tool = |payload: &Payload| dialect.tool(payload);
+    let happening = match kind {
+        Kind::Start => Happening::Start {
+            source: source(payload.source),
+            prompt: owned(payload.prompt),
+        },
+        Kind::Resume => Happening::Start {
+            source: Source::Resume,
+            prompt: owned(payload.prompt),
+        },
+        Kind::Prompt => Happening::Prompt {
+            text: payload.prompt.unwrap_or_default().to_owned(),
+        },
+        Kind::BeforeTool => Happening::BeforeTool(tool(&payload)),
+        Kind::AfterTool => Happening::AfterTool {
+            tool: tool(&payload),
+            failed: payload.failed,
+        },
+        Kind::ToolFailed => Happening::AfterTool {
+            tool: tool(&payload),
+            failed: Some(payload.failed.unwrap_or_else(|| tools::reason(""))),
+        },
+        Kind::BeforeCompaction => Happening::BeforeCompaction,
+        Kind::AfterCompaction => Happening::AfterCompaction,
+        Kind::Stop => Happening::Stop {
+            said: owned(payload.said),
+        },
+        Kind::SubagentStart => Happening::SubagentStart,
+        Kind::SubagentStop => Happening::SubagentStop {
+            said: owned(payload.said),
+        },
+        Kind::End => Happening::End {
+            reason: payload.reason.unwrap_or_default().to_owned(),
+        },
+        Kind::Other => Happening::Other,
+    };
+    Some(HookEvent {
+        client,
+        session: payload.session?.to_owned(),
+        cwd: payload.cwd.map(Into::into),
+        transcript: payload.transcript.map(Into::into),
+        subagent: subagent(payload.agent, payload.agent_kind),
+        gauge: payload.gauge,
+        happening,
+    })
+}
+
+/// The text for the hook's standard output, for the client that called: the one that [`read`] found. It is empty where the client
+/// takes silence for "nothing to say". A part of the reply that this event cannot carry is left out; ask [`accepts_context`] first
+/// where that matters. The exit code is always 0.
+#[must_use]
+pub fn render(client: Client, event: &str, reply: &Reply) -> String {
+    let dialect = dialect(client);
+    let given = |text: &'_ Option<String>| text.clone().filter(|it| !it.is_empty());
+    let answer = Answer {
+        context: given(&reply.context).filter(|_| dialect.context.contains(&event)),
+        deny: given(&reply.deny).filter(|_| dialect.kind(event) == Kind::BeforeTool),
+        notice: given(&reply.notice).filter(|_| dialect.kind(event) != Kind::End),
+    };
+    (dialect.render)(event, answer)
+}
+
+/// Whether a context that answers this event reaches the client's model. Of an event of a subagent it reaches that subagent. Events
+/// whose context would make the agent go on after its turn do not count.
+#[must_use]
+pub fn accepts_context(client: Client, event: &str) -> bool {
+    dialect(client).context.contains(&event)
+}
+
+/// How many characters of context the client hands to its model whole. It replaces a longer one by a preview, or cuts it. Codex
+/// counts 10,000 bytes, so that a text of wider characters has to be shorter there.
+#[must_use]
+pub const fn context_limit(client: Client) -> usize {
+    match client {
+        // Nobody has measured Copilot and Cursor: they get the strictest limit that is known.
+        Client::Claude | Client::Codex | Client::Copilot | Client::Cursor => 9_000,
+        Client::Gemini | Client::Opencode => 30_000,
+        Client::Cline => 45_000,
+    }
+}
+
+/// What an event of a client is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Start,
+    Resume,
+    Prompt,
+    BeforeTool,
+    AfterTool,
+    ToolFailed,
+    BeforeCompaction,
+    AfterCompaction,
+    Stop,
+    SubagentStart,
+    SubagentStop,
+    End,
+    Other,
+}
+
+/// How a client speaks.
+struct Dialect {
+    /// Its events. One that is not here is of no interest.
+    events: &'static [(&'static str, Kind)],
+    /// The fields in which a payload names its event.
+    event_keys: &'static [&'static str],
+    /// Its tools. One that is not here does nothing that matters.
+    tools: &'static [(&'static str, Act)],
+    /// The events that take a context.
+    context: &'static [&'static str],
+    /// The kind of the event, once the payload is known as well.
+    refine: fn(Kind, &Value) -> Kind,
+    /// The payload without the client's spelling.
+    payload: for<'a> fn(&'a Value, &str) -> Payload<'a>,
+    /// The answer in the client's spelling.
+    render: fn(&str, Answer) -> String,
+}
+
+/// A payload without its client's spelling.
+#[derive(Default)]
+struct Payload<'a> {
+    session: Option<&'a str>,
+    cwd: Option<&'a str>,
+    transcript: Option<&'a str>,
+    agent: Option<&'a str>,
+    agent_kind: Option<&'a str>,
+    source: Option<&'a str>,
+    prompt: Option<&'a str>,
+    said: Option<&'a str>,
+    reason: Option<&'a str>,
+    tool: Option<&'a str>,
+    tool_id: Option<&'a str>,
+    input: Option<&'a Value>,
+    failed: Option<String>,
+    gauge: Option<Gauge>,
+}
+
+/// A reply without the parts that the event cannot carry.
+struct Answer {
+    context: Option<String>,
+    deny: Option<String>,
+    notice: Option<String>,
+}
+
+impl Dialect {
+    fn kind(&self, event: &str) -> Kind {
+        let known = self.events.iter().find(|(name, _)| *name == event);
+        known.map_or(Kind::Other, |(_, kind)| *kind)
+    }
+
+    fn tool(&self, payload: &Payload) -> Tool {
+        let name = payload.tool.unwrap_or_default();
+        let act = self.tools.iter().find(|(known, _)| *known == name);
+        let act = match (act, payload.input) {
+            (Some((_, act)), Some(input)) => tools::tool_use(*act, input),
+            // A client that keeps its task list in a parameter of any tool.
+            (None, Some(input)) if input.get("task_progress").is_some() => {
+                tools::tool_use(Act::Tasks, input)
+            }
+            _ => ToolUse::Other,
+        };
+        Tool {
+            name: name.to_owned(),
+            id: payload.tool_id.unwrap_or_default().to_owned(),
+            act,
+        }
+    }
+}
+
+fn dialect(client: Client) -> &'static Dialect {
+    match client {
+        Client::Claude => &claude::DIALECT,
+        Client::Codex => &codex::DIALECT,
+        Client::Gemini => &gemini::DIALECT,
+        Client::Opencode => &opencode::DIALECT,
+        Client::Copilot => &copilot::DIALECT,
+        Client::Cline => &cline::DIALECT,
+        Client::Cursor => &cursor::DIALECT,
+    }
+}
+
+/// The client that called. Copilot runs the hooks in a repository's Claude settings, Cursor loads them too, and plugins for Claude
+/// also run elsewhere.
+fn caller(named: Client, body: &Value) -> Client {
+    match named {
+        Client::Claude | Client::Codex => recognised(body).unwrap_or(named),
+        // Their payloads, or the files that their hooks are in, are nobody else's.
+        Client::Gemini | Client::Opencode | Client::Copilot | Client::Cline | Client::Cursor => {
+            named
+        }
+    }
+}
+
+fn recognised(body: &Value) -> Option<Client> {
+    let has = |key: &str| body.get(key).is_some_and(|it| !it.is_null());
+    if has("cursor_version") || has("conversation_id") {
+        return Some(Client::Cursor);
+    }
+    if has("sessionId") {
+        return Some(Client::Copilot);
+    }
+    let Some(path) = text(body, &["transcript_path"]) else {
+        return has("timestamp").then_some(Client::Copilot);
+    };
+    let mut parts = path.rsplit(['/', '\\']);
+    let (file, folder) = (
+        parts.next().unwrap_or_default(),
+        parts.next().unwrap_or_default(),
+    );
+    if file == "events.jsonl" {
+        Some(Client::Copilot)
+    } else if file.starts_with("rollout-") {
+        Some(Client::Codex)
+    } else if folder == "chats" && file.starts_with("session-") {
+        Some(Client::Gemini)
+    } else {
+        None
+    }
+}
+
+fn source(word: Option<&str>) -> Source {
+    match word {
+        Some("resume" | "fork") => Source::Resume,
+        Some("clear") => Source::Clear,
+        Some("compact" | "compress") => Source::Compact,
+        _ => Source::Startup,
+    }
+}
+
+/// Some clients tell only the kind of a subagent: then that is all that tells it from others.
+fn subagent(id: Option<&str>, kind: Option<&str>) -> Option<Subagent> {
+    Some(Subagent {
+        id: id.or(kind)?.to_owned(),
+        kind: kind.unwrap_or_default().to_owned(),
+    })
+}
+
+fn owned(text: Option<&str>) -> Option<String> {
+    text.map(str::to_owned)
+}
+
+/// For clients whose event names say everything.
+fn as_named(kind: Kind, _body: &Value) -> Kind {
+    kind
+}

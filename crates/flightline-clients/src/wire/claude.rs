@@ -1,0 +1,101 @@
+//! Claude Code.
+
+use serde_json::{Map, Value, json};
+
+use super::json::{first, text};
+use super::tools::{Act, failure_text};
+use super::{Answer, Dialect, Kind, Payload};
+
+pub const DIALECT: Dialect = Dialect {
+    events: &[
+        ("SessionStart", Kind::Start),
+        ("UserPromptSubmit", Kind::Prompt),
+        ("PreToolUse", Kind::BeforeTool),
+        ("PostToolUse", Kind::AfterTool),
+        ("PostToolUseFailure", Kind::ToolFailed),
+        ("PreCompact", Kind::BeforeCompaction),
+        ("PostCompact", Kind::AfterCompaction),
+        ("Stop", Kind::Stop),
+        ("SubagentStart", Kind::SubagentStart),
+        ("SubagentStop", Kind::SubagentStop),
+        ("SessionEnd", Kind::End),
+    ],
+    event_keys: &["hook_event_name"],
+    tools: &[
+        ("Edit", Act::Edit),
+        ("Write", Act::Edit),
+        ("MultiEdit", Act::Edit),
+        ("NotebookEdit", Act::Edit),
+        ("Bash", Act::Shell),
+        ("PowerShell", Act::Shell),
+        ("TodoWrite", Act::Tasks),
+    ],
+    // Stop and SubagentStop take one as well, but it makes the agent go on.
+    context: &[
+        "SessionStart",
+        "Setup",
+        "SubagentStart",
+        "UserPromptSubmit",
+        "UserPromptExpansion",
+        "PreToolUse",
+        "PostToolUse",
+        "PostToolUseFailure",
+        "PostToolBatch",
+    ],
+    refine,
+    payload,
+    render,
+};
+
+/// The summariser of a compaction ends like a subagent, only that it has no type.
+fn refine(kind: Kind, body: &Value) -> Kind {
+    let untyped = body.get("agent_type").and_then(Value::as_str) == Some("");
+    match kind {
+        Kind::SubagentStop if untyped => Kind::Other,
+        kind => kind,
+    }
+}
+
+/// The payload of Claude Code, and of the clients that took its field names over.
+pub fn payload<'a>(body: &'a Value, _event: &str) -> Payload<'a> {
+    Payload {
+        session: text(body, &["session_id"]),
+        cwd: text(body, &["cwd"]),
+        transcript: text(body, &["transcript_path"]),
+        agent: text(body, &["agent_id"]),
+        agent_kind: text(body, &["agent_type"]),
+        source: text(body, &["source"]),
+        prompt: text(body, &["prompt"]),
+        said: text(body, &["last_assistant_message"]),
+        reason: text(body, &["reason"]),
+        tool: text(body, &["tool_name"]),
+        tool_id: text(body, &["tool_use_id"]),
+        input: first(body, &["tool_input"]),
+        failed: body.get("error").and_then(failure_text),
+        gauge: None,
+    }
+}
+
+/// The answer of Claude Code, which Codex takes as well. Both refuse an answer with fields that the event does not have.
+pub fn render(event: &str, answer: Answer) -> String {
+    let mut specific = Map::new();
+    if let Some(context) = answer.context {
+        specific.insert("additionalContext".to_owned(), json!(context));
+    }
+    if let Some(reason) = answer.deny {
+        specific.insert("permissionDecision".to_owned(), json!("deny"));
+        specific.insert("permissionDecisionReason".to_owned(), json!(reason));
+    }
+    let mut fields = Map::new();
+    if let Some(notice) = answer.notice {
+        fields.insert("systemMessage".to_owned(), json!(notice));
+    }
+    if !specific.is_empty() {
+        specific.insert("hookEventName".to_owned(), json!(event));
+        fields.insert("hookSpecificOutput".to_owned(), Value::Object(specific));
+    }
+    if fields.is_empty() {
+        return String::new();
+    }
+    Value::Object(fields).to_string()
+}

@@ -1,0 +1,134 @@
+//! OpenCode, through Flightline's own plugin. OpenCode runs plugins, not commands: the plugin calls `fleet hook opencode EVENT` with
+//! an object on standard input.
+//!
+//! | field | meaning |
+//! |---|---|
+//! | `sessionID` | the session, in every event |
+//! | `directory` | the folder that it works in |
+//! | `parentID` | the session that started it, when it is a subagent's |
+//! | `agent` | the kind of agent |
+//! | `source` | of `session.start`: `startup` or `resume` |
+//! | `prompt` | of `chat.message`, and of `session.start` where it is known: what the person said |
+//! | `tool`, `args`, `callID` | of `tool.execute.before` and `tool.execute.after` |
+//! | `error` | of `tool.execute.after`: why it failed |
+//! | `todos` | of `todo.updated`: `[{content, status}]` |
+//! | `said` | of `session.idle`: the agent's last words |
+//! | `tokens` | `{used, total}`, in any event |
+//!
+//! The answer is `{"context": …, "deny": …, "notice": …}` with what there is to say. The plugin throws `deny` out of
+//! `tool.execute.before`. It appends `context` to the parts of `chat.message`, or to the output of `tool.execute.after`; that of
+//! `session.start`, which it sends from within the first `chat.message`, goes there too; that of `session.compacted` it keeps, and
+//! gives it to the model with the next `experimental.chat.messages.transform`.
+
+use serde_json::{Map, Value, json};
+
+use super::json::{first, number, text};
+use super::tools::{Act, failure_text};
+use super::{Answer, Dialect, Kind, Payload};
+use crate::Gauge;
+
+pub const DIALECT: Dialect = Dialect {
+    events: &[
+        ("session.start", Kind::Start),
+        ("session.created", Kind::Start),
+        ("chat.message", Kind::Prompt),
+        ("tool.execute.before", Kind::BeforeTool),
+        ("tool.execute.after", Kind::AfterTool),
+        ("todo.updated", Kind::AfterTool),
+        ("session.compacting", Kind::BeforeCompaction),
+        ("experimental.session.compacting", Kind::BeforeCompaction),
+        ("session.compacted", Kind::AfterCompaction),
+        ("session.idle", Kind::Stop),
+        ("session.deleted", Kind::End),
+    ],
+    event_keys: &[],
+    tools: &[
+        ("edit", Act::Edit),
+        ("write", Act::Edit),
+        ("patch", Act::Edit),
+        ("apply_patch", Act::Edit),
+        ("multiedit", Act::Edit),
+        ("bash", Act::Shell),
+        ("todowrite", Act::Tasks),
+    ],
+    context: &[
+        "session.start",
+        "chat.message",
+        "tool.execute.after",
+        "session.compacted",
+    ],
+    refine,
+    payload,
+    render,
+};
+
+/// A session with a parent is a subagent's: nobody but the parent talks to it.
+fn refine(kind: Kind, body: &Value) -> Kind {
+    match kind {
+        Kind::Start if parent(body).is_some() => Kind::SubagentStart,
+        Kind::Stop | Kind::End if parent(body).is_some() => Kind::SubagentStop,
+        Kind::Prompt if parent(body).is_some() => Kind::Other,
+        kind => kind,
+    }
+}
+
+fn parent(body: &Value) -> Option<&str> {
+    anywhere(body).find_map(|it| text(it, &["parentID"]))
+}
+
+/// The objects that hold the fields: the payload itself, and the places where OpenCode's own events have them.
+fn anywhere(body: &Value) -> impl Iterator<Item = &Value> {
+    let inner = ["i", "input", "properties", "info"]
+        .into_iter()
+        .filter_map(|key| body.get(key));
+    let info = body.pointer("/properties/info");
+    std::iter::once(body).chain(inner).chain(info)
+}
+
+fn payload<'a>(body: &'a Value, event: &str) -> Payload<'a> {
+    let word = |keys: &[&str]| anywhere(body).find_map(|it| text(it, keys));
+    let thing = |keys: &[&str]| anywhere(body).find_map(|it| first(it, keys));
+    let own = word(&["sessionID", "session_id"]).or_else(|| word(&["sid", "id"]));
+    let list = anywhere(body).find(|it| it.get("todos").is_some());
+    let (tool, input) = match event {
+        "todo.updated" => (Some("todowrite"), list),
+        _ => (word(&["tool"]), thing(&["args"])),
+    };
+    Payload {
+        session: parent(body).or(own),
+        cwd: word(&["directory", "cwd"]),
+        transcript: None,
+        agent: own.filter(|_| parent(body).is_some()),
+        agent_kind: word(&["agent"]).filter(|_| parent(body).is_some()),
+        source: word(&["source"]),
+        prompt: word(&["prompt"]),
+        said: word(&["said"]),
+        reason: word(&["reason"]).or(Some("deleted")),
+        tool,
+        tool_id: word(&["callID"]),
+        input,
+        failed: thing(&["error"]).and_then(failure_text),
+        gauge: thing(&["tokens"]).and_then(gauge),
+    }
+}
+
+fn gauge(tokens: &Value) -> Option<Gauge> {
+    let used = number(tokens, &["used"])?;
+    let total = number(tokens, &["total"]).filter(|it| *it > 0)?;
+    Some(Gauge { used, total })
+}
+
+fn render(_event: &str, answer: Answer) -> String {
+    let mut fields = Map::new();
+    let parts = [
+        ("context", answer.context),
+        ("deny", answer.deny),
+        ("notice", answer.notice),
+    ];
+    for (name, part) in parts {
+        if let Some(part) = part {
+            fields.insert(name.to_owned(), json!(part));
+        }
+    }
+    Value::Object(fields).to_string()
+}

@@ -1,0 +1,3 @@
+//! The contracts of the clients, checked against payloads that they sent.
+
+mod shell;

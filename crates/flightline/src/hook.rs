@@ -1,0 +1,327 @@
+//! What a coding agent's hooks tell, and what they are answered. A session becomes an agent of the fleet, its edits are locked, its work is saved,
+//! and its briefing reaches it, without anybody typing a command. One event is one transaction.
+
+mod brief;
+mod seat;
+mod tasks;
+mod work;
+
+use flightline_core::agent::{Agent, Process};
+use flightline_core::checkpoint::Reason;
+use flightline_core::file_system::TreeNow;
+use flightline_core::text::Note;
+use flightline_core::{CheckpointId, MissionId, Name, RepoPath, Title};
+use serde::{Deserialize, Serialize};
+
+use crate::agent::context::EndSession;
+use crate::agent::{Heartbeat, Sighting};
+use crate::checkpoint::destructive::BeforeDestructive;
+use crate::checkpoint::trigger::trigger;
+use crate::desk::{Desk, speak_for};
+use crate::error::Result;
+use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull};
+use crate::recovery::compaction::{CompactionEvidence, ReportCompaction};
+use crate::remote::Offline;
+
+/// Tells of one event in a coding agent's session.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TellHook {
+    /// The client, such as `claude`: its agents are named after it.
+    pub client: Name,
+    /// The client's id of the session.
+    pub session: Title,
+    /// The subagent that it is about; none when it is the session itself.
+    #[serde(default)]
+    pub subagent: Option<SubagentRef>,
+    /// The client's process.
+    #[serde(default)]
+    pub process: Option<Process>,
+    /// Tokens used in the context, and how many there is room for.
+    #[serde(default)]
+    pub tokens: Option<(u64, u64)>,
+    /// The most characters of context that this event's answer can carry; none when it carries none.
+    #[serde(default)]
+    pub room: Option<usize>,
+    /// The event.
+    pub event: SessionEvent,
+    /// What is known of the processes of agents on the caller's machine.
+    #[serde(default)]
+    pub sightings: Vec<Sighting>,
+    /// What is known of the work tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<TreeNow>,
+}
+
+/// A client's subagent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SubagentRef {
+    /// The client's id of it.
+    pub id: Title,
+    /// Its kind, in the client's word.
+    #[serde(default)]
+    pub kind: Option<Title>,
+}
+
+/// An event in a session.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[serde(deny_unknown_fields)]
+pub enum SessionEvent {
+    /// The session begins, or goes on.
+    Started,
+    /// The context was compacted.
+    Compacted,
+    /// A person said something.
+    Prompted {
+        /// The beginning of it.
+        text: Option<Title>,
+    },
+    /// Files are about to be changed.
+    Editing {
+        /// Which.
+        paths: Vec<RepoPath>,
+    },
+    /// Something is about to be done that cannot be undone.
+    Destroying {
+        /// The operation, such as `git_push`.
+        operation: Name,
+        /// What it is done to.
+        target: Option<Title>,
+    },
+    /// A tool was used.
+    Worked {
+        /// The files that it changed.
+        #[serde(default)]
+        paths: Vec<RepoPath>,
+        /// Why it failed, when it failed.
+        #[serde(default)]
+        failed: Option<Note>,
+    },
+    /// The client's own task list was replaced.
+    Planned {
+        /// All of it, in order.
+        tasks: Vec<PlannedTask>,
+    },
+    /// The context may be about to be compacted.
+    Compacting,
+    /// The agent ended its turn.
+    Stopped {
+        /// What it said last.
+        said: Option<Title>,
+    },
+    /// The session ended.
+    Ended,
+}
+
+/// An entry of a client's own task list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlannedTask {
+    /// What is to be done.
+    pub title: Title,
+    /// How far it is.
+    pub status: PlannedStatus,
+}
+
+/// How far a task of a client's own list is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PlannedStatus {
+    /// Not begun.
+    Pending,
+    /// Under way.
+    InProgress,
+    /// Done.
+    Completed,
+    /// Given up.
+    Cancelled,
+}
+
+/// The answer to an event.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Hooked {
+    /// The agent that the session is; none when it is none yet.
+    pub agent: Option<Agent>,
+    /// The mission it works on.
+    pub mission_id: Option<MissionId>,
+    /// A text for the model.
+    pub context: Option<String>,
+    /// Why the tool may not be used now.
+    pub deny: Option<String>,
+    /// The checkpoint that was taken.
+    pub checkpoint_id: Option<CheckpointId>,
+    /// Whether a session began with this event.
+    pub begun: bool,
+}
+
+impl Operation for TellHook {
+    const NAME: &'static str = "tell_hook";
+    const ACCESS: Access = Access::Pulse;
+    const SCOPE: Scope = Scope::Agent;
+    const FENCED: bool = false;
+    const BRIEFS: bool = true;
+    const WHEN_FULL: WhenFull = WhenFull::UsesReserve;
+    const OFFLINE: Offline = Offline::Dropped;
+    type Outcome = Hooked;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Agent(self.client.as_str())
+    }
+
+    fn asked(&self) -> Result<String> {
+        crate::fleet::to_json(&Self {
+            tree: None,
+            sightings: Vec::new(),
+            ..self.clone()
+        })
+    }
+
+    /// Most events are mere signs of life, and cost no more.
+    fn note(&self, desk: &mut Desk<'_, '_>) -> Result<Option<Hooked>> {
+        let Some(agent) = seat::of_session(desk, self)? else {
+            return Ok(None);
+        };
+        desk.agent = Some(agent.clone());
+        let is_quiet = match &self.event {
+            SessionEvent::Worked { paths, failed } => {
+                failed.is_none()
+                    && paths.iter().all(|path| agent.files_modified.contains(path))
+                    && !brief::is_owed(desk, self)?
+            }
+            SessionEvent::Editing { paths } => {
+                !work::locks_edits(desk) || work::holds_all(desk, &agent, paths)?
+            }
+            SessionEvent::Started
+            | SessionEvent::Compacted
+            | SessionEvent::Prompted { .. }
+            | SessionEvent::Destroying { .. }
+            | SessionEvent::Planned { .. }
+            | SessionEvent::Compacting
+            | SessionEvent::Stopped { .. }
+            | SessionEvent::Ended => false,
+        };
+        if !is_quiet || self.heartbeat().note(desk)?.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(Hooked {
+            agent: Some(agent),
+            ..Hooked::default()
+        }))
+    }
+
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Hooked> {
+        let mut answer = Hooked::default();
+        let agent = match seat::of_session(desk, self)? {
+            Some(agent) => agent,
+            // Nobody knows a session that only says good-bye.
+            None if matches!(self.event, SessionEvent::Ended) => return Ok(answer),
+            None => {
+                answer.begun = true;
+                seat::take(desk, self)?
+            }
+        };
+        speak_for(desk.tx, &agent);
+        desk.agent = Some(agent);
+        let mut said = Vec::new();
+        said.extend(work::beat(desk, &self.heartbeat())?);
+        self.act(desk, &mut answer)?;
+        let mission = work::mission(desk)?;
+        answer.mission_id = mission.as_ref().map(|mission| mission.id);
+        if let Some(mission) = &mission
+            && let Some(room) = self.room
+            && answer.deny.is_none()
+        {
+            said.extend(brief::deliver(desk, self, mission, room)?);
+        }
+        answer.context = (!said.is_empty()).then(|| said.join("\n\n"));
+        answer.agent.clone_from(&desk.agent);
+        Ok(answer)
+    }
+}
+
+impl TellHook {
+    fn heartbeat(&self) -> Heartbeat {
+        Heartbeat {
+            step: None,
+            context_percent: None,
+            tokens: self.tokens.filter(|(_, total)| *total > 0),
+        }
+    }
+
+    fn act(&self, desk: &mut Desk<'_, '_>, answer: &mut Hooked) -> Result<()> {
+        match &self.event {
+            SessionEvent::Started => {}
+            SessionEvent::Compacted => {
+                if !brief::was_just_offered(desk)? {
+                    let evidence = CompactionEvidence::Hook;
+                    let report = ReportCompaction {
+                        agent: None,
+                        evidence,
+                    };
+                    report.decide(desk)?;
+                    seat::refresh(desk)?;
+                }
+            }
+            SessionEvent::Prompted { text } => work::begin(desk, text.as_ref())?,
+            SessionEvent::Editing { paths } => {
+                answer.deny = work::lock(desk, paths, &self.sightings)?;
+            }
+            SessionEvent::Destroying { operation, target } => {
+                answer.checkpoint_id = before(desk, operation, target.as_ref())?;
+            }
+            SessionEvent::Worked { paths, failed } => {
+                work::touched(desk, paths)?;
+                if let Some(why) = failed {
+                    work::failed(desk, why)?;
+                }
+            }
+            SessionEvent::Planned { tasks } => tasks::follow(desk, tasks)?,
+            SessionEvent::Compacting => {
+                answer.checkpoint_id = save(desk, Reason::PreCompact, "Before a compaction")?;
+            }
+            SessionEvent::Stopped { said } => {
+                work::stopped(desk, said.as_ref())?;
+                answer.checkpoint_id = save(desk, Reason::AgentComplete, "A turn ended")?;
+                if self.subagent.is_some() {
+                    seat::retire(desk)?;
+                }
+            }
+            SessionEvent::Ended => {
+                work::release(desk)?;
+                seat::end_subagents(desk)?;
+                let ended = EndSession::default().decide(desk)?;
+                answer.checkpoint_id = ended.checkpoint_id;
+                seat::refresh(desk)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Takes a checkpoint of the mission that the agent works on, if something has changed.
+fn save(desk: &mut Desk<'_, '_>, reason: Reason, why: &str) -> Result<Option<CheckpointId>> {
+    match work::mission(desk)? {
+        Some(mission) => trigger(desk, &mission, reason, why.to_owned(), Vec::new()),
+        None => Ok(None),
+    }
+}
+
+fn before(
+    desk: &mut Desk<'_, '_>,
+    operation: &Name,
+    target: Option<&Title>,
+) -> Result<Option<CheckpointId>> {
+    let Some(mission) = work::mission(desk)? else {
+        return Ok(None);
+    };
+    let prepared = BeforeDestructive {
+        mission: Some(mission.id.to_string()),
+        operation: operation.clone(),
+        target: target.cloned(),
+        note: None,
+    };
+    let prepared = prepared.decide(desk)?;
+    Ok(prepared.checkpoint.map(|taken| taken.id))
+}

@@ -1,0 +1,87 @@
+//! The briefing reaches a session by itself: in full when it begins or its context was compacted, once more while it is not acknowledged.
+
+use flightline_core::mission::Mission;
+use flightline_core::setting::{Briefing, Form, Receipt};
+use flightline_store::Find;
+
+use super::{SessionEvent, TellHook};
+use crate::context::DeliverBriefing;
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::Operation;
+
+/// Two hooks may tell of one event: a briefing that was offered so lately is not offered again.
+const JUST_NOW_MS: u64 = 3_000;
+/// Characters per token, on the safe side.
+const PER_TOKEN: usize = 4;
+
+/// Whether the agent should have had a briefing since it lost its context, and had none.
+pub(super) fn is_owed(desk: &mut Desk<'_, '_>, hook: &TellHook) -> Result<bool> {
+    let Some(agent) = &desk.agent else {
+        return Ok(false);
+    };
+    if hook.room.is_none() || (agent.epoch <= 1 && agent.context == 0) {
+        return Ok(false);
+    }
+    Ok(given(desk)?.is_empty())
+}
+
+/// Whether a briefing was offered to the present context a moment ago.
+pub(super) fn was_just_offered(desk: &mut Desk<'_, '_>) -> Result<bool> {
+    let now = desk.now();
+    let lately = |briefing: &Briefing| {
+        let at = briefing.receipt.at();
+        at.is_some_and(|at| now.since(at) < JUST_NOW_MS)
+    };
+    Ok(given(desk)?.iter().any(lately))
+}
+
+fn given(desk: &mut Desk<'_, '_>) -> Result<Vec<Briefing>> {
+    let Some(agent) = desk.agent.clone() else {
+        return Ok(Vec::new());
+    };
+    let all = desk.tx.find::<Briefing>(Find::Agent(agent.id))?;
+    let present = all
+        .into_iter()
+        .filter(|it| (it.epoch, it.context) == (agent.epoch, agent.context));
+    Ok(present.collect())
+}
+
+/// The text to give with this event, when one is due.
+pub(super) fn deliver(
+    desk: &mut Desk<'_, '_>,
+    hook: &TellHook,
+    mission: &Mission,
+    room: usize,
+) -> Result<Option<String>> {
+    let given = given(desk)?;
+    let read = given
+        .iter()
+        .any(|it| matches!(it.receipt, Receipt::Acknowledged { .. }));
+    let is_due = match &hook.event {
+        SessionEvent::Started | SessionEvent::Compacted => true,
+        // While it is not acknowledged: in full once more, then in a line.
+        SessionEvent::Prompted { .. } => !given.is_empty() && !read || is_owed(desk, hook)?,
+        SessionEvent::Worked { .. } | SessionEvent::Planned { .. } => is_owed(desk, hook)?,
+        SessionEvent::Editing { .. }
+        | SessionEvent::Destroying { .. }
+        | SessionEvent::Compacting
+        | SessionEvent::Stopped { .. }
+        | SessionEvent::Ended => false,
+    };
+    if !is_due || was_just_offered(desk)? {
+        return Ok(None);
+    }
+    let deliver = DeliverBriefing {
+        mission: Some(mission.id.to_string()),
+        max_tokens: Some((room / PER_TOKEN).clamp(400, 2_000)),
+        minimal: false,
+        tree: hook.tree.clone(),
+    };
+    let briefed = deliver.decide(desk)?;
+    // A line that repeats itself with every session start is no news.
+    Ok(match (briefed.form, &hook.event) {
+        (Form::Line, SessionEvent::Started) if read => None,
+        _ => Some(briefed.text),
+    })
+}

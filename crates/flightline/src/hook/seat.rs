@@ -1,0 +1,153 @@
+//! Which agent a session is. Agents of a client are named after it: `claude`, then `claude-2` for a second one at the same time. A session that
+//! begins takes the seat of one that is gone, with its work, or a new one.
+
+use flightline_core::agent::Agent;
+use flightline_core::{Name, Subject, Title};
+use flightline_store::Find;
+
+use super::TellHook;
+use crate::agent::{RegisterAgent, RetireAgent, held_sorties};
+use crate::desk::{Desk, agent_named};
+use crate::error::Result;
+use crate::fleet::Operation;
+use crate::recovery::settled_fate;
+
+/// So many sessions of one client can be at work.
+const MOST: usize = 1_000;
+
+/// The agent that a session is already.
+pub(super) fn of_session(desk: &mut Desk<'_, '_>, hook: &TellHook) -> Result<Option<Agent>> {
+    let session = hook.subagent.as_ref().map_or(&hook.session, |it| &it.id);
+    let is_it = |agent: &Agent| {
+        agent.session_id.as_ref() == Some(session)
+            && agent.kind.as_ref() == Some(&hook.client)
+            && agent.retired_at.is_none()
+    };
+    Ok(desk.tx.find_those(Find::All, is_it)?.into_iter().next())
+}
+
+/// Gives a session an agent.
+pub(super) fn take(desk: &mut Desk<'_, '_>, hook: &TellHook) -> Result<Agent> {
+    let (name, session) = match &hook.subagent {
+        Some(subagent) => (
+            subagent_name(desk, hook, &subagent.id)?,
+            subagent.id.clone(),
+        ),
+        None => (free_seat(desk, hook)?, hook.session.clone()),
+    };
+    let register = RegisterAgent {
+        name,
+        role: None,
+        kind: Some(hook.client.clone()),
+        session: Some(session),
+        process: hook.process.clone(),
+        feature: None,
+    };
+    Ok(register.decide(desk)?.agent)
+}
+
+/// The name of a seat that is free, one with work first.
+fn free_seat(desk: &mut Desk<'_, '_>, hook: &TellHook) -> Result<Name> {
+    let (mut free, mut new) = (None, None);
+    for number in 1..=MOST {
+        let name = match number {
+            1 => hook.client.clone(),
+            number => Name::parse("agent name", &format!("{}-{number}", hook.client))?,
+        };
+        let Some(agent) = agent_named(desk.tx, name.as_str())? else {
+            new = Some(name);
+            break;
+        };
+        let Some(kind) = &agent.kind else { continue };
+        if *kind != hook.client || !is_free(desk, &agent, hook)? {
+            continue;
+        }
+        if !held_sorties(desk, agent.id)?.is_empty() {
+            return Ok(name);
+        }
+        free.get_or_insert(name);
+    }
+    let taken = free.or(new);
+    taken.map_or_else(|| Ok(hook.client.clone()), Ok)
+}
+
+/// Whether nobody sits there any more: it ended, its process is gone, or it is the one that asks, which its person cleared.
+fn is_free(desk: &mut Desk<'_, '_>, agent: &Agent, hook: &TellHook) -> Result<bool> {
+    let same_process = hook.process.is_some() && agent.process == hook.process;
+    if agent.retired_at.is_some() || agent.session_ended_at.is_some() || same_process {
+        return Ok(true);
+    }
+    Ok(settled_fate(desk, agent, &hook.sightings)?.is_gone())
+}
+
+/// A subagent is named after the agent that started it.
+fn subagent_name(desk: &mut Desk<'_, '_>, hook: &TellHook, id: &Title) -> Result<Name> {
+    let parent = TellHook {
+        subagent: None,
+        ..hook.clone()
+    };
+    let parent = match of_session(desk, &parent)? {
+        Some(parent) => parent,
+        None => take(desk, &parent)?,
+    };
+    let kept = |text: &str, most: usize| -> String {
+        let plain = text.chars().filter(char::is_ascii_alphanumeric);
+        plain.take(most).collect()
+    };
+    let kind = hook.subagent.as_ref().and_then(|it| it.kind.as_ref());
+    let kind = kind.map_or_else(String::new, |kind| kept(kind.as_str(), 20));
+    let kind = if kind.is_empty() { "sub" } else { &kind };
+    let tail: String = kept(id.as_str(), 64).chars().rev().take(6).collect();
+    let tail: String = tail.chars().rev().collect();
+    Ok(Name::parse(
+        "agent name",
+        &format!("{}-{kind}-{tail}", parent.name),
+    )?)
+}
+
+/// Reads the acting agent anew, after another operation has changed it.
+pub(super) fn refresh(desk: &mut Desk<'_, '_>) -> Result<()> {
+    if let Some(agent) = &desk.agent {
+        desk.agent = desk.tx.get::<Agent>(&agent.key())?;
+    }
+    Ok(())
+}
+
+/// The acting agent is a subagent that is done.
+pub(super) fn retire(desk: &mut Desk<'_, '_>) -> Result<()> {
+    match desk.agent.clone() {
+        Some(agent) => retire_one(desk, &agent),
+        None => Ok(()),
+    }
+}
+
+/// Retires an agent in its own name. One that holds work stays, and is found dead with its process.
+fn retire_one(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<()> {
+    let acting = desk.agent.replace(agent.clone());
+    let retire = RetireAgent {
+        agent: agent.id.to_string(),
+        reason: None,
+    };
+    let retired = desk.attempt(|desk| retire.decide(desk));
+    desk.agent = acting;
+    retired.map(drop)
+}
+
+/// The subagents of the acting agent end with it.
+pub(super) fn end_subagents(desk: &mut Desk<'_, '_>) -> Result<()> {
+    let Some(parent) = desk.agent.clone() else {
+        return Ok(());
+    };
+    let beginning = format!("{}-", parent.name);
+    let is_its = |agent: &Agent| {
+        agent.kind == parent.kind
+            && agent.retired_at.is_none()
+            && agent.name.as_str().starts_with(&beginning)
+            && agent.process.is_some()
+            && agent.process == parent.process
+    };
+    for subagent in desk.tx.find_those(Find::All, is_its)? {
+        retire_one(desk, &subagent)?;
+    }
+    Ok(())
+}

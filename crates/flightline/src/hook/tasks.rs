@@ -1,0 +1,116 @@
+//! A client's own task list becomes the sorties of its session.
+
+use flightline_core::Subject;
+use flightline_core::sortie::{Sortie, SortieStatus};
+use flightline_store::Find;
+
+use super::{PlannedStatus, PlannedTask, work};
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::fleet::Operation;
+use crate::sortie::add::{AddSorties, NewSortie};
+use crate::sortie::change::{ChangeSortie, SortieAction};
+use crate::sortie::claim::ClaimSortie;
+use crate::sortie::edit::EditSortie;
+
+/// So many entries of a list are followed.
+const MOST: usize = 200;
+
+/// Brings the sorties of the agent's mission in line with the list. Sorties of others stay as they are.
+pub(super) fn follow(desk: &mut Desk<'_, '_>, tasks: &[PlannedTask]) -> Result<()> {
+    let tasks = &tasks[..tasks.len().min(MOST)];
+    let Some(first) = tasks.first() else {
+        return Ok(());
+    };
+    work::begin(desk, Some(&first.title))?;
+    let Some(mission) = work::mission(desk)? else {
+        return Ok(());
+    };
+    if !mission.status.is_open() {
+        return Ok(());
+    }
+    let mut known = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
+    // The sortie that the mission began with stands for all of it until there is a list.
+    if let [only] = known.as_slice()
+        && only.title == mission.title
+        && only.status == SortieStatus::InProgress
+        && only.assigned_to == desk.agent_id()
+        && !tasks.iter().any(|task| task.title == only.title)
+    {
+        let rename = EditSortie {
+            sortie: only.key(),
+            title: Some(first.title.clone()),
+            ..EditSortie::default()
+        };
+        rename.decide(desk)?;
+        known = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
+    }
+    let is_new = |task: &&PlannedTask| !known.iter().any(|it| it.title == task.title);
+    let new: Vec<NewSortie> = tasks
+        .iter()
+        .filter(is_new)
+        .map(|task| NewSortie::titled(task.title.clone()))
+        .collect();
+    if !new.is_empty() {
+        let add = AddSorties {
+            mission: Some(mission.id.to_string()),
+            sorties: new,
+        };
+        add.decide(desk)?;
+    }
+    for task in tasks {
+        let sorties = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
+        if let Some(sortie) = sorties.into_iter().find(|it| it.title == task.title) {
+            bring(desk, &sortie, task.status)?;
+        }
+    }
+    Ok(())
+}
+
+/// Moves a sortie as far as its task is. A move that the rules refuse is left out: the list is the client's, the rules are ours.
+fn bring(desk: &mut Desk<'_, '_>, sortie: &Sortie, status: PlannedStatus) -> Result<()> {
+    let own = sortie.assigned_to.is_none() || sortie.assigned_to == desk.agent_id();
+    if !own {
+        return Ok(());
+    }
+    let reference = sortie.key();
+    let claim = ClaimSortie {
+        sortie: reference.clone(),
+        lock: false,
+    };
+    let change = |action| ChangeSortie {
+        sortie: reference.clone(),
+        action,
+        keep_locks: true,
+    };
+    let moved = match (status, sortie.status) {
+        (PlannedStatus::InProgress, SortieStatus::Pending | SortieStatus::Assigned) => {
+            desk.attempt(|desk| claim.decide(desk).map(drop))?
+        }
+        (PlannedStatus::Completed, SortieStatus::Pending | SortieStatus::Assigned) => desk
+            .attempt(|desk| {
+                claim.decide(desk)?;
+                change(SortieAction::Complete { output: None })
+                    .decide(desk)
+                    .map(drop)
+            })?,
+        (PlannedStatus::Completed, SortieStatus::InProgress) => desk.attempt(|desk| {
+            change(SortieAction::Complete { output: None })
+                .decide(desk)
+                .map(drop)
+        })?,
+        (PlannedStatus::Pending, SortieStatus::InProgress) => desk.attempt(|desk| {
+            change(SortieAction::Release { reason: None })
+                .decide(desk)
+                .map(drop)
+        })?,
+        (PlannedStatus::Cancelled, before) if !before.is_settled() => desk.attempt(|desk| {
+            change(SortieAction::Cancel { reason: None })
+                .decide(desk)
+                .map(drop)
+        })?,
+        _ => Ok(()),
+    };
+    drop(moved);
+    Ok(())
+}

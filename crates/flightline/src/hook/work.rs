@@ -1,0 +1,274 @@
+//! What a session does: the mission it works on, the files it changes, the errors it meets.
+
+use std::collections::BTreeSet;
+
+use flightline_core::agent::Agent;
+use flightline_core::lock::Lock;
+use flightline_core::mission::Mission;
+use flightline_core::setting::CurrentMission;
+use flightline_core::sortie::{Sortie, SortieError};
+use flightline_core::text::Note;
+use flightline_core::{Code, Kind, MissionId, Name, RepoPath, Subject, Title};
+use flightline_store::Find;
+
+use crate::agent::{Heartbeat, Sighting, UpdateAgent};
+use crate::desk::Desk;
+use crate::error::{Error, Result};
+use crate::fleet::Operation;
+use crate::lock::{AcquireLocks, ReleaseLocks};
+use crate::mission::{CreateMission, UseMission};
+use crate::sortie::add::NewSortie;
+use crate::sortie::claim::ClaimSortie;
+use crate::sortie::report::{ClearErrors, ReportError, UpdateSortie};
+
+/// Why a hook takes a lock. By these words it is known again, and let go when the turn ends.
+const PURPOSE: &str = "edited in this turn";
+/// The kind of the errors that tools meet.
+const TOOL_FAILED: &str = "tool_failed";
+
+/// Notes a sign of life, and says what a context that fills up asks for.
+pub(super) fn beat(desk: &mut Desk<'_, '_>, heartbeat: &Heartbeat) -> Result<Option<String>> {
+    let beaten = heartbeat.decide(desk)?;
+    super::seat::refresh(desk)?;
+    let percent = beaten.context_percent.unwrap_or_default();
+    let is_news = !beaten.crossed.is_empty();
+    Ok(match (is_news, beaten.stop) {
+        (false, _) => None,
+        (true, false) => Some(format!(
+            "Flightline: your context is {percent} % full. Finish the task at hand, and begin no other. Your work is saved."
+        )),
+        (true, true) => {
+            let mut text = format!(
+                "Flightline: your context is {percent} % full, and is about to be lost. Stop after this operation. Your work is saved."
+            );
+            if !beaten.remaining.is_empty() {
+                text.push_str("\nLeft to do:");
+                for step in &beaten.remaining {
+                    text.push_str("\n- ");
+                    text.push_str(step);
+                }
+            }
+            Some(text)
+        }
+    })
+}
+
+/// The mission that the acting agent works on: where it holds work, the one it chose or got, else one that people made.
+pub(super) fn mission(desk: &mut Desk<'_, '_>) -> Result<Option<Mission>> {
+    if let Some(reference) = desk.caller.mission.clone() {
+        return desk.mission(Some(&reference)).map(Some);
+    }
+    let Some(agent) = desk.agent.clone() else {
+        return Ok(None);
+    };
+    if let Some(sortie) = current_sortie(desk)? {
+        return Ok(desk.tx.get::<Mission>(&sortie.mission_id.to_string())?);
+    }
+    if let Some(own) = chosen(desk, &agent)? {
+        let mission = desk.tx.get::<Mission>(&own.to_string())?;
+        if mission.as_ref().is_some_and(|it| it.status.is_open()) {
+            return Ok(mission);
+        }
+    }
+    of_people(desk)
+}
+
+/// The newest open mission that no session got by itself.
+fn of_people(desk: &mut Desk<'_, '_>) -> Result<Option<Mission>> {
+    let mut own = BTreeSet::new();
+    for agent in desk.tx.find::<Agent>(Find::All)? {
+        own.extend(chosen(desk, &agent)?);
+    }
+    let mut newest: Option<(u64, String)> = None;
+    for row in desk.tx.rows(Kind::Mission, Find::All)? {
+        let id: MissionId = row.typed_id()?;
+        let status = flightline_core::mission::MissionStatus::from_word(&row.status);
+        if own.contains(&id) || !status.is_some_and(|status| status.is_open()) {
+            continue;
+        }
+        let last = desk.tx.last_rev_of(id)?.unwrap_or(row.rev);
+        if newest.as_ref().is_none_or(|(rev, _)| last > *rev) {
+            newest = Some((last, row.id));
+        }
+    }
+    match newest {
+        Some((_, id)) => Ok(desk.tx.get::<Mission>(&id)?),
+        None => Ok(None),
+    }
+}
+
+fn chosen(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Option<MissionId>> {
+    let key = format!("current-mission/{}", agent.id);
+    let chosen = desk.tx.get::<CurrentMission>(&key)?;
+    Ok(chosen.map(|chosen| chosen.mission_id))
+}
+
+/// The sortie that the acting agent is at: the newest of those it holds.
+pub(super) fn current_sortie(desk: &mut Desk<'_, '_>) -> Result<Option<Sortie>> {
+    let Some(agent) = desk.agent_id() else {
+        return Ok(None);
+    };
+    let held = desk
+        .tx
+        .find_those::<Sortie>(Find::Agent(agent), |it| it.status.is_held())?;
+    Ok(held.into_iter().max_by_key(|sortie| sortie.started_at))
+}
+
+/// A session that nobody gave work to gets a mission of its own, titled by the first prompt.
+pub(super) fn begin(desk: &mut Desk<'_, '_>, prompt: Option<&Title>) -> Result<()> {
+    let Some(title) = prompt.cloned() else {
+        return Ok(());
+    };
+    if mission(desk)?.is_some() {
+        return Ok(());
+    }
+    let create = CreateMission {
+        sorties: vec![NewSortie::titled(title.clone())],
+        ..CreateMission::titled(title)
+    };
+    let made = create.decide(desk)?;
+    let choose = UseMission {
+        mission: made.mission.id.to_string(),
+    };
+    choose.decide(desk)?;
+    if let Some(first) = made.sorties.first() {
+        let claim = ClaimSortie {
+            sortie: first.id.to_string(),
+            lock: false,
+        };
+        claim.decide(desk)?;
+    }
+    Ok(())
+}
+
+/// Whether edits are locked by themselves.
+pub(super) fn locks_edits(desk: &Desk<'_, '_>) -> bool {
+    desk.policy.lock_edits
+}
+
+/// Whether the agent holds locks on all of these paths.
+pub(super) fn holds_all(
+    desk: &mut Desk<'_, '_>,
+    agent: &Agent,
+    paths: &[RepoPath],
+) -> Result<bool> {
+    let own = desk.tx.find::<Lock>(Find::Agent(agent.id))?;
+    let holds = |path: &RepoPath| {
+        own.iter()
+            .any(|lock| lock.epoch == agent.epoch && lock.file.is_same(path))
+    };
+    Ok(paths.iter().all(holds))
+}
+
+/// Takes the locks that an edit needs; says who is in the way when it cannot.
+pub(super) fn lock(
+    desk: &mut Desk<'_, '_>,
+    paths: &[RepoPath],
+    sightings: &[Sighting],
+) -> Result<Option<String>> {
+    if paths.is_empty() || !locks_edits(desk) {
+        return Ok(None);
+    }
+    let acquire = AcquireLocks {
+        paths: paths.to_vec(),
+        ttl_ms: None,
+        purpose: Some(Title::parse("purpose", PURPOSE)?),
+        sortie: None,
+        sightings: sightings.to_vec(),
+    };
+    match desk.attempt(|desk| acquire.decide(desk))? {
+        Ok(_) => Ok(None),
+        Err(Error::Refused(refusal)) if refusal.code == Code::LockHeld => {
+            let hint = refusal.hint.as_deref().unwrap_or_default();
+            Ok(Some(format!("Flightline: {}. {hint}", refusal.message)))
+        }
+        // An edit that cannot be locked for any other reason is not stopped.
+        Err(Error::Refused(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Lets go of what hooks locked by themselves.
+pub(super) fn release(desk: &mut Desk<'_, '_>) -> Result<()> {
+    let Some(agent) = desk.agent_id() else {
+        return Ok(());
+    };
+    let own = desk.tx.find_those::<Lock>(Find::Agent(agent), |lock| {
+        lock.purpose.as_ref().map(Title::as_str) == Some(PURPOSE)
+    })?;
+    if own.is_empty() {
+        return Ok(());
+    }
+    let release = ReleaseLocks {
+        locks: own.iter().map(|lock| lock.id.to_string()).collect(),
+        all: false,
+        fence: None,
+    };
+    release.decide(desk).map(drop)
+}
+
+/// Notes the files that the agent has changed.
+pub(super) fn touched(desk: &mut Desk<'_, '_>, paths: &[RepoPath]) -> Result<()> {
+    let known = desk.agent.as_ref().map(|agent| &agent.files_modified);
+    let is_new = |path: &&RepoPath| known.is_none_or(|known| !known.contains(path));
+    let files: Vec<RepoPath> = paths.iter().filter(is_new).cloned().collect();
+    if files.is_empty() {
+        return Ok(());
+    }
+    let update = UpdateAgent {
+        files,
+        ..UpdateAgent::default()
+    };
+    update.decide(desk)?;
+    super::seat::refresh(desk)
+}
+
+/// A tool failed: the sortie keeps it until the turn ends well.
+pub(super) fn failed(desk: &mut Desk<'_, '_>, why: &Note) -> Result<()> {
+    let Some(sortie) = current_sortie(desk)? else {
+        return Ok(());
+    };
+    let errors = desk.tx.find::<SortieError>(Find::Parent(&sortie.key()))?;
+    if errors
+        .iter()
+        .any(|it| it.cleared_at.is_none() && it.message == *why)
+    {
+        return Ok(());
+    }
+    let report = ReportError {
+        sortie: sortie.id.to_string(),
+        kind: Name::parse("kind", TOOL_FAILED)?,
+        status: None,
+        message: why.clone(),
+        blocking: false,
+    };
+    report.decide(desk).map(drop)
+}
+
+/// A turn ended: what was said last is where the work stands, and files that were edited are free.
+pub(super) fn stopped(desk: &mut Desk<'_, '_>, said: Option<&Title>) -> Result<()> {
+    release(desk)?;
+    let Some(sortie) = current_sortie(desk)? else {
+        return Ok(());
+    };
+    let errors = desk.tx.find::<SortieError>(Find::Parent(&sortie.key()))?;
+    let mut open = errors
+        .iter()
+        .filter(|it| it.cleared_at.is_none())
+        .peekable();
+    if open.peek().is_some() && open.all(|it| it.kind.as_str() == TOOL_FAILED) {
+        let clear = ClearErrors {
+            sortie: sortie.id.to_string(),
+        };
+        drop(desk.attempt(|desk| clear.decide(desk))?);
+    }
+    if let Some(said) = said {
+        let update = UpdateSortie {
+            sortie: sortie.id.to_string(),
+            last_processed: Some(said.clone()),
+            ..UpdateSortie::default()
+        };
+        update.decide(desk)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,301 @@
+//! Coding agents' sessions, as their hooks tell of them, on both engines: each is an agent, its work is saved, and its briefing reaches it.
+
+use flightline::agent::Sighting;
+use flightline::context::AcknowledgeBriefing;
+use flightline::core::agent::{Agent, Process};
+use flightline::core::checkpoint::{Checkpoint, Reason};
+use flightline::core::mission::Mission;
+use flightline::core::setting::Briefing;
+use flightline::core::sortie::{Sortie, SortieStatus};
+use flightline::hook::{Hooked, PlannedStatus, PlannedTask, SessionEvent, SubagentRef, TellHook};
+use flightline_testkit::both_engines;
+use flightline_testkit::story::{Story, name, note, path, process, title};
+
+/// A session of a client, in a process.
+struct Session<'s, 'w> {
+    story: &'s Story<'w>,
+    client: &'static str,
+    id: &'static str,
+    pid: u32,
+}
+
+impl Session<'_, '_> {
+    fn request(&self, event: SessionEvent) -> TellHook {
+        TellHook {
+            client: name(self.client),
+            session: title(self.id),
+            subagent: None,
+            process: Some(self.process()),
+            tokens: None,
+            room: Some(9_000),
+            event,
+            sightings: Vec::new(),
+            tree: None,
+        }
+    }
+
+    fn process(&self) -> Process {
+        process(self.pid)
+    }
+
+    fn tell(&self, event: SessionEvent) -> Hooked {
+        self.story.run("", &self.request(event)).unwrap()
+    }
+
+    fn prompt(&self, text: &str) -> Hooked {
+        self.tell(SessionEvent::Prompted {
+            text: Some(title(text)),
+        })
+    }
+
+    fn edit(&self, file: &str) -> Hooked {
+        self.tell(SessionEvent::Editing {
+            paths: vec![path(file)],
+        })
+    }
+
+    fn stop(&self, said: &str) -> Hooked {
+        self.tell(SessionEvent::Stopped {
+            said: Some(title(said)),
+        })
+    }
+}
+
+fn claude<'s, 'w>(story: &'s Story<'w>, id: &'static str, pid: u32) -> Session<'s, 'w> {
+    Session {
+        story,
+        client: "claude",
+        id,
+        pid,
+    }
+}
+
+/// The agents, each with the sorties it holds.
+fn crew(story: &Story<'_>) -> Vec<(String, Vec<String>)> {
+    let sorties = story.all::<Sortie>();
+    let of = |agent: &Agent| {
+        let held = sorties
+            .iter()
+            .filter(|it| it.status.is_held() && it.assigned_to == Some(agent.id));
+        held.map(|it| it.title.to_string()).collect()
+    };
+    let agents = story.all::<Agent>();
+    let present = agents
+        .iter()
+        .filter(|agent| agent.retired_at.is_none() && agent.epoch > 0);
+    present
+        .map(|agent| (agent.name.to_string(), of(agent)))
+        .collect()
+}
+
+fn task(text: &str, status: PlannedStatus) -> PlannedTask {
+    PlannedTask {
+        title: title(text),
+        status,
+    }
+}
+
+fn reasons(story: &Story<'_>) -> Vec<Reason> {
+    story
+        .all::<Checkpoint>()
+        .iter()
+        .map(|it| it.cut.reason)
+        .collect()
+}
+
+fn acknowledge(story: &Story<'_>, agent: &str) {
+    let last = story.all::<Briefing>().pop().unwrap();
+    story
+        .run(agent, &AcknowledgeBriefing { nonce: last.nonce })
+        .unwrap();
+}
+
+both_engines! {
+    fn a_session_is_an_agent_and_its_first_prompt_a_mission(world: &World) {
+        let story = Story::new(world);
+        let session = claude(&story, "one", 7);
+        let begun = session.tell(SessionEvent::Started);
+        assert!(begun.begun && begun.context.is_none() && begun.mission_id.is_none(), "{begun:?}");
+        session.prompt("Add login");
+        assert_eq!(crew(&story), [("claude".to_owned(), vec!["Add login".to_owned()])]);
+        assert_eq!(story.all::<Mission>()[0].title.as_str(), "Add login");
+        // Another prompt is the same work.
+        session.prompt("and now the tests");
+        assert_eq!(story.all::<Mission>().len(), 1);
+    }
+
+    fn two_sessions_are_two_agents_of_one_fleet(world: &World) {
+        let story = Story::new(world);
+        let (one, two) = (claude(&story, "one", 7), claude(&story, "two", 8));
+        one.prompt("Add login");
+        two.prompt("Write docs");
+        let held = |title: &str| vec![title.to_owned()];
+        assert_eq!(crew(&story), [("claude".to_owned(), held("Add login")), ("claude-2".to_owned(), held("Write docs"))]);
+        assert_eq!(one.edit("src/a.rs").deny, None);
+        let denied = two.edit("src/a.rs").deny.unwrap();
+        assert!(denied.contains("src/a.rs") && denied.contains("claude"), "{denied}");
+        assert_eq!(one.edit("src/a.rs").deny, None, "its own");
+        // The turn ends, and the file is free.
+        one.stop("The login works.");
+        assert_eq!(two.edit("src/a.rs").deny, None);
+    }
+
+    fn people_who_made_a_mission_find_sessions_in_it(world: &World) {
+        let story = Story::new(world);
+        let mission = story.mission("Add login", &["Model", "Docs"]).mission.id;
+        let session = Session { client: "codex", ..claude(&story, "one", 7) };
+        let begun = session.tell(SessionEvent::Started);
+        assert_eq!(begun.mission_id, Some(mission));
+        assert!(begun.context.unwrap().contains("Add login"));
+        session.prompt("go on");
+        assert_eq!(story.all::<Mission>().len(), 1);
+    }
+
+    fn a_task_list_becomes_sorties(world: &World) {
+        let story = Story::new(world);
+        let session = claude(&story, "one", 7);
+        session.prompt("Add login");
+        let plan = |first, second, third| session.tell(SessionEvent::Planned {
+            tasks: vec![task("Model", first), task("Endpoint", second), task("Docs", third)],
+        });
+        let states = || -> Vec<(String, SortieStatus)> {
+            story.all::<Sortie>().into_iter().map(|it| (it.title.to_string(), it.status)).collect()
+        };
+        plan(PlannedStatus::InProgress, PlannedStatus::Pending, PlannedStatus::Pending);
+        let expected = [("Model", SortieStatus::InProgress), ("Endpoint", SortieStatus::Pending), ("Docs", SortieStatus::Pending)];
+        assert_eq!(states(), expected.map(|(title, status)| (title.to_owned(), status)));
+        plan(PlannedStatus::Completed, PlannedStatus::InProgress, PlannedStatus::Pending);
+        let expected = [("Model", SortieStatus::Completed), ("Endpoint", SortieStatus::InProgress), ("Docs", SortieStatus::Pending)];
+        assert_eq!(states(), expected.map(|(title, status)| (title.to_owned(), status)));
+        // The same list again changes nothing.
+        let rev = story.rev();
+        plan(PlannedStatus::Completed, PlannedStatus::InProgress, PlannedStatus::Pending);
+        assert_eq!(story.rev(), rev);
+    }
+
+    fn after_a_compaction_the_briefing_comes_once_and_again_until_it_is_acknowledged(world: &World) {
+        let story = Story::new(world);
+        let session = claude(&story, "one", 7);
+        session.prompt("Add login");
+        session.tell(SessionEvent::Compacting);
+        assert!(reasons(&story).contains(&Reason::PreCompact));
+        let context = session.tell(SessionEvent::Compacted).context.unwrap();
+        assert!(context.starts_with("## Recovery Context") && context.contains("Add login"), "{context}");
+        // A second hook tells of the same event.
+        assert_eq!(session.tell(SessionEvent::Compacted).context, None);
+        assert_eq!(story.agent("claude").context, 1);
+        story.pass_minutes(1);
+        let again = session.prompt("go on").context.unwrap();
+        assert!(again.starts_with("## Recovery Context"), "{again}");
+        story.pass_minutes(1);
+        let line = session.prompt("go on").context.unwrap();
+        assert!(line.lines().count() < 4, "{line}");
+        acknowledge(&story, "claude");
+        story.pass_minutes(1);
+        assert_eq!(session.prompt("go on").context, None);
+    }
+
+    fn who_comes_after_one_that_died_goes_on_in_its_place(world: &World) {
+        let story = Story::new(world);
+        let one = claude(&story, "one", 7);
+        one.prompt("Add login");
+        one.stop("The model is done, the endpoint is next.");
+        let agent = story.agent("claude");
+        let gone = Sighting::new(agent.id, one.process(), false);
+        let two = claude(&story, "two", 8);
+        let begun = story.run("", &TellHook { sightings: vec![gone], ..two.request(SessionEvent::Started) }).unwrap();
+        let context = begun.context.unwrap();
+        assert!(context.contains("Add login") && context.contains("the endpoint is next"), "{context}");
+        assert_eq!(crew(&story), [("claude".to_owned(), vec!["Add login".to_owned()])]);
+        assert_eq!(story.agent("claude").epoch, 2);
+        // The first one wakes after all: it is another agent now, and takes nothing back.
+        let woken = one.prompt("hello?").agent.unwrap();
+        assert_eq!(woken.name.as_str(), "claude-2");
+    }
+
+    fn before_something_destructive_there_is_a_checkpoint(world: &World) {
+        let story = Story::new(world);
+        let session = claude(&story, "one", 7);
+        session.prompt("Add login");
+        let push = SessionEvent::Destroying { operation: name("git_push"), target: Some(title("origin main")) };
+        assert!(session.tell(push).checkpoint_id.is_some());
+        assert!(reasons(&story).contains(&Reason::BeforeDestructive));
+    }
+
+    fn an_end_saves_the_work_and_frees_the_seat(world: &World) {
+        let story = Story::new(world);
+        let one = claude(&story, "one", 7);
+        one.prompt("Add login");
+        one.edit("src/a.rs");
+        assert!(one.tell(SessionEvent::Ended).checkpoint_id.is_some());
+        assert!(story.agent("claude").session_ended_at.is_some());
+        let two = claude(&story, "two", 8);
+        let context = two.tell(SessionEvent::Started).context.unwrap();
+        assert!(context.contains("Add login"), "{context}");
+        assert_eq!(crew(&story).len(), 1);
+        // A good-bye of a session that nobody knows makes no agent.
+        assert!(claude(&story, "three", 9).tell(SessionEvent::Ended).agent.is_none());
+        assert_eq!(crew(&story).len(), 1);
+    }
+
+    fn a_cleared_session_is_the_same_agent_anew(world: &World) {
+        let story = Story::new(world);
+        claude(&story, "one", 7).prompt("Add login");
+        let cleared = claude(&story, "two", 7).tell(SessionEvent::Started);
+        assert_eq!(cleared.agent.unwrap().name.as_str(), "claude");
+        assert!(cleared.context.unwrap().contains("Add login"));
+    }
+
+    fn a_tool_that_was_used_is_a_sign_of_life_and_no_event(world: &World) {
+        let story = Story::new(world);
+        let session = claude(&story, "one", 7);
+        session.prompt("Add login");
+        let worked = |failed| session.tell(SessionEvent::Worked { paths: vec![path("src/a.rs")], failed });
+        worked(None);
+        assert_eq!(story.agent("claude").files_modified, [path("src/a.rs")]);
+        let rev = story.rev();
+        worked(None);
+        assert_eq!(story.rev(), rev);
+        let why = || Some(note("Bash: exit code 1"));
+        worked(why());
+        worked(why());
+        assert_eq!(story.all::<flightline::core::sortie::SortieError>().len(), 1);
+        session.stop("All tests pass.");
+        assert!(story.sortie("Add login").errors.iter().all(|error| error.cleared_at.is_some()));
+    }
+
+    fn a_full_context_is_told_to_its_agent(world: &World) {
+        let story = Story::new(world);
+        let session = claude(&story, "one", 7);
+        session.prompt("Add login");
+        let used = |tokens| {
+            let worked = SessionEvent::Worked { paths: Vec::new(), failed: None };
+            story.run("", &TellHook { tokens: Some((tokens, 100)), ..session.request(worked) }).unwrap().context
+        };
+        assert_eq!(used(40), None);
+        assert!(used(80).unwrap().contains("80 % full"));
+        assert_eq!(used(81), None, "once");
+        assert!(used(93).unwrap().contains("Stop after this operation"));
+    }
+
+    fn subagents_are_agents_that_end_with_their_session(world: &World) {
+        let story = Story::new(world);
+        let session = claude(&story, "one", 7);
+        session.prompt("Add login");
+        let subagent = |event| {
+            let subagent = SubagentRef { id: title("ac4374a93"), kind: Some(title("reviewer")) };
+            story.run("", &TellHook { subagent: Some(subagent), ..session.request(event) }).unwrap()
+        };
+        let started = subagent(SessionEvent::Started).agent.unwrap();
+        assert_eq!(started.name.as_str(), "claude-reviewer-374a93");
+        // Its edits are its own, and its session's files are in its way.
+        session.edit("src/a.rs");
+        assert!(subagent(SessionEvent::Editing { paths: vec![path("src/a.rs")] }).deny.is_some());
+        subagent(SessionEvent::Stopped { said: None });
+        assert_eq!(crew(&story).len(), 1);
+        subagent(SessionEvent::Started);
+        assert_eq!(crew(&story).len(), 2);
+        session.tell(SessionEvent::Ended);
+        assert_eq!(crew(&story).len(), 1);
+    }
+}
