@@ -3,6 +3,7 @@
 
 mod client;
 mod event;
+pub mod setup;
 pub mod shell;
 pub mod wire;
 

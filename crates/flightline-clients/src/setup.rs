@@ -1,0 +1,137 @@
+//! The settings files of coding agents: the entries that connect a client to `fleet`, and their removal.
+//!
+//! Nothing here opens a file. [`places`] names every file of a client, [`install`] says how a file reads with our entries, and
+//! [`remove`] says how it reads without them. A file that was not changed since comes back byte for byte, through the [`Undo`] that
+//! `install` gives. In a file that was changed only our entries go; all the rest stays as it is now.
+
+mod block;
+mod diff;
+mod hooks;
+mod json;
+mod own;
+mod place;
+mod program;
+mod tables;
+mod trouble;
+mod trust;
+mod undo;
+
+pub use block::agents_md;
+pub use diff::diff;
+pub use hooks::{Hook, hooks};
+pub use own::{plugin_js, skill_md};
+pub use place::{Kind, Moved, Own, Part, Place, Scope, places};
+pub use trouble::Trouble;
+pub use trust::{codex_trust, install_trust, remove_trust};
+pub use undo::Undo;
+
+/// How a settings file reads with our entries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The text of the file. It equals the text before when everything was there already.
+    pub text: String,
+    /// The way back, for [`remove`]. The caller keeps it beside the file's path. There is none when everything was there already and
+    /// nobody kept an earlier one.
+    pub undo: Option<Undo>,
+}
+
+impl Change {
+    /// Takes a further change of the file into the way back: [`install_trust`] makes one.
+    #[must_use]
+    pub fn followed_by(self, text: String) -> Self {
+        let undo = match self.undo {
+            Some(undo) => undo.follow(&self.text, &text),
+            None if text == self.text => None,
+            None => Some(Undo::between(Some(&self.text), &text, Vec::new())),
+        };
+        Self { text, undo }
+    }
+}
+
+/// Puts our entries into a settings file. An entry of ours that names another program, or has an older shape, is brought up to date
+/// where it stands.
+///
+/// `before` is the text of the file, if there is one. `undo` is the way back that the last install gave, if one was kept. `binary` is
+/// the absolute path of `fleet`.
+///
+/// # Errors
+///
+/// When the file cannot be read as its kind, when a key that we need holds something else, or when a name of ours is taken by another
+/// tool.
+pub fn install(
+    place: &Place,
+    before: Option<&str>,
+    undo: Option<&Undo>,
+    binary: &str,
+) -> Result<Change, Trouble> {
+    program::check(binary)?;
+    let text = match place.kind {
+        Kind::Json(parts) => json::install(place.client, parts, before, binary)?,
+        Kind::Toml => tables::install(before.unwrap_or_default(), binary)?,
+        Kind::Markdown => block::install(before.unwrap_or_default())?,
+        Kind::File(own) => own::install(own, before, binary)?,
+    };
+    let original = match (before, undo) {
+        (Some(now), Some(undo)) => remove(place, now, Some(undo))?,
+        (before, _) => before.map(str::to_owned),
+    };
+    if undo.is_none() && before == Some(text.as_str()) {
+        return Ok(Change { text, undo: None });
+    }
+    let kept = match (before, undo) {
+        (Some(_), Some(undo)) => undo.kept().to_vec(),
+        (before, _) => kept(place, before)?,
+    };
+    let undo = Undo::between(original.as_deref(), &text, kept);
+    Ok(Change {
+        text,
+        undo: Some(undo),
+    })
+}
+
+/// Takes our entries out of a settings file. `None` says that nothing is left, so that the file goes too.
+///
+/// With the `undo` of the install the text from before comes back, as long as the file was not changed since. Without it, or after a
+/// change, every entry of ours goes and nothing else.
+///
+/// # Errors
+///
+/// When the file cannot be read as its kind.
+pub fn remove(place: &Place, now: &str, undo: Option<&Undo>) -> Result<Option<String>, Trouble> {
+    if let Some(original) = undo.and_then(|undo| undo.restore(now)) {
+        return Ok(original);
+    }
+    match place.kind {
+        Kind::Json(parts) => json::remove(place.client, parts, now, undo),
+        Kind::Toml => Ok(unless_ours(tables::remove(now)?, now, undo)),
+        Kind::Markdown => Ok(unless_ours(block::remove(now)?, now, undo)),
+        Kind::File(_) => Ok(own::remove(now)),
+    }
+}
+
+/// Whether a settings file has an entry of ours.
+///
+/// # Errors
+///
+/// When the file cannot be read as its kind.
+pub fn installed(place: &Place, now: &str) -> Result<bool, Trouble> {
+    Ok(remove(place, now, None)?.as_deref() != Some(now))
+}
+
+/// An empty text stands for no file, unless the file was there, and empty, before us.
+fn unless_ours(text: String, now: &str, undo: Option<&Undo>) -> Option<String> {
+    let ours = undo.is_none_or(Undo::created);
+    let emptied = text.trim().is_empty() && text != now;
+    (!(ours && emptied)).then_some(text)
+}
+
+/// The keys that our entries need and that the file has already.
+fn kept(place: &Place, before: Option<&str>) -> Result<Vec<String>, Trouble> {
+    match (place.kind, before) {
+        (Kind::Json(parts), Some(text)) => json::kept(place.client, parts, text),
+        (Kind::Json(_) | Kind::Toml | Kind::Markdown | Kind::File(_), _) => Ok(Vec::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

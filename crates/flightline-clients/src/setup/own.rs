@@ -1,0 +1,63 @@
+//! Files that are ours as a whole.
+
+use super::place::Own;
+use super::{Trouble, program};
+
+/// A file of ours has this word in it.
+const MARK: &str = "flightline:file";
+const PLUGIN: &str = include_str!("plugin.js");
+const PROGRAM: &str = "\"@fleet@\"";
+
+/// The plugin for OpenCode, which runs the `fleet` at this path.
+#[must_use]
+pub fn plugin_js(binary: &str) -> String {
+    let path = serde_json::Value::from(binary).to_string();
+    PLUGIN.replace(PROGRAM, &path)
+}
+
+/// The skill for Claude Code.
+#[must_use]
+pub const fn skill_md() -> &'static str {
+    include_str!("SKILL.md")
+}
+
+/// The program that Cline runs for an event. Without `fleet` it does nothing, because an error would stop the agent.
+fn script(event: &str, binary: &str) -> String {
+    let word = program::quoted(binary);
+    format!(
+        "#!/bin/sh\n\
+         # {MARK}: written by `fleet setup cline`\n\
+         command -v {word} >/dev/null 2>&1 || exit 0\n\
+         exec {word} hook cline {event}\n"
+    )
+}
+
+/// The text of a file of ours. A file of another tool stays.
+pub(super) fn install(own: Own, before: Option<&str>, binary: &str) -> Result<String, Trouble> {
+    if let Some(text) = before
+        && !text.trim().is_empty()
+        && !text.contains(MARK)
+    {
+        return Err(Trouble::Taken {
+            what: name(own).to_owned(),
+        });
+    }
+    Ok(match own {
+        Own::Plugin => plugin_js(binary),
+        Own::Skill => skill_md().to_owned(),
+        Own::Script(event) => script(event, binary),
+    })
+}
+
+/// Nothing, unless the file is not ours.
+pub(super) fn remove(now: &str) -> Option<String> {
+    (!now.contains(MARK)).then(|| now.to_owned())
+}
+
+const fn name(own: Own) -> &'static str {
+    match own {
+        Own::Plugin => "flightline.js",
+        Own::Skill => "SKILL.md",
+        Own::Script(event) => event,
+    }
+}

@@ -1,0 +1,319 @@
+//! The files that a client reads its settings from.
+
+use std::path::{Path, PathBuf};
+
+use crate::Client;
+
+use super::hooks;
+
+/// Whom a setting is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// One person, in all projects.
+    User,
+    /// Everyone, in one project.
+    Project,
+}
+
+/// A file that the setup of a client touches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The client that reads it.
+    pub client: Client,
+    /// Whom it is for.
+    pub scope: Scope,
+    /// Its path below the home folder, or below the repository.
+    pub path: String,
+    /// A path beside it that the client reads as well. It takes the place of `path` when a file is there already.
+    pub instead: Option<&'static str>,
+    /// Where it is when a variable of the environment moves it.
+    pub moved: Option<Moved>,
+    /// How it is edited.
+    pub kind: Kind,
+    /// Whether it has to be executable.
+    pub executable: bool,
+}
+
+/// A variable of the environment that names a folder, and where a file is below that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// The variable.
+    pub variable: &'static str,
+    /// The path below the folder.
+    pub path: String,
+}
+
+/// How a file is edited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// JSON, with or without comments. These parts of it are ours.
+    Json(&'static [Part]),
+    /// TOML with a table for our MCP server.
+    Toml,
+    /// Markdown with a block of ours.
+    Markdown,
+    /// The file is ours as a whole.
+    File(Own),
+}
+
+/// A part of a JSON file that is ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The hooks.
+    Hooks,
+    /// The MCP server.
+    Mcp,
+    /// The status line, where there is none yet.
+    StatusLine,
+}
+
+/// A file that is ours as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Own {
+    /// The plugin for OpenCode.
+    Plugin,
+    /// The skill for Claude Code.
+    Skill,
+    /// The program that Cline runs for an event.
+    Script(&'static str),
+}
+
+impl Place {
+    /// Where the file is. `root` is the home folder, or the repository. `variable` looks up a variable of the environment, and
+    /// `exists` says whether there is a file.
+    #[must_use]
+    pub fn resolve(
+        &self,
+        root: &Path,
+        variable: impl Fn(&str) -> Option<PathBuf>,
+        exists: impl Fn(&Path) -> bool,
+    ) -> PathBuf {
+        let folder = self
+            .moved
+            .as_ref()
+            .and_then(|moved| Some((variable(moved.variable)?, moved)))
+            .filter(|(folder, _)| folder.is_absolute());
+        let path = match folder {
+            Some((folder, moved)) => folder.join(&moved.path),
+            None => root.join(&self.path),
+        };
+        self.instead
+            .map(|name| path.with_file_name(name))
+            .filter(|other| exists(other) && !exists(&path))
+            .unwrap_or(path)
+    }
+
+    fn executable(self) -> Self {
+        Self {
+            executable: true,
+            ..self
+        }
+    }
+
+    fn or(self, name: &'static str) -> Self {
+        Self {
+            instead: Some(name),
+            ..self
+        }
+    }
+}
+
+/// Every file that the setup of a client touches, for one person or for one project.
+#[must_use]
+pub fn places(client: Client, scope: Scope) -> Vec<Place> {
+    match scope {
+        Scope::User => user(client),
+        Scope::Project => project(client),
+    }
+}
+
+const HOOKS: Kind = Kind::Json(&[Part::Hooks]);
+const MCP: Kind = Kind::Json(&[Part::Mcp]);
+
+fn user(client: Client) -> Vec<Place> {
+    let home = |variable, folder: &str, path: &str, kind| Place {
+        client,
+        scope: Scope::User,
+        path: format!("{folder}{path}"),
+        instead: None,
+        moved: Some(Moved {
+            variable,
+            path: path.to_owned(),
+        }),
+        kind,
+        executable: false,
+    };
+    let fixed = |path: &str, kind| Place {
+        moved: None,
+        ..home("", "", path, kind)
+    };
+    match client {
+        Client::Claude => {
+            let claude = |path, kind| home("CLAUDE_CONFIG_DIR", ".claude/", path, kind);
+            vec![
+                claude(
+                    "settings.json",
+                    Kind::Json(&[Part::Hooks, Part::StatusLine]),
+                ),
+                home("CLAUDE_CONFIG_DIR", "", ".claude.json", MCP),
+                claude("skills/flightline/SKILL.md", Kind::File(Own::Skill)),
+                claude("CLAUDE.md", Kind::Markdown),
+            ]
+        }
+        Client::Codex => {
+            let codex = |path, kind| home("CODEX_HOME", ".codex/", path, kind);
+            vec![
+                codex("hooks.json", HOOKS),
+                codex("config.toml", Kind::Toml),
+                codex("AGENTS.md", Kind::Markdown),
+            ]
+        }
+        Client::Gemini => vec![
+            fixed(
+                ".gemini/settings.json",
+                Kind::Json(&[Part::Hooks, Part::Mcp]),
+            ),
+            fixed(".gemini/GEMINI.md", Kind::Markdown),
+        ],
+        Client::Opencode => {
+            let opencode = |path, kind| home("XDG_CONFIG_HOME", ".config/", path, kind);
+            vec![
+                opencode("opencode/plugins/flightline.js", Kind::File(Own::Plugin)),
+                opencode("opencode/opencode.json", MCP).or("opencode.jsonc"),
+                opencode("opencode/AGENTS.md", Kind::Markdown),
+            ]
+        }
+        Client::Copilot => {
+            let copilot = |path, kind| home("COPILOT_HOME", ".copilot/", path, kind);
+            vec![
+                copilot("hooks/flightline.json", HOOKS),
+                copilot("mcp-config.json", MCP),
+                copilot("copilot-instructions.md", Kind::Markdown),
+            ]
+        }
+        Client::Cline => {
+            let mut all = scripts(|path, kind| fixed(path, kind));
+            all.push(fixed(".cline/data/settings/cline_mcp_settings.json", MCP));
+            all
+        }
+        Client::Cursor => vec![
+            fixed(".cursor/hooks.json", HOOKS),
+            fixed(".cursor/mcp.json", MCP),
+        ],
+    }
+}
+
+fn project(client: Client) -> Vec<Place> {
+    let below = |path: &str, kind| Place {
+        client,
+        scope: Scope::Project,
+        path: path.to_owned(),
+        instead: None,
+        moved: None,
+        kind,
+        executable: false,
+    };
+    let agents = || below("AGENTS.md", Kind::Markdown);
+    match client {
+        Client::Claude => vec![
+            below(
+                ".claude/settings.json",
+                Kind::Json(&[Part::Hooks, Part::StatusLine]),
+            ),
+            below(".mcp.json", MCP),
+            below(".claude/skills/flightline/SKILL.md", Kind::File(Own::Skill)),
+            below("CLAUDE.md", Kind::Markdown),
+        ],
+        Client::Codex => vec![
+            below(".codex/hooks.json", HOOKS),
+            below(".codex/config.toml", Kind::Toml),
+            agents(),
+        ],
+        Client::Gemini => vec![
+            below(
+                ".gemini/settings.json",
+                Kind::Json(&[Part::Hooks, Part::Mcp]),
+            ),
+            below("GEMINI.md", Kind::Markdown),
+        ],
+        Client::Opencode => vec![
+            below(".opencode/plugins/flightline.js", Kind::File(Own::Plugin)),
+            below("opencode.json", MCP).or("opencode.jsonc"),
+            agents(),
+        ],
+        Client::Copilot => vec![below(".github/hooks/flightline.json", HOOKS), agents()],
+        Client::Cline => {
+            let mut all = scripts(below);
+            all.push(agents());
+            all
+        }
+        Client::Cursor => vec![
+            below(".cursor/hooks.json", HOOKS),
+            below(".cursor/mcp.json", MCP),
+            agents(),
+        ],
+    }
+}
+
+/// Cline runs one program for each event, by its name.
+fn scripts(place: impl Fn(&str, Kind) -> Place) -> Vec<Place> {
+    hooks(Client::Cline)
+        .iter()
+        .map(|hook| {
+            let path = format!(".cline/hooks/{}", hook.event);
+            place(&path, Kind::File(Own::Script(hook.event))).executable()
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_moves_a_file() {
+        let all = places(Client::Claude, Scope::User);
+        let home = Path::new("/home/ada");
+        let none = |_: &str| None;
+        let set = |name: &str| (name == "CLAUDE_CONFIG_DIR").then(|| PathBuf::from("/c"));
+        let at = |place: &Place| place.resolve(home, set, |_| false);
+        assert_eq!(
+            all[0].resolve(home, none, |_| false),
+            Path::new("/home/ada/.claude/settings.json")
+        );
+        assert_eq!(at(&all[0]), Path::new("/c/settings.json"));
+        assert_eq!(at(&all[1]), Path::new("/c/.claude.json"));
+        assert_eq!(
+            all[1].resolve(home, |_| Some(PathBuf::from("")), |_| false),
+            Path::new("/home/ada/.claude.json")
+        );
+    }
+
+    #[test]
+    fn a_file_beside_it_is_taken_when_it_is_there() {
+        let all = places(Client::Opencode, Scope::Project);
+        let root = Path::new("/p");
+        let with = |name: &'static str| {
+            all[1].resolve(root, |_| None, move |path| path == Path::new(name))
+        };
+        assert_eq!(with("/p/none"), Path::new("/p/opencode.json"));
+        assert_eq!(with("/p/opencode.jsonc"), Path::new("/p/opencode.jsonc"));
+    }
+
+    #[test]
+    fn no_client_has_a_file_twice() {
+        for client in Client::ALL {
+            for scope in [Scope::User, Scope::Project] {
+                let mut paths: Vec<String> = places(client, scope)
+                    .into_iter()
+                    .map(|place| place.path)
+                    .collect();
+                paths.sort();
+                let all = paths.len();
+                paths.dedup();
+                assert_eq!(paths.len(), all, "{client}");
+                assert!(all > 1, "{client}");
+            }
+        }
+    }
+}

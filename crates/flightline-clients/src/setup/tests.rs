@@ -1,0 +1,109 @@
+//! Settings files of all kinds, through install and removal.
+
+mod after;
+mod corpus;
+mod malformed;
+
+use crate::Client;
+
+use super::*;
+
+const BINARY: &str = "/usr/local/bin/fleet";
+
+/// Every place of every client.
+fn everywhere() -> Vec<Place> {
+    Client::ALL
+        .into_iter()
+        .flat_map(|client| {
+            [Scope::User, Scope::Project]
+                .into_iter()
+                .flat_map(move |scope| places(client, scope))
+        })
+        .collect()
+}
+
+/// The file of a client that ends with these letters.
+fn place(client: Client, end: &str) -> Place {
+    places(client, Scope::User)
+        .into_iter()
+        .find(|it| it.path.ends_with(end))
+        .unwrap()
+}
+
+/// The texts of the corpus that a place may hold.
+fn texts(place: &Place) -> Vec<&'static str> {
+    match place.kind {
+        Kind::Json(_) => corpus::JSON.to_vec(),
+        Kind::Toml => corpus::TOML.to_vec(),
+        Kind::Markdown => corpus::MARKDOWN.to_vec(),
+        Kind::File(_) => Vec::new(),
+    }
+}
+
+#[test]
+fn a_removal_gives_back_every_byte() {
+    let mut runs = 0;
+    for place in everywhere() {
+        let befores = texts(&place).into_iter().map(Some).chain([None]);
+        for before in befores {
+            let label = format!("{} {}: {before:?}", place.client, place.path);
+            let first = install(&place, before, None, BINARY).expect(&label);
+            assert!(installed(&place, &first.text).unwrap(), "{label}");
+            let again = install(&place, Some(&first.text), first.undo.as_ref(), BINARY).unwrap();
+            assert_eq!(again.text, first.text, "{label}");
+            for undo in [&first.undo, &again.undo] {
+                let back = remove(&place, &first.text, undo.as_ref()).unwrap();
+                assert_eq!(back.as_deref(), before, "{label}");
+            }
+            runs += 1;
+        }
+    }
+    assert!(runs > 500, "{runs}");
+}
+
+#[test]
+fn the_second_install_changes_nothing() {
+    for place in everywhere() {
+        for before in texts(&place) {
+            let first = install(&place, Some(before), None, BINARY).unwrap();
+            let second = install(&place, Some(&first.text), None, BINARY).unwrap();
+            assert_eq!(second.text, first.text);
+            assert_eq!(second.undo, None);
+        }
+    }
+}
+
+#[test]
+fn another_program_is_put_in_place_and_the_way_back_stays() {
+    let other = "/opt/My Tools/fleet";
+    for place in everywhere() {
+        for before in texts(&place).into_iter().map(Some).chain([None]) {
+            let label = format!("{} {}: {before:?}", place.client, place.path);
+            let old = install(&place, before, None, other).unwrap();
+            let new = install(&place, Some(&old.text), old.undo.as_ref(), BINARY).unwrap();
+            assert!(!new.text.contains("My Tools"), "{label}\n{}", new.text);
+            let fresh = install(&place, before, None, BINARY).unwrap();
+            assert_eq!(new.text, fresh.text, "{label}");
+            let back = remove(&place, &new.text, new.undo.as_ref()).unwrap();
+            assert_eq!(back.as_deref(), before, "{label}");
+        }
+    }
+}
+
+#[test]
+fn without_the_way_back_only_ours_go() {
+    for place in everywhere() {
+        for before in texts(&place) {
+            let label = format!("{} {}: {before:?}", place.client, place.path);
+            let change = install(&place, Some(before), None, BINARY).unwrap();
+            let back = remove(&place, &change.text, None).unwrap();
+            let text = back.unwrap_or_default();
+            assert!(!installed(&place, &text).unwrap(), "{label}\n{text}");
+            // Once more there is nothing to take.
+            if !text.is_empty() {
+                let once_more = remove(&place, &text, None).unwrap();
+                assert_eq!(once_more.as_deref(), Some(text.as_str()), "{label}");
+            }
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Files that a person changed after the install, and entries of older versions.

@@ -1,0 +1,188 @@
+//! The trust that Codex asks for. Codex runs a hook of a person only when `config.toml` has the hook's hash: writing that is a consent,
+//! so that it is done only for someone who gave it.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use toml_edit::Item;
+
+use super::undo::hex;
+use super::{Trouble, program, tables};
+use crate::Client;
+
+const STATE: [&str; 2] = ["hooks", "state"];
+const HASH: &str = "trusted_hash";
+
+/// The key and the hash of each of our hooks in a `hooks.json` of Codex, as Codex reckons them. A file that cannot be read has none.
+#[must_use]
+pub fn codex_trust(hooks_json_path: &str, text: &str) -> Vec<(String, String)> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let Ok(file) = serde_json::from_str::<Value>(text) else {
+        return Vec::new();
+    };
+    let Some(events) = file["hooks"].as_object() else {
+        return Vec::new();
+    };
+    let mut all = Vec::new();
+    for (event, groups) in events {
+        let label = snake(event);
+        for (group_at, group) in groups.as_array().into_iter().flatten().enumerate() {
+            let handlers = group["hooks"].as_array().into_iter().flatten();
+            for (handler_at, handler) in handlers.enumerate() {
+                let command = handler["command"].as_str().unwrap_or_default();
+                if program::is_hook(command, Client::Codex) {
+                    let key = format!("{hooks_json_path}:{label}:{group_at}:{handler_at}");
+                    all.push((key, hash(event, &label, group, handler)));
+                }
+            }
+        }
+    }
+    all.sort();
+    all
+}
+
+/// The hash of a handler: of its compact JSON with sorted keys, in which the limit is the one that Codex applies.
+fn hash(event: &str, label: &str, group: &Value, handler: &Value) -> String {
+    let asked = handler["timeout"].as_u64();
+    let timeout = match event {
+        "SessionEnd" => asked.unwrap_or(1).clamp(1, 3),
+        _ => asked.unwrap_or(600).max(1),
+    };
+    let mut hook = BTreeMap::from([
+        ("async", json!(handler["async"].as_bool().unwrap_or(false))),
+        ("command", handler["command"].clone()),
+        ("timeout", json!(timeout)),
+        ("type", json!("command")),
+    ]);
+    if let Some(message) = handler["statusMessage"].as_str() {
+        hook.insert("statusMessage", json!(message));
+    }
+    let mut identity = BTreeMap::from([("event_name", json!(label))]);
+    // Codex ignores the matcher of these two.
+    if let Some(matcher) = group["matcher"].as_str()
+        && !matches!(event, "UserPromptSubmit" | "Stop")
+    {
+        identity.insert("matcher", json!(matcher));
+    }
+    // The maps are sorted here, and not by a feature of the JSON library that another crate may turn off.
+    let hook = serde_json::to_string(&hook).unwrap_or_default();
+    let mut fields: Vec<String> = identity
+        .iter()
+        .map(|(key, value)| format!("\"{key}\":{value}"))
+        .collect();
+    fields.insert(1, format!("\"hooks\":[{hook}]"));
+    let text = format!("{{{}}}", fields.join(","));
+    format!("sha256:{}", hex(&Sha256::digest(text.as_bytes())))
+}
+
+/// `SessionStart` as `session_start`.
+fn snake(event: &str) -> String {
+    let mut label = String::with_capacity(event.len() + 4);
+    for letter in event.chars() {
+        if letter.is_ascii_uppercase() && !label.is_empty() {
+            label.push('_');
+        }
+        label.push(letter.to_ascii_lowercase());
+    }
+    label
+}
+
+/// The text of `config.toml` with the trust in these hooks. [`codex_trust`] gives them.
+///
+/// # Errors
+///
+/// When the text is not TOML, or when a key that is needed holds something else.
+pub fn install_trust(text: &str, hooks: &[(String, String)]) -> Result<String, Trouble> {
+    let mut text = text.to_owned();
+    for (key, hash) in hooks {
+        let path = [STATE[0], STATE[1], key];
+        text = tables::put(&text, &path, &[(HASH, hash.as_str().into())])?;
+    }
+    Ok(text)
+}
+
+/// The text of `config.toml` without the trust in these hooks. Where another hash is trusted under a key, it stays.
+///
+/// # Errors
+///
+/// When the text is not TOML.
+pub fn remove_trust(text: &str, hooks: &[(String, String)]) -> Result<String, Trouble> {
+    let document = tables::parse(text)?;
+    let paths: Vec<[&str; 3]> = hooks
+        .iter()
+        .map(|(key, hash)| ([STATE[0], STATE[1], key.as_str()], hash))
+        .filter(|(path, hash)| {
+            let entry = tables::find(document.as_table(), path).and_then(Item::as_table_like);
+            let trusted = entry.and_then(|it| it.get(HASH)).and_then(Item::as_str);
+            trusted == Some(hash.as_str())
+        })
+        .map(|(path, _)| path)
+        .collect();
+    let paths: Vec<&[&str]> = paths.iter().map(<[&str; 3]>::as_slice).collect();
+    tables::cut(text, &paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOOKS: &str = r#"{"hooks": {
+        "SessionStart": [
+            {"hooks": [{"type": "command", "command": "other"}]},
+            {"matcher": "startup", "hooks": [
+                {"type": "command", "command": "other"},
+                {"type": "command", "command": "fleet hook codex SessionStart", "timeout": 30}]}],
+        "SessionEnd": [{"hooks": [{"type": "command", "command": "fleet hook codex SessionEnd", "timeout": 9}]}],
+        "Stop": [{"matcher": "x", "hooks": [{"type": "command", "command": "fleet hook codex Stop", "statusMessage": "hi"}]}]}}"#;
+
+    fn sha(text: &str) -> String {
+        format!("sha256:{}", hex(&Sha256::digest(text.as_bytes())))
+    }
+
+    #[test]
+    fn keys_and_hashes_are_those_of_codex() {
+        let end = r#"{"event_name":"session_end","hooks":[{"async":false,"command":"fleet hook codex SessionEnd","timeout":3,"type":"command"}]}"#;
+        let start = r#"{"event_name":"session_start","hooks":[{"async":false,"command":"fleet hook codex SessionStart","timeout":30,"type":"command"}],"matcher":"startup"}"#;
+        let stop = r#"{"event_name":"stop","hooks":[{"async":false,"command":"fleet hook codex Stop","statusMessage":"hi","timeout":600,"type":"command"}]}"#;
+        assert_eq!(
+            codex_trust("/h/hooks.json", HOOKS),
+            [
+                ("/h/hooks.json:session_end:0:0".to_owned(), sha(end)),
+                ("/h/hooks.json:session_start:1:1".to_owned(), sha(start)),
+                ("/h/hooks.json:stop:0:0".to_owned(), sha(stop)),
+            ]
+        );
+        assert_eq!(codex_trust("/h", "{"), []);
+    }
+
+    #[test]
+    fn trust_comes_and_goes() {
+        let hooks = codex_trust("/My \"h\"/hooks.json", HOOKS);
+        for before in [
+            "",
+            "model = \"x\"\n",
+            "model = \"x\"",
+            "a = 1\r\n[b]\r\nc = 2\r\n",
+        ] {
+            let with = install_trust(before, &hooks).unwrap();
+            assert_eq!(with.matches(HASH).count(), 3, "{with}");
+            assert_eq!(install_trust(&with, &hooks).unwrap(), with);
+            assert_eq!(remove_trust(&with, &hooks).unwrap(), before);
+        }
+    }
+
+    #[test]
+    fn another_hash_stays() {
+        let hooks = codex_trust("/h", HOOKS);
+        let mut old = hooks.clone();
+        old[0].1 = "sha256:00".to_owned();
+        let text = install_trust("", &old).unwrap();
+        assert_eq!(
+            remove_trust(&text, &hooks).unwrap().matches(HASH).count(),
+            1
+        );
+        let new = install_trust(&text, &hooks).unwrap();
+        assert_eq!(new, install_trust("", &hooks).unwrap());
+    }
+}
