@@ -9,6 +9,9 @@ const FLEET = "@fleet@"
 const LIMIT_MS = 2000
 const MAX_ANSWER = 1 << 20
 
+/** The tools that change something, and are asked about before they run. */
+const CHANGES = new Set(["edit", "write", "multiedit", "patch", "apply_patch", "bash", "todowrite"])
+
 /** Runs the hook of an event, and gives its answer: {} when there is none. It never throws. */
 function ask(event, payload) {
   return new Promise((resolve) => {
@@ -77,13 +80,16 @@ function part(sessionID, messageID, context) {
 }
 
 export const Flightline = async ({ directory }) => {
-  /** What is known of each session: {parentID, started, pending, tokens, limit}. */
+  /**
+   * The sessions by their ids. Each has its parent, its start, the context that waits for it, the tokens that are used and the limit
+   * of them, and the calls of tools whose failure was told.
+   */
   const sessions = new Map()
 
   const session = (id) => {
     let known = sessions.get(id)
     if (!known) {
-      known = {}
+      known = { told: new Set() }
       sessions.set(id, known)
     }
     return known
@@ -95,19 +101,20 @@ export const Flightline = async ({ directory }) => {
     return { sessionID: id, directory, parentID: known.parentID, tokens, ...more }
   }
 
-  const start = async (id, source) => {
+  /** Tells the start of a session once, and waits until that is done. */
+  const start = (id, source) => {
     const known = session(id)
-    if (known.started) return
-    known.started = true
-    const answer = await ask("session.start", payload(id, { source }))
-    known.pending = text(answer.context) ?? known.pending
+    known.started ??= ask("session.start", payload(id, { source })).then((answer) => {
+      known.pending = text(answer.context) ?? known.pending
+    })
+    return known.started
   }
 
-  /** Takes the context that waits for the next request of a session. */
+  /** Takes the context that waits for a session, to put it where it stays. */
   const take = (id) => {
-    const known = sessions.get(id)
-    const context = known?.pending
-    if (known) known.pending = undefined
+    const known = session(id)
+    const context = known.pending
+    known.pending = undefined
     return context
   }
 
@@ -122,6 +129,7 @@ export const Flightline = async ({ directory }) => {
     },
     "session.compacted": async ({ sessionID }) => {
       if (!sessionID) return
+      session(sessionID).used = undefined
       const answer = await ask("session.compacted", payload(sessionID))
       session(sessionID).pending = text(answer.context) ?? session(sessionID).pending
     },
@@ -133,6 +141,16 @@ export const Flightline = async ({ directory }) => {
     },
     "todo.updated": async ({ sessionID, todos }) => {
       if (sessionID) await ask("todo.updated", payload(sessionID, { todos }))
+    },
+    // A tool that fails has no other event.
+    "message.part.updated": async ({ part: it }) => {
+      if (it?.type !== "tool" || it.state?.status !== "error" || !it.sessionID) return
+      const { told } = session(it.sessionID)
+      if (told.has(it.callID)) return
+      told.add(it.callID)
+      const error = text(it.state.error) ?? "failed"
+      const more = { tool: it.tool, args: it.state.input, callID: it.callID, error }
+      await ask("tool.execute.after", payload(it.sessionID, more))
     },
     "message.updated": async ({ info }) => {
       const tokens = info?.role === "assistant" ? info.tokens : undefined
@@ -169,20 +187,23 @@ export const Flightline = async ({ directory }) => {
       }),
 
     "tool.execute.before": async (input, output) => {
-      const answer = await quietly(() =>
-        ask("tool.execute.before", payload(input.sessionID, { tool: input.tool, args: output.args, callID: input.callID })),
-      )
+      if (!CHANGES.has(input.tool)) return
+      const more = { tool: input.tool, args: output.args, callID: input.callID }
+      const answer = await quietly(() => ask("tool.execute.before", payload(input.sessionID, more)))
       const reason = text(answer?.deny)
-      if (reason) throw new Error(reason)
+      if (!reason) return
+      session(input.sessionID).told.add(input.callID)
+      throw new Error(reason)
     },
 
     "tool.execute.after": (input, output) =>
       quietly(async () => {
-        const error = text(output.metadata?.error)
-        const { tool, args, callID } = input
-        const answer = await ask("tool.execute.after", payload(input.sessionID, { tool, args, callID, error }))
-        const context = text(answer.context)
-        if (context && typeof output.output === "string") output.output += `\n\n${context}`
+        const more = { tool: input.tool, args: input.args, callID: input.callID }
+        const answer = await ask("tool.execute.after", payload(input.sessionID, more))
+        if (typeof output.output !== "string") return
+        for (const context of [take(input.sessionID), text(answer.context)]) {
+          if (context) output.output += `\n\n${context}`
+        }
       }),
 
     "experimental.session.compacting": (input, output) =>
@@ -192,11 +213,14 @@ export const Flightline = async ({ directory }) => {
         if (context && Array.isArray(output.context)) output.context.push(context)
       }),
 
+    // A request is changed in memory only. So the context stays in wait until a message or the output of a tool can keep it.
     "experimental.chat.messages.transform": (_input, output) =>
       quietly(async () => {
         const last = output.messages.findLast((it) => it.info?.role === "user")
-        const context = last && take(last.info.sessionID)
-        if (context) last.parts.push(part(last.info.sessionID, last.info.id, context))
+        const id = last?.info?.sessionID
+        const context = id && sessions.get(id)?.pending
+        if (!context || last.parts.some((it) => it.text === context)) return
+        last.parts.push(part(id, last.info.id, context))
       }),
 
     "shell.env": (input, output) =>
