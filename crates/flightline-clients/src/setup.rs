@@ -91,8 +91,8 @@ pub fn install(
 
 /// Takes our entries out of a settings file. `None` says that nothing is left, so that the file goes too.
 ///
-/// With the `undo` of the install the text from before comes back, as long as the file was not changed since. Without it, or after a
-/// change, every entry of ours goes and nothing else.
+/// With the `undo` of the install the text from before comes back, as long as the file was not changed since: an entry of ours that a
+/// person had written before the install comes back too. Without it, or after a change, every entry of ours goes and nothing else.
 ///
 /// # Errors
 ///

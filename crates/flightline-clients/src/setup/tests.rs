@@ -10,16 +10,21 @@ use super::*;
 
 const BINARY: &str = "/usr/local/bin/fleet";
 
-/// Every place of every client.
+/// A place of every kind that a client has: those for a person and for a project are edited alike.
 fn everywhere() -> Vec<Place> {
-    Client::ALL
-        .into_iter()
-        .flat_map(|client| {
-            [Scope::User, Scope::Project]
-                .into_iter()
-                .flat_map(move |scope| places(client, scope))
-        })
-        .collect()
+    let mut all: Vec<Place> = Vec::new();
+    let places = Client::ALL.into_iter().flat_map(|client| {
+        [Scope::User, Scope::Project]
+            .into_iter()
+            .flat_map(move |scope| places(client, scope))
+    });
+    for place in places {
+        let known = |it: &Place| it.client == place.client && it.kind == place.kind;
+        if !all.iter().any(known) {
+            all.push(place);
+        }
+    }
+    all
 }
 
 /// The file of a client that ends with these letters.
@@ -58,7 +63,7 @@ fn a_removal_gives_back_every_byte() {
             runs += 1;
         }
     }
-    assert!(runs > 500, "{runs}");
+    assert!(runs > 400, "{runs}");
 }
 
 #[test]

@@ -37,11 +37,10 @@ impl Sheet {
         let Some(object) = object else {
             let at = source.len() - source.trim_start().len();
             let (line, column) = position(source, at);
-            return Err(Trouble::Shape {
+            return Err(Trouble::Malformed {
                 line,
                 column,
-                key: "the file".to_owned(),
-                expected: "an object",
+                reason: "an object is expected".to_owned(),
             });
         };
         Ok(Self {

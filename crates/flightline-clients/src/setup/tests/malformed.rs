@@ -19,7 +19,7 @@ fn a_malformed_json_file_is_named_by_line_and_column() {
         ("{a: 1}", "line 1, column 2: "),
         ("{} {}", "line 1, column 4: "),
         ("\u{feff}{\n é}", "line 2, column 2: "),
-        ("\n  [1]", "line 2, column 3: `the file` is not an object"),
+        ("\n  [1]", "line 2, column 3: an object is expected"),
         (
             "{\"hooks\": []}",
             "line 1, column 11: `hooks` is not an object",
