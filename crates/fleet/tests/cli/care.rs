@@ -312,7 +312,7 @@ fn a_database_that_lost_its_end_is_said_aloud() {
     fs::write(world.database(), old).unwrap();
     let status = world.fleet("status");
     assert!(
-        format!("{status:?}").contains("acknowledged, and"),
+        format!("{status:?}").contains("acknowledged, but is no longer in the database"),
         "{status:?}"
     );
     let doctor = world.fleet("doctor");

@@ -42,6 +42,7 @@ fn settings_are_listed_with_their_source() {
         recovery.strict                false                                                                default  refuse to resume while a blocker needs a decision
         recovery.tasks                 false                                                                default  `detect` and `doctor` name tasks that lost their session, have errors or unmet criteria
         mail.progress                  true                                                                 default  progress of a sortie is posted to the mailbox of dispatch
+        hooks.lock_edits               true                                                                 default  a coding agent's hook locks each file that it edits, until the turn ends
         checkpoints.every_error        false                                                                default  with `triggers.blocker`: an error takes a checkpoint even when work can continue
         recovery.mode                  minimal                                                              default  the mode after a full context: minimal (briefings hold only the required parts) or full
         recovery.stack_id              none                                                                 default  the technology stack of the project, unless a mission names another: a session resumes on the same one
@@ -162,14 +163,14 @@ fn a_setting_that_does_not_exist_is_refused() {
         [stderr]
         error: there is no setting `nonsense`
 
-        hint: settings: project, location, mirrors.root, preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, recovery.retry_limit, retention.completed, retention.history, retention.surplus, retention.emergencies_apart, checkpoints.destructive, tokens.warning, tokens.critical, recovery.auto_resume, recovery.enabled, recovery.strict, recovery.tasks, mail.progress, checkpoints.every_error, recovery.mode, recovery.stack_id, mirrors.sitebuilder, mirrors.epic, mirrors.orchestrator, mirrors.recovery, mirrors.compression, and a switch for each trigger (`fleet config list`)
+        hint: settings: project, location, mirrors.root, preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, recovery.retry_limit, retention.completed, retention.history, retention.surplus, retention.emergencies_apart, checkpoints.destructive, tokens.warning, tokens.critical, recovery.auto_resume, recovery.enabled, recovery.strict, recovery.tasks, mail.progress, hooks.lock_edits, checkpoints.every_error, recovery.mode, recovery.stack_id, mirrors.sitebuilder, mirrors.epic, mirrors.orchestrator, mirrors.recovery, mirrors.compression, and a switch for each trigger (`fleet config list`)
         [exit 3]
     "#]]);
     world.fleet("config set nonsense 1").expect(expect![[r#"
         [stderr]
         error: there is no setting `nonsense` at project level
 
-        hint: settings: preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, recovery.retry_limit, retention.completed, retention.history, retention.surplus, retention.emergencies_apart, checkpoints.destructive, tokens.warning, tokens.critical, recovery.auto_resume, recovery.enabled, recovery.strict, recovery.tasks, mail.progress, checkpoints.every_error, recovery.mode, recovery.stack_id, mirrors.sitebuilder, mirrors.epic, mirrors.orchestrator, mirrors.recovery, mirrors.compression, and a switch for each trigger (`fleet config list`)
+        hint: settings: preset, liveness.quiet, liveness.warning, liveness.stalled, liveness.heartbeat, liveness.downtime, locks.ttl, checkpoints.interval, checkpoints.valid, retention.older_than, checkpoints.milestones, retention.keep, retention.most, checkpoints.significant_lines, recovery.retry_limit, retention.completed, retention.history, retention.surplus, retention.emergencies_apart, checkpoints.destructive, tokens.warning, tokens.critical, recovery.auto_resume, recovery.enabled, recovery.strict, recovery.tasks, mail.progress, hooks.lock_edits, checkpoints.every_error, recovery.mode, recovery.stack_id, mirrors.sitebuilder, mirrors.epic, mirrors.orchestrator, mirrors.recovery, mirrors.compression, and a switch for each trigger (`fleet config list`)
         [exit 3]
     "#]]);
     for name in ["locks", "locks.ttl.x", "", "ttl", "liveness"] {

@@ -105,7 +105,7 @@ fn a_file_whose_name_looks_like_a_pattern_can_be_locked() {
         .refused(4);
     world.agent_ok("bob", "locks acquire app/s/page.tsx");
     let help = world.ok("help locks").stdout;
-    assert!(help.contains("After a backslash"), "{help}");
+    assert!(help.contains("A backslash escapes"), "{help}");
 }
 
 #[test]

@@ -630,16 +630,19 @@ fn what_is_only_tried_beside_the_store_is_little_and_says_why() {
         its files are damaged, too
         its process is on this machine
         its process is on this machine
+        its store is broken
         mirrors are files of this work tree
         processes are looked at where they run
         the `git` of one command is replaced, and a server has its own
         the `git` of one command is replaced, and a server has its own
         the clock is the command's own
+        the session is known by its process
         the sessions are those of one machine
         the store is lost
         the store is lost
         they work on the store itself
         tokens are made where the store is
+        trust is of this machine
     "#]]
     .assert_eq(&(reasons.join("\n") + "\n"));
 }
