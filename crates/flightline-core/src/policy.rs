@@ -118,6 +118,15 @@ impl Default for Policy {
     }
 }
 
+impl Policy {
+    /// Whether people and agents are spoken to in a dialect's words: only under the preset of its system. That its files
+    /// are kept is not enough.
+    #[must_use]
+    pub fn speaks(&self, dialect: Dialect) -> bool {
+        self.preset.mirror() == Some(dialect)
+    }
+}
+
 /// A set of reasons for which checkpoints are taken. What somebody asks for is always taken, and what a
 /// rewind needs as well.
 #[derive(
@@ -379,6 +388,23 @@ mod tests {
         assert!(policy.triggers.has(Reason::Manual) && policy.triggers.has(Reason::BeforeRestore));
         assert!(!policy.triggers.has(Reason::Milestone) && !policy.takes_errors());
         assert!(!knobs().iter().any(|knob| knob.name == "triggers.manual"));
+    }
+
+    #[test]
+    fn a_dialect_is_spoken_under_its_own_preset_only() {
+        for preset in Preset::ALL {
+            let policy = Policy {
+                mirrors: Mirrored::of(&Dialect::ALL),
+                ..preset.policy()
+            };
+            let spoken = Dialect::ALL.into_iter().filter(|it| policy.speaks(*it));
+            assert_eq!(
+                spoken.collect::<Vec<_>>(),
+                Vec::from_iter(preset.mirror()),
+                "{}",
+                preset.as_str()
+            );
+        }
     }
 
     #[test]

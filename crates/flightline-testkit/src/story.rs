@@ -343,7 +343,9 @@ impl<'w> Story<'w> {
                 }
             }
             for sortie in sorties {
-                text = text.replace(&sortie.id.to_string(), &sortie.title);
+                let id = sortie.id.to_string();
+                text = text.replace(&id, &sortie.title);
+                text = text.replace(&id[..12], &sortie.title);
             }
             Ok(text)
         })

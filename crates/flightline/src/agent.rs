@@ -8,6 +8,7 @@ pub mod restart;
 pub mod resume;
 pub(crate) mod session;
 pub mod takeover;
+mod words;
 
 use std::collections::BTreeMap;
 

@@ -11,13 +11,13 @@ use flightline_core::briefing::{
     Recall, SortieFacts, recall_line, write,
 };
 use flightline_core::context::remaining_steps;
+use flightline_core::dialect::Dialect;
 use flightline_core::effect::{Effect, EffectState};
 use flightline_core::event::{Event, sha256_hex};
 use flightline_core::file_system::TreeNow;
 use flightline_core::message::{Delivery, DeliveryState, Message};
 use flightline_core::mission::Mission;
 use flightline_core::note::{Note, NoteKind};
-use flightline_core::policy::Preset;
 use flightline_core::recovery::{OwnContext, OwnWork, own_context};
 use flightline_core::setting::{Briefing, Form, Receipt, Secret};
 use flightline_core::sortie::{FileChange, Sortie, SortieError, SortieFile, Subtask};
@@ -400,7 +400,7 @@ fn facts(desk: &mut Desk<'_, '_>, mission: &Mission, tree: Option<&TreeNow>) -> 
         last_activity_at: last_standing_act(desk, mission)?.map(|event| event.happened_at()),
         mode: reads_less.map(|agent| ModeFacts {
             mode: agent.mode,
-            protocol_files: desk.policy.preset == Preset::Recovery,
+            protocol_files: desk.policy.speaks(Dialect::Recovery),
         }),
         cause: background.cause,
         predecessor: background.predecessor,

@@ -339,13 +339,44 @@ impl Desk<'_, '_> {
     /// # Errors
     /// When the store fails.
     pub fn dispatch_of(&mut self, mission: &Mission) -> Result<Agent> {
-        if let Some(id) = mission.dispatch
-            && let Some(agent) = self.tx.get::<Agent>(&id.to_string())?
-            && agent.retired_at.is_none()
-        {
-            return Ok(agent);
+        match self.own_dispatch(mission)? {
+            Some(agent) => Ok(agent),
+            None => self.any_dispatch(),
         }
-        self.any_dispatch()
+    }
+
+    /// The agent that coordinates a mission, or else any that coordinates; none while nobody does. A mere mailbox is nobody.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn present_dispatch(&mut self, mission: &Mission) -> Result<Option<Agent>> {
+        let is_there = |agent: &Agent| agent.epoch > 0 && agent.retired_at.is_none();
+        let own = self.own_dispatch(mission)?.filter(is_there);
+        match own {
+            Some(agent) => Ok(Some(agent)),
+            None => Ok(self.known_dispatch()?.filter(is_there)),
+        }
+    }
+
+    fn own_dispatch(&mut self, mission: &Mission) -> Result<Option<Agent>> {
+        let own = match mission.dispatch {
+            Some(id) => self.tx.get::<Agent>(&id.to_string())?,
+            None => None,
+        };
+        Ok(own.filter(|agent| agent.retired_at.is_none()))
+    }
+
+    fn known_dispatch(&mut self) -> Result<Option<Agent>> {
+        let coordinates =
+            |agent: &Agent| agent.role == Role::Dispatch && agent.retired_at.is_none();
+        let mut agents = self.tx.find_those(Find::All, coordinates)?;
+        // A dispatch that has a session reads its mail; a mere mailbox waits for one.
+        agents.sort_by_key(|agent| agent.epoch == 0);
+        // The agent that bears the name gets the mail, whatever it registered as: names are unique.
+        match agents.into_iter().next() {
+            Some(agent) => Ok(Some(agent)),
+            None => agent_named(self.tx, "dispatch"),
+        }
     }
 
     /// An agent that coordinates, whatever the mission; its mailbox is made when nobody has registered yet.
@@ -353,17 +384,7 @@ impl Desk<'_, '_> {
     /// # Errors
     /// When the store fails.
     pub fn any_dispatch(&mut self) -> Result<Agent> {
-        let coordinates =
-            |agent: &Agent| agent.role == Role::Dispatch && agent.retired_at.is_none();
-        let mut agents = self.tx.find_those(Find::All, coordinates)?;
-        // A dispatch that has a session reads its mail; a mere mailbox waits for one.
-        agents.sort_by_key(|agent| agent.epoch == 0);
-        // Whoever bears the name gets the mail, whatever it registered as: names are unique.
-        let dispatch = match agents.into_iter().next() {
-            Some(agent) => Some(agent),
-            None => agent_named(self.tx, "dispatch")?,
-        };
-        match dispatch {
+        match self.known_dispatch()? {
             Some(agent) => Ok(agent),
             None => {
                 let mailbox = new_agent(

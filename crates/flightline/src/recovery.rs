@@ -64,7 +64,12 @@ pub(crate) fn fates(desk: &mut Desk<'_, '_>, sightings: &[Sighting]) -> Result<V
 }
 
 /// Judges an agent. The caller's own is alive: it is calling.
-fn fate(desk: &Desk<'_, '_>, agent: Agent, pulse: Option<&Pulse>, sightings: &[Sighting]) -> Fate {
+pub(crate) fn fate(
+    desk: &Desk<'_, '_>,
+    agent: Agent,
+    pulse: Option<&Pulse>,
+    sightings: &[Sighting],
+) -> Fate {
     let liveness = if desk.agent_id() == Some(agent.id) {
         Liveness {
             life: Life::Active,

@@ -51,6 +51,11 @@ impl Page {
         self.line(text);
     }
 
+    /// A text of ours of several lines, with commands in backticks.
+    pub fn hints(&mut self, text: &str) {
+        text.lines().for_each(|line| self.hint(line));
+    }
+
     /// What is on it.
     pub fn text(&self) -> &str {
         self.text.trim_end_matches('\n')

@@ -183,7 +183,7 @@ fn every_command_of_a_briefing_runs_as_it_stands() {
         fleet sorties complete srt-4dd5eca5 --agent ada
         fleet sorties show srt-4dd5eca5
         fleet mail inbox --agent ada
-        fleet context --ack a7ec98bd --agent ada"#]]
+        fleet context --ack 789cae67 --agent ada"#]]
     .assert_eq(&commands.join("\n"));
     // First what shows, then what does: the last completes the sortie.
     for command in commands {

@@ -120,16 +120,16 @@ fn the_log_tells_what_happened() {
         2026-01-04T12:00:08.000Z  flightline  takes checkpoint chk-459b at 0 % (blocker)
         2026-01-04T12:00:08.000Z  ada         is blocked at "Model": no power
         2026-01-04T12:00:07.000Z  ada         reviews "Model" as ada: 7
+        2026-01-04T12:00:06.000Z  flightline  makes a mailbox for dispatch
         2026-01-04T12:00:06.000Z  flightline  takes checkpoint chk-3434 at 0 % (api error)
         2026-01-04T12:00:06.000Z  ada         reports an error at "Model": try later
-        2026-01-04T12:00:05.000Z  ada         writes to dispatch: "@orchestrator: Task srt-af9e72eb-f533-4025-8000-0000000007d1 progress: 100%"
-        2026-01-04T12:00:05.000Z  ada         makes a mailbox for dispatch
         2026-01-04T12:00:05.000Z  ada         is at 100 % of "Model": half of it
         2026-01-04T12:00:05.000Z  ada         creates src/a.rs for "Model"
         2026-01-04T12:00:05.000Z  ada         sets the subtask one of "Model" to complete
         2026-01-04T12:00:04.000Z  ada         claims "Model"
         2026-01-04T12:00:04.000Z  ada         starts "Add login"
         2026-01-04T12:00:04.000Z  ada         registers
+        2026-01-04T12:00:02.000Z  user:grace  adds the sortie "Model"
     "#]]);
 }
 

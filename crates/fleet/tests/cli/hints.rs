@@ -12,7 +12,7 @@ use crate::stage;
 use crate::world::{PATH, World};
 
 /// Lines beyond those of every command that end in some other way.
-const MORE: [&str; 22] = [
+const MORE: [&str; 25] = [
     "sorties claim --next --agent bob --mission {Quick}",
     "sorties claim --next --agent bob --mission {Later}",
     "sorties claim --next --agent bob",
@@ -33,6 +33,9 @@ const MORE: [&str; 22] = [
     "resume --checkpoint @latest --mission {Quick}",
     "checkpoints delete @latest --mission {Quick} --agent bob",
     "agents takeover ada bob --agent bob",
+    "handoff bob --agent ada",
+    "handoff old --agent bob",
+    "heartbeat --context-percent 93 --agent bob",
     "init --preset epic",
     "status --mission {Later}",
 ];

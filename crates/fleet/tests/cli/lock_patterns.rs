@@ -149,7 +149,7 @@ fn a_lock_goes_with_its_sortie() {
     world
         .agent_ok("ada", &format!("sorties complete {model}"))
         .expect(expect![[r#"
-            ✓ completed  srt-af9e  Model   ada   100 %   (mission 25 %)   checkpoint chk-70a3df0a
+            ✓ completed  srt-af9e  Model   ada   100 %   (mission 25 %)   checkpoint chk-3434eb97
               Released src/model.rs of ada
         "#]]);
     let endpoint = claimed("Endpoint", "src/endpoint.rs");

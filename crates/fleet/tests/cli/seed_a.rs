@@ -275,8 +275,8 @@ fn fleet_checkpoints_show() {
             Active Locks (0):
 
             Pending Messages (2):
-              From: Specialist-1  To: Dispatch  Subject: "@orchestrator: Task srt-22cdf264-ebd2-4820-8000-000000000fa0 progress: 100%"
-              From: Specialist-2  To: Dispatch  Subject: "@orchestrator: Task srt-2b816efe-26c7-4a28-8000-000000001388 progress: 100%"
+              From: flightline  To: Dispatch  Subject: "srt-22cdf264 is at 100 %: User model"
+              From: flightline  To: Dispatch  Subject: "srt-2b816efe is at 100 %: Authentication"
 
             Recovery Context:
               Last Action: Specialist-2 completed "Authentication"

@@ -91,7 +91,7 @@ fn in_the_repository() {
         Noted constraint nte-3434: Never log passwords, not even hashed
 
         ada$ fleet sortie complete af9e --keep
-        ✓ completed  srt-af9e  User model   ada   100 %   (mission 25 %)   checkpoint chk-79575ba3
+        ✓ completed  srt-af9e  User model   ada   100 %   (mission 25 %)   checkpoint chk-3ce86830
 
         $ fleet sortie complete srt-8a44
         [stderr]
@@ -112,16 +112,16 @@ fn in_the_repository() {
           ● in progress  srt-4dd5  Login endpoint  bob  subtask 2 of 2: "refresh-token"   last sign 2026-01-04T12:00:10.000Z
           ○ pending      srt-ec0d  Middleware
           ○ pending      srt-8a44  Tests
-        Checkpoint  chk-7957, 2026-01-04T12:00:07.000Z, Reached 25% milestone, in the store and in its file
+        Checkpoint  chk-3ce8, 2026-01-04T12:00:07.000Z, Reached 25% milestone, in the store and in its file
         Agents      ada active (4s)   bob active (1s)
         Locks       src/models/user.ts (ada)
-        Mail        2 for dispatch
+        Mail        none
         Needs you   nothing
 
         $ fleet agents list
         NAME      ROLE        LIFE      EPOCH  UNREAD  EVIDENCE                        HOLDS
         ada       specialist  ✓ active  1      0       last sign 5s ago                src/models/user.ts
-        dispatch  dispatch    ◐ quiet   0      2       never seen, only has a mailbox  -
+        dispatch  dispatch    ◐ quiet   0      0       never seen, only has a mailbox  -
         bob       specialist  ✓ active  1      0       last sign 2s ago                srt-4dd5
 
         bob$ fleet mail send --to ada --subject "Need src/models" --body "Are you done there?"
@@ -143,15 +143,13 @@ fn in_the_repository() {
         2026-01-04T12:00:15.000Z  ada         acknowledges "Need src/models"
         2026-01-04T12:00:14.000Z  ada         reads "Need src/models"
         2026-01-04T12:00:13.000Z  bob         writes to ada: "Need src/models"
-        2026-01-04T12:00:10.000Z  bob         writes to dispatch: "@orchestrator: Task srt-4dd5eca5-747e-4c3a-8000-0000000007d2 progress: 50%"
         2026-01-04T12:00:10.000Z  bob         is at 50 % of "Login endpoint"
         2026-01-04T12:00:10.000Z  bob         sets the subtask refresh-token of "Login endpoint" to in progress
         2026-01-04T12:00:10.000Z  bob         sets the subtask model of "Login endpoint" to complete
         2026-01-04T12:00:09.000Z  bob         claims "Login endpoint"
         2026-01-04T12:00:09.000Z  bob         registers
-        2026-01-04T12:00:07.000Z  flightline  takes checkpoint chk-7957 at 25 % (milestone)
-        2026-01-04T12:00:07.000Z  ada         writes to dispatch: "@orchestrator: Task srt-af9e72eb-f533-4025-8000-0000000007d1 progress: 100%"
-        2026-01-04T12:00:07.000Z  ada         makes a mailbox for dispatch
+        2026-01-04T12:00:07.000Z  flightline  makes a mailbox for dispatch
+        2026-01-04T12:00:07.000Z  flightline  takes checkpoint chk-3ce8 at 25 % (milestone)
         2026-01-04T12:00:07.000Z  ada         completes "User model"
         2026-01-04T12:00:06.000Z  user:grace  notes a constraint: Never log passwords, not even hashed
         2026-01-04T12:00:04.000Z  ada         locks src/models/user.ts

@@ -1,5 +1,6 @@
 //! One task, with all that can be known of it, and who is at it.
 
+use flightline::core::policy::Policy;
 use flightline::sortie::add::NewSortie;
 use flightline::sortie::report::UpdateSortie;
 
@@ -14,7 +15,19 @@ const TITLE: &str = "Write 29 files";
 /// When the fleet refuses it.
 #[must_use]
 pub fn begun(world: &World) -> Story<'_> {
-    let story = Story::new(world);
+    begin(Story::new(world))
+}
+
+/// Ada is at the task under a policy.
+///
+/// # Panics
+/// When the fleet refuses it.
+#[must_use]
+pub fn begun_under(world: &World, policy: Policy) -> Story<'_> {
+    begin(Story::under(world, policy))
+}
+
+fn begin(story: Story<'_>) -> Story<'_> {
     let task = NewSortie {
         task_id: Some(name("T060")),
         criteria: vec![name("tests_pass"), name("docs_written")],

@@ -3,6 +3,7 @@
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::Reason;
 use flightline_core::context::{ContextMode, Figures, Gauge, remaining_steps, task_label};
+use flightline_core::dialect::Dialect;
 use flightline_core::dialect::recovery::resume_instructions;
 use flightline_core::redact::shown;
 use flightline_core::sortie::Subtask;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::context::{Save, current_sortie, missions_to_save, save, set_mode};
+use super::words;
 use crate::desk::{Desk, retired};
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull};
@@ -58,7 +60,7 @@ pub struct Beaten {
     /// What is left of that sortie, step by step.
     #[serde(default)]
     pub remaining: Vec<String>,
-    /// How to resume, for the person.
+    /// How to resume, for the person: in seed E's words under its preset, else in ours.
     #[serde(default)]
     pub instructions: Option<String>,
     /// The checkpoint that was taken.
@@ -231,7 +233,10 @@ fn cross(
                 None => short(sortie.id),
             });
         }
-        beaten.instructions = Some(resume_instructions(task.as_deref()));
+        beaten.instructions = Some(match desk.policy.speaks(Dialect::Recovery) {
+            true => resume_instructions(task.as_deref()),
+            false => words::begin_anew(&agent, task.as_deref()),
+        });
     }
     Ok(beaten)
 }

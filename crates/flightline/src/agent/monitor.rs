@@ -2,6 +2,7 @@
 //! Each silence is spoken of once: to the agent itself, then to who coordinates.
 
 use flightline_core::agent::{Agent, AgentStatus, Role};
+use flightline_core::dialect::Dialect;
 use flightline_core::dialect::epic::{
     self, AgentType, Escalation, Standing, Thresholds, escalation, judge, warning_message,
     warning_subject,
@@ -160,11 +161,9 @@ fn look(
         true => None,
         false => tell(desk, &looked_at, thresholds)?,
     };
-    let line = match desk.policy.preset {
-        Preset::Epic => verdict.to_string(),
-        Preset::Fleet | Preset::Sitebuilder | Preset::Orchestrator | Preset::Recovery => {
-            format!("{}: {}", agent.name, said(&liveness))
-        }
+    let line = match desk.policy.speaks(Dialect::Epic) {
+        true => verdict.to_string(),
+        false => format!("{}: {}", agent.name, said(&liveness)),
     };
     Ok(Some(MonitoredAgent {
         agent: agent.name.clone(),
@@ -252,7 +251,7 @@ fn warn(
     thresholds: &Thresholds,
 ) -> Result<()> {
     let agent = seen.agent;
-    let (subject, body) = if desk.policy.preset == Preset::Epic {
+    let (subject, body) = if desk.policy.speaks(Dialect::Epic) {
         let inbox = desk.tx.rows(Kind::Delivery, Find::Agent(agent.id))?.len();
         let number = (inbox + 1).to_string();
         let body = warning_message(seen.checkpoint, &number, thresholds, desk.now());
@@ -276,7 +275,7 @@ fn warn(
 fn escalate(desk: &mut Desk<'_, '_>, seen: &Look<'_>, silence: &Silence) -> Result<Told> {
     let (agent, name) = (seen.agent, &seen.agent.name);
     let found = format!("{name} is {}", said(seen.liveness));
-    let said = if desk.policy.preset != Preset::Epic {
+    let said = if !desk.policy.speaks(Dialect::Epic) {
         Escalation {
             status: format!("{name} is {}", seen.liveness.life.as_str()),
             notice: found,

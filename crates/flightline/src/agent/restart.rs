@@ -2,6 +2,7 @@
 
 use flightline_core::agent::{Agent, AgentStatus, Coordination, Step};
 use flightline_core::checkpoint::Reason;
+use flightline_core::dialect::Dialect;
 use flightline_core::dialect::epic::{ARCHIVE_FOLDER, Ended, archive_name};
 use flightline_core::lock::Lock;
 use flightline_core::mission::Mission;
@@ -40,7 +41,7 @@ pub struct Restarted {
     pub agent: Agent,
     /// Why its session is thought to be over.
     pub evidence: String,
-    /// Where its last checkpoint belongs, from the repository's root.
+    /// Where its last checkpoint belongs, from the repository's root; none where such files are not kept.
     pub archive_file: Option<String>,
     /// The ids of the sorties that wait again.
     pub sorties: Vec<String>,
@@ -98,7 +99,9 @@ impl Operation for RestartAgent {
         Ok(Restarted {
             agent,
             evidence,
-            archive_file: archive.map(|file| format!("{ARCHIVE_FOLDER}/{file}")),
+            archive_file: archive
+                .filter(|_| desk.policy.mirrors.has(Dialect::Epic))
+                .map(|file| format!("{ARCHIVE_FOLDER}/{file}")),
             sorties: sorties.iter().map(Subject::key).collect(),
             locks: locks.iter().map(|lock| lock.file.to_string()).collect(),
             checkpoints,

@@ -1,14 +1,14 @@
 //! The same agent goes on in a new session: seed C's first way to recover.
 
 use flightline_core::agent::{Agent, AgentStatus, Process};
-use flightline_core::dialect::epic;
+use flightline_core::dialect::{Dialect, epic};
 use flightline_core::{Code, Refusal, SortieId, Title};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::document::{checkpoint_of, current_state};
 use super::session::{begin_session, check_process};
-use super::unread;
+use super::{unread, words};
 use crate::desk::{Desk, speak_for};
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
@@ -34,7 +34,7 @@ pub struct ResumeAgent {
 pub struct ResumedAgent {
     /// The agent in its new session.
     pub agent: Agent,
-    /// What it says of that, in the seed's words.
+    /// What is said of that: in seed C's words under its preset, else in ours.
     pub message: String,
     /// Its last checkpoint, as the seed writes it.
     pub checkpoint: Value,
@@ -66,8 +66,13 @@ impl Operation for ResumeAgent {
         let Some(last) = checkpoint_of(desk, &before)? else {
             return Err(nothing_to_resume(&before).into());
         };
-        let state = current_state(desk, &before)?;
-        let message = epic::resume_message(&last, &state, desk.now());
+        let message = match desk.policy.speaks(Dialect::Epic) {
+            true => {
+                let state = current_state(desk, &before)?;
+                epic::resume_message(&last, &state, desk.now())
+            }
+            false => words::gone_on(desk, &before, &last)?,
+        };
         let same = self.session.is_some() && before.session_id == self.session;
         let mut agent = before.clone();
         if !same {
@@ -80,7 +85,7 @@ impl Operation for ResumeAgent {
         agent.last_checkpoint = Some(desk.now());
         agent.next_checkpoint_expected = Some(desk.now().plus(desk.policy.heartbeat_ms));
         agent.updated_at = desk.now();
-        // Whoever brings an agent back speaks for it from here on.
+        // The caller that brings an agent back speaks for it from here on.
         speak_for(desk.tx, &agent);
         let data = json!({ "epoch": agent.epoch, "session": agent.session_id });
         let event = if same {

@@ -1,6 +1,7 @@
 //! Another agent takes over from one that crashed: seed C's second way to recover.
 
 use flightline_core::agent::{Agent, AgentStatus, Role, Step};
+use flightline_core::dialect::Dialect;
 use flightline_core::dialect::epic::{
     self, ARCHIVE_FOLDER, Ended, FOLDER, archive_name, file_name,
 };
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use super::document::checkpoint_of;
 use super::resume::json_of;
 use super::session::{begin_session, end_session, refuse_alive, refuse_others};
-use super::{Sighting, held_sorties, unread};
+use super::{Sighting, held_sorties, unread, words};
 use crate::checkpoint::readable;
 use crate::desk::{Desk, agent_named, check_new_name, new_agent};
 use crate::error::Result;
@@ -42,7 +43,7 @@ pub struct TakeOver {
     pub sightings: Vec<Sighting>,
 }
 
-/// Shows what whoever takes over from an agent is given, or was.
+/// Shows what an agent that takes over from another is given, or was.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShowHandoff {
@@ -72,9 +73,12 @@ pub struct Handoff {
     pub to: Option<Name>,
     /// When.
     pub at: Option<Time>,
-    /// What to tell the new agent, in the seed's words.
+    /// What to tell the new agent: in seed C's words under its preset, else in ours.
     pub text: String,
-    /// Where the old agent's checkpoint is, from the repository's root.
+    /// The commands that go on from there; none in seed C's words.
+    #[serde(default)]
+    pub hint: Option<String>,
+    /// Where the old agent's checkpoint is, from the repository's root; none where such files are not kept.
     pub checkpoint_file: Option<String>,
     /// The old agent's checkpoint, as the seed writes it.
     pub checkpoint: Value,
@@ -115,22 +119,21 @@ impl Operation for TakeOver {
         refuse_retired(desk, &old)?;
         let command = format!("fleet agents takeover {} {}", old.name, new.name);
         let evidence = refuse_alive(desk, &old, &self.sightings, self.force, &command)?;
-        let checkpoint = checkpoint_of(desk, &old)?;
+        let checkpoint = begun(&old, checkpoint_of(desk, &old)?)?;
 
         let new = self.begin(desk, &old, new, is_new)?;
-        let since = checkpoint.as_ref().map(|it| it.last_checkpoint.time());
-        let followed = follow(desk, &old, &new, since)?;
+        let since = checkpoint.last_checkpoint.time();
+        let followed = follow(desk, &old, &new, Some(since))?;
         let messages = move_mail(desk, &old, &new)?;
         pass_on_missions(desk, &old, &new)?;
         let archive = archive_name(old.name.as_str(), Ended::Crashed, desk.now()).ok();
         let mut crashed = old.clone();
         end_session(desk.tx, &mut crashed)?;
         crashed.retired_at = Some(desk.now());
-        let package = package(&old, checkpoint.as_ref(), archive.as_deref())?;
         // With what the agent last said, so that the same package can be given again at any time.
-        let data = json!({ "to": new.name, "archive": archive, "reason": evidence, "checkpoint": package.checkpoint });
+        let data = json!({ "to": new.name, "archive": archive, "reason": evidence, "checkpoint": json_of(&checkpoint)? });
         desk.tx.set(CRASHED, &crashed, &data)?;
-        let handoff = Handoff {
+        let held = Held {
             to: Some(new.name.clone()),
             at: Some(desk.now()),
             sorties: followed.sorties.iter().map(Subject::key).collect(),
@@ -140,8 +143,8 @@ impl Operation for TakeOver {
                 .map(|lock| lock.file.to_string())
                 .collect(),
             messages,
-            ..package
         };
+        let handoff = package(desk, &old, &checkpoint, archive.as_deref(), held)?;
         Ok(TakenOver {
             agent: new,
             evidence,
@@ -253,56 +256,83 @@ impl Operation for ShowHandoff {
             let archive = taken.data["archive"].as_str();
             let checkpoint = epic::read(&taken.data["checkpoint"].to_string()).ok();
             let (sorties, locks, messages) = given_in(desk, taken.step)?;
-            return Ok(Handoff {
+            let held = Held {
                 to: successor(&taken),
                 at: Some(taken.timestamp),
                 sorties,
                 locks,
                 messages,
-                ..package(&old, checkpoint.as_ref(), archive)?
-            });
+            };
+            return package(desk, &old, &begun(&old, checkpoint)?, archive, held);
         }
-        let checkpoint = checkpoint_of(desk, &old)?;
+        let checkpoint = begun(&old, checkpoint_of(desk, &old)?)?;
         let locks = desk.tx.rows(Kind::Lock, Find::Agent(old.id))?;
-        Ok(Handoff {
+        let held = Held {
+            to: None,
+            at: None,
             sorties: held_sorties(desk, old.id)?,
             locks: locks.into_iter().filter_map(|row| row.name).collect(),
             messages: unread(desk, old.id)?,
-            ..package(&old, checkpoint.as_ref(), None)?
-        })
+        };
+        package(desk, &old, &checkpoint, None, held)
     }
 }
 
-/// The package of what an agent said of itself; of what it held, nothing yet.
-fn package(
-    old: &Agent,
-    checkpoint: Option<&epic::Checkpoint>,
-    archive: Option<&str>,
-) -> Result<Handoff> {
+/// What an agent held, and who was given it when.
+struct Held {
+    to: Option<Name>,
+    at: Option<Time>,
+    sorties: Vec<String>,
+    locks: Vec<String>,
+    messages: u64,
+}
+
+/// The checkpoint of an agent that has begun.
+fn begun(old: &Agent, checkpoint: Option<epic::Checkpoint>) -> Result<epic::Checkpoint> {
     let name = old.name.as_str();
-    let Some(checkpoint) = checkpoint else {
-        return Err(Refusal::new(
+    checkpoint.ok_or_else(|| {
+        Refusal::new(
             Code::NotFound,
             format!("there is nothing to hand over from {name}: it has not begun"),
         )
         .hint(format!("begin with `fleet agents register {name}`"))
-        .into());
-    };
+        .into()
+    })
+}
+
+fn package(
+    desk: &mut Desk<'_, '_>,
+    old: &Agent,
+    checkpoint: &epic::Checkpoint,
+    archive: Option<&str>,
+    held: Held,
+) -> Result<Handoff> {
     let file = match archive {
         Some(archive) => Some(format!("{ARCHIVE_FOLDER}/{archive}")),
-        None => file_name(name).ok().map(|file| format!("{FOLDER}/{file}")),
+        None => file_name(old.name.as_str())
+            .ok()
+            .map(|file| format!("{FOLDER}/{file}")),
     };
-    Ok(Handoff {
+    let mut handoff = Handoff {
         from: old.name.clone(),
-        to: None,
-        at: None,
-        text: epic::handoff(checkpoint, file.as_deref().unwrap_or("none")),
-        checkpoint_file: file,
+        to: held.to,
+        at: held.at,
+        text: String::new(),
+        hint: None,
+        checkpoint_file: file.filter(|_| desk.policy.mirrors.has(Dialect::Epic)),
         checkpoint: json_of(checkpoint)?,
-        sorties: Vec::new(),
-        locks: Vec::new(),
-        messages: 0,
-    })
+        sorties: held.sorties,
+        locks: held.locks,
+        messages: held.messages,
+    };
+    if desk.policy.speaks(Dialect::Epic) {
+        let file = handoff.checkpoint_file.as_deref();
+        handoff.text = epic::handoff(checkpoint, file.unwrap_or("none"));
+    } else {
+        handoff.text = words::handed_over(desk, checkpoint, &handoff)?;
+        handoff.hint = Some(words::hand_over(desk, old, handoff.to.as_ref())?);
+    }
+    Ok(handoff)
 }
 
 /// How an agent that is retired was taken over, when it was.

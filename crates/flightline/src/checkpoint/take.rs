@@ -498,10 +498,13 @@ pub(crate) fn last_standing_act(
 fn is_act(event: &Event) -> bool {
     is_somebodys(event)
         && event.subject_kind != Kind::Delivery
-        && !(event.subject_kind == Kind::Message
-            && event.data["subject"]
-                .as_str()
-                .is_some_and(|subject| subject.starts_with("@orchestrator")))
+        && !(event.subject_kind == Kind::Message && tells_progress(event))
+}
+
+/// Whether a message only tells of a report. In older journals only seed B's words say so.
+fn tells_progress(event: &Event) -> bool {
+    let subject = event.data["subject"].as_str();
+    event.is_bookkeeping() || subject.is_some_and(|it| it.starts_with("@orchestrator"))
 }
 
 /// The revision of the last change of a mission that was not made by checkpointing, notifying or

@@ -1,6 +1,7 @@
 //! Putting messages into mailboxes.
 
 use flightline_core::agent::Agent;
+use flightline_core::dialect::Dialect;
 use flightline_core::message::{Delivery, DeliveryState, Message, MessageKind};
 use flightline_core::{AgentId, Body, MessageId, MissionId, SortieId, Subject, Time, Title};
 use flightline_store::{Actor, Find};
@@ -9,6 +10,9 @@ use serde_json::json;
 use super::deadline::watch;
 use crate::desk::Desk;
 use crate::error::Result;
+
+/// The event that a message of a sortie's progress tells of.
+pub(super) const PROGRESS: &str = "sortie_progress";
 
 /// A message to be.
 pub(crate) struct Letter<'a> {
@@ -25,15 +29,22 @@ pub(crate) struct Letter<'a> {
     pub(crate) progress_of: Option<SortieId>,
 }
 
+/// In whose name a sortie's progress is told: in seed B's words by the one that reports it, else by Flightline.
+pub(super) fn progress_sender(desk: &Desk<'_, '_>) -> (String, Option<AgentId>) {
+    match desk.policy.speaks(Dialect::Sitebuilder) {
+        true => (desk.actor(), desk.agent_id()),
+        false => (Actor::flightline().name, None),
+    }
+}
+
 /// Sends a letter, and puts it into each recipient's mailbox.
 pub(crate) fn post(desk: &mut Desk<'_, '_>, letter: &Letter<'_>) -> Result<Message> {
     let id = MessageId::new(desk.tx.uuid());
     let (from, from_id) = match (letter.from, letter.kind) {
         (Some(agent), _) => (agent.name.to_string(), Some(agent.id)),
         (None, MessageKind::Notice) => (Actor::flightline().name, None),
-        (None, MessageKind::Note | MessageKind::Progress | MessageKind::Event) => {
-            (desk.actor(), desk.agent_id())
-        }
+        (None, MessageKind::Progress) => progress_sender(desk),
+        (None, MessageKind::Note | MessageKind::Event) => (desk.actor(), desk.agent_id()),
     };
     let message = Message {
         id,
@@ -51,11 +62,12 @@ pub(crate) fn post(desk: &mut Desk<'_, '_>, letter: &Letter<'_>) -> Result<Messa
         event: None,
     };
     let to: Vec<&str> = letter.to.iter().map(|agent| agent.name.as_str()).collect();
-    desk.tx.set(
-        "message_sent",
-        &message,
-        &json!({ "to": to, "subject": message.subject }),
-    )?;
+    let mut data = json!({ "to": to, "subject": message.subject });
+    if letter.progress_of.is_some() {
+        // The report itself is part of the story, the message is not.
+        data["tells_of"] = json!(PROGRESS);
+    }
+    desk.tx.set("message_sent", &message, &data)?;
     for agent in letter.to {
         let delivery = Delivery {
             message_id: id,
@@ -87,7 +99,7 @@ pub(crate) fn notice(
     notice_for(desk, None, to, (subject, body), mission)
 }
 
-/// The same in an agent's name, so that it gets the answer.
+/// Tells an agent something in another agent's name, so that this one gets the answer.
 pub(crate) fn notice_for(
     desk: &mut Desk<'_, '_>,
     from: Option<&Agent>,

@@ -1,18 +1,21 @@
-//! Telling the mailbox of a mission's dispatch how far a sortie is, in seed B's words. There is one open
-//! message per sortie, which is brought up to date until it is read: however much is reported, a mailbox
-//! that nobody reads stays small.
+//! Telling the mailbox of a mission's dispatch how far a sortie is. There is one open message per sortie, which is brought
+//! up to date until it is read: however much is reported, a mailbox that nobody reads stays small. Under the preset of seed
+//! B the words are the seed's, and the sender is the one that reports; else both are Flightline's.
 
 use flightline_core::agent::Agent;
+use flightline_core::dialect::Dialect;
 use flightline_core::dialect::sitebuilder::progress_line;
 use flightline_core::message::{Delivery, DeliveryState, Message, MessageKind};
+use flightline_core::mission::Mission;
 use flightline_core::sortie::Sortie;
 use flightline_core::{Body, Kind, Subject, Title};
-use flightline_store::{Find, SubjectRow};
+use flightline_store::{Actor, Find, SubjectRow};
 use serde_json::json;
 
-use super::post::{Letter, post};
+use super::post::{Letter, PROGRESS, post, progress_sender};
 use crate::desk::Desk;
 use crate::error::Result;
+use crate::mission::short;
 use crate::sortie::subtask_progress;
 
 /// Posts how far a sortie is, where the policy wants it.
@@ -21,28 +24,81 @@ pub(crate) fn post_progress(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<
         return Ok(());
     }
     let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
-    let dispatch = desk.dispatch_of(&mission)?;
+    let Some(dispatch) = reader(desk, &mission)? else {
+        return Ok(());
+    };
     if desk.agent_id() == Some(dispatch.id) {
         return Ok(());
     }
     let percent = subtask_progress(desk, sortie)?.percent;
-    let task = sortie
-        .task_id
-        .as_ref()
-        .map_or_else(|| sortie.id.to_string(), ToString::to_string);
-    let subject = Title::parse("subject", &progress_line(&task, percent))?;
-    let body = sortie
-        .progress_notes
-        .as_deref()
-        .map(|note| Body::parse("body", note))
-        .transpose()?;
+    let (subject, body) = match desk.policy.speaks(Dialect::Sitebuilder) {
+        true => {
+            let task = sortie.task_id.as_ref();
+            let task = task.map_or_else(|| sortie.id.to_string(), ToString::to_string);
+            let note = sortie.progress_notes.as_deref().map(ToString::to_string);
+            (progress_line(&task, percent), note)
+        }
+        false => (
+            own_line(sortie, percent),
+            Some(own_body(sortie, &desk.actor())),
+        ),
+    };
+    let subject = Title::parse("subject", &subject)?;
+    let body = body.map(|text| Body::parse("body", &text)).transpose()?;
+    let reporter = desk.tx.actor().clone();
+    if !desk.policy.speaks(Dialect::Sitebuilder) {
+        desk.tx.act_as(Actor::flightline());
+    }
+    let told = tell(desk, sortie, dispatch, subject, body);
+    desk.tx.act_as(reporter);
+    told
+}
+
+/// The agent that is told of a mission's progress. In seed B's words there is a mailbox in any case; else nothing is
+/// written while nobody coordinates, because a message that nobody can read is no work that waits.
+fn reader(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<Agent>> {
+    match desk.policy.speaks(Dialect::Sitebuilder) {
+        true => desk.dispatch_of(mission).map(Some),
+        false => desk.present_dispatch(mission),
+    }
+}
+
+/// How many bytes of a sortie's title stand in a subject.
+const TITLE: usize = 120;
+
+fn own_line(sortie: &Sortie, percent: u8) -> String {
+    let title = sortie.title.as_str();
+    let title = match title.len() > TITLE {
+        true => format!("{}…", &title[..title.floor_char_boundary(TITLE)]),
+        false => title.to_owned(),
+    };
+    let id = sortie.task_id.as_ref();
+    let id = id.map_or_else(|| short(sortie.id), ToString::to_string);
+    format!("{id} is at {percent} %: {title}")
+}
+
+fn own_body(sortie: &Sortie, reporter: &str) -> String {
+    match &sortie.progress_notes {
+        Some(note) => format!("{reporter} reported it.\n\n{note}"),
+        None => format!("{reporter} reported it."),
+    }
+}
+
+fn tell(
+    desk: &mut Desk<'_, '_>,
+    sortie: &Sortie,
+    dispatch: Agent,
+    subject: Title,
+    body: Option<Body>,
+) -> Result<()> {
     let reports = reports(desk, sortie, &dispatch)?;
     if let Some(mut message) = unread(desk, &dispatch, &reports)? {
         message.subject = subject;
         message.body = body;
         message.sent_at = desk.now();
         // The report itself is part of the story, this is not.
-        let data = json!({ "to": [dispatch.name], "subject": message.subject, "tells_of": "sortie_progress" });
+        let data =
+            json!({ "to": [dispatch.name], "subject": message.subject, "tells_of": PROGRESS });
         desk.tx.set("message_updated", &message, &data)?;
         return Ok(());
     }
@@ -53,7 +109,7 @@ pub(crate) fn post_progress(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<
         subject,
         body,
         kind: MessageKind::Progress,
-        mission: Some(mission.id),
+        mission: Some(sortie.mission_id),
         reply_to: None,
         acknowledge_by: None,
         progress_of: Some(sortie.id),
@@ -92,10 +148,13 @@ fn unread(
         Some(id) => desk.tx.get::<Message>(id)?,
         None => None,
     };
-    let Some(message) = message.filter(|message| message.from == desk.actor()) else {
+    let (sender, agent) = progress_sender(desk);
+    let Some(message) = message.filter(|message| message.from == sender) else {
         return Ok(None);
     };
-    let overtaken = is_overtaken(desk, dispatch, ours)?;
+    // Flightline writes of each thing in a message of its own: between them there is no order to keep.
+    let is_flightline = agent.is_none() && sender == Actor::flightline().name;
+    let overtaken = !is_flightline && is_overtaken(desk, dispatch, ours)?;
     Ok((!overtaken).then_some(message))
 }
 

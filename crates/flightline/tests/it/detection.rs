@@ -5,6 +5,7 @@ use std::time::Duration;
 use flightline::agent::RetireAgent;
 use flightline::core::agent::Role;
 use flightline::core::liveness::Life;
+use flightline::core::message::MessageKind;
 use flightline::core::mission::{Mission, MissionStatus};
 use flightline::core::{Kind, MissionId};
 use flightline::mail::PeekInbox;
@@ -46,14 +47,14 @@ fn inbox(story: &Story<'_>, agent: &str) -> Vec<(String, String)> {
         limit: 99,
     };
     let mail = story.run("", &look).unwrap().into_iter();
-    mail.map(|one| {
-        (
-            one.message.subject.to_string(),
-            one.message.body.map_or(String::new(), |it| it.to_string()),
-        )
-    })
-    .filter(|(subject, _)| !subject.starts_with("@orchestrator"))
-    .collect()
+    mail.filter(|one| one.message.kind != MessageKind::Progress)
+        .map(|one| {
+            (
+                one.message.subject.to_string(),
+                one.message.body.map_or(String::new(), |it| it.to_string()),
+            )
+        })
+        .collect()
 }
 
 fn ids(found: &[Candidate]) -> Vec<MissionId> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use flightline::core::agent::Role;
 use flightline::core::event::{Change, Event};
 use flightline::core::note::NoteKind;
 use flightline::core::sortie::{FileChange, SubtaskStatus};
@@ -51,6 +52,7 @@ fn follow(story: &Story<'_>, cursor: Cursor, limit: u64) -> (Vec<Event>, Cursor)
 fn busy(world: &World) -> Story<'_> {
     let story = Story::new(world);
     story.mission("Add login", &["User model", "Login endpoint"]);
+    story.register("lead", Role::Dispatch);
     story.claim("ada", "User model").unwrap();
     story.lock("ada", &["src/a.rs", "src/b.rs"]).unwrap();
     story.send("ada", &["ada"], "To myself").unwrap();
@@ -107,6 +109,7 @@ both_engines! {
             steps,
             [
                 vec!["mission_created", "sortie_added", "sortie_added"],
+                vec!["agent_registered"],
                 vec!["agent_registered", "mission_started", "sortie_claimed"],
                 vec!["lock_acquired", "lock_acquired"],
                 vec!["message_sent", "message_queued"],
@@ -114,7 +117,6 @@ both_engines! {
                     "subtask_updated",
                     "file_modified",
                     "sortie_progress",
-                    "agent_registered",
                     "message_sent",
                     "message_queued"
                 ],

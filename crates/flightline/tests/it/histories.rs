@@ -249,6 +249,8 @@ fn checkpoints_of_before_are_its_own() {
     story.mission("Add login", &["Model", "Docs"]);
     story.claim("ada", "Model").unwrap();
     let (lost, deleted) = (story.checkpoint(), {
+        // The mailbox that this makes is replaced when its dispatch speaks.
+        story.send("ada", &["dispatch"], "Half of it").unwrap();
         story.report("ada", "Model", "half");
         story.checkpoint()
     });

@@ -177,10 +177,6 @@ both_engines! {
             mission "Add login" completed
               sortie "User model" completed ada
               sortie "Login endpoint" completed bob
-            mail ada "@orchestrator: Task User model progress: 100%"
-              to dispatch pending
-            mail bob "@orchestrator: Task Login endpoint progress: 100%"
-              to dispatch pending
         "#]]
         .assert_eq(&story.as_text());
     }

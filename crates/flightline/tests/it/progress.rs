@@ -9,9 +9,9 @@ use flightline::core::sortie::{Declared, SubtaskStatus};
 use flightline::mail::{OpenInbox, PeekInbox};
 use flightline::sortie::change::SortieAction;
 use flightline::sortie::report::{SubtaskReport, UpdateSortie};
-use flightline_testkit::both_engines;
-use flightline_testkit::story::task::{begun, update};
+use flightline_testkit::story::task::{begun, begun_under, update};
 use flightline_testkit::story::{Story, create_mission, name, note, sortie, title};
+use flightline_testkit::{World, both_engines};
 
 fn subtask(named: &str, status: SubtaskStatus) -> SubtaskReport {
     SubtaskReport {
@@ -70,13 +70,45 @@ fn open(story: &Story<'_>, agent: &str) -> Vec<String> {
     seen.map(|view| view.message.subject.to_string()).collect()
 }
 
+/// Ada is at T060 under the preset of seed B.
+fn site(world: &World) -> Story<'_> {
+    begun_under(world, Preset::Sitebuilder.policy())
+}
+
+/// What is open in a mailbox: senders, subjects and bodies, in order.
+fn letters(story: &Story<'_>, agent: &str) -> Vec<(String, String, String)> {
+    let peek = PeekInbox {
+        agent: agent.to_owned(),
+        all: false,
+        limit: 100,
+    };
+    let seen = story.run("", &peek).unwrap().into_iter();
+    seen.map(|view| {
+        let message = view.message;
+        let body = message.body.map(|body| body.to_string());
+        (
+            message.from,
+            message.subject.to_string(),
+            body.unwrap_or_default(),
+        )
+    })
+    .collect()
+}
+
+/// A report under the default preset.
+fn ours(percent: u8, body: &str) -> (String, String, String) {
+    let subject = format!("T060 is at {percent} %: Write 29 files");
+    ("flightline".to_owned(), subject, body.to_owned())
+}
+
+/// A report in seed B's words.
 fn line(percent: u8) -> String {
     format!("@orchestrator: Task T060 progress: {percent}%")
 }
 
 both_engines! {
     fn one_message_per_sortie_is_brought_up_to_date_until_it_is_read(world: &World) {
-        let story = begun(world);
+        let story = site(world);
         for done in 0..8 {
             story.pass_minutes(1);
             percent(&story, "ada", done);
@@ -99,8 +131,34 @@ both_engines! {
         assert!(story.ailments().is_empty());
     }
 
-    fn a_report_does_not_overtake_what_its_sender_wrote_before(world: &World) {
+    fn under_the_default_preset_progress_is_told_by_flightline_to_a_dispatch_that_is_there(world: &World) {
         let story = begun(world);
+        percent(&story, "ada", 1);
+        assert_eq!(story.all::<flightline::core::message::Message>().len(), 0, "nobody coordinates");
+        assert_eq!(story.all::<flightline::core::agent::Agent>().len(), 1, "and no mailbox is made");
+        story.register("lead", Role::Dispatch);
+        percent(&story, "ada", 2);
+        percent(&story, "ada", 3);
+        assert_eq!(letters(&story, "lead"), [ours(30, "ada reported it.")]);
+        story.send("ada", &["lead"], "The source of file 4 is missing").unwrap();
+        story.run("", &UpdateSortie { note: Some(note("half of it")), subtasks: files_done(4, 10), ..update(&story) }).unwrap();
+        let open = letters(&story, "lead");
+        assert_eq!((open.len(), &open[0]), (2, &ours(40, "user:tester reported it.\n\nhalf of it")));
+        let messages = story.all::<flightline::core::message::Message>();
+        assert_eq!(messages.len(), 2, "the first report was brought up to date each time");
+        story.run("lead", &OpenInbox { all: false, limit: 10 }).unwrap();
+        percent(&story, "ada", 5);
+        let open = letters(&story, "lead");
+        assert_eq!((open.len(), &open[1]), (2, &ours(50, "ada reported it.\n\nhalf of it")));
+        let by: Vec<String> = story.events_after(0).into_iter()
+            .filter(|event| event.kind.starts_with("message_") && event.data["tells_of"] == "sortie_progress")
+            .map(|event| event.actor).collect();
+        assert_eq!(by, ["flightline"; 4]);
+        assert!(story.ailments().is_empty());
+    }
+
+    fn a_report_does_not_overtake_what_its_sender_wrote_before(world: &World) {
+        let story = site(world);
         percent(&story, "ada", 1);
         story.send("bob", &["dispatch"], "Hello").unwrap();
         percent(&story, "ada", 2);
@@ -125,6 +183,7 @@ both_engines! {
             let story = Story::under(world, preset.policy());
             story.mission(preset.as_str(), &["Write 29 files"]);
             story.claim("ada", "Write 29 files").unwrap();
+            story.register("lead", Role::Dispatch);
             let before = story.all::<flightline::core::message::Message>().len();
             percent(&story, "ada", 5);
             assert_eq!(story.all::<flightline::core::message::Message>().len() - before, posted, "{preset:?}");
@@ -132,7 +191,7 @@ both_engines! {
     }
 
     fn nineteen_of_twenty_nine_is_sixty_five_percent(world: &World) {
-        let story = begun(world);
+        let story = site(world);
         let report = UpdateSortie {
             subtasks: files_done(19, 29),
             note: Some(note("19 files written")),
@@ -158,7 +217,7 @@ both_engines! {
     }
 
     fn a_mailbox_is_made_when_there_is_no_dispatch_and_waits_for_one(world: &World) {
-        let story = begun(world);
+        let story = site(world);
         story
             .run(
                 "ada",
@@ -235,7 +294,7 @@ both_engines! {
     }
 
     fn a_registered_dispatch_hears_before_a_mere_mailbox(world: &World) {
-        let story = begun(world);
+        let story = site(world);
         story.run("ada", &update(&story)).unwrap();
         story.register("lead", Role::Dispatch);
         story.run("ada", &update(&story)).unwrap();
@@ -270,7 +329,7 @@ both_engines! {
     }
 
     fn completing_reports_a_hundred_percent_whatever_was_counted(world: &World) {
-        let story = begun(world);
+        let story = site(world);
         story
             .run(
                 "ada",

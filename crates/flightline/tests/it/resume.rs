@@ -410,7 +410,7 @@ both_engines! {
         assert_eq!(story.all::<Mission>()[0].dispatch, Some(tower), "one wins");
         assert_eq!(story.events_of("dispatch_changed").len(), 1);
         story.run("ada", &UpdateSortie { sortie: story.sortie_id("Docs"), note: Some(note("half")), ..UpdateSortie::default() }).unwrap();
-        assert!(inbox(&story, "tower").last().unwrap().starts_with("@orchestrator"), "reports go to it from now on");
+        assert!(inbox(&story, "tower").last().unwrap().contains("is at"), "reports go to it from now on");
     }
 
     fn of_two_that_want_to_be_dispatch_at_once_one_wins(world: &World) {

@@ -62,7 +62,7 @@ pub struct RestartArgs {
 pub struct HandoffArgs {
     /// The agent whose work is or was handed over
     #[arg(add = complete::agents())]
-    agent: String,
+    name: String,
 }
 
 pub fn resume(args: &ResumeArgs, app: &mut App) -> Done {
@@ -174,10 +174,15 @@ pub fn restart(args: &RestartArgs, app: &mut App) -> Done {
 
 pub fn handoff(args: &HandoffArgs, app: &mut App) -> Done {
     let handoff = app.run(&ShowHandoff {
-        agent: args.agent.clone(),
+        agent: args.name.clone(),
     })?;
-    app.ui
-        .answer(&handoff, |page| page.block(0, &handoff.text))?;
+    app.ui.answer(&handoff, |page| {
+        page.block(0, &handoff.text);
+        if let Some(hint) = &handoff.hint {
+            page.line("");
+            page.hint(hint);
+        }
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -70,7 +70,7 @@ fn say_crossed(page: &mut Page, beaten: &Beaten, short: &Short) {
     }
     if let Some(instructions) = &beaten.instructions {
         page.line("");
-        page.block(0, instructions);
+        page.hints(instructions);
     }
 }
 

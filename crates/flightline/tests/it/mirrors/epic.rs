@@ -8,6 +8,7 @@ use flightline::agent::{RegisterAgent, RetireAgent, ShowAgent, UpdateAgent};
 use flightline::core::Code;
 use flightline::core::agent::{AgentStatus, Role};
 use flightline::core::dialect::{Dialect, Json};
+use flightline::core::policy::Preset;
 use flightline::dialect::{ImportDocuments, Incoming};
 use flightline::mirror::Said;
 use flightline_testkit::both_engines;
@@ -190,7 +191,7 @@ both_engines! {
     }
 
     fn the_file_of_an_agent_that_ends_goes_into_the_archive(world: &World) {
-        let story = Story::new(world);
+        let story = Story::under(world, Preset::Epic.policy());
         let mirror = Mirror::new(&story, Dialect::Epic);
         for agent in ["Secondary-A", "Secondary-B", "Secondary-C"] {
             story.register(agent, Role::Specialist);

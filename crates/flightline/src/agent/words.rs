@@ -1,0 +1,147 @@
+//! What is said of an agent whose work goes on elsewhere or later, in our own words: under the preset of another system its
+//! dialect says it.
+
+use std::fmt::Write as _;
+
+use flightline_core::Name;
+use flightline_core::agent::Agent;
+use flightline_core::dialect::epic::Checkpoint;
+use flightline_core::dialect::field::Maybe;
+use flightline_core::sortie::Sortie;
+
+use super::held_sorties;
+use super::takeover::Handoff;
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::mission::short;
+use crate::recovery::fate;
+
+/// How many things of a kind are named one by one.
+const NAMED: usize = 10;
+
+/// What an agent said of its work, and what it holds or held.
+pub(super) fn handed_over(
+    desk: &mut Desk<'_, '_>,
+    checkpoint: &Checkpoint,
+    handoff: &Handoff,
+) -> Result<String> {
+    let from = &handoff.from;
+    let mut lines = Lines::of(checkpoint);
+    lines.one("Instructions", checkpoint.recovery_instructions.get());
+    lines.all("Sorties", ", ", &named(desk, &handoff.sorties)?);
+    lines.all("Locks", ", ", &handoff.locks);
+    if handoff.messages > 0 {
+        lines.one("Messages", Some(&handoff.messages.to_string()));
+    }
+    lines.one("File", handoff.checkpoint_file.as_ref());
+    let first = match (&handoff.to, lines.0.is_empty()) {
+        (None, true) => format!("{from} has said nothing of its work, and holds nothing."),
+        (None, false) => format!("The work of {from}:"),
+        (Some(to), true) => format!("{to} took over from {from}, which left nothing."),
+        (Some(to), false) => format!("{to} took over the work of {from}:"),
+    };
+    Ok(format!("{first}\n{}", lines.0))
+}
+
+/// The commands that go on from there, for the one that asks: nobody is shown a takeover that would be refused.
+pub(super) fn hand_over(desk: &mut Desk<'_, '_>, old: &Agent, to: Option<&Name>) -> Result<String> {
+    let from = &old.name;
+    if let Some(to) = to {
+        return Ok(format!(
+            "See the briefing of {to} with `fleet context --of {to}`"
+        ));
+    }
+    let see = format!("See its briefing with `fleet context --of {from}`");
+    if old.retired_at.is_some() || !is_gone(desk, old)? {
+        return Ok(see);
+    }
+    let may_choose = desk.is_in_charge() || desk.agent_id() == Some(old.id);
+    let new = match may_choose {
+        true => "NEW".to_owned(),
+        false => desk.actor(),
+    };
+    Ok(format!(
+        "{see}; take the work over with `fleet agents takeover {from} {new}`"
+    ))
+}
+
+fn is_gone(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<bool> {
+    if agent.session_started_at.is_none() || agent.session_ended_at.is_some() {
+        return Ok(true);
+    }
+    let pulse = desk.tx.pulse(agent.id)?;
+    Ok(fate(desk, agent.clone(), pulse.as_ref(), &[]).is_gone())
+}
+
+/// An agent is back, with what it said of its work and the sorties that it holds.
+pub(super) fn gone_on(desk: &mut Desk<'_, '_>, agent: &Agent, last: &Checkpoint) -> Result<String> {
+    let mut lines = Lines::of(last);
+    let held = held_sorties(desk, agent.id)?;
+    lines.all("Sorties", ", ", &named(desk, &held)?);
+    Ok(format!("{} goes on.\n{}", agent.name, lines.0))
+}
+
+/// How a person goes on with an agent whose context is full.
+pub(super) fn begin_anew(agent: &Agent, task: Option<&str>) -> String {
+    let name = &agent.name;
+    let at = task.map_or_else(String::new, |task| format!(" with {task}"));
+    format!(
+        "{name} goes on{at} in a new session. What it has reported is kept:\n\
+         \n\
+         1. End this session: `fleet agents end --agent {name}`\n\
+         2. Start the agent again and bring it back: `fleet agents resume {name}`\n\
+         3. Give it its briefing: `fleet context --agent {name}`\n"
+    )
+}
+
+/// Sorties by their titles and ids.
+fn named(desk: &mut Desk<'_, '_>, ids: &[String]) -> Result<Vec<String>> {
+    let mut all = Vec::new();
+    for id in ids {
+        let Some(sortie) = desk.tx.get::<Sortie>(id)? else {
+            all.push(short(id));
+            continue;
+        };
+        let task = sortie.task_id.as_ref();
+        let id = task.map_or_else(|| short(id), ToString::to_string);
+        all.push(format!("\"{}\" ({id})", sortie.title));
+    }
+    Ok(all)
+}
+
+/// A line for each thing that is known.
+struct Lines(String);
+
+impl Lines {
+    fn of(checkpoint: &Checkpoint) -> Self {
+        let mut lines = Self(String::new());
+        lines.one("Feature", checkpoint.feature.get());
+        lines.one("Stage", checkpoint.stage.get());
+        lines.one("Phase", checkpoint.phase.get());
+        lines.one("At", checkpoint.current_step.get());
+        lines.all("Done", "; ", list(&checkpoint.completed_steps));
+        lines.all("Next", "; ", list(&checkpoint.next_steps));
+        lines.all("Blocked by", "; ", list(&checkpoint.blockers));
+        lines.all("Files", ", ", list(&checkpoint.files_modified));
+        lines
+    }
+
+    fn one(&mut self, what: &str, said: Option<&String>) {
+        if let Some(said) = said {
+            // Writing to a String cannot fail.
+            let _ = writeln!(self.0, "- {what}: {}", said.replace(['\n', '\t'], " "));
+        }
+    }
+
+    fn all(&mut self, what: &str, between: &str, said: &[String]) {
+        let mut some = said[..said.len().min(NAMED)].join(between);
+        if said.len() > NAMED {
+            let _ = write!(some, "{between}and {} more", said.len() - NAMED);
+        }
+        self.one(what, Some(&some).filter(|some| !some.is_empty()));
+    }
+}
+
+fn list(field: &Maybe<Vec<String>>) -> &[String] {
+    field.get().map_or(&[], Vec::as_slice)
+}
