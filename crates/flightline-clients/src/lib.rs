@@ -3,8 +3,10 @@
 
 mod client;
 mod event;
+mod json;
 pub mod setup;
 pub mod shell;
+pub mod usage;
 pub mod wire;
 
 pub use client::Client;

@@ -85,9 +85,10 @@ fn weigh(words: &[&str], simple: &Simple, depth: usize, found: &mut Vec<Destruct
         }
         return;
     }
+    // Guesses multiply, so that they go less deep.
+    let guessed = depth + DEEPEST / 2;
     if rules::runs_elsewhere(program, arguments) {
-        // What it runs begins somewhere among the arguments. Each guess costs as much as half of the depth, for guesses multiply.
-        let guessed = depth + DEEPEST / 2;
+        // What it runs begins somewhere among the arguments.
         for at in 0..arguments.len().min(MOST_GUESSES) {
             let before = found.len();
             match arguments[at..] {
@@ -101,16 +102,10 @@ fn weigh(words: &[&str], simple: &Simple, depth: usize, found: &mut Vec<Destruct
         return;
     }
     if program == "find" {
-        let starts = arguments.iter().enumerate();
-        let runs = starts.filter(|(_, it)| matches!(**it, "-exec" | "-execdir" | "-ok" | "-okdir"));
-        for (at, _) in runs.take(MOST_GUESSES) {
-            let command = arguments[at + 1..].split(|it| matches!(*it, ";" | "+"));
-            weigh(
-                command.into_iter().next().unwrap_or_default(),
-                simple,
-                depth + 1,
-                found,
-            );
+        let is_run = |it: &&str| matches!(*it, "-exec" | "-execdir" | "-ok" | "-okdir");
+        for run in arguments.split(is_run).skip(1).take(MOST_GUESSES) {
+            let end = run.iter().position(|it| matches!(*it, ";" | "+"));
+            weigh(&run[..end.unwrap_or(run.len())], simple, guessed, found);
         }
         return;
     }

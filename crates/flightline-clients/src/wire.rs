@@ -1,12 +1,12 @@
-//! What hooks say and what they are answered, in the words of each client.
+//! The payloads of hooks and the answers to them, in the words of each client.
 //!
 //! A client is a table: its names of events, its names of tools, the events whose answer reaches its model, and two small functions
 //! that know how it spells a payload and an answer. Everything else is the same for all.
 
 use serde_json::Value;
 
+use crate::json::{self, text};
 use crate::{Client, Gauge, Happening, HookEvent, Reply, Source, Subagent, Tool, ToolUse};
-use json::text;
 use tools::Act;
 
 mod claude;
@@ -15,7 +15,6 @@ mod codex;
 mod copilot;
 mod cursor;
 mod gemini;
-mod json;
 mod opencode;
 mod tools;
 

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::json::{first, text};
 use super::tools::{Act, failure_text};
 use super::{Answer, Dialect, Kind, Payload};
+use crate::json::{first, text};
 
 pub const DIALECT: Dialect = Dialect {
     events: &[

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::json::{first, text};
 use super::tools::{Act, failure_in, failure_text};
 use super::{Answer, Dialect, Kind, Payload};
+use crate::json::{first, text};
 
 pub const DIALECT: Dialect = Dialect {
     // The names of the hook files, and the names in the payloads.
@@ -110,10 +110,13 @@ fn failed(exact: &Value, copy: &Value) -> Option<String> {
         .or_else(|| failure_in(exact.get("output")?))
 }
 
-/// Cline reads an answer as an order: `cancel` is always in it.
+/// Cline reads an answer as an order: `cancel` is always in it. It drops the context of a cancelled tool, but not its error.
 fn render(_event: &str, answer: Answer) -> String {
     match (answer.deny, answer.context) {
-        (Some(reason), _) => json!({"cancel": true, "errorMessage": reason}),
+        (Some(reason), Some(context)) => {
+            json!({"cancel": true, "errorMessage": format!("{reason}\n\n{context}")})
+        }
+        (Some(reason), None) => json!({"cancel": true, "errorMessage": reason}),
         (None, Some(context)) => json!({"cancel": false, "context": context}),
         (None, None) => json!({"cancel": false}),
     }

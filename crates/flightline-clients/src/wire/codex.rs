@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::json::first;
 use super::tools::{Act, exit_reason, failure_in, failure_text};
 use super::{Dialect, Kind, Payload, as_named, claude};
+use crate::json::first;
 
 pub const DIALECT: Dialect = Dialect {
     events: &[

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::json::{first, text};
 use super::tools::{Act, exit_reason, failure_text, reason};
 use super::{Answer, Dialect, Kind, Payload, as_named};
+use crate::json::{first, text};
 
 pub const DIALECT: Dialect = Dialect {
     events: &[

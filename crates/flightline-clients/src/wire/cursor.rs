@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::json::{first, number, text};
 use super::tools::{Act, failure_in, failure_text};
 use super::{Answer, Dialect, Kind, Payload, as_named};
 use crate::Gauge;
+use crate::json::{first, number, text};
 
 pub const DIALECT: Dialect = Dialect {
     events: &[

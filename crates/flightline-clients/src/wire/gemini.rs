@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::json::first;
 use super::tools::{Act, exit_reason, failure_in};
 use super::{Answer, Dialect, Kind, Payload, as_named, claude};
+use crate::json::{first, text};
 
 pub const DIALECT: Dialect = Dialect {
     events: &[
@@ -35,7 +35,7 @@ fn payload<'a>(body: &'a Value, event: &str) -> Payload<'a> {
     let plain = claude::payload(body, event);
     Payload {
         prompt: plain.prompt.map(without_injections),
-        said: super::text(body, &["prompt_response"]),
+        said: text(body, &["prompt_response"]),
         failed: first(body, &["tool_response"]).and_then(|it| failed(it, plain.tool)),
         ..plain
     }

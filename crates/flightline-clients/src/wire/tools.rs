@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::json::{first, text, unwrapped};
+use crate::json::{first, text, unwrapped};
 use crate::{Task, TaskStatus, ToolUse};
 
 /// What kind of tool a name stands for.
