@@ -182,6 +182,14 @@ pub enum Command {
     Schema(command::reference::SchemaArgs),
     /// Print the OpenAPI description of the server
     Openapi,
+    /// Connect a coding agent: its hooks tell the fleet of its sessions
+    Setup(command::setup::SetupArgs),
+    /// Tell an agent where it stands and how to work here
+    Prime,
+    /// Print the block for AGENTS.md that tells agents how to work here
+    AgentsMd,
+    /// Run any program as an agent, and start it again when it dies
+    Run(command::run::RunArgs),
     /// Answer a coding agent's hook, with its JSON on stdin
     Hook(command::hook::HookArgs),
     /// Explain a topic or a command

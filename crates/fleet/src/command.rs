@@ -21,12 +21,15 @@ pub mod mail;
 pub mod mission;
 pub mod note;
 mod plain;
+pub mod prime;
 pub mod prune;
 pub mod recovery;
 pub mod reference;
 pub mod replay;
 pub mod report;
+pub mod run;
 pub mod serve;
+pub mod setup;
 pub mod sortie;
 pub mod stats;
 pub mod status;
@@ -134,6 +137,10 @@ fn dispatch(command: Command, app: &mut App) -> Done {
         Command::Man(args) => reference::man(&args, app),
         Command::Schema(args) => reference::schema(&args, app),
         Command::Openapi => serve::describe(app),
+        Command::Setup(args) => setup::run(&args, app),
+        Command::Prime => prime::prime(app),
+        Command::AgentsMd => prime::agents(app),
+        Command::Run(args) => run::run(&args, app),
         Command::Hook(args) => hook::run(&args, app),
         Command::Help(args) => help::help(&args, app),
     }
@@ -183,6 +190,10 @@ fn name(command: &Command) -> &'static str {
         Command::Man(_) => "man",
         Command::Schema(_) => "schema",
         Command::Openapi => "openapi",
+        Command::Setup(_) => "setup",
+        Command::Prime => "prime",
+        Command::AgentsMd => "agents-md",
+        Command::Run(_) => "run",
         Command::Hook(_) => "hook",
         Command::Help(_) => "help",
     }

@@ -54,6 +54,8 @@ pub struct Environment {
     pub pager: Option<String>,
     /// Whether the user has settings for `less`.
     pub pager_has_settings: bool,
+    /// Where clients of coding agents were told to keep their settings.
+    pub client_folders: Vec<(&'static str, PathBuf)>,
     /// What `git` is given of it.
     pub surroundings: Surroundings,
     /// In test builds: the time, how long the machine has been running, the first id, where to end or to stop, and how long to wait for a turn.
@@ -101,6 +103,14 @@ impl std::fmt::Debug for Secret {
         f.write_str("Secret")
     }
 }
+
+/// The variables that move the settings of coding agents.
+const CLIENT_FOLDERS: [&str; 4] = [
+    "CLAUDE_CONFIG_DIR",
+    "CODEX_HOME",
+    "COPILOT_HOME",
+    "XDG_CONFIG_HOME",
+];
 
 impl Environment {
     /// Reads the environment.
@@ -156,6 +166,10 @@ impl Environment {
                 .any(|name| get(name).is_some()),
             pager: pager(std::env::var_os("FLEET_PAGER").or_else(|| std::env::var_os("PAGER"))),
             pager_has_settings: get("LESS").is_some(),
+            client_folders: CLIENT_FOLDERS
+                .into_iter()
+                .filter_map(|name| Some((name, PathBuf::from(get(name)?))))
+                .collect(),
             surroundings: Surroundings {
                 path: get("PATH"),
                 home: get("HOME"),

@@ -38,7 +38,9 @@ const EXAMPLES_OF_A_NOUN: usize = 4;
 const GROUPS: [(&str, &[&str]); 8] = [
     (
         "Set up",
-        &["init", "trust", "config", "login", "logout", "demo"],
+        &[
+            "init", "setup", "trust", "config", "login", "logout", "demo",
+        ],
     ),
     ("Plan work", &["missions", "sorties", "note"]),
     (
@@ -50,6 +52,8 @@ const GROUPS: [(&str, &[&str]); 8] = [
             "mail",
             "effect",
             "context",
+            "prime",
+            "run",
             "handoff",
         ],
     ),
@@ -78,7 +82,15 @@ const GROUPS: [(&str, &[&str]); 8] = [
     ),
     (
         "Serve and integrate",
-        &["serve", "token", "call", "schema", "openapi"],
+        &[
+            "serve",
+            "token",
+            "call",
+            "hook",
+            "agents-md",
+            "schema",
+            "openapi",
+        ],
     ),
     ("Reference", &["help", "man", "completions"]),
 ];

@@ -15,7 +15,7 @@ use flightline::hook::{Hooked, PlannedStatus, PlannedTask, SessionEvent, Subagen
 use flightline::recovery::claims::ListClaims;
 use flightline::workspace::client_process;
 use flightline_clients::{
-    Client, Gauge, Happening, HookEvent, Reply, Source, TaskStatus, ToolUse, shell, wire,
+    Client, Gauge, Happening, HookEvent, Reply, Source, TaskStatus, ToolUse, shell, usage, wire,
 };
 
 use super::Done;
@@ -297,8 +297,7 @@ impl Hook {
         if !tells || self.heard.subagent.is_some() {
             return None;
         }
-        let _ = tail(path)?;
-        None
+        usage::gauge(self.heard.client, &tail(path)?, None)
     }
 }
 

@@ -1,0 +1,245 @@
+//! `fleet run -- COMMAND`: any program as an agent of the fleet. It is registered with its process, gives signs of life, and is started again after
+//! a bad end, with its briefing.
+
+use std::io::IsTerminal;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use flightline::agent::context::EndSession;
+use flightline::agent::{Heartbeat, RegisterAgent, ShowAgent};
+use flightline::checkpoint::trigger::RecordFailure;
+use flightline::context::DeliverBriefing;
+use flightline::core::checkpoint::Reason;
+use flightline::core::{Code, Name, Refusal, Title};
+use flightline::recovery::claims::ListClaims;
+use flightline::sortie::change::{ChangeSortie, SortieAction};
+use flightline::workspace::describe;
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use super::{Done, typed};
+use crate::app::App;
+
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// How many times to start it again after a bad end
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    restart: u32,
+    /// The program and its arguments, after `--`; `{briefing}` stands for the agent's briefing
+    #[arg(last = true, required = true, num_args = 1.., value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// The place of the briefing in a command.
+const BRIEFING: &str = "{briefing}";
+/// So often it is looked whether the program has ended.
+const POLL: Duration = Duration::from_millis(100);
+/// So often a sign of life is given.
+const BEAT: Duration = Duration::from_secs(60);
+
+pub fn run(args: &RunArgs, app: &mut App) -> Done {
+    let agent = app.caller()?.agent.ok_or_else(|| {
+        Refusal::invalid("this needs to know which agent the program is").hint(format!(
+            "name it: `fleet run --agent NAME -- {}`",
+            args.command.join(" ")
+        ))
+    })?;
+    let name = typed::name("agent name", &agent)?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|error| {
+        Refusal::new(Code::Failed, format!("cannot watch for signals: {error}"))
+    })?;
+    let mut left = args.restart;
+    for number in 1_u32.. {
+        let session = format!("run-{}-{number}", std::process::id());
+        let mut program = Program::start(&name, &title(&session)?, &args.command, app)?;
+        let (status, told) = program.watch(&mut signals, app)?;
+        program.end(status, app)?;
+        app.settle_backups()?;
+        if status.success() || told || left == 0 {
+            if !status.success() {
+                give_back(&name, app)?;
+            }
+            return Ok(ExitCode::from(code_of(status)));
+        }
+        left -= 1;
+        app.ui.talk(format_args!(
+            "{name} ended with {}: it is started again, {left} more times at most",
+            spoken(status)
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A program that runs as an agent.
+struct Program {
+    name: Name,
+    words: String,
+    child: Child,
+    beaten: Instant,
+}
+
+impl Program {
+    fn start(
+        name: &Name,
+        session: &Title,
+        command: &[String],
+        app: &mut App,
+    ) -> Result<Self, Refusal> {
+        let register = |process| RegisterAgent {
+            name: name.clone(),
+            role: None,
+            kind: None,
+            session: Some(session.clone()),
+            process,
+            feature: None,
+        };
+        (app.env.epoch, app.env.session) = (None, Some(session.to_string()));
+        let agent = app.run(&register(None))?.agent;
+        (app.env.agent, app.env.epoch) = (Some(name.to_string()), Some(agent.epoch.to_string()));
+        let briefing = match command.iter().any(|word| word.contains(BRIEFING)) {
+            true => briefing(app)?,
+            false => String::new(),
+        };
+        let mut words = command.iter().map(|word| word.replace(BRIEFING, &briefing));
+        let program = words.next().unwrap_or_default();
+        let child = Command::new(&program)
+            .args(words)
+            .env("FLEET_AGENT", name.as_str())
+            .env("FLEET_EPOCH", agent.epoch.to_string())
+            .spawn()
+            .map_err(|error| {
+                Refusal::new(Code::NotFound, format!("cannot start `{program}`: {error}"))
+                    .hint("name a program on your PATH after `--`")
+            })?;
+        app.run(&register(describe(child.id())))?;
+        Ok(Self {
+            name: name.clone(),
+            words: program,
+            child,
+            beaten: Instant::now(),
+        })
+    }
+
+    /// Waits for its end, and passes signals on. Says whether somebody ended it.
+    fn watch(&mut self, signals: &mut Signals, app: &mut App) -> Result<(ExitStatus, bool), Refusal> {
+        let mut told = false;
+        loop {
+            let ended = self.child.try_wait();
+            if let Some(status) = ended.map_err(|error| cannot_wait(&error))? {
+                return Ok((status, told));
+            }
+            for signal in signals.pending() {
+                told = true;
+                // The terminal has told it already.
+                if signal != SIGINT || !std::io::stdin().is_terminal() {
+                    self.send(signal);
+                }
+            }
+            if self.beaten.elapsed() >= BEAT {
+                self.beaten = Instant::now();
+                // One that does not arrive is made up for by the next.
+                let _ = app.run(&Heartbeat::default());
+            }
+            thread::sleep(POLL);
+        }
+    }
+
+    fn send(&self, signal: i32) {
+        let signal = match signal {
+            SIGINT => Signal::INT,
+            SIGHUP => Signal::HUP,
+            _ => Signal::TERM,
+        };
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        if let Some(pid) = pid {
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// Ends its session; after a bad end there is a checkpoint that says so.
+    fn end(&self, status: ExitStatus, app: &mut App) -> Result<(), Refusal> {
+        if !status.success() {
+            let details = format!("{} (`{}`) ended with {}", self.name, self.words, spoken(status));
+            let failed = RecordFailure {
+                mission: None,
+                reason: Reason::Blocker,
+                details: typed::note("details", &details)?,
+                failure: None,
+            };
+            match app.run(&failed) {
+                // Without a mission there is nothing to save.
+                Err(refusal) if refusal.code == Code::NotFound => {}
+                failed => failed?,
+            }
+        }
+        match app.run(&EndSession::default()) {
+            // Another session has taken the name: it is over already.
+            Err(refusal) if refusal.code == Code::Fenced => Ok(()),
+            ended => ended.map(drop),
+        }
+    }
+}
+
+/// The briefing, as text for the program; empty where there is no mission.
+fn briefing(app: &mut App) -> Result<String, Refusal> {
+    let tree = app.look(&ListClaims::default())?;
+    let deliver = DeliverBriefing {
+        mission: None,
+        max_tokens: None,
+        minimal: false,
+        tree,
+    };
+    match app.run(&deliver) {
+        Ok(briefed) => Ok(briefed.text),
+        Err(refusal) if refusal.code == Code::NotFound => Ok(String::new()),
+        Err(refusal) => Err(refusal),
+    }
+}
+
+/// Gives the work of an agent back that is not started again.
+fn give_back(name: &Name, app: &mut App) -> Result<(), Refusal> {
+    // A person does it now: the agent's session is over.
+    (app.env.agent, app.env.epoch, app.env.session) = (None, None, None);
+    app.globals.agent = None;
+    let sightings = app.sightings()?;
+    let view = app.run(&ShowAgent {
+        agent: Some(name.to_string()),
+        sightings,
+    })?;
+    for sortie in view.sorties {
+        let release = ChangeSortie {
+            sortie,
+            action: SortieAction::Release {
+                reason: Some(typed::note("reason", "its program ended badly")?),
+            },
+            keep_locks: false,
+        };
+        app.run(&release)?;
+    }
+    Ok(())
+}
+
+fn title(text: &str) -> Result<Title, Refusal> {
+    typed::title("session", text)
+}
+
+fn cannot_wait(error: &std::io::Error) -> Refusal {
+    Refusal::new(Code::Failed, format!("cannot wait for the program: {error}"))
+}
+
+fn code_of(status: ExitStatus) -> u8 {
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    u8::try_from(code).unwrap_or(1)
+}
+
+fn spoken(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => "an unknown status".to_owned(),
+    }
+}

@@ -1,0 +1,478 @@
+//! `fleet setup CLIENT…`: connects coding agents to the fleet, by entries in their own settings files. Every file can be given back as it was.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use flightline::core::event::sha256_hex;
+use flightline::core::{Code, Refusal};
+use flightline::workspace::beneath::{Dir, Replacing};
+use flightline_clients::Client;
+use flightline_clients::setup::{
+    self, Kind, Own, Part, Place, Scope, Trouble, Undo, codex_trust, diff, install_trust,
+    remove_trust,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{ATTENTION, Done};
+use crate::app::App;
+
+#[derive(Debug, Args)]
+pub struct SetupArgs {
+    /// The clients: claude, codex, gemini, opencode, copilot, cline, cursor; none lists those that are installed
+    clients: Vec<String>,
+    /// Edit the settings of this repository, for everyone who works in it
+    #[arg(long, conflicts_with = "user")]
+    project: bool,
+    /// Edit your own settings, for all repositories (default)
+    #[arg(long)]
+    user: bool,
+    /// Only check whether the entries are there (exit code 5 when one is missing)
+    #[arg(long, conflicts_with_all = ["remove", "dry_run"])]
+    check: bool,
+    /// Show the changes and make none
+    #[arg(long)]
+    dry_run: bool,
+    /// Take the entries out again
+    #[arg(long)]
+    remove: bool,
+    /// Consent to the hooks for Codex, which runs no hook that its user has not trusted
+    #[arg(long)]
+    trust_hooks: bool,
+    /// Do not ask for confirmation
+    #[arg(short, long)]
+    yes: bool,
+}
+
+/// The largest settings file.
+const LARGEST: usize = 16 * 1024 * 1024;
+const PRIVATE: u32 = 0o600;
+
+/// What becomes of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Act {
+    Create,
+    Change,
+    Delete,
+    Keep,
+}
+
+/// A file, and how it is to read.
+struct Edit {
+    client: Client,
+    path: PathBuf,
+    /// The folder that no link may lead out of: a repository.
+    root: Option<PathBuf>,
+    before: Option<String>,
+    after: Option<String>,
+    undo: Option<Undo>,
+    executable: bool,
+}
+
+/// A file, for programs.
+#[derive(Serialize)]
+struct Answer {
+    client: &'static str,
+    path: PathBuf,
+    act: Act,
+}
+
+/// How a file is given back.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    path: PathBuf,
+    undo: Undo,
+}
+
+pub fn run(args: &SetupArgs, app: &mut App) -> Done {
+    if args.clients.is_empty() {
+        return offer(app);
+    }
+    let clients = args.clients.iter().map(|word| {
+        word.parse::<Client>()
+            .map_err(|why| Refusal::invalid(why).hint("list them with `fleet setup`"))
+    });
+    let clients = clients.collect::<Result<Vec<_>, Refusal>>()?;
+    let scope = match args.project {
+        true => Scope::Project,
+        false => Scope::User,
+    };
+    let setup = Setup::new(app, scope, args)?;
+    let mut edits = Vec::new();
+    for client in clients {
+        edits.extend(setup.edits(client)?);
+    }
+    let changed = edits.iter().filter(|edit| edit.act() != Act::Keep).count();
+    if args.check {
+        show(app, &edits, |page| match changed {
+            0 => page.line("Everything is set up."),
+            1 => page.line("1 file lacks entries: run `fleet setup` for its client."),
+            many => page.line(format_args!(
+                "{many} files lack entries: run `fleet setup` for their clients."
+            )),
+        })?;
+        return Ok(match changed {
+            0 => ExitCode::SUCCESS,
+            _ => ExitCode::from(ATTENTION),
+        });
+    }
+    if changed == 0 {
+        show(app, &edits, |page| page.line("Nothing is to be changed."))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for edit in edits.iter().filter(|edit| edit.act() != Act::Keep) {
+        let path = edit.path.display().to_string();
+        app.ui
+            .talk(diff(edit.before.as_deref(), edit.after.as_deref(), &path));
+    }
+    if args.dry_run {
+        show(app, &edits, |page| page.line("Nothing was changed."))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !args.yes {
+        let files = match changed {
+            1 => "1 file".to_owned(),
+            many => format!("{many} files"),
+        };
+        let command = format!(
+            "fleet setup {}{} -y",
+            args.clients.join(" "),
+            if args.remove { " --remove" } else { "" }
+        );
+        let act = format!("change {files} as shown");
+        app.ui.confirm(&act, &command, app.asking())?;
+    }
+    for edit in &edits {
+        setup.carry_out(edit, args.remove)?;
+    }
+    let untrusted = !args.remove
+        && !args.trust_hooks
+        && edits.iter().any(|edit| edit.client == Client::Codex);
+    show(app, &edits, |page| {
+        match args.remove {
+            true => page.line("The entries are gone. Sessions that run keep their hooks until they end."),
+            false => page.line("Start a new session: its hooks tell the fleet of it."),
+        }
+        if untrusted {
+            page.line("Codex runs no hook that you have not trusted: type `/hooks` in Codex and trust those of `fleet`,");
+            page.line("or consent here with `fleet setup codex --trust-hooks`.");
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says which clients are on this machine.
+fn offer(app: &mut App) -> Done {
+    let path = app.env.surroundings.path.clone().unwrap_or_default();
+    let is_there = |client: &Client| {
+        let program = program(*client);
+        std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    };
+    let found: Vec<Client> = Client::ALL.into_iter().filter(is_there).collect();
+    let words: Vec<&str> = found.iter().map(|client| client.as_str()).collect();
+    app.ui.answer(&words, |page| {
+        if found.is_empty() {
+            let all: Vec<&str> = Client::ALL.iter().map(|it| it.as_str()).collect();
+            page.line("No coding agent was found on this machine's PATH.");
+            page.line(format_args!("Set one up by its name: {}.", all.join(", ")));
+            return;
+        }
+        page.line("Found on this machine:");
+        for client in &found {
+            page.line(format_args!("  {:12} fleet setup {client}", client.title()));
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The program of a client.
+const fn program(client: Client) -> &'static str {
+    match client {
+        Client::Cursor => "cursor-agent",
+        other => other.as_str(),
+    }
+}
+
+fn show(
+    app: &App,
+    edits: &[Edit],
+    end: impl FnOnce(&mut crate::ui::Page),
+) -> Result<(), Refusal> {
+    let answers: Vec<Answer> = edits.iter().map(Edit::answer).collect();
+    app.ui.answer(&answers, |page| {
+        for answer in &answers {
+            let word = match answer.act {
+                Act::Create => "new",
+                Act::Change => "changed",
+                Act::Delete => "deleted",
+                Act::Keep => "unchanged",
+            };
+            page.line(format_args!("{word:10} {}", answer.path.display()));
+        }
+        end(page);
+    })
+}
+
+impl Edit {
+    fn act(&self) -> Act {
+        match (&self.before, &self.after) {
+            (before, after) if before == after => Act::Keep,
+            (None, Some(_)) => Act::Create,
+            (Some(_), None) => Act::Delete,
+            _ => Act::Change,
+        }
+    }
+
+    fn answer(&self) -> Answer {
+        Answer {
+            client: self.client.as_str(),
+            path: self.path.clone(),
+            act: self.act(),
+        }
+    }
+}
+
+/// What a setup works with.
+struct Setup {
+    scope: Scope,
+    root: PathBuf,
+    binary: String,
+    variables: Vec<(&'static str, PathBuf)>,
+    /// The user's own folder, where it is kept how files are given back.
+    kept: Option<PathBuf>,
+    remove: bool,
+    trust_hooks: bool,
+}
+
+impl Setup {
+    fn new(app: &App, scope: Scope, args: &SetupArgs) -> Result<Self, Refusal> {
+        let home = app.env.surroundings.home.as_ref().map(PathBuf::from);
+        let root = match scope {
+            Scope::User => home.filter(|home| home.is_absolute()).ok_or_else(|| {
+                Refusal::new(Code::NotFound, "HOME is not set: there are no settings of yours")
+                    .hint("set HOME, or edit the repository's with `fleet setup CLIENT --project`")
+            })?,
+            Scope::Project => app.root(),
+        };
+        let binary = match scope {
+            Scope::User => std::env::current_exe()
+                .map_err(|error| {
+                    Refusal::new(Code::Failed, format!("cannot tell where `fleet` is: {error}"))
+                })?
+                .display()
+                .to_string(),
+            // Others have it elsewhere.
+            Scope::Project => "fleet".to_owned(),
+        };
+        Ok(Self {
+            scope,
+            root,
+            binary,
+            variables: app.env.client_folders.clone(),
+            kept: app.env.user_state.as_ref().map(|it| it.join("flightline/setup")),
+            remove: args.remove,
+            trust_hooks: args.trust_hooks,
+        })
+    }
+
+    fn edits(&self, client: Client) -> Result<Vec<Edit>, Refusal> {
+        let mut edits = Vec::new();
+        for place in setup::places(client, self.scope) {
+            if let Some(place) = connected(place) {
+                edits.push(self.edit(&place)?);
+            }
+        }
+        if client == Client::Codex {
+            edits.extend(self.trust(&edits)?);
+        }
+        Ok(edits)
+    }
+
+    fn path(&self, place: &Place) -> PathBuf {
+        let variable = |name: &str| {
+            let known = self.variables.iter().find(|(known, _)| *known == name);
+            known.map(|(_, folder)| folder.clone())
+        };
+        place.resolve(&self.root, variable, Path::exists)
+    }
+
+    fn edit(&self, place: &Place) -> Result<Edit, Refusal> {
+        let path = self.real(&self.path(place));
+        let before = self.read(&path)?;
+        let undo = self.undo_of(&path);
+        let trouble = |trouble: Trouble| cannot_edit(&path, &trouble);
+        let (after, undo) = match (self.remove, &before) {
+            (true, None) => (None, None),
+            (true, Some(now)) => {
+                let left = setup::remove(place, now, undo.as_ref()).map_err(trouble)?;
+                (left, None)
+            }
+            (false, before) => {
+                let change =
+                    setup::install(place, before.as_deref(), undo.as_ref(), &self.binary)
+                        .map_err(trouble)?;
+                (Some(change.text), change.undo)
+            }
+        };
+        Ok(Edit {
+            client: place.client,
+            root: (self.scope == Scope::Project).then(|| self.root.clone()),
+            path,
+            before,
+            after,
+            undo,
+            executable: place.executable,
+        })
+    }
+
+    /// The consent to Codex's hooks, in its `config.toml`.
+    fn trust(&self, edits: &[Edit]) -> Result<Option<Edit>, Refusal> {
+        let hooks = edits.iter().find(|edit| edit.path.ends_with("hooks.json"));
+        let Some(hooks) = hooks.filter(|_| self.trust_hooks || self.remove) else {
+            return Ok(None);
+        };
+        let text = match self.remove {
+            true => hooks.before.as_deref(),
+            false => hooks.after.as_deref(),
+        };
+        let hashes = codex_trust(
+            &hooks.path.display().to_string(),
+            text.unwrap_or_default(),
+        );
+        let toml = setup::places(Client::Codex, self.scope)
+            .into_iter()
+            .find(|place| place.kind == Kind::Toml);
+        let Some(toml) = toml else { return Ok(None) };
+        let path = self.real(&self.path(&toml));
+        let before = self.read(&path)?;
+        let now = before.clone().unwrap_or_default();
+        let edited = match self.remove {
+            true => remove_trust(&now, &hashes),
+            false => install_trust(&now, &hashes),
+        };
+        let after = edited.map_err(|trouble| cannot_edit(&path, &trouble))?;
+        let is_left = before.is_some() && !self.remove || !after.trim().is_empty();
+        Ok(Some(Edit {
+            client: Client::Codex,
+            root: (self.scope == Scope::Project).then(|| self.root.clone()),
+            path,
+            before,
+            after: is_left.then_some(after),
+            undo: None,
+            executable: false,
+        }))
+    }
+
+    /// A user's own settings may be links, into a folder of dotfiles for example: the file that they lead to is edited. In a repository
+    /// no link is followed.
+    fn real(&self, path: &Path) -> PathBuf {
+        match self.scope {
+            Scope::User => path.canonicalize().unwrap_or_else(|_| path.to_path_buf()),
+            Scope::Project => path.to_path_buf(),
+        }
+    }
+
+    fn read(&self, path: &Path) -> Result<Option<String>, Refusal> {
+        let root = (self.scope == Scope::Project).then_some(self.root.as_path());
+        let read = Dir::towards(root, path).and_then(|(folder, file)| {
+            folder.read_text(file, LARGEST)
+        });
+        read.map_err(|error| cannot("read", path, &error))
+    }
+
+    fn carry_out(&self, edit: &Edit, remove: bool) -> Result<(), Refusal> {
+        let path = &edit.path;
+        let failed = |error: std::io::Error| cannot("write", path, &error);
+        let (folder, file) = Dir::towards(edit.root.as_deref(), path).map_err(failed)?;
+        match (&edit.after, edit.act()) {
+            (_, Act::Keep) => {}
+            (None, _) => folder.remove(&file).map_err(failed)?,
+            (Some(text), _) => {
+                if let Some(above) = file.parent().filter(|it| !it.as_os_str().is_empty()) {
+                    folder.make(above, 0o755).map_err(failed)?;
+                }
+                let fresh = if edit.executable { 0o755 } else { 0o644 };
+                let there = folder.entry(&file).map_err(failed)?;
+                let mode = there.as_ref().map_or(fresh, |entry| entry.mode & 0o777);
+                if mode & 0o200 == 0 {
+                    return Err(Refusal::new(
+                        Code::Unavailable,
+                        format!("{} is read-only", path.display()),
+                    )
+                    .hint(format!("make it writable: `chmod u+w {}`", path.display())));
+                }
+                folder
+                    .put(&file, text, Replacing::Yes, mode)
+                    .map_err(failed)?;
+            }
+        }
+        match (&edit.undo, remove) {
+            (Some(undo), false) => self.keep(path, undo),
+            (None, true) => self.forget(path),
+            _ => Ok(()),
+        }
+    }
+
+    fn name_of(path: &Path) -> String {
+        format!("{}.json", &sha256_hex(&path.display().to_string())[..32])
+    }
+
+    fn undo_of(&self, path: &Path) -> Option<Undo> {
+        let folder = Dir::private_if_there(self.kept.as_deref()?).ok()??;
+        let text = folder.read_text(Self::name_of(path), LARGEST).ok()??;
+        let kept: Kept = serde_json::from_str(&text).ok()?;
+        (kept.path == path).then_some(kept.undo)
+    }
+
+    fn keep(&self, path: &Path, undo: &Undo) -> Result<(), Refusal> {
+        let Some(folder) = &self.kept else {
+            return Ok(());
+        };
+        let kept = Kept {
+            path: path.to_path_buf(),
+            undo: undo.clone(),
+        };
+        let text = serde_json::to_string(&kept).map_err(|error| {
+            Refusal::new(Code::Failed, format!("cannot write down the way back: {error}"))
+        })?;
+        Dir::make_private(folder)
+            .and_then(|folder| folder.put(Self::name_of(path), text, Replacing::Yes, PRIVATE))
+            .map_err(|error| cannot("write", folder, &error))
+    }
+
+    fn forget(&self, path: &Path) -> Result<(), Refusal> {
+        let Some(folder) = &self.kept else {
+            return Ok(());
+        };
+        let gone = Dir::private_if_there(folder).and_then(|folder| match folder {
+            Some(folder) if folder.entry(Self::name_of(path))?.is_some() => {
+                folder.remove(Self::name_of(path))
+            }
+            _ => Ok(()),
+        });
+        gone.map_err(|error| cannot("remove", folder, &error))
+    }
+}
+
+/// The part of a file that there is a command for: nothing here serves MCP yet, and no settings file may name a command that is not there.
+fn connected(place: Place) -> Option<Place> {
+    let kind = match place.kind {
+        Kind::Json(parts) if parts.contains(&Part::Hooks) => Kind::Json(&[Part::Hooks]),
+        Kind::Json(_) | Kind::Toml => return None,
+        kind @ (Kind::Markdown | Kind::File(Own::Plugin | Own::Skill | Own::Script(_))) => kind,
+    };
+    Some(Place { kind, ..place })
+}
+
+fn cannot(act: &str, path: &Path, error: &std::io::Error) -> Refusal {
+    Refusal::new(
+        Code::Unavailable,
+        format!("cannot {act} {}: {error}", path.display()),
+    )
+}
+
+fn cannot_edit(path: &Path, trouble: &Trouble) -> Refusal {
+    Refusal::new(Code::InvalidInput, format!("{}: {trouble}", path.display()))
+        .hint("nothing was changed; put the file right, then run the command again")
+}

@@ -1,0 +1,138 @@
+//! `fleet setup`: users' settings files are changed as shown, and given back byte for byte.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::world::{World, mode};
+
+const CLIENTS: [&str; 7] = [
+    "claude", "codex", "gemini", "opencode", "copilot", "cline", "cursor",
+];
+
+fn home(world: &World, path: &str, text: &str) {
+    let path = world.home().join(path);
+    fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+    fs::write(path, text).expect("written");
+}
+
+/// Every file below a folder, with its bytes, but for our own state.
+fn files(root: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut open = vec![root.to_path_buf()];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(folder).expect("read") {
+            let path = entry.expect("an entry").path();
+            let name = path.strip_prefix(root).expect("below").display().to_string();
+            if name.starts_with(".local") {
+                continue;
+            }
+            match path.is_dir() {
+                true => open.push(path),
+                false => found.push((name, fs::read(&path).expect("read"))),
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn every_client_is_set_up_and_its_files_are_given_back() {
+    let world = World::new();
+    home(&world, ".claude/settings.json", "{\n  // mine\n  \"hooks\": {\"Stop\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"say done\"}]}],},\n}\n");
+    home(&world, ".codex/config.toml", "# mine\r\nmodel = \"x\"\r\n");
+    home(&world, ".gemini/settings.json", "\u{feff}{\"theme\":\"dark\"}");
+    home(&world, ".cursor/hooks.json", "{\"version\":1,\"hooks\":{}}\n");
+    let before = files(&world.home());
+    for client in CLIENTS {
+        let set = world.ok(&format!("setup {client} -y"));
+        assert!(set.stdout.contains("Start a new session"), "{set:?}");
+        let again = world.ok(&format!("setup {client} -y"));
+        assert!(again.stdout.contains("Nothing is to be changed."), "{client}: {again:?}");
+        assert_eq!(world.fleet(&format!("setup {client} --check")).code, 0);
+        assert_ne!(files(&world.home()), before, "{client}");
+        world.ok(&format!("setup {client} --remove -y"));
+        assert_eq!(files(&world.home()), before, "{client}");
+        assert_eq!(world.fleet(&format!("setup {client} --check")).code, 5);
+    }
+    for client in CLIENTS {
+        world.ok(&format!("setup {client} --project -y"));
+    }
+    for client in CLIENTS.iter().rev() {
+        world.ok(&format!("setup {client} --project --remove -y"));
+    }
+    let left = files(&world.repo());
+    assert!(left.iter().all(|(name, _)| name.starts_with(".flightline/")), "{left:?}");
+}
+
+#[test]
+fn the_hook_that_setup_writes_is_the_one_that_works() {
+    let world = World::new();
+    world.ok("setup claude -y");
+    let text = fs::read_to_string(world.home().join(".claude/settings.json")).expect("there");
+    let settings: Value = serde_json::from_str(&text).expect("JSON");
+    let command = &settings["hooks"]["SessionStart"][0]["hooks"][0]["command"];
+    let command = command.as_str().expect("a command");
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", command]);
+    let input = format!("{{\"session_id\":\"one\",\"cwd\":{:?},\"source\":\"startup\"}}", world.repo());
+    let ran = world.wrapped(shell).stdin(input).run();
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{command}");
+    let agents = world.json("agents list --json");
+    assert_eq!(agents[0]["agent"]["name"], "claude", "{agents}");
+}
+
+#[test]
+fn a_person_sees_the_changes_first_and_nothing_changes_without_consent() {
+    let world = World::new();
+    let before = files(&world.home());
+    let shown = world.ok("setup claude --dry-run");
+    assert!(shown.stderr.contains("+") && shown.stderr.contains("hook claude SessionStart"), "{shown:?}");
+    assert!(shown.stdout.contains("Nothing was changed."), "{shown:?}");
+    let asked = world.fleet("setup claude");
+    assert_eq!(asked.code, 2, "{asked:?}");
+    assert_eq!(files(&world.home()), before);
+}
+
+#[test]
+fn links_modes_and_files_that_cannot_be_read_are_respected() {
+    let world = World::new();
+    let dotfiles = world.home().join("dotfiles");
+    fs::create_dir_all(&dotfiles).expect("made");
+    fs::write(dotfiles.join("claude.json"), "{}").expect("written");
+    fs::set_permissions(dotfiles.join("claude.json"), PermissionsExt::from_mode(0o600)).expect("set");
+    fs::create_dir_all(world.home().join(".claude")).expect("made");
+    let link = world.home().join(".claude/settings.json");
+    symlink(dotfiles.join("claude.json"), &link).expect("linked");
+    world.ok("setup claude -y");
+    assert!(link.is_symlink(), "the link stays");
+    assert!(fs::read_to_string(dotfiles.join("claude.json")).expect("read").contains("SessionStart"));
+    assert_eq!(mode(&dotfiles.join("claude.json")), 0o600);
+    world.ok("setup claude --remove -y");
+    assert_eq!(fs::read_to_string(dotfiles.join("claude.json")).expect("read"), "{}");
+    // In a repository no link is followed.
+    fs::create_dir_all(world.repo().join(".codex")).expect("made");
+    symlink(dotfiles.join("claude.json"), world.repo().join(".codex/hooks.json")).expect("linked");
+    assert_ne!(world.fleet("setup codex --project -y").code, 0);
+    assert_eq!(fs::read_to_string(dotfiles.join("claude.json")).expect("read"), "{}");
+    home(&world, ".gemini/settings.json", "{ \"hooks\": ");
+    let refused = world.fleet("setup gemini -y");
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.stderr.contains("nothing was changed"), "{refused:?}");
+}
+
+#[test]
+fn consent_to_codex_is_written_only_when_it_is_given() {
+    let world = World::new();
+    let told = world.ok("setup codex -y");
+    assert!(told.stdout.contains("--trust-hooks"), "{told:?}");
+    assert!(!world.home().join(".codex/config.toml").exists());
+    world.ok("setup codex --trust-hooks -y");
+    let trusted = fs::read_to_string(world.home().join(".codex/config.toml")).expect("there");
+    assert!(trusted.contains("trusted_hash = \"sha256:"), "{trusted}");
+    world.ok("setup codex --remove -y");
+    assert!(!world.home().join(".codex/config.toml").exists());
+}
