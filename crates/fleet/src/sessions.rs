@@ -86,8 +86,9 @@ impl Sessions {
             return None;
         }
         ancestors().iter().find_map(|process| {
-            let of = known.iter().filter(|it| it.processes.contains(process));
-            of.last().map(|begun| (begun.agent.clone(), begun.epoch))
+            let mut newest = known.iter().rev();
+            let begun = newest.find(|it| it.processes.contains(process))?;
+            Some((begun.agent.clone(), begun.epoch))
         })
     }
 

@@ -69,11 +69,9 @@ pub fn run_limited(args: &HookArgs, globals: &Globals, ui: &Ui, env: Environment
         drop(send);
     });
     let mut answer = String::new();
-    loop {
-        match receive.recv_timeout(LIMIT.saturating_sub(began.elapsed())) {
-            Ok(text) => answer = text,
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
-        }
+    // Until nothing is left to do, or the time is over.
+    while let Ok(text) = receive.recv_timeout(LIMIT.saturating_sub(began.elapsed())) {
+        answer = text;
     }
     if !answer.is_empty() {
         let _ = ui.print(&answer);
