@@ -40,7 +40,8 @@ fn status(app: &mut App) -> Result<Status, Refusal> {
 /// Prints the block for AGENTS.md, as `fleet setup` writes it.
 pub fn agents(app: &mut App) -> Done {
     let block = agents_md();
-    app.ui.answer(&block, |page| page.block(0, block.trim_end()))?;
+    app.ui
+        .answer(&block, |page| page.block(0, block.trim_end()))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -77,8 +78,14 @@ fn standing(agent: Option<&str>, status: &Status) -> String {
     let held = mission.sorties.iter().filter(|it| {
         mine(&it.assigned_to) && !matches!(it.status.as_str(), "completed" | "failed" | "cancelled")
     });
-    let held: Vec<String> = held.take(NAMED).map(|it| named(&it.id.to_string(), &it.title, it.status.as_str())).collect();
-    let open = mission.sorties.iter().filter(|it| it.status.as_str() == "pending");
+    let held: Vec<String> = held
+        .take(NAMED)
+        .map(|it| named(&it.id.to_string(), &it.title, it.status.as_str()))
+        .collect();
+    let open = mission
+        .sorties
+        .iter()
+        .filter(|it| it.status.as_str() == "pending");
     let open = open.count();
     if held.is_empty() {
         lines.push(match open {
@@ -90,9 +97,14 @@ fn standing(agent: Option<&str>, status: &Status) -> String {
         lines.extend(held);
         lines.push("Your briefing has all of it: `fleet context`.".to_owned());
     }
-    let view = status.agents.iter().find(|it| Some(it.agent.name.as_str()) == agent);
+    let view = status
+        .agents
+        .iter()
+        .find(|it| Some(it.agent.name.as_str()) == agent);
     if let Some(unread) = view.map(|view| view.unread).filter(|unread| *unread > 0) {
-        lines.push(format!("Mail waits for you ({unread}): `fleet mail inbox`."));
+        lines.push(format!(
+            "Mail waits for you ({unread}): `fleet mail inbox`."
+        ));
     }
     lines.join("\n")
 }

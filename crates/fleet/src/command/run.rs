@@ -125,7 +125,11 @@ impl Program {
     }
 
     /// Waits for its end, and passes signals on. Says whether somebody ended it.
-    fn watch(&mut self, signals: &mut Signals, app: &mut App) -> Result<(ExitStatus, bool), Refusal> {
+    fn watch(
+        &mut self,
+        signals: &mut Signals,
+        app: &mut App,
+    ) -> Result<(ExitStatus, bool), Refusal> {
         let mut told = false;
         loop {
             let ended = self.child.try_wait();
@@ -163,7 +167,12 @@ impl Program {
     /// Ends its session; after a bad end there is a checkpoint that says so.
     fn end(&self, status: ExitStatus, app: &mut App) -> Result<(), Refusal> {
         if !status.success() {
-            let details = format!("{} (`{}`) ended with {}", self.name, self.words, spoken(status));
+            let details = format!(
+                "{} (`{}`) ended with {}",
+                self.name,
+                self.words,
+                spoken(status)
+            );
             let failed = RecordFailure {
                 mission: None,
                 reason: Reason::Blocker,
@@ -228,11 +237,16 @@ fn title(text: &str) -> Result<Title, Refusal> {
 }
 
 fn cannot_wait(error: &std::io::Error) -> Refusal {
-    Refusal::new(Code::Failed, format!("cannot wait for the program: {error}"))
+    Refusal::new(
+        Code::Failed,
+        format!("cannot wait for the program: {error}"),
+    )
 }
 
 fn code_of(status: ExitStatus) -> u8 {
-    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    let code = status
+        .code()
+        .unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     u8::try_from(code).unwrap_or(1)
 }
 

@@ -146,12 +146,12 @@ pub fn run(args: &SetupArgs, app: &mut App) -> Done {
     for edit in &edits {
         setup.carry_out(edit, args.remove)?;
     }
-    let untrusted = !args.remove
-        && !args.trust_hooks
-        && edits.iter().any(|edit| edit.client == Client::Codex);
+    let untrusted =
+        !args.remove && !args.trust_hooks && edits.iter().any(|edit| edit.client == Client::Codex);
     show(app, &edits, |page| {
         match args.remove {
-            true => page.line("The entries are gone. Sessions that run keep their hooks until they end."),
+            true => page
+                .line("The entries are gone. Sessions that run keep their hooks until they end."),
             false => page.line("Start a new session: its hooks tell the fleet of it."),
         }
         if untrusted {
@@ -194,11 +194,7 @@ const fn program(client: Client) -> &'static str {
     }
 }
 
-fn show(
-    app: &App,
-    edits: &[Edit],
-    end: impl FnOnce(&mut crate::ui::Page),
-) -> Result<(), Refusal> {
+fn show(app: &App, edits: &[Edit], end: impl FnOnce(&mut crate::ui::Page)) -> Result<(), Refusal> {
     let answers: Vec<Answer> = edits.iter().map(Edit::answer).collect();
     app.ui.answer(&answers, |page| {
         for answer in &answers {
@@ -250,15 +246,21 @@ impl Setup {
         let home = app.env.surroundings.home.as_ref().map(PathBuf::from);
         let root = match scope {
             Scope::User => home.filter(|home| home.is_absolute()).ok_or_else(|| {
-                Refusal::new(Code::NotFound, "HOME is not set: there are no settings of yours")
-                    .hint("set HOME, or edit the repository's with `fleet setup CLIENT --project`")
+                Refusal::new(
+                    Code::NotFound,
+                    "HOME is not set: there are no settings of yours",
+                )
+                .hint("set HOME, or edit the repository's with `fleet setup CLIENT --project`")
             })?,
             Scope::Project => app.root(),
         };
         let binary = match scope {
             Scope::User => std::env::current_exe()
                 .map_err(|error| {
-                    Refusal::new(Code::Failed, format!("cannot tell where `fleet` is: {error}"))
+                    Refusal::new(
+                        Code::Failed,
+                        format!("cannot tell where `fleet` is: {error}"),
+                    )
                 })?
                 .display()
                 .to_string(),
@@ -270,7 +272,11 @@ impl Setup {
             root,
             binary,
             variables: app.env.client_folders.clone(),
-            kept: app.env.user_state.as_ref().map(|it| it.join("flightline/setup")),
+            kept: app
+                .env
+                .user_state
+                .as_ref()
+                .map(|it| it.join("flightline/setup")),
             remove: args.remove,
             trust_hooks: args.trust_hooks,
         })
@@ -309,9 +315,8 @@ impl Setup {
                 (left, None)
             }
             (false, before) => {
-                let change =
-                    setup::install(place, before.as_deref(), undo.as_ref(), &self.binary)
-                        .map_err(trouble)?;
+                let change = setup::install(place, before.as_deref(), undo.as_ref(), &self.binary)
+                    .map_err(trouble)?;
                 (Some(change.text), change.undo)
             }
         };
@@ -336,10 +341,7 @@ impl Setup {
             true => hooks.before.as_deref(),
             false => hooks.after.as_deref(),
         };
-        let hashes = codex_trust(
-            &hooks.path.display().to_string(),
-            text.unwrap_or_default(),
-        );
+        let hashes = codex_trust(&hooks.path.display().to_string(), text.unwrap_or_default());
         let toml = setup::places(Client::Codex, self.scope)
             .into_iter()
             .find(|place| place.kind == Kind::Toml);
@@ -375,9 +377,8 @@ impl Setup {
 
     fn read(&self, path: &Path) -> Result<Option<String>, Refusal> {
         let root = (self.scope == Scope::Project).then_some(self.root.as_path());
-        let read = Dir::towards(root, path).and_then(|(folder, file)| {
-            folder.read_text(file, LARGEST)
-        });
+        let read =
+            Dir::towards(root, path).and_then(|(folder, file)| folder.read_text(file, LARGEST));
         read.map_err(|error| cannot("read", path, &error))
     }
 
@@ -434,7 +435,10 @@ impl Setup {
             undo: undo.clone(),
         };
         let text = serde_json::to_string(&kept).map_err(|error| {
-            Refusal::new(Code::Failed, format!("cannot write down the way back: {error}"))
+            Refusal::new(
+                Code::Failed,
+                format!("cannot write down the way back: {error}"),
+            )
         })?;
         Dir::make_private(folder)
             .and_then(|folder| folder.put(Self::name_of(path), text, Replacing::Yes, PRIVATE))

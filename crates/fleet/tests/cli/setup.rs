@@ -25,7 +25,11 @@ fn files(root: &Path) -> Vec<(String, Vec<u8>)> {
     while let Some(folder) = open.pop() {
         for entry in fs::read_dir(folder).expect("read") {
             let path = entry.expect("an entry").path();
-            let name = path.strip_prefix(root).expect("below").display().to_string();
+            let name = path
+                .strip_prefix(root)
+                .expect("below")
+                .display()
+                .to_string();
             if name.starts_with(".local") {
                 continue;
             }
@@ -42,16 +46,31 @@ fn files(root: &Path) -> Vec<(String, Vec<u8>)> {
 #[test]
 fn every_client_is_set_up_and_its_files_are_given_back() {
     let world = World::new();
-    home(&world, ".claude/settings.json", "{\n  // mine\n  \"hooks\": {\"Stop\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"say done\"}]}],},\n}\n");
+    home(
+        &world,
+        ".claude/settings.json",
+        "{\n  // mine\n  \"hooks\": {\"Stop\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"say done\"}]}],},\n}\n",
+    );
     home(&world, ".codex/config.toml", "# mine\r\nmodel = \"x\"\r\n");
-    home(&world, ".gemini/settings.json", "\u{feff}{\"theme\":\"dark\"}");
-    home(&world, ".cursor/hooks.json", "{\"version\":1,\"hooks\":{}}\n");
+    home(
+        &world,
+        ".gemini/settings.json",
+        "\u{feff}{\"theme\":\"dark\"}",
+    );
+    home(
+        &world,
+        ".cursor/hooks.json",
+        "{\"version\":1,\"hooks\":{}}\n",
+    );
     let before = files(&world.home());
     for client in CLIENTS {
         let set = world.ok(&format!("setup {client} -y"));
         assert!(set.stdout.contains("Start a new session"), "{set:?}");
         let again = world.ok(&format!("setup {client} -y"));
-        assert!(again.stdout.contains("Nothing is to be changed."), "{client}: {again:?}");
+        assert!(
+            again.stdout.contains("Nothing is to be changed."),
+            "{client}: {again:?}"
+        );
         assert_eq!(world.fleet(&format!("setup {client} --check")).code, 0);
         assert_ne!(files(&world.home()), before, "{client}");
         world.ok(&format!("setup {client} --remove -y"));
@@ -65,7 +84,11 @@ fn every_client_is_set_up_and_its_files_are_given_back() {
         world.ok(&format!("setup {client} --project --remove -y"));
     }
     let left = files(&world.repo());
-    assert!(left.iter().all(|(name, _)| name.starts_with(".flightline/")), "{left:?}");
+    assert!(
+        left.iter()
+            .all(|(name, _)| name.starts_with(".flightline/")),
+        "{left:?}"
+    );
 }
 
 #[test]
@@ -78,7 +101,10 @@ fn the_hook_that_setup_writes_is_the_one_that_works() {
     let command = command.as_str().expect("a command");
     let mut shell = std::process::Command::new("sh");
     shell.args(["-c", command]);
-    let input = format!("{{\"session_id\":\"one\",\"cwd\":{:?},\"source\":\"startup\"}}", world.repo());
+    let input = format!(
+        "{{\"session_id\":\"one\",\"cwd\":{:?},\"source\":\"startup\"}}",
+        world.repo()
+    );
     let ran = world.wrapped(shell).stdin(input).run();
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{command}");
     let agents = world.json("agents list --json");
@@ -90,7 +116,10 @@ fn a_person_sees_the_changes_first_and_nothing_changes_without_consent() {
     let world = World::new();
     let before = files(&world.home());
     let shown = world.ok("setup claude --dry-run");
-    assert!(shown.stderr.contains("+") && shown.stderr.contains("hook claude SessionStart"), "{shown:?}");
+    assert!(
+        shown.stderr.contains("+") && shown.stderr.contains("hook claude SessionStart"),
+        "{shown:?}"
+    );
     assert!(shown.stdout.contains("Nothing was changed."), "{shown:?}");
     let asked = world.fleet("setup claude");
     assert_eq!(asked.code, 2, "{asked:?}");
@@ -103,25 +132,46 @@ fn links_modes_and_files_that_cannot_be_read_are_respected() {
     let dotfiles = world.home().join("dotfiles");
     fs::create_dir_all(&dotfiles).expect("made");
     fs::write(dotfiles.join("claude.json"), "{}").expect("written");
-    fs::set_permissions(dotfiles.join("claude.json"), PermissionsExt::from_mode(0o600)).expect("set");
+    fs::set_permissions(
+        dotfiles.join("claude.json"),
+        PermissionsExt::from_mode(0o600),
+    )
+    .expect("set");
     fs::create_dir_all(world.home().join(".claude")).expect("made");
     let link = world.home().join(".claude/settings.json");
     symlink(dotfiles.join("claude.json"), &link).expect("linked");
     world.ok("setup claude -y");
     assert!(link.is_symlink(), "the link stays");
-    assert!(fs::read_to_string(dotfiles.join("claude.json")).expect("read").contains("SessionStart"));
+    assert!(
+        fs::read_to_string(dotfiles.join("claude.json"))
+            .expect("read")
+            .contains("SessionStart")
+    );
     assert_eq!(mode(&dotfiles.join("claude.json")), 0o600);
     world.ok("setup claude --remove -y");
-    assert_eq!(fs::read_to_string(dotfiles.join("claude.json")).expect("read"), "{}");
+    assert_eq!(
+        fs::read_to_string(dotfiles.join("claude.json")).expect("read"),
+        "{}"
+    );
     // In a repository no link is followed.
     fs::create_dir_all(world.repo().join(".codex")).expect("made");
-    symlink(dotfiles.join("claude.json"), world.repo().join(".codex/hooks.json")).expect("linked");
+    symlink(
+        dotfiles.join("claude.json"),
+        world.repo().join(".codex/hooks.json"),
+    )
+    .expect("linked");
     assert_ne!(world.fleet("setup codex --project -y").code, 0);
-    assert_eq!(fs::read_to_string(dotfiles.join("claude.json")).expect("read"), "{}");
+    assert_eq!(
+        fs::read_to_string(dotfiles.join("claude.json")).expect("read"),
+        "{}"
+    );
     home(&world, ".gemini/settings.json", "{ \"hooks\": ");
     let refused = world.fleet("setup gemini -y");
     assert_eq!(refused.code, 2, "{refused:?}");
-    assert!(refused.stderr.contains("nothing was changed"), "{refused:?}");
+    assert!(
+        refused.stderr.contains("nothing was changed"),
+        "{refused:?}"
+    );
 }
 
 #[test]
