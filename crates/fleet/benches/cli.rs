@@ -3,7 +3,8 @@
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "a benchmark reports on stdout and stops at trouble"
+    clippy::disallowed_methods,
+    reason = "a benchmark makes files, reports on stdout and stops at trouble"
 )]
 
 mod measure;

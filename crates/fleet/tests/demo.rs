@@ -1,6 +1,10 @@
 //! `fleet demo`, through the real binary: real processes, real kills, a real store to look at afterwards.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests make, read and spoil files as anybody could"
+)]
 
 use std::ffi::OsStr;
 use std::fs;

@@ -1,5 +1,10 @@
 //! Copies of a whole project: to a file of its own, and back into a store. The file is a SQLite
 //! store whatever the engine, so a backup also moves a project from one engine to the other.
+//!
+//! SQLite opens its files by path, and takes no handle. So what is copied is made and read in a folder of its own, which only this user can enter and
+//! whose name nobody can guess: no link can be put into it. The one name outside that is written is the file that somebody asked for, and a
+//! hard link takes it only where nothing is.
+#![expect(clippy::disallowed_methods, reason = "SQLite opens by path: see above")]
 
 use std::fs::{self, File};
 use std::path::Path;

@@ -87,6 +87,7 @@ impl Database {
         self.signal("-CONT");
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the system's own files: /proc")]
     fn signal(&self, signal: &str) {
         let file = self.folder.path().join("it/data/postmaster.pid");
         // Its folder is its own user's.

@@ -1,4 +1,5 @@
 //! A git repository of its own: fixed author and dates, so that commits have the same ids everywhere.
+#![expect(clippy::disallowed_methods, reason = "a repository for tests")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -107,6 +107,10 @@ fn main_work_tree(folder: &Path) -> Option<PathBuf> {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tests make files as anybody could"
+)]
 mod tests {
     use std::process::Command;
 

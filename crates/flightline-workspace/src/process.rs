@@ -1,4 +1,5 @@
 //! Processes of this machine, named so that a reused pid or a reboot is not taken for them.
+#![expect(clippy::disallowed_methods, reason = "the system's own files: /proc")]
 
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};

@@ -8,7 +8,8 @@
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "tests, which tell what they came to"
+    clippy::disallowed_methods,
+    reason = "tests, which make files and tell what they came to"
 )]
 
 mod chance;

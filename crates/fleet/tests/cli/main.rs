@@ -1,6 +1,10 @@
 //! The command line, through the real binary: what is typed, both streams, and the exit code.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests make, read and spoil files as anybody could"
+)]
 
 mod aftermath;
 mod agreement;

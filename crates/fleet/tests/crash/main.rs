@@ -1,6 +1,10 @@
 //! Processes that die, stop, race, and run out of disk: what was acknowledged stays, what was not is
 //! wholly there or wholly absent, and the next command goes on. Runs the real binary.
 #![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests make, read and spoil files as anybody could"
+)]
 
 mod beside;
 mod clock;

@@ -2,6 +2,10 @@
 //! waits for them.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests make, read and spoil files as anybody could"
+)]
 
 mod collector;
 mod node;

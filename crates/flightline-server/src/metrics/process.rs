@@ -1,4 +1,5 @@
 //! What this process takes of its machine.
+#![expect(clippy::disallowed_methods, reason = "the system's own files: /proc")]
 
 use super::page::{Kind, Page};
 

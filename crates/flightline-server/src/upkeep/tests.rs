@@ -1,4 +1,8 @@
 //! Each job by itself, on both engines, by a clock that stands still.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests spoil files as anybody could"
+)]
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,5 +1,9 @@
 //! The server over real HTTP, on a loopback port of its own, on both engines.
 #![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests make, read and spoil files as anybody could"
+)]
 
 mod door;
 mod events;

@@ -1,5 +1,9 @@
 //! The store, tested on both engines: one executable, one module per subject.
 #![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests make, read and spoil files as anybody could"
+)]
 
 mod anchor;
 mod backups;

@@ -1,4 +1,8 @@
 //! The work of the demo: a small book in eight parts, and a ledger that stands for the world outside.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the demo works in a folder that it makes itself"
+)]
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Result, Write};

@@ -2,6 +2,10 @@
 //!
 //! All it knows while it works is in [`Work`], and all of that can be had again from the store: that is
 //! why a successor, or the same agent without its context, can go on in the middle.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the demo works in a folder that it makes itself"
+)]
 
 use std::fs::{self, OpenOptions};
 use std::time::Duration;

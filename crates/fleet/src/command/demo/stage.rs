@@ -1,4 +1,8 @@
 //! Where the demo happens: a folder of its own, a repository in it, and a fleet in that.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the demo works in a folder that it makes itself"
+)]
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;

@@ -1,3 +1,7 @@
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests spoil files as anybody could"
+)]
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
