@@ -103,6 +103,15 @@ impl App {
         })
     }
 
+    /// An app for another folder, as if the command had been started there.
+    pub fn moved_to(&self, folder: PathBuf) -> Result<Self, Refusal> {
+        let globals = Globals {
+            dir: Some(self.globals.dir.clone().unwrap_or(folder)),
+            ..self.globals.clone()
+        };
+        Self::new(globals, self.ui.clone(), self.env.clone())
+    }
+
     /// The server that commands talk to, when it is not a store.
     pub fn server(&self) -> Option<&Address> {
         self.server.as_ref()

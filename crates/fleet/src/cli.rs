@@ -190,6 +190,8 @@ pub enum Command {
     AgentsMd,
     /// Run any program as an agent, and start it again when it dies
     Run(command::run::RunArgs),
+    /// Print one line for a coding agent's status bar
+    Statusline,
     /// Answer a coding agent's hook, with its JSON on stdin
     Hook(command::hook::HookArgs),
     /// Explain a topic or a command

@@ -33,6 +33,7 @@ pub mod setup;
 pub mod sortie;
 pub mod stats;
 pub mod status;
+pub mod statusline;
 pub mod token;
 pub mod transfer;
 pub mod trust;
@@ -141,6 +142,7 @@ fn dispatch(command: Command, app: &mut App) -> Done {
         Command::Prime => prime::prime(app),
         Command::AgentsMd => prime::agents(app),
         Command::Run(args) => run::run(&args, app),
+        Command::Statusline => statusline::run(app),
         Command::Hook(args) => hook::run(&args, app),
         Command::Help(args) => help::help(&args, app),
     }
@@ -194,6 +196,7 @@ fn name(command: &Command) -> &'static str {
         Command::Prime => "prime",
         Command::AgentsMd => "agents-md",
         Command::Run(_) => "run",
+        Command::Statusline => "statusline",
         Command::Hook(_) => "hook",
         Command::Help(_) => "help",
     }

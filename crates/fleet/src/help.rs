@@ -87,6 +87,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
             "token",
             "call",
             "hook",
+            "statusline",
             "agents-md",
             "schema",
             "openapi",

@@ -85,7 +85,7 @@ pub fn run(_: &HookArgs, _: &mut App) -> Done {
 }
 
 /// All of stdin, or the first whole document of a client that does not close it.
-fn read_stdin() -> Option<String> {
+pub(super) fn read_stdin() -> Option<String> {
     let (send, receive) = mpsc::channel();
     thread::spawn(move || {
         let mut stdin = std::io::stdin().lock();

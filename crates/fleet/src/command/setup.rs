@@ -462,6 +462,7 @@ impl Setup {
 /// The part of a file that there is a command for: nothing here serves MCP yet, and no settings file may name a command that is not there.
 fn connected(place: Place) -> Option<Place> {
     let kind = match place.kind {
+        kind @ Kind::Json([Part::Hooks, Part::StatusLine]) => kind,
         Kind::Json(parts) if parts.contains(&Part::Hooks) => Kind::Json(&[Part::Hooks]),
         Kind::Json(_) | Kind::Toml => return None,
         kind @ (Kind::Markdown | Kind::File(Own::Plugin | Own::Skill | Own::Script(_))) => kind,

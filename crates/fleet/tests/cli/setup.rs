@@ -112,6 +112,24 @@ fn the_hook_that_setup_writes_is_the_one_that_works() {
 }
 
 #[test]
+fn the_status_line_shows_the_mission_and_the_context() {
+    let world = World::with_sorties(&["Model", "Docs"]);
+    world.ok("setup claude -y");
+    let settings = fs::read_to_string(world.home().join(".claude/settings.json")).expect("there");
+    assert!(settings.contains("statusline"), "{settings}");
+    world.ok("checkpoint");
+    let given = format!(
+        "{{\"session_id\":\"one\",\"cwd\":{:?},\"context_window\":{{\"context_window_size\":200000,\"current_usage\":{{\"input_tokens\":30000,\"cache_read_input_tokens\":20000}}}}}}",
+        world.repo()
+    );
+    let line = world.line("statusline").stdin(given).run();
+    assert_eq!(line.code, 0, "{line:?}");
+    assert!(line.stdout.starts_with("Add login 0/2 · checkpoint ") && line.stdout.contains("context 25 %"), "{line:?}");
+    let nothing = World::empty().line("statusline").stdin("not json").run();
+    assert_eq!((nothing.code, nothing.stdout.as_str()), (0, ""));
+}
+
+#[test]
 fn a_person_sees_the_changes_first_and_nothing_changes_without_consent() {
     let world = World::new();
     let before = files(&world.home());
