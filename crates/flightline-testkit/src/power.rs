@@ -1,4 +1,8 @@
 //! A disk that loses its power: everything that was not on it is gone.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests look at files as others do"
+)]
 
 use std::fs;
 use std::io::Write;

@@ -1,3 +1,7 @@
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests look at files as others do"
+)]
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -124,7 +124,11 @@ fn the_status_line_shows_the_mission_and_the_context() {
     );
     let line = world.line("statusline").stdin(given).run();
     assert_eq!(line.code, 0, "{line:?}");
-    assert!(line.stdout.starts_with("Add login 0/2 · checkpoint ") && line.stdout.contains("context 25 %"), "{line:?}");
+    assert!(
+        line.stdout.starts_with("Add login 0/2 · checkpoint ")
+            && line.stdout.contains("context 25 %"),
+        "{line:?}"
+    );
     let nothing = World::empty().line("statusline").stdin("not json").run();
     assert_eq!((nothing.code, nothing.stdout.as_str()), (0, ""));
 }
