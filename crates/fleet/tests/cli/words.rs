@@ -104,12 +104,12 @@ fn a_handoff_names_no_file_of_another_system_and_the_commands_that_go_on() {
         See the briefing of bob with `fleet context --of bob`
     "#]]);
     world.fleet("agents resume bob").expect(expect![[r#"
-        bob goes on.
+        bob continues.
         - At: write the parser
         - Next: test it
         - Sorties: "Model" (srt-af9e72eb)
 
-        Goes on with 1 sortie, 1 lock and 0 messages.
+        Continues with 1 sortie, 1 lock and 0 messages.
         Act as it with: export FLEET_AGENT=bob FLEET_EPOCH=2 FLEET_SESSION=79d0d061-3961-4c70-8000-0000000036b0
     "#]]);
     let restarted = world.json("agents restart bob --force -y");
@@ -135,14 +135,14 @@ fn a_full_context_is_told_with_commands_that_work() {
     full.expect(expect![[r#"
         ada is alive (epoch 1)
         Its context is 93 % full: saved in chk-3434.
-        Mode: recovery. Briefings hold only what is required until the task is complete.
+        Mode: recovery. Briefings hold only the required parts until the task is complete.
         Stop after this operation.
 
         Left of srt-af9e:
         1. test it
         2. Complete "Model"
 
-        ada goes on with srt-af9e72eb in a new session. What it has reported is kept:
+        ada continues with srt-af9e72eb in a new session. What it has reported is kept:
 
         1. End this session: `fleet agents end --agent ada`
         2. Start the agent again and bring it back: `fleet agents resume ada`

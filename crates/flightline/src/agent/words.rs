@@ -78,7 +78,7 @@ pub(super) fn gone_on(desk: &mut Desk<'_, '_>, agent: &Agent, last: &Checkpoint)
     let mut lines = Lines::of(last);
     let held = held_sorties(desk, agent.id)?;
     lines.all("Sorties", ", ", &named(desk, &held)?);
-    Ok(format!("{} goes on.\n{}", agent.name, lines.0))
+    Ok(format!("{} continues.\n{}", agent.name, lines.0))
 }
 
 /// How a person goes on with an agent whose context is full.
@@ -86,7 +86,7 @@ pub(super) fn begin_anew(agent: &Agent, task: Option<&str>) -> String {
     let name = &agent.name;
     let at = task.map_or_else(String::new, |task| format!(" with {task}"));
     format!(
-        "{name} goes on{at} in a new session. What it has reported is kept:\n\
+        "{name} continues{at} in a new session. What it has reported is kept:\n\
          \n\
          1. End this session: `fleet agents end --agent {name}`\n\
          2. Start the agent again and bring it back: `fleet agents resume {name}`\n\

@@ -164,7 +164,7 @@ both_engines! {
         assert_eq!(beaten.remaining, ["Continue with line 40", "Finish refresh", "Do tests", "Run the suite", "Complete \"Model\""]);
         let id = story.sortie_id("Model");
         assert_eq!(beaten.instructions.as_deref(), Some(format!(
-            "ada goes on with {} in a new session. What it has reported is kept:\n\n1. End this session: `fleet agents end --agent ada`\n\
+            "ada continues with {} in a new session. What it has reported is kept:\n\n1. End this session: `fleet agents end --agent ada`\n\
              2. Start the agent again and bring it back: `fleet agents resume ada`\n3. Give it its briefing: `fleet context --agent ada`\n", &id[..12]).as_str()));
         assert_eq!(reasons(&story), [Reason::TokenCritical], "one checkpoint for both");
         let saved = story.checkpoints().pop().unwrap().cut.agent_context.unwrap();
@@ -181,7 +181,7 @@ both_engines! {
         story.run("", &create_mission("Add login", vec![model])).unwrap();
         story.claim("ada", "Model").unwrap();
         let beaten = fill(&story, "ada", 95);
-        assert!(beaten.instructions.unwrap().starts_with("ada goes on with T005 in a new session."));
+        assert!(beaten.instructions.unwrap().starts_with("ada continues with T005 in a new session."));
     }
 
     fn two_heartbeats_at_once_cross_once(world: &World) {
@@ -261,7 +261,7 @@ both_engines! {
         story.register("ada", Role::Specialist);
         let beaten = fill(&story, "ada", 95);
         assert_eq!((beaten.crossed.len(), beaten.checkpoint_id, beaten.stop), (2, None, true));
-        assert!(beaten.instructions.unwrap().starts_with("ada goes on in a new session."));
+        assert!(beaten.instructions.unwrap().starts_with("ada continues in a new session."));
         story.mission("Add login", &["Model"]);
         story.register("eve", Role::Specialist);
         assert!(fill(&story, "eve", 95).checkpoint_id.is_some());
