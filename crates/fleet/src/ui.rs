@@ -249,6 +249,13 @@ impl Ui {
         }
     }
 
+    /// A text on stderr that is shown as it is, such as the change of a file: its commands are not for the reader.
+    pub fn show_beside(&self, text: &str) {
+        if !self.quiet {
+            let _ = writeln!(anstream::stderr(), "{}", visible(text));
+        }
+    }
+
     /// A line of a log that programs read. Its texts were redacted one by one: redacting the document as a
     /// whole could take the end of it away.
     pub fn log(&self, document: &Value) {

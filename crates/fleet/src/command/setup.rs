@@ -83,6 +83,9 @@ struct Answer {
 struct Kept {
     path: PathBuf,
     undo: Undo,
+    /// The folders that were made for it, the deepest first.
+    #[serde(default)]
+    made: Vec<PathBuf>,
 }
 
 pub fn run(args: &SetupArgs, app: &mut App) -> Done {
@@ -123,8 +126,12 @@ pub fn run(args: &SetupArgs, app: &mut App) -> Done {
     }
     for edit in edits.iter().filter(|edit| edit.act() != Act::Keep) {
         let path = edit.path.display().to_string();
-        app.ui
-            .talk(diff(edit.before.as_deref(), edit.after.as_deref(), &path));
+        let change = diff(
+            edit.before.as_deref(),
+            edit.after.as_deref(),
+            path.trim_start_matches('/'),
+        );
+        app.ui.show_beside(change.trim_end());
     }
     if args.dry_run {
         show(app, &edits, |page| page.line("Nothing was changed."))?;
@@ -143,7 +150,12 @@ pub fn run(args: &SetupArgs, app: &mut App) -> Done {
         let act = format!("change {files} as shown");
         app.ui.confirm(&act, &command, app.asking())?;
     }
-    for edit in &edits {
+    // A folder goes with the file that it was made for, which was the first in it.
+    let ordered: Vec<&Edit> = match args.remove {
+        true => edits.iter().rev().collect(),
+        false => edits.iter().collect(),
+    };
+    for edit in ordered {
         setup.carry_out(edit, args.remove)?;
     }
     let untrusted =
@@ -385,6 +397,12 @@ impl Setup {
     fn carry_out(&self, edit: &Edit, remove: bool) -> Result<(), Refusal> {
         let path = &edit.path;
         let failed = |error: std::io::Error| cannot("write", path, &error);
+        let missing: Vec<PathBuf> = path
+            .ancestors()
+            .skip(1)
+            .take_while(|above| !above.exists())
+            .map(Path::to_path_buf)
+            .collect();
         let (folder, file) = Dir::towards(edit.root.as_deref(), path).map_err(failed)?;
         match (&edit.after, edit.act()) {
             (_, Act::Keep) => {}
@@ -409,8 +427,8 @@ impl Setup {
             }
         }
         match (&edit.undo, remove) {
-            (Some(undo), false) => self.keep(path, undo),
-            (None, true) => self.forget(path),
+            (Some(undo), false) => self.keep(path, undo, missing),
+            (None, true) => self.forget(path, edit.root.as_deref()),
             _ => Ok(()),
         }
     }
@@ -420,19 +438,25 @@ impl Setup {
     }
 
     fn undo_of(&self, path: &Path) -> Option<Undo> {
+        self.kept_of(path).map(|kept| kept.undo)
+    }
+
+    fn kept_of(&self, path: &Path) -> Option<Kept> {
         let folder = Dir::private_if_there(self.kept.as_deref()?).ok()??;
         let text = folder.read_text(Self::name_of(path), LARGEST).ok()??;
         let kept: Kept = serde_json::from_str(&text).ok()?;
-        (kept.path == path).then_some(kept.undo)
+        (kept.path == path).then_some(kept)
     }
 
-    fn keep(&self, path: &Path, undo: &Undo) -> Result<(), Refusal> {
+    fn keep(&self, path: &Path, undo: &Undo, made: Vec<PathBuf>) -> Result<(), Refusal> {
         let Some(folder) = &self.kept else {
             return Ok(());
         };
+        let before = self.kept_of(path).map(|kept| kept.made);
         let kept = Kept {
             path: path.to_path_buf(),
             undo: undo.clone(),
+            made: before.filter(|before| !before.is_empty()).unwrap_or(made),
         };
         let text = serde_json::to_string(&kept).map_err(|error| {
             Refusal::new(
@@ -445,10 +469,22 @@ impl Setup {
             .map_err(|error| cannot("write", folder, &error))
     }
 
-    fn forget(&self, path: &Path) -> Result<(), Refusal> {
+    /// Forgets how a file is given back, and removes the folders that were made for it and are empty.
+    fn forget(&self, path: &Path, root: Option<&Path>) -> Result<(), Refusal> {
         let Some(folder) = &self.kept else {
             return Ok(());
         };
+        let made = self.kept_of(path).map(|kept| kept.made);
+        for made in made.into_iter().flatten() {
+            let emptied = Dir::towards(root, &made).and_then(|(above, name)| {
+                match above.names_in(&name)?.is_empty() {
+                    true => above.remove_folder(&name),
+                    false => Ok(()),
+                }
+            });
+            // A folder that stays harms nobody.
+            drop(emptied);
+        }
         let gone = Dir::private_if_there(folder).and_then(|folder| match folder {
             Some(folder) if folder.entry(Self::name_of(path))?.is_some() => {
                 folder.remove(Self::name_of(path))
@@ -462,6 +498,8 @@ impl Setup {
 /// The part of a file that there is a command for: nothing here serves MCP yet, and no settings file may name a command that is not there.
 fn connected(place: Place) -> Option<Place> {
     let kind = match place.kind {
+        // It would be told in repositories without a fleet, too; there and here the hooks say enough.
+        Kind::Markdown if place.scope == Scope::User => return None,
         kind @ Kind::Json([Part::Hooks, Part::StatusLine]) => kind,
         Kind::Json(parts) if parts.contains(&Part::Hooks) => Kind::Json(&[Part::Hooks]),
         Kind::Json(_) | Kind::Toml => return None,

@@ -41,15 +41,18 @@ const MORE: [&str; 25] = [
 ];
 
 /// Commands that take long, start a server, or show a text that is not about this fleet.
-const LEFT_OUT: [&str; 8] = [
+const LEFT_OUT: [&str; 11] = [
+    "agents-md",
     "completions",
     "demo",
     "help",
     "login",
     "man",
     "openapi",
+    "prime",
     "schema",
     "serve",
+    "setup",
 ];
 
 /// Runs a line as a shell does, with `fleet` on its path.

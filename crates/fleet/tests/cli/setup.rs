@@ -43,6 +43,22 @@ fn files(root: &Path) -> Vec<(String, Vec<u8>)> {
     found
 }
 
+/// Every folder below a folder, but for our own state.
+fn folders(root: &Path) -> Vec<std::path::PathBuf> {
+    let (mut found, mut open) = (Vec::new(), vec![root.to_path_buf()]);
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(folder).expect("read") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() && !path.ends_with(".local") {
+                open.push(path.clone());
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
 #[test]
 fn every_client_is_set_up_and_its_files_are_given_back() {
     let world = World::new();
@@ -62,7 +78,7 @@ fn every_client_is_set_up_and_its_files_are_given_back() {
         ".cursor/hooks.json",
         "{\"version\":1,\"hooks\":{}}\n",
     );
-    let before = files(&world.home());
+    let (before, folders_before) = (files(&world.home()), folders(&world.home()));
     for client in CLIENTS {
         let set = world.ok(&format!("setup {client} -y"));
         assert!(set.stdout.contains("Start a new session"), "{set:?}");
@@ -75,6 +91,7 @@ fn every_client_is_set_up_and_its_files_are_given_back() {
         assert_ne!(files(&world.home()), before, "{client}");
         world.ok(&format!("setup {client} --remove -y"));
         assert_eq!(files(&world.home()), before, "{client}");
+        assert_eq!(folders(&world.home()), folders_before, "{client}");
         assert_eq!(world.fleet(&format!("setup {client} --check")).code, 5);
     }
     for client in CLIENTS {
