@@ -92,6 +92,25 @@ impl Sessions {
         })
     }
 
+    /// Notes how often something has happened in a client's session, and says whether that is more often than when it was last noted. The
+    /// first note is no news.
+    pub fn counts_up(&self, session: &str, now: usize) -> bool {
+        let name = format!(
+            "{}.count",
+            &sha256_hex(&format!("{} {session}", self.file))[..32]
+        );
+        let folder = self.folder.as_deref().map(Dir::make_private);
+        let Some(Ok(folder)) = folder else {
+            return false;
+        };
+        let known = folder.read_text(&name, LARGE).ok().flatten();
+        let known: Option<usize> = known.and_then(|text| text.trim().parse().ok());
+        if known != Some(now) {
+            let _ = folder.put(&name, now.to_string(), Replacing::Yes, PRIVATE);
+        }
+        known.is_some_and(|known| now > known)
+    }
+
     /// The epoch of an agent that this process belongs to, as far as it is known.
     pub fn epoch_of(&self, agent: &str) -> Option<u64> {
         let mut known = self.read();

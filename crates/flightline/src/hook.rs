@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::context::EndSession;
 use crate::agent::{Heartbeat, Sighting};
-use crate::checkpoint::destructive::BeforeDestructive;
 use crate::checkpoint::trigger::trigger;
 use crate::desk::{Desk, speak_for};
 use crate::error::Result;
@@ -45,6 +44,9 @@ pub struct TellHook {
     pub room: Option<usize>,
     /// The event.
     pub event: SessionEvent,
+    /// Whether the person cleared the session before it, in the process that it is in.
+    #[serde(default)]
+    pub cleared: bool,
     /// What is known of the processes of agents on the caller's machine.
     #[serde(default)]
     pub sightings: Vec<Sighting>,
@@ -246,7 +248,10 @@ impl TellHook {
         Heartbeat {
             step: None,
             context_percent: None,
-            tokens: self.tokens.filter(|(_, total)| *total > 0),
+            // What a full context asks for is told once: with an event whose answer reaches the model.
+            tokens: self
+                .tokens
+                .filter(|(_, total)| *total > 0 && self.room.is_some()),
         }
     }
 
@@ -308,20 +313,15 @@ fn save(desk: &mut Desk<'_, '_>, reason: Reason, why: &str) -> Result<Option<Che
     }
 }
 
+/// What the client's command line was recognised by is destructive, whatever list the policy has for those that ask by themselves.
 fn before(
     desk: &mut Desk<'_, '_>,
     operation: &Name,
     target: Option<&Title>,
 ) -> Result<Option<CheckpointId>> {
-    let Some(mission) = work::mission(desk)? else {
-        return Ok(None);
+    let why = match target {
+        Some(target) => format!("Before {operation}: {target}"),
+        None => format!("Before {operation}"),
     };
-    let prepared = BeforeDestructive {
-        mission: Some(mission.id.to_string()),
-        operation: operation.clone(),
-        target: target.cloned(),
-        note: None,
-    };
-    let prepared = prepared.decide(desk)?;
-    Ok(prepared.checkpoint.map(|taken| taken.id))
+    save(desk, Reason::BeforeDestructive, &why)
 }

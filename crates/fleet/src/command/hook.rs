@@ -151,14 +151,38 @@ impl Hook {
         let Some(event) = self.session_event() else {
             return Reply::default();
         };
+        let mut contexts = Vec::new();
+        if self.was_compacted()
+            && let Ok(done) = self.tell(SessionEvent::Compacted)
+        {
+            contexts.extend(done.context);
+        }
         match self.tell(event) {
-            Ok(done) => Reply {
-                context: done.context,
-                deny: done.deny,
-                notice: None,
-            },
+            Ok(done) => {
+                contexts.extend(done.context);
+                Reply {
+                    context: (!contexts.is_empty()).then(|| contexts.join("\n\n")),
+                    deny: done.deny,
+                    notice: None,
+                }
+            }
             Err(refusal) => self.refused(&refusal),
         }
+    }
+
+    /// Some clients have no event for a compaction: their own records tell of it. How many there were when a record was last looked at is
+    /// kept on this machine.
+    fn was_compacted(&self) -> bool {
+        let (client, heard) = (self.heard.client, &self.heard);
+        let looks = matches!(client, Client::Gemini | Client::Copilot)
+            && heard.subagent.is_none()
+            && wire::accepts_context(client, &self.event);
+        let Some(path) = heard.transcript.as_deref().filter(|_| looks) else {
+            return false;
+        };
+        let Some(tail) = tail(path) else { return false };
+        let now = usage::compactions(client, &tail);
+        self.app.sessions().counts_up(&heard.session, now)
     }
 
     /// What goes wrong is the hook's own business, but that a fleet is not trusted: it is said when a session begins.
@@ -204,6 +228,13 @@ impl Hook {
             tokens: gauge.map(|gauge| (gauge.used, gauge.total)),
             room: wire::accepts_context(client, &self.event).then(|| wire::context_limit(client)),
             event,
+            cleared: matches!(
+                heard.happening,
+                Happening::Start {
+                    source: Source::Clear,
+                    ..
+                }
+            ),
             sightings,
             tree,
         };

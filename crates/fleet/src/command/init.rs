@@ -191,6 +191,8 @@ pub fn run(args: &InitArgs, app: &mut App) -> Done {
             }
             let next = page.command("fleet mission create \"…\" --sortie \"…\"");
             page.line(format_args!("Next: {next}"));
+            let setup = page.command("fleet setup claude");
+            page.line(format_args!("Connect a coding agent: {setup}"));
         } else {
             page.line(format_args!(
                 "{} exists already and is sound (preset {})",

@@ -58,6 +58,7 @@ pub fn run(args: &RunArgs, app: &mut App) -> Done {
         let mut program = Program::start(&name, &title(&session)?, &args.command, app)?;
         let (status, told) = program.watch(&mut signals, app)?;
         program.end(status, app)?;
+        step_back(app);
         app.settle_backups()?;
         if status.success() || told || left == 0 {
             if !status.success() {
@@ -67,8 +68,10 @@ pub fn run(args: &RunArgs, app: &mut App) -> Done {
         }
         left -= 1;
         app.ui.talk(format_args!(
-            "{name} ended with {}: it is started again, {left} more times at most",
-            spoken(status)
+            "{name} ended with {}: it is started again ({} of {})",
+            spoken(status),
+            args.restart - left,
+            args.restart
         ));
     }
     Ok(ExitCode::SUCCESS)
@@ -110,11 +113,19 @@ impl Program {
             .args(words)
             .env("FLEET_AGENT", name.as_str())
             .env("FLEET_EPOCH", agent.epoch.to_string())
-            .spawn()
-            .map_err(|error| {
-                Refusal::new(Code::NotFound, format!("cannot start `{program}`: {error}"))
-                    .hint("name a program on your PATH after `--`")
-            })?;
+            .spawn();
+        let child = match child {
+            Ok(child) => child,
+            Err(error) => {
+                app.run(&EndSession::default())?;
+                step_back(app);
+                return Err(Refusal::new(
+                    Code::NotFound,
+                    format!("cannot start `{program}`: {error}"),
+                )
+                .hint("name a program on your PATH after `--`"));
+            }
+        };
         app.run(&register(describe(child.id())))?;
         Ok(Self {
             name: name.clone(),
@@ -209,11 +220,14 @@ fn briefing(app: &mut App) -> Result<String, Refusal> {
     }
 }
 
-/// Gives the work of an agent back that is not started again.
-fn give_back(name: &Name, app: &mut App) -> Result<(), Refusal> {
-    // A person does it now: the agent's session is over.
+/// The session of the agent is over: whatever comes next is done by a person, and is no sign of its life.
+fn step_back(app: &mut App) {
     (app.env.agent, app.env.epoch, app.env.session) = (None, None, None);
     app.globals.agent = None;
+}
+
+/// Gives the work of an agent back that is not started again.
+fn give_back(name: &Name, app: &mut App) -> Result<(), Refusal> {
     let sightings = app.sightings()?;
     let view = app.run(&ShowAgent {
         agent: Some(name.to_string()),

@@ -142,11 +142,15 @@ pub fn run(args: &SetupArgs, app: &mut App) -> Done {
             1 => "1 file".to_owned(),
             many => format!("{many} files"),
         };
-        let command = format!(
-            "fleet setup {}{} -y",
-            args.clients.join(" "),
-            if args.remove { " --remove" } else { "" }
-        );
+        let mut command = format!("fleet setup {}", args.clients.join(" "));
+        for (given, flag) in [
+            (args.project, " --project"),
+            (args.remove, " --remove"),
+            (args.trust_hooks, " --trust-hooks"),
+        ] {
+            command.push_str(if given { flag } else { "" });
+        }
+        command.push_str(" -y");
         let act = format!("change {files} as shown");
         app.ui.confirm(&act, &command, app.asking())?;
     }
@@ -168,7 +172,10 @@ pub fn run(args: &SetupArgs, app: &mut App) -> Done {
         }
         if untrusted {
             page.line("Codex runs no hook that you have not trusted: type `/hooks` in Codex and trust those of `fleet`,");
-            page.line("or consent here with `fleet setup codex --trust-hooks`.");
+            page.line(match args.project {
+                true => "or consent here with `fleet setup codex --project --trust-hooks`.",
+                false => "or consent here with `fleet setup codex --trust-hooks`.",
+            });
         }
     })?;
     Ok(ExitCode::SUCCESS)
@@ -250,14 +257,17 @@ struct Setup {
     /// The user's own folder, where it is kept how files are given back.
     kept: Option<PathBuf>,
     remove: bool,
-    trust_hooks: bool,
+    /// Whether Codex's trust is looked at: it was consented to, is taken back, or is checked.
+    with_trust: bool,
+    home: Option<PathBuf>,
 }
 
 impl Setup {
     fn new(app: &App, scope: Scope, args: &SetupArgs) -> Result<Self, Refusal> {
         let home = app.env.surroundings.home.as_ref().map(PathBuf::from);
+        let home = home.filter(|home| home.is_absolute());
         let root = match scope {
-            Scope::User => home.filter(|home| home.is_absolute()).ok_or_else(|| {
+            Scope::User => home.clone().ok_or_else(|| {
                 Refusal::new(
                     Code::NotFound,
                     "HOME is not set: there are no settings of yours",
@@ -290,7 +300,8 @@ impl Setup {
                 .as_ref()
                 .map(|it| it.join("flightline/setup")),
             remove: args.remove,
-            trust_hooks: args.trust_hooks,
+            with_trust: args.trust_hooks || args.remove || args.check,
+            home,
         })
     }
 
@@ -307,17 +318,18 @@ impl Setup {
         Ok(edits)
     }
 
-    fn path(&self, place: &Place) -> PathBuf {
+    fn path(&self, place: &Place, root: &Path) -> PathBuf {
         let variable = |name: &str| {
             let known = self.variables.iter().find(|(known, _)| *known == name);
             known.map(|(_, folder)| folder.clone())
         };
-        place.resolve(&self.root, variable, Path::exists)
+        place.resolve(root, variable, Path::exists)
     }
 
     fn edit(&self, place: &Place) -> Result<Edit, Refusal> {
-        let path = self.real(&self.path(place));
-        let before = self.read(&path)?;
+        let path = self.real(&self.path(place, &self.root));
+        let root = (self.scope == Scope::Project).then_some(self.root.as_path());
+        let before = read(root, &path)?;
         let undo = self.undo_of(&path);
         let trouble = |trouble: Trouble| cannot_edit(&path, &trouble);
         let (after, undo) = match (self.remove, &before) {
@@ -346,7 +358,7 @@ impl Setup {
     /// The consent to Codex's hooks, in its `config.toml`.
     fn trust(&self, edits: &[Edit]) -> Result<Option<Edit>, Refusal> {
         let hooks = edits.iter().find(|edit| edit.path.ends_with("hooks.json"));
-        let Some(hooks) = hooks.filter(|_| self.trust_hooks || self.remove) else {
+        let (Some(hooks), Some(home)) = (hooks.filter(|_| self.with_trust), &self.home) else {
             return Ok(None);
         };
         let text = match self.remove {
@@ -354,12 +366,14 @@ impl Setup {
             false => hooks.after.as_deref(),
         };
         let hashes = codex_trust(&hooks.path.display().to_string(), text.unwrap_or_default());
-        let toml = setup::places(Client::Codex, self.scope)
+        // Trust is a person's, also that in the hooks of a repository.
+        let toml = setup::places(Client::Codex, Scope::User)
             .into_iter()
             .find(|place| place.kind == Kind::Toml);
         let Some(toml) = toml else { return Ok(None) };
-        let path = self.real(&self.path(&toml));
-        let before = self.read(&path)?;
+        let path = self.path(&toml, home);
+        let path = path.canonicalize().unwrap_or(path);
+        let before = read(None, &path)?;
         let now = before.clone().unwrap_or_default();
         let edited = match self.remove {
             true => remove_trust(&now, &hashes),
@@ -369,7 +383,7 @@ impl Setup {
         let is_left = before.is_some() && !self.remove || !after.trim().is_empty();
         Ok(Some(Edit {
             client: Client::Codex,
-            root: (self.scope == Scope::Project).then(|| self.root.clone()),
+            root: None,
             path,
             before,
             after: is_left.then_some(after),
@@ -385,13 +399,6 @@ impl Setup {
             Scope::User => path.canonicalize().unwrap_or_else(|_| path.to_path_buf()),
             Scope::Project => path.to_path_buf(),
         }
-    }
-
-    fn read(&self, path: &Path) -> Result<Option<String>, Refusal> {
-        let root = (self.scope == Scope::Project).then_some(self.root.as_path());
-        let read =
-            Dir::towards(root, path).and_then(|(folder, file)| folder.read_text(file, LARGEST));
-        read.map_err(|error| cannot("read", path, &error))
     }
 
     fn carry_out(&self, edit: &Edit, remove: bool) -> Result<(), Refusal> {
@@ -493,6 +500,12 @@ impl Setup {
         });
         gone.map_err(|error| cannot("remove", folder, &error))
     }
+}
+
+fn read(root: Option<&Path>, path: &Path) -> Result<Option<String>, Refusal> {
+    let (folder, file) = Dir::towards(root, path).map_err(|error| cannot("read", path, &error))?;
+    let text = folder.read_text(file, LARGEST);
+    text.map_err(|error| cannot("read", path, &error))
 }
 
 /// The part of a file that there is a command for: nothing here serves MCP yet, and no settings file may name a command that is not there.

@@ -60,6 +60,13 @@ fn one_that_is_not_started_again_gives_its_work_back() {
     assert_eq!(ran.code, 7, "{ran:?}");
     let sorties = world.json("sorties list --json");
     assert_eq!(sorties[0]["status"], "pending", "{sorties}");
+    let agent = world.json("agents show ada --json");
+    assert_ne!(
+        agent["agent"]["session_ended_at"],
+        serde_json::Value::Null,
+        "{agent}"
+    );
+    assert_ne!(agent["liveness"]["life"], "active", "{agent}");
 }
 
 #[test]

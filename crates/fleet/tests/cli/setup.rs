@@ -80,6 +80,12 @@ fn every_client_is_set_up_and_its_files_are_given_back() {
     );
     let (before, folders_before) = (files(&world.home()), folders(&world.home()));
     for client in CLIENTS {
+        // Codex runs no hook without its user's consent.
+        let client = if client == "codex" {
+            "codex --trust-hooks"
+        } else {
+            client
+        };
         let set = world.ok(&format!("setup {client} -y"));
         assert!(set.stdout.contains("Start a new session"), "{set:?}");
         let again = world.ok(&format!("setup {client} -y"));
@@ -219,7 +225,13 @@ fn consent_to_codex_is_written_only_when_it_is_given() {
     let told = world.ok("setup codex -y");
     assert!(told.stdout.contains("--trust-hooks"), "{told:?}");
     assert!(!world.home().join(".codex/config.toml").exists());
+    assert_eq!(
+        world.fleet("setup codex --check").code,
+        5,
+        "Codex would run none of them"
+    );
     world.ok("setup codex --trust-hooks -y");
+    assert_eq!(world.fleet("setup codex --check").code, 0);
     let trusted = fs::read_to_string(world.home().join(".codex/config.toml")).expect("there");
     assert!(trusted.contains("trusted_hash = \"sha256:"), "{trusted}");
     world.ok("setup codex --remove -y");

@@ -71,10 +71,11 @@ fn free_seat(desk: &mut Desk<'_, '_>, hook: &TellHook) -> Result<Name> {
     taken.map_or_else(|| Ok(hook.client.clone()), Ok)
 }
 
-/// Whether nobody sits there any more: it ended, its process is gone, or it is the one that asks, which its person cleared.
+/// Whether nobody sits there any more: it ended, its process is gone, or its person cleared it in this process. One process may have several
+/// sessions at a time.
 fn is_free(desk: &mut Desk<'_, '_>, agent: &Agent, hook: &TellHook) -> Result<bool> {
-    let same_process = hook.process.is_some() && agent.process == hook.process;
-    if agent.retired_at.is_some() || agent.session_ended_at.is_some() || same_process {
+    let was_cleared = hook.cleared && hook.process.is_some() && agent.process == hook.process;
+    if agent.retired_at.is_some() || agent.session_ended_at.is_some() || was_cleared {
         return Ok(true);
     }
     Ok(settled_fate(desk, agent, &hook.sightings)?.is_gone())

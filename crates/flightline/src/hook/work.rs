@@ -6,7 +6,7 @@ use flightline_core::agent::Agent;
 use flightline_core::lock::Lock;
 use flightline_core::mission::Mission;
 use flightline_core::setting::CurrentMission;
-use flightline_core::sortie::{Sortie, SortieError};
+use flightline_core::sortie::{FileChange, Sortie, SortieError};
 use flightline_core::text::Note;
 use flightline_core::{Code, Kind, MissionId, Name, RepoPath, Subject, Title};
 use flightline_store::Find;
@@ -19,7 +19,7 @@ use crate::lock::{AcquireLocks, ReleaseLocks};
 use crate::mission::{CreateMission, UseMission};
 use crate::sortie::add::NewSortie;
 use crate::sortie::claim::ClaimSortie;
-use crate::sortie::report::{ClearErrors, ReportError, UpdateSortie};
+use crate::sortie::report::{ClearErrors, FileReport, ReportError, UpdateSortie};
 
 /// Why a hook takes a lock. By these words it is known again, and let go when the turn ends.
 const PURPOSE: &str = "edited in this turn";
@@ -214,6 +214,18 @@ pub(super) fn touched(desk: &mut Desk<'_, '_>, paths: &[RepoPath]) -> Result<()>
     let files: Vec<RepoPath> = paths.iter().filter(is_new).cloned().collect();
     if files.is_empty() {
         return Ok(());
+    }
+    if let Some(sortie) = current_sortie(desk)? {
+        let changed = files.iter().map(|path| FileReport {
+            path: path.clone(),
+            change: FileChange::Modified,
+        });
+        let update = UpdateSortie {
+            sortie: sortie.id.to_string(),
+            files: changed.collect(),
+            ..UpdateSortie::default()
+        };
+        drop(desk.attempt(|desk| update.decide(desk))?);
     }
     let update = UpdateAgent {
         files,

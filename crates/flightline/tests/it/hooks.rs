@@ -29,6 +29,7 @@ impl Session<'_, '_> {
             tokens: None,
             room: Some(9_000),
             event,
+            cleared: false,
             sightings: Vec::new(),
             tree: None,
         }
@@ -179,7 +180,9 @@ both_engines! {
         session.prompt("Add login");
         session.tell(SessionEvent::Compacting);
         assert!(reasons(&story).contains(&Reason::PreCompact));
+        session.tell(SessionEvent::Worked { paths: vec![path("src/a.rs")], failed: None });
         let context = session.tell(SessionEvent::Compacted).context.unwrap();
+        assert!(context.contains("src/a.rs"), "{context}");
         assert!(context.starts_with("## Recovery Context") && context.contains("Add login"), "{context}");
         // A second hook tells of the same event.
         assert_eq!(session.tell(SessionEvent::Compacted).context, None);
@@ -219,6 +222,9 @@ both_engines! {
         session.prompt("Add login");
         let push = SessionEvent::Destroying { operation: name("git_push"), target: Some(title("origin main")) };
         assert!(session.tell(push).checkpoint_id.is_some());
+        session.stop("pushed");
+        let remove = SessionEvent::Destroying { operation: name("rm_recursive"), target: None };
+        assert!(session.tell(remove).checkpoint_id.is_some());
         assert!(reasons(&story).contains(&Reason::BeforeDestructive));
     }
 
@@ -241,9 +247,14 @@ both_engines! {
     fn a_cleared_session_is_the_same_agent_anew(world: &World) {
         let story = Story::new(world);
         claude(&story, "one", 7).prompt("Add login");
-        let cleared = claude(&story, "two", 7).tell(SessionEvent::Started);
+        let two = claude(&story, "two", 7);
+        let cleared = TellHook { cleared: true, ..two.request(SessionEvent::Started) };
+        let cleared = story.run("", &cleared).unwrap();
         assert_eq!(cleared.agent.unwrap().name.as_str(), "claude");
         assert!(cleared.context.unwrap().contains("Add login"));
+        // A second session in the same process is another agent.
+        let three = claude(&story, "three", 7).tell(SessionEvent::Started);
+        assert_eq!(three.agent.unwrap().name.as_str(), "claude-2");
     }
 
     fn a_tool_that_was_used_is_a_sign_of_life_and_no_event(world: &World) {
