@@ -636,6 +636,7 @@ fn what_is_only_tried_beside_the_store_is_little_and_says_why() {
         the `git` of one command is replaced, and a server has its own
         the `git` of one command is replaced, and a server has its own
         the clock is the command's own
+        the program finds the store by itself
         the session is known by its process
         the sessions are those of one machine
         the store is lost

@@ -64,6 +64,7 @@ fn in_the_repository() {
     world.fleet("init").expect(expect![[r#"
         Created .flightline/ (config.toml, sqlite store, .gitignore)
         Next: fleet mission create "…" --sortie "…"
+        Connect a coding agent: fleet setup claude
     "#]]);
     expect![[r#"
         $ fleet mission create "Implement user authentication" --sortie "User model" --sortie "Login endpoint" --sortie Middleware --sortie Tests
@@ -175,6 +176,7 @@ fn on_postgres_by_flag() {
         Every command needs that location: set FLEET_LOCATION, or save it with
           fleet config set location … --user
         Next: fleet --location URL mission create "…" --sortie "…"
+        Connect a coding agent: fleet --location URL setup claude
     "#]]
     .assert_eq(&made.replace(&postgres_url(), "URL"));
     check_on_postgres(&world);
@@ -187,6 +189,7 @@ fn on_postgres_by_environment() {
     init_on_postgres(&world).expect(expect![[r#"
         Created .flightline/ (config.toml, postgres store, .gitignore)
         Next: fleet mission create "…" --sortie "…"
+        Connect a coding agent: fleet setup claude
     "#]]);
     check_on_postgres(&world);
 }
@@ -200,6 +203,7 @@ fn on_postgres_by_the_users_settings() {
     init_on_postgres(&world).expect(expect![[r#"
         Created .flightline/ (config.toml, postgres store, .gitignore)
         Next: fleet mission create "…" --sortie "…"
+        Connect a coding agent: fleet setup claude
     "#]]);
     check_on_postgres(&world);
 }
