@@ -467,6 +467,8 @@ fn the_doctor_warns_of_a_state_folder_that_the_repository_tracks() {
         assert!(done.status.success(), "{arguments:?}: {done:?}");
     };
     git(&["init", "--quiet", "."]);
+    // Her context is full, which needs somebody.
+    world.run(&["agents", "end", "ada"]).works();
     let untracked = world.run(&["doctor", "--fix"]).works();
     assert!(!untracked.out.contains("tracks"), "{untracked}");
     git(&["add", "--force", ".flightline/flightline.db"]);

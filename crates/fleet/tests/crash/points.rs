@@ -44,7 +44,11 @@ const WORK: [Case; 3] = [
     Case {
         name: "sorties complete",
         agent: "ada",
-        before: &[&["mail", "send", "--to", "dispatch", "--subject", "Hello"]],
+        // Progress is told to one that coordinates.
+        before: &[
+            &["agents", "register", "dispatch", "--role", "dispatch"],
+            &["mail", "send", "--to", "dispatch", "--subject", "Hello"],
+        ],
         prepare: Some(|world, n| {
             let add = ["sorties", "add", &format!("S{n}"), "--file", "src"];
             world.run(&add).works();
