@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use flightline::core::agent::{Agent, Process};
 use flightline::core::event::sha256_hex;
 use flightline::workspace::beneath::{Dir, Replacing};
-use flightline::workspace::{ancestors, is_running};
+use flightline::workspace::{all_ancestors, ancestors, is_running};
 use serde::{Deserialize, Serialize};
 
 const VERSION: u32 = 1;
@@ -85,7 +85,12 @@ impl Sessions {
         if known.is_empty() {
             return None;
         }
-        ancestors().iter().find_map(|process| {
+        // An editor has terminals of people below it; a client in a terminal has only its own.
+        let above = match known.iter().any(|begun| is_editor(&begun.agent)) {
+            true => ancestors(),
+            false => all_ancestors(),
+        };
+        above.iter().find_map(|process| {
             let mut newest = known.iter().rev();
             let begun = newest.find(|it| it.processes.contains(process))?;
             Some((begun.agent.clone(), begun.epoch))
@@ -154,6 +159,11 @@ impl Sessions {
         }
         folder.put(&self.file, text + &line, Replacing::Yes, PRIVATE)
     }
+}
+
+/// Whether an agent is one of a client that is an editor.
+fn is_editor(agent: &str) -> bool {
+    agent.starts_with("cursor") || agent.starts_with("cline")
 }
 
 /// The newest session that was begun below the nearest of these processes.

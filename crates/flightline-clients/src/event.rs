@@ -129,6 +129,15 @@ pub enum ToolUse {
     },
     /// It replaces the client's own task list.
     Tasks(Vec<Task>),
+    /// It adds one entry to the client's own task list, or moves it.
+    OneTask {
+        /// The client's id of the entry.
+        id: String,
+        /// What is to be done, where the tool says it.
+        title: Option<String>,
+        /// How far it is, where the tool says it.
+        status: Option<TaskStatus>,
+    },
     /// Anything else.
     Other,
 }

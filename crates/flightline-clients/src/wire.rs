@@ -43,10 +43,18 @@ pub fn read(named: Client, event: &str, stdin: &str) -> Option<HookEvent> {
             text: payload.prompt.unwrap_or_default().to_owned(),
         },
         Kind::BeforeTool => Happening::BeforeTool(tool(&payload)),
-        Kind::AfterTool => Happening::AfterTool {
-            tool: tool(&payload),
-            failed: payload.failed,
-        },
+        Kind::AfterTool => {
+            let mut used = tool(&payload);
+            if client == Client::Claude
+                && let Some(act) = claude::one_task(&used.name, &body)
+            {
+                used.act = act;
+            }
+            Happening::AfterTool {
+                tool: used,
+                failed: payload.failed,
+            }
+        }
         Kind::ToolFailed => Happening::AfterTool {
             tool: tool(&payload),
             failed: Some(payload.failed.unwrap_or_else(|| tools::reason(""))),

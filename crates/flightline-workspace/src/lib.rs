@@ -13,7 +13,8 @@ mod typed;
 pub use discover::{Home, STATE_FOLDER, discover, repository_root};
 pub use git::Surroundings;
 pub use process::{
-    Holder, ancestors, client_process, describe, holders, host_name, is_running, tail_of, uptime,
+    Holder, all_ancestors, ancestors, client_process, describe, holders, host_name, is_running,
+    tail_of, uptime,
 };
 pub use tree::{Bounds, WorkTree};
 pub use trust::{Fingerprint, Trust};

@@ -36,6 +36,23 @@ const MOST_ANCESTORS: usize = 32;
 /// of its own, which has none. Empty where nobody says who they are.
 #[must_use]
 pub fn ancestors() -> Vec<Process> {
+    above(Terminals::EndIt)
+}
+
+/// The processes above this one, nearest first, also beyond the shell of its terminal: some clients run commands in a terminal of their own.
+#[must_use]
+pub fn all_ancestors() -> Vec<Process> {
+    above(Terminals::GoOn)
+}
+
+/// What the shell of a terminal is to the way upwards.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Terminals {
+    EndIt,
+    GoOn,
+}
+
+fn above(terminals: Terminals) -> Vec<Process> {
     let Some(boot_id) = boot_id() else {
         return Vec::new();
     };
@@ -43,7 +60,8 @@ pub fn ancestors() -> Vec<Process> {
     let mut next = stat(std::process::id());
     while let Some(below) = next {
         // The first process of a machine is above everybody, and so is what is above the shells of terminals.
-        if below.parent <= 1 || below.leads_terminal() || found.len() == MOST_ANCESTORS {
+        let ends = below.leads_terminal() && terminals == Terminals::EndIt;
+        if below.parent <= 1 || ends || found.len() == MOST_ANCESTORS {
             break;
         }
         let Some(above) = stat(below.parent) else {

@@ -106,6 +106,17 @@ pub enum SessionEvent {
         /// All of it, in order.
         tasks: Vec<PlannedTask>,
     },
+    /// An entry of the client's own task list was added or moved.
+    TaskMoved {
+        /// The client's id of it.
+        id: Title,
+        /// What is to be done, where the client says it.
+        #[serde(default)]
+        title: Option<Title>,
+        /// How far it is, where the client says it.
+        #[serde(default)]
+        status: Option<PlannedStatus>,
+    },
     /// The context may be about to be compacted.
     Compacting,
     /// The agent ended its turn.
@@ -185,6 +196,9 @@ impl Operation for TellHook {
         let Some(agent) = seat::of_session(desk, self)? else {
             return Ok(None);
         };
+        if seat::has_moved(&agent, self) {
+            return Ok(None);
+        }
         desk.agent = Some(agent.clone());
         let is_quiet = match &self.event {
             SessionEvent::Worked { paths, failed } => {
@@ -200,6 +214,7 @@ impl Operation for TellHook {
             | SessionEvent::Prompted { .. }
             | SessionEvent::Destroying { .. }
             | SessionEvent::Planned { .. }
+            | SessionEvent::TaskMoved { .. }
             | SessionEvent::Compacting
             | SessionEvent::Stopped { .. }
             | SessionEvent::Ended => false,
@@ -216,7 +231,12 @@ impl Operation for TellHook {
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Hooked> {
         let mut answer = Hooked::default();
         let agent = match seat::of_session(desk, self)? {
-            Some(agent) => agent,
+            Some(agent) if !seat::has_moved(&agent, self) => agent,
+            // It was resumed in another process.
+            Some(agent) => {
+                answer.begun = true;
+                seat::renew(desk, &agent, self)?
+            }
             // Nobody knows a session that only says good-bye.
             None if matches!(self.event, SessionEvent::Ended) => return Ok(answer),
             None => {
@@ -271,7 +291,7 @@ impl TellHook {
             }
             SessionEvent::Prompted { text } => work::begin(desk, text.as_ref())?,
             SessionEvent::Editing { paths } => {
-                answer.deny = work::lock(desk, paths, &self.sightings)?;
+                answer.deny = work::lock(desk, paths, self)?;
             }
             SessionEvent::Destroying { operation, target } => {
                 answer.checkpoint_id = before(desk, operation, target.as_ref())?;
@@ -283,6 +303,9 @@ impl TellHook {
                 }
             }
             SessionEvent::Planned { tasks } => tasks::follow(desk, tasks)?,
+            SessionEvent::TaskMoved { id, title, status } => {
+                tasks::follow_one(desk, id, title.as_ref(), *status)?;
+            }
             SessionEvent::Compacting => {
                 answer.checkpoint_id = save(desk, Reason::PreCompact, "Before a compaction")?;
             }

@@ -281,11 +281,16 @@ impl Hook {
                         target: found.target.as_deref().and_then(said),
                     }
                 }
-                ToolUse::Tasks(_) | ToolUse::Other => return None,
+                ToolUse::Tasks(_) | ToolUse::OneTask { .. } | ToolUse::Other => return None,
             },
             Happening::AfterTool { tool, failed } => match &tool.act {
                 ToolUse::Tasks(tasks) => SessionEvent::Planned {
                     tasks: tasks.iter().filter_map(planned).collect(),
+                },
+                ToolUse::OneTask { id, title, status } => SessionEvent::TaskMoved {
+                    id: said(id)?,
+                    title: title.as_deref().and_then(said),
+                    status: status.map(how_far),
                 },
                 act => SessionEvent::Worked {
                     paths: match act {
@@ -339,13 +344,17 @@ fn tail(path: &Path) -> Option<String> {
 fn planned(task: &flightline_clients::Task) -> Option<PlannedTask> {
     Some(PlannedTask {
         title: said(&task.title)?,
-        status: match task.status {
-            TaskStatus::Pending => PlannedStatus::Pending,
-            TaskStatus::InProgress => PlannedStatus::InProgress,
-            TaskStatus::Completed => PlannedStatus::Completed,
-            TaskStatus::Cancelled => PlannedStatus::Cancelled,
-        },
+        status: how_far(task.status),
     })
+}
+
+fn how_far(status: TaskStatus) -> PlannedStatus {
+    match status {
+        TaskStatus::Pending => PlannedStatus::Pending,
+        TaskStatus::InProgress => PlannedStatus::InProgress,
+        TaskStatus::Completed => PlannedStatus::Completed,
+        TaskStatus::Cancelled => PlannedStatus::Cancelled,
+    }
 }
 
 fn title(what: &str, text: &str) -> Result<Title, Refusal> {

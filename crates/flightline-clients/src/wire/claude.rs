@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::tools::{Act, failure_text};
 use super::{Answer, Dialect, Kind, Payload};
 use crate::json::{first, text};
+use crate::{TaskStatus, ToolUse};
 
 pub const DIALECT: Dialect = Dialect {
     events: &[
@@ -54,6 +55,34 @@ fn refine(kind: Kind, body: &Value) -> Kind {
         Kind::SubagentStop if untyped => Kind::Other,
         kind => kind,
     }
+}
+
+/// The entry that a tool of the task list adds or moves. The id of a new one stands in the tool's result.
+pub fn one_task(tool: &str, body: &Value) -> Option<ToolUse> {
+    let (input, result) = (body.get("tool_input")?, body.get("tool_response"));
+    match tool {
+        "TaskCreate" => Some(ToolUse::OneTask {
+            id: text(result?.get("task")?, &["id"])?.to_owned(),
+            title: Some(text(input, &["subject"])?.to_owned()),
+            status: None,
+        }),
+        "TaskUpdate" => Some(ToolUse::OneTask {
+            id: text(input, &["taskId"])?.to_owned(),
+            title: text(input, &["subject"]).map(str::to_owned),
+            status: text(input, &["status"]).and_then(task_status),
+        }),
+        _ => None,
+    }
+}
+
+fn task_status(word: &str) -> Option<TaskStatus> {
+    Some(match word {
+        "pending" => TaskStatus::Pending,
+        "in_progress" => TaskStatus::InProgress,
+        "completed" => TaskStatus::Completed,
+        "deleted" => TaskStatus::Cancelled,
+        _ => return None,
+    })
 }
 
 /// The payload of Claude Code, and of the clients that took its field names over.

@@ -62,7 +62,9 @@ pub(super) fn deliver(
         SessionEvent::Started | SessionEvent::Compacted => true,
         // While it is not acknowledged: in full once more, then in a line.
         SessionEvent::Prompted { .. } => !given.is_empty() && !read || is_owed(desk, hook)?,
-        SessionEvent::Worked { .. } | SessionEvent::Planned { .. } => is_owed(desk, hook)?,
+        SessionEvent::Worked { .. }
+        | SessionEvent::Planned { .. }
+        | SessionEvent::TaskMoved { .. } => is_owed(desk, hook)?,
         SessionEvent::Editing { .. }
         | SessionEvent::Destroying { .. }
         | SessionEvent::Compacting

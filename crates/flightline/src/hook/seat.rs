@@ -26,6 +26,24 @@ pub(super) fn of_session(desk: &mut Desk<'_, '_>, hook: &TellHook) -> Result<Opt
     Ok(desk.tx.find_those(Find::All, is_it)?.into_iter().next())
 }
 
+/// Whether a session goes on in another process than it was last heard of in: somebody resumed it.
+pub(super) fn has_moved(agent: &Agent, hook: &TellHook) -> bool {
+    hook.process.is_some() && agent.process != hook.process
+}
+
+/// Notes the process that a session goes on in.
+pub(super) fn renew(desk: &mut Desk<'_, '_>, agent: &Agent, hook: &TellHook) -> Result<Agent> {
+    let register = RegisterAgent {
+        name: agent.name.clone(),
+        role: None,
+        kind: None,
+        session: agent.session_id.clone(),
+        process: hook.process.clone(),
+        feature: None,
+    };
+    Ok(register.decide(desk)?.agent)
+}
+
 /// Gives a session an agent.
 pub(super) fn take(desk: &mut Desk<'_, '_>, hook: &TellHook) -> Result<Agent> {
     let (name, session) = match &hook.subagent {

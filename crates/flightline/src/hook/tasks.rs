@@ -1,7 +1,8 @@
 //! A client's own task list becomes the sorties of its session.
 
-use flightline_core::Subject;
+use flightline_core::mission::Mission;
 use flightline_core::sortie::{Sortie, SortieStatus};
+use flightline_core::{Name, Subject, Title};
 use flightline_store::Find;
 
 use super::{PlannedStatus, PlannedTask, work};
@@ -30,11 +31,8 @@ pub(super) fn follow(desk: &mut Desk<'_, '_>, tasks: &[PlannedTask]) -> Result<(
         return Ok(());
     }
     let mut known = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
-    // The sortie that the mission began with stands for all of it until there is a list.
     if let [only] = known.as_slice()
-        && only.title == mission.title
-        && only.status == SortieStatus::InProgress
-        && only.assigned_to == desk.agent_id()
+        && stands_for_all(desk, &mission, &known)
         && !tasks.iter().any(|task| task.title == only.title)
     {
         let rename = EditSortie {
@@ -65,6 +63,68 @@ pub(super) fn follow(desk: &mut Desk<'_, '_>, tasks: &[PlannedTask]) -> Result<(
         }
     }
     Ok(())
+}
+
+/// Brings one sortie in line with an entry of the list, which is known by the client's id.
+pub(super) fn follow_one(
+    desk: &mut Desk<'_, '_>,
+    id: &Title,
+    title: Option<&Title>,
+    status: Option<PlannedStatus>,
+) -> Result<()> {
+    work::begin(desk, title)?;
+    let (Some(mission), Some(agent)) = (work::mission(desk)?, desk.agent.clone()) else {
+        return Ok(());
+    };
+    let Ok(task) = Name::parse("task", &format!("{}.{id}", agent.name)) else {
+        return Ok(());
+    };
+    let known = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
+    let found = known.iter().find(|it| it.task_id.as_ref() == Some(&task));
+    match (found, title) {
+        (None, Some(title)) if stands_for_all(desk, &mission, &known) => {
+            let name = EditSortie {
+                sortie: known.first().map(Subject::key).unwrap_or_default(),
+                title: Some(title.clone()),
+                task_id: Some(task.clone()),
+                ..EditSortie::default()
+            };
+            name.decide(desk)?;
+        }
+        (None, Some(title)) if mission.status.is_open() => {
+            let sortie = NewSortie {
+                task_id: Some(task.clone()),
+                ..NewSortie::titled(title.clone())
+            };
+            let add = AddSorties {
+                mission: Some(mission.id.to_string()),
+                sorties: vec![sortie],
+            };
+            add.decide(desk)?;
+        }
+        _ => {}
+    }
+    let sorties = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
+    let sortie = sorties
+        .into_iter()
+        .find(|it| it.task_id.as_ref() == Some(&task));
+    match (sortie, status) {
+        (Some(sortie), Some(status)) => bring(desk, &sortie, status),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a mission has only the sortie that it began with, which stands for all of it until there is a list.
+fn stands_for_all(desk: &Desk<'_, '_>, mission: &Mission, sorties: &[Sortie]) -> bool {
+    match sorties {
+        [only] => {
+            only.title == mission.title
+                && only.task_id.is_none()
+                && only.status == SortieStatus::InProgress
+                && only.assigned_to == desk.agent_id()
+        }
+        _ => false,
+    }
 }
 
 /// Moves a sortie as far as its task is. A move that the rules refuse is left out: the list is the client's, the rules are ours.

@@ -11,7 +11,8 @@ use flightline_core::text::Note;
 use flightline_core::{Code, Kind, MissionId, Name, RepoPath, Subject, Title};
 use flightline_store::Find;
 
-use crate::agent::{Heartbeat, Sighting, UpdateAgent};
+use super::TellHook;
+use crate::agent::{Heartbeat, UpdateAgent};
 use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::fleet::Operation;
@@ -39,7 +40,7 @@ pub(super) fn beat(desk: &mut Desk<'_, '_>, heartbeat: &Heartbeat) -> Result<Opt
         )),
         (true, true) => {
             let mut text = format!(
-                "Flightline: your context is {percent} % full, and is about to be lost. Stop after this operation. Your work is saved."
+                "Flightline: your context is {percent} % full, and is about to be lost. Stop after this operation. Your work is saved. If a briefing came since, the context is new: go on."
             );
             if !beaten.remaining.is_empty() {
                 text.push_str("\nLeft to do:");
@@ -164,7 +165,7 @@ pub(super) fn holds_all(
 pub(super) fn lock(
     desk: &mut Desk<'_, '_>,
     paths: &[RepoPath],
-    sightings: &[Sighting],
+    hook: &TellHook,
 ) -> Result<Option<String>> {
     if paths.is_empty() || !locks_edits(desk) {
         return Ok(None);
@@ -174,18 +175,46 @@ pub(super) fn lock(
         ttl_ms: None,
         purpose: Some(Title::parse("purpose", PURPOSE)?),
         sortie: None,
-        sightings: sightings.to_vec(),
+        sightings: hook.sightings.clone(),
     };
     match desk.attempt(|desk| acquire.decide(desk))? {
         Ok(_) => Ok(None),
+        // The session waits for its subagent, which must not wait for it.
+        Err(Error::Refused(refusal))
+            if refusal.code == Code::LockHeld && are_the_sessions(desk, paths, hook)? =>
+        {
+            Ok(None)
+        }
         Err(Error::Refused(refusal)) if refusal.code == Code::LockHeld => {
             let hint = refusal.hint.as_deref().unwrap_or_default();
-            Ok(Some(format!("Flightline: {}. {hint}", refusal.message)))
+            Ok(Some(format!(
+                "Flightline: {}. To go on, {hint}",
+                refusal.message
+            )))
         }
         // An edit that cannot be locked for any other reason is not stopped.
         Err(Error::Refused(_)) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Whether all that is in the way of a subagent's edit are locks of the session that started it.
+fn are_the_sessions(desk: &mut Desk<'_, '_>, paths: &[RepoPath], hook: &TellHook) -> Result<bool> {
+    if hook.subagent.is_none() {
+        return Ok(false);
+    }
+    let session = TellHook {
+        subagent: None,
+        ..hook.clone()
+    };
+    let Some(session) = super::seat::of_session(desk, &session)? else {
+        return Ok(false);
+    };
+    let me = desk.agent_id();
+    let in_the_way = desk.tx.find_those::<Lock>(Find::All, |lock| {
+        Some(lock.held_by) != me && paths.iter().any(|path| lock.file.overlaps(path))
+    })?;
+    Ok(in_the_way.iter().all(|lock| lock.held_by == session.id))
 }
 
 /// Lets go of what hooks locked by themselves.

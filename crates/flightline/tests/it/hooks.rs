@@ -289,6 +289,36 @@ both_engines! {
         assert!(used(93).unwrap().contains("Stop after this operation"));
     }
 
+    fn a_session_that_is_resumed_in_another_process_lives_there(world: &World) {
+        let story = Story::new(world);
+        claude(&story, "one", 7).prompt("Add login");
+        let resumed = claude(&story, "one", 9);
+        let went_on = resumed.tell(SessionEvent::Worked { paths: Vec::new(), failed: None });
+        assert!(went_on.begun, "{went_on:?}");
+        let agent = story.agent("claude");
+        assert_eq!((agent.process, agent.epoch), (Some(resumed.process()), 1));
+    }
+
+    fn entries_of_a_task_list_are_followed_one_by_one(world: &World) {
+        let story = Story::new(world);
+        let session = claude(&story, "one", 7);
+        session.prompt("Add login");
+        let task = |id: &str, text: Option<&str>, status| session.tell(SessionEvent::TaskMoved {
+            id: title(id), title: text.map(title), status,
+        });
+        task("1", Some("Model"), None);
+        task("2", Some("Docs"), None);
+        task("1", None, Some(PlannedStatus::InProgress));
+        task("1", None, Some(PlannedStatus::Completed));
+        task("2", None, Some(PlannedStatus::InProgress));
+        let sorties = story.all::<Sortie>().into_iter().map(|it| (it.title.to_string(), it.status));
+        let expected = [("Model", SortieStatus::Completed), ("Docs", SortieStatus::InProgress)];
+        assert_eq!(sorties.collect::<Vec<_>>(), expected.map(|(title, status)| (title.to_owned(), status)));
+        // One that nobody knows is none.
+        task("9", None, Some(PlannedStatus::Completed));
+        assert_eq!(story.all::<Sortie>().len(), 2);
+    }
+
     fn subagents_are_agents_that_end_with_their_session(world: &World) {
         let story = Story::new(world);
         let session = claude(&story, "one", 7);
@@ -299,14 +329,19 @@ both_engines! {
         };
         let started = subagent(SessionEvent::Started).agent.unwrap();
         assert_eq!(started.name.as_str(), "claude-reviewer-374a93");
-        // Its edits are its own, and its session's files are in its way.
+        // Its session waits for it, so that its session's files are not in its way; those of others are.
         session.edit("src/a.rs");
-        assert!(subagent(SessionEvent::Editing { paths: vec![path("src/a.rs")] }).deny.is_some());
+        let edit = |file: &str| subagent(SessionEvent::Editing { paths: vec![path(file)] }).deny;
+        assert_eq!(edit("src/a.rs"), None);
+        claude(&story, "two", 8).edit("src/b.rs");
+        assert!(edit("src/b.rs").is_some());
+        claude(&story, "two", 8).tell(SessionEvent::Ended);
         subagent(SessionEvent::Stopped { said: None });
-        assert_eq!(crew(&story).len(), 1);
+        let names = || crew(&story).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(names(), ["claude", "claude-2"]);
         subagent(SessionEvent::Started);
-        assert_eq!(crew(&story).len(), 2);
+        assert_eq!(names().len(), 3);
         session.tell(SessionEvent::Ended);
-        assert_eq!(crew(&story).len(), 1);
+        assert_eq!(names(), ["claude", "claude-2"]);
     }
 }
