@@ -1,5 +1,6 @@
 //! What is asked for with a request, of a row and the schema of its operation.
 
+use flightline::core::event::TYPES;
 use schemars::SchemaGenerator;
 use serde_json::{Map, Value, json};
 
@@ -64,6 +65,7 @@ impl Asked {
                     ("sorties", _) => json!({ "type": "string", "pattern": id("srt-") }),
                     ("locks", _) => json!({ "type": "string", "pattern": id("lck-") }),
                     ("messages", _) => json!({ "type": "string", "pattern": id("msg-") }),
+                    ("notes", _) => json!({ "type": "string", "pattern": id("nte-") }),
                     ("recoveries", _) => json!({ "type": "string", "pattern": id("rcv-") }),
                     _ => json!({ "type": "string", "pattern": NAME }),
                 };
@@ -85,6 +87,9 @@ impl Asked {
             let schema = match name.as_str() {
                 "cursor" => json!({ "type": "string", "pattern": CURSOR }),
                 "after" => place(),
+                "type" => json!({
+                    "description": "Only events of this type", "type": "string", "enum": TYPES,
+                }),
                 _ => schema,
             };
             self.ask(&name, &name, &schema);
@@ -128,6 +133,9 @@ impl Asked {
                         ("show_state", "at") => json!({
                             "description": "A revision, a time or a checkpoint",
                             "anyOf": [{ "type": "string", "pattern": POINT }, { "type": "string", "format": "date-time" }],
+                        }),
+                        ("list_events", "type") => json!({
+                            "description": "Only events of this type", "type": "string", "enum": TYPES,
                         }),
                         _ => field(to),
                     };

@@ -38,9 +38,15 @@ pub struct EditSortie {
     pub estimate_ms: Option<Millis>,
     /// Sorties that must be completed first as well.
     #[serde(default)]
+    #[schemars(inner(regex(
+        pattern = r"^srt-([0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$"
+    )))]
     pub add_dependencies: Vec<String>,
     /// Sorties that need not be completed first any more.
     #[serde(default)]
+    #[schemars(inner(regex(
+        pattern = r"^srt-([0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$"
+    )))]
     pub remove_dependencies: Vec<String>,
     /// Files it is expected to touch as well.
     #[serde(default)]
@@ -80,11 +86,17 @@ pub enum NewPlace {
     /// Just before this one.
     Before {
         /// Which.
+        #[schemars(regex(
+            pattern = r"^srt-([0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$"
+        ))]
         sortie: String,
     },
     /// Just after this one.
     After {
         /// Which.
+        #[schemars(regex(
+            pattern = r"^srt-([0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$"
+        ))]
         sortie: String,
     },
 }
