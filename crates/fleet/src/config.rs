@@ -72,6 +72,10 @@ pub struct Environment {
 
 /// The name of the user that we run as, where the environment does not say it, as in cron and in containers.
 fn user_of_the_system() -> Option<String> {
+    if let Some(name) = flightline::workspace::user_name() {
+        return Some(name);
+    }
+    // The system knows users that are not in its file, and takes a process to say so.
     let said = std::process::Command::new("id").arg("-un").output().ok()?;
     let name = String::from_utf8(said.stdout).ok()?;
     Some(name.trim().to_owned())

@@ -14,7 +14,7 @@ pub use discover::{Home, STATE_FOLDER, discover, repository_root};
 pub use git::Surroundings;
 pub use process::{
     Holder, all_ancestors, ancestors, client_process, describe, holders, host_name, is_running,
-    tail_of, uptime,
+    tail_of, uptime, user_name,
 };
 pub use tree::{Bounds, WorkTree};
 pub use trust::{Fingerprint, Trust};

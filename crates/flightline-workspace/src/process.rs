@@ -105,6 +105,19 @@ pub fn tail_of(path: &Path, most: u64) -> Option<Vec<u8>> {
     Some(tail)
 }
 
+/// The name of the user that this process runs as, by the system's own file; none when it is not in there.
+#[must_use]
+pub fn user_name() -> Option<String> {
+    let user = rustix::process::geteuid().as_raw().to_string();
+    let file = fs::read_to_string("/etc/passwd").ok()?;
+    let name = file.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)? == user).then_some(name)
+    });
+    name.filter(|name| !name.is_empty()).map(str::to_owned)
+}
+
 /// The name of this machine.
 #[must_use]
 pub fn host_name() -> String {
