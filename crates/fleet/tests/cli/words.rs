@@ -285,7 +285,7 @@ fn fields_that_an_answer_cannot_have_are_refused_before_anything_is_done() {
 
 #[test]
 fn where_the_environment_does_not_say_who_the_user_is_the_system_does() {
-    let world = World::new();
+    let world = World::new().local_only("a server knows the user by the token");
     let made = world.line("missions create X").without("USER").run();
     assert_eq!(made.code, 0, "{made:?}");
     let said = Command::new("id").arg("-un").output().unwrap();
