@@ -184,7 +184,13 @@ fn with_examples(command: Command, path: &str) -> Command {
         .get_subcommands()
         .map(|below| below.get_name().to_owned())
         .collect();
-    let mut command = command.after_help(examples(path, limit));
+    // What a command says of itself, such as the variables of a build with traces, comes before its examples.
+    let own = command.get_after_help().map(ToString::to_string);
+    let examples = examples(path, limit);
+    let mut command = command.after_help(match own {
+        Some(own) if !own.is_empty() => format!("{own}\n\n{examples}"),
+        _ => examples,
+    });
     for name in names {
         let below = format!("{path} {name}");
         command = command.mut_subcommand(name, |inner| with_examples(inner, &below));
