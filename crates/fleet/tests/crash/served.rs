@@ -48,6 +48,8 @@ impl<'w> Served<'w> {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .timeout_global(Some(PATIENCE))
+            // A server may close a connection that waits just when the next request takes it.
+            .max_idle_connections(0)
             .build();
         Self {
             world,
