@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use flightline::core::policy::Policy;
 use flightline::core::{Code, Refusal};
+use flightline::registry::Company;
 use flightline::store::{Location, OpenOptions, Store};
 use flightline::workspace::WorkTree;
 use flightline::{Access, Fleet};
@@ -82,15 +83,6 @@ impl Place {
             _ => refusal,
         })
     }
-}
-
-/// Whether a write may share its commit with others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Company {
-    /// It may: it is short.
-    Welcome,
-    /// It takes long, or is more than one transaction.
-    Alone,
 }
 
 /// What is sent to a thread.

@@ -14,13 +14,13 @@ use axum::middleware::Next;
 use axum::response::Response;
 use flightline::core::token::{Presented, unknown};
 use flightline::core::{Code, Refusal};
+use flightline::registry::Company;
 use flightline::token::{CheckToken, TokenView};
 use flightline::{Access, Caller};
 
 pub(crate) use guest::Guest;
-pub(crate) use input::{Body, LARGEST, LARGEST_DOCUMENT, Named, Query, settle_numbers};
+pub(crate) use input::{Body, Named, Query};
 
-use crate::crew::Company;
 use crate::passage::{self, Answered, Notes};
 use crate::problem::Problem;
 use crate::projects::REFUSAL;

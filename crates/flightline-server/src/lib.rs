@@ -1,6 +1,6 @@
-//! The doors for programs.
+//! The HTTP door to the registry of operations ([`flightline::registry`]).
 //!
-//! [`call`] runs any operation by its name, from JSON to JSON. [`serve`] puts HTTP in front of it. This is
+//! [`serve`] puts HTTP in front of it. This is
 //! the only async crate, and the async part only carries requests and answers: operations run on threads of
 //! our own (`crew`), because a synchronous PostgreSQL client panics when it is used, or even dropped, on
 //! a thread of the async runtime.
@@ -10,9 +10,7 @@ mod crew;
 mod door;
 mod health;
 mod metrics;
-mod misfit;
 mod openapi;
-mod operation;
 mod passage;
 mod post;
 mod pretend;
@@ -24,7 +22,6 @@ mod trace;
 mod upkeep;
 
 pub use openapi::openapi;
-pub use operation::{Ask, Called, call, may_wait, operation_names};
 pub use pretend::Pretend;
 pub use serve::{DEFAULT_ADDRESS, Limits, Line, Ready, Said, Say, Setup, Stop, serve};
 #[cfg(feature = "otel")]

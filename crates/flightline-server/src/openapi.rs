@@ -4,12 +4,12 @@ mod shape;
 
 use flightline::core::event::Event;
 use flightline::event::Cursor;
+use flightline::registry::{Entry, find, operation_names, operations, scopes};
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use self::shape::{Asked, bounds, capitalized, name_choices, not_null, place};
-use crate::operation::{Entry, find, operation_names, operations, scopes};
 use crate::route::table::{ROUTES, Route};
 use crate::route::{SPECIAL, Special};
 

@@ -21,6 +21,7 @@ use flightline::checkpoint::CheckpointDocument;
 use flightline::checkpoint::prune::Pruned;
 use flightline::core::{Code, Refusal};
 use flightline::event::Cursor;
+use flightline::registry::Company;
 use flightline::remote::header::REPLAYED;
 use flightline::store::clock::Ids;
 use flightline::{Access, Caller, Fleet, Operation};
@@ -30,7 +31,7 @@ use tokio::sync::{Notify, Semaphore, watch};
 
 use self::checkpoints::{Create, Created, Listed, Listing, Prune, Recover, Recovered};
 use self::events::Wanted;
-use crate::crew::{Company, Lines};
+use crate::crew::Lines;
 use crate::door::{self, Guest, tag};
 use crate::health::Health;
 use crate::metrics::Metrics;

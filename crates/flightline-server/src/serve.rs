@@ -13,6 +13,7 @@ use flightline::core::policy::Policy;
 use flightline::core::{Code, Refusal};
 use flightline::mirror::Mirrors;
 use flightline::mission::ListMissions;
+use flightline::registry::Company;
 use flightline::store::clock::Ids;
 use flightline::store::{Location, OpenOptions};
 use flightline::token::ListTokens;
@@ -28,7 +29,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::connection::{Patient, Peers, turn_away};
-use crate::crew::{Company, Crew, Grouped, Lines, Place};
+use crate::crew::{Crew, Grouped, Lines, Place};
 use crate::door::without_port;
 use crate::health::Health;
 use crate::metrics::Metrics;

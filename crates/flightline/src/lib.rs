@@ -32,6 +32,7 @@ pub mod mission;
 pub mod note;
 pub mod rebuild;
 pub mod recovery;
+pub mod registry;
 pub mod remote;
 pub mod replay;
 pub mod report;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use flightline_server::{Ask, call, operation_names};
+use flightline::registry::{Ask, call, operation_names};
 
 use super::{Done, typed};
 use crate::app::App;

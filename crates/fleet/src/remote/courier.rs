@@ -10,11 +10,11 @@ use flightline::core::redact::contains_secret;
 use flightline::core::token::unknown;
 use flightline::core::{Code, Name, Refusal, text};
 use flightline::late::RecordLate;
+use flightline::registry::may_wait;
 use flightline::remote::{Answer, Call, Delivery, Late, Offline, Remote};
 use flightline::store::Steps;
 use flightline::store::clock::{Clock, Ids};
 use flightline::{Access, Caller, Operation};
-use flightline_server::may_wait;
 use serde_json::{Value, json};
 
 use super::Bearer;

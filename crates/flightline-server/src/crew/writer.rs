@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use flightline::Fleet;
 use flightline::core::Refusal;
+use flightline::registry::Company;
 use flightline::store::Error;
 
-use super::{Company, Errand, Grouped, Hand, Order, Place};
+use super::{Errand, Grouped, Hand, Order, Place};
 
 /// How many writes share a commit at most.
 const TOGETHER: usize = 64;

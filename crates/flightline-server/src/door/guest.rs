@@ -10,12 +10,12 @@ use flightline::core::Kind;
 use flightline::core::redact::shown;
 use flightline::core::token::{Presented, Scope, too_narrow, unknown};
 use flightline::core::{Code, Name, Refusal};
+use flightline::registry::{self, Entry};
 use flightline::remote::header::{AGENT, EPOCH, IDEMPOTENCY_KEY, INSTEAD_OF, MISSION, SESSION};
 use flightline::token::TokenView;
 use flightline::{Caller, Thing};
 
 use super::tag;
-use crate::operation::{self, Entry};
 use crate::passage;
 use crate::problem::Problem;
 use crate::projects::Project;
@@ -58,7 +58,7 @@ impl Guest {
 
     /// The operation of this name, unless the token is too narrow for it. The request is told of by it.
     pub(crate) fn may_call(&self, name: &str) -> Result<Entry, Refusal> {
-        let entry = operation::find(name)?;
+        let entry = registry::find(name)?;
         passage::operation(entry.name);
         self.must_have(entry.scope)?;
         Ok(entry)

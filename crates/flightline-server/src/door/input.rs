@@ -9,18 +9,13 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Query as AxumQuery, Req
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use flightline::core::Refusal;
+use flightline::registry::{LARGEST, misfit};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
-use crate::misfit;
 use crate::problem::Problem;
 use crate::route::Shared;
 
 const MIB: usize = 1024 * 1024;
-/// The largest body.
-pub(crate) const LARGEST: usize = MIB;
-/// The largest where whole documents are taken in: as large as one may be in a file.
-pub(crate) const LARGEST_DOCUMENT: usize = 64 * MIB;
 
 /// A body of JSON.
 pub(crate) struct Body {
@@ -44,24 +39,6 @@ impl Body {
             );
         }
         self.read()
-    }
-}
-
-/// JSON has one kind of number: `5.0` is 5, whoever writes it so.
-pub(crate) fn settle_numbers(value: &mut Value) {
-    match value {
-        Value::Number(number) => {
-            let text = number.to_string();
-            let whole = text
-                .strip_suffix(".0")
-                .and_then(|text| text.parse::<i64>().ok());
-            if let Some(whole) = whole {
-                *number = whole.into();
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(settle_numbers),
-        Value::Object(fields) => fields.values_mut().for_each(settle_numbers),
-        Value::Null | Value::Bool(_) | Value::String(_) => {}
     }
 }
 

@@ -19,6 +19,7 @@ use flightline::core::checkpoint::{Reason, Trigger};
 use flightline::core::text::Note;
 use flightline::core::{Code, Kind, Name, Refusal};
 use flightline::recovery::resume::{Resume, Resumed};
+use flightline::registry::Company;
 use flightline::{Access, Caller, Operation};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,7 +27,6 @@ use serde::{Deserialize, Serialize};
 use super::page::Asking;
 use super::take::MOST;
 use super::{Done, Outcome, Shared, mark};
-use crate::crew::Company;
 use crate::door::{Body, Guest, Named, Query};
 use crate::serve::Said;
 

@@ -15,6 +15,7 @@ use axum::response::Response;
 use flightline::core::redact::shown;
 use flightline::core::{Code, Refusal};
 use flightline::event::{Cursor, EventList, ListEvents};
+use flightline::registry::Company;
 use flightline::{Access, Caller, Fleet, Operation};
 use hyper::body::{Bytes, Frame};
 use serde::Deserialize;
@@ -23,7 +24,6 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
 use super::{Done, Shared};
-use crate::crew::Company;
 use crate::door::{Guest, Query};
 use crate::projects::Project;
 

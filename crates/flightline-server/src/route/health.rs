@@ -8,10 +8,10 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use flightline::Access;
 use flightline::core::token::Scope;
+use flightline::registry::Company;
 use serde_json::Value;
 
 use super::{Done, Outcome, Shared};
-use crate::crew::Company;
 use crate::door::Guest;
 use crate::metrics::Now;
 

@@ -5,13 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use flightline::Access;
+use flightline::registry::{Ask, Company};
 use flightline::remote::{self, ANSWER_TYPE};
 use serde_json::json;
 
 use super::{Done, Shared};
-use crate::crew::Company;
 use crate::door::{Body, Guest, Named};
-use crate::operation::Ask;
 use crate::pretend::Pretence;
 use crate::problem::Problem;
 

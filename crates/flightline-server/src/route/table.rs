@@ -8,13 +8,13 @@ use axum::extract::{RawPathParams, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::routing::{MethodFilter, on};
 use flightline::core::{Kind, Refusal};
+use flightline::registry::Ask;
 use serde_json::Value;
 
 use super::page::{self, Asking};
 use super::take::{Asked, Take};
 use super::{Done, Shared};
 use crate::door::{Body, Guest};
-use crate::operation::Ask;
 use Take::{
     Act, ActsAs, After, All, Bare, Id, Ids, Is, Key, Limit, Mark, Not, Number, Other, Place,
     Sorties, Story, Switch, Text,

@@ -17,12 +17,12 @@ use flightline::lease::SettleLeases;
 use flightline::mail::relay::relay;
 use flightline::mirror::{Mirrors, Said as MirrorSaid, take_in, write_out};
 use flightline::recovery::detect::Detect;
+use flightline::registry::Company;
 use flightline::store::Disk;
 use flightline::store::verify::verify;
 use flightline::{Access, Fleet};
 
 use super::Means;
-use crate::crew::Company;
 use crate::projects::Project;
 use crate::serve::Said;
 

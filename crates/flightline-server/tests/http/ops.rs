@@ -1,7 +1,8 @@
 //! Any operation by its name, and who may ask for it.
 
 use flightline::core::token::Scope;
-use flightline_server::{openapi, operation_names};
+use flightline::registry::operation_names;
+use flightline_server::openapi;
 use flightline_testkit::{Engine, World, both_engines};
 use serde_json::json;
 

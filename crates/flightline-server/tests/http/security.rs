@@ -37,7 +37,10 @@ fn operations() -> Vec<(String, String)> {
     let operations: Vec<_> = scopes
         .map(|(name, scope)| (name.clone(), scope.as_str().unwrap().to_owned()))
         .collect();
-    assert_eq!(operations.len(), flightline_server::operation_names().len());
+    assert_eq!(
+        operations.len(),
+        flightline::registry::operation_names().len()
+    );
     operations
 }
 

@@ -48,6 +48,7 @@ mod races;
 mod rebuild;
 mod receipts;
 mod recovered_locks;
+mod registry;
 mod relay;
 mod replay;
 mod reports;

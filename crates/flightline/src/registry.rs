@@ -1,25 +1,44 @@
-//! Every operation by its name: the one way in which transports reach what Flightline does.
+//! The registry of operations: every operation by its name, from JSON to JSON.
+//!
+//! HTTP, MCP, hooks at a server and `fleet call` are doors to it. A door finds an operation with [`find`], or
+//! runs it with [`call`]; what the operation does to the store ([`Entry::access`]), the narrowest token that may
+//! ask for it over a network ([`Entry::scope`]), how large its request may be ([`Entry::largest`]), and the JSON
+//! schemas of its request and outcome are told here, once for all doors. No door holds a rule of its own.
+
+pub mod misfit;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use flightline::checkpoint::serve::{self, ReadsCheckpoints};
-use flightline::core::token::Scope;
-use flightline::core::{Code, Refusal};
-use flightline::remote::Offline;
-use flightline::{Access, Caller, Errand, Fleet, Operation};
-use flightline::{
-    agent, checkpoint, clock, context, dialect, effect, errand, event, figures, hook, ids, late,
-    lease, lock, mail, mission, note, recovery, replay, report, sortie, stats, status, task, token,
-};
+use flightline_core::token::Scope;
+use flightline_core::{Code, Refusal};
 use schemars::{Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::crew::Company;
-use crate::door::{LARGEST, LARGEST_DOCUMENT};
-use crate::misfit;
+use crate::checkpoint::serve::{self, ReadsCheckpoints};
+use crate::remote::Offline;
+use crate::{Access, Caller, Errand, Fleet, Operation};
+use crate::{
+    agent, checkpoint, clock, context, dialect, effect, errand, event, figures, hook, ids, late,
+    lease, lock, mail, mission, note, recovery, replay, report, sortie, stats, status, task, token,
+};
+
+const MIB: usize = 1024 * 1024;
+/// The largest request over a network, in bytes.
+pub const LARGEST: usize = MIB;
+/// The largest request where whole documents are taken in: as large as one may be in a file.
+pub const LARGEST_DOCUMENT: usize = 64 * MIB;
+
+/// Whether a write may share its commit with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Company {
+    /// It may: it is short.
+    Welcome,
+    /// It takes long, or is more than one transaction.
+    Alone,
+}
 
 type Handler = fn(&mut Fleet, &Ask<'_>) -> Called;
 
@@ -54,23 +73,23 @@ impl From<Result<Value, Refusal>> for Called {
     }
 }
 
-/// An operation, as transports know it.
-#[derive(Clone, Copy)]
-pub(crate) struct Entry {
+/// An operation, as doors know it.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
     /// Its name.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// What it does to the store.
-    pub(crate) access: Access,
+    pub access: Access,
     /// The narrowest token that may ask for it over a network.
-    pub(crate) scope: Scope,
+    pub scope: Scope,
     /// Whether it may share a commit with others.
-    pub(crate) company: Company,
+    pub company: Company,
     /// What it is asked with.
-    pub(crate) request: fn(&mut SchemaGenerator) -> Schema,
+    pub request: fn(&mut SchemaGenerator) -> Schema,
     /// What comes of it.
-    pub(crate) outcome: fn(&mut SchemaGenerator) -> Schema,
+    pub outcome: fn(&mut SchemaGenerator) -> Schema,
     /// The largest request over a network.
-    pub(crate) largest: usize,
+    pub largest: usize,
     /// What becomes of it when the store cannot be reached.
     offline: Offline,
     handler: Handler,
@@ -78,7 +97,7 @@ pub(crate) struct Entry {
 
 impl Entry {
     /// Runs it, from JSON to JSON.
-    pub(crate) fn run(&self, fleet: &mut Fleet, ask: &Ask<'_>) -> Called {
+    pub fn run(&self, fleet: &mut Fleet, ask: &Ask<'_>) -> Called {
         (self.handler)(fleet, ask)
     }
 }
@@ -216,7 +235,8 @@ const OPERATIONS: &[Entry] = &[
 ];
 
 /// Every operation.
-pub(crate) fn operations() -> &'static [Entry] {
+#[must_use]
+pub fn operations() -> &'static [Entry] {
     OPERATIONS
 }
 
@@ -227,7 +247,8 @@ pub fn operation_names() -> Vec<&'static str> {
 }
 
 /// Every operation, and the narrowest token that may ask for it.
-pub(crate) fn scopes() -> BTreeMap<&'static str, &'static str> {
+#[must_use]
+pub fn scopes() -> BTreeMap<&'static str, &'static str> {
     let scopes = OPERATIONS.iter();
     scopes
         .map(|entry| (entry.name, entry.scope.as_str()))
@@ -249,14 +270,18 @@ pub fn call(fleet: &mut Fleet, name: &str, ask: &Ask<'_>) -> Called {
 }
 
 /// The operation of this name.
-pub(crate) fn find(name: &str) -> Result<Entry, Refusal> {
+///
+/// # Errors
+///
+/// When there is no operation of this name.
+pub fn find(name: &str) -> Result<Entry, Refusal> {
     let found = OPERATIONS.iter().find(|known| known.name == name);
     found.copied().ok_or_else(|| {
         Refusal::new(
             Code::NotFound,
             format!(
                 "there is no operation `{}`",
-                flightline::core::redact::shown(name)
+                flightline_core::redact::shown(name)
             ),
         )
         .hint("list them with `fleet call`")
@@ -367,11 +392,8 @@ fn read<T: DeserializeOwned>(name: &str, ask: &Ask<'_>) -> Result<T, Refusal> {
     }
 }
 
-fn write<T: Serialize>(outcome: flightline::Result<T>) -> Result<Value, Refusal> {
-    let outcome = outcome.map_err(flightline::Error::into_refusal)?;
+fn write<T: Serialize>(outcome: crate::Result<T>) -> Result<Value, Refusal> {
+    let outcome = outcome.map_err(crate::Error::into_refusal)?;
     serde_json::to_value(&outcome)
         .map_err(|error| Refusal::new(Code::Failed, format!("cannot write JSON: {error}")))
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,17 +1,18 @@
 //! Every operation, asked for with a token of scope `agent` that names another agent. There is no door here: what
 //! is refused is refused by the operation's own transaction, so that every transport has it.
 
-use flightline::core::Name;
 use flightline::core::event::sha256_hex;
 use flightline::core::mission::MissionStatus;
-use flightline::core::token::Presented;
+use flightline::core::token::{Presented, Scope};
+use flightline::core::{Code, Name, Refusal};
 use flightline::lock::AcquireLocks;
+use flightline::registry::{Ask, call, operations};
 use flightline::token::CreateToken;
+use flightline::{Access, Caller};
 use flightline_testkit::story::{Story, locks_on, process, registration};
 use flightline_testkit::{World, both_engines};
-use serde_json::json;
-
-use super::*;
+use schemars::SchemaGenerator;
+use serde_json::{Value, json};
 
 /// The fields of requests that can name an agent, by their names.
 const NAMING: [&str; 9] = [

@@ -1,13 +1,15 @@
 //! Why a JSON document is not what was asked for, in plain words: which field, what it is, and what it must be.
 
-use flightline::core::Refusal;
+use flightline_core::Refusal;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::door::settle_numbers;
-
 /// Reads a JSON object as this type; `what` begins the sentence when it is none.
-pub(crate) fn read<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, Refusal> {
+///
+/// # Errors
+///
+/// When the text is not JSON, not an object, or does not fit the type.
+pub fn read<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, Refusal> {
     let mut value: Value = serde_json::from_str(text).map_err(|error| {
         let (line, column) = (error.line(), error.column());
         Refusal::invalid(format!(
@@ -35,8 +37,27 @@ pub(crate) fn read<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, Ref
     })
 }
 
+/// JSON has one kind of number: `5.0` is 5, whoever writes it so.
+fn settle_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            let text = number.to_string();
+            let whole = text
+                .strip_suffix(".0")
+                .and_then(|text| text.parse::<i64>().ok());
+            if let Some(whole) = whole {
+                *number = whole.into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(settle_numbers),
+        Value::Object(fields) => fields.values_mut().for_each(settle_numbers),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
 /// Says what is wrong at a place in a document, of what serde says of it.
-pub(crate) fn sentence(what: &str, path: &str, why: &str) -> String {
+#[must_use]
+pub fn sentence(what: &str, path: &str, why: &str) -> String {
     // The reader adds the place in the text, where it knows one.
     let why = why.split(" at line ").next().unwrap_or(why);
     let at = match path {
