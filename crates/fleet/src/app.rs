@@ -27,6 +27,7 @@ use flightline::workspace::{
     Bounds, Fingerprint, Home, STATE_FOLDER, Trust, WorkTree, discover, repo_path, repository_root,
 };
 use flightline::{Access, Caller, Errand, Fleet, Operation, not_here};
+use schemars::JsonSchema;
 
 use crate::cli::Globals;
 use crate::config::{Config, Environment, Secret, parse_location};
@@ -56,6 +57,8 @@ pub struct App {
     server: Option<Address>,
     /// Nobody trusted the fleet that was opened.
     untrusted: bool,
+    /// The command said what it answers with, and the fields asked for were looked at.
+    answer_is_known: bool,
     /// The epoch that this process belongs to, of the agent it acts as, once it was looked up.
     own_epoch: OnceCell<Option<u64>>,
     /// The agent that the client above this process is, and its epoch, once it was looked up.
@@ -98,6 +101,7 @@ impl App {
             said: BTreeSet::new(),
             server,
             untrusted: false,
+            answer_is_known: false,
             own_epoch: OnceCell::new(),
             client_agent: OnceCell::new(),
         })
@@ -529,9 +533,25 @@ impl App {
         }
     }
 
+    /// Says what the command answers with, where that is not the outcome of its one operation: a field that it cannot
+    /// have is refused before anything is written.
+    pub fn will_answer<T: JsonSchema>(&mut self) -> Result<(), Refusal> {
+        self.answer_is_known = true;
+        fields::check::<T>(&self.ui.fields)
+    }
+
+    fn check_fields<T: JsonSchema>(&self) -> Result<(), Refusal> {
+        match self.answer_is_known {
+            true => Ok(()),
+            false => fields::check::<T>(&self.ui.fields),
+        }
+    }
+
     /// Runs an operation.
     pub fn run<O: Operation>(&mut self, operation: &O) -> Result<O::Outcome, Refusal> {
-        fields::check::<O>(&self.ui.fields)?;
+        if O::ACCESS != Access::Read {
+            self.check_fields::<O::Outcome>()?;
+        }
         let caller = self.caller()?;
         let outcome = self.fleet()?.run(operation, &caller);
         self.say_noticed();
@@ -564,6 +584,7 @@ impl App {
         operation: &O,
         run: fn(&mut Fleet, &Path, &Caller, &O) -> Served<O::Outcome>,
     ) -> Result<O::Outcome, Refusal> {
+        self.check_fields::<O::Outcome>()?;
         let (caller, folder) = (self.caller()?, self.home()?.state.clone());
         let served = run(self.fleet()?, &folder, &caller, operation);
         for warning in &served.warnings {

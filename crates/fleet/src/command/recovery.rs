@@ -9,7 +9,7 @@ use flightline::agent::Sighting;
 use flightline::checkpoint::mend::Wanted;
 use flightline::core::context::ContextMode;
 use flightline::core::liveness::Life;
-use flightline::core::recovery::Analysis;
+use flightline::core::recovery::{Analysis, RecoveryContext};
 use flightline::core::time::human_span;
 use flightline::core::{Code, Kind, Name, Refusal};
 use flightline::recovery::claims::ListClaims;
@@ -18,7 +18,8 @@ use flightline::recovery::resume::{Resume, Resumed};
 use flightline::recovery::start::SessionStart;
 use flightline::recovery::undo::Undo;
 use flightline::status::Attention;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::{ATTENTION, Done, replay, typed};
 use crate::app::{App, Short};
@@ -68,6 +69,10 @@ pub struct UndoArgs {
 }
 
 pub fn detect(args: &DetectArgs, app: &mut App) -> Done {
+    match args.auto_resume {
+        true => app.will_answer::<Vec<Resumed>>()?,
+        false => app.will_answer::<Vec<Candidate>>()?,
+    }
     let sightings = app.sightings()?;
     mend_candidates(args, &sightings, app)?;
     let found = app.run(&Detect {
@@ -327,6 +332,10 @@ pub fn resume(args: &ResumeArgs, app: &mut App) -> Done {
             .answer(&plan, |page| say(page, &plan, &short, Tense::Would))?;
         return Ok(ExitCode::SUCCESS);
     }
+    match args.speaks_of_states() {
+        true => app.will_answer::<StatesRestored>()?,
+        false => app.will_answer::<RecoveryContext>()?,
+    }
     if let Some(id) = args.checkpoint.as_ref().filter(|_| !args.yes) {
         // Who names what is not there is told so, and not asked first.
         let names_nothing = |refusal: &Refusal| {
@@ -360,7 +369,7 @@ pub fn resume(args: &ResumeArgs, app: &mut App) -> Done {
     let short = app.short(&[Kind::Checkpoint, Kind::Mission, Kind::Sortie])?;
     warn(app, &done);
     if app.ui.json {
-        app.ui.answer(&envelope(args, &done)?, |_| {})?;
+        say_context(args, &done, app)?;
     } else {
         app.ui
             .answer(&done, |page| say(page, &done, &short, Tense::Done))?;
@@ -372,6 +381,11 @@ pub fn resume(args: &ResumeArgs, app: &mut App) -> Done {
 }
 
 impl ResumeArgs {
+    /// Whether it is asked in seed D's words.
+    fn speaks_of_states(&self) -> bool {
+        self.skip_failed || self.reset_to.is_some()
+    }
+
     /// The same command with a yes.
     fn with_yes(&self, id: &str) -> String {
         let mut command = format!("fleet resume --checkpoint {id}");
@@ -391,17 +405,31 @@ impl ResumeArgs {
     }
 }
 
+/// Seed D's answer, beside seed A's.
+#[derive(Serialize, JsonSchema)]
+struct StatesRestored {
+    #[serde(flatten)]
+    context: RecoveryContext,
+    warnings: Vec<String>,
+    errors: Vec<String>,
+    skipped_agents: Vec<String>,
+    restored_state: Option<String>,
+}
+
 /// Seed A's answer is the recovery context; who asks in seed D's words gets its answer beside it.
-fn envelope(args: &ResumeArgs, done: &Resumed) -> Result<Value, Refusal> {
-    let cannot = |error| Refusal::new(Code::Failed, format!("cannot write the answer: {error}"));
-    let mut answer = serde_json::to_value(&done.recovery_context).map_err(cannot)?;
-    if args.skip_failed || args.reset_to.is_some() {
-        answer["warnings"] = json!(done.warnings);
-        answer["errors"] = json!(done.errors);
-        answer["skipped_agents"] = json!(done.skipped_agents);
-        answer["restored_state"] = json!(done.restored_state);
+fn say_context(args: &ResumeArgs, done: &Resumed, app: &App) -> Result<(), Refusal> {
+    let context = &done.recovery_context;
+    if !args.speaks_of_states() {
+        return app.ui.answer(context, |_| {});
     }
-    Ok(answer)
+    let beside = StatesRestored {
+        context: context.clone(),
+        warnings: done.warnings.clone(),
+        errors: done.errors.clone(),
+        skipped_agents: done.skipped_agents.clone(),
+        restored_state: done.restored_state.clone(),
+    };
+    app.ui.answer(&beside, |_| {})
 }
 
 pub fn undo(args: &UndoArgs, app: &mut App) -> Done {

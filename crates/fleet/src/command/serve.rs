@@ -11,7 +11,8 @@ use std::time::Duration;
 use clap::Args;
 use flightline::core::Refusal;
 use flightline_server::{DEFAULT_ADDRESS, Limits, Pretend, Ready, Said, Setup, Stop};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use self::log::{Log, LogFormat};
 use super::{Done, typed};
@@ -48,6 +49,7 @@ pub fn run(args: &ServeArgs, app: &mut App) -> Done {
         return check::run(url, app);
     }
     app.must_be_trusted()?;
+    app.will_answer::<Serving>()?;
     let address: SocketAddr = args.addr.parse().map_err(|_| {
         Refusal::invalid(format!("`{}` is not an address to listen at", args.addr)).hint(format!(
             "give an IP and a port, such as `{DEFAULT_ADDRESS}`"
@@ -122,16 +124,24 @@ pub fn describe(app: &mut App) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Where a server is.
+#[derive(Serialize, JsonSchema)]
+struct Serving {
+    url: String,
+    pid: u32,
+    tokens: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traces: Option<String>,
+}
+
 fn announce(ui: &Ui, ready: &Ready, traces: Option<&str>) -> Result<(), Refusal> {
     let url = format!("http://{}", ready.address);
-    let mut answer = json!({
-        "url": url,
-        "pid": std::process::id(),
-        "tokens": ready.tokens,
-    });
-    if let Some(to) = traces {
-        answer["traces"] = json!(to);
-    }
+    let answer = Serving {
+        url: url.clone(),
+        pid: std::process::id(),
+        tokens: ready.tokens,
+        traces: traces.map(str::to_owned),
+    };
     ui.answer(&answer, |page| {
         page.line(format_args!("Serving this fleet at {url}"));
         if ready.tokens == 0 {

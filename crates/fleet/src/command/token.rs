@@ -8,6 +8,7 @@ use flightline::core::time::parse_span;
 use flightline::core::token::{Scope, written};
 use flightline::core::{Kind, Refusal};
 use flightline::token::{CreateToken, ListTokens, RevokeToken, TokenView, draw_secret};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Done, typed};
@@ -46,7 +47,7 @@ pub enum TokenCommand {
 }
 
 /// A token, with what nobody will ever be shown again.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Created {
     token: String,
     id: String,
@@ -122,6 +123,7 @@ pub fn run(command: TokenCommand, app: &mut App) -> Done {
 }
 
 fn create(request: &CreateToken, secret: &str, app: &mut App) -> Done {
+    app.will_answer::<Created>()?;
     let view = app.run(request)?;
     let created = Created {
         token: written(&view.project, view.id, secret),

@@ -275,6 +275,7 @@ fn check(noun: &str) {
     for case in cases {
         check_good(case);
         check_bad(case);
+        check_fields(case);
         check_usage(case);
         check_without_a_fleet(case);
     }
@@ -348,6 +349,21 @@ fn check_bad(case: &Case) {
         );
     }
     assert_eq!(world.rev(), before, "{bad} changed something");
+}
+
+/// A field that the answer cannot have is refused while nothing is done.
+fn check_fields(case: &Case) {
+    let (world, good) = (stage::world(), stage::named(case.good));
+    let before = world.rev();
+    let ran = world.fleet(&format!("{good} --json --fields colour"));
+    if ran.code != 0 {
+        assert_eq!(
+            (ran.code, ran.error_code().as_str()),
+            (2, "invalid_input"),
+            "{good}: {ran:?}"
+        );
+        assert_eq!(world.rev(), before, "{good} was done: {ran:?}");
+    }
 }
 
 fn check_usage(case: &Case) {

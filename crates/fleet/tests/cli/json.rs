@@ -67,9 +67,10 @@ fn a_write_whose_answer_lacks_a_field_is_refused_before_it_is_done() {
         [exit 2]
     "#]]);
     assert_eq!(world.json("missions list").as_array().unwrap().len(), 0);
-    // What only the answer itself can tell comes too late, and says so.
-    let made = world.fleet("token create laptop --json --fields colour");
-    assert!(made.stdout.contains("the operation was done"), "{made:?}");
+    // Also where the command answers with something else than its operation.
+    let refused = world.fleet("token create laptop --json --fields colour");
+    assert!(refused.stdout.contains("nothing was done"), "{refused:?}");
+    assert_eq!(world.json("token list"), json!([]));
 }
 
 #[test]
