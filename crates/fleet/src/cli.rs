@@ -1,12 +1,9 @@
 //! The command line's arguments. `command/` runs them, `help.rs` explains them.
 
-mod lazy;
-
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub use self::lazy::{Lazy, reading};
 use crate::{command, complete};
 
 /// The version, and what this build has beyond every other.
@@ -91,112 +88,114 @@ pub enum ColorWhen {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Create `.flightline/` here: a store for this repository's fleet
-    Init(Lazy<command::init::InitArgs>),
+    Init(command::init::InitArgs),
     /// Trust this repository's fleet, for example after a clone
-    Trust(Lazy<command::trust::TrustArgs>),
+    Trust(command::trust::TrustArgs),
     /// Show the fleet at a glance, and work that needs attention
     Status,
     /// Take a checkpoint of the current mission
-    Checkpoint(Lazy<command::checkpoint::CheckpointArgs>),
+    Checkpoint(command::checkpoint::CheckpointArgs),
     /// Checkpoints: list, show, compare, verify, prune …
     #[command(subcommand)]
-    Checkpoints(Lazy<command::checkpoint::CheckpointsCommand>),
+    Checkpoints(command::checkpoint::CheckpointsCommand),
     /// Find missions that need recovery (exit code 5 when there is one)
-    Detect(Lazy<command::recovery::DetectArgs>),
+    Detect(command::recovery::DetectArgs),
     /// Resume a mission, or restore it exactly to a checkpoint
-    Resume(Lazy<command::recovery::ResumeArgs>),
+    Resume(command::recovery::ResumeArgs),
     /// Step through a mission's history, changing nothing
-    Replay(Lazy<command::replay::ReplayArgs>),
+    Replay(command::replay::ReplayArgs),
     /// Undo the last rewind
-    Undo(Lazy<command::recovery::UndoArgs>),
+    Undo(command::recovery::UndoArgs),
     /// Print the acting agent's briefing, for use after a lost context
-    Context(Lazy<command::context::ContextArgs>),
+    Context(command::context::ContextArgs),
     /// Missions: objectives, divided into sorties
     #[command(visible_alias = "mission", subcommand)]
-    Missions(Lazy<command::mission::MissionCommand>),
+    Missions(command::mission::MissionCommand),
     /// Sorties: units of work with one owner
     #[command(visible_alias = "sortie", subcommand)]
-    Sorties(Lazy<command::sortie::SortieCommand>),
+    Sorties(command::sortie::SortieCommand),
     /// Agents: the workers of the fleet
     #[command(visible_alias = "agent", subcommand)]
-    Agents(Lazy<command::agent::AgentCommand>),
+    Agents(command::agent::AgentCommand),
     /// Send a heartbeat for the acting agent
-    Heartbeat(Lazy<command::agent::HeartbeatArgs>),
+    Heartbeat(command::agent::HeartbeatArgs),
     /// Print the handoff document for an agent's successor
-    Handoff(Lazy<command::agent::recovery::HandoffArgs>),
+    Handoff(command::agent::recovery::HandoffArgs),
     /// Locks on files and folders
     #[command(visible_alias = "lock", subcommand)]
-    Locks(Lazy<command::lock::LockCommand>),
+    Locks(command::lock::LockCommand),
     /// Mail between agents
     #[command(visible_alias = "mails", subcommand)]
-    Mail(Lazy<command::mail::MailCommand>),
+    Mail(command::mail::MailCommand),
     /// Notes: decisions, lessons, constraints, blockers, next steps …
     #[command(visible_alias = "notes", subcommand)]
-    Note(Lazy<command::note::NoteCommand>),
+    Note(command::note::NoteCommand),
     /// Effects: external actions that must not happen twice
     #[command(visible_alias = "effects", subcommand)]
-    Effect(Lazy<command::effect::EffectCommand>),
+    Effect(command::effect::EffectCommand),
     /// Events: the journal of everything that happened
     #[command(visible_alias = "event", subcommand)]
-    Events(Lazy<command::event::EventCommand>),
+    Events(command::event::EventCommand),
     /// Show the journal as a readable story, newest first
-    Log(Lazy<command::event::LogArgs>),
+    Log(command::event::LogArgs),
     /// Show counts of all records, and the space they use
-    Stats(Lazy<command::stats::StatsArgs>),
+    Stats(command::stats::StatsArgs),
     /// Compare the time that sorties took with their estimates
-    Report(Lazy<command::report::ReportArgs>),
+    Report(command::report::ReportArgs),
     /// Check the store, and repair it
-    Doctor(Lazy<command::doctor::DoctorArgs>),
+    Doctor(command::doctor::DoctorArgs),
     /// Copy a consistent snapshot of the whole store to a new file
-    Backup(Lazy<command::backup::BackupArgs>),
+    Backup(command::backup::BackupArgs),
     /// Replace the store with a backup; the old content is kept
-    Restore(Lazy<command::backup::RestoreArgs>),
+    Restore(command::backup::RestoreArgs),
     /// Import the files of another system
-    Import(Lazy<command::dialect::ImportArgs>),
+    Import(command::dialect::ImportArgs),
     /// Export the store as files of another system
-    Export(Lazy<command::dialect::ExportArgs>),
+    Export(command::dialect::ExportArgs),
     /// Show and resolve conflicting files of other systems
     #[command(visible_alias = "conflict", subcommand)]
-    Conflicts(Lazy<command::conflict::ConflictCommand>),
+    Conflicts(command::conflict::ConflictCommand),
     /// Serve this fleet to other programs and machines over HTTP
-    Serve(Lazy<command::serve::ServeArgs>),
+    Serve(command::serve::ServeArgs),
     /// Tokens: access to a server
     #[command(visible_alias = "tokens", subcommand)]
-    Token(Lazy<command::token::TokenCommand>),
+    Token(command::token::TokenCommand),
     /// Log in to a server, and use its fleet in this repository
-    Login(Lazy<command::login::LoginArgs>),
+    Login(command::login::LoginArgs),
     /// Log out of this repository's server, and forget its token
     Logout,
     /// Show and change settings
     #[command(subcommand)]
-    Config(Lazy<command::config::ConfigCommand>),
+    Config(command::config::ConfigCommand),
     /// Run one operation with JSON from stdin, for orchestrators
-    Call(Lazy<command::call::CallArgs>),
+    Call(command::call::CallArgs),
+    /// Offer this fleet as MCP tools on stdin and stdout, for coding agents
+    Mcp(command::mcp::McpArgs),
     /// Run a demo: real agents are killed, and nothing is lost
-    Demo(Lazy<command::demo::DemoArgs>),
+    Demo(command::demo::DemoArgs),
     /// An agent of the demo
     #[command(hide = true)]
-    DemoAgent(Lazy<command::demo::DemoAgentArgs>),
+    DemoAgent(command::demo::DemoAgentArgs),
     /// Print a shell's completion script, with live ids
-    Completions(Lazy<command::reference::CompletionsArgs>),
+    Completions(command::reference::CompletionsArgs),
     /// Print the manual page, or write all of them to a folder
-    Man(Lazy<command::reference::ManArgs>),
+    Man(command::reference::ManArgs),
     /// Print the JSON Schema of an answer
-    Schema(Lazy<command::reference::SchemaArgs>),
+    Schema(command::reference::SchemaArgs),
     /// Print the OpenAPI description of the server
     Openapi,
     /// Connect a coding agent: its hooks tell the fleet of its sessions
-    Setup(Lazy<command::setup::SetupArgs>),
+    Setup(command::setup::SetupArgs),
     /// Tell an agent where it stands and how to work here
     Prime,
     /// Print the block for AGENTS.md that tells agents how to work here
     AgentsMd,
     /// Run any program as an agent, and start it again when it dies
-    Run(Lazy<command::run::RunArgs>),
+    Run(command::run::RunArgs),
     /// Print one line for a coding agent's status bar
     Statusline,
     /// Answer a coding agent's hook, with its JSON on stdin
-    Hook(Lazy<command::hook::HookArgs>),
+    Hook(command::hook::HookArgs),
     /// Explain a topic or a command
-    Help(Lazy<command::help::HelpArgs>),
+    Help(command::help::HelpArgs),
 }

@@ -18,6 +18,7 @@ pub mod init;
 pub mod lock;
 pub mod login;
 pub mod mail;
+pub mod mcp;
 pub mod mission;
 pub mod note;
 mod plain;
@@ -45,7 +46,7 @@ use std::process::ExitCode;
 use flightline::core::{Code, Refusal};
 
 use crate::app::App;
-use crate::cli::{Command, Lazy};
+use crate::cli::Command;
 
 /// What a command ends with: an exit code, or why it was not done.
 pub type Done = Result<ExitCode, Refusal>;
@@ -74,77 +75,84 @@ pub fn run(command: Option<Command>, app: &mut App) -> Done {
     if !matches!(&done, Err(refusal) if refusal.code == Code::Untrusted) {
         app.say_untrusted();
     }
-    if app.ui.written {
-        // The answer stands whatever becomes of the copy: a failed backup is recorded and tried again.
-        // A server looks after all of it but the files in this work tree.
-        let all: [Keep; 5] = [
-            App::take_due,
-            App::settle_backups,
-            App::write_mirrors,
-            App::prune_daily,
-            App::relay_events,
-        ];
-        let upkeep = if app.has_keeper() { &all[2..3] } else { &all };
-        // What fails keeps no other from being done; what fails all of them is said once.
-        let failed = upkeep.iter().filter_map(|keep| keep(app).err());
-        let said: BTreeSet<String> = failed.map(|refusal| refusal.message).collect();
-        for message in said {
-            app.ui.warn(message);
-        }
-    }
+    upkeep(app);
     done
+}
+
+/// What follows a write, after its answer was decided.
+pub fn upkeep(app: &mut App) {
+    if !app.ui.written {
+        return;
+    }
+    // The answer stands whatever becomes of the copy: a failed backup is recorded and tried again.
+    // A server looks after all of it but the files in this work tree.
+    let all: [Keep; 5] = [
+        App::take_due,
+        App::settle_backups,
+        App::write_mirrors,
+        App::prune_daily,
+        App::relay_events,
+    ];
+    let upkeep = if app.has_keeper() { &all[2..3] } else { &all };
+    // What fails keeps no other from being done; what fails all of them is said once.
+    let failed = upkeep.iter().filter_map(|keep| keep(app).err());
+    let said: BTreeSet<String> = failed.map(|refusal| refusal.message).collect();
+    for message in said {
+        app.ui.warn(message);
+    }
 }
 
 fn dispatch(command: Command, app: &mut App) -> Done {
     match command {
-        Command::Checkpoint(Lazy(args)) => checkpoint::take(&args, app),
-        Command::Checkpoints(Lazy(command)) => checkpoint::run(command, app),
-        Command::Detect(Lazy(args)) => recovery::detect(&args, app),
-        Command::Resume(Lazy(args)) => recovery::resume(&args, app),
-        Command::Replay(Lazy(args)) => replay::run(&args, app),
-        Command::Undo(Lazy(args)) => recovery::undo(&args, app),
-        Command::Context(Lazy(args)) => context::run(&args, app),
-        Command::Init(Lazy(args)) => init::run(&args, app),
-        Command::Trust(Lazy(args)) => trust::run(&args, app),
+        Command::Checkpoint(args) => checkpoint::take(&args, app),
+        Command::Checkpoints(command) => checkpoint::run(command, app),
+        Command::Detect(args) => recovery::detect(&args, app),
+        Command::Resume(args) => recovery::resume(&args, app),
+        Command::Replay(args) => replay::run(&args, app),
+        Command::Undo(args) => recovery::undo(&args, app),
+        Command::Context(args) => context::run(&args, app),
+        Command::Init(args) => init::run(&args, app),
+        Command::Trust(args) => trust::run(&args, app),
         Command::Status => status::run(app),
-        Command::Missions(Lazy(command)) => mission::run(command, app),
-        Command::Sorties(Lazy(command)) => sortie::run(command, app),
-        Command::Agents(Lazy(command)) => agent::run(command, app),
-        Command::Heartbeat(Lazy(args)) => agent::heartbeat(args, app),
-        Command::Handoff(Lazy(args)) => agent::recovery::handoff(&args, app),
-        Command::Locks(Lazy(command)) => lock::run(command, app),
-        Command::Mail(Lazy(command)) => mail::run(command, app),
-        Command::Note(Lazy(command)) => note::run(command, app),
-        Command::Effect(Lazy(command)) => effect::run(command, app),
-        Command::Events(Lazy(command)) => event::run(command, app),
-        Command::Log(Lazy(args)) => event::log(&args, app),
-        Command::Stats(Lazy(args)) => stats::run(&args, app),
-        Command::Report(Lazy(args)) => report::run(&args, app),
-        Command::Doctor(Lazy(args)) => doctor::run(&args, app),
-        Command::Backup(Lazy(args)) => backup::back_up(&args, app),
-        Command::Restore(Lazy(args)) => backup::restore(&args, app),
-        Command::Import(Lazy(args)) => dialect::import(&args, app),
-        Command::Export(Lazy(args)) => dialect::export(&args, app),
-        Command::Serve(Lazy(args)) => serve::run(&args, app),
-        Command::Token(Lazy(command)) => token::run(command, app),
-        Command::Conflicts(Lazy(command)) => conflict::run(&command, app),
-        Command::Login(Lazy(args)) => login::log_in(&args, app),
+        Command::Missions(command) => mission::run(command, app),
+        Command::Sorties(command) => sortie::run(command, app),
+        Command::Agents(command) => agent::run(command, app),
+        Command::Heartbeat(args) => agent::heartbeat(args, app),
+        Command::Handoff(args) => agent::recovery::handoff(&args, app),
+        Command::Locks(command) => lock::run(command, app),
+        Command::Mail(command) => mail::run(command, app),
+        Command::Note(command) => note::run(command, app),
+        Command::Effect(command) => effect::run(command, app),
+        Command::Events(command) => event::run(command, app),
+        Command::Log(args) => event::log(&args, app),
+        Command::Stats(args) => stats::run(&args, app),
+        Command::Report(args) => report::run(&args, app),
+        Command::Doctor(args) => doctor::run(&args, app),
+        Command::Backup(args) => backup::back_up(&args, app),
+        Command::Restore(args) => backup::restore(&args, app),
+        Command::Import(args) => dialect::import(&args, app),
+        Command::Export(args) => dialect::export(&args, app),
+        Command::Serve(args) => serve::run(&args, app),
+        Command::Token(command) => token::run(command, app),
+        Command::Conflicts(command) => conflict::run(&command, app),
+        Command::Login(args) => login::log_in(&args, app),
         Command::Logout => login::log_out(app),
-        Command::Config(Lazy(command)) => config::run(command, app),
-        Command::Call(Lazy(args)) => call::run(&args, app),
-        Command::Demo(Lazy(args)) => demo::run(&args, app),
-        Command::DemoAgent(Lazy(args)) => demo::run_agent(&args, app),
-        Command::Completions(Lazy(args)) => reference::completions(&args, app),
-        Command::Man(Lazy(args)) => reference::man(&args, app),
-        Command::Schema(Lazy(args)) => reference::schema(&args, app),
+        Command::Config(command) => config::run(command, app),
+        Command::Call(args) => call::run(&args, app),
+        Command::Mcp(args) => mcp::run(&args, app),
+        Command::Demo(args) => demo::run(&args, app),
+        Command::DemoAgent(args) => demo::run_agent(&args, app),
+        Command::Completions(args) => reference::completions(&args, app),
+        Command::Man(args) => reference::man(&args, app),
+        Command::Schema(args) => reference::schema(&args, app),
         Command::Openapi => serve::describe(app),
-        Command::Setup(Lazy(args)) => setup::run(&args, app),
+        Command::Setup(args) => setup::run(&args, app),
         Command::Prime => prime::prime(app),
         Command::AgentsMd => prime::agents(app),
-        Command::Run(Lazy(args)) => run::run(&args, app),
+        Command::Run(args) => run::run(&args, app),
         Command::Statusline => statusline::run(app),
-        Command::Hook(Lazy(args)) => hook::run(&args, app),
-        Command::Help(Lazy(args)) => help::help(&args, app),
+        Command::Hook(args) => hook::run(&args, app),
+        Command::Help(args) => help::help(&args, app),
     }
 }
 
@@ -186,6 +194,7 @@ fn name(command: &Command) -> &'static str {
         Command::Logout => "logout",
         Command::Config(_) => "config",
         Command::Call(_) => "call",
+        Command::Mcp(_) => "mcp",
         Command::Demo(_) => "demo",
         Command::DemoAgent(_) => "demo-agent",
         Command::Completions(_) => "completions",

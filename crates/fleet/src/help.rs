@@ -86,6 +86,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
             "serve",
             "token",
             "call",
+            "mcp",
             "hook",
             "statusline",
             "agents-md",

@@ -125,6 +125,11 @@ impl Notes {
     }
 }
 
+/// The notes of the request that is under way, for those who go on with it on another task.
+pub(crate) fn notes() -> Option<Arc<Notes>> {
+    NOTES.try_with(Arc::clone).ok()
+}
+
 /// Whose project the request is about.
 pub(crate) fn project(id: &Arc<str>) {
     note(|noted| noted.project = Some(Arc::clone(id)));

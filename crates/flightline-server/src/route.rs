@@ -3,6 +3,7 @@
 mod checkpoints;
 pub(crate) mod events;
 mod health;
+mod mcp;
 mod ops;
 pub(crate) mod page;
 pub(crate) mod table;
@@ -93,6 +94,7 @@ pub(crate) fn router(shared: &Arc<Shared>) -> Router {
         .merge(table::router());
     Router::new()
         .nest("/api/v1", api)
+        .route("/mcp", post(mcp::speak))
         .route("/metrics", get(health::metrics))
         .route("/openapi.json", get(health::openapi))
         .route("/healthz", get(health::healthz))

@@ -80,10 +80,16 @@ fn crates_depend_one_way() {
                 "flightline-workspace",
             ],
         ),
-        ("flightline-server", vec!["flightline"]),
+        ("flightline-mcp", vec!["flightline"]),
+        ("flightline-server", vec!["flightline", "flightline-mcp"]),
         (
             "fleet",
-            vec!["flightline", "flightline-clients", "flightline-server"],
+            vec![
+                "flightline",
+                "flightline-clients",
+                "flightline-mcp",
+                "flightline-server",
+            ],
         ),
         ("flightline-testkit", vec!["flightline"]),
     ] {
@@ -91,7 +97,7 @@ fn crates_depend_one_way() {
     }
     let rooms = fs::read_dir(crates()).unwrap().count();
     assert_eq!(
-        rooms, 8,
+        rooms, 9,
         "a new crate needs a place in ARCHITECTURE.md and here"
     );
 }
@@ -119,7 +125,7 @@ fn the_core_is_pure() {
 }
 
 #[test]
-fn only_the_server_may_be_async() {
+fn only_the_server_and_mcp_may_be_async() {
     for name in [
         "flightline-core",
         "flightline-store",
@@ -128,7 +134,7 @@ fn only_the_server_may_be_async() {
         "flightline",
         "fleet",
     ] {
-        for library in ["tokio", "axum", "hyper", "hyper-util"] {
+        for library in ["tokio", "axum", "hyper", "hyper-util", "rmcp"] {
             assert!(
                 !dependencies(name).contains(&library.to_owned()),
                 "{name} depends on {library}"
@@ -160,6 +166,20 @@ fn the_server_opens_a_fleet_on_its_own_threads_only() {
             "{} works on a thread of the runtime",
             path.display()
         );
+    }
+}
+
+#[test]
+fn mcp_knows_no_store() {
+    for path in rust_files(&crates().join("flightline-mcp/src")) {
+        let code = code(&path);
+        for word in [
+            "flightline::store",
+            "flightline::workspace",
+            "flightline::Fleet",
+        ] {
+            assert!(!code.contains(word), "{} uses {word}", path.display());
+        }
     }
 }
 

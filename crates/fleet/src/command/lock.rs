@@ -154,13 +154,16 @@ pub fn run(command: LockCommand, app: &mut App) -> Done {
     }
 }
 
-/// Paths are read where they were typed; ids stay as they are.
 fn references(typed: &[String], app: &App) -> Result<Vec<String>, Refusal> {
-    let read = |text: &String| match text.starts_with("lck-") {
-        true => Ok(text.clone()),
-        false => app.lockable(text).map(|path| path.to_string()),
-    };
-    typed.iter().map(read).collect()
+    typed.iter().map(|text| reference(text, app)).collect()
+}
+
+/// How a lock is named: a path is read where it was typed, an id stays as it is.
+pub fn reference(typed: &str, app: &App) -> Result<String, Refusal> {
+    match typed.starts_with("lck-") {
+        true => Ok(typed.to_owned()),
+        false => app.lockable(typed).map(|path| path.to_string()),
+    }
 }
 
 fn said(app: &App, locks: &[LockView], verb: &str) -> Done {

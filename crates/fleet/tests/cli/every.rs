@@ -48,6 +48,7 @@ const CASES: &[Case] = &[
     case("agents-md", "agents-md", "agents-md extra", 2, "invalid_input"),
     case("run", "run --agent ada -- true", "run -- true", 2, "invalid_input"),
     case("statusline", "statusline", "statusline extra", 2, "invalid_input"),
+    case("mcp", "mcp --help", "mcp --tools many", 2, "invalid_input"),
     case("hook", "hook --help", "hook claude", 2, "invalid_input"),
     case("login", "login --help", "login nowhere", 2, "invalid_input"),
     case("logout", "logout --help", "logout", 3, "not_found"),

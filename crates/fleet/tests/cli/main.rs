@@ -29,6 +29,7 @@ mod life;
 mod lock_patterns;
 mod locks;
 mod lossy;
+mod mcp;
 mod needs;
 mod operating;
 mod plan;

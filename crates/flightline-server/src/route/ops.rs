@@ -4,35 +4,50 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
-use flightline::Access;
-use flightline::registry::{Ask, Company};
+use flightline::core::Refusal;
+use flightline::registry::{Ask, Company, Entry};
 use flightline::remote::{self, ANSWER_TYPE};
-use serde_json::json;
+use flightline::{Access, Caller};
+use serde_json::{Value, json};
 
-use super::{Done, Shared};
+use super::{Done, Outcome, Shared};
 use crate::door::{Body, Guest, Named};
 use crate::pretend::Pretence;
 use crate::problem::Problem;
 
 /// What was said on the way to an outcome or a refusal.
 #[derive(Clone, Debug, Default)]
-struct Said {
-    warnings: Vec<String>,
+pub(super) struct Said {
+    pub(super) warnings: Vec<String>,
     noticed: Vec<String>,
     next_id: Option<u64>,
 }
 
-pub(crate) async fn call(
-    State(shared): State<Arc<Shared>>,
-    Named(name): Named<String>,
-    guest: Guest,
-    request: Request,
-) -> Done {
-    let entry = guest.may_call(&name)?;
-    let headers = request.headers().clone();
-    let body = Body::within(request, entry.largest, shared.limits.body).await?;
-    let caller = guest.caller(&headers)?;
-    let rehearse = headers.contains_key(remote::header::REHEARSE);
+/// An operation to be run, as a request asked for it.
+pub(super) struct Order {
+    pub(super) entry: Entry,
+    pub(super) caller: Caller,
+    /// Its request, in JSON.
+    pub(super) request: String,
+    /// Whether it is only to be shown what it would do.
+    pub(super) rehearse: bool,
+    /// In tests: what is pretended.
+    pub(super) pretence: Option<Pretence>,
+}
+
+/// Runs an operation by its entry. What was said on the way is beside the outcome: a refusal is said with it too.
+pub(super) async fn run(
+    shared: &Shared,
+    guest: &Guest,
+    order: Order,
+) -> (Result<Outcome<Value>, Refusal>, Said) {
+    let Order {
+        entry,
+        caller,
+        request,
+        rehearse,
+        pretence,
+    } = order;
     // A rehearsal writes, and drops what it wrote.
     let access = if rehearse {
         Access::Write
@@ -40,16 +55,10 @@ pub(crate) async fn call(
         entry.access
     };
     let folder = shared.projects.state_of(&guest.project().id);
-    let pretence = shared
-        .pretend
-        .as_ref()
-        .map(|_| Pretence::of(&headers))
-        .transpose()?;
     let company = match rehearse || pretence.is_some() {
         true => Company::Alone,
         false => entry.company,
     };
-    // Beside the outcome: a refusal is said with it too.
     let said = Arc::new(Mutex::new(Said::default()));
     let on_the_way = Arc::clone(&said);
     let done = shared
@@ -59,7 +68,7 @@ pub(crate) async fn call(
                 .map(|pretence| pretence.begin(fleet))
                 .transpose()?;
             let ask = Ask {
-                request: &body.text,
+                request: &request,
                 caller: &caller,
                 folder: &folder,
                 rehearse,
@@ -74,6 +83,30 @@ pub(crate) async fn call(
         })
         .await;
     let said = said.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    (done, said)
+}
+
+pub(crate) async fn call(
+    State(shared): State<Arc<Shared>>,
+    Named(name): Named<String>,
+    guest: Guest,
+    request: Request,
+) -> Done {
+    let entry = guest.may_call(&name)?;
+    let headers = request.headers().clone();
+    let body = Body::within(request, entry.largest, shared.limits.body).await?;
+    let order = Order {
+        entry,
+        caller: guest.caller(&headers)?,
+        request: body.text,
+        rehearse: headers.contains_key(remote::header::REHEARSE),
+        pretence: shared
+            .pretend
+            .as_ref()
+            .map(|_| Pretence::of(&headers))
+            .transpose()?,
+    };
+    let (done, said) = run(&shared, &guest, order).await;
     let done = match done {
         Err(refusal) => Err(Problem::from(refusal).saying(&said.warnings, &said.noticed)),
         Ok(outcome) if wants_answer(&headers) => outcome

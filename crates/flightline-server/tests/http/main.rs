@@ -10,6 +10,7 @@ mod events;
 mod exposition;
 mod health;
 mod idempotency;
+mod mcp;
 mod metrics;
 mod ops;
 mod pages;

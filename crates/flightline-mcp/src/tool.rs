@@ -1,0 +1,392 @@
+//! The tools: rows of a table. Each maps its arguments to one operation of the registry.
+
+mod crew;
+mod look;
+mod recover;
+mod work;
+
+use std::sync::Arc;
+
+use flightline::core::Refusal;
+use flightline::registry::{Called, misfit};
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool as Described, ToolAnnotations};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::door::{Call, Door};
+use crate::mirror::Shown;
+use crate::next;
+use crate::room::{Fields, MOST, fit, page, without_nulls};
+use crate::schema::{self, Maker};
+
+/// Which tools a client is offered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Loaded {
+    /// Those that every agent works with.
+    #[default]
+    Core,
+    /// All.
+    Full,
+}
+
+/// What a tool does to the fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Does {
+    /// Looks.
+    Looks,
+    /// Writes; nothing that was there is lost.
+    Adds,
+    /// Takes work back.
+    Rewinds,
+}
+
+/// A tool. Its arguments are a type; fields that few calls need are read and not described (`#[schemars(skip)]`): every
+/// description is paid for in every request to a model. docs/mcp.md has all of them.
+pub(crate) struct Tool {
+    pub(crate) name: &'static str,
+    title: &'static str,
+    about: &'static str,
+    loaded: Loaded,
+    does: Does,
+    input: Maker,
+    /// The fields of what it gives, each with its type.
+    output: &'static [(&'static str, &'static str)],
+    /// What it does with its arguments.
+    plan: fn(&str) -> Result<Plan, Refusal>,
+}
+
+/// What is to be done for a call, and how its outcome is told.
+pub(crate) struct Plan {
+    pub(crate) call: Call,
+    show: Show,
+}
+
+type Show = Box<dyn FnOnce(Value) -> Result<Shown, Refusal> + Send>;
+
+impl Plan {
+    /// Runs an operation, and shows its outcome like this.
+    fn new(call: Call, show: impl FnOnce(Value) -> Shown + Send + 'static) -> Self {
+        Self {
+            call,
+            show: Box::new(move |outcome| Ok(show(outcome))),
+        }
+    }
+
+    /// Runs an operation that gives a list, and shows the part of it that fits.
+    fn list(call: Call, list: List, cursor: Option<String>) -> Self {
+        Self {
+            call,
+            show: Box::new(move |outcome| list.show(outcome, cursor.as_deref())),
+        }
+    }
+}
+
+/// A list of things of one kind.
+#[derive(Clone, Copy)]
+struct List {
+    /// What they are called, as a field.
+    key: &'static str,
+    /// What one of them is called.
+    one: &'static str,
+    /// Where their id is.
+    id: &'static str,
+    /// Where the list is in the outcome.
+    at: &'static str,
+    /// One of them in a line.
+    line: fn(&Value) -> String,
+}
+
+impl List {
+    fn show(self, mut outcome: Value, cursor: Option<&str>) -> Result<Shown, Refusal> {
+        let items = match outcome.pointer_mut(self.at).map(Value::take) {
+            Some(Value::Array(items)) => items,
+            _ => Vec::new(),
+        };
+        let all = items.len();
+        let (page, next) = page(items, self.id, cursor)?;
+        let many = self.key.replace('_', " ");
+        let first = match (all, page.len()) {
+            (all, shown) if all == shown => crate::mirror::count(all, self.one, &many),
+            (all, shown) => format!("{shown} of {all} {many}"),
+        };
+        let mut lines = vec![first];
+        lines.extend(page.iter().map(self.line));
+        if let Some(next) = &next {
+            let more = format!("more: call again with \"cursor\": \"{next}\"");
+            lines.truncate(crate::mirror::LINES - 1);
+            lines.push(more);
+        }
+        let mut content = Fields::from_iter([(self.key.to_owned(), Value::Array(page))]);
+        if let Some(next) = next {
+            content.insert("next_cursor".to_owned(), Value::String(next));
+        }
+        Ok(Shown {
+            content,
+            lines,
+            document: None,
+        })
+    }
+}
+
+/// Every tool.
+fn all() -> impl Iterator<Item = &'static Tool> {
+    let rows: [&[Tool]; 4] = [look::TOOLS, recover::TOOLS, work::TOOLS, crew::TOOLS];
+    rows.into_iter().flatten()
+}
+
+/// The tools of this name, and whether they are loaded or not.
+pub(crate) fn find(name: &str) -> Option<&'static Tool> {
+    all().find(|tool| tool.name == name)
+}
+
+/// The tools that a client is offered.
+pub(crate) fn loaded(loaded: Loaded) -> impl Iterator<Item = &'static Tool> {
+    all().filter(move |tool| loaded == Loaded::Full || tool.loaded == Loaded::Core)
+}
+
+/// Reads a tool's arguments.
+fn read<T: DeserializeOwned>(tool: &str, arguments: &str) -> Result<T, Refusal> {
+    misfit::read(&format!("the call of `{tool}`"), arguments)
+}
+
+/// What must be named for an action, or a refusal that says which field is missing.
+fn needed<T>(tool: &str, action: &str, field: &str, given: Option<T>) -> Result<T, Refusal> {
+    given.ok_or_else(|| {
+        Refusal::invalid(format!("`{action}` of `{tool}` lacks `{field}`"))
+            .hint(format!("call `{tool}` again with `{field}`"))
+    })
+}
+
+impl Tool {
+    /// The tool as clients are told of it.
+    pub(crate) fn described(&self) -> Described {
+        let annotations = ToolAnnotations::new();
+        let annotations = match self.does {
+            Does::Looks => annotations.read_only(true),
+            Does::Adds => annotations.destructive(false),
+            Does::Rewinds => annotations.destructive(true),
+        };
+        Described::new(self.name, self.about, self.arguments())
+            .with_title(self.title)
+            .with_annotations(annotations)
+            .with_raw_output_schema(Arc::new(schema::output(self.output)))
+    }
+
+    fn arguments(&self) -> JsonObject {
+        schema::input(self.input)
+    }
+
+    /// Calls it through a door.
+    pub(crate) async fn call(
+        &self,
+        door: &dyn Door,
+        loaded: Loaded,
+        arguments: Option<JsonObject>,
+    ) -> CallToolResult {
+        let arguments = Value::Object(arguments.unwrap_or_default()).to_string();
+        let (shown, warnings) = match (self.plan)(&arguments) {
+            Err(refusal) => (Err(refusal), Vec::new()),
+            Ok(plan) => {
+                let Called { outcome, warnings } = door.call(plan.call).await;
+                let shown = outcome.and_then(|mut outcome| {
+                    without_nulls(&mut outcome);
+                    (plan.show)(outcome)
+                });
+                (shown, warnings)
+            }
+        };
+        match shown {
+            Ok(shown) => told(shown, warnings),
+            Err(refusal) => {
+                let mut text = next::told(&refusal, self.name, loaded);
+                for warning in warnings {
+                    text.push_str(&format!("\nwarning: {warning}"));
+                }
+                CallToolResult::error(vec![ContentBlock::text(text)])
+            }
+        }
+    }
+}
+
+fn told(shown: Shown, warnings: Vec<String>) -> CallToolResult {
+    let shown = shown.with_lines(warnings.into_iter().map(|it| format!("warning: {it}")));
+    let mut content = vec![ContentBlock::text(shown.text())];
+    content.extend(shown.document.map(ContentBlock::text));
+    let mut structured = Value::Object(shown.content);
+    fit(&mut structured, MOST);
+    let mut result = CallToolResult::structured(structured);
+    result.content = content;
+    result
+}
+
+/// Every operation that a tool, a resource or a prompt may call.
+#[must_use]
+pub fn calls() -> Vec<&'static str> {
+    let mut names: Vec<&str> = EXAMPLES
+        .iter()
+        .filter_map(|(tool, arguments)| (find(tool)?.plan)(arguments).ok())
+        .map(|plan| plan.call.operation)
+        .collect();
+    names.extend(crate::resource::calls());
+    names.extend(crate::prompt::calls());
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// A call of each action of each tool.
+pub(crate) const EXAMPLES: &[(&str, &str)] = &[
+    ("fleet_status", "{}"),
+    ("fleet_status", r#"{"mission":"msn-1a2b"}"#),
+    ("fleet_context", "{}"),
+    (
+        "fleet_context",
+        r#"{"full":true,"max_tokens":1000,"agent":"ada"}"#,
+    ),
+    ("fleet_context", r#"{"of":"bob"}"#),
+    ("fleet_context", r#"{"ack":"40d7fc60"}"#),
+    (
+        "fleet_heartbeat",
+        r#"{"step":"tests","context_percent":40}"#,
+    ),
+    ("fleet_sortie", r#"{"action":"list","status":"pending"}"#),
+    ("fleet_sortie", r#"{"action":"show","sortie":"srt-1a2b"}"#),
+    ("fleet_sortie", r#"{"action":"claim"}"#),
+    (
+        "fleet_sortie",
+        r#"{"action":"claim","sortie":"srt-1a2b","lock":true}"#,
+    ),
+    ("fleet_sortie", r#"{"action":"start","sortie":"srt-1a2b"}"#),
+    (
+        "fleet_sortie",
+        r#"{"action":"update","sortie":"srt-1a2b","text":"half","next":"rest","files":["a.rs"],"subtasks":{"one":"complete"}}"#,
+    ),
+    (
+        "fleet_sortie",
+        r#"{"action":"complete","sortie":"srt-1a2b","text":"done"}"#,
+    ),
+    (
+        "fleet_sortie",
+        r#"{"action":"fail","sortie":"srt-1a2b","text":"why"}"#,
+    ),
+    (
+        "fleet_sortie",
+        r#"{"action":"block","sortie":"srt-1a2b","text":"why"}"#,
+    ),
+    (
+        "fleet_sortie",
+        r#"{"action":"unblock","sortie":"srt-1a2b"}"#,
+    ),
+    (
+        "fleet_sortie",
+        r#"{"action":"release","sortie":"srt-1a2b"}"#,
+    ),
+    (
+        "fleet_sortie",
+        r#"{"action":"error","sortie":"srt-1a2b","text":"timeout"}"#,
+    ),
+    (
+        "fleet_note",
+        r#"{"kind":"decision","text":"use tokens","rationale":"short"}"#,
+    ),
+    ("fleet_note", r#"{"action":"list","kind":"decision"}"#),
+    ("fleet_note", r#"{"action":"close","note":"nte-1a2b"}"#),
+    (
+        "fleet_note",
+        r#"{"action":"withdraw","note":"nte-1a2b","text":"why"}"#,
+    ),
+    ("fleet_checkpoint", r#"{"note":"before the refactoring"}"#),
+    (
+        "fleet_lock",
+        r#"{"action":"acquire","paths":["src/a.rs"],"purpose":"why"}"#,
+    ),
+    ("fleet_lock", r#"{"action":"renew","paths":["src/a.rs"]}"#),
+    ("fleet_lock", r#"{"action":"release","paths":["src/a.rs"]}"#),
+    ("fleet_lock", r#"{"action":"release"}"#),
+    ("fleet_lock", r#"{"action":"check","paths":["src/a.rs"]}"#),
+    ("fleet_lock", r#"{"action":"list"}"#),
+    ("fleet_mail", r#"{"action":"inbox"}"#),
+    ("fleet_mail", r#"{"action":"read","message":"msg-1a2b"}"#),
+    (
+        "fleet_mail",
+        r#"{"action":"send","to":["bob"],"subject":"hello","body":"you"}"#,
+    ),
+    (
+        "fleet_mail",
+        r#"{"action":"reply","message":"msg-1a2b","body":"yes"}"#,
+    ),
+    ("fleet_mail", r#"{"action":"ack","message":"msg-1a2b"}"#),
+    ("fleet_mail", r#"{"action":"thread","message":"msg-1a2b"}"#),
+    ("fleet_mission", r#"{"action":"list"}"#),
+    ("fleet_mission", r#"{"action":"show"}"#),
+    (
+        "fleet_mission",
+        r#"{"action":"create","title":"M","objective":"it works","sorties":["One","Two"]}"#,
+    ),
+    ("fleet_mission", r#"{"action":"add","sorties":["Three"]}"#),
+    ("fleet_mission", r#"{"action":"use","mission":"msn-1a2b"}"#),
+    ("fleet_mission", r#"{"action":"start"}"#),
+    ("fleet_mission", r#"{"action":"pause","reason":"why"}"#),
+    ("fleet_mission", r#"{"action":"complete"}"#),
+    ("fleet_mission", r#"{"action":"fail","reason":"why"}"#),
+    ("fleet_mission", r#"{"action":"archive"}"#),
+    ("fleet_checkpoints", r#"{"action":"list"}"#),
+    (
+        "fleet_checkpoints",
+        r#"{"action":"show","checkpoint":"@latest"}"#,
+    ),
+    (
+        "fleet_checkpoints",
+        r#"{"action":"diff","checkpoint":"@latest~1","with":"@latest"}"#,
+    ),
+    ("fleet_checkpoints", r#"{"action":"verify"}"#),
+    (
+        "fleet_checkpoints",
+        r#"{"action":"pin","checkpoint":"@latest"}"#,
+    ),
+    (
+        "fleet_checkpoints",
+        r#"{"action":"unpin","checkpoint":"@latest"}"#,
+    ),
+    (
+        "fleet_checkpoints",
+        r#"{"action":"note","checkpoint":"@latest","text":"good"}"#,
+    ),
+    ("fleet_resume", r#"{"action":"detect"}"#),
+    ("fleet_resume", r#"{"action":"preview"}"#),
+    (
+        "fleet_resume",
+        r#"{"action":"resume","checkpoint":"@latest"}"#,
+    ),
+    ("fleet_resume", r#"{"action":"undo"}"#),
+    (
+        "fleet_effect",
+        r#"{"action":"begin","key":"deploy","what":"to production"}"#,
+    ),
+    (
+        "fleet_effect",
+        r#"{"action":"done","key":"deploy","result":"up"}"#,
+    ),
+    ("fleet_effect", r#"{"action":"list","in_doubt":true}"#),
+    ("fleet_agents", r#"{"action":"list"}"#),
+    ("fleet_agents", r#"{"action":"show","name":"bob"}"#),
+    (
+        "fleet_agents",
+        r#"{"action":"register","name":"bob","role":"specialist"}"#,
+    ),
+    (
+        "fleet_agents",
+        r#"{"action":"retire","name":"bob","reason":"done"}"#,
+    ),
+    ("fleet_agents", r#"{"action":"handoff","name":"bob"}"#),
+    ("fleet_events", "{}"),
+    (
+        "fleet_events",
+        r#"{"type":"sortie_claimed","cursor":"c671d4fa-1108-4855-8fd5-a008dad3a81f.21"}"#,
+    ),
+    ("fleet_replay", "{}"),
+    ("fleet_replay", r#"{"from":"3","cursor":"9"}"#),
+];
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! MCP over HTTP: the tools, resources and prompts of `flightline-mcp`, run by this server's threads with the guest's token.
+
+use std::sync::Arc;
+
+use axum::body::Body as Raw;
+use axum::extract::{Request, State};
+use axum::http::HeaderMap;
+use flightline::core::Refusal;
+use flightline::registry::{Called, LARGEST};
+use flightline_mcp::{Call, Door, Loaded, Pending, http};
+
+use super::{Done, Shared, ops};
+use crate::door::{Body, Guest};
+use crate::passage::{self, Notes};
+
+/// Runs what one request asks for.
+struct Counter {
+    shared: Arc<Shared>,
+    guest: Guest,
+    headers: HeaderMap,
+    /// What is noted of the request: the protocol is spoken on tasks of its own.
+    notes: Option<Arc<Notes>>,
+}
+
+impl Counter {
+    async fn run(&self, call: Call) -> Result<Called, Refusal> {
+        let entry = self.guest.may_call(call.operation)?;
+        let caller = self
+            .guest
+            .caller_of(&self.headers, call.agent.as_deref(), None)?;
+        let order = ops::Order {
+            entry,
+            caller,
+            request: call.request.to_string(),
+            rehearse: call.rehearse,
+            pretence: None,
+        };
+        let (outcome, said) = ops::run(&self.shared, &self.guest, order).await;
+        Ok(Called {
+            outcome: outcome.map(|outcome| outcome.value),
+            warnings: said.warnings,
+        })
+    }
+}
+
+impl Door for Counter {
+    fn call(&self, call: Call) -> Pending<'_> {
+        Box::pin(async move {
+            let called = match &self.notes {
+                Some(notes) => notes.follow(self.run(call)).await,
+                None => self.run(call).await,
+            };
+            called.unwrap_or_else(|refusal| Err(refusal).into())
+        })
+    }
+}
+
+/// Every tool is offered: who connects a program to a server has chosen to.
+pub(crate) async fn speak(
+    State(shared): State<Arc<Shared>>,
+    guest: Guest,
+    request: Request,
+) -> Done {
+    let (parts, raw) = request.into_parts();
+    let whole = Request::from_parts(parts.clone(), raw);
+    let body = Body::within(whole, LARGEST, shared.limits.body).await?;
+    let counter = Counter {
+        shared,
+        guest,
+        headers: parts.headers.clone(),
+        notes: passage::notes(),
+    };
+    let request = Request::from_parts(parts, Raw::from(body.text));
+    // What the protocol says is wrong, it says in its own words.
+    Ok(http::answer(counter, Loaded::Full, request).await)
+}
