@@ -87,7 +87,9 @@ impl Narrator<'_> {
             }
             Some(("checkpoint" | "context" | "resume" | "retention", _)) => self.checkpoint(&told),
             Some(("message" | "inbox", _)) => self.message(&told),
-            Some(("lock" | "effect" | "note" | "briefing" | "token", _)) => self.thing(&told),
+            Some(("lock" | "effect" | "note" | "briefing" | "token" | "secret", _)) => {
+                self.thing(&told)
+            }
             _ => None,
         };
         sentence.unwrap_or_else(|| self.plainly(&told))
@@ -145,6 +147,9 @@ impl Narrator<'_> {
             ),
             "agent_session_ended" => {
                 format!("ends the session{}{}", of_whom(&of), told.because("reason"))
+            }
+            "agent_updated" if !told.list("files").is_empty() => {
+                format!("has changed {}", cut(&told.list("files")))
             }
             "agent_updated" => match (told.text("step"), told.words("status")) {
                 ("", status) if status.is_empty() => format!("updates{of}"),
@@ -378,6 +383,7 @@ impl Narrator<'_> {
     fn thing(&self, told: &Told<'_>) -> Option<String> {
         let (file, key) = (told.text("file"), told.text("key"));
         Some(match told.event.kind.as_str() {
+            "secret_made" => "draws the mark by which briefings are known".to_owned(),
             "lock_acquired" => format!("locks {file}"),
             "lock_renewed" => format!("renews the lock on {file}"),
             "lock_released" => format!("releases {file}{}", told.because("reason")),

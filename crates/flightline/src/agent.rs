@@ -373,7 +373,10 @@ impl Operation for UpdateAgent {
             desk.tx
                 .set("agent_step_completed", &step, &json!({ "step": step.text }))?;
         }
-        let data = json!({ "status": agent.status.as_str(), "step": agent.current_step });
+        let mut data = json!({ "status": agent.status.as_str(), "step": agent.current_step });
+        if self.tells_only_files() {
+            data = json!({ "status": agent.status.as_str(), "files": self.files });
+        }
         desk.tx.set("agent_updated", &agent, &data)?;
         self.checkpoint(desk, &before, &agent)?;
         let pulses = desk.tx.pulses()?;
@@ -382,6 +385,11 @@ impl Operation for UpdateAgent {
 }
 
 impl UpdateAgent {
+    /// Whether it says which files were changed, and nothing of where the agent stands.
+    fn tells_only_files(&self) -> bool {
+        !self.files.is_empty() && self.status.is_none() && self.step.is_none()
+    }
+
     /// Takes the checkpoint that this may be worth, of the mission the agent works on.
     fn checkpoint(&self, desk: &mut Desk<'_, '_>, before: &Agent, agent: &Agent) -> Result<()> {
         let name = &agent.name;

@@ -49,6 +49,15 @@ impl Fate {
     pub(crate) fn is_gone(&self) -> bool {
         matches!(self.liveness.life, Life::Dead | Life::Stalled)
     }
+
+    /// Whether somebody is there whose work would be lost. One whose session has ended keeps what it holds for its next one, but
+    /// nobody is at work.
+    pub(crate) fn is_alive(&self) -> bool {
+        let ended = self.agent.session_ended_at;
+        let heard_since = |ended: &Time| self.pulse_at.is_some_and(|at| at > *ended);
+        let is_over = ended.is_some_and(|ended| !heard_since(&ended));
+        !self.is_gone() && !is_over
+    }
 }
 
 /// Judges every agent; a retired one is dead.

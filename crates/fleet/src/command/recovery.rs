@@ -235,6 +235,29 @@ fn say_tasks(page: &mut Page, found: &[Candidate]) {
     }
 }
 
+/// Nothing would be resumed, for programs.
+#[derive(Serialize)]
+struct NothingToResume {
+    checkpoint_id: Option<String>,
+    why: String,
+    hint: Option<String>,
+}
+
+fn say_nothing_to_resume(app: &App, refusal: Refusal) -> Done {
+    let nothing = NothingToResume {
+        checkpoint_id: None,
+        why: refusal.message,
+        hint: refusal.hint,
+    };
+    app.ui.answer(&nothing, |page| {
+        page.line(format_args!("Would resume nothing: {}", nothing.why));
+        if let Some(hint) = &nothing.hint {
+            page.line(format_args!("To change that, {hint}"));
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
 fn say_candidate(page: &mut Page, candidate: &Candidate, short: &Short) {
     let can = if candidate.checkpoint_available {
         "can be recovered"
@@ -250,7 +273,9 @@ fn say_candidate(page: &mut Page, candidate: &Candidate, short: &Short) {
         .agents
         .iter()
         .map(|agent| {
-            let held: Vec<String> = agent.sorties.iter().map(|id| short.id(id)).collect();
+            let sorties = agent.sorties.iter().map(|id| short.id(id));
+            let locks = agent.locks.iter().map(|file| format!("the lock on {file}"));
+            let held: Vec<String> = sorties.chain(locks).collect();
             let held = match (agent.keeps, held.is_empty()) {
                 (_, true) => String::new(),
                 (true, false) => format!(", keeps {}", held.join(", ")),
@@ -325,7 +350,13 @@ pub fn resume(args: &ResumeArgs, app: &mut App) -> Done {
     };
     if args.dry_run {
         request.tree = app.look(&claims)?;
-        let plan = app.rehearse(&request)?;
+        let plan = match app.rehearse(&request) {
+            // A dry run says what would be done, also where that is nothing.
+            Err(refusal) if refusal.code == Code::NotFound && args.checkpoint.is_none() => {
+                return say_nothing_to_resume(app, refusal);
+            }
+            plan => plan?,
+        };
         warn(app, &plan);
         let short = app.short(&[Kind::Checkpoint, Kind::Mission, Kind::Sortie])?;
         app.ui

@@ -13,7 +13,8 @@ use flightline::agent::{Heartbeat, RegisterAgent, ShowAgent};
 use flightline::checkpoint::trigger::RecordFailure;
 use flightline::context::DeliverBriefing;
 use flightline::core::checkpoint::Reason;
-use flightline::core::{Code, Name, Refusal, Title};
+use flightline::core::{Code, Name, NoteId, Refusal, Title};
+use flightline::note::end::{EndHow, EndNote};
 use flightline::recovery::claims::ListClaims;
 use flightline::sortie::change::{ChangeSortie, SortieAction};
 use flightline::workspace::describe;
@@ -53,11 +54,15 @@ pub fn run(args: &RunArgs, app: &mut App) -> Done {
         Refusal::new(Code::Failed, format!("cannot watch for signals: {error}"))
     })?;
     let mut left = args.restart;
+    let mut blocker = None;
     for number in 1_u32.. {
         let session = format!("run-{}-{number}", std::process::id());
         let mut program = Program::start(&name, &title(&session)?, &args.command, app)?;
+        if let Some(note) = blocker.take() {
+            settle(note, app)?;
+        }
         let (status, told) = program.watch(&mut signals, app)?;
-        program.end(status, app)?;
+        blocker = program.end(status, app)?;
         step_back(app);
         app.settle_backups()?;
         if status.success() || told || left == 0 {
@@ -175,8 +180,9 @@ impl Program {
         }
     }
 
-    /// Ends its session; after a bad end there is a checkpoint that says so.
-    fn end(&self, status: ExitStatus, app: &mut App) -> Result<(), Refusal> {
+    /// Ends its session; after a bad end there is a checkpoint that says so, and a blocker, which is told.
+    fn end(&self, status: ExitStatus, app: &mut App) -> Result<Option<NoteId>, Refusal> {
+        let mut blocker = None;
         if !status.success() {
             let details = format!(
                 "{} (`{}`) ended with {}",
@@ -193,15 +199,25 @@ impl Program {
             match app.run(&failed) {
                 // Without a mission there is nothing to save.
                 Err(refusal) if refusal.code == Code::NotFound => {}
-                failed => failed?,
+                failed => blocker = failed?.note_id,
             }
         }
         match app.run(&EndSession::default()) {
             // Another session has taken the name: it is over already.
-            Err(refusal) if refusal.code == Code::Fenced => Ok(()),
-            ended => ended.map(drop),
+            Err(refusal) if refusal.code == Code::Fenced => Ok(blocker),
+            ended => ended.map(|_| blocker),
         }
     }
+}
+
+/// A program that runs again is in nobody's way. Its briefing has said why it was started again.
+fn settle(blocker: NoteId, app: &mut App) -> Result<(), Refusal> {
+    let end = EndNote {
+        note: blocker.to_string(),
+        how: EndHow::Closed,
+        reason: Some(typed::note("reason", "its program was started again")?),
+    };
+    app.run(&end).map(drop)
 }
 
 /// The briefing, as text for the program; empty where there is no mission.

@@ -183,10 +183,15 @@ fn agent_named<'a>(status: &'a Status, name: &str) -> Option<&'a AgentView> {
 fn briefing(view: &AgentView) -> Option<String> {
     let briefing = view.briefing.as_ref()?;
     let name = &view.agent.name;
-    Some(match (briefing.status.as_str(), briefing.deliveries) {
+    let present = match (briefing.status.as_str(), briefing.deliveries) {
         ("offered", 0 | 1) => format!("{name} offered, not acknowledged"),
         ("offered", times) => format!("{name} offered {times} times, not acknowledged"),
         (status, _) => format!("{name} {status}"),
+    };
+    Some(match briefing.expired {
+        0 => present,
+        1 => format!("{present} (the one before expired unread)"),
+        many => format!("{present} ({many} before it expired unread)"),
     })
 }
 

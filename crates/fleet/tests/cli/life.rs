@@ -198,3 +198,63 @@ fn to_look_at_a_briefing_is_not_to_be_its_agent() {
     }
     assert_eq!(world.json("agents list").as_array().unwrap().len(), 1);
 }
+
+#[test]
+fn what_a_dead_agent_has_locked_is_named() {
+    let (world, pid) = with_a_dead_agent("fleet");
+    world.agent_ok("ada", "locks acquire src/model.rs");
+    let found = world.fleet("detect");
+    assert_eq!(found.code, 5, "{found:?}");
+    let model = &world.sortie("Model")[..8];
+    let line = format!("dead: process {pid} is gone; held {model}, the lock on src/model.rs");
+    assert!(found.stdout.contains(&line), "{line}: {found:?}");
+    let json = world.fleet("detect --json").json();
+    let agents = json[0]["agents"].as_array().expect("a list").clone();
+    let ada = agents.iter().find(|it| it["name"] == "ada").expect("ada");
+    assert_eq!(ada["locks"][0], "src/model.rs", "{json}");
+}
+
+#[test]
+fn a_session_that_has_ended_is_in_no_ones_way() {
+    let world = World::with_sorties(&["Model", "Docs"]);
+    let cut = world.json("checkpoint")["id"].clone();
+    let cut = cut.as_str().expect("an id").to_owned();
+    world.ok("agents register ada");
+    world.agent_ok("ada", "sorties claim --next");
+    let model = world.sortie("Model");
+    world.agent_ok("ada", &format!("sorties complete {model}"));
+    let back = format!("resume --checkpoint {cut} -y");
+    let refused = world.fleet(&back);
+    assert_ne!(refused.code, 0, "ada is alive: {refused:?}");
+    world.agent_ok("ada", "agents end");
+    world.ok(&back);
+}
+
+#[test]
+fn a_dry_run_says_that_there_is_nothing_to_resume() {
+    let world = World::with_sorties(&["Model"]);
+    let plan = world.fleet("resume --dry-run");
+    assert_eq!(plan.code, 0, "{plan:?}");
+    assert!(
+        plan.stdout.contains("Would resume nothing")
+            && plan.stdout.contains("it has no checkpoint"),
+        "{plan:?}"
+    );
+    assert!(plan.stdout.contains("`fleet checkpoint`"), "{plan:?}");
+    let json = world.json("resume --dry-run");
+    assert_eq!(json["checkpoint_id"], serde_json::Value::Null, "{json}");
+    assert_eq!(world.fleet("resume").code, 3, "to do it is refused");
+}
+
+#[test]
+fn a_stranger_s_fleet_is_called_that_whatever_is_typed() {
+    let world = World::new().local_only("trust is of this machine");
+    world.ok("trust --revoke");
+    for line in ["", "status"] {
+        let seen = world.fleet(line);
+        assert!(
+            seen.stderr.contains("neither created nor trusted"),
+            "{line:?}: {seen:?}"
+        );
+    }
+}

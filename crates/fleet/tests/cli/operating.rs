@@ -129,6 +129,10 @@ fn a_health_check_says_what_the_server_says() {
     assert_eq!(world.ok(&check).stdout, "The server is ok\n");
     let told = world.json(&check);
     assert_eq!(told["status"], "ok", "{told}");
+    // Also for who has logged in to another server.
+    let elsewhere = world.line(&check).env("FLEET_SERVER", "http://127.0.0.1:1");
+    let elsewhere = elsewhere.env("FLEET_TOKEN", "none").run();
+    assert_eq!(elsewhere.code, 0, "{elsewhere:?}");
     // The store is taken away: nothing can be written.
     let (state, away) = (world.state(), world.repo().join("away"));
     std::fs::rename(&state, &away).unwrap();

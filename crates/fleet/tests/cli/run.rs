@@ -82,3 +82,25 @@ fn the_program_acts_as_its_agent() {
     assert_eq!(sorties[0]["assigned_to"], "ada", "{sorties}");
     assert_eq!(world.fleet("run --agent ada -- no-such-program").code, 3);
 }
+
+#[test]
+fn a_program_that_runs_again_is_in_nobodys_way() {
+    let world = World::with_sorties(&["Model"]);
+    world.ok("agents register ada");
+    world.agent_ok("ada", "sorties claim --next");
+    let script = "if [ -e died ]; then printf %s \"$1\" > briefed; else touch died; exit 3; fi";
+    fs::write(world.repo().join("agent.sh"), script).expect("written");
+    let line = "run --agent ada --restart 1 -- sh agent.sh {briefing}";
+    let ran = world.fleet(line);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let briefed = fs::read_to_string(world.repo().join("briefed")).expect("it was briefed");
+    assert!(briefed.contains("exit code 3"), "it is told why: {briefed}");
+    let open = world.ok("note list").stdout;
+    assert!(!open.contains("exit code 3"), "{open}");
+    assert!(!world.ok("status").stdout.contains("exit code 3"));
+    // One that is not started again stays in the way.
+    let failed = world.fleet("run --agent ada -- sh -c \"exit 9\"");
+    assert_eq!(failed.code, 9, "{failed:?}");
+    let open = world.ok("note list").stdout;
+    assert!(open.contains("exit code 9"), "{open}");
+}

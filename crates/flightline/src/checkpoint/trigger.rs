@@ -5,7 +5,7 @@ use flightline_core::mission::Mission;
 use flightline_core::note::Failure;
 use flightline_core::text::Note;
 use flightline_core::time::Millis;
-use flightline_core::{AgentId, CheckpointId, Code, Refusal};
+use flightline_core::{AgentId, CheckpointId, Code, NoteId, Refusal};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -128,17 +128,24 @@ pub struct RecordFailure {
     pub failure: Option<Failure>,
 }
 
+/// A failure was recorded.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct FailureRecorded {
+    /// The blocker that it is until somebody deals with it; none where there is no mission.
+    pub note_id: Option<NoteId>,
+}
+
 impl Operation for RecordFailure {
     const NAME: &'static str = "record_failure";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
-    type Outcome = ();
+    type Outcome = FailureRecorded;
 
     fn acts_for(&self) -> ActsFor<'_> {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<()> {
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<FailureRecorded> {
         if self.reason.trigger() != Trigger::Error {
             return Err(Refusal::new(
                 Code::InvalidInput,
@@ -156,14 +163,17 @@ impl Operation for RecordFailure {
             }
         };
         let Some(mission) = mission else {
-            return Ok(());
+            return Ok(FailureRecorded { note_id: None });
         };
         let whose = Whose {
             author: desk.actor(),
             id: desk.agent_id(),
         };
-        note_failure(desk, &mission, whose, &self.details, self.failure.clone())?;
-        error(desk, &mission, self.reason, self.details.to_string())
+        let note = note_failure(desk, &mission, whose, &self.details, self.failure.clone())?;
+        error(desk, &mission, self.reason, self.details.to_string())?;
+        Ok(FailureRecorded {
+            note_id: Some(note),
+        })
     }
 }
 

@@ -24,6 +24,14 @@ pub struct BriefingView {
     pub deliveries: u32,
     /// The mission it is about.
     pub mission_id: Option<MissionId>,
+    /// How many before it expired since one was last acknowledged: each was offered to a context that is gone.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub expired: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks like this")]
+fn is_none(count: &u32) -> bool {
+    *count == 0
 }
 
 /// What an agent was given in its present session and since its last compaction, oldest first.
@@ -100,6 +108,12 @@ pub(crate) fn expire_all(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<()> {
 /// Whether an agent got its briefing; none when it needs none: it works in its first context or on nothing,
 /// and asked for none.
 pub(crate) fn standing(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Option<BriefingView>> {
+    let (all, _) = readable::<Briefing>(desk.tx, Find::Agent(agent.id))?;
+    let expired = all.iter().fold(0, |count, it| match it.receipt {
+        Receipt::Expired { .. } => count + 1,
+        Receipt::Acknowledged { .. } => 0,
+        Receipt::Pending | Receipt::Offered { .. } => count,
+    });
     let given = present(desk, agent)?;
     let deliveries = given.iter().map(|briefing| briefing.deliveries).sum();
     if let Some(last) = given.last() {
@@ -108,6 +122,7 @@ pub(crate) fn standing(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Option<
             at: last.receipt.at(),
             deliveries,
             mission_id: Some(last.mission_id),
+            expired,
         }));
     }
     let lost = agent.epoch > 1 || agent.context > 0;
@@ -119,5 +134,6 @@ pub(crate) fn standing(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Option<
         at: None,
         deliveries: 0,
         mission_id: None,
+        expired,
     }))
 }

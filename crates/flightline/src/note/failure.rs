@@ -28,7 +28,7 @@ pub(crate) fn note_failure(
     whose: Whose,
     told: &text::Note,
     failure: Option<Failure>,
-) -> Result<()> {
+) -> Result<NoteId> {
     let known = open(desk, Find::Mission(mission.id))?
         .into_iter()
         .find(|note| {
@@ -38,8 +38,8 @@ pub(crate) fn note_failure(
                     None => note.text == *told,
                 }
         });
-    if known.as_ref().is_some_and(|known| known.text == *told) {
-        return Ok(());
+    if let Some(known) = known.as_ref().filter(|known| known.text == *told) {
+        return Ok(known.id);
     }
     let sortie_id = match whose.id {
         Some(id) => work_of(desk, id, mission)?,
@@ -68,7 +68,8 @@ pub(crate) fn note_failure(
         let data = json!({ "kind": note.kind.as_str(), "author": note.author });
         desk.tx.set("failure_noted", &note, &data)?;
         Ok(())
-    })
+    })?;
+    Ok(note.id)
 }
 
 /// The sortie of a mission that an agent is at.

@@ -2,6 +2,7 @@
 
 use flightline_core::event::Event;
 use flightline_core::liveness::Life;
+use flightline_core::lock::Lock;
 use flightline_core::mission::{Mission, MissionStatus};
 use flightline_core::recovery::analysis::COMPLETE;
 use flightline_core::setting::Recovery;
@@ -121,6 +122,9 @@ pub struct CandidateAgent {
     pub keeps: bool,
     /// The sorties it holds.
     pub sorties: Vec<String>,
+    /// The files and folders that it has locked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub locks: Vec<String>,
     /// Whether it coordinates the mission.
     pub dispatches: bool,
 }
@@ -235,6 +239,15 @@ fn damaged(desk: &Desk<'_, '_>, row: &SubjectRow) -> Result<Candidate> {
     })
 }
 
+/// What an agent has locked for a mission, or for none.
+fn locked(desk: &mut Desk<'_, '_>, mission: &Mission, fate: &Fate) -> Result<Vec<String>> {
+    let own = desk.tx.find::<Lock>(Find::Agent(fate.agent.id))?;
+    let ours = own
+        .into_iter()
+        .filter(|lock| lock.mission_id.is_none_or(|it| it == mission.id));
+    Ok(ours.map(|lock| lock.file.to_string()).collect())
+}
+
 fn candidate(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,
@@ -257,7 +270,23 @@ fn candidate(
     for fate in fates {
         let ours = held.iter().filter(|(owner, _)| *owner == fate.agent.id);
         let sorties: Vec<String> = ours.map(|(_, sortie)| sortie.clone()).collect();
-        if sorties.is_empty() && mission.dispatch != Some(fate.agent.id) {
+        let locks = locked(desk, mission, fate)?;
+        let is_needed = !sorties.is_empty() || mission.dispatch == Some(fate.agent.id);
+        // One that is gone may have left nothing but a lock.
+        if !is_needed && (locks.is_empty() || !fate.is_gone()) {
+            continue;
+        }
+        if !is_needed {
+            agents.push(CandidateAgent {
+                name: fate.agent.name.to_string(),
+                life: fate.liveness.life,
+                evidence: fate.liveness.evidence.clone(),
+                silent_ms: None,
+                keeps: false,
+                sorties,
+                locks,
+                dispatches: false,
+            });
             continue;
         }
         // Whoever asks is there, and may be the very one that came back without its context.
@@ -282,6 +311,7 @@ fn candidate(
             silent_ms,
             keeps: !fate.is_gone(),
             sorties,
+            locks,
             dispatches: mission.dispatch == Some(fate.agent.id),
         });
     }

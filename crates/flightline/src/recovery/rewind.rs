@@ -256,7 +256,7 @@ fn refuse_unfinishing_parts(
         let sortie = sorties.iter().find(|sortie| sortie.id == part.sortie_id);
         let alive = fates.iter().find(|fate| {
             let owner = sortie.and_then(|sortie| sortie.assigned_to);
-            owner == Some(fate.agent.id) && !fate.is_gone()
+            owner == Some(fate.agent.id) && fate.is_alive()
         });
         let (Some(sortie), Some(owner)) = (sortie.filter(|it| it.status.is_held()), alive) else {
             continue;
@@ -307,7 +307,7 @@ fn unfinishing(
         let alive = sortie.assigned_to.is_some_and(|owner| {
             fates
                 .iter()
-                .any(|fate| fate.agent.id == owner && !fate.is_gone())
+                .any(|fate| fate.agent.id == owner && fate.is_alive())
         });
         let touched = sortie.status == SortieStatus::Completed
             && before.is_none_or(|old| old.status != SortieStatus::Completed);
