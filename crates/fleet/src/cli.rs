@@ -189,7 +189,7 @@ pub enum Command {
     /// Tell an agent where it stands and how to work here
     Prime,
     /// Print the block for AGENTS.md that tells agents how to work here
-    AgentsMd,
+    AgentsMd(command::prime::AgentsMdArgs),
     /// Run any program as an agent, and start it again when it dies
     Run(command::run::RunArgs),
     /// Print one line for a coding agent's status bar

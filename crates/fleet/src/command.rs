@@ -59,9 +59,7 @@ pub const ATTENTION: u8 = 5;
 
 /// Runs a command; without one, shows the status.
 pub fn run(command: Option<Command>, app: &mut App) -> Done {
-    let Some(command) = command else {
-        return status::run(app).map_err(|refusal| app.explain(refusal));
-    };
+    let command = command.unwrap_or(Command::Status);
     app.purpose = name(&command).to_owned();
     let done = dispatch(command, app).map_err(|refusal| app.explain(refusal));
     let done = done.map_err(|refusal| match app.ui.written {
@@ -148,10 +146,11 @@ fn dispatch(command: Command, app: &mut App) -> Done {
         Command::Openapi => serve::describe(app),
         Command::Setup(args) => setup::run(&args, app),
         Command::Prime => prime::prime(app),
-        Command::AgentsMd => prime::agents(app),
+        Command::AgentsMd(args) => prime::agents(&args, app),
         Command::Run(args) => run::run(&args, app),
         Command::Statusline => statusline::run(app),
-        Command::Hook(args) => hook::run(&args, app),
+        // Its answer was given before.
+        Command::Hook(_) => Ok(ExitCode::SUCCESS),
         Command::Help(args) => help::help(&args, app),
     }
 }
@@ -203,7 +202,7 @@ fn name(command: &Command) -> &'static str {
         Command::Openapi => "openapi",
         Command::Setup(_) => "setup",
         Command::Prime => "prime",
-        Command::AgentsMd => "agents-md",
+        Command::AgentsMd(_) => "agents-md",
         Command::Run(_) => "run",
         Command::Statusline => "statusline",
         Command::Hook(_) => "hook",

@@ -54,8 +54,12 @@ fn main() -> ExitCode {
     if let Ok(env) = &env {
         (ui.pager, ui.pager_has_settings) = (env.pager.clone(), env.pager_has_settings);
     }
-    if let (Some(Command::Hook(hook)), Ok(env)) = (&cli.command, &env) {
-        return command::hook::run_limited(hook, globals, &ui, env.clone());
+    if let Some(Command::Hook(hook)) = &cli.command {
+        return match env {
+            Ok(env) => command::hook::run(hook, globals, &ui, env),
+            // Who is asked by a client's hook never hinders it.
+            Err(refusal) => spare(&ui, &refusal),
+        };
     }
     let app = env.and_then(|env| App::new(cli.globals, ui.clone(), env));
     let done = app.and_then(|mut app| command::run(cli.command, &mut app));
@@ -91,7 +95,22 @@ fn usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
             Err(refusal) => refuse(&ui, &refusal),
         };
     }
-    refuse(&ui, &usage::refusal(error, &Cli::command(), arguments))
+    let refusal = usage::refusal(error, &Cli::command(), arguments);
+    match is_hook(arguments) {
+        true => spare(&ui, &refusal),
+        false => refuse(&ui, &refusal),
+    }
+}
+
+/// Whether a command line that cannot be read is that of a hook: settings files may be newer than this program.
+fn is_hook(arguments: &[OsString]) -> bool {
+    arguments.get(1).is_some_and(|word| word == "hook")
+}
+
+/// Says what is wrong to a person who looks, and nothing to the client: to some, a hook that fails forbids what the agent was about to do.
+fn spare(ui: &Ui, refusal: &Refusal) -> ExitCode {
+    ui.warn(&refusal.message);
+    ExitCode::SUCCESS
 }
 
 /// When to use colours, as far as it was typed in a command line that cannot be read.

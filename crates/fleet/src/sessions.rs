@@ -11,6 +11,7 @@ use flightline::core::agent::{Agent, Process};
 use flightline::core::event::sha256_hex;
 use flightline::workspace::beneath::{Dir, Replacing};
 use flightline::workspace::{all_ancestors, ancestors, is_running};
+use flightline_clients::Client;
 use serde::{Deserialize, Serialize};
 
 const VERSION: u32 = 1;
@@ -86,7 +87,9 @@ impl Sessions {
             return None;
         }
         // An editor has terminals of people below it; a client in a terminal has only its own.
-        let above = match known.iter().any(|begun| is_editor(&begun.agent)) {
+        let is_editor =
+            |begun: &Begun| Client::of_agent(&begun.agent).is_some_and(Client::is_editor);
+        let above = match known.iter().any(is_editor) {
             true => ancestors(),
             false => all_ancestors(),
         };
@@ -159,11 +162,6 @@ impl Sessions {
         }
         folder.put(&self.file, text + &line, Replacing::Yes, PRIVATE)
     }
-}
-
-/// Whether an agent is one of a client that is an editor.
-fn is_editor(agent: &str) -> bool {
-    agent.starts_with("cursor") || agent.starts_with("cline")
 }
 
 /// The newest session that was begun below the nearest of these processes.

@@ -63,6 +63,24 @@ impl Client {
     }
 }
 
+impl Client {
+    /// Whether it is an editor: people's terminals are below its process as well, and commands in them are not its agent's.
+    #[must_use]
+    pub const fn is_editor(self) -> bool {
+        match self {
+            Self::Cline | Self::Cursor => true,
+            Self::Claude | Self::Codex | Self::Gemini | Self::Opencode | Self::Copilot => false,
+        }
+    }
+
+    /// The client whose agent has this name: agents are named after their client, such as `cursor-2`.
+    #[must_use]
+    pub fn of_agent(name: &str) -> Option<Self> {
+        let word = name.split('-').next().unwrap_or_default();
+        word.parse().ok()
+    }
+}
+
 impl fmt::Display for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
@@ -84,6 +102,16 @@ impl FromStr for Client {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_agent_is_known_by_its_name() {
+        assert_eq!(Client::of_agent("cursor"), Some(Client::Cursor));
+        assert_eq!(Client::of_agent("claude-2"), Some(Client::Claude));
+        assert_eq!(Client::of_agent("claude-Explore-45"), Some(Client::Claude));
+        assert_eq!(Client::of_agent("cursory"), None);
+        assert_eq!(Client::of_agent("ada"), None);
+        assert!(Client::Cursor.is_editor() && !Client::Claude.is_editor());
+    }
 
     #[test]
     fn every_client_is_found_by_its_word() {

@@ -86,6 +86,10 @@ pub enum Happening {
         /// Why, in the client's word.
         reason: String,
     },
+    /// A shell command of the agent is about to start, and its environment can be added to.
+    ShellEnv,
+    /// Nothing happened: somebody tries whether the hook works.
+    Probe,
     /// Nothing that we act on.
     Other,
 }
@@ -173,4 +177,6 @@ pub struct Reply {
     pub deny: Option<String>,
     /// A line for the person, where the client shows one.
     pub notice: Option<String>,
+    /// Variables for the environment of a shell command.
+    pub env: Vec<(String, String)>,
 }

@@ -5,6 +5,7 @@
 //! `install` gives. In a file that was changed only our entries go; all the rest stays as it is now.
 
 mod block;
+mod connection;
 mod diff;
 mod hooks;
 mod json;
@@ -17,12 +18,16 @@ mod trust;
 mod undo;
 
 pub use block::agents_md;
+pub use connection::{Obstacle, Registered, obstacles, registered};
 pub use diff::diff;
 pub use hooks::{Hook, hooks};
 pub use own::{plugin_js, skill_md};
 pub use place::{Kind, Moved, Own, Part, Place, Scope, places};
 pub use trouble::Trouble;
-pub use trust::{codex_trust, install_trust, remove_trust};
+pub use trust::{
+    Untrusted, codex_trust, codex_untrusted, distrust_hooks, install_trust, remove_trust,
+    trust_hooks,
+};
 pub use undo::Undo;
 
 /// How a settings file reads with our entries.

@@ -16,7 +16,10 @@ mod copilot;
 mod cursor;
 mod gemini;
 mod opencode;
+mod probe;
 mod tools;
+
+pub use probe::{Probe, context_in, probe};
 
 /// What a hook's payload tells. `named` is the client that the hook was installed for and `event` the event that the command line
 /// names; where the payload says otherwise, the payload is right. There is no event without a session, and none in a text that is
@@ -71,11 +74,17 @@ pub fn read(named: Client, event: &str, stdin: &str) -> Option<HookEvent> {
         Kind::End => Happening::End {
             reason: payload.reason.unwrap_or_default().to_owned(),
         },
+        Kind::ShellEnv => Happening::ShellEnv,
         Kind::Other => Happening::Other,
+    };
+    let session = payload.session?.to_owned();
+    let happening = match probe::is_probe(&session) {
+        true => Happening::Probe,
+        false => happening,
     };
     Some(HookEvent {
         client,
-        session: payload.session?.to_owned(),
+        session,
         cwd: payload.cwd.map(Into::into),
         transcript: payload.transcript.map(Into::into),
         subagent: subagent(payload.agent, payload.agent_kind),
@@ -92,18 +101,22 @@ pub fn render(client: Client, event: &str, reply: &Reply) -> String {
     let dialect = dialect(client);
     let given = |text: &'_ Option<String>| text.clone().filter(|it| !it.is_empty());
     let answer = Answer {
-        context: given(&reply.context).filter(|_| dialect.context.contains(&event)),
+        context: given(&reply.context).filter(|_| dialect.takes_context(event)),
         deny: given(&reply.deny).filter(|_| dialect.kind(event) == Kind::BeforeTool),
         notice: given(&reply.notice).filter(|_| dialect.kind(event) != Kind::End),
+        env: match dialect.kind(event) {
+            Kind::ShellEnv => reply.env.clone(),
+            _ => Vec::new(),
+        },
     };
-    (dialect.render)(event, answer)
+    (dialect.render)(dialect.own_name(event), answer)
 }
 
 /// Whether a context that answers this event reaches the client's model. Of an event of a subagent it reaches that subagent. Events
 /// whose context would make the agent go on after its turn do not count.
 #[must_use]
 pub fn accepts_context(client: Client, event: &str) -> bool {
-    dialect(client).context.contains(&event)
+    dialect(client).takes_context(event)
 }
 
 /// How many characters of context the client hands to its model whole. It replaces a longer one by a preview, or cuts it. Codex
@@ -133,19 +146,51 @@ enum Kind {
     SubagentStart,
     SubagentStop,
     End,
+    ShellEnv,
     Other,
+}
+
+/// How a client lets it be known that a context was compacted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompactionSign {
+    /// A session start with that source follows. An event after the compaction, if there is one, says nothing more.
+    Start,
+    /// An event after the compaction.
+    Event,
+    /// Its own record of the session, and nothing else.
+    Record,
+    /// The event before the compaction, and nothing after it.
+    Announcement,
+    /// Nothing.
+    None,
+}
+
+/// How a client lets it be known that a context was compacted.
+#[must_use]
+pub fn compaction_sign(client: Client) -> CompactionSign {
+    dialect(client).compactions
+}
+
+/// Whether a client announces a compaction before every request to its model, so that an announcement means little.
+#[must_use]
+pub const fn announces_often(client: Client) -> bool {
+    matches!(client, Client::Gemini)
 }
 
 /// How a client speaks.
 struct Dialect {
-    /// Its events. One that is not here is of no interest.
+    /// Its events. One that is not here is of no interest. Of several of a kind, the first is the one that answers best.
     events: &'static [(&'static str, Kind)],
+    /// Whether it also runs hooks from the settings of Claude Code, by the names that its events have there.
+    claude_names: bool,
     /// The fields in which a payload names its event.
     event_keys: &'static [&'static str],
     /// Its tools. One that is not here does nothing that matters.
     tools: &'static [(&'static str, Act)],
     /// The events that take a context.
     context: &'static [&'static str],
+    /// How a compaction shows.
+    compactions: CompactionSign,
     /// The kind of the event, once the payload is known as well.
     refine: fn(Kind, &Value) -> Kind,
     /// The payload without the client's spelling.
@@ -178,12 +223,29 @@ struct Answer {
     context: Option<String>,
     deny: Option<String>,
     notice: Option<String>,
+    env: Vec<(String, String)>,
 }
 
 impl Dialect {
     fn kind(&self, event: &str) -> Kind {
+        let event = self.own_name(event);
         let known = self.events.iter().find(|(name, _)| *name == event);
         known.map_or(Kind::Other, |(_, kind)| *kind)
+    }
+
+    /// The client's own name of an event that may have the name of Claude Code.
+    fn own_name<'a>(&self, event: &'a str) -> &'a str {
+        let is_own = self.events.iter().any(|(name, _)| *name == event);
+        if is_own || !self.claude_names {
+            return event;
+        }
+        let named = claude::EVENTS.iter().find(|(name, _)| *name == event);
+        let own = named.and_then(|(_, kind)| self.events.iter().find(|(_, it)| it == kind));
+        own.map_or(event, |(name, _)| name)
+    }
+
+    fn takes_context(&self, event: &str) -> bool {
+        self.context.contains(&self.own_name(event))
     }
 
     fn tool(&self, payload: &Payload) -> Tool {

@@ -46,6 +46,37 @@ pub struct Diagnosis {
     /// Everything else that needs a person, as `fleet status` names it. None of it is damage.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attention: Vec<Attention>,
+    /// The coding agents whose settings have hooks of ours, and whether those hooks reach the fleet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub connections: Vec<Connection>,
+}
+
+/// The connection of a coding agent: a settings file with hooks of ours.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Connection {
+    /// The client, such as `claude`.
+    pub client: String,
+    /// Whose settings they are: `user` or `project`.
+    pub scope: String,
+    /// The settings file.
+    pub path: PathBuf,
+    /// Whether its hooks reach the fleet, as far as that can be told.
+    pub ok: bool,
+    /// How long the hook took that was tried, in milliseconds; none when none was tried, or it did not answer.
+    pub answered_ms: Option<u64>,
+    /// What is wrong, or what to know.
+    pub findings: Vec<Finding>,
+}
+
+/// Something about a connection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Finding {
+    /// What.
+    pub what: String,
+    /// What to do about it.
+    pub remedy: String,
+    /// Whether the hooks do not work before it is put right.
+    pub blocks: bool,
 }
 
 /// One check.
@@ -204,6 +235,7 @@ fn examine_with(fleet: &mut Fleet, on_progress: OnProgress<'_>) -> Result<Diagno
         set_aside,
         tasks: Vec::new(),
         attention: Vec::new(),
+        connections: Vec::new(),
     })
 }
 

@@ -119,6 +119,8 @@ pub enum SessionEvent {
     },
     /// The context may be about to be compacted.
     Compacting,
+    /// The client announces a compaction, as it does before every request: hardly ever one follows.
+    Announced,
     /// The agent ended its turn.
     Stopped {
         /// What it said last.
@@ -126,6 +128,8 @@ pub enum SessionEvent {
     },
     /// The session ended.
     Ended,
+    /// Nothing happened: `fleet doctor` tries whether the hook reaches the fleet. Nothing is noted, and no agent is made.
+    Probed,
 }
 
 /// An entry of a client's own task list.
@@ -193,6 +197,9 @@ impl Operation for TellHook {
 
     /// Most events are mere signs of life, and cost no more.
     fn note(&self, desk: &mut Desk<'_, '_>) -> Result<Option<Hooked>> {
+        if matches!(self.event, SessionEvent::Probed) {
+            return Ok(Some(self.heard()));
+        }
         let Some(agent) = seat::of_session(desk, self)? else {
             return Ok(None);
         };
@@ -217,7 +224,9 @@ impl Operation for TellHook {
             | SessionEvent::TaskMoved { .. }
             | SessionEvent::Compacting
             | SessionEvent::Stopped { .. }
-            | SessionEvent::Ended => false,
+            | SessionEvent::Ended
+            | SessionEvent::Probed => false,
+            SessionEvent::Announced => work::was_just_saved(desk)?,
         };
         if !is_quiet || self.heartbeat().note(desk)?.is_none() {
             return Ok(None);
@@ -229,6 +238,9 @@ impl Operation for TellHook {
     }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Hooked> {
+        if matches!(self.event, SessionEvent::Probed) {
+            return Ok(self.heard());
+        }
         let mut answer = Hooked::default();
         let agent = match seat::of_session(desk, self)? {
             Some(agent) if !seat::has_moved(&agent, self) => agent,
@@ -264,6 +276,14 @@ impl Operation for TellHook {
 }
 
 impl TellHook {
+    /// The answer to a probe.
+    fn heard(&self) -> Hooked {
+        Hooked {
+            context: Some(format!("{}: heard", self.session)),
+            ..Hooked::default()
+        }
+    }
+
     fn heartbeat(&self) -> Heartbeat {
         Heartbeat {
             step: None,
@@ -277,7 +297,7 @@ impl TellHook {
 
     fn act(&self, desk: &mut Desk<'_, '_>, answer: &mut Hooked) -> Result<()> {
         match &self.event {
-            SessionEvent::Started => {}
+            SessionEvent::Started | SessionEvent::Probed => {}
             SessionEvent::Compacted => {
                 if !brief::was_just_offered(desk)? {
                     let evidence = CompactionEvidence::Hook;
@@ -308,6 +328,11 @@ impl TellHook {
             }
             SessionEvent::Compacting => {
                 answer.checkpoint_id = save(desk, Reason::PreCompact, "Before a compaction")?;
+            }
+            SessionEvent::Announced => {
+                if !work::was_just_saved(desk)? {
+                    answer.checkpoint_id = save(desk, Reason::PreCompact, "Before a compaction")?;
+                }
             }
             SessionEvent::Stopped { said } => {
                 work::stopped(desk, said.as_ref())?;

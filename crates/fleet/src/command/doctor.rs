@@ -1,12 +1,15 @@
 //! `fleet doctor`
 
+mod connection;
+mod fire;
+
 use std::process::ExitCode;
 
 use clap::Args;
 use flightline::checkpoint::prune::Space;
 use flightline::core::{Code, Kind, Refusal};
 use flightline::doctor::disk::DISK;
-use flightline::doctor::{Care, Check, attend_with};
+use flightline::doctor::{Care, Check, Connection, attend_with};
 use flightline::rebuild::{Rebuild, prospect};
 use flightline::recovery::tasks::TaskTrouble;
 use flightline::status::{Attention, ShowStatus};
@@ -16,7 +19,7 @@ use super::status::{conflicts, settles};
 use super::{ATTENTION, Done};
 use crate::app::{App, unusable};
 use crate::config::write_project;
-use crate::ui::{Asking, Cell, GREEN, RED, YELLOW};
+use crate::ui::{Asking, Cell, GREEN, Page, RED, YELLOW};
 
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
@@ -26,12 +29,18 @@ pub struct DoctorArgs {
     /// Build a new store from the checkpoint files, when the store itself is lost
     #[arg(long, conflicts_with = "fix")]
     rebuild: bool,
+    /// Only check whether coding agents reach the fleet; works with a fleet at a server, too
+    #[arg(long, conflicts_with_all = ["fix", "rebuild"])]
+    agents: bool,
     /// Do not ask for confirmation
     #[arg(short, long, requires = "rebuild")]
     yes: bool,
 }
 
 pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
+    if args.agents {
+        return agents(app);
+    }
     app.must_be_local()?;
     if args.fix {
         app.must_be_trusted()?;
@@ -74,6 +83,10 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
         (diagnosis.tasks, diagnosis.attention) = needs(app)?;
         diagnosis.healthy = diagnosis.tasks.is_empty();
     }
+    diagnosis.connections = connection::examine(app);
+    let connected = diagnosis.connections.iter().all(|it| it.ok);
+    let needed = !diagnosis.healthy || !diagnosis.attention.is_empty();
+    diagnosis.healthy &= connected;
     let short = match diagnosis.attention.is_empty() {
         true => None,
         false => Some(app.short(&[Kind::Mission, Kind::Sortie, Kind::Checkpoint])?),
@@ -116,7 +129,12 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
             let run = shortened(&settles(page, attention));
             page.line(format_args!("       run: {run}"));
         }
-        if diagnosis.healthy && diagnosis.set_aside {
+        for connection in &diagnosis.connections {
+            show_connection(page, connection);
+        }
+        if sound && !connected && !needed {
+            page.line("The store is sound; the connection of a coding agent needs attention.");
+        } else if diagnosis.healthy && diagnosis.set_aside {
             page.line("Everything else is sound; the values set aside have no copy, and nothing depends on them.");
         } else if diagnosis.healthy && diagnosis.attention.is_empty() {
             page.line("Everything is well.");
@@ -144,6 +162,50 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
     } else {
         ExitCode::from(ATTENTION)
     })
+}
+
+/// Only whether coding agents reach the fleet.
+fn agents(app: &mut App) -> Done {
+    let found = connection::examine(app);
+    let ok = found.iter().all(|it| it.ok) && !found.is_empty();
+    app.ui.answer(&found, |page| {
+        for connection in &found {
+            show_connection(page, connection);
+        }
+        if found.is_empty() {
+            page.line("No coding agent is connected.");
+            let next = page.command("fleet setup");
+            page.line(format_args!("See which are installed with: {next}"));
+        } else if ok {
+            page.line("Every connected coding agent reaches the fleet.");
+        }
+    })?;
+    Ok(match ok {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(ATTENTION),
+    })
+}
+
+/// A coding agent, and whether its hooks reach the fleet.
+fn show_connection(page: &mut Page, connection: &Connection) {
+    let mark = match connection.ok {
+        true => Cell::styled("✓ ok ", GREEN),
+        false => Cell::styled("✗ bad", RED),
+    };
+    let took = connection
+        .answered_ms
+        .map(|millis| format!(", answered in {millis} ms"));
+    page.line(format_args!(
+        "{mark}  hooks of {} ({}{})",
+        connection.client,
+        connection.path.display(),
+        took.unwrap_or_default()
+    ));
+    for finding in &connection.findings {
+        let word = if finding.blocks { "" } else { "note: " };
+        page.line(format_args!("       {word}{}", finding.what));
+        page.line(format_args!("       do: {}", finding.remedy));
+    }
 }
 
 /// Tasks that need somebody, where the policy wants them found; and everything else that needs a person.

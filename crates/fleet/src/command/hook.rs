@@ -9,16 +9,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use flightline::core::agent::Agent;
 use flightline::core::text::Note;
 use flightline::core::{Code, Name, Refusal, RepoPath, Title};
 use flightline::hook::{Hooked, PlannedStatus, PlannedTask, SessionEvent, SubagentRef, TellHook};
 use flightline::recovery::claims::ListClaims;
 use flightline::workspace::client_process;
+use flightline_clients::wire::CompactionSign;
 use flightline_clients::{
     Client, Gauge, Happening, HookEvent, Reply, Source, TaskStatus, ToolUse, shell, usage, wire,
 };
 
-use super::Done;
 use crate::app::App;
 use crate::cli::Globals;
 use crate::config::Environment;
@@ -44,7 +45,7 @@ const TAIL: u64 = 256 * 1024;
 const SAID: usize = 200;
 
 /// Runs a hook with a hard limit. It opens its own app, in a thread of its own.
-pub fn run_limited(args: &HookArgs, globals: &Globals, ui: &Ui, env: Environment) -> ExitCode {
+pub fn run(args: &HookArgs, globals: &Globals, ui: &Ui, env: Environment) -> ExitCode {
     let began = Instant::now();
     let (send, receive) = mpsc::channel();
     let (client, event) = (args.client.clone(), args.event.clone());
@@ -77,11 +78,6 @@ pub fn run_limited(args: &HookArgs, globals: &Globals, ui: &Ui, env: Environment
         let _ = ui.print(&answer);
     }
     ExitCode::SUCCESS
-}
-
-/// Only reached through `run_limited`.
-pub fn run(_: &HookArgs, _: &mut App) -> Done {
-    Ok(ExitCode::SUCCESS)
 }
 
 /// All of stdin, or the first whole document of a client that does not close it.
@@ -157,24 +153,36 @@ impl Hook {
         {
             contexts.extend(done.context);
         }
-        match self.tell(event) {
+        let answered = self.tell(event);
+        if self.is_compacted_next() {
+            // The briefing that this makes due comes with the next event that can carry one.
+            drop(self.tell(SessionEvent::Compacted));
+        }
+        match answered {
             Ok(done) => {
                 contexts.extend(done.context);
                 Reply {
                     context: (!contexts.is_empty()).then(|| contexts.join("\n\n")),
                     deny: done.deny,
                     notice: None,
+                    env: done.agent.as_ref().map(env_of).unwrap_or_default(),
                 }
             }
             Err(refusal) => self.refused(&refusal),
         }
     }
 
+    /// Whether the client announces a compaction and will say nothing more of it.
+    fn is_compacted_next(&self) -> bool {
+        matches!(self.heard.happening, Happening::BeforeCompaction)
+            && wire::compaction_sign(self.heard.client) == CompactionSign::Announcement
+    }
+
     /// Some clients have no event for a compaction: their own records tell of it. How many there were when a record was last looked at is
     /// kept on this machine.
     fn was_compacted(&self) -> bool {
         let (client, heard) = (self.heard.client, &self.heard);
-        let looks = matches!(client, Client::Gemini | Client::Copilot)
+        let looks = wire::compaction_sign(client) == CompactionSign::Record
             && heard.subagent.is_none()
             && wire::accepts_context(client, &self.event);
         let Some(path) = heard.transcript.as_deref().filter(|_| looks) else {
@@ -185,8 +193,15 @@ impl Hook {
         self.app.sessions().counts_up(&heard.session, now)
     }
 
-    /// What goes wrong is the hook's own business, but that a fleet is not trusted: it is said when a session begins.
+    /// What goes wrong is the hook's own business, but that a fleet is not trusted: it is said when a session begins. Who only tries the
+    /// hook is told everything.
     fn refused(&self, refusal: &Refusal) -> Reply {
+        if self.heard.happening == Happening::Probe {
+            return Reply {
+                context: Some(format!("{}: {}", self.heard.session, refusal.message)),
+                ..Reply::default()
+            };
+        }
         let begins = matches!(self.heard.happening, Happening::Start { .. });
         let untrusted = refusal.code == Code::Untrusted && begins;
         Reply {
@@ -262,10 +277,13 @@ impl Hook {
                 (Source::Compact, _) => SessionEvent::Compacted,
                 (Source::Startup | Source::Resume | Source::Clear, _) => SessionEvent::Started,
             },
-            Happening::AfterCompaction => match self.heard.client {
-                // They tell it with the start that follows, or went before.
-                Client::Claude | Client::Codex => return None,
-                _ => SessionEvent::Compacted,
+            // Those that tell it with a start do that too.
+            Happening::AfterCompaction => match wire::compaction_sign(self.heard.client) {
+                CompactionSign::Start => return None,
+                CompactionSign::Event
+                | CompactionSign::Record
+                | CompactionSign::Announcement
+                | CompactionSign::None => SessionEvent::Compacted,
             },
             Happening::Prompt { text } => SessionEvent::Prompted {
                 text: said(first_line(text)),
@@ -302,7 +320,10 @@ impl Hook {
                     }),
                 },
             },
-            Happening::BeforeCompaction => SessionEvent::Compacting,
+            Happening::BeforeCompaction => match wire::announces_often(self.heard.client) {
+                true => SessionEvent::Announced,
+                false => SessionEvent::Compacting,
+            },
             Happening::Stop { said: last } => SessionEvent::Stopped {
                 said: last.as_deref().map(last_line).and_then(said),
             },
@@ -311,6 +332,12 @@ impl Hook {
                 said: last.as_deref().map(last_line).and_then(said),
             },
             Happening::End { .. } => SessionEvent::Ended,
+            // It is a sign of life; the answer says who it is.
+            Happening::ShellEnv => SessionEvent::Worked {
+                paths: Vec::new(),
+                failed: None,
+            },
+            Happening::Probe => SessionEvent::Probed,
             Happening::Other => return None,
         })
     }
@@ -333,6 +360,14 @@ impl Hook {
         }
         usage::gauge(self.heard.client, &tail(path)?, None)
     }
+}
+
+/// By these the commands of an agent act as it, and are refused once another session has its seat.
+fn env_of(agent: &Agent) -> Vec<(String, String)> {
+    vec![
+        ("FLEET_AGENT".to_owned(), agent.name.to_string()),
+        ("FLEET_EPOCH".to_owned(), agent.epoch.to_string()),
+    ]
 }
 
 /// The end of a file.

@@ -1,18 +1,32 @@
 //! `fleet prime`: where an agent stands and how it works here, for clients without hooks. `fleet agents-md` prints the part that belongs into
 //! AGENTS.md.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use flightline::core::Refusal;
+use clap::Args;
+use flightline::core::{Code, Refusal};
 use flightline::status::{ShowStatus, Status};
-use flightline_clients::setup::agents_md;
+use flightline_clients::Client;
+use flightline_clients::setup::{self, Scope, agents_md};
 use serde::Serialize;
 
 use super::Done;
+use super::setup::{cannot_edit, put, read};
 use crate::app::App;
 
 /// So many of a list are named.
 const NAMED: usize = 8;
+
+#[derive(Debug, Args)]
+pub struct AgentsMdArgs {
+    /// Write the block into AGENTS.md of this repository; one that is there is brought up to date
+    #[arg(long)]
+    write: bool,
+    /// Take the block out of AGENTS.md
+    #[arg(long, conflicts_with = "write")]
+    remove: bool,
+}
 
 #[derive(Serialize)]
 struct Primed {
@@ -37,11 +51,57 @@ fn status(app: &mut App) -> Result<Status, Refusal> {
     })
 }
 
-/// Prints the block for AGENTS.md, as `fleet setup` writes it.
-pub fn agents(app: &mut App) -> Done {
+/// Prints the block for AGENTS.md, as `fleet setup` writes it; or writes it, or takes it out.
+pub fn agents(args: &AgentsMdArgs, app: &mut App) -> Done {
+    if args.write || args.remove {
+        return edit_agents(args, app);
+    }
     let block = agents_md();
     app.ui
         .answer(&block, |page| page.block(0, block.trim_end()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What became of AGENTS.md, for programs.
+#[derive(Serialize)]
+struct Edited {
+    path: PathBuf,
+    changed: bool,
+}
+
+/// Everything around the block stays as it is.
+fn edit_agents(args: &AgentsMdArgs, app: &mut App) -> Done {
+    let place = setup::places(Client::Codex, Scope::Project)
+        .into_iter()
+        .find(|place| place.kind == setup::Kind::Markdown)
+        .ok_or_else(|| Refusal::new(Code::Failed, "no file is known for the block"))?;
+    let root = app.root();
+    let path = root.join(&place.path);
+    let before = read(Some(&root), &path)?;
+    let after = match (args.remove, &before) {
+        (true, None) => Ok(None),
+        (true, Some(now)) => setup::remove(&place, now, None),
+        (false, before) => {
+            setup::install(&place, before.as_deref(), None, "fleet").map(|it| Some(it.text))
+        }
+    };
+    let after = after.map_err(|trouble| cannot_edit(&path, &trouble))?;
+    let edited = Edited {
+        changed: before != after,
+        path,
+    };
+    if edited.changed {
+        put(Some(&root), &edited.path, after.as_deref(), 0o644)?;
+    }
+    app.ui.answer(&edited, |page| {
+        let path = edited.path.display();
+        page.line(match (edited.changed, args.remove) {
+            (true, false) => format!("Wrote the block into {path}"),
+            (false, false) => format!("{path} has the block already"),
+            (true, true) => format!("Took the block out of {path}"),
+            (false, true) => format!("{path} has no block"),
+        });
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -9,8 +9,8 @@ use flightline::core::{Code, Refusal};
 use flightline::workspace::beneath::{Dir, Replacing};
 use flightline_clients::Client;
 use flightline_clients::setup::{
-    self, Kind, Own, Part, Place, Scope, Trouble, Undo, codex_trust, diff, install_trust,
-    remove_trust,
+    self, Kind, Own, Part, Place, Scope, Trouble, Undo, codex_trust, diff, distrust_hooks,
+    trust_hooks,
 };
 use serde::{Deserialize, Serialize};
 
@@ -125,6 +125,8 @@ pub fn run(args: &SetupArgs, app: &mut App) -> Done {
         return Ok(ExitCode::SUCCESS);
     }
     for edit in edits.iter().filter(|edit| edit.act() != Act::Keep) {
+        // Before anything is changed.
+        mode_of(edit.root.as_deref(), &edit.path)?;
         let path = edit.path.display().to_string();
         let change = diff(
             edit.before.as_deref(),
@@ -374,20 +376,27 @@ impl Setup {
         let path = self.path(&toml, home);
         let path = path.canonicalize().unwrap_or(path);
         let before = read(None, &path)?;
-        let now = before.clone().unwrap_or_default();
-        let edited = match self.remove {
-            true => remove_trust(&now, &hashes),
-            false => install_trust(&now, &hashes),
+        let undo = self.undo_of(&path);
+        let trouble = |trouble: Trouble| cannot_edit(&path, &trouble);
+        let (after, undo) = match (self.remove, &before) {
+            (true, None) => (None, None),
+            (true, Some(now)) => {
+                let left = distrust_hooks(now, undo.as_ref(), &hashes).map_err(trouble)?;
+                (left, None)
+            }
+            (false, before) => {
+                let change =
+                    trust_hooks(before.as_deref(), undo.as_ref(), &hashes).map_err(trouble)?;
+                (Some(change.text), change.undo)
+            }
         };
-        let after = edited.map_err(|trouble| cannot_edit(&path, &trouble))?;
-        let is_left = before.is_some() && !self.remove || !after.trim().is_empty();
         Ok(Some(Edit {
             client: Client::Codex,
             root: None,
             path,
             before,
-            after: is_left.then_some(after),
-            undo: None,
+            after,
+            undo,
             executable: false,
         }))
     }
@@ -403,35 +412,15 @@ impl Setup {
 
     fn carry_out(&self, edit: &Edit, remove: bool) -> Result<(), Refusal> {
         let path = &edit.path;
-        let failed = |error: std::io::Error| cannot("write", path, &error);
         let missing: Vec<PathBuf> = path
             .ancestors()
             .skip(1)
             .take_while(|above| !above.exists())
             .map(Path::to_path_buf)
             .collect();
-        let (folder, file) = Dir::towards(edit.root.as_deref(), path).map_err(failed)?;
-        match (&edit.after, edit.act()) {
-            (_, Act::Keep) => {}
-            (None, _) => folder.remove(&file).map_err(failed)?,
-            (Some(text), _) => {
-                if let Some(above) = file.parent().filter(|it| !it.as_os_str().is_empty()) {
-                    folder.make(above, 0o755).map_err(failed)?;
-                }
-                let fresh = if edit.executable { 0o755 } else { 0o644 };
-                let there = folder.entry(&file).map_err(failed)?;
-                let mode = there.as_ref().map_or(fresh, |entry| entry.mode & 0o777);
-                if mode & 0o200 == 0 {
-                    return Err(Refusal::new(
-                        Code::Unavailable,
-                        format!("{} is read-only", path.display()),
-                    )
-                    .hint(format!("make it writable: `chmod u+w {}`", path.display())));
-                }
-                folder
-                    .put(&file, text, Replacing::Yes, mode)
-                    .map_err(failed)?;
-            }
+        if edit.act() != Act::Keep {
+            let fresh = if edit.executable { 0o755 } else { 0o644 };
+            put(edit.root.as_deref(), path, edit.after.as_deref(), fresh)?;
         }
         match (&edit.undo, remove) {
             (Some(undo), false) => self.keep(path, undo, missing),
@@ -502,10 +491,58 @@ impl Setup {
     }
 }
 
-fn read(root: Option<&Path>, path: &Path) -> Result<Option<String>, Refusal> {
+/// The text of a settings file; none when there is no file. In a repository no link is followed.
+pub(super) fn read(root: Option<&Path>, path: &Path) -> Result<Option<String>, Refusal> {
     let (folder, file) = Dir::towards(root, path).map_err(|error| cannot("read", path, &error))?;
     let text = folder.read_text(file, LARGEST);
     text.map_err(|error| cannot("read", path, &error))
+}
+
+/// The mode of a settings file that is there. One that somebody made read-only is left alone.
+fn mode_of(root: Option<&Path>, path: &Path) -> Result<Option<u32>, Refusal> {
+    let failed = |error: std::io::Error| cannot("write", path, &error);
+    let (folder, file) = Dir::towards(root, path).map_err(failed)?;
+    let there = folder.entry(&file).map_err(failed)?;
+    let mode = there.map(|entry| entry.mode & 0o777);
+    if mode.is_some_and(|mode| mode & 0o200 == 0) {
+        return Err(Refusal::new(
+            Code::Unavailable,
+            format!("{} is read-only", path.display()),
+        )
+        .hint(format!("make it writable: `chmod u+w {}`", path.display())));
+    }
+    Ok(mode)
+}
+
+/// Writes a settings file, or removes it when it has no text, and looks whether that is so afterwards. A file that is there keeps its mode.
+pub(super) fn put(
+    root: Option<&Path>,
+    path: &Path,
+    text: Option<&str>,
+    fresh: u32,
+) -> Result<(), Refusal> {
+    let failed = |error: std::io::Error| cannot("write", path, &error);
+    let mode = mode_of(root, path)?.unwrap_or(fresh);
+    let (folder, file) = Dir::towards(root, path).map_err(failed)?;
+    match text {
+        None => folder.remove(&file).map_err(failed)?,
+        Some(text) => {
+            if let Some(above) = file.parent().filter(|it| !it.as_os_str().is_empty()) {
+                folder.make(above, 0o755).map_err(failed)?;
+            }
+            folder
+                .put(&file, text, Replacing::Yes, mode)
+                .map_err(failed)?;
+        }
+    }
+    match read(root, path)?.as_deref() == text {
+        true => Ok(()),
+        false => Err(Refusal::new(
+            Code::Integrity,
+            format!("{} does not read back as written", path.display()),
+        )
+        .hint("another program may write it: close the client, then run the command again")),
+    }
 }
 
 /// The part of a file that there is a command for: nothing here serves MCP yet, and no settings file may name a command that is not there.
@@ -528,7 +565,7 @@ fn cannot(act: &str, path: &Path, error: &std::io::Error) -> Refusal {
     )
 }
 
-fn cannot_edit(path: &Path, trouble: &Trouble) -> Refusal {
+pub(super) fn cannot_edit(path: &Path, trouble: &Trouble) -> Refusal {
     Refusal::new(Code::InvalidInput, format!("{}: {trouble}", path.display()))
         .hint("nothing was changed; put the file right, then run the command again")
 }

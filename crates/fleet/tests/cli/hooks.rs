@@ -269,3 +269,136 @@ fn a_fleet_that_nobody_trusts_is_not_used_and_that_is_said_once() {
     assert_eq!(said["hookSpecificOutput"], Value::Null);
     assert_eq!(prompt(&world, "one", "Add login").stdout, "");
 }
+
+#[test]
+fn the_shell_of_opencode_is_told_who_it_is_and_an_old_one_is_refused() {
+    let world = World::new();
+    let tell = |event: &str, session: &str, more: &Value| {
+        let mut payload = json!({ "sessionID": session, "directory": world.repo() });
+        for (key, value) in more.as_object().expect("an object") {
+            payload[key] = value.clone();
+        }
+        let ran = world
+            .line(&format!("hook opencode {event}"))
+            .stdin(payload.to_string())
+            .run();
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran:?}");
+        serde_json::from_str::<Value>(&ran.stdout).expect("JSON")
+    };
+    tell("chat.message", "one", &json!({ "prompt": "Add login" }));
+    let env = tell("shell.env", "one", &json!({ "callID": "call_1" }))["env"].clone();
+    assert_eq!(
+        env,
+        json!({ "FLEET_AGENT": "opencode", "FLEET_EPOCH": "1" })
+    );
+    let own = world.json("sorties list --json");
+    let id = own[0]["id"].as_str().expect("an id").to_owned();
+    let update = |note: &str| {
+        world
+            .line(&format!("sorties update {id} --note {note}"))
+            .env("FLEET_AGENT", env["FLEET_AGENT"].as_str().unwrap())
+            .env("FLEET_EPOCH", env["FLEET_EPOCH"].as_str().unwrap())
+            .run()
+            .code
+    };
+    assert_eq!(update("halfway"), 0);
+    // Another session takes the seat.
+    world.ok("agents register opencode");
+    assert_eq!(update("late"), 4, "its shell is fenced");
+}
+
+#[test]
+fn a_client_that_announces_compactions_all_the_time_gets_few_checkpoints() {
+    let world = World::new();
+    let more = json!({ "hook_event_name": "BeforeAgent", "prompt": "Add login" });
+    hook(&world, "gemini", "BeforeAgent", "one", &more);
+    let count = || {
+        let all = world.json("checkpoints list --json");
+        let all = all.as_array().expect("a list").iter();
+        all.filter(|it| it["reason"] == "pre_compact").count()
+    };
+    let announced = json!({ "hook_event_name": "PreCompress", "trigger": "auto" });
+    for number in 0..4 {
+        let edited = json!({
+            "hook_event_name": "AfterTool", "tool_name": "write_file",
+            "tool_input": { "file_path": world.repo().join(format!("src/{number}.rs")) },
+            "tool_response": {},
+        });
+        hook(&world, "gemini", "AfterTool", "one", &edited);
+        hook(&world, "gemini", "PreCompress", "one", &announced);
+    }
+    assert_eq!(count(), 1, "one in five minutes, whatever was changed");
+    world.pass(301);
+    hook(&world, "gemini", "PreCompress", "one", &announced);
+    assert_eq!(count(), 2);
+    world.pass(301);
+    hook(&world, "gemini", "PreCompress", "one", &announced);
+    assert_eq!(count(), 2, "nothing has changed since");
+}
+
+#[test]
+fn cursor_gets_its_briefing_with_the_first_tool_after_a_compaction_was_announced() {
+    let world = World::new();
+    let tell = |event: &str, more: &Value| {
+        let mut payload = json!({
+            "conversation_id": "one", "workspace_roots": [world.repo()], "hook_event_name": event,
+        });
+        for (key, value) in more.as_object().expect("an object") {
+            payload[key] = value.clone();
+        }
+        let ran = world
+            .line(&format!("hook cursor {event}"))
+            .stdin(payload.to_string())
+            .run();
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran:?}");
+        serde_json::from_str::<Value>(&ran.stdout).expect("JSON")
+    };
+    tell("beforeSubmitPrompt", &json!({ "prompt": "Add login" }));
+    let used = json!({ "tool_name": "Read", "tool_input": {}, "tool_output": "{}" });
+    assert_eq!(tell("postToolUse", &used), json!({}));
+    let full =
+        json!({ "trigger": "auto", "context_tokens": 190_000, "context_window_size": 200_000 });
+    assert_eq!(tell("preCompact", &full), json!({}));
+    let taken = world.json("checkpoints list --json");
+    assert_eq!(taken[0]["reason"], "pre_compact", "{taken}");
+    let answer = tell("postToolUse", &used);
+    let context = answer["additional_context"].as_str().expect("a context");
+    assert!(context.contains("## Recovery Context"), "{context}");
+    assert_eq!(tell("postToolUse", &used), json!({}), "once");
+}
+
+#[test]
+fn the_log_says_what_a_session_did() {
+    let world = World::new();
+    start(&world, "one", "startup");
+    prompt(&world, "one", "Add login");
+    edit(&world, "one", "src/auth.rs");
+    let edited = json!({
+        "hook_event_name": "PostToolUse", "tool_name": "Edit", "tool_use_id": "toolu_1",
+        "tool_input": { "file_path": world.repo().join("src/auth.rs") }, "tool_response": {},
+    });
+    hook(&world, "claude", "PostToolUse", "one", &edited);
+    start(&world, "one", "compact");
+    let log = world.ok("log -n 50").stdout;
+    assert!(!log.contains("is idle"), "{log}");
+    assert!(log.contains("has changed src/auth.rs"), "{log}");
+    assert!(!log.contains("secret made"), "{log}");
+}
+
+#[test]
+fn briefings_that_nobody_read_are_counted_in_the_status() {
+    let world = World::new();
+    start(&world, "one", "startup");
+    prompt(&world, "one", "Add login");
+    for _ in 0..3 {
+        let compacting = json!({ "hook_event_name": "PreCompact", "trigger": "auto" });
+        hook(&world, "claude", "PreCompact", "one", &compacting);
+        context_of(&start(&world, "one", "compact"));
+        world.pass(10);
+    }
+    let status = world.ok("status").stdout;
+    assert!(
+        status.contains("claude offered, not acknowledged (2 before it expired unread)"),
+        "{status}"
+    );
+}

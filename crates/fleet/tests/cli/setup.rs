@@ -6,6 +6,10 @@ use std::path::Path;
 
 use serde_json::Value;
 
+/// Settings files as people have them, from the tests of the editing itself.
+#[path = "../../../flightline-clients/src/setup/tests/corpus.rs"]
+mod corpus;
+
 use crate::world::{World, mode};
 
 const CLIENTS: [&str; 7] = [
@@ -236,4 +240,123 @@ fn consent_to_codex_is_written_only_when_it_is_given() {
     assert!(trusted.contains("trusted_hash = \"sha256:"), "{trusted}");
     world.ok("setup codex --remove -y");
     assert!(!world.home().join(".codex/config.toml").exists());
+}
+
+/// Sets a client up and takes everything out again: whatever a file looked like, it is as it was, byte for byte.
+fn there_and_back(world: &World, line: &str, shown: &str) {
+    let roots = [world.home(), world.repo()];
+    let all = || roots.each_ref().map(|root| files(root));
+    let before = all();
+    let set = world.fleet(&format!("setup {line} -y"));
+    if set.code != 0 {
+        assert_eq!(all(), before, "{line} was refused, and changed {shown:?}");
+        return;
+    }
+    assert_ne!(all(), before, "{line} {shown:?}");
+    world.ok(&format!("setup {line} --remove -y"));
+    assert_eq!(all(), before, "{line} {shown:?}");
+}
+
+#[test]
+fn settings_as_people_have_them_come_back_byte_for_byte() {
+    let world = World::empty();
+    for (client, file) in [
+        ("claude", ".claude/settings.json"),
+        ("gemini", ".gemini/settings.json"),
+        ("codex", ".codex/hooks.json"),
+        ("cursor", ".cursor/hooks.json"),
+        ("copilot", ".copilot/hooks/flightline.json"),
+    ] {
+        for text in corpus::JSON {
+            home(&world, file, text);
+            there_and_back(&world, client, text);
+        }
+        fs::remove_file(world.home().join(file)).expect("removed");
+    }
+    for text in corpus::TOML {
+        home(&world, ".codex/config.toml", text);
+        there_and_back(&world, "codex --trust-hooks", text);
+    }
+}
+
+#[test]
+fn files_of_a_repository_come_back_byte_for_byte() {
+    let world = World::empty();
+    for text in corpus::MARKDOWN {
+        for (client, file) in [("codex", "AGENTS.md"), ("claude", "CLAUDE.md")] {
+            world.write(file, text);
+            there_and_back(&world, &format!("{client} --project"), text);
+        }
+    }
+    for text in corpus::JSON {
+        world.write(".claude/settings.json", text);
+        there_and_back(&world, "claude --project", text);
+    }
+}
+
+#[test]
+fn a_file_that_is_read_only_is_left_alone_and_so_are_the_others() {
+    let world = World::empty();
+    home(&world, ".claude/settings.json", "{}");
+    let file = world.home().join(".claude/settings.json");
+    fs::set_permissions(&file, PermissionsExt::from_mode(0o444)).expect("set");
+    let before = files(&world.home());
+    let refused = world.fleet("setup claude -y");
+    assert_eq!(refused.code, 7, "{refused:?}");
+    assert!(refused.stderr.contains("is read-only"), "{refused:?}");
+    assert_eq!(files(&world.home()), before);
+    fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).expect("set");
+    world.ok("setup claude -y");
+    fs::set_permissions(&file, PermissionsExt::from_mode(0o444)).expect("set");
+    let set_up = files(&world.home());
+    assert_eq!(world.fleet("setup claude --remove -y").code, 7);
+    assert_eq!(files(&world.home()), set_up);
+    assert_eq!(mode(&file), 0o444);
+}
+
+#[test]
+fn a_folder_of_dotfiles_may_be_a_link() {
+    let world = World::empty();
+    home(
+        &world,
+        "dotfiles/claude/settings.json",
+        "{\r\n  // mine\r\n}\r\n",
+    );
+    symlink("dotfiles/claude", world.home().join(".claude")).expect("linked");
+    let dotfiles = world.home().join("dotfiles");
+    let before = files(&dotfiles);
+    world.ok("setup claude -y");
+    assert_ne!(files(&dotfiles), before);
+    assert_eq!(world.fleet("setup claude --check").code, 0);
+    world.ok("setup claude --remove -y");
+    assert_eq!(files(&dotfiles), before);
+    assert!(world.home().join(".claude").is_symlink(), "the link stays");
+}
+
+#[test]
+fn the_block_for_agents_is_written_once_and_taken_out_again() {
+    let world = World::new();
+    let file = world.repo().join("AGENTS.md");
+    assert!(
+        world
+            .ok("agents-md --write")
+            .stdout
+            .starts_with("Wrote the block")
+    );
+    let written = fs::read_to_string(&file).expect("there");
+    assert_eq!(written.trim_end(), world.ok("agents-md").stdout.trim_end());
+    let again = world.ok("agents-md --write");
+    assert!(again.stdout.contains("has the block already"), "{again:?}");
+    assert_eq!(fs::read_to_string(&file).expect("there"), written);
+    world.ok("agents-md --remove");
+    assert!(!file.exists(), "nothing else was in it");
+    for text in ["# Rules\n\n- one\n", "# Rules\r\n", "# Rules"] {
+        world.write("AGENTS.md", text);
+        world.ok("agents-md --write");
+        world.ok("agents-md --write");
+        let json = world.json("agents-md --remove");
+        assert_eq!(json["changed"], true, "{json}");
+        assert_eq!(fs::read_to_string(&file).expect("there"), text);
+        assert_eq!(world.json("agents-md --remove")["changed"], false);
+    }
 }

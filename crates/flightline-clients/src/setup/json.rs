@@ -5,6 +5,7 @@ mod sheet;
 
 use jsonc_parser::cst::{CstInputValue, CstNode, CstObject};
 use jsonc_parser::json;
+use serde_json::Value;
 
 use crate::Client;
 
@@ -93,6 +94,32 @@ pub(super) fn kept(client: Client, parts: &[Part], text: &str) -> Result<Vec<Str
         keys.push(name);
     }
     Ok(keys)
+}
+
+/// The commands of our hooks, each with its event.
+pub(super) fn commands(client: Client, text: &str) -> Result<Vec<(String, String)>, Trouble> {
+    let sheet = Sheet::open(text)?;
+    let Some(events) = single(&sheet, &sheet.object, "hooks")?.and_then(|it| it.object_value())
+    else {
+        return Ok(Vec::new());
+    };
+    let mut found = Vec::new();
+    for prop in events.properties() {
+        let (Some(event), Some(list)) = (prop.decoded_name(), prop.array_value()) else {
+            continue;
+        };
+        let commands = handlers(&list, client)
+            .into_iter()
+            .filter_map(|it| it.command());
+        found.extend(commands.map(|command| (event.clone(), command)));
+    }
+    Ok(found)
+}
+
+/// What a text says; none when it is no JSON object.
+pub(super) fn value(text: &str) -> Option<Value> {
+    let sheet = Sheet::open(text).ok()?;
+    sheet.value()
 }
 
 fn put_hooks(sheet: &Sheet, client: Client, binary: &str) -> Result<(), Trouble> {

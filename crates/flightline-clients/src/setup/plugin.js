@@ -227,7 +227,7 @@ export const Flightline = async ({ directory }) => {
       quietly(async () => {
         if (!input.sessionID) return
         const answer = await ask("shell.env", payload(input.sessionID, { callID: input.callID }))
-        for (const name of ["FLEET_AGENT", "FLEET_SESSION"]) {
+        for (const name of ["FLEET_AGENT", "FLEET_EPOCH"]) {
           const value = text(answer.env?.[name])
           if (value) output.env[name] = value
         }

@@ -68,6 +68,23 @@ pub(super) fn is_statusline(command: &str) -> bool {
     after_fleet(command).is_some_and(|mut rest| rest.next() == Some("statusline"))
 }
 
+/// The program that a command starts, as it is found on the disk or on the PATH.
+pub(super) fn named(command: &str) -> Option<String> {
+    let command = command.trim_start();
+    let word = &command[..word_end(command)];
+    let mut name = String::new();
+    let (mut quote, mut letters) = (None, word.chars());
+    while let Some(letter) = letters.next() {
+        match quote {
+            Some('"') | None if letter == '\\' => name.extend(letters.next()),
+            Some(open) if letter == open => quote = None,
+            None if letter == '"' || letter == '\'' => quote = Some(letter),
+            Some(_) | None => name.push(letter),
+        }
+    }
+    (!name.is_empty()).then_some(name)
+}
+
 /// The words after `fleet`, when a command starts with it.
 fn after_fleet(command: &str) -> Option<std::str::SplitWhitespace<'_>> {
     let command = command.trim_start();

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use toml_edit::Item;
 
 use super::undo::hex;
-use super::{Trouble, program, tables};
+use super::{Change, Trouble, Undo, program, tables, unless_ours};
 use crate::Client;
 
 const STATE: [&str; 2] = ["hooks", "state"];
@@ -86,6 +86,80 @@ fn snake(event: &str) -> String {
         label.push(letter.to_ascii_lowercase());
     }
     label
+}
+
+/// Why Codex skips a hook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Untrusted {
+    /// Nobody has trusted it.
+    Never,
+    /// It was trusted, and has changed since.
+    Changed,
+}
+
+/// The hooks that Codex skips, by the text of `config.toml`. [`codex_trust`] gives the hooks.
+///
+/// # Errors
+///
+/// When the text is not TOML.
+pub fn codex_untrusted(
+    config: &str,
+    hooks: &[(String, String)],
+) -> Result<Vec<(String, Untrusted)>, Trouble> {
+    let document = tables::parse(config)?;
+    let mut found = Vec::new();
+    for (key, hash) in hooks {
+        let path = [STATE[0], STATE[1], key, HASH];
+        let trusted = tables::find(document.as_table(), &path).and_then(Item::as_str);
+        match trusted {
+            Some(trusted) if trusted == hash => {}
+            Some(_) => found.push((key.clone(), Untrusted::Changed)),
+            None => found.push((key.clone(), Untrusted::Never)),
+        }
+    }
+    Ok(found)
+}
+
+/// How `config.toml` reads with the trust in these hooks, and the way back. [`codex_trust`] gives the hooks, and `undo` is the way back
+/// that the last consent gave, if one was kept.
+///
+/// # Errors
+///
+/// When the text is not TOML, or when a key that is needed holds something else.
+pub fn trust_hooks(
+    before: Option<&str>,
+    undo: Option<&Undo>,
+    hooks: &[(String, String)],
+) -> Result<Change, Trouble> {
+    let text = install_trust(before.unwrap_or_default(), hooks)?;
+    if undo.is_none() && before == Some(text.as_str()) {
+        return Ok(Change { text, undo: None });
+    }
+    let original = match (before, undo) {
+        (Some(now), Some(undo)) => distrust_hooks(now, Some(undo), hooks)?,
+        (before, _) => before.map(str::to_owned),
+    };
+    let undo = Undo::between(original.as_deref(), &text, Vec::new());
+    Ok(Change {
+        text,
+        undo: Some(undo),
+    })
+}
+
+/// How `config.toml` reads without the trust in these hooks; `None` when nothing is left of a file that was made for it.
+///
+/// # Errors
+///
+/// When the text is not TOML.
+pub fn distrust_hooks(
+    now: &str,
+    undo: Option<&Undo>,
+    hooks: &[(String, String)],
+) -> Result<Option<String>, Trouble> {
+    match undo.and_then(|undo| undo.restore(now)) {
+        Some(original) => Ok(original),
+        None => Ok(unless_ours(remove_trust(now, hooks)?, now, undo)),
+    }
 }
 
 /// The text of `config.toml` with the trust in these hooks. [`codex_trust`] gives them.
@@ -170,6 +244,22 @@ mod tests {
             assert_eq!(install_trust(&with, &hooks).unwrap(), with);
             assert_eq!(remove_trust(&with, &hooks).unwrap(), before);
         }
+    }
+
+    #[test]
+    fn hooks_that_codex_skips_are_named() {
+        let hooks = codex_trust("/h", HOOKS);
+        let all = codex_untrusted("", &hooks).unwrap();
+        assert!(all.iter().all(|(_, why)| *why == Untrusted::Never));
+        assert_eq!(all.len(), 3);
+        let mut old = hooks.clone();
+        old[1].1 = "sha256:00".to_owned();
+        let text = install_trust("", &old).unwrap();
+        assert_eq!(
+            codex_untrusted(&text, &hooks).unwrap(),
+            [(hooks[1].0.clone(), Untrusted::Changed)]
+        );
+        assert!(codex_untrusted("= 1", &hooks).is_err());
     }
 
     #[test]

@@ -3,24 +3,28 @@
 use serde_json::{Map, Value, json};
 
 use super::tools::{Act, failure_text};
-use super::{Answer, Dialect, Kind, Payload};
+use super::{Answer, CompactionSign, Dialect, Kind, Payload};
 use crate::json::{first, text};
 use crate::{TaskStatus, ToolUse};
 
+/// The events, by the names that other clients took over.
+pub const EVENTS: &[(&str, Kind)] = &[
+    ("SessionStart", Kind::Start),
+    ("UserPromptSubmit", Kind::Prompt),
+    ("PreToolUse", Kind::BeforeTool),
+    ("PostToolUse", Kind::AfterTool),
+    ("PostToolUseFailure", Kind::ToolFailed),
+    ("PreCompact", Kind::BeforeCompaction),
+    ("PostCompact", Kind::AfterCompaction),
+    ("Stop", Kind::Stop),
+    ("SubagentStart", Kind::SubagentStart),
+    ("SubagentStop", Kind::SubagentStop),
+    ("SessionEnd", Kind::End),
+];
+
 pub const DIALECT: Dialect = Dialect {
-    events: &[
-        ("SessionStart", Kind::Start),
-        ("UserPromptSubmit", Kind::Prompt),
-        ("PreToolUse", Kind::BeforeTool),
-        ("PostToolUse", Kind::AfterTool),
-        ("PostToolUseFailure", Kind::ToolFailed),
-        ("PreCompact", Kind::BeforeCompaction),
-        ("PostCompact", Kind::AfterCompaction),
-        ("Stop", Kind::Stop),
-        ("SubagentStart", Kind::SubagentStart),
-        ("SubagentStop", Kind::SubagentStop),
-        ("SessionEnd", Kind::End),
-    ],
+    events: EVENTS,
+    claude_names: false,
     event_keys: &["hook_event_name"],
     tools: &[
         ("Edit", Act::Edit),
@@ -43,6 +47,7 @@ pub const DIALECT: Dialect = Dialect {
         "PostToolUseFailure",
         "PostToolBatch",
     ],
+    compactions: CompactionSign::Start,
     refine,
     payload,
     render,

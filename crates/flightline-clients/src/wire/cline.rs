@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::tools::{Act, failure_in, failure_text};
-use super::{Answer, Dialect, Kind, Payload};
+use super::{Answer, CompactionSign, Dialect, Kind, Payload};
 use crate::json::{first, text};
 
 pub const DIALECT: Dialect = Dialect {
@@ -29,6 +29,7 @@ pub const DIALECT: Dialect = Dialect {
         ("SessionShutdown", Kind::End),
         ("session_shutdown", Kind::End),
     ],
+    claude_names: false,
     event_keys: &["hookName"],
     tools: &[
         ("editor", Act::Edit),
@@ -43,6 +44,7 @@ pub const DIALECT: Dialect = Dialect {
     ],
     // The other hooks run detached, and nobody reads their output.
     context: &["PreToolUse", "PostToolUse"],
+    compactions: CompactionSign::None,
     refine,
     payload,
     render,

@@ -3,22 +3,12 @@
 use serde_json::Value;
 
 use super::tools::{Act, exit_reason, failure_in, failure_text};
-use super::{Dialect, Kind, Payload, as_named, claude};
+use super::{CompactionSign, Dialect, Payload, as_named, claude};
 use crate::json::first;
 
 pub const DIALECT: Dialect = Dialect {
-    events: &[
-        ("SessionStart", Kind::Start),
-        ("UserPromptSubmit", Kind::Prompt),
-        ("PreToolUse", Kind::BeforeTool),
-        ("PostToolUse", Kind::AfterTool),
-        ("PreCompact", Kind::BeforeCompaction),
-        ("PostCompact", Kind::AfterCompaction),
-        ("Stop", Kind::Stop),
-        ("SubagentStart", Kind::SubagentStart),
-        ("SubagentStop", Kind::SubagentStop),
-        ("SessionEnd", Kind::End),
-    ],
+    events: claude::EVENTS,
+    claude_names: false,
     event_keys: &["hook_event_name"],
     tools: &[
         ("apply_patch", Act::Edit),
@@ -37,6 +27,7 @@ pub const DIALECT: Dialect = Dialect {
         "PreToolUse",
         "PostToolUse",
     ],
+    compactions: CompactionSign::Start,
     refine: as_named,
     payload,
     render: claude::render,

@@ -3,32 +3,23 @@
 use serde_json::{Map, Value, json};
 
 use super::tools::{Act, exit_reason, failure_text, reason};
-use super::{Answer, Dialect, Kind, Payload, as_named};
+use super::{Answer, CompactionSign, Dialect, Kind, Payload, as_named};
 use crate::json::{first, text};
 
 pub const DIALECT: Dialect = Dialect {
     events: &[
         ("sessionStart", Kind::Start),
-        ("SessionStart", Kind::Start),
         ("userPromptSubmitted", Kind::Prompt),
-        ("UserPromptSubmit", Kind::Prompt),
         ("preToolUse", Kind::BeforeTool),
-        ("PreToolUse", Kind::BeforeTool),
         ("postToolUse", Kind::AfterTool),
-        ("PostToolUse", Kind::AfterTool),
         ("postToolUseFailure", Kind::ToolFailed),
-        ("PostToolUseFailure", Kind::ToolFailed),
         ("preCompact", Kind::BeforeCompaction),
-        ("PreCompact", Kind::BeforeCompaction),
         ("agentStop", Kind::Stop),
-        ("Stop", Kind::Stop),
         ("subagentStart", Kind::SubagentStart),
-        ("SubagentStart", Kind::SubagentStart),
         ("subagentStop", Kind::SubagentStop),
-        ("SubagentStop", Kind::SubagentStop),
         ("sessionEnd", Kind::End),
-        ("SessionEnd", Kind::End),
     ],
+    claude_names: true,
     event_keys: &["hook_event_name"],
     tools: &[
         ("create", Act::Edit),
@@ -47,17 +38,13 @@ pub const DIALECT: Dialect = Dialect {
     ],
     context: &[
         "sessionStart",
-        "SessionStart",
         "userPromptSubmitted",
-        "UserPromptSubmit",
         "preToolUse",
-        "PreToolUse",
         "postToolUse",
-        "PostToolUse",
         "postToolUseFailure",
-        "PostToolUseFailure",
         "subagentStart",
     ],
+    compactions: CompactionSign::Record,
     refine: as_named,
     payload,
     render,

@@ -3,38 +3,29 @@
 use serde_json::{Map, Value, json};
 
 use super::tools::{Act, failure_in, failure_text};
-use super::{Answer, Dialect, Kind, Payload, as_named};
+use super::{Answer, CompactionSign, Dialect, Kind, Payload, as_named};
 use crate::Gauge;
 use crate::json::{first, number, text};
 
 pub const DIALECT: Dialect = Dialect {
     events: &[
         ("sessionStart", Kind::Start),
-        ("SessionStart", Kind::Start),
         ("beforeSubmitPrompt", Kind::Prompt),
-        ("UserPromptSubmit", Kind::Prompt),
         ("preToolUse", Kind::BeforeTool),
-        ("PreToolUse", Kind::BeforeTool),
         ("beforeShellExecution", Kind::BeforeTool),
         ("beforeMCPExecution", Kind::BeforeTool),
         ("postToolUse", Kind::AfterTool),
-        ("PostToolUse", Kind::AfterTool),
         ("afterShellExecution", Kind::AfterTool),
         ("afterMCPExecution", Kind::AfterTool),
         ("afterFileEdit", Kind::AfterTool),
         ("postToolUseFailure", Kind::ToolFailed),
-        ("PostToolUseFailure", Kind::ToolFailed),
         ("preCompact", Kind::BeforeCompaction),
-        ("PreCompact", Kind::BeforeCompaction),
         ("stop", Kind::Stop),
-        ("Stop", Kind::Stop),
         ("subagentStart", Kind::SubagentStart),
-        ("SubagentStart", Kind::SubagentStart),
         ("subagentStop", Kind::SubagentStop),
-        ("SubagentStop", Kind::SubagentStop),
         ("sessionEnd", Kind::End),
-        ("SessionEnd", Kind::End),
     ],
+    claude_names: true,
     event_keys: &["hook_event_name"],
     tools: &[
         ("Write", Act::Edit),
@@ -48,7 +39,8 @@ pub const DIALECT: Dialect = Dialect {
         ("Bash", Act::Shell),
         ("TodoWrite", Act::Tasks),
     ],
-    context: &["sessionStart", "SessionStart", "postToolUse", "PostToolUse"],
+    context: &["sessionStart", "postToolUse"],
+    compactions: CompactionSign::Announcement,
     refine: as_named,
     payload,
     render,

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::tools::{Act, exit_reason, failure_in};
-use super::{Answer, Dialect, Kind, Payload, as_named, claude};
+use super::{Answer, CompactionSign, Dialect, Kind, Payload, as_named, claude};
 use crate::json::{first, text};
 
 pub const DIALECT: Dialect = Dialect {
@@ -17,6 +17,7 @@ pub const DIALECT: Dialect = Dialect {
         ("AfterAgent", Kind::Stop),
         ("SessionEnd", Kind::End),
     ],
+    claude_names: false,
     event_keys: &["hook_event_name"],
     tools: &[
         ("write_file", Act::Edit),
@@ -26,6 +27,7 @@ pub const DIALECT: Dialect = Dialect {
         ("write_todos", Act::Tasks),
     ],
     context: &["SessionStart", "BeforeAgent", "AfterTool"],
+    compactions: CompactionSign::Record,
     refine: as_named,
     payload,
     render,

@@ -15,7 +15,8 @@
 //! | `said` | of `session.idle`: the agent's last words |
 //! | `tokens` | `{used, total}`, in any event |
 //!
-//! The answer is `{"context": …, "deny": …, "notice": …}` with what there is to say. The plugin throws `deny` out of
+//! The answer is `{"context": …, "deny": …, "notice": …, "env": {…}}` with what there is to say: `env` has the variables for a shell
+//! command, and answers `shell.env`. The plugin throws `deny` out of
 //! `tool.execute.before`. It appends `context` to the parts of `chat.message`, or to the output of `tool.execute.after`; that of
 //! `session.start`, which it sends from within the first `chat.message`, goes there too; that of `session.compacted` it keeps, and
 //! gives it to the model with the next `experimental.chat.messages.transform`.
@@ -23,7 +24,7 @@
 use serde_json::{Map, Value, json};
 
 use super::tools::{Act, failure_text};
-use super::{Answer, Dialect, Kind, Payload};
+use super::{Answer, CompactionSign, Dialect, Kind, Payload};
 use crate::Gauge;
 use crate::json::{first, number, text};
 
@@ -40,7 +41,9 @@ pub const DIALECT: Dialect = Dialect {
         ("session.compacted", Kind::AfterCompaction),
         ("session.idle", Kind::Stop),
         ("session.deleted", Kind::End),
+        ("shell.env", Kind::ShellEnv),
     ],
+    claude_names: false,
     event_keys: &[],
     tools: &[
         ("edit", Act::Edit),
@@ -57,6 +60,7 @@ pub const DIALECT: Dialect = Dialect {
         "tool.execute.after",
         "session.compacted",
     ],
+    compactions: CompactionSign::Event,
     refine,
     payload,
     render,
@@ -129,6 +133,14 @@ fn render(_event: &str, answer: Answer) -> String {
         if let Some(part) = part {
             fields.insert(name.to_owned(), json!(part));
         }
+    }
+    if !answer.env.is_empty() {
+        let env: Map<String, Value> = answer
+            .env
+            .into_iter()
+            .map(|(name, value)| (name, json!(value)))
+            .collect();
+        fields.insert("env".to_owned(), Value::Object(env));
     }
     Value::Object(fields).to_string()
 }

@@ -108,6 +108,7 @@ fn reply(context: Option<&str>, deny: Option<&str>, notice: Option<&str>) -> Rep
         context: context.map(str::to_owned),
         deny: deny.map(str::to_owned),
         notice: notice.map(str::to_owned),
+        env: Vec::new(),
     }
 }
 

@@ -68,8 +68,10 @@ pub(super) fn deliver(
         SessionEvent::Editing { .. }
         | SessionEvent::Destroying { .. }
         | SessionEvent::Compacting
+        | SessionEvent::Announced
         | SessionEvent::Stopped { .. }
-        | SessionEvent::Ended => false,
+        | SessionEvent::Ended
+        | SessionEvent::Probed => false,
     };
     if !is_due || was_just_offered(desk)? {
         return Ok(None);

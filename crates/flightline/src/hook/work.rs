@@ -8,6 +8,7 @@ use flightline_core::mission::Mission;
 use flightline_core::setting::CurrentMission;
 use flightline_core::sortie::{FileChange, Sortie, SortieError};
 use flightline_core::text::Note;
+use flightline_core::time::Millis;
 use flightline_core::{Code, Kind, MissionId, Name, RepoPath, Subject, Title};
 use flightline_store::Find;
 
@@ -24,6 +25,8 @@ use crate::sortie::report::{ClearErrors, FileReport, ReportError, UpdateSortie};
 
 /// Why a hook takes a lock. By these words it is known again, and let go when the turn ends.
 const PURPOSE: &str = "edited in this turn";
+/// Of a client that announces a compaction before every request, one announcement in this long is believed.
+const ANNOUNCED_EVERY: Millis = 5 * 60_000;
 /// The kind of the errors that tools meet.
 const TOOL_FAILED: &str = "tool_failed";
 
@@ -140,6 +143,18 @@ pub(super) fn begin(desk: &mut Desk<'_, '_>, prompt: Option<&Title>) -> Result<(
         claim.decide(desk)?;
     }
     Ok(())
+}
+
+/// Whether a checkpoint was taken so lately that an announcement which hardly ever comes true needs no further one. What happens in
+/// between is in the journal, and a compaction loses nothing of it.
+pub(super) fn was_just_saved(desk: &mut Desk<'_, '_>) -> Result<bool> {
+    let Some(mission) = mission(desk)? else {
+        return Ok(true);
+    };
+    let now = desk.now();
+    let newest = crate::checkpoint::newest_first(desk, &mission)?;
+    let newest = newest.first().map(|it| it.cut.timestamp);
+    Ok(newest.is_some_and(|at| now.since(at) < ANNOUNCED_EVERY))
 }
 
 /// Whether edits are locked by themselves.

@@ -173,6 +173,13 @@ impl Entry {
         }
     }
 
+    /// The command that the client runs here.
+    pub fn command(&self) -> Option<String> {
+        ["command", "bash"]
+            .iter()
+            .find_map(|key| text(&self.handler, key))
+    }
+
     /// Takes it out, and the group around it when that has no other handler.
     pub fn remove(self) {
         match self.group {

@@ -61,6 +61,11 @@ impl Sheet {
         }
     }
 
+    /// What it says.
+    pub fn value(&self) -> Option<Value> {
+        self.root.to_serde_value()
+    }
+
     /// Whether it has neither a key nor a comment.
     pub fn is_bare(&self) -> bool {
         self.object.properties().is_empty()

@@ -1,0 +1,106 @@
+//! Runs a hook as its client does: with an event on standard input, and a limit.
+
+use std::io::{self, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// How often it is looked whether it has ended.
+const PAUSE: Duration = Duration::from_millis(2);
+/// The most of an answer that is read.
+const MOST: u64 = 1024 * 1024;
+
+/// What is run.
+pub enum Firing<'a> {
+    /// A file, without a shell.
+    Program(&'a Path),
+    /// A command line.
+    Shell(&'a str),
+}
+
+/// How it ended.
+pub enum Fired {
+    /// By itself.
+    Ended {
+        /// The exit code; none when a signal ended it.
+        code: Option<i32>,
+        /// What it answered.
+        stdout: String,
+        /// How long it took.
+        took: Duration,
+    },
+    /// Not in time: it was ended, with everything it had started.
+    Late,
+}
+
+/// Runs a hook in a folder.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn fire(
+    what: &Firing<'_>,
+    folder: &Path,
+    stdin: &str,
+    patience: Duration,
+) -> io::Result<Fired> {
+    let began = Instant::now();
+    let mut command = match what {
+        Firing::Program(path) => Command::new(path),
+        Firing::Shell(line) => {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", line]);
+            shell
+        }
+    };
+    let mut child = command
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        // Of its own, so that whatever it starts ends with it.
+        .process_group(0)
+        .spawn()?;
+    if let Some(mut pipe) = child.stdin.take() {
+        let text = stdin.to_owned();
+        // A hook may end before it has read everything.
+        thread::spawn(move || drop(pipe.write_all(text.as_bytes())));
+    }
+    let (send, answer) = mpsc::channel();
+    if let Some(pipe) = child.stdout.take() {
+        thread::spawn(move || {
+            let mut bytes = Vec::new();
+            drop(pipe.take(MOST).read_to_end(&mut bytes));
+            drop(send.send(bytes));
+        });
+    }
+    loop {
+        if let Some(status) = child.try_wait()? {
+            let took = began.elapsed();
+            let bytes = answer.recv_timeout(patience).unwrap_or_default();
+            return Ok(Fired::Ended {
+                code: status.code(),
+                stdout: String::from_utf8_lossy(&bytes).into_owned(),
+                took,
+            });
+        }
+        if began.elapsed() > patience {
+            end(&mut child);
+            return Ok(Fired::Late);
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+fn end(child: &mut Child) {
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    if let Some(group) = group {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}

@@ -1,0 +1,387 @@
+//! Whether a client really runs the hooks that stand in its settings: which hooks of ours a file has, and what keeps the client from
+//! running them.
+
+use std::path::Path;
+
+use serde_json::Value;
+use toml_edit::Item;
+
+use super::place::{Kind, Moved, Own, Place, Scope};
+use super::{Trouble, hooks, json, program, tables};
+use crate::Client;
+
+/// A hook of ours in a settings file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registered {
+    /// The event, in the client's word.
+    pub event: String,
+    /// The command, as the client gives it to a shell.
+    pub command: String,
+    /// The program that the command starts.
+    pub program: String,
+}
+
+/// The hooks of ours in a settings file. A file without any has none of our hooks, whatever else of ours is in it.
+///
+/// # Errors
+///
+/// When the file cannot be read as its kind.
+pub fn registered(place: &Place, text: &str) -> Result<Vec<Registered>, Trouble> {
+    let client = place.client;
+    let of = |event: &str, command: String| {
+        let program = program::named(&command)?;
+        Some(Registered {
+            event: event.to_owned(),
+            command,
+            program,
+        })
+    };
+    Ok(match place.kind {
+        Kind::Json(_) => json::commands(client, text)?
+            .into_iter()
+            .filter_map(|(event, command)| of(&event, command))
+            .collect(),
+        Kind::File(Own::Plugin) => {
+            let line = text
+                .lines()
+                .find_map(|line| line.strip_prefix("const FLEET = "));
+            let binary: Option<String> = line.and_then(|word| serde_json::from_str(word).ok());
+            let all = hooks(client).iter().filter_map(|hook| {
+                of(
+                    hook.event,
+                    program::hook(binary.as_deref()?, client, hook.event),
+                )
+            });
+            all.collect()
+        }
+        Kind::File(Own::Script(event)) => {
+            let mut lines = text.lines();
+            let line = lines.find_map(|line| line.strip_prefix("exec "));
+            let ours = line.filter(|line| program::is_hook(line, client));
+            ours.and_then(|line| of(event, line.to_owned()))
+                .into_iter()
+                .collect()
+        }
+        Kind::File(Own::Skill) | Kind::Markdown | Kind::Toml => Vec::new(),
+    })
+}
+
+/// What keeps a client from running its hooks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Obstacle {
+    /// What is in the way.
+    pub what: String,
+    /// What a person does about it.
+    pub remedy: String,
+    /// Whether the hooks certainly do not run. Otherwise it depends on how the client is started.
+    pub certain: bool,
+}
+
+/// What keeps a client from running the hooks of a scope in a folder, as far as its own files say. `read` gives the text of a file.
+/// What a file that cannot be read would say is not known, and is not told.
+#[must_use]
+pub fn obstacles(
+    client: Client,
+    scope: Scope,
+    folder: &Path,
+    read: &dyn Fn(&Place) -> Option<String>,
+) -> Vec<Obstacle> {
+    match client {
+        Client::Claude => claude(folder, read),
+        Client::Codex => codex(scope, folder, read),
+        Client::Gemini => gemini(scope, folder, read),
+        Client::Copilot => copilot(scope, folder, read),
+        // They have no switch, or none that can be read.
+        Client::Opencode | Client::Cline | Client::Cursor => Vec::new(),
+    }
+}
+
+/// A file that is only read.
+fn file(client: Client, scope: Scope, path: &str, moved: Option<(&'static str, &str)>) -> Place {
+    Place {
+        client,
+        scope,
+        path: path.to_owned(),
+        instead: None,
+        moved: moved.map(|(variable, path)| Moved {
+            variable,
+            path: path.to_owned(),
+        }),
+        kind: Kind::Json(&[]),
+        executable: false,
+    }
+}
+
+fn switched_off(what: String, setting: &str) -> Obstacle {
+    Obstacle {
+        what,
+        remedy: format!("take `{setting}` out of that file"),
+        certain: true,
+    }
+}
+
+fn claude(folder: &Path, read: &dyn Fn(&Place) -> Option<String>) -> Vec<Obstacle> {
+    let home = |path| {
+        let moved = Some(("CLAUDE_CONFIG_DIR", path));
+        file(
+            Client::Claude,
+            Scope::User,
+            &format!(".claude/{path}"),
+            moved,
+        )
+    };
+    let below = |path| file(Client::Claude, Scope::Project, path, None);
+    let mut found = Vec::new();
+    for place in [
+        home("settings.json"),
+        below(".claude/settings.json"),
+        below(".claude/settings.local.json"),
+    ] {
+        if value(read, &place)["disableAllHooks"] == Value::Bool(true) {
+            let what = format!("`disableAllHooks` in {} switches all hooks off", place.path);
+            found.push(switched_off(what, "disableAllHooks"));
+        }
+    }
+    let moved = Some(("CLAUDE_CONFIG_DIR", ".claude.json"));
+    let state = value(
+        read,
+        &file(Client::Claude, Scope::User, ".claude.json", moved),
+    );
+    let accepted = folder.ancestors().any(|above| {
+        let project = &state["projects"][above.display().to_string()];
+        project["hasTrustDialogAccepted"] == Value::Bool(true)
+    });
+    if !accepted {
+        found.push(Obstacle {
+            what: "an interactive session runs no hooks before you trust this folder".to_owned(),
+            remedy: "start Claude Code here once, and accept its question".to_owned(),
+            certain: false,
+        });
+    }
+    found
+}
+
+fn codex(scope: Scope, folder: &Path, read: &dyn Fn(&Place) -> Option<String>) -> Vec<Obstacle> {
+    let moved = Some(("CODEX_HOME", "config.toml"));
+    let place = file(Client::Codex, Scope::User, ".codex/config.toml", moved);
+    let text = read(&place).unwrap_or_default();
+    let Ok(config) = tables::parse(&text) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for key in ["hooks", "codex_hooks"] {
+        let switch = tables::find(config.as_table(), &["features", key]);
+        if switch.and_then(Item::as_bool) == Some(false) {
+            let what = format!("`features.{key}` in {} switches all hooks off", place.path);
+            found.push(switched_off(what, &format!("features.{key}")));
+        }
+    }
+    let is_trusted = |above: &Path| {
+        let path = above.display().to_string();
+        let level = tables::find(config.as_table(), &["projects", &path, "trust_level"]);
+        level.and_then(Item::as_str) == Some("trusted")
+    };
+    if scope == Scope::Project && !folder.ancestors().any(is_trusted) {
+        found.push(Obstacle {
+            what: "Codex reads the hooks of a project only after you trust the project".to_owned(),
+            remedy: "start Codex here once, and trust the folder".to_owned(),
+            certain: true,
+        });
+    }
+    found
+}
+
+fn gemini(scope: Scope, folder: &Path, read: &dyn Fn(&Place) -> Option<String>) -> Vec<Obstacle> {
+    let home = |path: &str| file(Client::Gemini, Scope::User, path, None);
+    let settings = [
+        home(".gemini/settings.json"),
+        file(
+            Client::Gemini,
+            Scope::Project,
+            ".gemini/settings.json",
+            None,
+        ),
+    ];
+    let mut found = Vec::new();
+    let mut asks = true;
+    for place in &settings {
+        let settings = value(read, place);
+        let hooks = &settings["hooksConfig"];
+        if hooks["enabled"] == Value::Bool(false) {
+            let what = format!("`hooksConfig.enabled` in {} is false", place.path);
+            found.push(switched_off(what, "hooksConfig.enabled"));
+        }
+        let mut disabled = hooks["disabled"].as_array().into_iter().flatten();
+        if disabled.any(|name| name.as_str() == Some("flightline")) {
+            let what = format!(
+                "`hooksConfig.disabled` in {} names `flightline`",
+                place.path
+            );
+            found.push(switched_off(what, "flightline"));
+        }
+        if settings["security"]["folderTrust"]["enabled"] == Value::Bool(false) {
+            asks = false;
+        }
+    }
+    if scope == Scope::Project && asks {
+        let rules = value(read, &home(".gemini/trustedFolders.json"));
+        found.extend(gemini_trust(&rules, folder));
+    }
+    found
+}
+
+/// Of the rules that concern a folder the one with the longest path counts.
+fn gemini_trust(rules: &Value, folder: &Path) -> Option<Obstacle> {
+    let mut best: Option<(usize, bool)> = None;
+    for (path, level) in rules.as_object().into_iter().flatten() {
+        let rule = Path::new(path);
+        let (above, trusts) = match level.as_str() {
+            Some("TRUST_PARENT") => (rule.parent().unwrap_or(rule), true),
+            Some("TRUST_FOLDER") => (rule, true),
+            Some("DO_NOT_TRUST") => (rule, false),
+            _ => continue,
+        };
+        let longest = best.map_or(0, |(length, _)| length);
+        if folder.starts_with(above) && path.len() >= longest {
+            best = Some((path.len(), trusts));
+        }
+    }
+    match best {
+        Some((_, true)) => None,
+        Some((_, false)) => Some(Obstacle {
+            what: "Gemini CLI was told not to trust this folder: it reads none of its settings"
+                .to_owned(),
+            remedy: "type `/permissions` in Gemini CLI here, and trust the folder".to_owned(),
+            certain: true,
+        }),
+        None => Some(Obstacle {
+            what: "Gemini CLI reads the settings of a folder only after you trust the folder"
+                .to_owned(),
+            remedy: "start Gemini CLI here once, and trust the folder".to_owned(),
+            certain: false,
+        }),
+    }
+}
+
+fn copilot(scope: Scope, folder: &Path, read: &dyn Fn(&Place) -> Option<String>) -> Vec<Obstacle> {
+    if scope == Scope::User {
+        return Vec::new();
+    }
+    let moved = Some(("COPILOT_HOME", "config.json"));
+    let place = file(Client::Copilot, Scope::User, ".copilot/config.json", moved);
+    let state = value(read, &place);
+    let trusted = ["trusted_folders", "trustedFolders"];
+    let trusted = trusted.iter().filter_map(|key| state[*key].as_array());
+    let mut trusted = trusted.flatten().filter_map(Value::as_str);
+    if trusted.any(|path| folder.starts_with(path)) {
+        return Vec::new();
+    }
+    vec![Obstacle {
+        what: "Copilot CLI runs the hooks of a repository only in a folder that you trust"
+            .to_owned(),
+        remedy: "accept its question, or give `--trust-folder` to `copilot -p`".to_owned(),
+        certain: false,
+    }]
+}
+
+fn value(read: &dyn Fn(&Place) -> Option<String>, place: &Place) -> Value {
+    let text = read(place).unwrap_or_default();
+    json::value(&text).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::setup::{install, places};
+
+    #[test]
+    fn what_setup_writes_is_found_again() {
+        for client in Client::ALL {
+            for scope in [Scope::User, Scope::Project] {
+                for binary in ["fleet", "/opt/my \"own\" $tools/fleet"] {
+                    let mut events = Vec::new();
+                    for place in places(client, scope) {
+                        let text = install(&place, None, None, binary).unwrap().text;
+                        for hook in registered(&place, &text).unwrap() {
+                            assert_eq!(hook.program, binary, "{client} {}", hook.command);
+                            events.push(hook.event);
+                        }
+                    }
+                    let mut wanted: Vec<&str> =
+                        hooks(client).iter().map(|hook| hook.event).collect();
+                    wanted.sort_unstable();
+                    events.sort_unstable();
+                    assert_eq!(events, wanted, "{client}");
+                }
+            }
+        }
+    }
+
+    /// What is told of a client whose files below the home folder are these.
+    fn told(client: Client, scope: Scope, files: &[(&str, &str)]) -> Vec<(String, bool)> {
+        let read = |place: &Place| {
+            let found = files.iter().find(|(path, _)| *path == place.path);
+            found.map(|(_, text)| (*text).to_owned())
+        };
+        let folder = Path::new("/work/shop");
+        let all = obstacles(client, scope, folder, &read);
+        all.into_iter().map(|it| (it.what, it.certain)).collect()
+    }
+
+    #[test]
+    fn switches_and_trust_are_read_as_each_client_reads_them() {
+        use Client::{Claude, Codex, Copilot, Gemini};
+        use Scope::{Project, User};
+        let none: [(String, bool); 0] = [];
+        let accepted = r#"{"projects":{"/work":{"hasTrustDialogAccepted":true}}}"#;
+        assert_eq!(told(Claude, User, &[(".claude.json", accepted)]), none);
+        assert!(!told(Claude, User, &[])[0].1, "`claude -p` runs them");
+        let off = "{\"disableAllHooks\": true, /* for now */}";
+        let files = [
+            (".claude.json", accepted),
+            (".claude/settings.local.json", off),
+        ];
+        let found = told(Claude, User, &files);
+        assert!(found[0].1 && found[0].0.contains("settings.local.json"));
+
+        assert_eq!(told(Codex, User, &[]), none);
+        assert!(told(Codex, Project, &[])[0].1);
+        let config =
+            "[projects.\"/work/shop\"]\ntrust_level = \"trusted\"\n[features]\nhooks = false\n";
+        let found = told(Codex, Project, &[(".codex/config.toml", config)]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].0.contains("features.hooks"), "{found:?}");
+
+        assert_eq!(told(Gemini, User, &[]), none);
+        for (rules, certain) in [
+            (
+                r#"{"/work/shop":"DO_NOT_TRUST","/work":"TRUST_FOLDER"}"#,
+                Some(true),
+            ),
+            (
+                r#"{"/work/shop":"TRUST_FOLDER","/work":"DO_NOT_TRUST"}"#,
+                None,
+            ),
+            (r#"{"/work/other":"TRUST_PARENT"}"#, None),
+            (r#"{"/elsewhere":"TRUST_FOLDER"}"#, Some(false)),
+            ("not json", Some(false)),
+        ] {
+            let found = told(Gemini, Project, &[(".gemini/trustedFolders.json", rules)]);
+            let found = found.first().map(|(_, certain)| *certain);
+            assert_eq!(found, certain, "{rules}");
+        }
+        let settings = r#"{"hooksConfig":{"disabled":["flightline"]},"security":{"folderTrust":{"enabled":false}}}"#;
+        let found = told(Gemini, Project, &[(".gemini/settings.json", settings)]);
+        // The stand-in has one text for the user's and for the project's file.
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found.iter().all(|(what, _)| what.contains("disabled")));
+
+        assert_eq!(told(Copilot, User, &[]), none);
+        let trusted = r#"{"trusted_folders":["/work"]}"#;
+        assert_eq!(
+            told(Copilot, Project, &[(".copilot/config.json", trusted)]),
+            none
+        );
+        assert!(!told(Copilot, Project, &[])[0].1);
+    }
+}
