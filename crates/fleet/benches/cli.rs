@@ -9,6 +9,7 @@
 
 mod measure;
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -21,6 +22,7 @@ use flightline::sortie::add::NewSortie;
 use flightline::store::{Find, Location, OpenOptions, Store};
 use flightline::{Caller, Fleet};
 use measure::{ms, p, report, time};
+use serde_json::{Value, json};
 
 const FLEET: &str = env!("CARGO_BIN_EXE_fleet");
 const SORTIES: usize = 1_000;
@@ -79,6 +81,7 @@ fn main() {
         }
         Err(_) => println!("| `node -e 0` | not installed | | | |"),
     }
+    hooks(&temp.path().join("hooked"), &floor);
     many(&small, &floor);
     large(&temp.path().join("large"), &floor);
     let size = std::fs::metadata(FLEET).unwrap().len();
@@ -104,6 +107,74 @@ fn mirrored(folder: &Path) {
         &mirrored,
         &format!("+ {}; seed C allows 2,000 ms a heartbeat", ms(over)),
     );
+}
+
+/// What the hooks of a coding agent cost it at every tool that it uses.
+fn hooks(folder: &Path, floor: &[Duration]) {
+    create(folder);
+    let session = Session::new(folder, "measured");
+    session.tell("SessionStart", &json!({ "source": "startup" }));
+    session.tell("UserPromptSubmit", &json!({ "prompt": "Measure it" }));
+    let edit = json!({
+        "tool_name": "Edit", "tool_use_id": "toolu_1", "tool_response": { "filePath": folder.join("src/lib.rs") },
+        "tool_input": { "file_path": folder.join("src/lib.rs"), "old_string": "one", "new_string": "two" },
+    });
+    for (event, what) in [
+        (
+            "PreToolUse",
+            "hook before an edit (`fleet hook claude PreToolUse`), with its lock",
+        ),
+        (
+            "PostToolUse",
+            "hook after an edit (`fleet hook claude PostToolUse`), 1 MiB of transcript",
+        ),
+    ] {
+        let told = time(200, || session.tell(event, &edit));
+        let over = p(&told, 50).saturating_sub(p(floor, 50));
+        let against = format!("floor + {}; target: floor + 6 ms", ms(over));
+        report(what, &told, &against);
+    }
+}
+
+/// A session of a coding agent's client, which tells of its events.
+struct Session {
+    folder: PathBuf,
+    name: String,
+    transcript: PathBuf,
+}
+
+impl Session {
+    fn new(folder: &Path, name: &str) -> Self {
+        let transcript = folder.join("transcript.jsonl");
+        let asked =
+            json!({ "type": "user", "message": { "role": "user", "content": "x".repeat(1_800) } });
+        let answered = json!({
+            "type": "assistant",
+            "message": { "model": "claude", "usage": { "input_tokens": 9, "cache_read_input_tokens": 48_000 } },
+        });
+        std::fs::write(&transcript, format!("{asked}\n{answered}\n").repeat(512)).unwrap();
+        Self {
+            folder: folder.to_path_buf(),
+            name: name.to_owned(),
+            transcript,
+        }
+    }
+
+    fn tell(&self, event: &str, more: &Value) {
+        let mut said = json!({
+            "session_id": self.name, "transcript_path": self.transcript, "cwd": self.folder,
+            "permission_mode": "default", "hook_event_name": event,
+        });
+        for (key, value) in more.as_object().unwrap() {
+            said[key] = value.clone();
+        }
+        let mut command = fleet(&self.folder, &["hook", "claude", event]);
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(said.to_string().as_bytes()).unwrap();
+        drop(stdin);
+        assert!(child.wait().unwrap().success(), "{event} failed");
+    }
 }
 
 /// 32 processes at once, each one durable write, in ten rounds.
@@ -186,7 +257,7 @@ fn large(folder: &Path, floor: &[Duration]) {
                     tx.set(
                         "sortie_progress",
                         &sorties[index],
-                        &serde_json::json!({ "note": "measured" }),
+                        &json!({ "note": "measured" }),
                     )?;
                 }
                 Ok::<_, flightline::store::Error>(())
@@ -228,6 +299,19 @@ fn large(folder: &Path, floor: &[Duration]) {
         "state at revision 25,000, inside the process",
         &state,
         "target: tens of ms",
+    );
+    // Somebody works here: else all that Flightline itself has written is looked through for the last act.
+    spawn(fleet(folder, &["note", "lesson", "measured"]));
+    let (mut session, mut number) = (Session::new(folder, "measured"), 0);
+    let started = time(30, || {
+        number += 1;
+        session.name = format!("session {number}");
+        session.tell("SessionStart", &json!({ "source": "startup" }));
+    });
+    report(
+        "hook at the start of a session, the same store",
+        &started,
+        "target: under 50 ms",
     );
 }
 

@@ -63,6 +63,8 @@ pub struct App {
     own_epoch: OnceCell<Option<u64>>,
     /// The agent that the client above this process is, and its epoch, once it was looked up.
     client_agent: OnceCell<Option<(String, u64)>>,
+    /// The settings in force, once they were read.
+    settings: OnceCell<Config>,
 }
 
 impl App {
@@ -104,6 +106,7 @@ impl App {
             answer_is_known: false,
             own_epoch: OnceCell::new(),
             client_agent: OnceCell::new(),
+            settings: OnceCell::new(),
         })
     }
 
@@ -134,12 +137,19 @@ impl App {
         self.server.is_some() && self.env.test_now.is_none()
     }
 
-    /// The settings in force.
+    /// The settings in force. They are read once.
     pub fn config(&self) -> Result<Config, Refusal> {
-        Config::load(
-            self.home.as_ref().map(|home| home.state.as_path()),
-            &self.env,
-        )
+        if let Some(known) = self.settings.get() {
+            return Ok(known.clone());
+        }
+        let state = self.home.as_ref().map(|home| home.state.as_path());
+        let read = Config::load(state, &self.env)?;
+        Ok(self.settings.get_or_init(|| read).clone())
+    }
+
+    /// Has the settings read anew: this command changed them, or moved to another state folder.
+    pub fn forget_config(&mut self) {
+        self.settings.take();
     }
 
     /// Where the fleet lives.

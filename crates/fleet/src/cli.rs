@@ -1,9 +1,12 @@
 //! The command line's arguments. `command/` runs them, `help.rs` explains them.
 
+mod lazy;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use self::lazy::{Lazy, reading};
 use crate::{command, complete};
 
 /// The version, and what this build has beyond every other.
@@ -88,114 +91,114 @@ pub enum ColorWhen {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Create `.flightline/` here: a store for this repository's fleet
-    Init(command::init::InitArgs),
+    Init(Lazy<command::init::InitArgs>),
     /// Trust this repository's fleet, for example after a clone
-    Trust(command::trust::TrustArgs),
+    Trust(Lazy<command::trust::TrustArgs>),
     /// Show the fleet at a glance, and work that needs attention
     Status,
     /// Take a checkpoint of the current mission
-    Checkpoint(command::checkpoint::CheckpointArgs),
+    Checkpoint(Lazy<command::checkpoint::CheckpointArgs>),
     /// Checkpoints: list, show, compare, verify, prune …
     #[command(subcommand)]
-    Checkpoints(command::checkpoint::CheckpointsCommand),
+    Checkpoints(Lazy<command::checkpoint::CheckpointsCommand>),
     /// Find missions that need recovery (exit code 5 when there is one)
-    Detect(command::recovery::DetectArgs),
+    Detect(Lazy<command::recovery::DetectArgs>),
     /// Resume a mission, or restore it exactly to a checkpoint
-    Resume(command::recovery::ResumeArgs),
+    Resume(Lazy<command::recovery::ResumeArgs>),
     /// Step through a mission's history, changing nothing
-    Replay(command::replay::ReplayArgs),
+    Replay(Lazy<command::replay::ReplayArgs>),
     /// Undo the last rewind
-    Undo(command::recovery::UndoArgs),
+    Undo(Lazy<command::recovery::UndoArgs>),
     /// Print the acting agent's briefing, for use after a lost context
-    Context(command::context::ContextArgs),
+    Context(Lazy<command::context::ContextArgs>),
     /// Missions: objectives, divided into sorties
     #[command(visible_alias = "mission", subcommand)]
-    Missions(command::mission::MissionCommand),
+    Missions(Lazy<command::mission::MissionCommand>),
     /// Sorties: units of work with one owner
     #[command(visible_alias = "sortie", subcommand)]
-    Sorties(command::sortie::SortieCommand),
+    Sorties(Lazy<command::sortie::SortieCommand>),
     /// Agents: the workers of the fleet
     #[command(visible_alias = "agent", subcommand)]
-    Agents(command::agent::AgentCommand),
+    Agents(Lazy<command::agent::AgentCommand>),
     /// Send a heartbeat for the acting agent
-    Heartbeat(command::agent::HeartbeatArgs),
+    Heartbeat(Lazy<command::agent::HeartbeatArgs>),
     /// Print the handoff document for an agent's successor
-    Handoff(command::agent::recovery::HandoffArgs),
+    Handoff(Lazy<command::agent::recovery::HandoffArgs>),
     /// Locks on files and folders
     #[command(visible_alias = "lock", subcommand)]
-    Locks(command::lock::LockCommand),
+    Locks(Lazy<command::lock::LockCommand>),
     /// Mail between agents
     #[command(visible_alias = "mails", subcommand)]
-    Mail(command::mail::MailCommand),
+    Mail(Lazy<command::mail::MailCommand>),
     /// Notes: decisions, lessons, constraints, blockers, next steps …
     #[command(visible_alias = "notes", subcommand)]
-    Note(command::note::NoteCommand),
+    Note(Lazy<command::note::NoteCommand>),
     /// Effects: external actions that must not happen twice
     #[command(visible_alias = "effects", subcommand)]
-    Effect(command::effect::EffectCommand),
+    Effect(Lazy<command::effect::EffectCommand>),
     /// Events: the journal of everything that happened
     #[command(visible_alias = "event", subcommand)]
-    Events(command::event::EventCommand),
+    Events(Lazy<command::event::EventCommand>),
     /// Show the journal as a readable story, newest first
-    Log(command::event::LogArgs),
+    Log(Lazy<command::event::LogArgs>),
     /// Show counts of all records, and the space they use
-    Stats(command::stats::StatsArgs),
+    Stats(Lazy<command::stats::StatsArgs>),
     /// Compare the time that sorties took with their estimates
-    Report(command::report::ReportArgs),
+    Report(Lazy<command::report::ReportArgs>),
     /// Check the store, and repair it
-    Doctor(command::doctor::DoctorArgs),
+    Doctor(Lazy<command::doctor::DoctorArgs>),
     /// Copy a consistent snapshot of the whole store to a new file
-    Backup(command::backup::BackupArgs),
+    Backup(Lazy<command::backup::BackupArgs>),
     /// Replace the store with a backup; the old content is kept
-    Restore(command::backup::RestoreArgs),
+    Restore(Lazy<command::backup::RestoreArgs>),
     /// Import the files of another system
-    Import(command::dialect::ImportArgs),
+    Import(Lazy<command::dialect::ImportArgs>),
     /// Export the store as files of another system
-    Export(command::dialect::ExportArgs),
+    Export(Lazy<command::dialect::ExportArgs>),
     /// Show and resolve conflicting files of other systems
     #[command(visible_alias = "conflict", subcommand)]
-    Conflicts(command::conflict::ConflictCommand),
+    Conflicts(Lazy<command::conflict::ConflictCommand>),
     /// Serve this fleet to other programs and machines over HTTP
-    Serve(command::serve::ServeArgs),
+    Serve(Lazy<command::serve::ServeArgs>),
     /// Tokens: access to a server
     #[command(visible_alias = "tokens", subcommand)]
-    Token(command::token::TokenCommand),
+    Token(Lazy<command::token::TokenCommand>),
     /// Log in to a server, and use its fleet in this repository
-    Login(command::login::LoginArgs),
+    Login(Lazy<command::login::LoginArgs>),
     /// Log out of this repository's server, and forget its token
     Logout,
     /// Show and change settings
     #[command(subcommand)]
-    Config(command::config::ConfigCommand),
+    Config(Lazy<command::config::ConfigCommand>),
     /// Run one operation with JSON from stdin, for orchestrators
-    Call(command::call::CallArgs),
+    Call(Lazy<command::call::CallArgs>),
     /// Offer this fleet as MCP tools on stdin and stdout, for coding agents
-    Mcp(command::mcp::McpArgs),
+    Mcp(Lazy<command::mcp::McpArgs>),
     /// Run a demo: real agents are killed, and nothing is lost
-    Demo(command::demo::DemoArgs),
+    Demo(Lazy<command::demo::DemoArgs>),
     /// An agent of the demo
     #[command(hide = true)]
-    DemoAgent(command::demo::DemoAgentArgs),
+    DemoAgent(Lazy<command::demo::DemoAgentArgs>),
     /// Print a shell's completion script, with live ids
-    Completions(command::reference::CompletionsArgs),
+    Completions(Lazy<command::reference::CompletionsArgs>),
     /// Print the manual page, or write all of them to a folder
-    Man(command::reference::ManArgs),
+    Man(Lazy<command::reference::ManArgs>),
     /// Print the JSON Schema of an answer
-    Schema(command::reference::SchemaArgs),
+    Schema(Lazy<command::reference::SchemaArgs>),
     /// Print the OpenAPI description of the server
     Openapi,
     /// Connect a coding agent: its hooks tell the fleet of its sessions
-    Setup(command::setup::SetupArgs),
+    Setup(Lazy<command::setup::SetupArgs>),
     /// Tell an agent where it stands and how to work here
     Prime,
     /// Print the block for AGENTS.md that tells agents how to work here
-    AgentsMd(command::prime::AgentsMdArgs),
+    AgentsMd(Lazy<command::prime::AgentsMdArgs>),
     /// Run any program as an agent, and start it again when it dies
-    Run(command::run::RunArgs),
+    Run(Lazy<command::run::RunArgs>),
     /// Print one line for a coding agent's status bar
     Statusline,
     /// Answer a coding agent's hook, with its JSON on stdin
-    Hook(command::hook::HookArgs),
+    Hook(Lazy<command::hook::HookArgs>),
     /// Explain a topic or a command
-    Help(command::help::HelpArgs),
+    Help(Lazy<command::help::HelpArgs>),
 }

@@ -22,7 +22,7 @@ use clap::{CommandFactory, Parser};
 use flightline::core::{Code, Refusal};
 
 use crate::app::App;
-use crate::cli::{Cli, ColorWhen, Command};
+use crate::cli::{Cli, ColorWhen, Command, Lazy};
 use crate::config::Environment;
 use crate::hint::Repeated;
 use crate::ui::Ui;
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
         .shells(complete::shells())
         .complete();
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let cli = match Cli::try_parse_from(&arguments) {
+    let cli = match cli::reading(|| Cli::try_parse_from(&arguments)) {
         Ok(cli) => cli,
         Err(error) => return usage(&error, &arguments),
     };
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     if let Ok(env) = &env {
         (ui.pager, ui.pager_has_settings) = (env.pager.clone(), env.pager_has_settings);
     }
-    if let Some(Command::Hook(hook)) = &cli.command {
+    if let Some(Command::Hook(Lazy(hook))) = &cli.command {
         return match env {
             Ok(env) => command::hook::run(hook, globals, &ui, env),
             // Who is asked by a client's hook never hinders it.

@@ -3,6 +3,7 @@
 
 use std::io::ErrorKind;
 use std::path::Path;
+use std::sync::Arc;
 
 use flightline_workspace::beneath::Dir;
 
@@ -86,7 +87,8 @@ pub fn holds_database(folder: &Path) -> bool {
 /// The last revision of a project that was acknowledged in this folder, also when its database is lost.
 #[must_use]
 pub fn last_acknowledged(folder: &Path, project: &str) -> u64 {
-    let last = Dir::private(folder).map(|folder| sqlite::anchor::Folder::new(folder).read(project));
+    let last = Dir::private(folder)
+        .map(|folder| sqlite::anchor::Folder::new(Arc::new(folder)).read(project));
     last.map_or(0, |last| last.ok().flatten().map_or(0, |last| last.rev))
 }
 
@@ -103,9 +105,9 @@ pub fn put_in_place(
     options: &OpenOptions,
 ) -> Result<(), Error> {
     let step = || options.steps.step();
-    let open = || Dir::private(folder).map_err(|error| cannot("open", folder, &error));
-    let place = open()?;
-    let queue = Queue::new(open()?, &options.purpose);
+    let place = Dir::private(folder).map_err(|error| cannot("open", folder, &error))?;
+    let place = Arc::new(place);
+    let queue = Queue::new(Arc::clone(&place), &options.purpose);
     let _turn = queue.wait(options.patience)?;
     // What was acknowledged was so in the old one.
     let names = [

@@ -282,9 +282,9 @@ impl Memory {
             if missed.len() as u64 >= MOST_MISSED {
                 *self = Self::new(project);
             }
-            for row in &missed {
-                let (kind, entry) = read(row)?;
+            for row in missed {
                 let id = row.text(0)?;
+                let (kind, entry) = read(row)?;
                 self.put(kind, &id, entry);
             }
         }
@@ -536,23 +536,22 @@ fn load(
         named: kind == Kind::Agent,
         ..Shelf::default()
     };
-    for row in &driver.query(LOAD, params![project, kind.as_str()])? {
+    for row in driver.query(LOAD, params![project, kind.as_str()])? {
+        let id = row.text(0)?;
         let (_, entry) = read(row)?;
-        shelf.put(&row.text(0)?, entry);
+        shelf.put(&id, entry);
     }
     Ok(Some(shelf))
 }
 
 /// A row of [`LOAD`] or [`MISSED`]; nothing when it is gone.
-fn read(row: &Row) -> Result<(Kind, Option<Arc<Entry>>), Error> {
-    let kind = event::kind(&row.text(12)?)?;
+fn read(mut row: Row) -> Result<(Kind, Option<Arc<Entry>>), Error> {
+    let kind = event::kind(&row.take_text(12)?)?;
     if row.opt_int(11)?.is_some() {
         return Ok((kind, None));
     }
-    let (stored, text) = (
-        subject::from_row(row)?,
-        row.opt_text(10)?.unwrap_or_default(),
-    );
+    let text = row.take_opt_text(10)?.unwrap_or_default();
+    let stored = subject::from_row(row)?;
     let sound = sha256_hex(&text) == stored.sha;
     Ok((kind, Some(Arc::new(Entry::new(stored, text, sound)))))
 }

@@ -150,7 +150,8 @@ impl Tx<'_> {
     /// When the store fails, or a value that is needed was thinned away.
     pub fn damaged_at(&mut self, rev: u64, mission: MissionId) -> Result<Vec<u64>, Error> {
         let mut damaged = Vec::new();
-        for value in event::values_at(self.driver, &self.project.id, rev, mission)? {
+        let found = event::values_at(self.driver, &self.project.id, rev, mission)?;
+        for value in found.values {
             let rev = value.rev;
             match self.sound_value(value) {
                 Ok(_) => {}

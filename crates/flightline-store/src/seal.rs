@@ -63,6 +63,11 @@ pub(crate) fn is_intact(row: &Row) -> bool {
 
 /// The sum of a row beside the journal.
 pub(crate) fn sum(columns: &[Value]) -> String {
+    sum_of(columns)
+}
+
+/// The sum of columns wherever they are.
+pub(crate) fn sum_of<'a>(columns: impl IntoIterator<Item = &'a Value>) -> String {
     hash(columns).beginning(SUM_BYTES)
 }
 
@@ -80,7 +85,7 @@ pub(crate) fn has_its_sum(row: &Row) -> Result<bool, Error> {
     }
 }
 
-fn hash(columns: &[Value]) -> Hasher {
+fn hash<'a>(columns: impl IntoIterator<Item = &'a Value>) -> Hasher {
     let mut hasher = Hasher::default();
     for value in columns {
         take(&mut hasher, value);

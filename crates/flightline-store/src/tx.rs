@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::loss::Loss;
 use crate::memory::{Memory, Seen};
 use crate::mend::Damage;
-use crate::table::event::{EventFilter, Listed, NewEvent, StoredEvent};
+use crate::table::event::{EventFilter, Listed, NewEvent, StoredEvent, ValuesAt};
 use crate::table::project::Project;
 use crate::table::subject::NewValue;
 use crate::table::{event, subject};
@@ -332,14 +332,13 @@ impl Tx<'_> {
     /// # Errors
     /// When the store fails, no copy of a value is sound, or one that is needed was thinned away.
     ///
-    /// Events that are lost are noticed: see [`Tx::miss_events_up_to`].
+    /// Events whose loss leaves an older value here are noticed.
     pub fn state_at(
         &mut self,
         rev: u64,
         mission: Option<MissionId>,
     ) -> Result<Vec<StoredEvent>, Error> {
         let whole = event::whole_step(self.driver, &self.project.id, rev)?;
-        self.miss_events_up_to(whole)?;
         let state = match event::state_at(self.driver, &self.project.id, whole, mission) {
             Err(Error::Thinned { subject, rev, .. }) => {
                 let nearest = subject::nearest(self.driver, &self.project.id, rev, mission)?;
@@ -351,23 +350,29 @@ impl Tx<'_> {
             }
             state => state?,
         };
-        state
-            .into_iter()
-            .map(|value| self.sound_value(value))
-            .collect()
+        self.miss_events(&state, whole)?;
+        self.all_sound(state.values)
     }
 
-    /// Notices events up to `rev` that are lost, or whose subject or change is damaged: of what they changed an older value is shown, and whoever
-    /// shows it says so. The first few of them.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub fn miss_events_up_to(&mut self, rev: u64) -> Result<Vec<u64>, Error> {
-        let lost = event::lost_up_to(self.driver, &self.project.id, rev)?;
+    /// Notices events up to `rev` that are lost, or whose subject or change is damaged, if one of the values is older than it
+    /// should be for that: whoever shows it says so. The first few of them.
+    fn miss_events(&mut self, at: &ValuesAt, rev: u64) -> Result<Vec<u64>, Error> {
+        let Some(first) = at.unsure_after else {
+            return Ok(Vec::new());
+        };
+        let (driver, project) = (&mut *self.driver, &self.project.id);
+        let lost = event::lost_between(driver, project, (first, rev), &at.values)?;
         for rev in &lost {
             self.miss(Loss::Event { rev: *rev });
         }
         Ok(lost.into_iter().collect())
+    }
+
+    fn all_sound(&mut self, values: Vec<StoredEvent>) -> Result<Vec<StoredEvent>, Error> {
+        values
+            .into_iter()
+            .map(|value| self.sound_value(value))
+            .collect()
     }
 
     /// What a checkpoint of `mission` taken now names: each value by its revision and hash. Reads no
@@ -404,10 +409,23 @@ impl Tx<'_> {
     /// # Errors
     /// When the store fails, no copy of a value is sound, or one that is needed was thinned away.
     pub fn values_at(&mut self, rev: u64, mission: MissionId) -> Result<Vec<StoredEvent>, Error> {
-        event::values_at(self.driver, &self.project.id, rev, mission)?
-            .into_iter()
-            .map(|value| self.sound_value(value))
-            .collect()
+        let found = event::values_at(self.driver, &self.project.id, rev, mission)?;
+        self.all_sound(found.values)
+    }
+
+    /// The values of [`Tx::values_at`], and the revisions of lost events for which one of them may be older than it should be;
+    /// they are noticed, too.
+    ///
+    /// # Errors
+    /// As [`Tx::values_at`].
+    pub fn values_and_losses_at(
+        &mut self,
+        rev: u64,
+        mission: MissionId,
+    ) -> Result<(Vec<StoredEvent>, Vec<u64>), Error> {
+        let found = event::values_at(self.driver, &self.project.id, rev, mission)?;
+        let lost = self.miss_events(&found, rev)?;
+        Ok((self.all_sound(found.values)?, lost))
     }
 
     /// Marks a place to come back to with [`Tx::roll_back_to`].

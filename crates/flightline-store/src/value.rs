@@ -94,6 +94,23 @@ impl Row {
     }
 }
 
+impl Row {
+    /// The text of a column, without a copy: the column is empty afterwards.
+    pub(crate) fn take_text(&mut self, at: usize) -> Result<String, Error> {
+        self.take_opt_text(at)?
+            .ok_or_else(|| unexpected(at, "text", &Value::Null))
+    }
+
+    /// The text of a column that may have none, without a copy.
+    pub(crate) fn take_opt_text(&mut self, at: usize) -> Result<Option<String>, Error> {
+        match self.0.get_mut(at) {
+            Some(Value::Text(value)) => Ok(Some(std::mem::take(value))),
+            Some(Value::Null) => Ok(None),
+            other => Err(unexpected(at, "text", other.map_or(&Value::Null, |it| it))),
+        }
+    }
+}
+
 fn unexpected(at: usize, wanted: &str, found: &Value) -> Error {
     let found = match found {
         Value::Null => "nothing",

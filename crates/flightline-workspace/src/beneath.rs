@@ -10,6 +10,7 @@ mod entry;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
+use std::ops::Deref;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
@@ -172,11 +173,13 @@ impl Dir {
         let Some((folder, name)) = self.above(file.as_ref())? else {
             return Ok(None);
         };
-        let Some(opened) = folder.open_plain(&name, OFlags::RDONLY)? else {
+        let Some((opened, seen)) = folder.open_plain(&name, OFlags::RDONLY)? else {
             return Ok(None);
         };
         let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
-        let mut bytes = Vec::new();
+        // With room for all of it and to see that it ends: it is read at once.
+        let size = usize::try_from(seen.size.min(limit)).unwrap_or(most);
+        let mut bytes = Vec::with_capacity(size.saturating_add(64));
         opened.take(limit).read_to_end(&mut bytes)?;
         if bytes.len() > most {
             return Err(io::Error::other(format!("it is larger than {most} bytes")));
@@ -298,7 +301,10 @@ impl Dir {
     /// When it cannot be opened, or something else is in its place.
     pub fn open_file(&self, file: impl AsRef<Path>) -> io::Result<Option<File>> {
         match self.above(file.as_ref())? {
-            Some((folder, name)) => folder.open_plain(&name, OFlags::RDONLY),
+            Some((folder, name)) => {
+                let opened = folder.open_plain(&name, OFlags::RDONLY)?;
+                Ok(opened.map(|(file, _)| file))
+            }
             None => Ok(None),
         }
     }
@@ -531,10 +537,10 @@ impl Dir {
         let mode = Mode::from_raw_mode(0o600);
         let opened = rustix::fs::openat(&folder.handle, &name, flags, mode);
         let opened = opened.map_err(|errno| explained(errno, &folder.handle, &name))?;
-        folder.checked(opened, &name)
+        folder.checked(opened, &name).map(|(file, _)| file)
     }
 
-    fn open_plain(&self, name: &OsStr, access: OFlags) -> io::Result<Option<File>> {
+    fn open_plain(&self, name: &OsStr, access: OFlags) -> io::Result<Option<(File, Entry)>> {
         // Before it is opened: to open a device may already do something.
         match self.entry_of(name)? {
             None => return Ok(None),
@@ -548,10 +554,10 @@ impl Dir {
     }
 
     /// Once more, of what was really opened.
-    fn checked(&self, opened: OwnedFd, name: &OsStr) -> io::Result<File> {
+    fn checked(&self, opened: OwnedFd, name: &OsStr) -> io::Result<(File, Entry)> {
         let seen = Entry::of(&rustix::fs::fstat(&opened)?);
         self.check_plain(&seen, name)?;
-        Ok(File::from(opened))
+        Ok((File::from(opened), seen))
     }
 
     fn check_plain(&self, seen: &Entry, name: &OsStr) -> io::Result<()> {
@@ -618,7 +624,7 @@ impl Dir {
     }
 
     /// The folder that holds a name below this one, and the name in it; none when there is no such folder.
-    fn above(&self, below: &Path) -> io::Result<Option<(Self, OsString)>> {
+    fn above(&self, below: &Path) -> io::Result<Option<(Reached<'_>, OsString)>> {
         match self.needed_above(below) {
             Ok(found) => Ok(Some(found)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -626,10 +632,13 @@ impl Dir {
         }
     }
 
-    fn needed_above(&self, below: &Path) -> io::Result<(Self, OsString)> {
+    fn needed_above(&self, below: &Path) -> io::Result<(Reached<'_>, OsString)> {
         let mut way = parts(below)?;
         let name = way.pop().ok_or_else(|| named_nothing(below))?.to_owned();
-        Ok((self.walk(way, None)?, name))
+        Ok(match way.is_empty() {
+            true => (Reached::Here(self), name),
+            false => (Reached::Below(self.walk(way, None)?), name),
+        })
     }
 
     fn walk(&self, way: Vec<&OsStr>, make: Option<u32>) -> io::Result<Self> {
@@ -660,6 +669,23 @@ impl Dir {
             path,
             owners: self.owners,
         })
+    }
+}
+
+/// The folder that a path led to: most lead no further than where they began, and need no handle of their own.
+enum Reached<'a> {
+    Here(&'a Dir),
+    Below(Dir),
+}
+
+impl Deref for Reached<'_> {
+    type Target = Dir;
+
+    fn deref(&self) -> &Dir {
+        match self {
+            Self::Here(folder) => folder,
+            Self::Below(folder) => folder,
+        }
     }
 }
 

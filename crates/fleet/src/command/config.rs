@@ -76,6 +76,7 @@ pub fn run(command: ConfigCommand, app: &mut App) -> Done {
             };
             let state = app.home.as_ref().map(|home| home.state.as_path());
             config::set(&change, state, &app.env)?;
+            app.forget_config();
             let setting = find(app, &name)?;
             app.ui.answer(&setting, |page| {
                 page.line(format_args!(

@@ -283,6 +283,7 @@ fn rebuild(args: &DoctorArgs, app: &mut App) -> Done {
     })?;
     if config.project.is_none() {
         write_project(&state, &project, None)?;
+        app.forget_config();
     }
     // It is in a new file.
     app.trust_it()?;

@@ -125,6 +125,7 @@ pub fn run(args: &InitArgs, app: &mut App) -> Done {
         state: state.clone(),
         root: root.clone(),
     });
+    app.forget_config();
     app.begin_making()?;
     steps.step();
     // The store first: a state folder that names a project always has one.
@@ -149,6 +150,7 @@ pub fn run(args: &InitArgs, app: &mut App) -> Done {
     }
     if before.project.is_none() {
         config::write_project(&state, &project, args.preset())?;
+        app.forget_config();
         steps.step();
     }
     ignore_all(&state)?;

@@ -172,12 +172,11 @@ impl Walk {
 
     /// Everything that looks says one thing.
     fn check(&self) {
-        // The monitor may write: it warns the silent.
-        let monitored = self.look("agents monitor");
+        // These two may write: the monitor warns the silent, and who detects a lost context records that.
+        let (monitored, detected) = (self.look("agents monitor"), self.look("detect"));
         let rev = self.look("status")["rev"].clone();
         let (status, agents) = (self.look("status"), self.look("agents list"));
-        let (locks, detected) = (self.look("locks list"), self.look("detect"));
-        let doctor = self.look("doctor");
+        let (locks, doctor) = (self.look("locks list"), self.look("doctor"));
         let told = || format!("after {:#?}", self.typed);
 
         // One judgement of life.
@@ -245,7 +244,9 @@ impl Walk {
                 told()
             );
         }
-        assert_eq!(self.look("status")["rev"], rev, "looking wrote; {}", told());
+        let now = self.look("status")["rev"].clone();
+        let wrote = || self.look("events list --limit 9");
+        assert_eq!(now, rev, "looking wrote {:#}; {}", wrote(), told());
     }
 }
 

@@ -4,8 +4,8 @@
 //! serves in order. It is for fairness only; SQLite's lock is what keeps writers apart.
 
 use std::fs::{File, TryLockError};
-use std::io::{Seek, Write};
-use std::sync::mpsc;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use flightline_workspace::beneath::Dir;
@@ -18,7 +18,7 @@ pub(crate) const QUEUE: &str = "queue.lock";
 /// A place to wait for one's turn.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    folder: Dir,
+    folder: Arc<Dir>,
     /// What the holder says of itself, for those who wait in vain.
     purpose: String,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Turn {
 }
 
 impl Queue {
-    pub(crate) fn new(folder: Dir, purpose: &str) -> Self {
+    pub(crate) fn new(folder: Arc<Dir>, purpose: &str) -> Self {
         Self {
             folder,
             purpose: purpose.to_owned(),
@@ -41,7 +41,7 @@ impl Queue {
     pub(crate) fn wait(&self, patience: Duration) -> Result<Turn, Error> {
         let file = self.folder.lock_file(QUEUE);
         let file = file.map_err(|error| self.cannot(&error))?;
-        let mut file = match file.try_lock() {
+        let file = match file.try_lock() {
             Ok(()) => file,
             Err(TryLockError::WouldBlock) if patience.is_zero() => {
                 return Err(Error::Busy("another process is writing".to_owned()));
@@ -49,11 +49,10 @@ impl Queue {
             Err(TryLockError::WouldBlock) => self.block(file, patience)?,
             Err(TryLockError::Error(error)) => return Err(self.cannot(&error)),
         };
-        // Only a courtesy to those who wait in vain: if it cannot be written, the turn stands.
-        let _ = file
-            .set_len(0)
-            .and_then(|()| file.rewind())
-            .and_then(|()| writeln!(file, "{} {}", std::process::id(), self.purpose));
+        // Only a courtesy to those who wait in vain: if it cannot be written, the turn stands. It is written over in one
+        // piece and never emptied: to take a block from the file and give it one again costs more than all the rest.
+        let holder = format!("{} {}\n", std::process::id(), self.purpose);
+        let _ = file.write_all_at(holder.as_bytes(), 0);
         Ok(Turn { _file: file })
     }
 
@@ -78,7 +77,9 @@ impl Queue {
 
     fn holder(&self) -> String {
         let text = self.folder.read_text(QUEUE, 4_096).ok().flatten();
-        match text.as_deref().unwrap_or_default().trim().split_once(' ') {
+        // What follows the first line is left of an earlier holder.
+        let first = text.as_deref().and_then(|text| text.lines().next());
+        match first.unwrap_or_default().split_once(' ') {
             Some((pid, purpose)) => format!("process {pid} (`fleet {purpose}`)"),
             _ => "another process".to_owned(),
         }

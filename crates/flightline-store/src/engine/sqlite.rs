@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use flightline_core::Time;
@@ -136,7 +136,7 @@ pub(crate) fn open(
         options.steps.step();
     }
     let place = match Dir::private(folder) {
-        Ok(place) => place,
+        Ok(place) => Arc::new(place),
         Err(error) => match error.kind() {
             ErrorKind::NotFound | ErrorKind::NotADirectory => {
                 return Err(Error::Missing(folder.display().to_string()));
@@ -146,9 +146,10 @@ pub(crate) fn open(
     };
     // Looked at, never opened: closing any descriptor of the database would drop SQLite's own locks
     // for the whole process.
+    let mut files = Vec::with_capacity(3);
     for name in [FILE, LOG, INDEX] {
         match place.plain_entry(name) {
-            Ok(Some(_)) => {}
+            Ok(Some(seen)) => files.push((name, seen)),
             Ok(None) if name == FILE => {
                 return Err(Error::Missing(folder.display().to_string()));
             }
@@ -158,7 +159,7 @@ pub(crate) fn open(
     }
     refuse_network(folder)?;
     if !options.look_only {
-        repair_modes(&place, &mut repaired);
+        repair_modes(&place, files, &mut repaired);
     }
     let access = match options.look_only {
         true => OpenFlags::SQLITE_OPEN_READ_ONLY,
@@ -168,8 +169,6 @@ pub(crate) fn open(
     // A symbolic link on the way to the folder is the user's business; one in its place is not.
     let real = real_path(folder).map_err(|error| io("cannot open the store", &error))?;
     let real = real.join(FILE);
-    let again = || Dir::private(folder).map_err(|error| io("cannot open the store", &error));
-    let (reserve, anchor) = (again()?, again()?);
     let connection = Connection::open_with_flags(&real, flags)
         .map_err(|error| classify("cannot open the store", &error))?;
     let mut driver = Sqlite {
@@ -178,14 +177,14 @@ pub(crate) fn open(
         identity: log::Identity::of(&real),
         file: real,
         log: folder.join(LOG),
-        queue: Queue::new(place, &options.purpose),
-        reserve: Reserve::new(reserve, options.max_pages),
+        queue: Queue::new(Arc::clone(&place), &options.purpose),
+        reserve: Reserve::new(Arc::clone(&place), options.max_pages),
         look_only: options.look_only,
         turn: None,
         durability: Durability::Full,
         failed: false,
         steps: options.steps,
-        anchor: anchor::Folder::new(anchor),
+        anchor: anchor::Folder::new(place),
     };
     let keep_old = options.keep_old;
     repaired.extend(driver.prepare_connection(folder, create, keep_old)?);

@@ -1,6 +1,6 @@
 //! The journal.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use flightline_core::event::{Change, Event};
 use flightline_core::{Kind, MissionId, Time};
@@ -67,11 +67,15 @@ statements! {
     COUNT = "SELECT CAST(count(*) AS BIGINT) FROM event WHERE project = ?1";
     ANY_BETWEEN = "SELECT rev FROM event WHERE project = ?1 AND at >= ?2 AND at <= ?3 ORDER BY rev DESC LIMIT 1";
     REV_AT = "SELECT rev FROM event WHERE project = ?1 AND at <= ?2 ORDER BY rev DESC LIMIT 1";
-    NOBODYS = "SELECT e.rev FROM event e WHERE e.project = ?1 AND e.rev <= ?2 AND ((e.change = 'none' AND e.sha IS NOT NULL) OR (e.change <> 'none' \
-               AND NOT EXISTS (SELECT 1 FROM subject s WHERE s.project = e.project AND s.kind = e.subject_kind AND s.id = e.subject))) ORDER BY e.rev LIMIT 20";
-    BROKEN_AT = "SELECT rev FROM (SELECT rev, prev, lag(seal) OVER (ORDER BY rev) AS before FROM event WHERE project = ?1 AND rev <= ?2) AS linked \
-               WHERE before IS NOT NULL AND before <> prev ORDER BY rev LIMIT 20";
+    LINKS = "SELECT rev, prev, seal, subject_kind, subject, change, CAST(CASE WHEN sha IS NULL THEN 0 ELSE 1 END AS BIGINT) FROM event \
+             WHERE project = ?1 AND rev >= ?2 AND rev <= ?3 ORDER BY rev LIMIT ?4";
+    HAS_ROW = "SELECT rev FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
 }
+
+/// How many links of the chain are read at once.
+const LINKS_AT_ONCE: u64 = 1_000;
+/// So many lost events are named.
+const LOST_AT_MOST: usize = 20;
 
 /// What a new event says.
 pub(crate) struct NewEvent<'a> {
@@ -391,38 +395,74 @@ pub(crate) fn count(driver: &mut dyn Driver, project: &str) -> Result<u64, Error
         .map_or(Ok(0), |row| row.unsigned(0))
 }
 
+/// The values of a revision.
+#[derive(Debug)]
+pub(crate) struct ValuesAt {
+    /// Those of subjects that were there.
+    pub(crate) values: Vec<StoredEvent>,
+    /// The revision after which an event must be lost for one of them to be older than it should be. None where the
+    /// subjects' own rows say that each was changed no more.
+    pub(crate) unsure_after: Option<u64>,
+}
+
 /// Every subject's value at `rev`, those gone by then left out.
 pub(crate) fn state_at(
     driver: &mut dyn Driver,
     project: &str,
     rev: u64,
     mission: Option<MissionId>,
-) -> Result<Vec<StoredEvent>, Error> {
+) -> Result<ValuesAt, Error> {
     let rows = match mission {
         Some(mission) => driver.query(AT_MISSION, params![project, rev, mission.to_string()])?,
         None => driver.query(AT_ALL, params![project, rev])?,
     };
-    read_state(&rows, rev)
+    read_state(rows, rev)
 }
 
-/// Events up to `rev` that are lost, or give a value to nothing that there is: what they changed shows an older value in their place.
-/// The first few. An event that names another subject than it did, or another change, can be found without reading it.
-pub(crate) fn lost_up_to(
+/// Events from one revision to another that are lost, or give a value to nothing that there is: what they changed shows an
+/// older value in their place. The first few. An event that names another subject than it did, or another change, can be
+/// found without reading it. `sound` are values whose subjects are known to have rows.
+pub(crate) fn lost_between(
     driver: &mut dyn Driver,
     project: &str,
-    rev: u64,
+    (first, last): (u64, u64),
+    sound: &[StoredEvent],
 ) -> Result<BTreeSet<u64>, Error> {
-    let mut lost = BTreeSet::new();
-    for row in driver.query(NOBODYS, params![project, rev])? {
-        lost.insert(row.unsigned(0)?);
-    }
-    for row in driver.query(BROKEN_AT, params![project, rev])? {
-        let after = row.unsigned(0)?;
-        if !lost.contains(&after) {
-            lost.insert(after - 1);
+    let mut has_row: HashMap<(String, String), bool> = sound
+        .iter()
+        .map(|value| ((value.kind.as_str().to_owned(), value.id.clone()), true))
+        .collect();
+    let (mut lost, mut next, mut before) = (BTreeSet::new(), first, None);
+    loop {
+        let rows = driver.query(LINKS, params![project, next, last, LINKS_AT_ONCE])?;
+        let all = (rows.len() as u64) < LINKS_AT_ONCE;
+        for mut row in rows {
+            let rev = row.unsigned(0)?;
+            let (prev, seal) = (row.take_text(1)?, row.take_text(2)?);
+            let subject = (row.take_text(3)?, row.take_text(4)?);
+            let is_nobodys = match row.take_text(5)? == Change::None.as_str() {
+                true => row.int(6)? == 1,
+                false => match has_row.get(&subject) {
+                    Some(has_row) => !has_row,
+                    None => {
+                        let (kind, id) = (subject.0.as_str(), subject.1.as_str());
+                        let found = driver.query(HAS_ROW, params![project, kind, id])?;
+                        has_row.insert(subject, !found.is_empty());
+                        found.is_empty()
+                    }
+                },
+            };
+            if is_nobodys {
+                lost.insert(rev);
+            } else if before.is_some_and(|before| before != prev) {
+                lost.insert(rev - 1);
+            }
+            (before, next) = (Some(seal), rev + 1);
+        }
+        if all || lost.len() >= LOST_AT_MOST {
+            return Ok(lost);
         }
     }
-    Ok(lost)
 }
 
 /// The values that a checkpoint of `mission` at exactly `rev` names.
@@ -431,16 +471,21 @@ pub(crate) fn values_at(
     project: &str,
     rev: u64,
     mission: MissionId,
-) -> Result<Vec<StoredEvent>, Error> {
+) -> Result<ValuesAt, Error> {
     let rows = driver.query(AT_CUT, params![project, rev, mission.to_string()])?;
-    read_state(&rows, rev)
+    read_state(rows, rev)
 }
 
-fn read_state(rows: &[Row], rev: u64) -> Result<Vec<StoredEvent>, Error> {
-    let mut state = Vec::with_capacity(rows.len());
-    for row in rows {
-        let (kind, id) = (kind(&row.text(0)?)?, row.text(1)?);
+fn read_state(rows: Vec<Row>, rev: u64) -> Result<ValuesAt, Error> {
+    let (mut state, mut unsure_after) = (Vec::with_capacity(rows.len()), None::<u64>);
+    for mut row in rows {
+        let (kind, id) = (kind(&row.take_text(0)?)?, row.take_text(1)?);
         let (told, last) = (row.opt_unsigned(2)?, row.unsigned(6)?);
+        // The row says which change was the last one: if it is another, one of those between them may be lost.
+        if told != Some(last) {
+            let known = told.unwrap_or(0);
+            unsure_after = Some(unsure_after.map_or(known, |unsure| unsure.min(known)));
+        }
         // The row knows of a value whose event is lost: an older one must not pass for it.
         if last <= rev && told != Some(last) && row.opt_int(7)?.is_none() {
             let (text, sha) = (String::new(), String::new());
@@ -453,7 +498,7 @@ fn read_state(rows: &[Row], rev: u64) -> Result<Vec<StoredEvent>, Error> {
             });
             continue;
         }
-        let (Some(told), Some(word)) = (told, row.opt_text(3)?) else {
+        let (Some(told), Some(word)) = (told, row.take_opt_text(3)?) else {
             continue;
         };
         // A word that is none was damaged, and says nothing of an older value either.
@@ -463,8 +508,8 @@ fn read_state(rows: &[Row], rev: u64) -> Result<Vec<StoredEvent>, Error> {
                     kind,
                     id,
                     rev: told,
-                    text: row.opt_text(4)?.unwrap_or_default(),
-                    sha: row.opt_text(5)?.unwrap_or_default(),
+                    text: row.take_opt_text(4)?.unwrap_or_default(),
+                    sha: row.take_opt_text(5)?.unwrap_or_default(),
                 });
             }
             Change::Thinned => {
@@ -477,7 +522,10 @@ fn read_state(rows: &[Row], rev: u64) -> Result<Vec<StoredEvent>, Error> {
             Change::Gone | Change::None => {}
         }
     }
-    Ok(state)
+    Ok(ValuesAt {
+        values: state,
+        unsure_after,
+    })
 }
 
 /// The event in a row with all columns of one, or without the text of its value; none when it is not as it was written.

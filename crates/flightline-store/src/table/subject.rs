@@ -248,7 +248,7 @@ pub(crate) fn get(
     id: &str,
 ) -> Result<Option<Document>, Error> {
     let rows = driver.query(GET, params![project, kind.as_str(), id])?;
-    match rows.first() {
+    match rows.into_iter().next() {
         Some(row) if row.opt_int(2)?.is_none() => document(row).map(Some),
         _ => Ok(None),
     }
@@ -367,16 +367,21 @@ pub(crate) fn rows(
         BY_EFFECT_KEY,
     ];
     search(driver, sql, project, kind, find)?
-        .iter()
-        .map(|row| Ok((from_row(row)?, has_its_sum(kind, row))))
+        .into_iter()
+        .map(|row| {
+            let sound = has_its_sum(kind, &row);
+            Ok((from_row(row)?, sound))
+        })
         .collect()
 }
 
 /// Whether a row of [`rows`] has the sum of the columns by which it is found.
 fn has_its_sum(kind: Kind, row: &Row) -> bool {
-    let mut columns = vec![Value::from(kind.as_str())];
-    columns.extend(row.0[..6].iter().chain(&row.0[10..11]).cloned());
-    row.0[11] == Value::from(seal::sum(&columns).as_str())
+    let kind = Value::from(kind.as_str());
+    let columns = std::iter::once(&kind)
+        .chain(&row.0[..6])
+        .chain(&row.0[10..11]);
+    matches!(&row.0[11], Value::Text(found) if *found == seal::sum_of(columns))
 }
 
 pub(crate) fn documents(
@@ -394,7 +399,7 @@ pub(crate) fn documents(
         DOC_BY_EFFECT_KEY,
     ];
     search(driver, sql, project, kind, find)?
-        .iter()
+        .into_iter()
         .map(document)
         .collect()
 }
@@ -414,12 +419,12 @@ pub(crate) fn newest(
             NEWEST,
             params![project, kind.as_str(), mission, without, limit],
         )?
-        .iter()
+        .into_iter()
         .map(document)
         .collect()
 }
 
-/// The documents whose text holds this, in capitals or not.
+/// The documents whose text holds this, in capitals or not; perhaps some more, which hold the most of it.
 pub(crate) fn holding(
     driver: &mut dyn Driver,
     project: &str,
@@ -428,7 +433,10 @@ pub(crate) fn holding(
     text: &str,
 ) -> Result<Vec<Document>, Error> {
     let mut pattern = String::from("%");
-    for character in text.chars() {
+    // Wherever the first character of a pattern stands in a text, the rest is compared. So it is a rare one where there is one: a
+    // quotation mark is everywhere in JSON.
+    let rare = text.find(|character: char| "jkqxz".contains(character));
+    for character in text[rare.unwrap_or(0)..].chars() {
         if matches!(character, '%' | '_' | '!') {
             pattern.push('!');
         }
@@ -443,7 +451,7 @@ pub(crate) fn holding(
         ),
         None => driver.query(HOLDING, params![project, kind, pattern]),
     }?;
-    rows.iter().map(document).collect()
+    rows.into_iter().map(document).collect()
 }
 
 /// The hashes of the same.
@@ -573,27 +581,27 @@ pub(crate) fn nearest(
     Ok(found)
 }
 
-fn document(row: &Row) -> Result<Document, Error> {
+fn document(mut row: Row) -> Result<Document, Error> {
     Ok(Document {
-        id: row.text(3)?,
+        id: row.take_text(3)?,
         rev: row.unsigned(4)?,
         // What is nowhere matches no hash.
-        text: row.opt_text(0)?.unwrap_or_default(),
-        sha: row.text(1)?,
+        text: row.take_opt_text(0)?.unwrap_or_default(),
+        sha: row.take_text(1)?,
     })
 }
 
-pub(crate) fn from_row(row: &Row) -> Result<SubjectRow, Error> {
+pub(crate) fn from_row(mut row: Row) -> Result<SubjectRow, Error> {
     Ok(SubjectRow {
-        id: row.text(0)?,
-        mission: row.opt_text(1)?,
-        parent: row.opt_text(2)?,
-        agent: row.opt_text(3)?,
-        name: row.opt_text(4)?,
-        status: row.text(5)?,
+        id: row.take_text(0)?,
+        mission: row.take_opt_text(1)?,
+        parent: row.take_opt_text(2)?,
+        agent: row.take_opt_text(3)?,
+        name: row.take_opt_text(4)?,
+        status: row.take_text(5)?,
         born: row.unsigned(6)?,
         rev: row.unsigned(7)?,
         at: Time::from_millis(row.int(8)?),
-        sha: row.text(9)?,
+        sha: row.take_text(9)?,
     })
 }

@@ -52,7 +52,7 @@ impl Tx<'_> {
     }
 
     /// The subjects, of one mission or of all, whose stored text holds this, oldest first: for what has no index.
-    /// Capitals may differ, so the caller compares. One that is damaged is left out, and hides no other.
+    /// Capitals may differ, and the beginning of the text, so the caller compares. One that is damaged is left out, and hides no other.
     ///
     /// # Errors
     /// When the store fails.

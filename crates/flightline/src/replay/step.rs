@@ -265,8 +265,7 @@ pub(super) fn state_at(
     mission: MissionId,
     rev: u64,
 ) -> Result<std::result::Result<StateAt, Refusal>> {
-    let lost = desk.tx.miss_events_up_to(rev)?;
-    let values = match desk.tx.values_at(rev, mission) {
+    let (values, lost) = match desk.tx.values_and_losses_at(rev, mission) {
         Err(StoreError::Thinned { subject, rev, .. }) => {
             let nearest = desk.tx.nearest_checkpoints(rev, mission)?;
             let thinned = StoreError::Thinned {

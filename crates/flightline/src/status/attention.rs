@@ -158,22 +158,15 @@ fn of_sorties(
             false => format!(" of \"{}\"", mission.title),
         };
         let mut here = Vec::new();
-        for row in desk.tx.rows(Kind::Sortie, Find::Mission(*id))? {
-            let sortie = format!(
-                "{} (\"{}\"){of}",
-                short(&row.id),
-                row.name.as_deref().unwrap_or_default()
-            );
-            match SortieStatus::from_word(&row.status) {
-                Some(SortieStatus::Blocked) => {
-                    here.push(of_blocked(desk, &row.id, &sortie, shown)?)
-                }
-                Some(SortieStatus::Failed) => here.push(Attention::new(
+        for (id, title, status) in troubled(desk, *id, shown.filter(|_| is_shown))? {
+            let sortie = format!("{} (\"{title}\"){of}", short(&id));
+            here.push(match status {
+                SortieStatus::Blocked => of_blocked(desk, &id, &sortie, shown)?,
+                _ => Attention::new(
                     format!("{sortie} failed; to retry it"),
-                    format!("fleet sorties release {}", short(&row.id)),
-                )),
-                _ => {}
-            }
+                    format!("fleet sorties release {}", short(&id)),
+                ),
+            });
         }
         found.extend(few(
             here,
@@ -182,6 +175,42 @@ fn of_sorties(
         ));
     }
     Ok(found)
+}
+
+/// The sorties of a mission that are blocked or failed, by id and title. Those of the mission that is shown were read before; of
+/// another, rows are read only if there are any.
+fn troubled(
+    desk: &mut Desk<'_, '_>,
+    mission: MissionId,
+    shown: Option<&MissionStatusView>,
+) -> Result<Vec<(String, String, SortieStatus)>> {
+    let in_trouble =
+        |status: &SortieStatus| matches!(status, SortieStatus::Blocked | SortieStatus::Failed);
+    if let Some(view) = shown {
+        let sorties = view.sorties.iter();
+        return Ok(sorties
+            .filter(|sortie| in_trouble(&sortie.status))
+            .map(|sortie| (sortie.id.to_string(), sortie.title.clone(), sortie.status))
+            .collect());
+    }
+    let status_of = |word: &str| SortieStatus::from_word(word).filter(in_trouble);
+    // A word that is none was damaged: what it was is known when the row is read.
+    let may_be = |word: &str| SortieStatus::from_word(word).is_none_or(|it| in_trouble(&it));
+    let counts = desk.tx.counts(Kind::Sortie, Find::Mission(mission))?;
+    if !counts.iter().any(|(word, _)| may_be(word)) {
+        return Ok(Vec::new());
+    }
+    let rows = desk.tx.rows(Kind::Sortie, Find::Mission(mission))?;
+    Ok(rows
+        .into_iter()
+        .filter_map(|row| {
+            Some((
+                row.id,
+                row.name.unwrap_or_default(),
+                status_of(&row.status)?,
+            ))
+        })
+        .collect())
 }
 
 fn of_blocked(

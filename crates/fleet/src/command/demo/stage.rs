@@ -80,6 +80,7 @@ pub fn set_up(folder: &Path, around: &Environment) -> Result<App, Refusal> {
     let mut app = App::new(cli.globals, ui, environment)?;
     // A fleet in a folder above is none of our business.
     app.home = None;
+    app.forget_config();
     command::run(cli.command, &mut app)?;
     Ok(app)
 }

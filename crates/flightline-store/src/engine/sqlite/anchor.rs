@@ -7,6 +7,7 @@
 
 use std::io::Read;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 use flightline_core::event::Hasher;
 use flightline_workspace::beneath::Dir;
@@ -22,10 +23,10 @@ const SUM: usize = 16;
 
 /// The folder in which the file is.
 #[derive(Debug)]
-pub(crate) struct Folder(Dir);
+pub(crate) struct Folder(Arc<Dir>);
 
 impl Folder {
-    pub(crate) fn new(folder: Dir) -> Self {
+    pub(crate) fn new(folder: Arc<Dir>) -> Self {
         Self(folder)
     }
 
@@ -125,7 +126,7 @@ mod tests {
     #[test]
     fn what_was_written_is_read_for_each_project() {
         let folder = tempfile::tempdir().unwrap();
-        let anchor = Folder::new(Dir::private(folder.path()).unwrap());
+        let anchor = Folder::new(Arc::new(Dir::private(folder.path()).unwrap()));
         assert_eq!(anchor.read("one").unwrap(), None);
         for rev in [1, 999, 12] {
             anchor.write(&last("one", rev)).unwrap();

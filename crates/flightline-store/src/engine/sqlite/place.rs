@@ -3,9 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use flightline_workspace::beneath::Dir;
+use flightline_workspace::beneath::{Dir, Entry};
 
-use super::{FILE, INDEX, LOG, anchor, failure};
+use super::{FILE, anchor, failure};
 use crate::engine::queue::QUEUE;
 use crate::error::Error;
 
@@ -31,16 +31,21 @@ pub(super) fn real_path(folder: &Path) -> io::Result<PathBuf> {
     Ok(above.canonicalize()?.join(name))
 }
 
-/// Takes from others what they may do with the store's files.
-pub(super) fn repair_modes(place: &Dir, repaired: &mut Vec<String>) {
+/// Takes from others what they may do with the store's files. Those of the database were looked at before.
+pub(super) fn repair_modes(
+    place: &Dir,
+    mut files: Vec<(&'static str, Entry)>,
+    repaired: &mut Vec<String>,
+) {
     let own = place.path().file_name().unwrap_or_default();
+    for name in [QUEUE, anchor::FILE] {
+        let seen = place.entry(name).ok().flatten();
+        files.extend(seen.map(|seen| (name, seen)));
+    }
     let folder = place.seen().ok().map(|seen| (None, seen, 0o700));
-    let files = [FILE, LOG, INDEX, QUEUE, anchor::FILE]
+    let files = files
         .into_iter()
-        .filter_map(|name| {
-            let seen = place.entry(name).ok().flatten()?;
-            Some((Some(name), seen, 0o600))
-        });
+        .map(|(name, seen)| (Some(name), seen, 0o600));
     for (name, seen, wanted) in folder.into_iter().chain(files) {
         let mode = seen.mode;
         if mode & !wanted == 0 {

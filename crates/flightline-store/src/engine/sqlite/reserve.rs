@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
+use std::sync::Arc;
 
 use flightline_workspace::beneath::{Dir, Replacing};
 
@@ -21,13 +22,13 @@ const FILE: &str = "reserve";
 
 /// The file that keeps it.
 pub(super) struct Reserve {
-    folder: Dir,
+    folder: Arc<Dir>,
     /// For tests of a full disk: the database may have so many pages, and with the reserve given up those of it more.
     limit: Option<u32>,
 }
 
 impl Reserve {
-    pub(super) fn new(folder: Dir, limit: Option<u32>) -> Self {
+    pub(super) fn new(folder: Arc<Dir>, limit: Option<u32>) -> Self {
         Self { folder, limit }
     }
 
