@@ -14,7 +14,6 @@ use flightline::lock::{
 use super::{ATTENTION, Done, typed};
 use crate::app::App;
 use crate::complete;
-use crate::fields;
 use crate::ui::{Cell, GREEN, Page, RED};
 
 #[derive(Debug, Subcommand)]
@@ -101,7 +100,7 @@ pub fn run(command: LockCommand, app: &mut App) -> Done {
                 sortie,
                 sightings: Vec::new(),
             };
-            fields::check::<AcquireLocks>(&app.ui.fields)?;
+            app.will_answer::<Vec<LockView>>()?;
             let (caller, ui) = (app.caller()?, app.ui.clone());
             let mut told = false;
             let mut pause = |span: Duration| {

@@ -20,7 +20,6 @@ pub use self::arguments::SortieCommand;
 use self::arguments::{AddArgs, ErrorArgs, KeepArg, ListArgs};
 use super::{Done, typed};
 use crate::app::{App, Short};
-use crate::fields;
 use crate::ui::{BOLD, Cell, GREEN, Page, RED, state};
 
 pub fn run(command: SortieCommand, app: &mut App) -> Done {
@@ -166,7 +165,7 @@ fn next(lock: bool, wait: Option<u64>, app: &mut App) -> Result<SortieView, Refu
         mission: None,
         lock,
     };
-    fields::check::<ClaimNext>(&app.ui.fields)?;
+    app.will_answer::<SortieView>()?;
     let (caller, ui) = (app.caller()?, app.ui.clone());
     let wait = Duration::from_millis(wait.unwrap_or(0));
     let mut told = false;
