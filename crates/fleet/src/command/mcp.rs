@@ -116,20 +116,24 @@ fn complete(app: &mut App, operation: &str, mut request: Value) -> Result<Value,
     }
     match operation {
         "acquire_locks" | "check_locks" => {
-            each_text(&mut request["paths"], |path| {
+            each_text(request.get_mut("paths"), |path| {
                 Ok(app.lockable(path)?.to_string())
             })?;
         }
         "release_locks" | "renew_locks" => {
-            each_text(&mut request["locks"], |named| lock::reference(named, app))?;
+            each_text(request.get_mut("locks"), |named| {
+                lock::reference(named, app)
+            })?;
         }
         "update_sortie" => {
             for file in request["files"].as_array_mut().into_iter().flatten() {
-                each_text(&mut file["path"], |path| Ok(app.path(path)?.to_string()))?;
+                each_text(file.get_mut("path"), |path| Ok(app.path(path)?.to_string()))?;
             }
         }
         "add_note" => {
-            each_text(&mut request["path"], |path| Ok(app.path(path)?.to_string()))?;
+            each_text(request.get_mut("path"), |path| {
+                Ok(app.path(path)?.to_string())
+            })?;
             if let Some(path) = request["path"].as_str() {
                 let file = app.home()?.root.join(path);
                 // A file that is not there is noted without a checksum, which is checked where one is needed.
@@ -141,21 +145,21 @@ fn complete(app: &mut App, operation: &str, mut request: Value) -> Result<Value,
     Ok(request)
 }
 
-/// Changes a text, or each text of a list.
+/// Changes a text, or each text of a list, if it is there.
 fn each_text(
-    value: &mut Value,
+    value: Option<&mut Value>,
     mut change: impl FnMut(&str) -> Result<String, Refusal>,
 ) -> Result<(), Refusal> {
     match value {
-        Value::String(text) => *text = change(text)?,
-        Value::Array(items) => {
+        Some(Value::String(text)) => *text = change(text)?,
+        Some(Value::Array(items)) => {
             for item in items {
                 if let Value::String(text) = item {
                     *text = change(text)?;
                 }
             }
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {}
+        Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) | None => {}
     }
     Ok(())
 }

@@ -9,8 +9,7 @@ use flightline::core::{Code, Refusal};
 use flightline::workspace::beneath::{Dir, Replacing};
 use flightline_clients::Client;
 use flightline_clients::setup::{
-    self, Kind, Own, Part, Place, Scope, Trouble, Undo, codex_trust, diff, distrust_hooks,
-    trust_hooks,
+    self, Kind, Place, Scope, Trouble, Undo, codex_trust, diff, distrust_hooks, trust_hooks,
 };
 use serde::{Deserialize, Serialize};
 
@@ -310,12 +309,18 @@ impl Setup {
     fn edits(&self, client: Client) -> Result<Vec<Edit>, Refusal> {
         let mut edits = Vec::new();
         for place in setup::places(client, self.scope) {
-            if let Some(place) = connected(place) {
+            if connected(&place) {
                 edits.push(self.edit(&place)?);
             }
         }
-        if client == Client::Codex {
-            edits.extend(self.trust(&edits)?);
+        if client == Client::Codex
+            && let Some(trust) = self.trust(&edits)?
+        {
+            // The file may have our MCP server already, or get it now.
+            match edits.iter_mut().find(|edit| edit.path == trust.path) {
+                Some(edit) => *edit = trust,
+                None => edits.push(trust),
+            }
         }
         Ok(edits)
     }
@@ -376,17 +381,28 @@ impl Setup {
         let path = self.path(&toml, home);
         let path = path.canonicalize().unwrap_or(path);
         let before = read(None, &path)?;
-        let undo = self.undo_of(&path);
+        let earlier = edits.iter().find(|edit| edit.path == path);
+        let undo = match earlier {
+            Some(edit) if !self.remove => edit.undo.clone(),
+            _ => self.undo_of(&path),
+        };
         let trouble = |trouble: Trouble| cannot_edit(&path, &trouble);
-        let (after, undo) = match (self.remove, &before) {
+        // What an edit of the same file has made of it so far.
+        let so_far = earlier.map_or(&before, |edit| &edit.after);
+        let is_original = |now: &str| undo.as_ref().is_some_and(|undo| undo.restores(now));
+        let (after, undo) = match (self.remove, so_far) {
             (true, None) => (None, None),
+            // The text from before has come back already: it has whatever trust it had.
+            (true, Some(_)) if earlier.is_some() && before.as_deref().is_some_and(is_original) => {
+                (so_far.clone(), None)
+            }
             (true, Some(now)) => {
                 let left = distrust_hooks(now, undo.as_ref(), &hashes).map_err(trouble)?;
                 (left, None)
             }
-            (false, before) => {
+            (false, so_far) => {
                 let change =
-                    trust_hooks(before.as_deref(), undo.as_ref(), &hashes).map_err(trouble)?;
+                    trust_hooks(so_far.as_deref(), undo.as_ref(), &hashes).map_err(trouble)?;
                 (Some(change.text), change.undo)
             }
         };
@@ -545,17 +561,10 @@ pub(super) fn put(
     }
 }
 
-/// The part of a file that there is a command for: nothing here serves MCP yet, and no settings file may name a command that is not there.
-fn connected(place: Place) -> Option<Place> {
-    let kind = match place.kind {
-        // It would be told in repositories without a fleet, too; there and here the hooks say enough.
-        Kind::Markdown if place.scope == Scope::User => return None,
-        kind @ Kind::Json([Part::Hooks, Part::StatusLine]) => kind,
-        Kind::Json(parts) if parts.contains(&Part::Hooks) => Kind::Json(&[Part::Hooks]),
-        Kind::Json(_) | Kind::Toml => return None,
-        kind @ (Kind::Markdown | Kind::File(Own::Plugin | Own::Skill | Own::Script(_))) => kind,
-    };
-    Some(Place { kind, ..place })
+/// Whether a file gets entries. A user's own instructions do not: they would be told in repositories without a fleet, too; there and
+/// here the hooks say enough.
+fn connected(place: &Place) -> bool {
+    place.kind != Kind::Markdown || place.scope == Scope::Project
 }
 
 fn cannot(act: &str, path: &Path, error: &std::io::Error) -> Refusal {

@@ -174,6 +174,14 @@ fn an_agent_works_with_tools_alone() {
         json!({ "action": "acquire", "paths": [absolute], "purpose": "model" }),
     );
     assert_eq!(locked["locks"][0]["lock"]["file"], "src/user.rs");
+    for release in [
+        json!({ "action": "release", "paths": ["src/user.rs"] }),
+        json!({ "action": "release" }),
+    ] {
+        let released = client.ok("fleet_lock", release);
+        assert_eq!(released["locks"].as_array().unwrap().len(), 1);
+        client.ok("fleet_lock", json!({ "paths": ["src/user.rs"] }));
+    }
     let told = json!({ "action": "update", "sortie": sortie, "text": "fields", "next": "tests", "files": ["src/user.rs"], "subtasks": { "fields": "complete", "tests": "pending" } });
     let updated = client.ok("fleet_sortie", told);
     assert_eq!(updated["progress"]["completed"], 1, "{updated}");
@@ -445,6 +453,24 @@ fn who_acts_is_looked_up_for_every_call() {
 }
 
 #[test]
+fn a_clients_session_acts_as_the_agent_that_its_hooks_began() {
+    let world = World::new().local_only("the session is known by its process");
+    // The client starts its servers first.
+    let mut client = Client::start(&world, &[]);
+    let begins = json!({ "session_id": "one", "cwd": world.repo(), "hook_event_name": "UserPromptSubmit", "prompt": "Add login" });
+    let hook = world.line("hook claude UserPromptSubmit");
+    assert_eq!(hook.stdin(begins.to_string()).run().code, 0);
+    assert_eq!(client.ok("fleet_heartbeat", json!({}))["agent"], "claude");
+    let given = client.call("fleet_context", json!({}));
+    assert!(text(&given).contains("fleet_context"), "{given}");
+    // Another session takes the seat: the old one is refused, and told what to do.
+    world.ok("agents register claude");
+    let said = client.refused("fleet_heartbeat", json!({}));
+    assert!(said.starts_with("error (fenced)"), "{said}");
+    client.end();
+}
+
+#[test]
 fn a_refusal_names_the_next_call() {
     let world = mission();
     let mut client = Client::start(&world, &["--agent", "ada"]);
@@ -593,6 +619,53 @@ fn resources_and_prompts_tell_the_same_as_commands() {
     let lacks = client.ask("prompts/get", json!({ "name": "handoff", "arguments": {} }));
     assert_eq!(lacks["error"]["code"], -32602, "{lacks}");
     client.end();
+}
+
+#[test]
+fn the_server_that_setup_writes_is_this_one() {
+    let world = World::new().local_only("it is about settings files");
+    for (client, file) in [
+        ("claude", ".claude.json"),
+        ("codex --trust-hooks", ".codex/config.toml"),
+        ("gemini", ".gemini/settings.json"),
+        ("opencode", ".config/opencode/opencode.json"),
+        ("copilot", ".copilot/mcp-config.json"),
+        ("cline", ".cline/data/settings/cline_mcp_settings.json"),
+        ("cursor", ".cursor/mcp.json"),
+    ] {
+        world.ok(&format!("setup {client} -y"));
+        let text = std::fs::read_to_string(world.home().join(file)).unwrap();
+        assert!(
+            text.contains("flightline") && text.contains("\"mcp\""),
+            "{client}: {text}"
+        );
+        assert!(
+            text.contains(env!("CARGO_BIN_EXE_fleet")),
+            "{client}: {text}"
+        );
+    }
+    let codex = std::fs::read_to_string(world.home().join(".codex/config.toml")).unwrap();
+    assert!(
+        codex.contains("trusted_hash") && codex.contains("[mcp_servers.flightline]"),
+        "{codex}"
+    );
+    // What a person adds stays, and both of ours go.
+    std::fs::write(
+        world.home().join(".codex/config.toml"),
+        format!("{codex}\n[tui]\nx = 1\n"),
+    )
+    .unwrap();
+    world.ok("setup codex --remove -y");
+    let left = std::fs::read_to_string(world.home().join(".codex/config.toml")).unwrap();
+    assert_eq!(left.trim(), "[tui]\nx = 1", "{left}");
+    world.ok("setup claude --project -y");
+    let text = std::fs::read_to_string(world.repo().join(".mcp.json")).unwrap();
+    let settings: Value = serde_json::from_str(&text).unwrap();
+    let server = &settings["mcpServers"]["flightline"];
+    assert_eq!(
+        (&server["command"], &server["args"]),
+        (&json!("fleet"), &json!(["mcp"]))
+    );
 }
 
 #[test]

@@ -228,7 +228,8 @@ fn consent_to_codex_is_written_only_when_it_is_given() {
     let world = World::new();
     let told = world.ok("setup codex -y");
     assert!(told.stdout.contains("--trust-hooks"), "{told:?}");
-    assert!(!world.home().join(".codex/config.toml").exists());
+    let config = fs::read_to_string(world.home().join(".codex/config.toml")).expect("there");
+    assert!(!config.contains("trusted_hash"), "{config}");
     assert_eq!(
         world.fleet("setup codex --check").code,
         5,

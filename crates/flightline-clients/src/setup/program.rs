@@ -5,7 +5,7 @@ use crate::Client;
 use super::Trouble;
 
 /// The words after `fleet` that start the MCP server.
-pub(super) const MCP: [&str; 2] = ["mcp", "serve"];
+pub(super) const MCP: [&str; 1] = ["mcp"];
 
 /// Refuses a path that no settings file can hold, or that we would not find again.
 pub(super) fn check(binary: &str) -> Result<(), Trouble> {

@@ -169,14 +169,14 @@ fn a_server_keeps_the_choices_of_a_person() {
     let change = install(&config, Some(before), None, BINARY).unwrap();
     assert_eq!(
         value(&change.text)["mcp"]["flightline"],
-        serde_json::json!({"type": "local", "command": [BINARY, "mcp", "serve"], "enabled": false, "environment": {"FLEET_HOME": "/x"}})
+        serde_json::json!({"type": "local", "command": [BINARY, "mcp"], "enabled": false, "environment": {"FLEET_HOME": "/x"}})
     );
     let config = place(Client::Codex, "config.toml");
     let before = "[mcp_servers.flightline] # ours\ncommand = \"fleet\"\nstartup_timeout_sec = 20\n\n[mcp_servers.flightline.env]\nFLEET_HOME = \"/x\"\n";
     let change = install(&config, Some(before), None, BINARY).unwrap();
     assert_eq!(
         change.text,
-        "[mcp_servers.flightline] # ours\nargs = [\"mcp\", \"serve\"]\ncommand = \"/usr/local/bin/fleet\"\nstartup_timeout_sec = 20\n\n[mcp_servers.flightline.env]\nFLEET_HOME = \"/x\"\n"
+        "[mcp_servers.flightline] # ours\nargs = [\"mcp\"]\ncommand = \"/usr/local/bin/fleet\"\nstartup_timeout_sec = 20\n\n[mcp_servers.flightline.env]\nFLEET_HOME = \"/x\"\n"
     );
 }
 
@@ -303,7 +303,7 @@ fn what_a_client_gets() {
     );
     assert_eq!(
         gemini["mcpServers"]["flightline"],
-        serde_json::json!({"command": BINARY, "args": ["mcp", "serve"]})
+        serde_json::json!({"command": BINARY, "args": ["mcp"]})
     );
     let copilot = value(&show(Client::Copilot, "flightline.json"));
     assert_eq!(copilot["version"], 1);
@@ -326,6 +326,6 @@ fn what_a_client_gets() {
     );
     assert_eq!(
         show(Client::Codex, "config.toml"),
-        "[mcp_servers.flightline]\ncommand = \"/usr/local/bin/fleet\"\nargs = [\"mcp\", \"serve\"]\n"
+        "[mcp_servers.flightline]\ncommand = \"/usr/local/bin/fleet\"\nargs = [\"mcp\"]\n"
     );
 }
