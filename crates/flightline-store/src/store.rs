@@ -302,19 +302,26 @@ impl Store {
         &mut self,
         f: impl FnOnce(&mut Tx<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
+        let (mut f, mut outcome) = (Some(f), None);
+        self.look(&mut |tx| outcome = f.take().map(|f| f(tx)))?;
+        outcome.unwrap_or_else(|| Err(did_not_run().into()))
+    }
+
+    /// Runs `look` on one snapshot of the store. Every read goes through this one function.
+    fn look(&mut self, look: &mut dyn FnMut(&mut Tx<'_>)) -> Result<(), Error> {
         if self.group.is_some() {
-            return self.look_in_group(f);
+            return self.look_in_group(look);
         }
         self.driver.begin_read()?;
-        let result = self.guarded(|store| {
+        let looked = self.guarded(|store| {
             let mut tx = store.transaction(Access::Read)?;
-            let result = f(&mut tx);
+            look(&mut tx);
             let (noticed, losses) = (tx.take_noticed(), tx.take_losses());
             store.notice(noticed, losses);
-            result
+            Ok(())
         });
         self.driver.rollback();
-        result
+        looked
     }
 
     /// Runs `f` and commits what it wrote. When this returns `Ok`, what was written is durable and has
@@ -325,28 +332,47 @@ impl Store {
     /// What `f` returns, or when the store fails.
     pub fn write<T, E: From<Error> + AsStoreError>(
         &mut self,
-        mut f: impl FnMut(&mut Tx<'_>) -> Result<T, E>,
+        f: impl FnMut(&mut Tx<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        if self.options.rehearse {
-            // A refusal shows in the real run; a rehearsal only has to leave no trace.
-            let _ = self.attempt(Durability::Full, Ending::RollBack, &mut f);
-        }
-        self.persist(Durability::Full, &mut f)
+        self.judged(Durability::Full, f)
     }
 
-    /// Runs `f` and keeps what it wrote; runs it again when it collided with another.
-    fn persist<T, E: From<Error> + AsStoreError>(
+    /// Runs `f` and keeps what it wrote, if it succeeds.
+    fn judged<T, E: From<Error> + AsStoreError>(
         &mut self,
         durability: Durability,
-        f: &mut impl FnMut(&mut Tx<'_>) -> Result<T, E>,
+        mut f: impl FnMut(&mut Tx<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
+        let mut outcome = None;
+        self.persist(durability, &mut |tx| {
+            let ran = f(tx);
+            let verdict = match &ran {
+                Ok(_) => Verdict::Keep,
+                Err(error) => match error.as_store_error() {
+                    Some(Error::Collision(_)) => Verdict::Again,
+                    _ => Verdict::Drop,
+                },
+            };
+            outcome = Some(ran);
+            verdict
+        })?;
+        outcome.unwrap_or_else(|| Err(did_not_run().into()))
+    }
+
+    /// Runs `work` and keeps what it wrote; runs it again when it collided with another. Every write goes through this
+    /// one function.
+    fn persist(&mut self, durability: Durability, work: &mut Work<'_>) -> Result<(), Error> {
+        if self.options.rehearse && durability == Durability::Full {
+            // A refusal shows in the real run; a rehearsal only has to leave no trace.
+            let _ = self.attempt(durability, Ending::RollBack, work);
+        }
         for _ in 1..ATTEMPTS {
-            match self.attempt(durability, Ending::Commit, f) {
-                Err(error) if matches!(error.as_store_error(), Some(Error::Collision(_))) => {}
-                result => return result,
+            match self.attempt(durability, Ending::Commit, work) {
+                Ok(Verdict::Again) | Err(Error::Collision(_)) => {}
+                done => return done.map(drop),
             }
         }
-        self.attempt(durability, Ending::Commit, f)
+        self.attempt(durability, Ending::Commit, work).map(drop)
     }
 
     /// Runs `f` and drops what it wrote: shows what a write would do.
@@ -357,7 +383,17 @@ impl Store {
         &mut self,
         mut f: impl FnMut(&mut Tx<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.attempt(Durability::Full, Ending::RollBack, &mut f)
+        let mut outcome = None;
+        self.attempt(Durability::Full, Ending::RollBack, &mut |tx| {
+            let ran = f(tx);
+            let verdict = match ran {
+                Ok(_) => Verdict::Keep,
+                Err(_) => Verdict::Drop,
+            };
+            outcome = Some(ran);
+            verdict
+        })?;
+        outcome.unwrap_or_else(|| Err(did_not_run().into()))
     }
 
     /// Runs `f`, which notes signs of life and nothing else. What it wrote survives every process, but
@@ -367,39 +403,36 @@ impl Store {
     /// What `f` returns, or when the store fails.
     pub fn pulse<T, E: From<Error> + AsStoreError>(
         &mut self,
-        mut f: impl FnMut(&mut Tx<'_>) -> Result<T, E>,
+        f: impl FnMut(&mut Tx<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.persist(Durability::Pulse, &mut f)
+        self.judged(Durability::Pulse, f)
     }
 
-    fn attempt<T, E: From<Error>>(
+    /// Runs `work` once. What it wrote is kept when that is its verdict and the ending is a commit; an error says that
+    /// the store failed, and nothing was written, unless it is [`Error::CommitUnknown`].
+    fn attempt(
         &mut self,
         durability: Durability,
         ending: Ending,
-        f: &mut impl FnMut(&mut Tx<'_>) -> Result<T, E>,
-    ) -> Result<T, E> {
+        work: &mut Work<'_>,
+    ) -> Result<Verdict, Error> {
         if self.group.is_some() {
-            return self.attempt_in_group(ending, f);
+            return self.attempt_in_group(ending, work);
         }
         self.check_trust()?;
         self.driver.begin_write(durability, self.options.patience)?;
-        let ran = self.guarded(|store| store.run(durability, f));
+        let ran = self.guarded(|store| store.run(durability, work));
         match (ran, ending) {
-            (Ok(written), Ending::Commit) => {
+            (Ok((Verdict::Keep, written)), Ending::Commit) => {
                 let committed = self.commit(durability, &written.trace);
                 if durability == Durability::Full {
                     self.remember(committed.is_ok(), &written.project);
                 }
-                committed?;
-                Ok(written.outcome)
+                committed.map(|()| Verdict::Keep)
             }
-            (Ok(written), Ending::RollBack) => {
+            (ran, _) => {
                 self.roll_back();
-                Ok(written.outcome)
-            }
-            (Err(error), _) => {
-                self.roll_back();
-                Err(error)
+                ran.map(|(verdict, _)| verdict)
             }
         }
     }
@@ -464,28 +497,23 @@ impl Store {
         }
     }
 
-    fn run<T, E: From<Error>>(
+    fn run(
         &mut self,
         durability: Durability,
-        f: &mut impl FnMut(&mut Tx<'_>) -> Result<T, E>,
-    ) -> Result<Written<T>, E> {
+        work: &mut Work<'_>,
+    ) -> Result<(Verdict, Written), Error> {
         let mut tx = self.transaction(match durability {
             Durability::Full => Access::Write,
             Durability::Pulse => Access::Pulse,
         })?;
-        let outcome = f(&mut tx);
+        let verdict = work(&mut tx);
         let (noticed, losses) = (tx.take_noticed(), tx.take_losses());
         let (trace, project) = (tx.trace, tx.project);
         self.notice(noticed, losses);
-        let outcome = outcome?;
-        if durability == Durability::Full {
+        if verdict == Verdict::Keep && durability == Durability::Full {
             project::advance(self.driver.as_mut(), &project)?;
         }
-        Ok(Written {
-            outcome,
-            trace,
-            project,
-        })
+        Ok((verdict, Written { trace, project }))
     }
 
     /// Reads what a commit claims to have written, before anybody is told.
@@ -700,10 +728,28 @@ enum Ending {
     RollBack,
 }
 
-struct Written<T> {
-    outcome: T,
+/// What a transaction is run for. It may run more than once.
+type Work<'a> = dyn FnMut(&mut Tx<'_>) -> Verdict + 'a;
+
+/// What becomes of what was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// It is committed.
+    Keep,
+    /// It is rolled back.
+    Drop,
+    /// It is rolled back, and tried again: it collided with another.
+    Again,
+}
+
+struct Written {
     trace: Trace,
     project: Project,
+}
+
+/// Nothing that is returned by a transaction that ran.
+fn did_not_run() -> Error {
+    Error::Unreachable("the transaction did not run".to_owned())
 }
 
 /// A connection of its own to the store, and what was repaired on the way.

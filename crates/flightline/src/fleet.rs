@@ -1,5 +1,6 @@
 //! A fleet: where operations run.
 
+mod act;
 mod authority;
 mod instead;
 mod thing;
@@ -7,7 +8,6 @@ mod thing;
 use std::path::Path;
 
 use flightline_core::policy::Policy;
-use flightline_core::text::read_stored;
 use flightline_core::token::Presented;
 use flightline_core::{Code, Name, Refusal, Time, Title, TokenId};
 use flightline_store::{Error as StoreError, Past, Steps, Store, Tx};
@@ -23,6 +23,7 @@ use crate::event::Cursor;
 use crate::lock::watch::note_waiting;
 use crate::remote::{Call, Offline, Remote};
 
+use self::act::{Act, Acting, Spec};
 pub use self::authority::ActsFor;
 pub use self::thing::{Thing, Unless};
 pub use flightline_core::token::Scope;
@@ -46,6 +47,14 @@ pub struct Fleet {
 enum Place {
     Here(Box<Store>),
     There(Box<dyn Remote>),
+}
+
+/// What an operation is asked for elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    ToDo,
+    /// To show what it would do.
+    ToShow,
 }
 
 /// Who asks for an operation, and how.
@@ -256,30 +265,27 @@ impl Fleet {
     /// # Errors
     /// When it will not be done, the caller is fenced, or the store fails.
     pub fn run<O: Operation>(&mut self, operation: &O, caller: &Caller) -> Result<O::Outcome> {
+        let mut acting = Acting::new(operation);
+        self.perform(&mut acting, caller)?;
+        acting.done()
+    }
+
+    fn perform(&mut self, act: &mut dyn Act, caller: &Caller) -> Result<()> {
         self.replayed = false;
         self.stands_since = None;
+        let spec = act.spec();
         let store = match &mut self.place {
             Place::Here(store) => store,
-            Place::There(_) => {
-                return self.ask(&Call {
-                    operation: O::NAME,
-                    access: O::ACCESS,
-                    rehearse: false,
-                    offline: O::OFFLINE,
-                    request: to_json(operation)?,
-                    later: &|asked_at| operation.for_later(asked_at),
-                    caller,
-                });
-            }
+            Place::There(_) => return self.ask_for(act, caller, Asked::ToDo),
         };
-        if O::BRIEFS {
+        if spec.briefs {
             store.check_trust()?;
         }
         let policy = self.policy.clone();
-        match O::ACCESS {
+        match spec.access {
             Access::Read => {
-                let (outcome, since) = store.read(|tx| {
-                    let scope = authority::check(operation, tx, caller)?;
+                let since = store.read(|tx| {
+                    let scope = authority::check(act, tx, caller)?;
                     let agent = desk::find_acting(tx, caller)?;
                     let desk = &mut Desk {
                         tx,
@@ -289,17 +295,18 @@ impl Fleet {
                         agent,
                     };
                     thing::check_place(desk)?;
-                    Ok::<_, Error>((operation.decide(desk)?, thing::since(desk)?))
+                    act.decide(desk)?;
+                    thing::since(desk)
                 })?;
                 self.stands_since = Some(since);
-                Ok(outcome)
+                Ok(())
             }
             Access::Pulse => {
                 let mut note = |tx: &mut Tx<'_>| {
-                    let scope = authority::check(operation, tx, caller)?;
+                    let scope = authority::check(act, tx, caller)?;
                     let agent = desk::find_acting(tx, caller)?;
                     desk::check_fence(agent.as_ref(), caller)?;
-                    operation.note(&mut Desk {
+                    act.note(&mut Desk {
                         tx,
                         caller,
                         scope,
@@ -308,22 +315,41 @@ impl Fleet {
                     })
                 };
                 let noted = match store.pulse(&mut note) {
-                    Err(full) if may_use_reserve::<O>(&full) && store.spend_reserve() => {
+                    Err(full) if may_use_reserve(spec, &full) && store.spend_reserve() => {
                         store.pulse(&mut note)
                     }
                     noted => noted,
                 };
                 match noted? {
-                    Some(outcome) => Ok(outcome),
-                    None => self.write(operation, caller),
+                    true => Ok(()),
+                    false => self.write(act, caller),
                 }
             }
-            Access::Write => self.write(operation, caller),
+            Access::Write => self.write(act, caller),
         }
     }
 
-    /// Asks for something where the store is.
-    fn ask<T: DeserializeOwned>(&mut self, call: &Call<'_>) -> Result<T> {
+    /// Asks for an operation where the store is.
+    fn ask_for(&mut self, act: &mut dyn Act, caller: &Caller, asked: Asked) -> Result<()> {
+        let spec = act.spec();
+        let answer = self.ask(&Call {
+            operation: spec.name,
+            access: spec.access,
+            rehearse: asked == Asked::ToShow,
+            offline: match asked {
+                Asked::ToDo => spec.offline,
+                Asked::ToShow => Offline::Refused,
+            },
+            request: act.request()?,
+            later: &|asked_at| act.for_later(asked_at),
+            caller,
+        })?;
+        let read = act.receive(&answer);
+        read.map_err(|error| self.unreadable(spec.name, &error))
+    }
+
+    /// Asks for something where the store is, and gives the outcome as JSON.
+    fn ask(&mut self, call: &Call<'_>) -> Result<String> {
         let Place::There(remote) = &mut self.place else {
             return Err(Refusal::new(Code::Failed, "the store is here").into());
         };
@@ -331,16 +357,18 @@ impl Fleet {
         self.replayed = answer.replayed;
         self.warnings.extend(answer.warnings);
         self.noticed.extend(answer.noticed);
-        serde_json::from_value(answer.outcome?).map_err(|error| {
-            let message = format!(
-                "the answer of {} to `{}` cannot be read: {error}",
-                remote.address(),
-                call.operation
-            );
-            Refusal::new(Code::Failed, message)
-                .hint("use the same version of `fleet` here and there: see `fleet status -v`")
-                .into()
-        })
+        Ok(answer.outcome?)
+    }
+
+    fn unreadable(&self, operation: &str, error: &serde_json::Error) -> Error {
+        let address = match &self.place {
+            Place::Here(_) => "the store",
+            Place::There(remote) => remote.address(),
+        };
+        let message = format!("the answer of {address} to `{operation}` cannot be read: {error}");
+        Refusal::new(Code::Failed, message)
+            .hint("use the same version of `fleet` here and there: see `fleet status -v`")
+            .into()
     }
 
     /// Has something done where the store is; `folder` is the state folder beside it, when it is here.
@@ -361,27 +389,31 @@ impl Fleet {
                 }
                 errand.carry_out(self, folder, &caller.housekeeping())
             }
-            Place::There(_) => self.ask(&Call {
-                operation: E::NAME,
-                access: E::ACCESS,
-                rehearse: false,
-                offline: Offline::Refused,
-                request: to_json(errand)?,
-                later: &|_| to_json(errand),
-                caller,
-            }),
+            Place::There(_) => {
+                let answer = self.ask(&Call {
+                    operation: E::NAME,
+                    access: E::ACCESS,
+                    rehearse: false,
+                    offline: Offline::Refused,
+                    request: to_json(errand)?,
+                    later: &|_| to_json(errand),
+                    caller,
+                })?;
+                serde_json::from_str(&answer).map_err(|error| self.unreadable(E::NAME, &error))
+            }
         }
     }
 
-    fn write<O: Operation>(&mut self, operation: &O, caller: &Caller) -> Result<O::Outcome> {
-        let outcome = match O::WHEN_FULL {
-            WhenFull::Refused => self.write_with_room(operation, caller),
-            WhenFull::UsesReserve => self.write_at_last(operation, caller),
-            WhenFull::Answered => match self.write_with_room(operation, caller) {
+    fn write(&mut self, act: &mut dyn Act, caller: &Caller) -> Result<()> {
+        let spec = act.spec();
+        let done = match spec.when_full {
+            WhenFull::Refused => self.write_with_room(act, caller),
+            WhenFull::UsesReserve => self.write_at_last(act, caller),
+            WhenFull::Answered => match self.write_with_room(act, caller) {
                 Err(Error::Store(full @ StoreError::Full(_))) => {
-                    self.answer_unnoted(operation, caller, full)
+                    self.answer_unnoted(act, caller, full)
                 }
-                outcome => outcome,
+                done => done,
             },
         };
         // One that may not be its agent is no sign of it.
@@ -391,72 +423,60 @@ impl Fleet {
                 Code::Fenced | Code::Unauthenticated | Code::Forbidden
             )
         };
-        if let Err(Error::Refused(refusal)) = &outcome
-            && O::IS_ACT
+        if let Err(Error::Refused(refusal)) = &done
+            && spec.is_act
             && lives(refusal)
         {
             self.note_life(caller, refusal);
         }
-        outcome
+        done
     }
 
     /// Writes, and leaves the room alone that is kept for what ends trouble.
-    fn write_with_room<O: Operation>(
-        &mut self,
-        operation: &O,
-        caller: &Caller,
-    ) -> Result<O::Outcome> {
+    fn write_with_room(&mut self, act: &mut dyn Act, caller: &Caller) -> Result<()> {
         self.store()?.keep_reserve()?;
-        self.write_anyhow(operation, caller)
+        self.write_anyhow(act, caller)
     }
 
     /// Writes, if need be into the room that is kept for that. What a log took of it is given back.
-    fn write_at_last<O: Operation>(
-        &mut self,
-        operation: &O,
-        caller: &Caller,
-    ) -> Result<O::Outcome> {
-        match self.write_anyhow(operation, caller) {
-            Err(full) if may_use_reserve::<O>(&full) && self.store()?.spend_reserve() => {
-                let outcome = self.write_anyhow(operation, caller)?;
+    fn write_at_last(&mut self, act: &mut dyn Act, caller: &Caller) -> Result<()> {
+        match self.write_anyhow(act, caller) {
+            Err(full) if may_use_reserve(act.spec(), &full) && self.store()?.spend_reserve() => {
+                self.write_anyhow(act, caller)?;
                 // What was to be done is done.
                 let _ = self.store()?.fold_log(true);
-                Ok(outcome)
+                Ok(())
             }
-            outcome => outcome,
+            done => done,
         }
     }
 
     /// Decides what a write would answer, and writes nothing.
-    fn answer_unnoted<O: Operation>(
+    fn answer_unnoted(
         &mut self,
-        operation: &O,
+        act: &mut dyn Act,
         caller: &Caller,
         full: StoreError,
-    ) -> Result<O::Outcome> {
-        let Ok(outcome) = self.rehearse(operation, caller) else {
+    ) -> Result<()> {
+        if self.show(act, caller).is_err() {
             return Err(full.into());
-        };
+        }
         if !self.warnings.iter().any(|said| said == UNNOTED) {
             self.warnings.push(UNNOTED.to_owned());
         }
-        Ok(outcome)
+        Ok(())
     }
 
-    fn write_anyhow<O: Operation>(&mut self, operation: &O, caller: &Caller) -> Result<O::Outcome> {
-        let policy = self.policy.clone();
-        match &caller.idempotency_key {
-            None => {
-                let done = self
-                    .store()?
-                    .write(|tx| decide_write(operation, tx, caller, &policy));
-                done.map(|(outcome, since)| {
-                    self.stands_since = Some(since);
-                    outcome
-                })
-            }
-            Some(key) => self.run_once(operation, caller, key),
+    fn write_anyhow(&mut self, act: &mut dyn Act, caller: &Caller) -> Result<()> {
+        if let Some(key) = &caller.idempotency_key {
+            return self.run_once(act, caller, key);
         }
+        let policy = self.policy.clone();
+        let since = self
+            .store()?
+            .write(|tx| decide_write(act, tx, caller, &policy))?;
+        self.stands_since = Some(since);
+        Ok(())
     }
 
     /// A refused act is a sign of life as well, of its agent and of ourselves. Who was refused a lock has looked whether
@@ -475,29 +495,24 @@ impl Fleet {
         });
     }
 
-    fn run_once<O: Operation>(
-        &mut self,
-        operation: &O,
-        caller: &Caller,
-        key: &str,
-    ) -> Result<O::Outcome> {
+    fn run_once(&mut self, act: &mut dyn Act, caller: &Caller, key: &str) -> Result<()> {
         if key.is_empty() || key.len() > 255 {
             return Err(Refusal::invalid("an idempotency key has 1 to 255 bytes").into());
         }
         let policy = self.policy.clone();
-        let request = format!("{} {}", O::NAME, operation.asked()?);
+        let request = format!("{} {}", act.spec().name, act.asked()?);
         let actor = match &caller.agent {
             Some(agent) => Name::parse("agent name", agent)?.to_string(),
             None => caller.person(),
         };
         let (mut replayed, mut stands_since) = (false, None);
-        let outcome = self.store()?.write(|tx| {
+        let done = self.store()?.write(|tx| {
             // Who may not ask for it is not told what became of it either.
-            authority::check(operation, tx, caller)?;
+            authority::check(act, tx, caller)?;
             match past(tx, caller, &actor, key, &request)? {
                 Past::Same(outcome) => {
                     replayed = true;
-                    read_stored(&outcome).map_err(|error| {
+                    act.recall(&outcome).map_err(|error| {
                         Error::Store(flightline_store::Error::Corrupt(format!(
                             "a remembered outcome: {error}"
                         )))
@@ -510,16 +525,15 @@ impl Fleet {
                 .hint("use a new key for a new request")
                 .into()),
                 Past::Unknown => {
-                    let (outcome, since) = decide_write(operation, tx, caller, &policy)?;
-                    stands_since = Some(since);
-                    tx.remember(&actor, key, &request, to_json(&outcome)?)?;
-                    Ok(outcome)
+                    stands_since = Some(decide_write(act, tx, caller, &policy)?);
+                    tx.remember(&actor, key, &request, act.outcome()?)?;
+                    Ok(())
                 }
             }
         });
         self.replayed = replayed;
         self.stands_since = stands_since;
-        outcome
+        done
     }
 
     /// Whether the outcome of the last operation was that of an earlier request with the same key: nothing
@@ -541,21 +555,19 @@ impl Fleet {
     /// # Errors
     /// When it would not be done, or the store fails.
     pub fn rehearse<O: Operation>(&mut self, operation: &O, caller: &Caller) -> Result<O::Outcome> {
-        if self.is_elsewhere() {
-            return self.ask(&Call {
-                operation: O::NAME,
-                access: O::ACCESS,
-                rehearse: true,
-                offline: Offline::Refused,
-                request: to_json(operation)?,
-                later: &|_| to_json(operation),
-                caller,
-            });
+        let mut acting = Acting::new(operation);
+        match self.is_elsewhere() {
+            true => self.ask_for(&mut acting, caller, Asked::ToShow)?,
+            false => self.show(&mut acting, caller)?,
         }
+        acting.done()
+    }
+
+    fn show(&mut self, act: &mut dyn Act, caller: &Caller) -> Result<()> {
         let policy = self.policy.clone();
         self.store()?
-            .rehearse(|tx| decide_write(operation, tx, caller, &policy))
-            .map(|(outcome, _)| outcome)
+            .rehearse(|tx| decide_write(act, tx, caller, &policy))
+            .map(drop)
     }
 
     /// Shows what several acts would do, in one transaction, for whoever may ask for this operation.
@@ -566,8 +578,9 @@ impl Fleet {
         acts: impl Fn(&mut Desk<'_, '_>) -> Result<T>,
     ) -> Result<T> {
         let policy = self.policy.clone();
+        let acting = Acting::new(operation);
         self.store()?.rehearse(|tx| {
-            let scope = authority::check(operation, tx, caller)?;
+            let scope = authority::check(&acting, tx, caller)?;
             let agent = desk::acting(tx, caller)?;
             acts(&mut Desk {
                 tx,
@@ -645,14 +658,15 @@ pub fn not_here(address: &str) -> Refusal {
     .hint("run it there; or, for a store on this machine, give `--location`")
 }
 
-fn decide_write<O: Operation>(
-    operation: &O,
+fn decide_write(
+    act: &mut dyn Act,
     tx: &mut Tx<'_>,
     caller: &Caller,
     policy: &Policy,
-) -> Result<(O::Outcome, Cursor)> {
-    let scope = authority::check(operation, tx, caller)?;
-    let agent = match (O::FENCED, O::IS_ACT) {
+) -> Result<Cursor> {
+    let scope = authority::check(act, tx, caller)?;
+    let spec = act.spec();
+    let agent = match (spec.fenced, spec.is_act) {
         (true, true) => desk::acting(tx, caller)?,
         (true, false) => desk::looking(tx, caller)?,
         (false, _) => None,
@@ -665,12 +679,13 @@ fn decide_write<O: Operation>(
         agent,
     };
     thing::check(desk)?;
-    Ok((operation.decide(desk)?, thing::since(desk)?))
+    act.decide(desk)?;
+    thing::since(desk)
 }
 
 /// Whether a write met a full disk and may use the room that is kept.
-fn may_use_reserve<O: Operation>(error: &Error) -> bool {
-    O::WHEN_FULL == WhenFull::UsesReserve && matches!(error, Error::Store(StoreError::Full(_)))
+fn may_use_reserve(spec: Spec, error: &Error) -> bool {
+    spec.when_full == WhenFull::UsesReserve && matches!(error, Error::Store(StoreError::Full(_)))
 }
 
 /// What an earlier request with the same key left behind.

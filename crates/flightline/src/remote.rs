@@ -3,7 +3,6 @@
 
 use flightline_core::{Refusal, Time};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::error::Result;
 use crate::fleet::{Access, Caller};
@@ -80,7 +79,7 @@ pub struct Call<'a> {
 #[derive(Debug)]
 pub struct Answer {
     /// The outcome, as JSON.
-    pub outcome: std::result::Result<Value, Refusal>,
+    pub outcome: std::result::Result<String, Refusal>,
     /// Whether it is that of an earlier request with the same key.
     pub replayed: bool,
     /// What is worth knowing, whatever came of it.

@@ -8,6 +8,7 @@ use flightline::core::{Code, Refusal};
 use flightline::remote::{ANSWER_TYPE, Answer, Call, OLDEST_API, VERSION, header};
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use ureq::http::{HeaderValue, Response};
 use ureq::{Body, Timeout};
 
@@ -77,8 +78,9 @@ enum Attempt {
 
 /// What a server answers to those who ask as we do.
 #[derive(Deserialize)]
-struct Whole {
-    outcome: Value,
+struct Whole<'a> {
+    #[serde(borrow)]
+    outcome: &'a RawValue,
     #[serde(default)]
     warnings: Vec<String>,
     #[serde(default)]
@@ -254,9 +256,9 @@ impl Client {
     }
 
     fn outcome(&self, body: &str, replayed: bool) -> Answer {
-        match serde_json::from_str::<Whole>(body) {
+        match serde_json::from_str::<Whole<'_>>(body) {
             Ok(whole) => Answer {
-                outcome: Ok(whole.outcome),
+                outcome: Ok(whole.outcome.get().to_owned()),
                 replayed,
                 warnings: whole.warnings,
                 noticed: whole.noticed,

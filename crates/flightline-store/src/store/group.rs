@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use flightline_core::Time;
 
-use super::{Access, Ending, Store};
+use super::{Access, Ending, Store, Verdict, Work, Written};
 use crate::engine::{Anchor, Durability};
 use crate::error::Error;
 use crate::table::project::{self, Project};
@@ -109,37 +109,34 @@ impl Store {
     }
 
     /// Runs a read inside the group.
-    pub(super) fn look_in_group<T, E: From<Error>>(
-        &mut self,
-        f: impl FnOnce(&mut Tx<'_>) -> Result<T, E>,
-    ) -> Result<T, E> {
+    pub(super) fn look_in_group(&mut self, look: &mut dyn FnMut(&mut Tx<'_>)) -> Result<(), Error> {
         let mut tx = self.member()?;
-        let looked = f(&mut tx);
+        look(&mut tx);
         let (noticed, losses) = (tx.take_noticed(), tx.take_losses());
         self.notice(noticed, losses);
         if !self.driver.is_sound() {
             self.lose();
         }
-        looked
+        Ok(())
     }
 
     /// Runs a write inside the group.
-    pub(super) fn attempt_in_group<T, E: From<Error>>(
+    pub(super) fn attempt_in_group(
         &mut self,
         ending: Ending,
-        f: &mut impl FnMut(&mut Tx<'_>) -> Result<T, E>,
-    ) -> Result<T, E> {
+        work: &mut Work<'_>,
+    ) -> Result<Verdict, Error> {
         self.mark()?;
         let ran = self.guarded(|store| {
             let mut tx = store.member()?;
-            let outcome = f(&mut tx);
+            let verdict = work(&mut tx);
             let (noticed, losses) = (tx.take_noticed(), tx.take_losses());
             let (trace, project) = (tx.trace, tx.project);
             store.notice(noticed, losses);
-            outcome.map(|outcome| (outcome, trace, project))
+            Ok::<_, Error>((verdict, Written { trace, project }))
         });
         match (ran, ending) {
-            (Ok((outcome, trace, project)), Ending::Commit) => {
+            (Ok((Verdict::Keep, Written { trace, project })), Ending::Commit) => {
                 // A closure that passed over a failure would fail at its own commit as well.
                 let sound = self.driver.is_sound();
                 if let Some(group) = &mut self.group {
@@ -148,15 +145,11 @@ impl Store {
                     group.place = Place::Behind;
                     group.lost |= !sound;
                 }
-                Ok(outcome)
+                Ok(Verdict::Keep)
             }
-            (Ok((outcome, ..)), Ending::RollBack) => {
+            (ran, _) => {
                 self.drop_member();
-                Ok(outcome)
-            }
-            (Err(error), _) => {
-                self.drop_member();
-                Err(error)
+                ran.map(|(verdict, _)| verdict)
             }
         }
     }

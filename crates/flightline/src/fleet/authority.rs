@@ -5,7 +5,8 @@ use flightline_core::token::{Scope, Token};
 use flightline_core::{Code, Refusal};
 use flightline_store::Tx;
 
-use super::{Caller, Errand, Operation};
+use super::act::Act;
+use super::{Caller, Errand};
 use crate::desk::{agent_named, find_agent_by_id};
 use crate::error::Result;
 use crate::token;
@@ -30,27 +31,24 @@ impl<'a> ActsFor<'a> {
 }
 
 /// How far the caller goes, for this operation. Who comes without a token is on the fleet's own machine, and goes all the way.
-pub(super) fn check<O: Operation>(
-    operation: &O,
-    tx: &mut Tx<'_>,
-    caller: &Caller,
-) -> Result<Scope> {
+pub(super) fn check(act: &dyn Act, tx: &mut Tx<'_>, caller: &Caller) -> Result<Scope> {
+    let spec = act.spec();
     let Some(token) = admitted(tx, caller)? else {
         return Ok(Scope::Admin);
     };
-    must_reach(&token, O::SCOPE)?;
+    must_reach(&token, spec.scope)?;
     if token.scope >= Scope::Dispatch {
         return Ok(token.scope);
     }
     // Who acts is the token's agent, and nobody where it has none.
     match &caller.agent {
         Some(agent) => must_be(tx, &token, agent)?,
-        None if token.agent.is_some() && O::SCOPE > Scope::Read => {
+        None if token.agent.is_some() && spec.scope > Scope::Read => {
             return Err(not_as(&token, "a person").into());
         }
         None => {}
     }
-    match operation.acts_for() {
+    match act.acts_for() {
         ActsFor::Caller => {}
         ActsFor::Agent(agent) => must_be(tx, &token, agent)?,
         ActsFor::Fleet => must_reach(&token, Scope::Dispatch)?,
