@@ -384,12 +384,7 @@ fn handle_errand<E: Errand>(fleet: &mut Fleet, ask: &Ask<'_>) -> Called {
 }
 
 fn read<T: DeserializeOwned>(name: &str, ask: &Ask<'_>) -> Result<T, Refusal> {
-    // Read twice only when it does not fit at once: most numbers are written as ours.
-    let is_object = ask.request.trim_start().starts_with('{');
-    match serde_json::from_str(ask.request) {
-        Ok(request) if is_object => Ok(request),
-        _ => misfit::read(&format!("the request for `{name}`"), ask.request),
-    }
+    misfit::read(&format!("the request for `{name}`"), ask.request)
 }
 
 fn write<T: Serialize>(outcome: crate::Result<T>) -> Result<Value, Refusal> {

@@ -7,9 +7,14 @@ use serde_json::Value;
 /// Reads a JSON object as this type; `what` begins the sentence when it is none.
 ///
 /// # Errors
-///
-/// When the text is not JSON, not an object, or does not fit the type.
+/// When it is none, or does not fit.
 pub fn read<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, Refusal> {
+    // Read twice only when it does not fit at once: most numbers are written as ours.
+    if text.trim_start().starts_with('{')
+        && let Ok(read) = tracked(text)
+    {
+        return Ok(read);
+    }
     let mut value: Value = serde_json::from_str(text).map_err(|error| {
         let (line, column) = (error.line(), error.column());
         Refusal::invalid(format!(
@@ -30,11 +35,21 @@ pub fn read<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, Refusal> {
         )));
     }
     settle_numbers(&mut value);
-    serde_path_to_error::deserialize(value).map_err(|error| {
+    tracked(&value.to_string()).map_err(|(path, why)| Refusal::invalid(sentence(what, &path, &why)))
+}
+
+/// Reads a text as this type. An error has the path to the place that does not fit.
+fn tracked<T: DeserializeOwned>(text: &str) -> Result<T, (String, String)> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let read = serde_path_to_error::deserialize(&mut reader);
+    let read = read.map_err(|error| {
         let path = error.path().to_string();
-        let why = error.into_inner().to_string();
-        Refusal::invalid(sentence(what, &path, &why))
-    })
+        (path, error.into_inner().to_string())
+    })?;
+    match reader.end() {
+        Ok(()) => Ok(read),
+        Err(error) => Err((String::new(), error.to_string())),
+    }
 }
 
 /// JSON has one kind of number: `5.0` is 5, whoever writes it so.
