@@ -5,6 +5,7 @@
 //! `install` gives. In a file that was changed only our entries go; all the rest stays as it is now.
 
 mod block;
+mod bundle;
 mod connection;
 mod diff;
 mod hooks;
@@ -18,6 +19,7 @@ mod trust;
 mod undo;
 
 pub use block::agents_md;
+pub use bundle::{PluginFile, plugin_commands, plugin_files};
 pub use connection::{Obstacle, Registered, obstacles, registered};
 pub use diff::diff;
 pub use hooks::{Hook, hooks};

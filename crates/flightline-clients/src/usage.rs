@@ -15,6 +15,40 @@ const CLAUDE_WINDOW: u64 = 200_000;
 const CLAUDE_LARGE_WINDOW: u64 = 1_000_000;
 const GEMINI_WINDOW: u64 = 1_048_576;
 
+/// Where a client keeps its record of a session, for one whose payloads do not always name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordPlace {
+    /// The variable of the environment that names the client's folder.
+    pub variable: &'static str,
+    /// That folder below the home folder, where the variable is not set.
+    pub folder: &'static str,
+    /// The path of the record below the client's folder.
+    pub path: String,
+}
+
+/// Where a client keeps its record of a session; none where that is not known, or the payloads say it.
+#[must_use]
+pub fn record_place(client: Client, session: &str) -> Option<RecordPlace> {
+    // It is part of a path.
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || it == '-' || it == '_';
+    if session.is_empty() || !session.chars().all(is_plain) {
+        return None;
+    }
+    match client {
+        Client::Copilot => Some(RecordPlace {
+            variable: "COPILOT_HOME",
+            folder: ".copilot",
+            path: format!("session-state/{session}/events.jsonl"),
+        }),
+        Client::Claude
+        | Client::Codex
+        | Client::Gemini
+        | Client::Opencode
+        | Client::Cline
+        | Client::Cursor => None,
+    }
+}
+
 /// How full the context was at the last request to the model. Nothing is known right after a compaction, until the model was asked
 /// again. `model_limit` is the size of the window, where the caller knows it; Codex says it itself.
 #[must_use]

@@ -2,7 +2,7 @@
 //! A hook must never hurt the agent that it serves: it ends in time, and with exit code 0, whatever happens.
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -185,12 +185,33 @@ impl Hook {
         let looks = wire::compaction_sign(client) == CompactionSign::Record
             && heard.subagent.is_none()
             && wire::accepts_context(client, &self.event);
-        let Some(path) = heard.transcript.as_deref().filter(|_| looks) else {
+        let Some(path) = looks.then(|| self.record()).flatten() else {
             return false;
         };
-        let Some(tail) = tail(path) else { return false };
+        let Some(tail) = tail(&path) else {
+            return false;
+        };
         let now = usage::compactions(client, &tail);
         self.app.sessions().counts_up(&heard.session, now)
+    }
+
+    /// The client's own record of the session, where the payload names it or it is known where the client keeps it.
+    fn record(&self) -> Option<PathBuf> {
+        let heard = &self.heard;
+        if let Some(named) = &heard.transcript {
+            return Some(named.clone());
+        }
+        let place = usage::record_place(heard.client, &heard.session)?;
+        let env = &self.app.env;
+        let moved = env
+            .client_folders
+            .iter()
+            .find(|(name, _)| *name == place.variable);
+        let home = env.surroundings.home.as_ref().map(PathBuf::from);
+        let folder = moved
+            .map(|(_, folder)| folder.clone())
+            .or_else(|| Some(home?.join(place.folder)))?;
+        Some(folder.join(place.path))
     }
 
     /// What goes wrong is the hook's own business, but that a fleet is not trusted: it is said when a session begins. Who only tries the
@@ -350,7 +371,7 @@ impl Hook {
 
     /// How full the context is, as the client's own record tells.
     fn gauge(&self) -> Option<Gauge> {
-        let path = self.heard.transcript.as_deref()?;
+        let path = self.record()?;
         let tells = matches!(
             self.heard.happening,
             Happening::AfterTool { .. } | Happening::Prompt { .. } | Happening::Stop { .. }
@@ -358,7 +379,7 @@ impl Hook {
         if !tells || self.heard.subagent.is_some() {
             return None;
         }
-        usage::gauge(self.heard.client, &tail(path)?, None)
+        usage::gauge(self.heard.client, &tail(&path)?, None)
     }
 }
 

@@ -9,6 +9,7 @@ use flightline::core::{Code, Refusal};
 use flightline::status::{ShowStatus, Status};
 use flightline_clients::Client;
 use flightline_clients::setup::{self, Scope, agents_md};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Done;
@@ -63,7 +64,7 @@ pub fn agents(args: &AgentsMdArgs, app: &mut App) -> Done {
 }
 
 /// What became of AGENTS.md, for programs.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Edited {
     path: PathBuf,
     changed: bool,
@@ -71,6 +72,7 @@ struct Edited {
 
 /// Everything around the block stays as it is.
 fn edit_agents(args: &AgentsMdArgs, app: &mut App) -> Done {
+    app.will_answer::<Edited>()?;
     let place = setup::places(Client::Codex, Scope::Project)
         .into_iter()
         .find(|place| place.kind == setup::Kind::Markdown)

@@ -274,7 +274,9 @@ fn say_candidate(page: &mut Page, candidate: &Candidate, short: &Short) {
         .iter()
         .map(|agent| {
             let sorties = agent.sorties.iter().map(|id| short.id(id));
-            let locks = agent.locks.iter().map(|file| format!("the lock on {file}"));
+            // Who is there knows what it has locked.
+            let locks = agent.locks.iter().filter(|_| !agent.keeps);
+            let locks = locks.map(|file| format!("the lock on {file}"));
             let held: Vec<String> = sorties.chain(locks).collect();
             let held = match (agent.keeps, held.is_empty()) {
                 (_, true) => String::new(),

@@ -1,5 +1,7 @@
 //! `fleet setup CLIENT…`: connects coding agents to the fleet, by entries in their own settings files. Every file can be given back as it was.
 
+mod plugin;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -38,6 +40,12 @@ pub struct SetupArgs {
     /// Consent to the hooks for Codex, which runs no hook that its user has not trusted
     #[arg(long)]
     trust_hooks: bool,
+    /// Write a folder that Claude Code or Codex installs a plugin from, instead of entries in its settings
+    #[arg(
+        long, value_name = "DIR",
+        conflicts_with_all = ["project", "user", "check", "dry_run", "remove", "trust_hooks"]
+    )]
+    plugin: Option<PathBuf>,
     /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
@@ -96,6 +104,13 @@ pub fn run(args: &SetupArgs, app: &mut App) -> Done {
             .map_err(|why| Refusal::invalid(why).hint("list them with `fleet setup`"))
     });
     let clients = clients.collect::<Result<Vec<_>, Refusal>>()?;
+    if let Some(folder) = &args.plugin {
+        let [client] = clients.as_slice() else {
+            return Err(Refusal::invalid("a plugin is for one client")
+                .hint("name one: `fleet setup claude --plugin DIR`"));
+        };
+        return plugin::run(*client, folder, app);
+    }
     let scope = match args.project {
         true => Scope::Project,
         false => Scope::User,

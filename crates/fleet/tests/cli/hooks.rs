@@ -402,3 +402,37 @@ fn briefings_that_nobody_read_are_counted_in_the_status() {
         "{status}"
     );
 }
+
+#[test]
+fn copilot_gets_its_briefing_with_the_next_tool_although_no_payload_names_its_record() {
+    let world = World::new();
+    let folder = world.home().join(".copilot/session-state/58a9af65");
+    fs::create_dir_all(&folder).expect("made");
+    let record = |lines: &str| fs::write(folder.join("events.jsonl"), lines).expect("written");
+    let tell = |event: &str, more: &Value| {
+        let mut payload = json!({ "sessionId": "58a9af65", "cwd": world.repo() });
+        for (key, value) in more.as_object().expect("an object") {
+            payload[key] = value.clone();
+        }
+        let ran = world
+            .line(&format!("hook copilot {event}"))
+            .stdin(payload.to_string())
+            .run();
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran:?}");
+        ran.stdout
+    };
+    record("{\"type\":\"session.start\",\"data\":{}}\n");
+    tell("userPromptSubmitted", &json!({ "prompt": "Add login" }));
+    let used = json!({
+        "toolName": "bash", "toolArgs": { "command": "ls" },
+        "toolResult": { "resultType": "success", "textResultForLlm": "" },
+    });
+    assert_eq!(tell("postToolUse", &used), "");
+    record(
+        "{\"type\":\"session.compaction_complete\",\"data\":{\"success\":true,\"outcome\":\"applied\"}}\n",
+    );
+    let answer: Value = serde_json::from_str(&tell("postToolUse", &used)).expect("JSON");
+    let context = answer["additionalContext"].as_str().expect("a context");
+    assert!(context.contains("## Recovery Context"), "{context}");
+    assert_eq!(tell("postToolUse", &used), "", "once");
+}

@@ -361,3 +361,39 @@ fn the_block_for_agents_is_written_once_and_taken_out_again() {
         assert_eq!(world.json("agents-md --remove")["changed"], false);
     }
 }
+
+#[test]
+fn a_plugin_s_folder_has_hooks_that_work() {
+    let world = World::new();
+    for client in ["claude", "codex"] {
+        let written = world.json(&format!("setup {client} --plugin made/{client}"));
+        let folder = world.repo().join("made").join(client);
+        for file in written["files"].as_array().expect("a list") {
+            let path = folder.join(file.as_str().expect("a path"));
+            assert!(path.is_file(), "{}", path.display());
+        }
+        let hooks = fs::read_to_string(folder.join("flightline/hooks/hooks.json")).expect("read");
+        let hooks: Value = serde_json::from_str(&hooks).expect("JSON");
+        let command = &hooks["hooks"]["SessionStart"][0]["hooks"][0]["command"];
+        assert_eq!(command, &format!("fleet hook {client} SessionStart"));
+        // A second time it is brought up to date.
+        let before = files(&folder);
+        world.ok(&format!("setup {client} --plugin made/{client}"));
+        assert_eq!(files(&folder), before);
+    }
+    let none = world.fleet("setup gemini --plugin made/gemini");
+    assert_eq!(none.code, 2, "{none:?}");
+    assert_eq!(world.fleet("setup claude codex --plugin made/both").code, 2);
+    world.write(
+        "other/.claude-plugin/marketplace.json",
+        "{\"name\": \"mine\"}",
+    );
+    let taken = world.fleet("setup claude --plugin other");
+    assert_eq!(taken.code, 4, "{taken:?}");
+    assert_eq!(
+        fs::read_to_string(world.repo().join("other/.claude-plugin/marketplace.json"))
+            .expect("read"),
+        "{\"name\": \"mine\"}"
+    );
+    assert!(!world.repo().join("other/flightline").exists());
+}

@@ -1,6 +1,6 @@
 //! How full a context is, from the records of the clients.
 
-use flightline_clients::usage::{compactions, gauge, statusline_gauge};
+use flightline_clients::usage::{compactions, gauge, record_place, statusline_gauge};
 use flightline_clients::{Client, Gauge};
 
 fn check(client: Client, limit: Option<u64>, tail: &str, expected: Option<(u64, u64)>) {
@@ -194,4 +194,14 @@ fn the_status_line_of_claude() {
     for odd in ["", "{}", "null", "{\"session_id\":\"s\"}", &recorded[..300]] {
         assert_eq!(statusline_gauge(odd), None);
     }
+}
+
+#[test]
+fn a_record_is_found_by_the_session_and_nothing_else_is() {
+    let place = record_place(Client::Copilot, "58a9af65-9af8").expect("a place");
+    assert_eq!(place.path, "session-state/58a9af65-9af8/events.jsonl");
+    for odd in ["", "..", "a/b", "../../etc", "a b"] {
+        assert_eq!(record_place(Client::Copilot, odd), None, "{odd}");
+    }
+    assert_eq!(record_place(Client::Claude, "one"), None);
 }
