@@ -29,7 +29,7 @@ pub struct BriefingView {
     pub expired: u32,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks like this")]
+/// As serde asks.
 fn is_none(count: &u32) -> bool {
     *count == 0
 }

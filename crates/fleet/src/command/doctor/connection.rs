@@ -330,11 +330,8 @@ impl<'a> Looking<'a> {
 
     /// A client that is set up twice tells every event twice.
     fn say_twice(&self, client: Client, found: &mut [Connection]) {
-        let of_client = |it: &&mut Connection| it.client == client.as_str();
-        if found.iter_mut().filter(of_client).count() < 2 {
-            return;
-        }
-        if let Some(last) = found.iter_mut().filter(of_client).last() {
+        let mut of_client = found.iter_mut().filter(|it| it.client == client.as_str());
+        if let (Some(_), Some(last)) = (of_client.next(), of_client.next_back()) {
             last.findings.push(Finding {
                 what: "it is set up for you and for the project: every event is told twice"
                     .to_owned(),
