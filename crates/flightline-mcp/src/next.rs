@@ -52,7 +52,6 @@ fn next(refusal: &Refusal, tool: &str, loaded: Loaded) -> String {
         Code::Unavailable | Code::CommitUnknown => {
             return format!("call `{tool}` again in a moment, with the same arguments");
         }
-        Code::Queued | Code::Dropped => return "go on: nothing is lost".to_owned(),
         _ => {}
     }
     let hint = refusal.hint.as_deref().unwrap_or_default();

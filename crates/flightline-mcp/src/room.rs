@@ -75,6 +75,21 @@ pub(crate) fn plain(value: &Value) -> String {
     }
 }
 
+/// A text that is no longer than a result may be; what is cut off is said in its last line.
+pub(crate) fn cut(text: String) -> String {
+    if estimate_tokens(&text) <= MOST {
+        return text;
+    }
+    let all = text.chars().count();
+    let mut kept = all;
+    let mut begin = text;
+    while estimate_tokens(&begin) > MOST - AROUND {
+        kept = kept * 9 / 10;
+        begin = begin.chars().take(kept).collect();
+    }
+    format!("{begin}\n… {} more characters are left out", all - kept)
+}
+
 /// Cuts the longest lists and texts of an object until it fits, and says in `left_out` how much of each is missing.
 pub(crate) fn fit(value: &mut Value, most: usize) {
     let mut left_out = Fields::new();
@@ -182,6 +197,17 @@ mod tests {
         )
         .unwrap();
         assert!(tokens(&json!(one)) <= MOST && next.is_none());
+    }
+
+    #[test]
+    fn a_long_letter_is_cut_and_says_so() {
+        let letter = "Dear Ada, 1234. ".repeat(2_000);
+        let shown = cut(letter.clone());
+        assert!(estimate_tokens(&shown) <= MOST);
+        let (begin, rest) = shown.split_once("\n… ").unwrap();
+        let missing: usize = rest.split(' ').next().unwrap().parse().unwrap();
+        assert_eq!(begin.chars().count() + missing, letter.chars().count());
+        assert_eq!(cut("short".to_owned()), "short");
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod work;
 
 use std::sync::Arc;
 
-use flightline::core::Refusal;
+use flightline::core::{Code, Refusal};
 use flightline::registry::{Called, misfit};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool as Described, ToolAnnotations};
 use serde::de::DeserializeOwned;
@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::door::{Call, Door};
 use crate::mirror::Shown;
 use crate::next;
-use crate::room::{Fields, MOST, fit, page, without_nulls};
+use crate::room::{Fields, MOST, cut, fit, page, without_nulls};
 use crate::schema::{self, Maker};
 
 /// Which tools a client is offered.
@@ -197,6 +197,11 @@ impl Tool {
         };
         match shown {
             Ok(shown) => told(shown, warnings),
+            // Nothing failed: it is delivered when the server can be reached, or soon said again.
+            Err(refusal) if matches!(refusal.code, Code::Queued | Code::Dropped) => {
+                let content = serde_json::json!({ "later": refusal.message });
+                told(Shown::object(content, refusal.message), warnings)
+            }
             Err(refusal) => {
                 let mut text = next::told(&refusal, self.name, loaded);
                 for warning in warnings {
@@ -211,7 +216,7 @@ impl Tool {
 fn told(shown: Shown, warnings: Vec<String>) -> CallToolResult {
     let shown = shown.with_lines(warnings.into_iter().map(|it| format!("warning: {it}")));
     let mut content = vec![ContentBlock::text(shown.text())];
-    content.extend(shown.document.map(ContentBlock::text));
+    content.extend(shown.document.map(|text| ContentBlock::text(cut(text))));
     let mut structured = Value::Object(shown.content);
     fit(&mut structured, MOST);
     let mut result = CallToolResult::structured(structured);

@@ -5,6 +5,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::server::Server;
 use crate::world::World;
 
 /// A client that speaks MCP to a `fleet mcp` of its own.
@@ -18,7 +19,12 @@ struct Client {
 impl Client {
     /// Starts a server with these arguments, and shakes hands.
     fn start(world: &World, arguments: &[&str]) -> Self {
-        let mut client = Self::spawn(world, arguments);
+        Self::spawn(world, arguments, "").hello()
+    }
+
+    /// Shakes hands.
+    fn hello(self) -> Self {
+        let mut client = self;
         let hello = client.ask(
             "initialize",
             json!({
@@ -35,7 +41,7 @@ impl Client {
         client
     }
 
-    fn spawn(world: &World, arguments: &[&str]) -> Self {
+    fn spawn(world: &World, arguments: &[&str], token: &str) -> Self {
         let mut typed = vec!["mcp"];
         typed.extend(arguments);
         // Every call opens the store anew: ids that count up from one number would be the same.
@@ -43,6 +49,8 @@ impl Client {
             .command(&typed)
             .command
             .env_remove("FLEET_TEST_IDS")
+            .env_remove("FLEET_TEST_NOW")
+            .envs((!token.is_empty()).then_some(("FLEET_TOKEN", token)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -471,6 +479,35 @@ fn a_clients_session_acts_as_the_agent_that_its_hooks_began() {
 }
 
 #[test]
+fn a_fleet_at_a_server_has_the_same_tools_and_nothing_is_lost_without_it() {
+    let world = mission();
+    let real = |line: &str| {
+        world
+            .line(line)
+            .without("FLEET_TEST_NOW")
+            .without("FLEET_TEST_IDS")
+            .run()
+    };
+    let token = real("token create tests --scope dispatch --json").json();
+    let token = token["token"].as_str().unwrap().to_owned();
+    let server = Server::start(&world, "");
+    let url = server.url.clone();
+    let there = Client::spawn(&world, &["--server", &url, "--agent", "ada"], &token);
+    let mut there = there.hello();
+    let claimed = there.ok("fleet_sortie", json!({ "action": "claim" }));
+    let sortie = claimed["sortie"]["id"].as_str().unwrap().to_owned();
+    let update = json!({ "action": "update", "sortie": sortie, "text": "before" });
+    there.ok("fleet_sortie", update);
+    drop(server);
+    let update = json!({ "action": "update", "sortie": sortie, "text": "without it" });
+    let later = there.ok("fleet_sortie", update);
+    assert!(later["later"].is_string(), "{later}");
+    let said = there.refused("fleet_status", json!({}));
+    assert!(said.contains("next: call `fleet_status` again"), "{said}");
+    there.end();
+}
+
+#[test]
 fn a_refusal_names_the_next_call() {
     let world = mission();
     let mut client = Client::start(&world, &["--agent", "ada"]);
@@ -671,7 +708,7 @@ fn the_server_that_setup_writes_is_this_one() {
 #[test]
 fn a_client_that_says_nothing_leaves_nothing_behind() {
     let world = World::empty();
-    let mut client = Client::spawn(&world, &[]);
+    let mut client = Client::spawn(&world, &[], "");
     client.input = None;
     client.end();
 }
