@@ -94,14 +94,14 @@ fn claims(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<Claim>> {
             checksum: None,
         })
         .collect();
-    let (sorties, _) = readable::<Sortie>(desk.tx, find)?;
-    let owners: BTreeSet<_> = sorties
-        .iter()
-        .filter(|sortie| sortie.status.is_held())
-        .filter_map(|sortie| sortie.assigned_to)
-        .collect();
+    // Only agents that named files are looked at, and of sorties only theirs.
     let (agents, _) = readable::<Agent>(desk.tx, Find::All)?;
-    for agent in agents.iter().filter(|agent| owners.contains(&agent.id)) {
+    for agent in agents.iter().filter(|it| !it.files_modified.is_empty()) {
+        let (sorties, _) = readable::<Sortie>(desk.tx, Find::Agent(agent.id))?;
+        let is_held = |sortie: &Sortie| sortie.mission_id == mission.id && sortie.status.is_held();
+        if !sorties.iter().any(is_held) {
+            continue;
+        }
         claims.extend(agent.files_modified.iter().map(|path| Claim {
             path: path.clone(),
             said: Said::There,
