@@ -276,10 +276,10 @@ pub(crate) fn intact_rows(
         let wanted = limit.saturating_sub(events.len() as u64);
         let rows = fetch(last, wanted)?;
         let all = (rows.len() as u64) < wanted;
-        for row in rows {
+        for mut row in rows {
             let rev = row.unsigned(seal::REV)?;
             last = Some(rev);
-            match from_row(&row) {
+            match take_from_row(&mut row) {
                 Some(event) => events.push((event, row)),
                 None => damaged.push(rev),
             }
@@ -530,30 +530,35 @@ fn read_state(rows: Vec<Row>, rev: u64) -> Result<ValuesAt, Error> {
 
 /// The event in a row with all columns of one, or without the text of its value; none when it is not as it was written.
 pub(crate) fn from_row(row: &Row) -> Option<Event> {
+    take_from_row(&mut row.clone())
+}
+
+/// The event in such a row. Its texts are taken out of the row, but for that of its value and the hash of that.
+fn take_from_row(row: &mut Row) -> Option<Event> {
     if !seal::is_intact(row) {
         return None;
     }
-    read(row).ok()
+    take(row).ok()
 }
 
-fn read(row: &Row) -> Result<Event, Error> {
-    let mission = row.opt_text(seal::MISSION)?;
+fn take(row: &mut Row) -> Result<Event, Error> {
+    let mission = row.take_opt_text(seal::MISSION)?;
     Ok(Event {
         rev: row.unsigned(seal::REV)?,
         step: row.unsigned(seal::STEP)?,
         timestamp: Time::from_millis(row.int(seal::AT)?),
-        kind: row.text(seal::KIND)?,
+        kind: row.take_text(seal::KIND)?,
         mission_id: mission
             .map(|id| id.parse())
             .transpose()
             .map_err(|_| Error::Corrupt("an event names a mission that is no id".to_owned()))?,
-        subject_kind: kind(&row.text(seal::SUBJECT_KIND)?)?,
-        subject: row.text(seal::SUBJECT)?,
-        actor: row.text(seal::ACTOR)?,
+        subject_kind: kind(&row.take_text(seal::SUBJECT_KIND)?)?,
+        subject: row.take_text(seal::SUBJECT)?,
+        actor: row.take_text(seal::ACTOR)?,
         epoch: row.opt_unsigned(seal::EPOCH)?,
-        data: serde_json::from_str(&row.text(seal::DATA)?)
+        data: serde_json::from_str(&row.take_text(seal::DATA)?)
             .map_err(|error| Error::Corrupt(format!("an event's data: {error}")))?,
-        change: change(&row.text(seal::CHANGE)?)?,
+        change: change(&row.take_text(seal::CHANGE)?)?,
     })
 }
 
