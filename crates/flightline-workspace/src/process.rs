@@ -100,7 +100,8 @@ pub fn tail_of(path: &Path, most: u64) -> Option<Vec<u8>> {
     let about = file.metadata().ok().filter(fs::Metadata::is_file)?;
     let begin = about.len().saturating_sub(most);
     file.seek(SeekFrom::Start(begin)).ok()?;
-    let mut tail = Vec::new();
+    let size = usize::try_from(about.len().min(most)).unwrap_or(0);
+    let mut tail = Vec::with_capacity(size.saturating_add(64));
     file.take(most).read_to_end(&mut tail).ok()?;
     Some(tail)
 }

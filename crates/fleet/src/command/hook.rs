@@ -2,11 +2,13 @@
 //! A hook must never hurt the agent that it serves: it ends in time, and with exit code 0, whatever happens.
 
 use std::io::Read;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
 use flightline::core::agent::Agent;
@@ -41,43 +43,46 @@ const SILENCE: Duration = Duration::from_millis(150);
 const LARGEST: usize = 32 * 1024 * 1024;
 /// So much of a transcript's end is read.
 const TAIL: u64 = 256 * 1024;
+/// And so much at first.
+const NEAR: u64 = 16 * 1024;
 /// So much of what is said is kept.
 const SAID: usize = 200;
 
-/// Runs a hook with a hard limit. It opens its own app, in a thread of its own.
+/// Runs a hook with a hard limit: a thread beside it watches the time.
 pub fn run(args: &HookArgs, globals: &Globals, ui: &Ui, env: Environment) -> ExitCode {
-    let began = Instant::now();
-    let (send, receive) = mpsc::channel();
-    let (client, event) = (args.client.clone(), args.event.clone());
-    let (globals, thread_ui) = (globals.clone(), ui.clone());
-    thread::spawn(move || {
-        let Ok(client) = client.parse::<Client>() else {
-            return;
-        };
-        let Some(text) = read_stdin() else { return };
-        let Some(heard) = wire::read(client, &event, &text) else {
-            return;
-        };
-        let mut hook = match Hook::open(heard, event, globals, thread_ui, env) {
-            Some(hook) => hook,
-            None => return,
-        };
-        let reply = hook.answer();
-        // The client reads the answer when the process ends: what is left to do is done in the time that is left.
-        let _ = send.send(wire::render(hook.heard.client, &hook.event, &reply));
-        hook.keep_up();
-        drop(hook);
-        drop(send);
+    // Whoever takes the answer prints it: the hook at its end, or the watch when the time is over.
+    let answer = Arc::new(Mutex::new(None));
+    let (done, watched) = mpsc::channel::<()>();
+    thread::spawn({
+        let (answer, ui) = (Arc::clone(&answer), ui.clone());
+        move || {
+            if watched.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
+                let mut answer = answer.lock().unwrap_or_else(PoisonError::into_inner);
+                print(&ui, answer.take());
+                std::process::exit(0);
+            }
+        }
     });
-    let mut answer = String::new();
-    // Until nothing is left to do, or the time is over.
-    while let Ok(text) = receive.recv_timeout(LIMIT.saturating_sub(began.elapsed())) {
-        answer = text;
-    }
-    if !answer.is_empty() {
-        let _ = ui.print(&answer);
-    }
+    // A panic is said on stderr, and is no failure of the client's.
+    let _ = catch_unwind(AssertUnwindSafe(|| {
+        let mut hook = Hook::heard(args, globals, ui, env)?;
+        let reply = hook.answer();
+        let text = wire::render(hook.heard.client, &hook.event, &reply);
+        *answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+        // The client reads the answer when the process ends: what is left to do is done in the time that is left.
+        hook.keep_up();
+        Some(())
+    }));
+    let mut answer = answer.lock().unwrap_or_else(PoisonError::into_inner);
+    print(ui, answer.take());
+    drop(done);
     ExitCode::SUCCESS
+}
+
+fn print(ui: &Ui, answer: Option<String>) {
+    if let Some(text) = answer.filter(|text| !text.is_empty()) {
+        let _ = ui.print(&text);
+    }
 }
 
 /// All of stdin, or the first whole document of a client that does not close it.
@@ -119,6 +124,13 @@ struct Hook {
 }
 
 impl Hook {
+    /// The hook that stdin tells of; none where it is none that is known.
+    fn heard(args: &HookArgs, globals: &Globals, ui: &Ui, env: Environment) -> Option<Self> {
+        let client = args.client.parse::<Client>().ok()?;
+        let heard = wire::read(client, &args.event, &read_stdin()?)?;
+        Self::open(heard, args.event.clone(), globals.clone(), ui.clone(), env)
+    }
+
     /// None where there is no fleet: nothing is said or done.
     fn open(
         heard: HookEvent,
@@ -188,7 +200,7 @@ impl Hook {
         let Some(path) = looks.then(|| self.record()).flatten() else {
             return false;
         };
-        let Some(tail) = tail(&path) else {
+        let Some(tail) = tail(&path, TAIL) else {
             return false;
         };
         let now = usage::compactions(client, &tail);
@@ -379,7 +391,11 @@ impl Hook {
         if !tells || self.heard.subagent.is_some() {
             return None;
         }
-        usage::gauge(self.heard.client, &tail(&path)?, None)
+        // The last request to the model is rarely far back; whatever is found nearer to the end is what all of it would tell.
+        [NEAR, TAIL].into_iter().find_map(|most| {
+            let tail = tail(&path, most)?;
+            usage::gauge(self.heard.client, &tail, None)
+        })
     }
 }
 
@@ -392,9 +408,13 @@ fn env_of(agent: &Agent) -> Vec<(String, String)> {
 }
 
 /// The end of a file.
-fn tail(path: &Path) -> Option<String> {
-    let bytes = flightline::workspace::tail_of(path, TAIL)?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+fn tail(path: &Path, most: u64) -> Option<String> {
+    let bytes = flightline::workspace::tail_of(path, most)?;
+    // As it is where it is sound, without a copy.
+    Some(String::from_utf8(bytes).unwrap_or_else(|cut| {
+        let bytes = cut.into_bytes();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }))
 }
 
 fn planned(task: &flightline_clients::Task) -> Option<PlannedTask> {
