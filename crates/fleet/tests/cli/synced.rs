@@ -589,6 +589,9 @@ fn what_is_only_tried_beside_the_store_is_little_and_says_why() {
         `-v` names the store
         a server has a clock of its own
         a server knows the user by the token
+        another process holds the store
+        calls open the store themselves
+        calls open the store themselves
         commands die at points of their own
         commands die at points of their own
         doctor works beside the store
@@ -610,6 +613,7 @@ fn what_is_only_tried_beside_the_store_is_little_and_says_why() {
         it is about files beside the store
         it is about files beside the store
         it is about folders of this machine
+        it is about settings files
         it is about the store's files
         it is about where the store is
         it is about where the store is
@@ -633,17 +637,25 @@ fn what_is_only_tried_beside_the_store_is_little_and_says_why() {
         its process is on this machine
         its store is broken
         mirrors are files of this work tree
+        no file may grow
         processes are looked at where they run
         the `git` of one command is replaced, and a server has its own
         the `git` of one command is replaced, and a server has its own
         the clock is the command's own
+        the clock is this machine's
+        the ids of the server's own acts would differ
+        the processes are started by hand
         the program finds the store by itself
+        the server is none
+        the session is known by its process
         the session is known by its process
         the sessions are those of one machine
         the store is lost
         the store is lost
         they work on the store itself
         tokens are made where the store is
+        trust is of this machine
+        trust is of this machine
         trust is of this machine
     "#]]
     .assert_eq(&(reasons.join("\n") + "\n"));
