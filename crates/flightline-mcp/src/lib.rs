@@ -1,6 +1,6 @@
 //! The door over MCP to the registry of operations ([`flightline::registry`]).
 //!
-//! A tool ([`tool`]), a resource ([`resource`]) and a prompt ([`prompt`]) are rows of tables: each maps its arguments to
+//! A tool (`tool`), a resource (`resource`) and a prompt (`prompt`) are rows of tables: each maps its arguments to
 //! one operation, and tells what came of it in few tokens. None of them holds a rule. Who runs the operation is a
 //! [`Door`]: `fleet mcp` has one on standard input and output ([`serve_stdio`]), the server has one at `/mcp`
 //! ([`http::answer`]).

@@ -411,10 +411,7 @@ impl Setup {
             (true, Some(_)) if earlier.is_some() && before.as_deref().is_some_and(is_original) => {
                 (so_far.clone(), None)
             }
-            (true, Some(now)) => {
-                let left = distrust_hooks(now, undo.as_ref(), &hashes).map_err(trouble)?;
-                (left, None)
-            }
+            (true, Some(now)) => distrust_hooks(now, undo.as_ref(), &hashes).map_err(trouble)?,
             (false, so_far) => {
                 let change =
                     trust_hooks(so_far.as_deref(), undo.as_ref(), &hashes).map_err(trouble)?;
@@ -454,7 +451,7 @@ impl Setup {
             put(edit.root.as_deref(), path, edit.after.as_deref(), fresh)?;
         }
         match (&edit.undo, remove) {
-            (Some(undo), false) => self.keep(path, undo, missing),
+            (Some(undo), _) => self.keep(path, undo, missing),
             (None, true) => self.forget(path, edit.root.as_deref()),
             _ => Ok(()),
         }

@@ -224,6 +224,23 @@ fn links_modes_and_files_that_cannot_be_read_are_respected() {
 }
 
 #[test]
+fn a_repository_that_is_disconnected_leaves_the_users_own_connection() {
+    let world = World::new();
+    let before = "# mine\nmodel = \"x\"\n";
+    home(&world, ".codex/config.toml", before);
+    let config = || fs::read_to_string(world.home().join(".codex/config.toml")).expect("there");
+    world.ok("setup codex --trust-hooks -y");
+    let connected = config();
+    world.ok("setup codex --project --trust-hooks -y");
+    assert_ne!(config(), connected);
+    world.ok("setup codex --project --remove -y");
+    assert_eq!(config().trim_end(), connected.trim_end());
+    assert_eq!(world.fleet("setup codex --check").code, 0);
+    world.ok("setup codex --remove -y");
+    assert_eq!(config(), before);
+}
+
+#[test]
 fn consent_to_codex_is_written_only_when_it_is_given() {
     let world = World::new();
     let told = world.ok("setup codex -y");

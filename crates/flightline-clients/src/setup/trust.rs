@@ -135,9 +135,14 @@ pub fn trust_hooks(
     if undo.is_none() && before == Some(text.as_str()) {
         return Ok(Change { text, undo: None });
     }
-    let original = match (before, undo) {
-        (Some(now), Some(undo)) => distrust_hooks(now, Some(undo), hooks)?,
-        (before, _) => before.map(str::to_owned),
+    let restored = match (before, undo) {
+        (Some(now), Some(undo)) => undo.restore(now),
+        _ => None,
+    };
+    let original = match (restored, before, undo) {
+        (Some(original), ..) => original,
+        (None, Some(now), Some(undo)) => unless_ours(remove_trust(now, hooks)?, now, Some(undo)),
+        (None, before, _) => before.map(str::to_owned),
     };
     let undo = Undo::between(original.as_deref(), &text, Vec::new());
     Ok(Change {
@@ -146,7 +151,8 @@ pub fn trust_hooks(
     })
 }
 
-/// How `config.toml` reads without the trust in these hooks; `None` when nothing is left of a file that was made for it.
+/// How `config.toml` reads without the trust in these hooks, `None` when nothing is left of a file that was made for it; and the way
+/// back, where another setup has entries in that file.
 ///
 /// # Errors
 ///
@@ -155,11 +161,25 @@ pub fn distrust_hooks(
     now: &str,
     undo: Option<&Undo>,
     hooks: &[(String, String)],
-) -> Result<Option<String>, Trouble> {
+) -> Result<(Option<String>, Option<Undo>), Trouble> {
+    let left = remove_trust(now, hooks)?;
     match undo.and_then(|undo| undo.restore(now)) {
-        Some(original) => Ok(original),
-        None => Ok(unless_ours(remove_trust(now, hooks)?, now, undo)),
+        Some(original) if lines(original.as_deref().unwrap_or_default()) == lines(&left) => {
+            Ok((original, None))
+        }
+        // Another setup has entries here as well: they stay, and so does the way back from them.
+        Some(_) => {
+            let undo = undo.and_then(|undo| undo.follow(now, &left));
+            Ok((Some(left), undo))
+        }
+        None => Ok((unless_ours(left, now, undo), None)),
     }
+}
+
+/// What a text says, however its lines are spaced.
+fn lines(text: &str) -> Vec<&str> {
+    let lines = text.lines().map(str::trim);
+    lines.filter(|line| !line.is_empty()).collect()
 }
 
 /// The text of `config.toml` with the trust in these hooks. [`codex_trust`] gives them.
