@@ -172,7 +172,7 @@ pub enum Command {
     Config(Lazy<command::config::ConfigCommand>),
     /// Run one operation with JSON from stdin, for orchestrators
     Call(Lazy<command::call::CallArgs>),
-    /// Offer this fleet to coding agents as MCP tools, on stdin and stdout
+    /// Offer this fleet to coding agents as MCP tools
     Mcp(Lazy<command::mcp::McpArgs>),
     /// Run a demo: real agents are killed, and nothing is lost
     Demo(Lazy<command::demo::DemoArgs>),

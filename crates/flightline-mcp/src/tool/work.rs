@@ -172,7 +172,9 @@ fn sortie(arguments: &str) -> Result<Plan, Refusal> {
     };
     Ok(Plan::new(call.by(args.agent), |outcome| {
         let line = row([
-            sortie_line(&outcome["sortie"]),
+            short(&outcome["sortie"], "/id"),
+            at(&outcome["sortie"], "/status"),
+            at(&outcome["sortie"], "/title"),
             at(&outcome, "/owner"),
             format!("mission {}%", at(&outcome, "/mission_percent")),
         ]);
