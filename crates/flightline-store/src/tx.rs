@@ -355,7 +355,7 @@ impl Tx<'_> {
     }
 
     /// Notices events up to `rev` that are lost, or whose subject or change is damaged, if one of the values is older than it
-    /// should be for that: whoever shows it says so. The first few of them.
+    /// should be for that: the command that shows it says so. The first few of them.
     fn miss_events(&mut self, at: &ValuesAt, rev: u64) -> Result<Vec<u64>, Error> {
         let Some(first) = at.unsure_after else {
             return Ok(Vec::new());

@@ -8,7 +8,7 @@ use clap::error::Error;
 use clap::{ArgMatches, Args, Command, FromArgMatches, Id, Subcommand};
 
 thread_local! {
-    /// Whether a command line is being read: whoever asks for the commands to show them gets all of them at once.
+    /// Whether a command line is being read: a help page or a list of commands gets all of them at once.
     static READING: Cell<bool> = const { Cell::new(false) };
 }
 

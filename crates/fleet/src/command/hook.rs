@@ -50,7 +50,7 @@ const SAID: usize = 200;
 
 /// Runs a hook with a hard limit: a thread beside it watches the time.
 pub fn run(args: &HookArgs, globals: &Globals, ui: &Ui, env: Environment) -> ExitCode {
-    // Whoever takes the answer prints it: the hook at its end, or the watch when the time is over.
+    // One of two threads takes the answer and prints it: the hook at its end, or the watch when the time is over.
     let answer = Arc::new(Mutex::new(None));
     let (done, watched) = mpsc::channel::<()>();
     thread::spawn({

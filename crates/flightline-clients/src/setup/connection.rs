@@ -323,7 +323,7 @@ mod tests {
             let found = files.iter().find(|(path, _)| *path == place.path);
             found.map(|(_, text)| (*text).to_owned())
         };
-        let folder = Path::new("/work/shop");
+        let folder = Path::new("/srv/shop");
         let all = obstacles(client, scope, folder, &read);
         all.into_iter().map(|it| (it.what, it.certain)).collect()
     }
@@ -333,7 +333,7 @@ mod tests {
         use Client::{Claude, Codex, Copilot, Gemini};
         use Scope::{Project, User};
         let none: [(String, bool); 0] = [];
-        let accepted = r#"{"projects":{"/work":{"hasTrustDialogAccepted":true}}}"#;
+        let accepted = r#"{"projects":{"/srv":{"hasTrustDialogAccepted":true}}}"#;
         assert_eq!(told(Claude, User, &[(".claude.json", accepted)]), none);
         assert!(!told(Claude, User, &[])[0].1, "`claude -p` runs them");
         let off = "{\"disableAllHooks\": true, /* for now */}";
@@ -347,7 +347,7 @@ mod tests {
         assert_eq!(told(Codex, User, &[]), none);
         assert!(told(Codex, Project, &[])[0].1);
         let config =
-            "[projects.\"/work/shop\"]\ntrust_level = \"trusted\"\n[features]\nhooks = false\n";
+            "[projects.\"/srv/shop\"]\ntrust_level = \"trusted\"\n[features]\nhooks = false\n";
         let found = told(Codex, Project, &[(".codex/config.toml", config)]);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].0.contains("features.hooks"), "{found:?}");
@@ -355,14 +355,14 @@ mod tests {
         assert_eq!(told(Gemini, User, &[]), none);
         for (rules, certain) in [
             (
-                r#"{"/work/shop":"DO_NOT_TRUST","/work":"TRUST_FOLDER"}"#,
+                r#"{"/srv/shop":"DO_NOT_TRUST","/srv":"TRUST_FOLDER"}"#,
                 Some(true),
             ),
             (
-                r#"{"/work/shop":"TRUST_FOLDER","/work":"DO_NOT_TRUST"}"#,
+                r#"{"/srv/shop":"TRUST_FOLDER","/srv":"DO_NOT_TRUST"}"#,
                 None,
             ),
-            (r#"{"/work/other":"TRUST_PARENT"}"#, None),
+            (r#"{"/srv/other":"TRUST_PARENT"}"#, None),
             (r#"{"/elsewhere":"TRUST_FOLDER"}"#, Some(false)),
             ("not json", Some(false)),
         ] {
@@ -377,7 +377,7 @@ mod tests {
         assert!(found.iter().all(|(what, _)| what.contains("disabled")));
 
         assert_eq!(told(Copilot, User, &[]), none);
-        let trusted = r#"{"trusted_folders":["/work"]}"#;
+        let trusted = r#"{"trusted_folders":["/srv"]}"#;
         assert_eq!(
             told(Copilot, Project, &[(".copilot/config.json", trusted)]),
             none

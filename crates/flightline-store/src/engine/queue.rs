@@ -19,7 +19,7 @@ pub(crate) const QUEUE: &str = "queue.lock";
 #[derive(Debug)]
 pub(crate) struct Queue {
     folder: Arc<Dir>,
-    /// What the holder says of itself, for those who wait in vain.
+    /// What the holder says of itself, for processes that wait for the turn.
     purpose: String,
 }
 
@@ -49,7 +49,7 @@ impl Queue {
             Err(TryLockError::WouldBlock) => self.block(file, patience)?,
             Err(TryLockError::Error(error)) => return Err(self.cannot(&error)),
         };
-        // Only a courtesy to those who wait in vain: if it cannot be written, the turn stands. It is written over in one
+        // Only a courtesy to processes that wait for the turn: if it cannot be written, the turn stands. It is written over in one
         // piece and never emptied: to take a block from the file and give it one again costs more than all the rest.
         let holder = format!("{} {}\n", std::process::id(), self.purpose);
         let _ = file.write_all_at(holder.as_bytes(), 0);

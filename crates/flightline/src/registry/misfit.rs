@@ -52,7 +52,7 @@ fn tracked<T: DeserializeOwned>(text: &str) -> Result<T, (String, String)> {
     }
 }
 
-/// JSON has one kind of number: `5.0` is 5, whoever writes it so.
+/// JSON has one kind of number: `5.0` is 5.
 fn settle_numbers(value: &mut Value) {
     match value {
         Value::Number(number) => {
