@@ -100,20 +100,25 @@ impl Watch {
     /// Somebody looks again. Who asks at least once in the time to live of the lock, or in six times the pause that
     /// counts as our own downtime, has been watching all the while. A longer gap proves little, because the machine may have slept and the
     /// holder with it: it counts as half the time to live and a moment, so that two of them are enough. After a clock that was ahead, watching begins anew.
+    ///
+    /// `sign` is the holder's last sign of life: the silence before it is over, so a gap after it is the first one.
     #[must_use]
-    pub fn again(self, lock: &Lock, downtime: Millis, now: Time) -> Self {
+    pub fn again(self, lock: &Lock, sign: Option<Time>, downtime: Millis, now: Time) -> Self {
         if self.at.since(now) > downtime {
             return Self {
                 since: now,
                 at: now,
             };
         }
+        // One that came later than the last look lies behind the gap, or a clock that was wrong noted it.
+        let sign = sign.filter(|sign| *sign <= self.at);
+        let silent = sign.map_or(self.since, |sign| sign.max(self.since));
         let gap = now.since(self.at);
         let bridged = lock.timeout_ms.max(downtime.saturating_mul(Self::PAUSES));
         let since = if gap > bridged {
-            self.since.plus(gap - lock.timeout_ms / 2 - 1)
+            silent.plus(gap - lock.timeout_ms / 2 - 1)
         } else {
-            self.since
+            silent
         };
         Self {
             since: since.min(now),
@@ -214,7 +219,7 @@ mod tests {
         // Every look of somebody who asks seldom is the first write in a long time.
         while !lock.has_lapsed(lock.silent_since(None, now, Some(watch), now), now) {
             now = now.plus(every);
-            watch = watch.again(&lock, downtime, now);
+            watch = watch.again(&lock, None, downtime, now);
         }
         now.since(start)
     }
@@ -241,18 +246,38 @@ mod tests {
         let lock = lock(1_800_000, start);
         let watch = Watch::begun(&lock, start, start);
         let night = start.plus(8 * 3_600_000);
-        let woken = watch.again(&lock, downtime, night);
+        let woken = watch.again(&lock, None, downtime, night);
         assert_eq!(
             woken.since,
             night.minus(900_001),
             "half of its time is left"
         );
         let years = start.plus(10 * 365 * 86_400_000);
-        assert!(!lock.has_lapsed(watch.again(&lock, downtime, years).since, years));
-        let right = Watch::begun(&lock, years, years).again(&lock, downtime, start);
+        assert!(!lock.has_lapsed(watch.again(&lock, None, downtime, years).since, years));
+        let right = Watch::begun(&lock, years, years).again(&lock, None, downtime, start);
         assert_eq!((right.since, right.at), (start, start));
         let back = start.minus(5_000);
-        let step = watch.again(&lock, downtime, back);
+        let step = watch.again(&lock, None, downtime, back);
         assert_eq!((step.since, step.at), (back, back), "never ahead");
+    }
+    #[test]
+    fn a_night_after_a_day_of_watching_takes_no_lock_from_a_holder_that_worked_until_then() {
+        const MINUTE: Millis = 60_000;
+        let (downtime, start) = (10 * MINUTE, Time::from_millis(1_000_000_000));
+        let lock = lock(30 * MINUTE, start);
+        let (mut watch, mut now) = (Watch::begun(&lock, start, start), start);
+        for _ in 0..12 {
+            now = now.plus(5 * MINUTE);
+            watch = watch.again(&lock, Some(now), downtime, now);
+        }
+        let (sign, slept) = (Some(now), now.plus(8 * 60 * MINUTE));
+        watch = watch.again(&lock, sign, downtime, slept);
+        let lapsed = |watch: Watch, now: Time| {
+            lock.has_lapsed(lock.silent_since(sign, now, Some(watch), now), now)
+        };
+        assert!(!lapsed(watch, slept), "the first look after the night");
+        let later = slept.plus(16 * MINUTE);
+        watch = watch.again(&lock, sign, downtime, later);
+        assert!(lapsed(watch, later), "silent since the night");
     }
 }

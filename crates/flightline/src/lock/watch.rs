@@ -23,7 +23,7 @@ pub(crate) fn silent_since(
 ) -> Result<Time> {
     let (now, downtime) = (desk.now(), desk.policy.downtime_ms);
     let watch = desk.tx.watch_of(lock.id)?;
-    let watch = watch.map(|watch| watch.again(lock, downtime, now));
+    let watch = watch.map(|watch| watch.again(lock, sign, downtime, now));
     Ok(lock.silent_since(sign, desk.tx.awake_since(), watch, now))
 }
 
@@ -60,7 +60,10 @@ pub(crate) fn note_waiting(tx: &mut Tx<'_>, refusal: &Refusal, downtime: Millis)
             continue;
         };
         let watch = match tx.watch_of(lock.id)? {
-            Some(watch) => watch.again(&lock, downtime, now),
+            Some(watch) => {
+                let sign = tx.pulse(lock.held_by)?.map(|pulse| pulse.at);
+                watch.again(&lock, sign, downtime, now)
+            }
             None => Watch::begun(&lock, tx.awake_since(), now),
         };
         tx.set_watch(lock.id, watch)?;

@@ -411,6 +411,18 @@ both_engines! {
         }
     }
 
+    fn a_holder_that_worked_until_the_machine_slept_keeps_its_lock(world: &World) {
+        let story = stage(world);
+        for _ in 0..12 {
+            story.pass_minutes(5);
+            story.beat("ada").unwrap();
+            assert!(story.lock("bob", &["a.rs"]).is_err());
+        }
+        story.pass_minutes(8 * 60);
+        assert!(story.lock("bob", &["a.rs"]).is_err(), "bob looks before ada can give a sign");
+        assert_eq!(had_after(&story, "bob", 1), Some(15), "silent since the night");
+    }
+
     fn who_waits_for_several_waits_for_all_of_them_at_once(world: &World) {
         let story = stage(world);
         story.lock("bob", &["src/b.rs"]).unwrap();

@@ -40,7 +40,7 @@ impl Model {
         let holder = &self.agents[lock.holder];
         let sign = holder.pulse.or(holder.session);
         let sign = sign.map(|sign| self.credible(sign));
-        let noticed = match self.watched(lock) {
+        let noticed = match self.watched(lock, sign) {
             Some((since, _)) => self.awake_since.max(lock.granted).min(since),
             None => self.awake_since.max(self.granted(lock)),
         };
@@ -64,9 +64,13 @@ impl Model {
         }
     }
 
-    /// The watch over a lock when somebody looks now.
-    fn watched(&self, lock: &Lock) -> Option<(i64, i64)> {
+    /// The watch over a lock when somebody looks now, and its holder gave its last sign then.
+    fn watched(&self, lock: &Lock, sign: Option<i64>) -> Option<(i64, i64)> {
         let (since, at) = lock.watch?;
+        let since = match sign {
+            Some(sign) if sign <= at => since.max(sign),
+            _ => since,
+        };
         let gap = self.now - at;
         Some(match gap {
             gap if -gap > DOWNTIME => (self.now, self.now),
@@ -82,7 +86,8 @@ impl Model {
             let in_the_way = paths.iter().any(|path| overlap(lock.path, path));
             if in_the_way && Some(lock.holder) != me {
                 let first = self.awake_since.max(self.granted(lock)).min(self.now);
-                let watch = self.watched(lock).unwrap_or((first, self.now));
+                let sign = self.agents[lock.holder].pulse;
+                let watch = self.watched(lock, sign).unwrap_or((first, self.now));
                 self.locks[at].watch = Some(watch);
             }
         }
