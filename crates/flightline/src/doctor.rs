@@ -27,7 +27,8 @@ use crate::status::Attention;
 /// What the doctor found.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Diagnosis {
-    /// Whether everything is well.
+    /// Whether nothing has to be done: every check is ok, no task waits where the policy wants tasks found, and every
+    /// connected coding agent reaches the fleet.
     pub healthy: bool,
     /// Each check and what it found.
     pub checks: Vec<Check>,
@@ -49,6 +50,36 @@ pub struct Diagnosis {
     /// The coding agents whose settings have hooks of ours, and whether those hooks reach the fleet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub connections: Vec<Connection>,
+}
+
+impl Diagnosis {
+    /// Whether the store is sound: every check is ok.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.checks.iter().all(|check| check.ok)
+    }
+
+    /// Adds what the work needs and how coding agents are connected, and judges the whole.
+    #[must_use]
+    pub fn with(self, needs: Needs, connections: Vec<Connection>) -> Self {
+        let connected = connections.iter().all(|connection| connection.ok);
+        Self {
+            healthy: self.is_sound() && needs.tasks.is_empty() && connected,
+            tasks: needs.tasks,
+            attention: needs.attention,
+            connections,
+            ..self
+        }
+    }
+}
+
+/// Work that needs somebody.
+#[derive(Clone, Debug, Default)]
+pub struct Needs {
+    /// Tasks, where the policy wants them found.
+    pub tasks: Vec<TaskTrouble>,
+    /// Everything else.
+    pub attention: Vec<Attention>,
 }
 
 /// The connection of a coding agent: a settings file with hooks of ours.
@@ -135,7 +166,7 @@ pub fn attend_with(
             Err(error) => return Err(error),
         }
     }
-    diagnosis.healthy = diagnosis.checks.iter().all(|check| check.ok);
+    diagnosis.healthy = diagnosis.is_sound();
     diagnosis.repaired = repaired.done;
     diagnosis.backup = repaired.backup;
     Ok(diagnosis)

@@ -9,10 +9,10 @@ use clap::Args;
 use flightline::checkpoint::prune::Space;
 use flightline::core::{Code, Kind, Refusal};
 use flightline::doctor::disk::DISK;
-use flightline::doctor::{Care, Check, Connection, attend_with};
+use flightline::doctor::{Care, Check, Connection, Needs, attend_with};
 use flightline::rebuild::{Rebuild, prospect};
 use flightline::recovery::tasks::TaskTrouble;
-use flightline::status::{Attention, ShowStatus};
+use flightline::status::ShowStatus;
 
 use super::prune::size;
 use super::status::{conflicts, settles};
@@ -71,22 +71,18 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
         }
     })?;
     app.ui.written |= diagnosis.backup.is_some();
-    if diagnosis.healthy && args.fix {
+    if diagnosis.is_sound() && args.fix {
         // Never a store that is damaged: rewriting it would spoil what is left.
         diagnosis.checks.extend(free_space(app)?);
     }
-    let sound = diagnosis.healthy;
+    let sound = diagnosis.is_sound();
     let bad = diagnosis.checks.iter().filter(|check| !check.ok);
     let only_the_disk = bad.clone().count() > 0 && bad.clone().all(|check| check.name == DISK);
-    if sound {
-        // Of a damaged store nothing can be said about the work.
-        (diagnosis.tasks, diagnosis.attention) = needs(app)?;
-        diagnosis.healthy = diagnosis.tasks.is_empty();
-    }
-    diagnosis.connections = connection::examine(app);
+    // Of a damaged store nothing can be said about the work.
+    let needs = if sound { needs(app)? } else { Needs::default() };
+    let needed = !sound || !needs.tasks.is_empty() || !needs.attention.is_empty();
+    let diagnosis = diagnosis.with(needs, connection::examine(app));
     let connected = diagnosis.connections.iter().all(|it| it.ok);
-    let needed = !diagnosis.healthy || !diagnosis.attention.is_empty();
-    diagnosis.healthy &= connected;
     let short = match diagnosis.attention.is_empty() {
         true => None,
         false => Some(app.short(&[Kind::Mission, Kind::Sortie, Kind::Checkpoint])?),
@@ -209,7 +205,7 @@ fn show_connection(page: &mut Page, connection: &Connection) {
 }
 
 /// Tasks that need somebody, where the policy wants them found; and everything else that needs a person.
-fn needs(app: &mut App) -> Result<(Vec<TaskTrouble>, Vec<Attention>), Refusal> {
+fn needs(app: &mut App) -> Result<Needs, Refusal> {
     let sightings = app.sightings()?;
     let status = app.run(&ShowStatus {
         mission: None,
@@ -220,7 +216,7 @@ fn needs(app: &mut App) -> Result<(Vec<TaskTrouble>, Vec<Attention>), Refusal> {
     let mut attention = status.attention;
     attention.retain(|it| !tasks.iter().any(|task| task.line() == it.what));
     attention.extend(conflicts(app)?);
-    Ok((tasks, attention))
+    Ok(Needs { tasks, attention })
 }
 
 /// Gives free space back, and says so when there was something to say.

@@ -228,7 +228,19 @@ impl Walk {
             "{doubt}, status: nothing; {}",
             told()
         );
-        assert_eq!(doctor["healthy"], true, "{doctor}; {}", told());
+        // The doctor finds the tasks that detecting finds, and nothing else is in its way.
+        let troubled = |found: &Value| {
+            let tasks = list(&found["tasks"]).map(|task| text(&task["sortie_id"]).to_owned());
+            tasks.collect::<BTreeSet<_>>()
+        };
+        let tasks: BTreeSet<String> = list(&detected).flat_map(troubled).collect();
+        assert_eq!(troubled(&doctor), tasks, "{doctor}; {}", told());
+        assert!(
+            list(&doctor["checks"]).all(|check| check["ok"] == true),
+            "{doctor}; {}",
+            told()
+        );
+        assert_eq!(doctor["healthy"], tasks.is_empty(), "{doctor}; {}", told());
 
         // A briefing knows the work of its agent.
         for view in list(&agents) {
