@@ -214,7 +214,13 @@ impl Ui {
     }
 
     fn document<T: Serialize>(&self, outcome: &T) -> Result<String, Refusal> {
-        let value = serde_json::to_value(outcome).map_err(|error| cannot_write(&error))?;
+        let text = serde_json::to_string(outcome).map_err(|error| cannot_write(&error))?;
+        self.arrange(&text)
+    }
+
+    /// A document with its fields in order, or only those that were asked for.
+    fn arrange(&self, text: &str) -> Result<String, Refusal> {
+        let value: Value = serde_json::from_str(text).map_err(|error| cannot_write(&error))?;
         if self.fields.is_empty() {
             return Ok(value.to_string());
         }

@@ -4,6 +4,7 @@ use flightline::agent::takeover::ShowHandoff;
 use flightline::context::BriefAgent;
 use flightline::core::redact::shown;
 use flightline::core::{Code, Refusal};
+use flightline::registry::value_of;
 use flightline::status::ShowStatus;
 use rmcp::model::{GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage, Role};
 use serde_json::{Value, json};
@@ -133,7 +134,8 @@ pub(crate) async fn make(
     let found = match row.call {
         None => Value::Null,
         Some(call) => {
-            let mut found = door.call(call(given.as_deref())).await.outcome?;
+            let found = door.call(call(given.as_deref())).await.outcome?;
+            let mut found = value_of(&found)?;
             without_nulls(&mut found);
             found
         }

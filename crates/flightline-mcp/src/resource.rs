@@ -7,6 +7,7 @@ use flightline::core::redact::shown;
 use flightline::core::{Code, Refusal};
 use flightline::mail::PeekInbox;
 use flightline::mission::ShowMission;
+use flightline::registry::value_of;
 use flightline::status::ShowStatus;
 use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
 use serde_json::json;
@@ -125,7 +126,8 @@ pub(crate) async fn read(door: &dyn Door, address: &str) -> Result<ResourceConte
         )
         .hint("list them with `resources/list` and `resources/templates/list`"));
     };
-    let mut outcome = door.call((row.call)(&id)).await.outcome?;
+    let outcome = door.call((row.call)(&id)).await.outcome?;
+    let mut outcome = value_of(&outcome)?;
     let text = match row.written {
         TEXT => at(&outcome, "/text"),
         _ => {

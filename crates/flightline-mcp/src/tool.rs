@@ -8,7 +8,7 @@ mod work;
 use std::sync::Arc;
 
 use flightline::core::{Code, Refusal};
-use flightline::registry::{Called, misfit};
+use flightline::registry::{Called, misfit, value_of};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool as Described, ToolAnnotations};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -188,7 +188,8 @@ impl Tool {
             Err(refusal) => (Err(refusal), Vec::new()),
             Ok(plan) => {
                 let Called { outcome, warnings } = door.call(plan.call).await;
-                let shown = outcome.and_then(|mut outcome| {
+                let shown = outcome.and_then(|outcome| {
+                    let mut outcome = value_of(&outcome)?;
                     without_nulls(&mut outcome);
                     (plan.show)(outcome)
                 });

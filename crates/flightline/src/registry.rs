@@ -16,6 +16,7 @@ use schemars::{Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::checkpoint::serve::{self, ReadsCheckpoints};
 use crate::remote::Offline;
@@ -58,19 +59,28 @@ pub struct Ask<'a> {
 /// What came of it.
 #[derive(Debug)]
 pub struct Called {
-    /// The outcome, in JSON.
-    pub outcome: Result<Value, Refusal>,
+    /// The outcome as JSON text: most callers send it on as it is.
+    pub outcome: Result<Box<RawValue>, Refusal>,
     /// What is worth knowing, whatever came of it.
     pub warnings: Vec<String>,
 }
 
-impl From<Result<Value, Refusal>> for Called {
-    fn from(outcome: Result<Value, Refusal>) -> Self {
+impl From<Result<Box<RawValue>, Refusal>> for Called {
+    fn from(outcome: Result<Box<RawValue>, Refusal>) -> Self {
         Self {
             outcome,
             warnings: Vec::new(),
         }
     }
+}
+
+/// Reads an outcome to look into it.
+///
+/// # Errors
+/// When its text is no JSON.
+pub fn value_of(outcome: &RawValue) -> Result<Value, Refusal> {
+    serde_json::from_str(outcome.get())
+        .map_err(|error| Refusal::new(Code::Failed, format!("cannot read the outcome: {error}")))
 }
 
 /// An operation, as doors know it.
@@ -387,8 +397,8 @@ fn read<T: DeserializeOwned>(name: &str, ask: &Ask<'_>) -> Result<T, Refusal> {
     misfit::read(&format!("the request for `{name}`"), ask.request)
 }
 
-fn write<T: Serialize>(outcome: crate::Result<T>) -> Result<Value, Refusal> {
+fn write<T: Serialize>(outcome: crate::Result<T>) -> Result<Box<RawValue>, Refusal> {
     let outcome = outcome.map_err(crate::Error::into_refusal)?;
-    serde_json::to_value(&outcome)
+    to_raw_value(&outcome)
         .map_err(|error| Refusal::new(Code::Failed, format!("cannot write JSON: {error}")))
 }

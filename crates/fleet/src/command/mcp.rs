@@ -10,6 +10,8 @@ use flightline::recovery::claims::ListClaims;
 use flightline::registry::{self, Ask, Called};
 use flightline::workspace::file_checksum;
 use flightline_mcp::{Call, Loaded, serve_stdio};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{Done, lock, upkeep};
@@ -165,9 +167,13 @@ fn each_text(
 }
 
 /// An agent that was registered here goes on as the session that this began.
-fn note_session(app: &App, operation: &str, outcome: &Value) {
+fn note_session(app: &App, operation: &str, outcome: &RawValue) {
+    #[derive(Deserialize)]
+    struct Registered {
+        agent: Agent,
+    }
     if operation == "register_agent"
-        && let Ok(agent) = serde_json::from_value::<Agent>(outcome["agent"].clone())
+        && let Ok(Registered { agent }) = serde_json::from_str(outcome.get())
     {
         app.sessions().begun(&agent);
     }

@@ -8,7 +8,8 @@ use flightline::core::Refusal;
 use flightline::registry::{Ask, Company, Entry};
 use flightline::remote::{self, ANSWER_TYPE};
 use flightline::{Access, Caller};
-use serde_json::{Value, json};
+use serde_json::json;
+use serde_json::value::RawValue;
 
 use super::{Done, Outcome, Shared};
 use crate::door::{Body, Guest, Named};
@@ -40,7 +41,7 @@ pub(super) async fn run(
     shared: &Shared,
     guest: &Guest,
     order: Order,
-) -> (Result<Outcome<Value>, Refusal>, Said) {
+) -> (Result<Outcome<Box<RawValue>>, Refusal>, Said) {
     let Order {
         entry,
         caller,

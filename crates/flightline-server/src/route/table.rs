@@ -8,8 +8,9 @@ use axum::extract::{RawPathParams, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::routing::{MethodFilter, on};
 use flightline::core::{Kind, Refusal};
-use flightline::registry::Ask;
+use flightline::registry::{Ask, value_of};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::page::{self, Asking};
 use super::take::{Asked, Take};
@@ -293,11 +294,14 @@ async fn handle(
     let outcome = match (route.list, page) {
         (Some(list), Some(asking)) => {
             let since = outcome.since.clone();
-            outcome.and_then(|value| list.page(value, since.as_ref(), &asking))?
+            let list = |text: Box<RawValue>| list.page(value_of(&text)?, since.as_ref(), &asking);
+            outcome.and_then(list)?
         }
         _ => match events {
-            Some((limit, way)) => outcome.map(|list| page::events(list, limit, way)),
-            None => outcome,
+            Some((limit, way)) => {
+                outcome.and_then(|list| Ok(page::events(value_of(&list)?, limit, way)))?
+            }
+            None => return outcome.answer(route.status),
         },
     };
     outcome.answer(route.status)

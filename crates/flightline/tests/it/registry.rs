@@ -6,7 +6,7 @@ use flightline::core::mission::MissionStatus;
 use flightline::core::token::{Presented, Scope};
 use flightline::core::{Code, Name, Refusal};
 use flightline::lock::AcquireLocks;
-use flightline::registry::{Ask, call, operations};
+use flightline::registry::{Ask, call, operations, value_of};
 use flightline::token::CreateToken;
 use flightline::{Access, Caller};
 use flightline_testkit::story::{Story, locks_on, process, registration};
@@ -163,7 +163,8 @@ fn ask(world: &World, caller: &Caller, name: &str, request: &Value) -> Result<Va
         folder: world.folder(),
         rehearse: false,
     };
-    call(&mut world.fleet(), name, &ask).outcome
+    let outcome = call(&mut world.fleet(), name, &ask).outcome?;
+    value_of(&outcome)
 }
 
 fn code(outcome: Result<Value, Refusal>) -> Option<Code> {
