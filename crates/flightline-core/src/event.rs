@@ -196,6 +196,17 @@ impl Event {
                 && self.actor == "flightline"
                 && self.kind != history::BEGUN)
     }
+
+    /// Whether somebody did this as part of the work, not Flightline by itself or for itself. The store has an index of these events, which
+    /// says it once more.
+    #[must_use]
+    pub fn is_work(&self) -> bool {
+        self.actor != "flightline"
+            && !matches!(
+                self.subject_kind,
+                Kind::Briefing | Kind::Checkpoint | Kind::Milestone | Kind::Recovery
+            )
+    }
 }
 
 impl Event {

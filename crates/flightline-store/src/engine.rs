@@ -16,7 +16,7 @@ use crate::table::project::Project;
 use crate::value::{Row, Value};
 
 /// The number of the newest schema this version knows.
-pub(crate) const SCHEMA_VERSION: i64 = 9;
+pub(crate) const SCHEMA_VERSION: i64 = 10;
 
 /// How firmly a commit must stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

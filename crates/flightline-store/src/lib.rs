@@ -45,7 +45,7 @@ pub use table::backup::{WaitingBackup, WrittenBackup};
 pub use table::event::{EventFilter, StoredEvent};
 pub use table::pulse::Pulse;
 pub use table::subject::{Find, SubjectRow};
-pub use tx::{Actor, Past, Savepoint, Tx};
+pub use tx::{Actor, NewestWork, Past, Savepoint, Tx};
 
 /// Every SQL statement of the store, for the test that prepares them all on both engines.
 #[must_use]

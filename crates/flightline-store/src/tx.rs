@@ -6,6 +6,7 @@ mod known;
 mod look;
 mod trace;
 
+pub use known::NewestWork;
 pub(crate) use trace::{Mark, Trace};
 
 use std::borrow::Cow;
@@ -559,13 +560,12 @@ impl Tx<'_> {
         event::any_between(self.driver, &self.project.id, from, to)
     }
 
-    /// The revision of the last work on a mission: without checkpoints and briefings of it, and without what Flightline notes
-    /// and tells by itself.
+    /// The revision of the last work on a mission. That a context was compacted is none.
     ///
     /// # Errors
     /// When the store fails.
-    pub fn last_rev_of(&mut self, mission: MissionId) -> Result<Option<u64>, Error> {
-        event::last_of_mission(self.driver, &self.project.id, &mission.to_string())
+    pub fn last_work_rev(&mut self, mission: MissionId) -> Result<Option<u64>, Error> {
+        event::last_work(self.driver, &self.project.id, &mission.to_string())
     }
 
     /// How many events came after `rev`.

@@ -29,7 +29,7 @@ use serde_json::json;
 use self::cause::background;
 use self::receipt::{given, offer};
 use crate::checkpoint::newest_first;
-use crate::checkpoint::take::{context, is_somebodys, last_standing_act};
+use crate::checkpoint::take::{context, last_standing_act};
 use crate::desk::Desk;
 use crate::effect::is_under_way;
 use crate::error::Result;
@@ -431,27 +431,27 @@ fn constraints(notes: &[Note]) -> Vec<Quote> {
 }
 
 /// The last revision that changed anything but briefings, and when, so that asking twice gives the same
-/// bytes. There is one at the latest where the mission was created.
+/// bytes. Where far too many briefings were given since, it is the last work on the mission.
 fn content_rev(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<(u64, Time)> {
-    let mut limit = 50;
-    loop {
+    for limit in [50, 1_000] {
         let events = desk.tx.newest_events(&EventFilter {
             limit,
             ..EventFilter::default()
         })?;
-        let all = (events.len() as u64) < limit;
         let last = events.iter().find(|event| {
             !matches!(event.subject_kind, Kind::Briefing | Kind::Setting)
                 && event.kind != "agent_registered"
                 // Nor mail that no briefing lists.
                 && event.data.get("tells_of").is_none()
         });
-        match last {
-            Some(event) => return Ok((event.rev, event.timestamp)),
-            None if all => return Ok((0, mission.created_at)),
-            None => limit *= 20,
+        if let Some(event) = last {
+            return Ok((event.rev, event.timestamp));
         }
     }
+    let work = desk.tx.newest_work(mission.id, |_| true)?.event;
+    Ok(work.map_or((0, mission.created_at), |event| {
+        (event.rev, event.timestamp)
+    }))
 }
 
 /// An agent's own view of the sorties it holds.
@@ -524,7 +524,7 @@ fn changes(
     // Coming back, and being told so, is no work: the agent has not seen more because of it.
     let since = events
         .iter()
-        .take_while(|event| event.actor != agent.name.as_str() || !is_somebodys(event));
+        .take_while(|event| event.actor != agent.name.as_str() || !event.is_work());
     let told = since.filter(|event| {
         matches!(
             event.kind.as_str(),

@@ -200,7 +200,7 @@ impl Desk<'_, '_> {
             let open = row.status == MissionStatus::InProgress.as_str()
                 || row.status == MissionStatus::Pending.as_str();
             let id: MissionId = row.typed_id()?;
-            let last = self.tx.last_rev_of(id)?.unwrap_or(row.rev);
+            let last = self.tx.last_work_rev(id)?.unwrap_or(row.rev);
             let candidate = (open, last, row.id);
             if best.as_ref().is_none_or(|best| candidate > *best) {
                 best = Some(candidate);

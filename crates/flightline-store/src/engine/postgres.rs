@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::steps::Steps;
 use crate::value::{Row, Value};
 
-const MIGRATIONS: [&str; 9] = [
+const MIGRATIONS: [&str; 10] = [
     include_str!("../schema/postgres/0001_journal.sql"),
     include_str!("../schema/postgres/0002_backups.sql"),
     include_str!("../schema/postgres/0003_timeline.sql"),
@@ -35,6 +35,7 @@ const MIGRATIONS: [&str; 9] = [
     include_str!("../schema/postgres/0007_cuts.sql"),
     include_str!("../schema/postgres/0008_watch.sql"),
     include_str!("../schema/postgres/0009_names.sql"),
+    include_str!("../schema/postgres/0010_work.sql"),
 ];
 
 /// The migration after which the journal is sealed.

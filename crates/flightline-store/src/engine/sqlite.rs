@@ -54,7 +54,7 @@ const PAGE_SIZE: i64 = 8192;
 /// `FLTL`: says that a SQLite file is ours.
 const APPLICATION_ID: i64 = 0x464C_544C;
 
-const MIGRATIONS: [&str; 9] = [
+const MIGRATIONS: [&str; 10] = [
     include_str!("../schema/sqlite/0001_journal.sql"),
     include_str!("../schema/sqlite/0002_backups.sql"),
     include_str!("../schema/sqlite/0003_timeline.sql"),
@@ -64,6 +64,7 @@ const MIGRATIONS: [&str; 9] = [
     include_str!("../schema/sqlite/0007_cuts.sql"),
     include_str!("../schema/sqlite/0008_watch.sql"),
     include_str!("../schema/sqlite/0009_names.sql"),
+    include_str!("../schema/sqlite/0010_work.sql"),
 ];
 
 /// The migration after which the journal is sealed, and what follows then.

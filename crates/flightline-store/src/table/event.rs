@@ -29,6 +29,11 @@ statements! {
               WHERE project = ?1 AND mission = ?3 AND rev <= ?2 \
               AND (CAST(?4 AS TEXT) IS NULL OR subject = ?4) AND (CAST(?5 AS TEXT) IS NULL OR kind = ?5) \
               AND at >= ?7 ORDER BY rev DESC LIMIT ?6";
+    // Literally as the index of these events has it, or it is not used.
+    WORK_BEFORE = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, CAST(NULL AS TEXT), sha, prev, seal FROM event \
+              WHERE project = ?1 AND mission = ?2 AND rev <= ?3 \
+              AND actor <> 'flightline' AND subject_kind NOT IN ('briefing', 'checkpoint', 'milestone', 'recovery') \
+              ORDER BY rev DESC LIMIT ?4";
     AFTER_ABOVE_WORK = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, CAST(NULL AS TEXT), sha, prev, seal FROM event \
              WHERE project = ?1 AND rev > ?2 AND subject_kind IN ('mission', 'checkpoint', 'recovery') ORDER BY rev LIMIT ?3";
     OF_SUBJECT = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, CAST(NULL AS TEXT), sha, prev, seal FROM event \
@@ -37,9 +42,9 @@ statements! {
     TRACE = "SELECT rev, seal FROM event WHERE project = ?1 AND rev >= ?2 AND rev <= ?3 ORDER BY rev";
     NEXT = "SELECT rev FROM event WHERE project = ?1 AND rev >= ?2 ORDER BY rev LIMIT 1";
     STEP_OF = "SELECT step FROM event WHERE project = ?1 AND rev = ?2";
-    LAST_OF_MISSION = "SELECT rev FROM event WHERE project = ?1 AND mission = ?2 \
-                       AND kind <> 'context_compacted' AND subject_kind NOT IN ('checkpoint', 'briefing') \
-                       AND NOT (actor = 'flightline' AND subject_kind IN ('message', 'delivery')) ORDER BY rev DESC LIMIT 1";
+    LAST_WORK = "SELECT rev FROM event WHERE project = ?1 AND mission = ?2 AND kind <> 'context_compacted' \
+                 AND actor <> 'flightline' AND subject_kind NOT IN ('briefing', 'checkpoint', 'milestone', 'recovery') \
+                 ORDER BY rev DESC LIMIT 1";
     AT_ALL = "SELECT s.kind, s.id, e.rev, e.change, e.after, e.sha, s.rev, s.gone FROM subject s LEFT JOIN event e \
               ON e.project = s.project AND e.rev = (SELECT max(x.rev) FROM event x WHERE x.project = s.project \
               AND x.subject_kind = s.kind AND x.subject = s.id AND x.rev <= ?2 AND x.change <> 'none') \
@@ -224,6 +229,24 @@ pub(crate) fn before(
     })
 }
 
+/// The work on a mission up to `rev`, newest first: what [`Event::is_work`] says is work.
+pub(crate) fn work_before(
+    driver: &mut dyn Driver,
+    project: &str,
+    mission: MissionId,
+    rev: u64,
+    limit: u64,
+) -> Result<Listed<Event>, Error> {
+    let mission = mission.to_string();
+    list(limit, |last, limit| {
+        let up_to = last.map_or(rev, |last| last.saturating_sub(1));
+        driver.query(
+            WORK_BEFORE,
+            params![project, mission.as_str(), up_to, limit],
+        )
+    })
+}
+
 /// Events after `rev` about missions, checkpoints and recoveries, oldest first.
 pub(crate) fn after_above_work(
     driver: &mut dyn Driver,
@@ -374,15 +397,13 @@ pub(crate) fn any_between(
     Ok(!rows.is_empty())
 }
 
-pub(crate) fn last_of_mission(
+/// The last revision of the work on a mission.
+pub(crate) fn last_work(
     driver: &mut dyn Driver,
     project: &str,
     mission: &str,
 ) -> Result<Option<u64>, Error> {
-    match driver
-        .query(LAST_OF_MISSION, params![project, mission])?
-        .first()
-    {
+    match driver.query(LAST_WORK, params![project, mission])?.first() {
         Some(row) => row.opt_unsigned(0),
         None => Ok(None),
     }

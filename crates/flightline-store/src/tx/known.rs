@@ -8,8 +8,22 @@ use flightline_core::{Kind, MissionId, Subject};
 use super::Tx;
 use crate::error::Error;
 use crate::memory::{Entry, Found};
-use crate::table::event::{EventFilter, StoredEvent};
+use crate::table::event::{self, EventFilter, StoredEvent};
 use crate::table::subject::{self, CUT, CUT_OF_ALL, Find, SubjectRow};
+
+/// So many events are looked at before only work is.
+const NEAR: u64 = 4;
+/// So much work is read at once, at most.
+const MOST_AT_ONCE: u64 = 256;
+
+/// The newest work on a mission that was looked for.
+#[derive(Debug)]
+pub struct NewestWork {
+    /// The event; none when none fits.
+    pub event: Option<Event>,
+    /// Whether newer events were passed without being shown: none of them is work.
+    pub past_others: bool,
+}
 
 impl Tx<'_> {
     /// The subject with this id; `None` when it has to be asked for.
@@ -148,16 +162,20 @@ impl Tx<'_> {
         Ok(entry.map(|entry| entry.row.rev))
     }
 
-    /// The newest event of a mission that fits, however many newer ones do not. They are shown to `fits` from the newest on,
-    /// perhaps more than once.
+    /// The newest work on a mission that fits, however much came after it. Events are shown to `fits` from the newest on, perhaps more than
+    /// once; what is no work ([`Event::is_work`]) does not fit.
     ///
     /// # Errors
     /// When the store fails.
-    pub fn newest_event(
+    pub fn newest_work(
         &mut self,
         mission: MissionId,
         mut fits: impl FnMut(&Event) -> bool,
-    ) -> Result<Option<Event>, Error> {
+    ) -> Result<NewestWork, Error> {
+        let mut fits = |event: &Event| {
+            let shown = fits(event);
+            shown && event.is_work()
+        };
         let known = match &self.memory {
             None => Found::Unknown,
             Some(memory) => memory.newest_event(mission, &mut fits),
@@ -167,37 +185,78 @@ impl Tx<'_> {
             Found::None => Some(None),
             Found::Unknown => None,
         };
-        let known = match known {
-            Some(known) if !cfg!(debug_assertions) => return Ok(known),
-            known => known,
-        };
-        // What somebody did is rarely far back.
-        let mut limit = 4;
-        loop {
-            let filter = EventFilter {
-                mission: Some(mission),
-                limit,
-                ..EventFilter::default()
-            };
-            let events = self.newest_events(&filter)?;
-            let all = (events.len() as u64) < limit;
-            let found = events.iter().position(&mut fits);
-            if !all && found.is_none() {
-                limit *= 8;
-                continue;
+        match known {
+            Some(event) if !cfg!(debug_assertions) => Ok(NewestWork {
+                event,
+                past_others: false,
+            }),
+            Some(known) => {
+                let newest = self.near(mission)?;
+                let found = self.look_for_work(mission, newest, &mut fits)?;
+                // Others may have thinned it meanwhile, which is no event.
+                let rev = |event: &Event| event.rev;
+                let (told, stored) = (known.as_ref().map(rev), found.event.as_ref().map(rev));
+                assert_eq!(told, stored, "{mission}");
+                Ok(NewestWork {
+                    event: known,
+                    past_others: false,
+                })
             }
-            match (known, &mut self.memory) {
-                (Some(known), _) => {
-                    // Others may have thinned it meanwhile, which is no event.
-                    let rev = |event: &Event| event.rev;
-                    let found = found.map(|at| rev(&events[at]));
-                    assert_eq!(known.as_ref().map(rev), found, "{mission}");
+            None => {
+                let newest = self.near(mission)?;
+                if let Some(memory) = &mut self.memory {
+                    let all = (newest.len() as u64) < NEAR;
+                    memory.learn_events(mission, &newest, all);
                 }
-                (None, Some(memory)) => memory.learn_events(mission, &events, all),
-                (None, None) => {}
+                self.look_for_work(mission, newest, &mut fits)
             }
-            return Ok(found.and_then(|at| events.into_iter().nth(at)));
         }
+    }
+
+    /// The work on a mission before `rev`, newest first.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn work_before(
+        &mut self,
+        mission: MissionId,
+        rev: u64,
+        limit: u64,
+    ) -> Result<Vec<Event>, Error> {
+        let up_to = rev.saturating_sub(1);
+        let listed = event::work_before(self.driver, &self.project.id, mission, up_to, limit)?;
+        Ok(self.intact(listed))
+    }
+
+    /// The few newest events of a mission: work is rarely far back.
+    fn near(&mut self, mission: MissionId) -> Result<Vec<Event>, Error> {
+        self.newest_events(&EventFilter {
+            mission: Some(mission),
+            limit: NEAR,
+            ..EventFilter::default()
+        })
+    }
+
+    /// Looks through the newest events, and from there on through work alone.
+    fn look_for_work(
+        &mut self,
+        mission: MissionId,
+        newest: Vec<Event>,
+        fits: &mut dyn FnMut(&Event) -> bool,
+    ) -> Result<NewestWork, Error> {
+        let all = (newest.len() as u64) < NEAR;
+        let mut before = newest.last().map_or(0, |oldest| oldest.rev);
+        let mut event = newest.into_iter().find(&mut *fits);
+        let past_others = event.is_none() && !all;
+        let (mut is_more, mut limit) = (past_others, NEAR);
+        while is_more && event.is_none() {
+            let work = self.work_before(mission, before, limit)?;
+            is_more = work.len() as u64 == limit;
+            before = work.last().map_or(0, |oldest| oldest.rev);
+            event = work.into_iter().find(&mut *fits);
+            limit = (limit * 8).min(MOST_AT_ONCE);
+        }
+        Ok(NewestWork { event, past_others })
     }
 
     /// What a checkpoint of `mission` taken now names, by revision and hash.

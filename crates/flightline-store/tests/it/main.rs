@@ -29,3 +29,4 @@ mod space;
 mod tls;
 mod transactions;
 mod upgrades;
+mod work;

@@ -5,12 +5,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use flightline_core::note::Note;
 use flightline_core::{Kind, Subject};
-use flightline_store::{Error, Find, Store, Tx};
+use flightline_store::{Actor, Error, Find, Store, Tx};
 use flightline_testkit::value::{lesson, mission};
 use flightline_testkit::{Engine, World, both_engines, outside};
 use serde_json::json;
 
 fn learn(tx: &mut Tx<'_>, number: u128, text: &str) -> Result<u64, Error> {
+    tx.act_as(Actor {
+        name: "ada".to_owned(),
+        epoch: Some(1),
+    });
     let note = lesson(number, &mission(1, "One"), text);
     tx.set("learned", &note, &json!({}))
 }
@@ -56,8 +60,8 @@ both_engines! {
         let (mut one, mut other) = (world.store(), world.store());
         let of = mission(1, "One").id;
         let last = |tx: &mut Tx<'_>| {
-            let found = tx.newest_event(of, |event| event.kind == "learned")?;
-            Ok::<_, Error>(found.map(|event| event.subject))
+            let found = tx.newest_work(of, |event| event.kind == "learned")?;
+            Ok::<_, Error>(found.event.map(|event| event.subject))
         };
         let name = |number| Some(lesson(number, &mission(1, "One"), "x").key());
         assert_eq!(one.write(last).unwrap(), None);
@@ -96,10 +100,10 @@ both_engines! {
         assert_eq!(other.write(last).unwrap(), name(5));
         // That it was thinned is no event, and nobody else hears of it.
         one.write(|tx| learn(tx, 7, "seven")).unwrap();
-        let old = one.write(|tx| tx.newest_event(of, |event| event.kind == "learned"));
+        let old = one.write(|tx| tx.newest_work(of, |event| event.kind == "learned"));
         let old: Result<_, Error> = old;
         one.write(|tx| tx.set("corrected", &lesson(7, &mission(1, "One"), "eight"), &json!({}))).unwrap();
-        let thinned = other.write(|tx| tx.thin(&[old.as_ref().unwrap().as_ref().unwrap().rev]));
+        let thinned = other.write(|tx| tx.thin(&[old.as_ref().unwrap().event.as_ref().unwrap().rev]));
         assert_eq!(thinned.unwrap(), 1);
         assert_eq!(one.write(last).unwrap(), name(7));
     }

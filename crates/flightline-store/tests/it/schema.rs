@@ -108,10 +108,8 @@ fn no_statement_about_one_thing_looks_through_a_whole_project() {
             "FROM event WHERE project = ?1 AND subject_kind = ?2 AND subject = ?3",
             "event_by_subject",
         ),
-        (
-            "FROM event WHERE project = ?1 AND mission = ?",
-            "event_by_mission",
-        ),
+        ("FROM event WHERE project = ?1 AND mission = ?", "event_"),
+        ("AND actor <> 'flightline'", "event_of_work"),
         (
             "SELECT s.kind, s.id, e.rev, e.change, e.after, e.sha, s.rev, s.gone FROM (",
             "subject_gone",

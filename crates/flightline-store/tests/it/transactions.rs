@@ -323,8 +323,9 @@ both_engines! {
         let told = (&*events[0].actor, events[0].epoch, events[0].step, events[1].step, events[0].timestamp);
         assert_eq!(told, ("ada", Some(3), 2, 2, world.clock.now()));
         assert_eq!(events[0].data, json!({ "why": "because" }));
-        assert_eq!(store.read(|tx| tx.last_rev_of(first.id)).unwrap(), Some(1));
-        assert_eq!(store.read(|tx| tx.last_rev_of(mission(9, "x").id)).unwrap(), None);
+        assert_eq!(store.read(|tx| tx.last_work_rev(second.id)).unwrap(), Some(3));
+        assert_eq!(store.read(|tx| tx.last_work_rev(first.id)).unwrap(), None, "Flightline did it");
+        assert_eq!(store.read(|tx| tx.last_work_rev(mission(9, "x").id)).unwrap(), None);
     }
 
     fn ids_are_found_by_their_beginning_byte_by_byte(world: &World) {

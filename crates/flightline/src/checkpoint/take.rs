@@ -14,7 +14,7 @@ use flightline_core::recovery::{RecoveryContext, Situation, recovery_context};
 use flightline_core::sortie::{Sortie, SortieError, SortieFile, SortieStatus};
 use flightline_core::text::Note;
 use flightline_core::{CheckpointId, Kind, SortieId, Subject, Time};
-use flightline_store::{Actor, EventFilter, Find};
+use flightline_store::{Actor, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -30,6 +30,9 @@ use crate::remote::Offline;
 
 /// How many sorties that wait are looked at for the next steps.
 const PENDING_LOOKED_AT: usize = 50;
+
+/// So much work of the past is read at once.
+const WORK_LOOKED_AT: u64 = 64;
 
 /// Up to so many sorties are read in one go; of more, only those that are looked at.
 const READ_AT_ONCE: usize = 200;
@@ -170,11 +173,12 @@ pub(crate) fn take_for(
     let sections = sections(desk.tx.lines(mission.id)?);
     // A checkpoint since then has left an event since then.
     let mut taken = false;
-    let changed = desk.tx.newest_event(mission.id, |event| {
+    let newest = desk.tx.newest_work(mission.id, |event| {
         taken |= event.subject_kind == Kind::Checkpoint;
-        is_somebodys(event)
+        true
     })?;
-    let changed = changed.map(|event| event.rev);
+    taken |= newest.past_others;
+    let changed = newest.event.map(|event| event.rev);
     let since = match changed {
         Some(_) if !taken => Vec::new(),
         changed => taken_since(desk, mission, changed)?,
@@ -455,28 +459,20 @@ pub(crate) fn context(
 /// What somebody did last on a mission, not Flightline itself by checkpointing, notifying or detecting. What a document
 /// told of later happened when it says.
 pub(crate) fn last_act(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<Event>> {
-    let newest = desk.tx.newest_event(mission.id, is_act)?;
-    let Some(mut last) = newest else {
+    let Some(newest) = desk.tx.newest_work(mission.id, is_act)?.event else {
         return Ok(None);
     };
     // What was recorded before what a document told of may have happened after it.
-    let mut limit = 16;
-    while last.happened_at() < last.timestamp {
-        let events = desk.tx.newest_events(&EventFilter {
-            mission: Some(mission.id),
-            limit,
-            ..EventFilter::default()
-        })?;
-        let all = (events.len() as u64) < limit;
-        let oldest = events.last().map(|event| event.timestamp);
-        let acts = events.into_iter().filter(is_act);
-        if let Some(act) = acts.max_by_key(|event| (event.happened_at(), event.rev)) {
-            last = act;
+    let (mut rev, mut recorded_at, mut last) = (newest.rev, newest.timestamp, newest);
+    while last.happened_at() < recorded_at {
+        let work = desk.tx.work_before(mission.id, rev, WORK_LOOKED_AT)?;
+        let Some(oldest) = work.last() else { break };
+        (rev, recorded_at) = (oldest.rev, oldest.timestamp);
+        for act in work.into_iter().filter(is_act) {
+            if act.happened_at() > last.happened_at() {
+                last = act;
+            }
         }
-        if all || oldest.is_some_and(|oldest| oldest <= last.happened_at()) {
-            break;
-        }
-        limit *= 8;
     }
     Ok(Some(last))
 }
@@ -491,12 +487,12 @@ pub(crate) fn last_standing_act(
     }
     let undone = Undone::of(desk, mission.id)?;
     let stands = |event: &Event| is_act(event) && undone.at(event.rev).is_none();
-    Ok(desk.tx.newest_event(mission.id, stands)?)
+    Ok(desk.tx.newest_work(mission.id, stands)?.event)
 }
 
 /// Whether somebody did this, and not a mailbox.
 fn is_act(event: &Event) -> bool {
-    is_somebodys(event)
+    event.is_work()
         && event.subject_kind != Kind::Delivery
         && !(event.subject_kind == Kind::Message && tells_progress(event))
 }
@@ -510,15 +506,6 @@ fn tells_progress(event: &Event) -> bool {
 /// The revision of the last change of a mission that was not made by checkpointing, notifying or
 /// detecting.
 pub(crate) fn last_change(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<u64>> {
-    let change = desk.tx.newest_event(mission.id, is_somebodys)?;
-    Ok(change.map(|event| event.rev))
-}
-
-/// Whether somebody did this as part of the work, not Flightline by itself or for itself.
-pub(crate) fn is_somebodys(event: &Event) -> bool {
-    event.actor != "flightline"
-        && !matches!(
-            event.subject_kind,
-            Kind::Checkpoint | Kind::Milestone | Kind::Recovery | Kind::Briefing
-        )
+    let change = desk.tx.newest_work(mission.id, |_| true)?;
+    Ok(change.event.map(|event| event.rev))
 }

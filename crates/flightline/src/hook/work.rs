@@ -90,7 +90,7 @@ fn of_people(desk: &mut Desk<'_, '_>) -> Result<Option<Mission>> {
         if own.contains(&id) || !status.is_some_and(|status| status.is_open()) {
             continue;
         }
-        let last = desk.tx.last_rev_of(id)?.unwrap_or(row.rev);
+        let last = desk.tx.last_work_rev(id)?.unwrap_or(row.rev);
         if newest.as_ref().is_none_or(|(rev, _)| last > *rev) {
             newest = Some((last, row.id));
         }

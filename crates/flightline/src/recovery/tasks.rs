@@ -13,7 +13,6 @@ use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 
 use super::Fate;
-use crate::checkpoint::take::is_somebodys;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::mission::short;
@@ -184,7 +183,7 @@ fn judge(
 /// and may be the very one that came back without its context.
 fn last_activity(desk: &mut Desk<'_, '_>, sortie: &Sortie, fate: Option<&Fate>) -> Result<Time> {
     let events = desk.tx.events_of(Kind::Sortie, &sortie.key(), 50)?;
-    let acts = events.iter().filter(|event| is_somebodys(event));
+    let acts = events.iter().filter(|event| event.is_work());
     let act = acts.map(Event::happened_at).max();
     let sign = match fate.filter(|fate| desk.agent_id() != Some(fate.agent.id)) {
         Some(fate) => {

@@ -6,7 +6,7 @@ use flightline_core::{Code, Kind, RepoPath, Subject};
 use flightline_store::Find;
 
 use super::{SortieView, view};
-use crate::checkpoint::take::{context, is_somebodys};
+use crate::checkpoint::take::context;
 use crate::context::own;
 use crate::desk::Desk;
 use crate::error::{Error, Result};
@@ -53,7 +53,7 @@ fn left_behind(
     };
     // The newest is that it was taken up just now.
     let events = desk.tx.events_of(Kind::Sortie, &sortie.key(), 50)?;
-    let before = events.iter().skip(1).find(|event| is_somebodys(event));
+    let before = events.iter().skip(1).find(|event| event.is_work());
     let sorties = std::slice::from_ref(sortie);
     let last_act = before.map_or_else(String::new, |event| told(event, sorties));
     let own = own(desk, owner.as_ref(), sorties, &last_act)?;
