@@ -11,7 +11,8 @@ use flightline::core::{Code, Refusal};
 use flightline::workspace::beneath::{Dir, Replacing};
 use flightline_clients::Client;
 use flightline_clients::setup::{
-    self, Kind, Place, Scope, Trouble, Undo, codex_trust, diff, distrust_hooks, trust_hooks,
+    self, Kind, Place, Scope, Trouble, Undo, codex_trust, diff, disconnect, distrust_hooks,
+    trust_hooks,
 };
 use serde::{Deserialize, Serialize};
 
@@ -387,7 +388,8 @@ impl Setup {
             true => hooks.before.as_deref(),
             false => hooks.after.as_deref(),
         };
-        let hashes = codex_trust(&hooks.path.display().to_string(), text.unwrap_or_default());
+        let hooks_path = hooks.path.display().to_string();
+        let hashes = codex_trust(&hooks_path, text.unwrap_or_default());
         // Trust is a person's, also that in the hooks of a repository.
         let toml = setup::places(Client::Codex, Scope::User)
             .into_iter()
@@ -404,15 +406,20 @@ impl Setup {
         let trouble = |trouble: Trouble| cannot_edit(&path, &trouble);
         // What an edit of the same file has made of it so far.
         let so_far = earlier.map_or(&before, |edit| &edit.after);
-        let is_original = |now: &str| undo.as_ref().is_some_and(|undo| undo.restores(now));
-        let (after, undo) = match (self.remove, so_far) {
-            (true, None) => (None, None),
-            // The text from before has come back already: it has whatever trust it had.
-            (true, Some(_)) if earlier.is_some() && before.as_deref().is_some_and(is_original) => {
-                (so_far.clone(), None)
+        // What a repository was trusted with stays when its user's own connection goes.
+        let disconnected = match (&before, &undo) {
+            (Some(now), Some(undo)) if self.remove && earlier.is_some() => {
+                disconnect(now, undo, &hooks_path).map_err(trouble)?
             }
-            (true, Some(now)) => distrust_hooks(now, undo.as_ref(), &hashes).map_err(trouble)?,
-            (false, so_far) => {
+            _ => None,
+        };
+        let (after, undo) = match (disconnected, self.remove, so_far) {
+            (Some(disconnected), ..) => disconnected,
+            (None, true, None) => (None, None),
+            (None, true, Some(now)) => {
+                distrust_hooks(now, undo.as_ref(), &hashes).map_err(trouble)?
+            }
+            (None, false, so_far) => {
                 let change =
                     trust_hooks(so_far.as_deref(), undo.as_ref(), &hashes).map_err(trouble)?;
                 (Some(change.text), change.undo)

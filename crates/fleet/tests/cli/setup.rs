@@ -241,6 +241,33 @@ fn a_repository_that_is_disconnected_leaves_the_users_own_connection() {
 }
 
 #[test]
+fn a_user_who_disconnects_leaves_what_repositories_were_trusted_with() {
+    // Whichever came first, and also where there was no file before.
+    for before in [Some("# mine\nmodel = \"x\"\n"), None] {
+        for order in [["", " --project"], [" --project", ""]] {
+            let world = World::new();
+            if let Some(text) = before {
+                home(&world, ".codex/config.toml", text);
+            }
+            let config = || fs::read_to_string(world.home().join(".codex/config.toml")).ok();
+            for scope in order {
+                world.ok(&format!("setup codex{scope} --trust-hooks -y"));
+            }
+            world.ok("setup codex --remove -y");
+            let left = config().expect("the trust in the repository's hooks");
+            let trusted = left.matches("trusted_hash").count();
+            assert_eq!(trusted, 10, "{order:?}: {left}");
+            assert!(!left.contains("mcp_servers"), "{order:?}: {left}");
+            assert!(left.starts_with(before.unwrap_or_default()), "{left}");
+            let check = world.fleet("setup codex --project --check");
+            assert_eq!(check.code, 0, "{order:?}: {check:?}");
+            world.ok("setup codex --project --remove -y");
+            assert_eq!(config().as_deref(), before, "{order:?}");
+        }
+    }
+}
+
+#[test]
 fn consent_to_codex_is_written_only_when_it_is_given() {
     let world = World::new();
     let told = world.ok("setup codex -y");

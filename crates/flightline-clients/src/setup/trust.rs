@@ -176,6 +176,44 @@ pub fn distrust_hooks(
     }
 }
 
+/// How `config.toml` reads without the connection of its user: as before that, with the trust that has been given to other hooks since.
+/// Its hooks are those in the file at `hooks_json_path`. `None` when `undo` does not lead back from `now`.
+///
+/// # Errors
+///
+/// When the text is not TOML.
+pub fn disconnect(
+    now: &str,
+    undo: &Undo,
+    hooks_json_path: &str,
+) -> Result<Option<(Option<String>, Option<Undo>)>, Trouble> {
+    let Some(original) = undo.restore(now) else {
+        return Ok(None);
+    };
+    let before = trusted(original.as_deref().unwrap_or_default())?;
+    let mut others = trusted(now)?;
+    let own = format!("{hooks_json_path}:");
+    others.retain(|other| !before.contains(other) && !other.0.starts_with(&own));
+    if others.is_empty() {
+        return Ok(Some((original, None)));
+    }
+    let left = install_trust(original.as_deref().unwrap_or_default(), &others)?;
+    let undo = Undo::between(original.as_deref(), &left, undo.kept().to_vec());
+    Ok(Some((Some(left), Some(undo))))
+}
+
+/// Every trusted hook in a `config.toml`, with its hash.
+fn trusted(config: &str) -> Result<Vec<(String, String)>, Trouble> {
+    let document = tables::parse(config)?;
+    let state = tables::find(document.as_table(), &STATE).and_then(Item::as_table_like);
+    let all = state.into_iter().flat_map(|state| state.iter());
+    let hashes = all.filter_map(|(key, entry)| {
+        let hash = entry.as_table_like()?.get(HASH)?.as_str()?;
+        Some((key.to_owned(), hash.to_owned()))
+    });
+    Ok(hashes.collect())
+}
+
 /// What a text says, however its lines are spaced.
 fn lines(text: &str) -> Vec<&str> {
     let lines = text.lines().map(str::trim);
@@ -263,6 +301,29 @@ mod tests {
             assert_eq!(with.matches(HASH).count(), 3, "{with}");
             assert_eq!(install_trust(&with, &hooks).unwrap(), with);
             assert_eq!(remove_trust(&with, &hooks).unwrap(), before);
+        }
+    }
+
+    #[test]
+    fn a_connection_that_ends_leaves_the_trust_in_other_hooks() {
+        let path = "/home/ada/.codex/hooks.json";
+        let own = codex_trust(path, HOOKS);
+        let repository = codex_trust("/srv/shop/.codex/hooks.json", HOOKS);
+        for before in [None, Some("model = \"x\"\n"), Some("# mine\r\n")] {
+            let first = trust_hooks(before, None, &own).unwrap();
+            let both = trust_hooks(Some(&first.text), first.undo.as_ref(), &repository).unwrap();
+            let undo = both.undo.unwrap();
+            let (left, undo) = disconnect(&both.text, &undo, path).unwrap().unwrap();
+            let left = left.unwrap();
+            assert_eq!(trusted(&left).unwrap(), repository);
+            assert!(left.starts_with(before.unwrap_or_default()), "{left}");
+            // The other one leads back to the very beginning.
+            let (end, undo) = distrust_hooks(&left, undo.as_ref(), &repository).unwrap();
+            assert_eq!((end.as_deref(), undo), (before, None));
+            let first_undo = first.undo.unwrap();
+            let alone = disconnect(&first.text, &first_undo, path).unwrap();
+            assert_eq!(alone, Some((before.map(str::to_owned), None)));
+            assert_eq!(disconnect("other = 1\n", &first_undo, path).unwrap(), None);
         }
     }
 

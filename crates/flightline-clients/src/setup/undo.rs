@@ -61,12 +61,6 @@ impl Undo {
         }
     }
 
-    /// Whether `now` is the text that this leads back from, so that the text from before comes back whole.
-    #[must_use]
-    pub fn restores(&self, now: &str) -> bool {
-        self.restore(now).is_some()
-    }
-
     /// The text from before, when `now` is the text that this leads back from. The inner `None` says that there was no file.
     pub(super) fn restore(&self, now: &str) -> Option<Option<String>> {
         if self.version != VERSION || self.after != digest(now) {
