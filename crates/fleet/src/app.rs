@@ -202,8 +202,6 @@ impl App {
             Some(text) => IdSource::counting(number(text)?),
             None => IdSource::Random,
         };
-        let crash_at = self.env.crash_at.as_deref().map(number).transpose()?;
-        let freeze_at = self.env.freeze_at.as_deref().map(number).transpose()?;
         let patience = self.env.patience_ms.as_deref().map(number).transpose()?;
         Ok(OpenOptions {
             clock,
@@ -212,10 +210,17 @@ impl App {
             purpose: self.purpose.clone(),
             downtime_ms: config.policy.downtime_ms,
             rehearse: false,
-            steps: Steps::new(crash_at, freeze_at),
+            steps: self.steps()?,
             trusted: self.is_trusted(config)?,
             ..OpenOptions::default()
         })
+    }
+
+    /// The moments at which a test ends or stops this process.
+    pub fn steps(&self) -> Result<Steps, Refusal> {
+        let crash_at = self.env.crash_at.as_deref().map(number).transpose()?;
+        let freeze_at = self.env.freeze_at.as_deref().map(number).transpose()?;
+        Ok(Steps::new(crash_at, freeze_at))
     }
 
     /// What this user trusts on this machine.

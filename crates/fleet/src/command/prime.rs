@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Done;
-use super::setup::{cannot_edit, put, read};
+use super::setup::{Written, cannot_edit, read};
 use crate::app::App;
 
 /// So many of a list are named.
@@ -93,7 +93,12 @@ fn edit_agents(args: &AgentsMdArgs, app: &mut App) -> Done {
         path,
     };
     if edited.changed {
-        put(Some(&root), &edited.path, after.as_deref(), 0o644)?;
+        let written = Written {
+            root: Some(&root),
+            path: &edited.path,
+            mode: 0o644,
+        };
+        written.put(after.as_deref(), &app.steps()?)?;
     }
     app.ui.answer(&edited, |page| {
         let path = edited.path.display();

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::Args;
 use flightline::core::event::sha256_hex;
 use flightline::core::{Code, Refusal};
+use flightline::store::Steps;
 use flightline::workspace::beneath::{Dir, Replacing};
 use flightline_clients::Client;
 use flightline_clients::setup::{
@@ -277,6 +278,7 @@ struct Setup {
     /// Whether Codex's trust is looked at: it was consented to, is taken back, or is checked.
     with_trust: bool,
     home: Option<PathBuf>,
+    steps: Steps,
 }
 
 impl Setup {
@@ -319,6 +321,7 @@ impl Setup {
             remove: args.remove,
             with_trust: args.trust_hooks || args.remove || args.check,
             home,
+            steps: app.steps()?,
         })
     }
 
@@ -455,7 +458,12 @@ impl Setup {
             .collect();
         if edit.act() != Act::Keep {
             let fresh = if edit.executable { 0o755 } else { 0o644 };
-            put(edit.root.as_deref(), path, edit.after.as_deref(), fresh)?;
+            let written = Written {
+                root: edit.root.as_deref(),
+                path,
+                mode: fresh,
+            };
+            written.put(edit.after.as_deref(), &self.steps)?;
         }
         match (&edit.undo, remove) {
             (Some(undo), _) => self.keep(path, undo, missing),
@@ -549,34 +557,42 @@ fn mode_of(root: Option<&Path>, path: &Path) -> Result<Option<u32>, Refusal> {
     Ok(mode)
 }
 
-/// Writes a settings file, or removes it when it has no text, and looks whether that is so afterwards. A file that is there keeps its mode.
-pub(super) fn put(
-    root: Option<&Path>,
-    path: &Path,
-    text: Option<&str>,
-    fresh: u32,
-) -> Result<(), Refusal> {
-    let failed = |error: std::io::Error| cannot("write", path, &error);
-    let mode = mode_of(root, path)?.unwrap_or(fresh);
-    let (folder, file) = Dir::towards(root, path).map_err(failed)?;
-    match text {
-        None => folder.remove(&file).map_err(failed)?,
-        Some(text) => {
-            if let Some(above) = file.parent().filter(|it| !it.as_os_str().is_empty()) {
-                folder.make(above, 0o755).map_err(failed)?;
+/// A settings file that is written.
+pub(super) struct Written<'a> {
+    /// The folder that no link may lead out of: a repository.
+    pub(super) root: Option<&'a Path>,
+    pub(super) path: &'a Path,
+    /// The mode of a new file. One that is there keeps its own.
+    pub(super) mode: u32,
+}
+
+impl Written<'_> {
+    /// Writes the file, or removes it when it has no text, and looks whether that is so afterwards.
+    pub(super) fn put(&self, text: Option<&str>, steps: &Steps) -> Result<(), Refusal> {
+        let Self { root, path, mode } = *self;
+        let failed = |error: std::io::Error| cannot("write", path, &error);
+        let mode = mode_of(root, path)?.unwrap_or(mode);
+        let (folder, file) = Dir::towards(root, path).map_err(failed)?;
+        match text {
+            None => folder.remove(&file).map_err(failed)?,
+            Some(text) => {
+                if let Some(above) = file.parent().filter(|it| !it.as_os_str().is_empty()) {
+                    folder.make(above, 0o755).map_err(failed)?;
+                }
+                folder
+                    .put(&file, text, Replacing::Yes, mode)
+                    .map_err(failed)?;
             }
-            folder
-                .put(&file, text, Replacing::Yes, mode)
-                .map_err(failed)?;
         }
-    }
-    match read(root, path)?.as_deref() == text {
-        true => Ok(()),
-        false => Err(Refusal::new(
-            Code::Integrity,
-            format!("{} does not read back as written", path.display()),
-        )
-        .hint("another program may write it: close the client, then run the command again")),
+        steps.step();
+        match read(root, path)?.as_deref() == text {
+            true => Ok(()),
+            false => Err(Refusal::new(
+                Code::Integrity,
+                format!("{} does not read back as written", path.display()),
+            )
+            .hint("another program may write it: close the client, then run the command again")),
+        }
     }
 }
 

@@ -26,6 +26,7 @@ mod race;
 mod rebuild;
 mod recovery;
 mod served;
+mod setup;
 mod storm;
 mod upgrade;
 mod world;

@@ -8,7 +8,7 @@ use flightline_clients::Client;
 use flightline_clients::setup::{plugin_commands, plugin_files};
 use serde::Serialize;
 
-use super::{cannot_edit, put, read};
+use super::{self as setup, cannot_edit, read};
 use crate::app::App;
 use crate::command::Done;
 
@@ -45,9 +45,15 @@ pub fn run(client: Client, folder: &Path, app: &App) -> Done {
             .hint("name another folder"));
         }
     }
+    let steps = app.steps()?;
     for file in &files {
         let path = folder.join(&file.path);
-        put(Some(&root), &path, Some(&file.text), 0o644)?;
+        let written = setup::Written {
+            root: Some(&root),
+            path: &path,
+            mode: 0o644,
+        };
+        written.put(Some(&file.text), &steps)?;
     }
     let written = Written {
         client: client.as_str(),
