@@ -69,11 +69,12 @@ impl Place {
 }
 
 impl Place {
-    /// The same, for what was open before: a store that is not there any more may come back. Whoever writes there again
-    /// and again remembers what it wrote.
-    fn reopen(&self) -> Result<Fleet, Refusal> {
+    /// A connection for a thread of requests: a store that is not there any more may come back. A thread that writes there again
+    /// and again remembers what it wrote, and looks after the log.
+    fn reopen(&self, access: Access) -> Result<Fleet, Refusal> {
         let options = OpenOptions {
             remember: Arc::new(true.into()),
+            keeps_log: access == Access::Write,
             ..self.options.clone()
         };
         self.connect(options).map_err(|refusal| match refusal.code {
@@ -344,12 +345,17 @@ fn unanswered(access: Access, waited: Duration) -> Refusal {
 /// The one connection a thread keeps, opened anew when it was lost.
 struct Hand<'a> {
     place: &'a Place,
+    access: Access,
     kept: Option<Fleet>,
 }
 
 impl<'a> Hand<'a> {
-    fn at(place: &'a Place) -> Self {
-        Self { place, kept: None }
+    fn at(place: &'a Place, access: Access) -> Self {
+        Self {
+            place,
+            access,
+            kept: None,
+        }
     }
 
     /// Runs a task by itself, and once more over a new connection when the kept one turns out to be lost:
@@ -361,7 +367,7 @@ impl<'a> Hand<'a> {
         for again in [once_more, false] {
             let opened = match self.kept.take() {
                 Some(fleet) => Ok(fleet),
-                None => self.place.reopen(),
+                None => self.place.reopen(self.access),
             };
             let mut closed = false;
             match opened {
@@ -390,7 +396,7 @@ fn is_lost(code: Code) -> bool {
 
 /// The life of a thread that reads: tasks in order.
 fn read(orders: &Mutex<Receiver<Order>>, place: &Place) {
-    let mut hand = Hand::at(place);
+    let mut hand = Hand::at(place, Access::Read);
     loop {
         // Held while waiting: whoever has it gets the next one.
         let next = orders.lock().unwrap_or_else(PoisonError::into_inner).recv();

@@ -107,7 +107,7 @@ pub fn put_in_place(
     let step = || options.steps.step();
     let place = Dir::private(folder).map_err(|error| cannot("open", folder, &error))?;
     let place = Arc::new(place);
-    let queue = Queue::new(Arc::clone(&place), &options.purpose);
+    let mut queue = Queue::new(Arc::clone(&place), &options.purpose);
     let _turn = queue.wait(options.patience)?;
     // What was acknowledged was so in the old one.
     let names = [

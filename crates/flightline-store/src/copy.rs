@@ -131,6 +131,7 @@ impl Store {
             max_pages: None,
             look_only: false,
             keep_old: false,
+            keeps_log: false,
         };
         let (mut to, _) = sqlite::open(&side.folder, true, options)?;
         if verifying == Verifying::No {

@@ -244,6 +244,9 @@ pub(crate) trait Driver: Send {
     /// Prepares a statement without running it.
     fn prepare(&mut self, sql: &'static str) -> Result<(), Error>;
 
+    /// How many statements this connection has run; of PostgreSQL, how many journeys it has made to the server.
+    fn statements(&self) -> u64;
+
     /// What it is called: `sqlite` or `postgres`.
     fn name(&self) -> &'static str;
 }

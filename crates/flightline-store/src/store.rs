@@ -53,6 +53,9 @@ pub struct OpenOptions {
     pub max_pages: Option<u32>,
     /// Whether a SQLite store of an earlier version is copied beside itself before it is upgraded.
     pub keep_old: bool,
+    /// For the one connection of a server that writes to a SQLite store: its log is folded on a thread of its own, and more of the store stays in
+    /// memory.
+    pub keeps_log: bool,
 }
 
 impl Default for OpenOptions {
@@ -69,6 +72,7 @@ impl Default for OpenOptions {
             trusted: true,
             max_pages: None,
             keep_old: true,
+            keeps_log: false,
         }
     }
 }
@@ -693,6 +697,13 @@ impl Store {
         self.driver.prepare(sql)
     }
 
+    /// How many statements this connection has run; of PostgreSQL, how many journeys it has made to the server. For figures that do
+    /// not depend on the machine.
+    #[must_use]
+    pub fn statements(&self) -> u64 {
+        self.driver.statements()
+    }
+
     /// How its database server is set up so that a power cut can lose what was acknowledged. Who runs the server
     /// decided so, perhaps for a database that is thrown away: it is said, and not refused.
     ///
@@ -769,6 +780,7 @@ fn drive(
                     max_pages: options.max_pages,
                     look_only: !options.trusted,
                     keep_old: options.keep_old,
+                    keeps_log: options.keeps_log,
                 },
             )?;
             Ok((Box::new(driver), repaired))

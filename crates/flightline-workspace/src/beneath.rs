@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir as Listing, Mode, OFlags, RenameFlags, StatxFlags};
+use rustix::fs::{AtFlags, Dir as Listing, FlockOperation, Mode, OFlags, RenameFlags, StatxFlags};
 use rustix::io::Errno;
 
 pub use entry::{Entry, Identity, Kind};
@@ -285,6 +285,29 @@ impl Dir {
     /// When it cannot be opened, or something else is in its place.
     pub fn lock_file(&self, file: impl AsRef<Path>) -> io::Result<File> {
         self.open_or_create(file.as_ref(), OFlags::RDWR)
+    }
+
+    /// Holds the folder, beside others who do, until this handle is closed: [`Dir::is_held`] says so to everybody else.
+    ///
+    /// # Errors
+    /// When somebody is just asking whether it is held, or the file system keeps no such locks.
+    pub fn hold(&self) -> io::Result<()> {
+        Ok(rustix::fs::flock(
+            &self.handle,
+            FlockOperation::NonBlockingLockShared,
+        )?)
+    }
+
+    /// Whether somebody else holds the folder. Not for a handle that holds it itself.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        match rustix::fs::flock(&self.handle, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {
+                let _ = rustix::fs::flock(&self.handle, FlockOperation::Unlock);
+                false
+            }
+            Err(errno) => errno == Errno::WOULDBLOCK,
+        }
     }
 
     /// A plain file that is written at its end: made where it is missing.

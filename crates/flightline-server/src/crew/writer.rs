@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use flightline::Fleet;
 use flightline::core::Refusal;
 use flightline::registry::Company;
 use flightline::store::Error;
+use flightline::{Access, Fleet};
 
 use super::{Errand, Grouped, Hand, Order, Place};
 
@@ -30,7 +30,7 @@ const LONGEST: Duration = Duration::from_millis(50);
 
 /// Takes what waits, commits it, answers; until it is told to end.
 pub(super) fn live(orders: &Receiver<Order>, place: &Place, grouped: &Grouped) {
-    let mut hand = Hand::at(place);
+    let mut hand = Hand::at(place, Access::Write);
     let mut waiting = VecDeque::new();
     let mut ending = false;
     let mut pace = Pace::default();

@@ -471,6 +471,10 @@ impl Driver for Postgres {
         self.statement(sql, 1).map(drop)
     }
 
+    fn statements(&self) -> u64 {
+        self.wire.journeys()
+    }
+
     fn name(&self) -> &'static str {
         "postgres"
     }

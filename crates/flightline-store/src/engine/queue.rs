@@ -15,48 +15,83 @@ use crate::error::Error;
 /// The file on which writers wait.
 pub(crate) const QUEUE: &str = "queue.lock";
 
-/// A place to wait for one's turn.
+/// A place to wait for one's turn. Its file is opened when it is first needed, and stays open.
 #[derive(Debug)]
 pub(crate) struct Queue {
     folder: Arc<Dir>,
     /// What the holder says of itself, for processes that wait for the turn.
-    purpose: String,
+    said: String,
+    file: Option<Arc<File>>,
 }
 
 /// One's turn. Ends when dropped, or when the process does.
 #[derive(Debug)]
 pub(crate) struct Turn {
-    _file: File,
+    file: Arc<File>,
+    waited: bool,
+}
+
+impl Turn {
+    /// Whether another had its turn first.
+    pub(crate) fn was_waited_for(&self) -> bool {
+        self.waited
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
+    }
 }
 
 impl Queue {
     pub(crate) fn new(folder: Arc<Dir>, purpose: &str) -> Self {
         Self {
             folder,
-            purpose: purpose.to_owned(),
+            said: format!("{} {purpose}\n", std::process::id()),
+            file: None,
         }
     }
 
     /// Waits for one's turn, at most `patience`.
-    pub(crate) fn wait(&self, patience: Duration) -> Result<Turn, Error> {
-        let file = self.folder.lock_file(QUEUE);
-        let file = file.map_err(|error| self.cannot(&error))?;
-        let file = match file.try_lock() {
-            Ok(()) => file,
+    pub(crate) fn wait(&mut self, patience: Duration) -> Result<Turn, Error> {
+        let file = match &self.file {
+            Some(file) => Arc::clone(file),
+            None => Arc::new(self.open()?),
+        };
+        let (file, waited) = match file.try_lock() {
+            Ok(()) => (file, false),
             Err(TryLockError::WouldBlock) if patience.is_zero() => {
                 return Err(Error::Busy("another process is writing".to_owned()));
             }
-            Err(TryLockError::WouldBlock) => self.block(file, patience)?,
+            Err(TryLockError::WouldBlock) => (Arc::new(self.block(patience)?), true),
             Err(TryLockError::Error(error)) => return Err(self.cannot(&error)),
         };
-        // Only a courtesy to processes that wait for the turn: if it cannot be written, the turn stands. It is written over in one
-        // piece and never emptied: to take a block from the file and give it one again costs more than all the rest.
-        let holder = format!("{} {}\n", std::process::id(), self.purpose);
-        let _ = file.write_all_at(holder.as_bytes(), 0);
-        Ok(Turn { _file: file })
+        self.introduce(&file);
+        self.file = Some(Arc::clone(&file));
+        Ok(Turn { file, waited })
     }
 
-    fn block(&self, file: File, patience: Duration) -> Result<File, Error> {
+    fn open(&self) -> Result<File, Error> {
+        let file = self.folder.lock_file(QUEUE);
+        file.map_err(|error| self.cannot(&error))
+    }
+
+    /// Says who has the turn, unless the file says so from the last time. Only a courtesy to processes that wait for the turn: if
+    /// it cannot be written, the turn stands. It is written over in one piece and never emptied: to take a block from the file and
+    /// give it one again costs more than all the rest.
+    fn introduce(&self, file: &File) {
+        let said = self.said.as_bytes();
+        let mut found = vec![0; said.len()];
+        let read = file.read_at(&mut found, 0);
+        if read.is_err() || found != said {
+            let _ = file.write_all_at(said, 0);
+        }
+    }
+
+    fn block(&self, patience: Duration) -> Result<File, Error> {
+        // Another handle than the one that is kept: a wait that was given up goes on, and its turn, when it comes, is passed on.
+        let file = self.open()?;
         let (send, receive) = mpsc::channel();
         // A blocked lock cannot be called off, so another thread waits for it. If nobody wants the
         // turn any more when it comes, the send fails and drops the file, which passes the turn on.

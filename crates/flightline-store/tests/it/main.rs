@@ -16,6 +16,7 @@ mod frozen;
 mod full_disk;
 mod groups;
 mod histories;
+mod log;
 mod lost_commit;
 mod memory;
 mod mend;

@@ -204,3 +204,28 @@ fn a_link_in_place_of_the_queue_is_not_followed() {
     assert!(refused.is_err());
     assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
 }
+
+#[test]
+fn who_has_the_turn_is_named_though_another_had_it_before() {
+    let world = World::new(Engine::Sqlite);
+    // Its name is in the file, and it keeps the file open.
+    let mut first = open(&world, Duration::from_millis(300));
+    let write = |store: &mut Store, number| {
+        store.write(|tx| tx.set("made", &mission(number, "One"), &json!({})))
+    };
+    write(&mut first, 1).unwrap();
+    let holder = Holder::start(&world);
+    let said = refused_in_time(|| write(&mut first, 2));
+    let expected = format!("process {} (`fleet hold still`)", holder.child.id());
+    assert!(said.contains(&expected), "{said}");
+    drop(holder);
+    write(&mut first, 2).unwrap();
+    // And again when it has the turn for the second time.
+    let mut patient = open(&world, Duration::from_millis(300));
+    let said = first.write(|tx| {
+        tx.set("made", &mission(3, "One"), &json!({}))?;
+        Ok::<_, Error>(refused_in_time(|| write(&mut patient, 4)))
+    });
+    let expected = format!("process {} (`fleet test`)", std::process::id());
+    assert!(said.as_ref().unwrap().contains(&expected), "{said:?}");
+}

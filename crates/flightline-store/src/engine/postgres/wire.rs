@@ -84,6 +84,8 @@ pub(super) struct Wire {
     closed: Arc<AtomicBool>,
     /// Ends when the connection has.
     end: Receiver<()>,
+    /// How often it was asked for something.
+    journeys: u64,
 }
 
 impl Wire {
@@ -134,6 +136,7 @@ impl Wire {
                 jobs: Some(jobs),
                 closed,
                 end,
+                journeys: 0,
             }),
             Ok(Err(error)) => Err(super::connect::refused(&error)),
             Err(RecvTimeoutError::Timeout) => Err(super::connect::silent(at_most)),
@@ -141,6 +144,10 @@ impl Wire {
                 Err(Error::Unreachable("the connection broke".to_owned()))
             }
         }
+    }
+
+    pub(super) fn journeys(&self) -> u64 {
+        self.journeys
     }
 
     /// Has something done over the connection, in at most the time that a statement may take.
@@ -164,6 +171,7 @@ impl Wire {
         at_most: Option<Duration>,
         what: impl FnOnce(&mut Client) -> Result<T, postgres::Error> + Send + 'static,
     ) -> Result<T, Fault> {
+        self.journeys += 1;
         let (sender, answer) = sync_channel(1);
         let job: Job = Box::new(move |client| {
             // Nobody may wait for it any more.

@@ -5,7 +5,8 @@
 //! One line per project, with a sum. It is written over in place: the file is smaller than a sector, needs no new name,
 //! and costs no wait at the next commit.
 
-use std::io::Read;
+use std::fs::File;
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
@@ -18,6 +19,8 @@ use crate::engine::Acknowledged;
 pub(crate) const FILE: &str = "anchor";
 /// More than this is none of ours.
 const MOST: u64 = 64 * 1024;
+/// Seldom does it have more: that is for twenty projects.
+const USUAL: usize = 4_096;
 /// How many characters the sum of a line has.
 const SUM: usize = 16;
 
@@ -41,8 +44,7 @@ impl Folder {
         let Some(file) = self.0.open_file(FILE).map_err(cannot)? else {
             return Ok(None);
         };
-        let mut text = String::new();
-        file.take(MOST).read_to_string(&mut text).map_err(cannot)?;
+        let text = whole(&file).map_err(cannot)?;
         let mut found = None;
         for line in text.lines() {
             let last = parse(line).ok_or_else(|| {
@@ -57,12 +59,9 @@ impl Folder {
 
     /// Writes what was acknowledged. Lines of other projects stay.
     pub(super) fn write(&self, last: &Acknowledged) -> std::io::Result<()> {
-        let mut file = self.0.lock_file(FILE)?;
-        let mut before = String::new();
+        let file = self.0.lock_file(FILE)?;
         // What cannot be read is written anew.
-        if (&mut file).take(MOST).read_to_string(&mut before).is_err() {
-            before.clear();
-        }
+        let before = whole(&file).unwrap_or_default();
         let mut text = line(last);
         for other in before.lines() {
             if parse(other).is_some_and(|other| other.project != last.project) {
@@ -76,6 +75,19 @@ impl Folder {
         }
         Ok(())
     }
+}
+
+/// The text of the file, which is read at once as long as it is as small as it mostly is.
+fn whole(file: &File) -> std::io::Result<String> {
+    let mut bytes = vec![0; USUAL];
+    let read = file.read_at(&mut bytes, 0)?;
+    bytes.truncate(read);
+    if read == USUAL {
+        let mut rest = file;
+        rest.seek(SeekFrom::Start(USUAL as u64))?;
+        rest.take(MOST).read_to_end(&mut bytes)?;
+    }
+    String::from_utf8(bytes).map_err(|_| ErrorKind::InvalidData.into())
 }
 
 fn line(last: &Acknowledged) -> String {

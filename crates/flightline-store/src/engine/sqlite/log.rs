@@ -2,12 +2,25 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::{Sqlite, UNQUEUED_WAIT, classify};
+use super::{Options, Sqlite, UNQUEUED_WAIT, classify, open};
 use crate::engine::Driver as _;
 use crate::error::Error;
+use crate::steps::Steps;
+
+/// How large the log may be when a command ends.
+const LOG_BOUND: u64 = 512 * 1024;
+
+/// How many pages the log of a keeper has when it is folded and begins anew: 16 MB.
+const FOLDED_AT: u64 = 2_048;
+/// How long a keeper waits for its turn to have the log begin anew, and then for those who read its last pages. The next
+/// 16 MB give it another chance.
+const TURN_WAIT: Duration = Duration::from_secs(1);
+const READERS_WAIT: Duration = Duration::from_millis(20);
 
 /// Which file a name stood for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,5 +71,156 @@ impl Sqlite {
             self.query("PRAGMA wal_checkpoint(PASSIVE)", &[])?;
         }
         Ok(fs::symlink_metadata(&self.log).map_or(0, |seen| seen.len()))
+    }
+
+    /// Folds the log into the database once it has grown. SQLite's own automatic checkpoint serves only
+    /// long-lived processes: what it copied is forgotten when the last connection closes, so that a log
+    /// written by one command after another would never start anew, and each of them reads all of it
+    /// when it opens the store. Gives way to whoever is writing: the next command will do. A log that a keeper
+    /// folds is left to that.
+    pub(super) fn bound_log(&mut self, kept: bool) {
+        let grown = fs::symlink_metadata(&self.log).is_ok_and(|seen| seen.len() > LOG_BOUND);
+        if !grown || self.look_only || self.broken || !self.connection.is_autocommit() {
+            return;
+        }
+        if !kept && self.folder.is_held() {
+            return;
+        }
+        if let Ok(_turn) = self.queue.wait(Duration::ZERO) {
+            let _ = self.connection.busy_timeout(Duration::ZERO);
+            let _ = self
+                .connection
+                .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        }
+    }
+
+    /// Has the log folded when it has grown, by the keeper's thread if there can be one. What fails is tried again later.
+    pub(super) fn watch_log(&mut self) {
+        if self.keeper.is_none() || self.broken {
+            return;
+        }
+        // Does nothing, and says how many pages the log has.
+        let Ok(pages) = self.pages_of_log("PRAGMA wal_checkpoint(NOOP)") else {
+            return;
+        };
+        if let Some(keeper) = &mut self.keeper
+            && keeper.wants_to_fold(pages)
+            && !keeper.wake()
+        {
+            let _ = self.fold_and_restart();
+        }
+    }
+
+    /// Folds the log beside those who write, and then, in its turn, what they added meanwhile: so the next one who writes begins
+    /// the log anew, in the room that it has.
+    fn fold_and_restart(&mut self) -> Result<(), Error> {
+        self.check_identity()?;
+        if self.pages_of_log("PRAGMA wal_checkpoint(PASSIVE)")? < FOLDED_AT {
+            return Ok(());
+        }
+        let said =
+            |error: rusqlite::Error| classify("cannot fold the log into the database", &error);
+        let Ok(_turn) = self.queue.wait(TURN_WAIT) else {
+            return Ok(());
+        };
+        self.connection.busy_timeout(READERS_WAIT).map_err(said)?;
+        let restarted = self.pages_of_log("PRAGMA wal_checkpoint(RESTART)");
+        self.connection.busy_timeout(UNQUEUED_WAIT).map_err(said)?;
+        restarted.map(drop)
+    }
+
+    /// Runs a checkpoint of SQLite's log; says how many pages the log has.
+    fn pages_of_log(&mut self, checkpoint: &'static str) -> Result<u64, Error> {
+        let rows = self.query(checkpoint, &[])?;
+        rows.first().map_or(Ok(0), |row| row.unsigned(1))
+    }
+}
+
+/// Folds the log of a connection that writes again and again, on a thread of its own with a connection of its own. That one
+/// copies pages to the database and waits for the disk, and the connection that writes does neither.
+pub(super) struct Keeper {
+    folder: PathBuf,
+    purpose: String,
+    /// How many pages the log had after the last commit.
+    pages: u64,
+    /// With how many it is folded next.
+    next: u64,
+    thread: Option<(SyncSender<()>, JoinHandle<()>)>,
+}
+
+impl Keeper {
+    pub(super) fn new(folder: &Path, purpose: &str) -> Self {
+        Self {
+            folder: folder.to_path_buf(),
+            purpose: purpose.to_owned(),
+            pages: 0,
+            next: FOLDED_AT,
+            thread: None,
+        }
+    }
+
+    /// Whether a log of so many pages is to be folded. Once it was tried, not before it has grown as much again.
+    fn wants_to_fold(&mut self, pages: u64) -> bool {
+        if pages < self.pages {
+            // It began anew.
+            self.next = FOLDED_AT;
+        }
+        self.pages = pages;
+        let wants = pages >= self.next;
+        if wants {
+            self.next = pages + FOLDED_AT;
+        }
+        wants
+    }
+
+    /// Wakes the thread, which is started when it is first needed. False when there is none.
+    fn wake(&mut self) -> bool {
+        if self.thread.is_none() {
+            let (wake, wakes) = sync_channel(1);
+            let (folder, purpose) = (self.folder.clone(), self.purpose.clone());
+            let thread = thread::Builder::new().name("fleet-log".to_owned());
+            let started = thread.spawn(move || keep(&folder, &purpose, &wakes));
+            self.thread = started.ok().map(|thread| (wake, thread));
+        }
+        match &self.thread {
+            // One that is still at it looks again when it is done.
+            Some((wake, _)) => !matches!(wake.try_send(()), Err(TrySendError::Disconnected(()))),
+            None => false,
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        if let Some((wake, thread)) = self.thread.take() {
+            drop(wake);
+            // Whatever went wrong in there left the log as it was.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The life of a keeper's thread.
+fn keep(folder: &Path, purpose: &str, wakes: &Receiver<()>) {
+    let mut connection = None;
+    while wakes.recv().is_ok() {
+        if connection.is_none() {
+            let options = Options {
+                purpose: purpose.to_owned(),
+                steps: Steps::default(),
+                max_pages: None,
+                look_only: false,
+                keep_old: true,
+                keeps_log: false,
+            };
+            connection = open(folder, false, options).ok();
+        }
+        let folded = connection
+            .as_mut()
+            .map_or(Ok(()), |(driver, _)| driver.fold_and_restart());
+        // A file that was replaced is opened anew; a reader who was in the way is not waited for.
+        if !matches!(folded, Ok(()) | Err(Error::Busy(_))) {
+            connection = None;
+        }
     }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use rusqlite::Connection;
 
-use super::{CHAIN, CHAIN_END, MIGRATIONS, Sqlite, classify};
+use super::opening::{CHAIN, CHAIN_END, MIGRATIONS};
+use super::{Sqlite, classify};
 use crate::error::Error;
 
 const OBJECTS: &str =

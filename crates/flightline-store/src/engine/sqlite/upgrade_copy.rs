@@ -7,8 +7,9 @@ use flightline_workspace::beneath::Dir;
 use rusqlite::backup::Backup;
 use rusqlite::{Connection, OpenFlags};
 
+use super::Sqlite;
+use super::failure::{classify, io};
 use super::place::real_path;
-use super::{Sqlite, classify, io};
 use crate::error::Error;
 
 /// The folder for copies, beside the database.

@@ -1,0 +1,293 @@
+//! Opens a SQLite store: looks at its files first, then makes the connection ready and the schema current.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flightline_workspace::beneath::Dir;
+use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use super::failure::{classify, io};
+use super::log::Keeper;
+use super::place::{create_private, real_path, refuse_network, repair_modes};
+use super::reserve::Reserve;
+use super::{FILE, INDEX, LOG, Sqlite, UNQUEUED_WAIT, anchor, is_broken, log};
+use crate::engine::queue::Queue;
+use crate::engine::upgrade::{Unsealed, seal_all};
+use crate::engine::{Driver as _, Durability, SCHEMA_VERSION};
+use crate::error::Error;
+use crate::steps::Steps;
+
+/// No value of ours is longer: what is came from somewhere else.
+const LONGEST_VALUE: i32 = 64 * 1024 * 1024;
+
+/// The pages of a new store.
+const PAGE_SIZE: i64 = 8192;
+
+/// `FLTL`: says that a SQLite file is ours.
+const APPLICATION_ID: i64 = 0x464C_544C;
+
+pub(super) const MIGRATIONS: [&str; 10] = [
+    include_str!("../../schema/sqlite/0001_journal.sql"),
+    include_str!("../../schema/sqlite/0002_backups.sql"),
+    include_str!("../../schema/sqlite/0003_timeline.sql"),
+    include_str!("../../schema/sqlite/0004_plans.sql"),
+    include_str!("../../schema/sqlite/0005_rows.sql"),
+    include_str!("../../schema/sqlite/0006_chain.sql"),
+    include_str!("../../schema/sqlite/0007_cuts.sql"),
+    include_str!("../../schema/sqlite/0008_watch.sql"),
+    include_str!("../../schema/sqlite/0009_names.sql"),
+    include_str!("../../schema/sqlite/0010_work.sql"),
+];
+
+/// The migration after which the journal is sealed, and what follows then.
+pub(super) const CHAIN: usize = 6;
+pub(super) const CHAIN_END: &str = include_str!("../../schema/sqlite/0006_chain_end.sql");
+
+/// How a driver is opened.
+pub(crate) struct Options {
+    pub(crate) purpose: String,
+    pub(crate) steps: Steps,
+    pub(crate) max_pages: Option<u32>,
+    /// Only looked at: nothing is made, upgraded or put right.
+    pub(crate) look_only: bool,
+    /// Whether a store of an earlier version is copied before it is changed.
+    pub(crate) keep_old: bool,
+    /// Whether it is written to again and again: its log is folded beside it, and more of it stays in memory.
+    pub(crate) keeps_log: bool,
+}
+
+/// Opens the store in `folder`, creating it when `create` says so. Returns what was repaired on the way.
+pub(crate) fn open(
+    folder: &Path,
+    create: bool,
+    options: Options,
+) -> Result<(Sqlite, Vec<String>), Error> {
+    let mut repaired = Vec::new();
+    if create {
+        options.steps.step();
+        create_private(folder)?;
+        options.steps.step();
+    }
+    let place = match Dir::private(folder) {
+        Ok(place) => Arc::new(place),
+        Err(error) => match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory => {
+                return Err(Error::Missing(folder.display().to_string()));
+            }
+            _ => return Err(io("cannot open the store", &error)),
+        },
+    };
+    // Looked at, never opened: closing any descriptor of the database would drop SQLite's own locks
+    // for the whole process.
+    let mut files = Vec::with_capacity(3);
+    for name in [FILE, LOG, INDEX] {
+        match place.plain_entry(name) {
+            Ok(Some(seen)) => files.push((name, seen)),
+            Ok(None) if name == FILE => {
+                return Err(Error::Missing(folder.display().to_string()));
+            }
+            Ok(None) => {}
+            Err(_) => return Err(Error::NotOurs(folder.join(name).display().to_string())),
+        }
+    }
+    refuse_network(folder)?;
+    if !options.look_only {
+        repair_modes(&place, files, &mut repaired);
+    }
+    let access = match options.look_only {
+        true => OpenFlags::SQLITE_OPEN_READ_ONLY,
+        false => OpenFlags::SQLITE_OPEN_READ_WRITE,
+    };
+    let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    // A symbolic link on the way to the folder is the user's business; one in its place is not.
+    let real = real_path(folder).map_err(|error| io("cannot open the store", &error))?;
+    let real = real.join(FILE);
+    let connection = Connection::open_with_flags(&real, flags)
+        .map_err(|error| classify("cannot open the store", &error))?;
+    let keeper = options.keeps_log.then(|| {
+        // Without it commands that end would fold the log, too, which costs time and harms nobody.
+        let _ = place.hold();
+        Keeper::new(folder, &options.purpose)
+    });
+    let mut driver = Sqlite {
+        connection,
+        folder: Arc::clone(&place),
+        keeper,
+        broken: is_broken(&real),
+        identity: log::Identity::of(&real),
+        file: real,
+        log: folder.join(LOG),
+        queue: Queue::new(Arc::clone(&place), &options.purpose),
+        reserve: Reserve::new(Arc::clone(&place), options.max_pages),
+        look_only: options.look_only,
+        turn: None,
+        durability: Durability::Full,
+        failed: false,
+        steps: options.steps,
+        statements: 0,
+        anchor: anchor::Folder::new(place),
+    };
+    let keep_old = options.keep_old;
+    repaired.extend(driver.prepare_connection(folder, create, keep_old)?);
+    if let Some(pages) = options.max_pages {
+        driver
+            .connection
+            .pragma_update(None, "max_page_count", pages)
+            .map_err(|error| classify("cannot open the store", &error))?;
+    }
+    Ok((driver, repaired))
+}
+
+impl Sqlite {
+    /// Makes the connection ready, and the schema current. Returns what is worth saying about that.
+    fn prepare_connection(
+        &mut self,
+        folder: &Path,
+        create: bool,
+        keep_old: bool,
+    ) -> Result<Option<String>, Error> {
+        let act = "cannot open the store";
+        let not_ours = || Error::NotOurs(folder.join(FILE).display().to_string());
+        let said = |error: &rusqlite::Error| match error.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => not_ours(),
+            _ => classify(act, error),
+        };
+        self.connection
+            .busy_timeout(UNQUEUED_WAIT)
+            .map_err(|error| said(&error))?;
+        let batch = |sql: &str| {
+            let done = self.connection.execute_batch(sql);
+            done.map_err(|error| said(&error))
+        };
+        let pragma = |name: &str| {
+            let found = self
+                .connection
+                .pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+            found.map_err(|error| said(&error))
+        };
+        // At one moment: somebody may be making the store right now.
+        batch("BEGIN")?;
+        let version = pragma("user_version")?;
+        let tables = pragma("schema_version")?;
+        let ours = pragma("application_id")?;
+        batch("COMMIT")?;
+        let blank = ours == 0 && version == 0 && tables == 0;
+        if ours != APPLICATION_ID && !blank {
+            return Err(not_ours());
+        }
+        if blank && !create {
+            return Err(Error::Missing(folder.display().to_string()));
+        }
+        if version > SCHEMA_VERSION {
+            return Err(Error::Newer {
+                found: version,
+                known: SCHEMA_VERSION,
+            });
+        }
+        // What a savepoint keeps to come back to would else be written to a file.
+        batch(
+            "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF; \
+             PRAGMA temp_store = MEMORY",
+        )?;
+        batch(match self.keeper {
+            Some(_) => "PRAGMA cache_size = -64000; PRAGMA wal_autocheckpoint = 0",
+            // Larger than a log that a server keeps: a command beside one leaves it alone.
+            None => "PRAGMA cache_size = -8000; PRAGMA wal_autocheckpoint = 4096",
+        })?;
+        // The checkpoint on the last close would cost every command 14 ms; `bound_log` does it now and then.
+        self.connection
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+            .map_err(|error| said(&error))?;
+        // A schema that came from somewhere else has no word in what we do.
+        self.connection
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)
+            .map_err(|error| said(&error))?;
+        self.connection
+            .set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+            .map_err(|error| said(&error))?;
+        // Else a statement is planned anew for every value that is bound to it, which takes longer than running it.
+        self.connection
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
+            .map_err(|error| said(&error))?;
+        self.connection.set_prepared_statement_cache_capacity(256);
+        match version {
+            SCHEMA_VERSION => Ok(None),
+            _ if self.look_only => Err(Error::Untrusted),
+            old => self.migrate(folder, keep_old && old > 0),
+        }
+    }
+
+    fn migrate(&mut self, folder: &Path, keep_old: bool) -> Result<Option<String>, Error> {
+        let act = "cannot prepare the store's schema";
+        let said = |error: rusqlite::Error| classify(act, &error);
+        self.turn = Some(self.queue.wait(Duration::from_secs(10))?);
+        // Nobody else upgrades it now, and somebody may have done so while we waited.
+        let before = self.version().map_err(said)?;
+        if before == SCHEMA_VERSION {
+            self.turn = None;
+            return Ok(None);
+        }
+        let kept = match keep_old {
+            true => {
+                self.steps.step();
+                let kept = self.copy_before_upgrade(folder, before)?;
+                self.steps.step();
+                Some(kept)
+            }
+            false => None,
+        };
+        // Only a file without tables takes it: events of 2 kB fill larger pages better.
+        self.connection
+            .pragma_update(None, "page_size", PAGE_SIZE)
+            .map_err(said)?;
+        self.connection
+            .pragma_update(None, "journal_mode", "WAL")
+            .map_err(said)?;
+        self.batch(act, "BEGIN IMMEDIATE")?;
+        let migrated = self.bring_up_to_date();
+        self.steps.step();
+        let migrated = migrated.and_then(|()| {
+            let committed = self.connection.execute_batch("COMMIT");
+            committed.map_err(said)
+        });
+        if migrated.is_err() {
+            self.rollback();
+        }
+        self.steps.step();
+        self.turn = None;
+        migrated?;
+        Ok(kept.map(|kept| {
+            format!(
+                "the store was upgraded from schema {before} to {SCHEMA_VERSION}; as it was before it is kept as `{kept}`"
+            )
+        }))
+    }
+
+    fn version(&self) -> Result<i64, rusqlite::Error> {
+        self.connection
+            .pragma_query_value(None, "user_version", |row| row.get(0))
+    }
+
+    fn bring_up_to_date(&mut self) -> Result<(), Error> {
+        let said = |error: rusqlite::Error| classify("cannot prepare the store's schema", &error);
+        let done = usize::try_from(self.version().map_err(said)?).unwrap_or(0);
+        for (number, migration) in (1..).zip(MIGRATIONS).skip(done) {
+            self.connection.execute_batch(migration).map_err(said)?;
+            if number == CHAIN {
+                seal_all(self, &Unsealed::Apart)?;
+                self.connection.execute_batch(CHAIN_END).map_err(said)?;
+            }
+            self.steps.step();
+        }
+        self.connection
+            .pragma_update(None, "application_id", APPLICATION_ID)
+            .map_err(said)?;
+        self.connection
+            .pragma_update(None, "user_version", SCHEMA_VERSION)
+            .map_err(said)
+    }
+}

@@ -1,0 +1,60 @@
+//! Free space in the database, and what the file system gets back of it.
+
+use std::time::Duration;
+
+use super::{Sqlite, UNQUEUED_WAIT, classify};
+use crate::engine::{Compaction, Driver as _};
+use crate::error::Error;
+
+/// Less free space than this, or than this part of the file, is not worth rewriting the file for.
+const WORTH: u64 = 1024 * 1024;
+const WORTH_PART: u64 = 4;
+
+impl Sqlite {
+    pub(super) fn give_space_back(&mut self, loose: u64, most: u64) -> Result<Compaction, Error> {
+        let total = self.pragma("PRAGMA page_count")? * self.pragma("PRAGMA page_size")?;
+        let free = (self.space()?.free.unwrap_or(0) + loose).min(total);
+        if free < WORTH || free < total / WORTH_PART {
+            return Ok(Compaction::NotWorthIt);
+        }
+        if total - free > most {
+            return Ok(Compaction::Later("it is large"));
+        }
+        if self.broken || !self.connection.is_autocommit() {
+            return Err(Error::Broken);
+        }
+        let Ok(_turn) = self.queue.wait(Duration::ZERO) else {
+            return Ok(Compaction::Later("another process is writing"));
+        };
+        let said = |error: rusqlite::Error| classify("cannot give free space back", &error);
+        self.connection.busy_timeout(Duration::ZERO).map_err(said)?;
+        let rewritten = self.rewrite();
+        self.connection.busy_timeout(UNQUEUED_WAIT).map_err(said)?;
+        match rewritten {
+            Err(Error::Busy(_)) => return Ok(Compaction::Later("another process is writing")),
+            rewritten => rewritten?,
+        }
+        let after = self.space()?;
+        // As long as the new file is in the log, the old one is as large as it was.
+        Ok(match after.log {
+            0 => Compaction::Returned(total.saturating_sub(after.database)),
+            _ => Compaction::Later("another process is reading the old pages"),
+        })
+    }
+
+    /// Writes the file anew without its free pages. SQLite does it in one transaction: whoever reads goes
+    /// on, and should we die the file is as it was.
+    fn rewrite(&mut self) -> Result<(), Error> {
+        let act = "cannot give free space back";
+        // The new one is made in a file: it may be larger than memory.
+        self.batch(act, "PRAGMA temp_store = FILE")?;
+        let rewritten = self.batch(act, "VACUUM");
+        self.batch(act, "PRAGMA temp_store = MEMORY")?;
+        rewritten?;
+        self.steps.step();
+        // The new file is in the log until it is folded in. Readers may keep it from that for a while.
+        self.query("PRAGMA wal_checkpoint(TRUNCATE)", &[])?;
+        self.steps.step();
+        Ok(())
+    }
+}
