@@ -7,6 +7,8 @@
     reason = "a benchmark makes files, reports on stdout and stops at trouble"
 )]
 
+#[path = "checkpoints/counters.rs"]
+mod counters;
 mod measure;
 
 use std::path::{Path, PathBuf};
@@ -35,6 +37,11 @@ fn main() {
         return;
     }
     let temp = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    counters::report(&temp.path().join("counters"));
+    if std::env::args().any(|argument| argument == "counters") {
+        return;
+    }
+    println!();
     println!("| what | p50 | p95 | p99 | against |");
     println!("|---|---|---|---|---|");
     for sorties in [100, 1_000, 10_000] {
