@@ -19,6 +19,7 @@ use flightline::inventory::{inventory, unknown_project};
 use flightline::mirror::{Mirrors, Said};
 use flightline::rebuild::prospect;
 use flightline::recovery::claims::{ListClaims, look};
+use flightline::registry::Registered;
 use flightline::remote::API;
 use flightline::store::clock::{Clock, Ids as IdSource};
 use flightline::store::{Error as StoreError, Location, OpenOptions, Steps, Store};
@@ -26,7 +27,7 @@ use flightline::workspace::beneath::Dir;
 use flightline::workspace::{
     Bounds, Fingerprint, Home, STATE_FOLDER, Trust, WorkTree, discover, repo_path, repository_root,
 };
-use flightline::{Access, Caller, Errand, Fleet, Operation, not_here};
+use flightline::{Access, Caller, Errand, Fleet, not_here};
 use schemars::JsonSchema;
 
 use crate::cli::Globals;
@@ -563,7 +564,7 @@ impl App {
     }
 
     /// Runs an operation.
-    pub fn run<O: Operation>(&mut self, operation: &O) -> Result<O::Outcome, Refusal> {
+    pub fn run<O: Registered>(&mut self, operation: &O) -> Result<O::Outcome, Refusal> {
         if O::ACCESS != Access::Read {
             self.check_fields::<O::Outcome>()?;
         }

@@ -22,10 +22,10 @@ use flightline::checkpoint::CheckpointDocument;
 use flightline::checkpoint::prune::Pruned;
 use flightline::core::{Code, Refusal};
 use flightline::event::Cursor;
-use flightline::registry::Company;
+use flightline::registry::{Company, Registered};
 use flightline::remote::header::REPLAYED;
 use flightline::store::clock::Ids;
-use flightline::{Access, Caller, Fleet, Operation};
+use flightline::{Access, Caller, Fleet};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use tokio::sync::{Notify, Semaphore, watch};
@@ -285,7 +285,7 @@ pub(crate) fn mark(headers: &mut HeaderMap, replayed: bool) {
 
 impl Shared {
     /// Runs one operation, if the guest's token goes that far.
-    pub(crate) async fn run<O: Operation + Send + 'static>(
+    pub(crate) async fn run<O: Registered + Send + 'static>(
         &self,
         guest: &Guest,
         caller: Caller,

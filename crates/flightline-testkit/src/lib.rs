@@ -17,9 +17,10 @@ use std::time::Duration;
 
 use flightline::core::policy::Policy;
 use flightline::core::{Refusal, Time};
+use flightline::registry::Registered;
 use flightline::store::clock::{Clock, Ids};
 use flightline::store::{Location, OpenOptions, Store, verify};
-use flightline::{Caller, Fleet, Operation};
+use flightline::{Caller, Fleet};
 use tempfile::TempDir;
 
 pub use schema::{Schema, with_option};
@@ -167,7 +168,7 @@ impl World {
     ///
     /// # Errors
     /// What the operation refuses with.
-    pub fn run<O: Operation>(&self, agent: &str, operation: &O) -> Result<O::Outcome, Refusal> {
+    pub fn run<O: Registered>(&self, agent: &str, operation: &O) -> Result<O::Outcome, Refusal> {
         self.fleet()
             .run(operation, &caller(agent))
             .map_err(flightline::Error::into_refusal)

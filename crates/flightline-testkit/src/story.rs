@@ -21,13 +21,14 @@ use flightline::core::{Kind, Name, Refusal, RepoPath, Subject, Title};
 use flightline::lock::{AcquireLocks, LockView};
 use flightline::mail::{MessageView, SendMail};
 use flightline::mission::{CreateMission, MissionView};
+use flightline::registry::Registered;
 use flightline::sortie::add::NewSortie;
 use flightline::sortie::change::{ChangeSortie, SortieAction};
 use flightline::sortie::claim::{ClaimNext, ClaimSortie};
 use flightline::sortie::{ShowSortie, SortieView};
 use flightline::store::{EventFilter, Find, OpenOptions, Store, Tx};
 use flightline::workspace::WorkTree;
-use flightline::{Caller, Fleet, Operation};
+use flightline::{Caller, Fleet};
 
 use crate::{World, caller};
 
@@ -79,7 +80,7 @@ impl<'w> Story<'w> {
     ///
     /// # Errors
     /// What the operation refuses with.
-    pub fn run<O: Operation>(&self, agent: &str, operation: &O) -> Result<O::Outcome, Refusal> {
+    pub fn run<O: Registered>(&self, agent: &str, operation: &O) -> Result<O::Outcome, Refusal> {
         self.run_as(&caller(agent), operation)
     }
 
@@ -87,7 +88,7 @@ impl<'w> Story<'w> {
     ///
     /// # Errors
     /// What the operation refuses with.
-    pub fn run_as<O: Operation>(
+    pub fn run_as<O: Registered>(
         &self,
         caller: &Caller,
         operation: &O,

@@ -21,6 +21,7 @@ use crate::desk::{self, Desk};
 use crate::error::{Error, Result};
 use crate::event::Cursor;
 use crate::lock::watch::note_waiting;
+use crate::registry::Registered;
 use crate::remote::{Call, Offline, Remote};
 
 use self::act::{Act, Acting, Spec};
@@ -264,7 +265,15 @@ impl Fleet {
     ///
     /// # Errors
     /// When it will not be done, the caller is fenced, or the store fails.
-    pub fn run<O: Operation>(&mut self, operation: &O, caller: &Caller) -> Result<O::Outcome> {
+    pub fn run<O: Registered>(&mut self, operation: &O, caller: &Caller) -> Result<O::Outcome> {
+        operation.run_in(self, caller)
+    }
+
+    pub(crate) fn act_out<O: Operation>(
+        &mut self,
+        operation: &O,
+        caller: &Caller,
+    ) -> Result<O::Outcome> {
         let mut acting = Acting::new(operation);
         self.perform(&mut acting, caller)?;
         acting.done()
@@ -554,7 +563,19 @@ impl Fleet {
     ///
     /// # Errors
     /// When it would not be done, or the store fails.
-    pub fn rehearse<O: Operation>(&mut self, operation: &O, caller: &Caller) -> Result<O::Outcome> {
+    pub fn rehearse<O: Registered>(
+        &mut self,
+        operation: &O,
+        caller: &Caller,
+    ) -> Result<O::Outcome> {
+        operation.rehearse_in(self, caller)
+    }
+
+    pub(crate) fn show_acted<O: Operation>(
+        &mut self,
+        operation: &O,
+        caller: &Caller,
+    ) -> Result<O::Outcome> {
         let mut acting = Acting::new(operation);
         match self.is_elsewhere() {
             true => self.ask_for(&mut acting, caller, Asked::ToShow)?,

@@ -112,137 +112,176 @@ impl Entry {
     }
 }
 
-/// Every operation.
-const OPERATIONS: &[Entry] = &[
-    entry::<mission::CreateMission>(),
-    entry::<mission::ListMissions>(),
-    entry::<mission::ShowMission>(),
-    entry::<mission::ChangeMission>(),
-    entry::<mission::TransitionMission>(),
-    entry::<mission::UseMission>(),
-    entry::<mission::update::UpdateMission>(),
-    entry::<sortie::add::AddSorties>(),
-    entry::<sortie::ListSorties>(),
-    entry::<sortie::ShowSortie>(),
-    entry::<sortie::claim::ClaimSortie>(),
-    entry::<sortie::claim::ClaimNext>(),
-    entry::<sortie::change::ChangeSortie>(),
-    entry::<sortie::edit::EditSortie>(),
-    entry::<sortie::edit::MoveSortie>(),
-    entry::<sortie::queue::ListQueue>(),
-    entry::<sortie::report::UpdateSortie>(),
-    entry::<sortie::report::ReportError>(),
-    entry::<sortie::report::ClearErrors>(),
-    entry::<sortie::report::AddReview>(),
-    entry::<agent::RegisterAgent>(),
-    entry::<agent::ListAgents>(),
-    entry::<agent::ListProcesses>(),
-    entry::<agent::ShowAgent>(),
-    entry::<agent::UpdateAgent>(),
-    entry::<agent::RetireAgent>(),
-    entry::<agent::Heartbeat>(),
-    entry::<hook::TellHook>(),
-    entry::<lease::SettleLeases>(),
-    entry::<lock::AcquireLocks>(),
-    entry::<lock::RenewLocks>(),
-    entry::<lock::ReleaseLocks>(),
-    entry::<lock::StealLock>(),
-    entry::<lock::held::StealHeldLock>(),
-    entry::<lock::ListLocks>(),
-    entry::<lock::CheckLocks>(),
-    entry::<context::peek::PeekBriefing>(),
-    entry::<mail::SendMail>(),
-    entry::<mail::ReplyMail>(),
-    entry::<mail::OpenInbox>(),
-    entry::<mail::PeekInbox>(),
-    entry::<mail::ReadMail>(),
-    entry::<mail::AcknowledgeMail>(),
-    entry::<mail::ShowThread>(),
-    entry::<mail::list::ListMessages>(),
-    entry::<mail::RequeueMail>(),
-    entry::<mail::relay::RelayEvents>(),
-    entry::<note::AddNote>(),
-    entry::<note::ListNotes>(),
-    entry::<note::end::EndNote>(),
-    entry::<note::end::ReplaceNote>(),
-    entry::<late::RecordLate>(),
-    entry::<effect::BeginEffect>(),
-    entry::<effect::FinishEffect>(),
-    entry::<effect::ListEffects>(),
-    entry::<event::ListEvents>(),
-    entry::<ids::ListIds>(),
-    entry::<ids::ListNames>(),
-    entry::<clock::TellTime>(),
-    entry::<clock::NameHistory>(),
-    entry::<status::ShowStatus>(),
-    entry::<stats::ShowStats>(),
-    entry::<figures::ReadFigures>(),
-    entry::<checkpoint::take::TakeCheckpoint>(),
-    entry::<checkpoint::trigger::RecordFailure>(),
-    entry::<checkpoint::destructive::BeforeDestructive>(),
-    entry::<checkpoint::inspect::ListCheckpoints>(),
-    helped::<checkpoint::inspect::ShowCheckpoint>(),
-    helped::<checkpoint::inspect::VerifyCheckpoints>(),
-    entry::<checkpoint::inspect::MarkCheckpoint>(),
-    helped::<checkpoint::inspect::DiffCheckpoints>(),
-    entry::<checkpoint::prune::PlanPrune>(),
-    alone(entry::<checkpoint::prune::ApplyPrune>()),
-    alone(entry::<checkpoint::prune::PruneCheckpoints>()),
-    entry::<checkpoint::due::DueCheckpoints>(),
-    entry::<checkpoint::thin::PlanThinning>(),
-    alone(entry::<checkpoint::thin::ThinJournal>()),
-    entry::<checkpoint::thin::RecordThinning>(),
-    large(alone(entry::<checkpoint::import::ImportCheckpoint>())),
-    entry::<checkpoint::backups::UnsettledBackups>(),
-    entry::<checkpoint::backups::RecordBackups>(),
-    entry::<checkpoint::files::WholeCheckpoint>(),
-    entry::<checkpoint::inspect::VerifyCheckpoint>(),
-    entry::<checkpoint::mend::ExamineCheckpoints>(),
-    large(alone(entry::<checkpoint::mend::MendCheckpoint>())),
-    alone(entry::<recovery::detect::Detect>()),
-    entry::<recovery::detect::PeekCandidates>(),
-    entry::<recovery::points::ListRecoveryPoints>(),
-    helped::<recovery::resume::Resume>(),
-    helped::<recovery::undo::Undo>(),
-    alone(entry::<recovery::past::UndoRecovery>()),
-    entry::<recovery::past::ListRecoveries>(),
-    entry::<recovery::compaction::ReportCompaction>(),
-    entry::<context::BriefAgent>(),
-    entry::<context::past::BriefCheckpoint>(),
-    entry::<context::DeliverBriefing>(),
-    entry::<context::AcknowledgeBriefing>(),
-    large(alone(entry::<dialect::ImportDocuments>())),
-    entry::<dialect::ExportDocuments>(),
-    large(entry::<dialect::aside::TellPutAside>()),
-    alone(entry::<agent::monitor::MonitorAgents>()),
-    entry::<agent::resume::ResumeAgent>(),
-    entry::<agent::takeover::TakeOver>(),
-    entry::<agent::takeover::ShowHandoff>(),
-    entry::<agent::restart::RestartAgent>(),
-    entry::<agent::context::EndSession>(),
-    entry::<agent::context::FullSync>(),
-    entry::<report::ShowReport>(),
-    entry::<task::ShowTask>(),
-    entry::<task::ShowTaskTable>(),
-    entry::<checkpoint::tree::RecordFiles>(),
-    entry::<recovery::claims::ListClaims>(),
-    entry::<replay::Replay>(),
-    entry::<replay::state::ShowState>(),
-    alone(entry::<recovery::delta::ApplyDeltas>()),
-    large(entry::<dialect::convert::ConvertDocument>()),
-    entry::<token::CreateToken>(),
-    entry::<token::ListTokens>(),
-    entry::<token::RevokeToken>(),
-    entry::<token::CheckToken>(),
-    upkeep::<errand::SettleBackups>(),
-    upkeep::<errand::CompareFiles>(),
-    upkeep::<errand::TakeDue>(),
-    upkeep::<errand::PruneDaily>(),
-    upkeep::<errand::ClearFiles>(),
-    upkeep::<errand::GiveBack>(),
-    upkeep::<errand::TellDispatch>(),
-    upkeep::<errand::MendFromFiles>(),
-];
+/// An operation that stands in the registry. The code that runs it is compiled in this crate, once: a generic function would
+/// be compiled anew in every crate that runs operations.
+pub trait Registered: Operation {
+    /// Runs it. See [`Fleet::run`].
+    ///
+    /// # Errors
+    /// When it will not be done, the caller is fenced, or the store fails.
+    fn run_in(&self, fleet: &mut Fleet, caller: &Caller) -> crate::Result<Self::Outcome>;
+
+    /// Shows what it would do. See [`Fleet::rehearse`].
+    ///
+    /// # Errors
+    /// When it would not be done, or the store fails.
+    fn rehearse_in(&self, fleet: &mut Fleet, caller: &Caller) -> crate::Result<Self::Outcome>;
+}
+
+/// Puts operations into the registry, each by what it is to its neighbours, and compiles what runs them.
+macro_rules! register {
+    (operations { $($how:ident $operation:ty),* $(,)? } errands { $($errand:ty),* $(,)? }) => {
+        // Not a constant: every crate that names one has a copy of everything in it.
+        static OPERATIONS: &[Entry] = &[$($how::<$operation>(),)* $(upkeep::<$errand>(),)*];
+
+        $(impl Registered for $operation {
+            #[inline(never)]
+            fn run_in(&self, fleet: &mut Fleet, caller: &Caller) -> crate::Result<Self::Outcome> {
+                fleet.act_out(self, caller)
+            }
+
+            #[inline(never)]
+            fn rehearse_in(&self, fleet: &mut Fleet, caller: &Caller) -> crate::Result<Self::Outcome> {
+                fleet.show_acted(self, caller)
+            }
+        })*
+    };
+}
+
+register! {
+    operations {
+        entry mission::CreateMission,
+        entry mission::ListMissions,
+        entry mission::ShowMission,
+        entry mission::ChangeMission,
+        entry mission::TransitionMission,
+        entry mission::UseMission,
+        entry mission::update::UpdateMission,
+        entry sortie::add::AddSorties,
+        entry sortie::ListSorties,
+        entry sortie::ShowSortie,
+        entry sortie::claim::ClaimSortie,
+        entry sortie::claim::ClaimNext,
+        entry sortie::change::ChangeSortie,
+        entry sortie::edit::EditSortie,
+        entry sortie::edit::MoveSortie,
+        entry sortie::queue::ListQueue,
+        entry sortie::report::UpdateSortie,
+        entry sortie::report::ReportError,
+        entry sortie::report::ClearErrors,
+        entry sortie::report::AddReview,
+        entry agent::RegisterAgent,
+        entry agent::ListAgents,
+        entry agent::ListProcesses,
+        entry agent::ShowAgent,
+        entry agent::UpdateAgent,
+        entry agent::RetireAgent,
+        entry agent::Heartbeat,
+        entry hook::TellHook,
+        entry lease::SettleLeases,
+        entry lock::AcquireLocks,
+        entry lock::RenewLocks,
+        entry lock::ReleaseLocks,
+        entry lock::StealLock,
+        entry lock::held::StealHeldLock,
+        entry lock::ListLocks,
+        entry lock::CheckLocks,
+        entry context::peek::PeekBriefing,
+        entry mail::SendMail,
+        entry mail::ReplyMail,
+        entry mail::OpenInbox,
+        entry mail::PeekInbox,
+        entry mail::ReadMail,
+        entry mail::AcknowledgeMail,
+        entry mail::ShowThread,
+        entry mail::list::ListMessages,
+        entry mail::RequeueMail,
+        entry mail::relay::RelayEvents,
+        entry note::AddNote,
+        entry note::ListNotes,
+        entry note::end::EndNote,
+        entry note::end::ReplaceNote,
+        entry late::RecordLate,
+        entry effect::BeginEffect,
+        entry effect::FinishEffect,
+        entry effect::ListEffects,
+        entry event::ListEvents,
+        entry ids::ListIds,
+        entry ids::ListNames,
+        entry clock::TellTime,
+        entry clock::NameHistory,
+        entry status::ShowStatus,
+        entry stats::ShowStats,
+        entry figures::ReadFigures,
+        entry checkpoint::take::TakeCheckpoint,
+        entry checkpoint::trigger::RecordFailure,
+        entry checkpoint::destructive::BeforeDestructive,
+        entry checkpoint::inspect::ListCheckpoints,
+        helped checkpoint::inspect::ShowCheckpoint,
+        helped checkpoint::inspect::VerifyCheckpoints,
+        entry checkpoint::inspect::MarkCheckpoint,
+        helped checkpoint::inspect::DiffCheckpoints,
+        entry checkpoint::prune::PlanPrune,
+        alone checkpoint::prune::ApplyPrune,
+        alone checkpoint::prune::PruneCheckpoints,
+        entry checkpoint::due::DueCheckpoints,
+        entry checkpoint::thin::PlanThinning,
+        alone checkpoint::thin::ThinJournal,
+        entry checkpoint::thin::RecordThinning,
+        large_alone checkpoint::import::ImportCheckpoint,
+        entry checkpoint::backups::UnsettledBackups,
+        entry checkpoint::backups::RecordBackups,
+        entry checkpoint::files::WholeCheckpoint,
+        entry checkpoint::inspect::VerifyCheckpoint,
+        entry checkpoint::mend::ExamineCheckpoints,
+        large_alone checkpoint::mend::MendCheckpoint,
+        alone recovery::detect::Detect,
+        entry recovery::detect::PeekCandidates,
+        entry recovery::points::ListRecoveryPoints,
+        helped recovery::resume::Resume,
+        helped recovery::undo::Undo,
+        alone recovery::past::UndoRecovery,
+        entry recovery::past::ListRecoveries,
+        entry recovery::compaction::ReportCompaction,
+        entry context::BriefAgent,
+        entry context::past::BriefCheckpoint,
+        entry context::DeliverBriefing,
+        entry context::AcknowledgeBriefing,
+        large_alone dialect::ImportDocuments,
+        entry dialect::ExportDocuments,
+        large dialect::aside::TellPutAside,
+        alone agent::monitor::MonitorAgents,
+        entry agent::resume::ResumeAgent,
+        entry agent::takeover::TakeOver,
+        entry agent::takeover::ShowHandoff,
+        entry agent::restart::RestartAgent,
+        entry agent::context::EndSession,
+        entry agent::context::FullSync,
+        entry report::ShowReport,
+        entry task::ShowTask,
+        entry task::ShowTaskTable,
+        entry checkpoint::tree::RecordFiles,
+        entry recovery::claims::ListClaims,
+        entry replay::Replay,
+        entry replay::state::ShowState,
+        alone recovery::delta::ApplyDeltas,
+        large dialect::convert::ConvertDocument,
+        entry token::CreateToken,
+        entry token::ListTokens,
+        entry token::RevokeToken,
+        entry token::CheckToken,
+    }
+    errands {
+        errand::SettleBackups,
+        errand::CompareFiles,
+        errand::TakeDue,
+        errand::PruneDaily,
+        errand::ClearFiles,
+        errand::GiveBack,
+        errand::TellDispatch,
+        errand::MendFromFiles,
+    }
+}
 
 /// Every operation.
 #[must_use]
@@ -298,7 +337,7 @@ pub fn find(name: &str) -> Result<Entry, Refusal> {
     })
 }
 
-const fn entry<O: Operation>() -> Entry {
+const fn entry<O: Registered>() -> Entry {
     Entry {
         name: O::NAME,
         access: O::ACCESS,
@@ -313,18 +352,26 @@ const fn entry<O: Operation>() -> Entry {
 }
 
 /// It takes long, or much of the store.
-const fn alone(entry: Entry) -> Entry {
+const fn alone<O: Registered>() -> Entry {
     Entry {
         company: Company::Alone,
-        ..entry
+        ..entry::<O>()
     }
 }
 
 /// It takes in whole documents.
-const fn large(entry: Entry) -> Entry {
+const fn large<O: Registered>() -> Entry {
     Entry {
         largest: LARGEST_DOCUMENT,
-        ..entry
+        ..entry::<O>()
+    }
+}
+
+/// It takes in whole documents, and long.
+const fn large_alone<O: Registered>() -> Entry {
+    Entry {
+        company: Company::Alone,
+        ..large::<O>()
     }
 }
 
@@ -353,7 +400,7 @@ const fn upkeep<E: Errand>() -> Entry {
     }
 }
 
-fn handle<O: Operation>(fleet: &mut Fleet, ask: &Ask<'_>) -> Called {
+fn handle<O: Registered>(fleet: &mut Fleet, ask: &Ask<'_>) -> Called {
     let outcome = read::<O>(O::NAME, ask).and_then(|operation| {
         let outcome = match ask.rehearse {
             true => fleet.rehearse(&operation, ask.caller),

@@ -16,13 +16,14 @@ use super::inspect::{DiffCheckpoints, ShowCheckpoint, VerifyCheckpoints};
 use super::mend::{ExamineCheckpoints, Examined, ExaminedCheckpoint, MendCheckpoint, Wanted};
 use crate::error::{Error, Result};
 use crate::event::Cursor;
-use crate::fleet::{Access, Caller, Fleet, Operation};
+use crate::fleet::{Access, Caller, Fleet};
 use crate::mission::short;
 use crate::recovery::resume::Resume;
 use crate::recovery::undo::Undo;
+use crate::registry::Registered;
 
 /// An operation that reads checkpoints.
-pub trait ReadsCheckpoints: Operation + Clone {
+pub trait ReadsCheckpoints: Registered + Clone {
     /// Which.
     fn wanted(&self) -> Wanted;
 

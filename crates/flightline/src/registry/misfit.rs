@@ -11,7 +11,7 @@ use serde_json::Value;
 pub fn read<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, Refusal> {
     // Read twice only when it does not fit at once: most numbers are written as ours.
     if text.trim_start().starts_with('{')
-        && let Ok(read) = tracked(text)
+        && let Ok(read) = serde_json::from_str(text)
     {
         return Ok(read);
     }
@@ -35,20 +35,103 @@ pub fn read<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, Refusal> {
         )));
     }
     settle_numbers(&mut value);
-    tracked(&value.to_string()).map_err(|(path, why)| Refusal::invalid(sentence(what, &path, &why)))
+    let text = value.to_string();
+    serde_json::from_str(&text).map_err(|error| misfit(what, &text, &error))
 }
 
-/// Reads a text as this type. An error has the path to the place that does not fit.
-fn tracked<T: DeserializeOwned>(text: &str) -> Result<T, (String, String)> {
-    let mut reader = serde_json::Deserializer::from_str(text);
-    let read = serde_path_to_error::deserialize(&mut reader);
-    let read = read.map_err(|error| {
-        let path = error.path().to_string();
-        (path, error.into_inner().to_string())
-    })?;
-    match reader.end() {
-        Ok(()) => Ok(read),
-        Err(error) => Err((String::new(), error.to_string())),
+/// Says why a text that is JSON does not fit. Where, is found by how far the reader came: to have every type note its path
+/// would compile every type once more.
+fn misfit(what: &str, text: &str, error: &serde_json::Error) -> Refusal {
+    let path = path_at(text, error.column());
+    Refusal::invalid(sentence(what, &path, &error.to_string()))
+}
+
+/// The path to the innermost value at `offset`, such as `plan.names[0]`: there a reader stopped, before a list or an object
+/// that it did not want, or behind anything else. The text is JSON without white space.
+fn path_at(text: &str, offset: usize) -> String {
+    let mut path = String::new();
+    let mut scan = Scan {
+        bytes: text.as_bytes(),
+        at: 0,
+        offset,
+    };
+    match scan.value(&mut path) {
+        true => path,
+        false => String::new(),
+    }
+}
+
+struct Scan<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    offset: usize,
+}
+
+impl Scan<'_> {
+    /// Passes over a value; true when the place is in it, and `path` then leads there.
+    fn value(&mut self, path: &mut String) -> bool {
+        let (start, above) = (self.at, path.len());
+        match self.next() {
+            Some(open @ (b'{' | b'[')) => {
+                let mut index = 0_usize;
+                while !matches!(self.bytes.get(self.at), None | Some(b'}' | b']')) {
+                    if self.bytes.get(self.at) == Some(&b',') {
+                        self.at += 1;
+                    }
+                    if open == b'{' {
+                        let key = self.at;
+                        self.at += 1;
+                        self.text();
+                        let name = self.bytes.get(key + 1..self.at - 1).unwrap_or_default();
+                        if !path.is_empty() {
+                            path.push('.');
+                        }
+                        path.push_str(&String::from_utf8_lossy(name));
+                        if self.is_in(key) {
+                            return true;
+                        }
+                        // The colon.
+                        self.at += 1;
+                    } else {
+                        path.push_str(&format!("[{index}]"));
+                        index += 1;
+                    }
+                    if self.value(path) {
+                        return true;
+                    }
+                    path.truncate(above);
+                }
+                self.at += 1;
+            }
+            Some(b'"') => self.text(),
+            _ => {
+                while !matches!(self.bytes.get(self.at), None | Some(b',' | b'}' | b']')) {
+                    self.at += 1;
+                }
+            }
+        }
+        self.is_in(start)
+    }
+
+    /// Passes over a text whose first quote is behind us.
+    fn text(&mut self) {
+        while let Some(byte) = self.next() {
+            match byte {
+                b'"' => return,
+                b'\\' => self.at += 1,
+                _ => {}
+            }
+        }
+    }
+
+    fn next(&mut self) -> Option<u8> {
+        let byte = self.bytes.get(self.at).copied();
+        self.at += 1;
+        byte
+    }
+
+    fn is_in(&self, start: usize) -> bool {
+        start <= self.offset && self.offset <= self.at
     }
 }
 
@@ -225,6 +308,18 @@ mod tests {
             (
                 r#"{"plan":{"names":[]},"word":"pon"}"#,
                 "`word` of the body is `pon`, which is none of its words: `pin` or `note`",
+            ),
+            (
+                r#"{"plan":{"names":["a\"]}","b",{"c":[{}]}]}}"#,
+                "`plan.names[2]` of the body is an object, and must be a text",
+            ),
+            (
+                r#"{"plan": {"names": ["a", null]}, "dry_run": true}"#,
+                "`plan.names[1]` of the body is null, and must be a text",
+            ),
+            (
+                r#"{"dry_run":true,"plan":[{"names":[]}]}"#,
+                "`plan[0]` of the body is an object, and must be a whole number that is not negative",
             ),
         ] {
             let refusal = read::<Asked>(body, text).unwrap_err();

@@ -5,6 +5,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
+use flightline::Fleet;
 use flightline::checkpoint::CheckpointDocument;
 use flightline::checkpoint::backups;
 use flightline::checkpoint::inspect::VerifyCheckpoints;
@@ -16,7 +17,7 @@ use flightline::core::mission::Mission;
 use flightline::core::sortie::SortieStatus;
 use flightline::core::{CheckpointId, Code};
 use flightline::recovery::undo::Undo;
-use flightline::{Fleet, Operation};
+use flightline::registry::Registered;
 use flightline_testkit::story::recovery::{Force, back_to, roll_forward};
 use flightline_testkit::story::{Story, note, unrehearsed_fleet};
 use flightline_testkit::{World, both_engines, caller};
@@ -43,7 +44,7 @@ fn at_once<A: Send, B: Send>(
     })
 }
 
-fn run<O: Operation>(fleet: &mut Fleet, operation: &O) -> Result<O::Outcome, Code> {
+fn run<O: Registered>(fleet: &mut Fleet, operation: &O) -> Result<O::Outcome, Code> {
     let done = fleet.run(operation, &caller(""));
     done.map_err(|error| error.into_refusal().code)
 }

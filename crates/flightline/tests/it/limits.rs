@@ -1,6 +1,7 @@
 //! Texts that are too long, empty or full of odd characters, on both engines: a clear answer, and
 //! nothing lost.
 
+use flightline::Caller;
 use flightline::agent::{RetireAgent, ShowAgent, UpdateAgent};
 use flightline::core::agent::Role;
 use flightline::core::note::NoteKind;
@@ -10,10 +11,10 @@ use flightline::lock::{ListLocks, ReleaseLocks};
 use flightline::mail::{OpenInbox, PeekInbox, ReadMail, SendMail};
 use flightline::mission::ShowMission;
 use flightline::note::{AddNote, ListNotes};
+use flightline::registry::Registered;
 use flightline::sortie::change::{ChangeSortie, SortieAction};
 use flightline::sortie::report::UpdateSortie;
 use flightline::sortie::{ListSorties, ShowSortie};
-use flightline::{Caller, Operation};
 use flightline_testkit::story::{Story, locks_on, note, path, title};
 use flightline_testkit::{World, both_engines, caller};
 use serde_json::{Value, json};
@@ -66,7 +67,7 @@ fn odd_references() -> Vec<String> {
     ]
 }
 
-fn said<O: Operation>(story: &Story<'_>, operation: O) -> Refusal {
+fn said<O: Registered>(story: &Story<'_>, operation: O) -> Refusal {
     match story.run("ada", &operation) {
         Ok(_) => panic!("{} took an odd reference", O::NAME),
         Err(refusal) => refusal,

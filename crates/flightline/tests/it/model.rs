@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use acts::{Act, Chance, Step};
+use flightline::Caller;
 use flightline::agent::{Heartbeat, RegisterAgent, RetireAgent};
 use flightline::core::agent::Agent;
 use flightline::core::effect::Effect;
@@ -20,12 +21,12 @@ use flightline::lock::{AcquireLocks, ReleaseLocks, RenewLocks, StealLock};
 use flightline::mail::{AcknowledgeMail, OpenInbox, ReplyMail, RequeueMail, SendMail};
 use flightline::mission::ChangeMission;
 use flightline::note::AddNote;
+use flightline::registry::Registered;
 use flightline::sortie::add::{AddSorties, NewSortie};
 use flightline::sortie::change::ChangeSortie;
 use flightline::sortie::claim::{ClaimNext, ClaimSortie};
 use flightline::sortie::report::{ClearErrors, ReportError};
 use flightline::store::{Find, Tx};
-use flightline::{Caller, Operation};
 use flightline_testkit::story::{
     Story, create_mission, locks_on, name, note, path, registration, sortie, title,
 };
@@ -378,7 +379,7 @@ impl<'w> Side<'w> {
         }
     }
 
-    fn run<O: Operation>(&self, caller: &Caller, operation: O) -> Answer {
+    fn run<O: Registered>(&self, caller: &Caller, operation: O) -> Answer {
         match self.story.run_as(caller, &operation) {
             Ok(_) => Ok(()),
             Err(refusal) => Err(refusal.code),

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use flightline::Error;
 use flightline::agent::{Heartbeat, RetireAgent};
 use flightline::checkpoint::daily::daily;
 use flightline::checkpoint::files::WholeCheckpoint;
@@ -27,10 +28,10 @@ use flightline::note::AddNote;
 use flightline::rebuild::{Rebuild, rebuild};
 use flightline::recovery::resume::Resume;
 use flightline::recovery::undo::Undo;
+use flightline::registry::Registered;
 use flightline::sortie::change::{ChangeSortie, SortieAction};
 use flightline::sortie::claim::{ClaimNext, ClaimSortie};
 use flightline::sortie::report::{ReportError, UpdateSortie};
-use flightline::{Error, Operation};
 use flightline_testkit::story::{
     Story, create_mission, locks_on, name, note, path, registration, sortie, title,
 };
@@ -65,7 +66,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    fn run<O: Operation>(&self, agent: &str, operation: &O) -> Result<(), Refusal> {
+    fn run<O: Registered>(&self, agent: &str, operation: &O) -> Result<(), Refusal> {
         self.story.run(agent, operation).map(drop)
     }
 

@@ -11,8 +11,9 @@ use flightline::agent::RegisterAgent;
 use flightline::core::agent::Role;
 use flightline::core::{Code, Name, Refusal, Time, Title};
 use flightline::mail::{AcknowledgeMail, OpenInbox};
+use flightline::registry::Registered;
 use flightline::store::clock::Clock;
-use flightline::{Operation, workspace};
+use flightline::workspace;
 use serde::{Deserialize, Serialize};
 
 use super::{dispatch, specialist};
@@ -182,7 +183,7 @@ impl Hand<'_> {
     }
 
     /// Runs an operation; again, while the store is busy and there is time.
-    pub fn run<O: Operation>(&mut self, operation: &O) -> Result<O::Outcome, Refusal> {
+    pub fn run<O: Registered>(&mut self, operation: &O) -> Result<O::Outcome, Refusal> {
         loop {
             match self.app.run(operation) {
                 Err(refusal) if refusal.code == Code::Unavailable => {

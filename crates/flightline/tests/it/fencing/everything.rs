@@ -13,6 +13,7 @@ use flightline::lock::{ReleaseLocks, RenewLocks, StealLock};
 use flightline::mail::{AcknowledgeMail, OpenInbox, ReadMail, ReplyMail, RequeueMail, SendMail};
 use flightline::mission::{ChangeMission, TransitionMission, UseMission};
 use flightline::note::AddNote;
+use flightline::registry::Registered;
 use flightline::sortie::add::AddSorties;
 use flightline::sortie::change::{ChangeSortie, SortieAction};
 use flightline::sortie::claim::{ClaimNext, ClaimSortie};
@@ -20,14 +21,14 @@ use flightline::sortie::edit::{EditSortie, MoveSortie, NewPlace};
 use flightline::sortie::report::{
     AddReview, ClearErrors, ReportError, SubtaskReport, UpdateSortie,
 };
-use flightline::{Access, Caller, Operation};
+use flightline::{Access, Caller};
 use flightline_testkit::story::epic::take_over;
 use flightline_testkit::story::{Story, create_mission, locks_on, name, note, path, sortie, title};
 
 /// What came of an operation by its name.
 pub type Answer = (&'static str, Result<(), Refusal>);
 
-fn ask<O: Operation>(story: &Story<'_>, caller: &Caller, operation: O) -> Answer {
+fn ask<O: Registered>(story: &Story<'_>, caller: &Caller, operation: O) -> Answer {
     assert_ne!(O::ACCESS, Access::Read);
     (O::NAME, story.run_as(caller, &operation).map(drop))
 }

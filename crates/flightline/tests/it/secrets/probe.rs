@@ -2,9 +2,9 @@
 
 use std::cell::Cell;
 
-use flightline::Operation;
 use flightline::core::agent::Role;
 use flightline::mission::UseMission;
+use flightline::registry::Registered;
 use flightline::sortie::add::AddSorties;
 use flightline::sortie::change::ChangeSortie;
 use flightline_testkit::World;
@@ -167,7 +167,7 @@ impl<'w> Prober<'w> {
     }
 
     /// Poisons every text of the request that `template` makes, one at a time.
-    pub fn probe<O: Operation>(&self, agent: &str, template: impl Fn() -> Value) {
+    pub fn probe<O: Registered>(&self, agent: &str, template: impl Fn() -> Value) {
         let (mut found, first) = (Vec::new(), template());
         leaves(&first, "", &mut found);
         let everything: Vec<&str> = self
@@ -192,7 +192,7 @@ impl<'w> Prober<'w> {
         }
     }
 
-    fn send<O: Operation>(&self, agent: &str, at: &str, request: Value) -> bool {
+    fn send<O: Registered>(&self, agent: &str, at: &str, request: Value) -> bool {
         let (done, said) = match serde_json::from_value::<O>(request) {
             // A word that is none of ours: front ends redact what their parser says.
             Err(error) if error.to_string().starts_with("unknown variant") => return false,
