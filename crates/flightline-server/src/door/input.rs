@@ -1,10 +1,12 @@
 //! What comes in with a request: its body, its query, and the names in its path, each with limits, and each
 //! with a problem that says what is wrong.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::to_bytes;
+use axum::body::{Body as RawBody, Bytes, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query as AxumQuery, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -16,6 +18,10 @@ use crate::problem::Problem;
 use crate::route::Shared;
 
 const MIB: usize = 1024 * 1024;
+/// How much of a body that is too large is read and dropped.
+const MOST_DROPPED: usize = 64 * MIB;
+/// Who sends nothing for so long is done, or waits for the answer.
+const SILENCE: Duration = Duration::from_millis(500);
 
 /// A body of JSON.
 pub(crate) struct Body {
@@ -62,11 +68,13 @@ impl Body {
             .get(header::CONTENT_LENGTH)
             .and_then(|length| length.to_str().ok())
             .and_then(|length| length.parse::<usize>().ok());
-        if announced.is_some_and(|length| length > largest) {
-            return Err(too_large(largest));
-        }
-        let read = tokio::time::timeout(slowest, to_bytes(request.into_body(), largest)).await;
-        let bytes = match read {
+        let mut body = request.into_body();
+        let fits = announced.is_none_or(|length| length <= largest);
+        let bytes = match fits {
+            true => tokio::time::timeout(slowest, collect(&mut body, largest)).await,
+            false => Ok(Err(Unread::TooLarge)),
+        };
+        let bytes = match bytes {
             Err(_) => {
                 return Err(Problem::of_transport(
                     StatusCode::REQUEST_TIMEOUT,
@@ -75,11 +83,13 @@ impl Body {
                     "nothing was done: send it again",
                 ));
             }
-            Ok(Err(error)) => {
-                return Err(match is_limit(&error) {
-                    true => too_large(largest),
-                    false => Refusal::invalid("the body cannot be read to its end").into(),
-                });
+            Ok(Err(Unread::TooLarge)) => {
+                // Time is all that this can take too much of.
+                let _ = tokio::time::timeout(slowest, drop_rest(&mut body)).await;
+                return Err(too_large(largest));
+            }
+            Ok(Err(Unread::Broken)) => {
+                return Err(Refusal::invalid("the body cannot be read to its end").into());
             }
             Ok(Ok(bytes)) => bytes,
         };
@@ -95,8 +105,8 @@ impl Body {
         if !is_json(&headers) {
             return Err(unsupported("the body must be JSON, and say so"));
         }
-        let text = String::from_utf8(bytes.to_vec())
-            .map_err(|_| Refusal::invalid("the body is not UTF-8"))?;
+        let text =
+            String::from_utf8(bytes).map_err(|_| Refusal::invalid("the body is not UTF-8"))?;
         Ok(Self {
             text,
             is_there: true,
@@ -104,15 +114,48 @@ impl Body {
     }
 }
 
-fn is_limit(error: &axum::Error) -> bool {
-    let mut cause: Option<&dyn std::error::Error> = Some(error);
-    while let Some(error) = cause {
-        if error.to_string().contains("length limit exceeded") {
-            return true;
+/// Why a body was not read.
+enum Unread {
+    TooLarge,
+    Broken,
+}
+
+/// The next piece of a body.
+async fn next(body: &mut RawBody) -> Option<Result<Bytes, Unread>> {
+    loop {
+        match poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await? {
+            // Trailers say nothing to us.
+            Ok(frame) => match frame.into_data() {
+                Ok(piece) => return Some(Ok(piece)),
+                Err(_) => continue,
+            },
+            Err(_) => return Some(Err(Unread::Broken)),
         }
-        cause = error.source();
     }
-    false
+}
+
+/// Reads a body to its end, if it is not larger than that.
+async fn collect(body: &mut RawBody, largest: usize) -> Result<Vec<u8>, Unread> {
+    let mut bytes = Vec::new();
+    while let Some(piece) = next(body).await {
+        let piece = piece?;
+        if bytes.len() + piece.len() > largest {
+            return Err(Unread::TooLarge);
+        }
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(bytes)
+}
+
+/// Reads on for a while, and keeps nothing: a client that sends everything before it reads the answer would else see no more
+/// than a connection that breaks.
+async fn drop_rest(body: &mut RawBody) {
+    let mut dropped = 0;
+    while dropped < MOST_DROPPED
+        && let Ok(Some(Ok(piece))) = tokio::time::timeout(SILENCE, next(body)).await
+    {
+        dropped += piece.len();
+    }
 }
 
 /// What a browser sends without asking us first can never pass for JSON.
