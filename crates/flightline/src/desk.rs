@@ -2,7 +2,7 @@
 
 use flightline_core::agent::{Agent, AgentStatus, Coordination, Role};
 use flightline_core::context::ContextMode;
-use flightline_core::id::Typed;
+use flightline_core::id::{Typed, shortest_unique};
 use flightline_core::mission::{Mission, MissionStatus, Progress};
 use flightline_core::policy::Policy;
 use flightline_core::redact::shown;
@@ -20,6 +20,7 @@ use serde_json::json;
 
 use crate::error::{Error, Result};
 use crate::fleet::{Caller, Scope};
+use crate::mission::SHORT;
 
 const DAY: Millis = 86_400_000;
 
@@ -302,12 +303,14 @@ impl Desk<'_, '_> {
                 )
                 .into()
             }),
-            several => {
-                let shown: Vec<&str> = several
-                    .iter()
-                    .take(10)
-                    .map(|id| &id[..id.len().min(12)])
-                    .collect();
+            _ => {
+                let several = found;
+                // As long as it takes to tell them apart: each can be typed.
+                let told = |id: &String| -> String {
+                    let unique = shortest_unique(id, &several).len();
+                    id.chars().take(unique.max(SHORT)).collect()
+                };
+                let shown: Vec<String> = several.iter().take(10).map(told).collect();
                 Err(Refusal::new(
                     Code::AmbiguousId,
                     format!("`{reference}` could be {}", shown.join(" or ")),

@@ -646,5 +646,8 @@ fn event_name(to: MissionStatus) -> &'static str {
 
 /// An id short enough for a sentence; lists show the shortest unique one.
 pub(crate) fn short(id: impl std::fmt::Display) -> String {
-    id.to_string().chars().take(12).collect()
+    id.to_string().chars().take(SHORT).collect()
 }
+
+/// So much of an id is told in a sentence: its prefix, and eight digits.
+pub(crate) const SHORT: usize = 12;

@@ -444,6 +444,24 @@ both_engines! {
         assert_eq!(refused.hint.unwrap(), "use more characters");
     }
 
+    fn candidates_that_begin_alike_are_told_so_that_each_can_be_typed(world: &World) {
+        let story = Story::new(world);
+        let twins = [0x1000_u128, 0x2000].map(|number| flightline_testkit::value::mission(number, "A twin"));
+        for twin in &twins {
+            let set = world.store().write(|tx| tx.set("mission_created", twin, &serde_json::json!({})));
+            set.map_err(|error: flightline::store::Error| error).unwrap();
+        }
+        let show = |typed: &str| story.run("", &ShowMission { mission: Some(typed.to_owned()) });
+        let refused = show("msn-00000000").unwrap_err();
+        assert_eq!(refused.code, Code::AmbiguousId);
+        let (_, told) = refused.message.split_once(" could be ").unwrap();
+        let told: Vec<&str> = told.split(" or ").collect();
+        assert_eq!(told.len(), 2, "{}", refused.message);
+        for (typed, twin) in told.iter().zip(&twins) {
+            assert_eq!(show(typed).unwrap().mission.id, twin.id, "{}", refused.message);
+        }
+    }
+
     fn every_id_of_a_kind_is_listed_in_byte_order(world: &World) {
         let story = Story::new(world);
         let mut ids: Vec<String> = (0..9)
