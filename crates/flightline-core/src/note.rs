@@ -174,6 +174,31 @@ pub enum NoteKind {
 }
 
 impl NoteKind {
+    /// Every kind there is.
+    pub const ALL: [Self; 8] = [
+        Self::Decision,
+        Self::Lesson,
+        Self::Constraint,
+        Self::DeadEnd,
+        Self::Artifact,
+        Self::Blocker,
+        Self::NextStep,
+        Self::Late,
+    ];
+
+    /// Whether people and agents write notes of this kind. The others only Flightline writes.
+    #[must_use]
+    pub const fn is_written(self) -> bool {
+        !matches!(self, Self::Late)
+    }
+
+    /// The kind that this word means, with dashes or without.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        let word = word.replace('-', "_");
+        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
+    }
+
     /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

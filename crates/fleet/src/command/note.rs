@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
 use flightline::core::note::{Note, NoteEnding, NoteKind};
 use flightline::core::{Code, Kind, Refusal};
 use flightline::note::end::{EndHow, EndNote, ReplaceNote};
@@ -63,8 +64,8 @@ pub enum NoteCommand {
     /// List notes, oldest first
     List {
         /// Only notes of this kind
-        #[arg(long)]
-        kind: Option<KindArg>,
+        #[arg(long, value_parser = kinds())]
+        kind: Option<NoteKind>,
         /// Include closed, withdrawn and replaced notes
         #[arg(long)]
         all: bool,
@@ -89,31 +90,12 @@ pub struct NoteArgs {
     sortie: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum KindArg {
-    Decision,
-    Lesson,
-    Constraint,
-    DeadEnd,
-    Artifact,
-    Blocker,
-    NextStep,
-    Late,
-}
-
-impl From<KindArg> for NoteKind {
-    fn from(kind: KindArg) -> Self {
-        match kind {
-            KindArg::Decision => Self::Decision,
-            KindArg::Lesson => Self::Lesson,
-            KindArg::Constraint => Self::Constraint,
-            KindArg::DeadEnd => Self::DeadEnd,
-            KindArg::Artifact => Self::Artifact,
-            KindArg::Blocker => Self::Blocker,
-            KindArg::NextStep => Self::NextStep,
-            KindArg::Late => Self::Late,
-        }
-    }
+/// The kinds of notes, as they are typed.
+fn kinds() -> impl TypedValueParser<Value = NoteKind> {
+    let words = NoteKind::ALL.map(|kind| kind.as_str().replace('_', "-"));
+    PossibleValuesParser::from(words).try_map(|word| {
+        NoteKind::from_word(&word).ok_or_else(|| format!("`{word}` is no kind of note"))
+    })
 }
 
 pub fn run(command: NoteCommand, app: &mut App) -> Done {
@@ -170,7 +152,7 @@ pub fn run(command: NoteCommand, app: &mut App) -> Done {
             let note = app.run(&request)?;
             said(&note, app)
         }
-        NoteCommand::List { kind, all } => list(kind.map(Into::into), all, app),
+        NoteCommand::List { kind, all } => list(kind, all, app),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The work: missions, sorties, notes, effects.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use flightline::core::Refusal;
@@ -14,8 +15,9 @@ use flightline::sortie::change::ChangeSortie;
 use flightline::sortie::claim::{ClaimNext, ClaimSortie};
 use flightline::sortie::report::{ReportError, UpdateSortie};
 use flightline::sortie::{ListSorties, ShowSortie};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use super::look::sortie_line;
@@ -200,29 +202,36 @@ enum NoteVerb {
     Withdraw,
 }
 
-#[derive(Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-enum Written {
-    Decision,
-    Lesson,
-    Constraint,
-    DeadEnd,
-    Artifact,
-    Blocker,
-    NextStep,
+/// A kind of note that agents write.
+#[derive(Clone, Copy)]
+struct Written(NoteKind);
+
+impl Written {
+    fn words() -> Vec<&'static str> {
+        let kinds = NoteKind::ALL.into_iter();
+        let written = kinds.filter(|kind| kind.is_written());
+        written.map(NoteKind::as_str).collect()
+    }
 }
 
-impl From<Written> for NoteKind {
-    fn from(written: Written) -> Self {
-        match written {
-            Written::Decision => Self::Decision,
-            Written::Lesson => Self::Lesson,
-            Written::Constraint => Self::Constraint,
-            Written::DeadEnd => Self::DeadEnd,
-            Written::Artifact => Self::Artifact,
-            Written::Blocker => Self::Blocker,
-            Written::NextStep => Self::NextStep,
-        }
+impl<'de> Deserialize<'de> for Written {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let word = String::deserialize(deserializer)?;
+        let kind = NoteKind::from_word(&word).filter(|kind| kind.is_written());
+        kind.map(Self).ok_or_else(|| {
+            let words = Self::words().join("`, `");
+            D::Error::custom(format!("unknown kind `{word}`, expected one of `{words}`"))
+        })
+    }
+}
+
+impl JsonSchema for Written {
+    fn schema_name() -> Cow<'static, str> {
+        "Written".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "enum": Self::words() })
     }
 }
 
@@ -246,7 +255,7 @@ struct NoteArgs {
 
 fn note(arguments: &str) -> Result<Plan, Refusal> {
     let args: NoteArgs = read("fleet_note", arguments)?;
-    let kind = args.kind.map(NoteKind::from);
+    let kind = args.kind.map(|Written(kind)| kind);
     let end = |name: &str, how: &str| -> Result<Call, Refusal> {
         let note = needed("fleet_note", name, "note", args.note.clone())?;
         Ok(Call::of::<EndNote>(
