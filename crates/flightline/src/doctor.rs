@@ -82,14 +82,14 @@ pub struct Needs {
     pub attention: Vec<Attention>,
 }
 
-/// The connection of a coding agent: a settings file with hooks of ours.
+/// The connection of a coding agent: a settings file, or a plugin, with hooks of ours.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Connection {
     /// The client, such as `claude`.
     pub client: String,
-    /// Whose settings they are: `user` or `project`.
+    /// Whose settings they are: `user` or `project`; `plugin` when a plugin has the hooks.
     pub scope: String,
-    /// The settings file.
+    /// The settings file, or that of the plugin.
     pub path: PathBuf,
     /// Whether its hooks reach the fleet, as far as that can be told.
     pub ok: bool,

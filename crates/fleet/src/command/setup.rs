@@ -1,7 +1,10 @@
 //! `fleet setup CLIENT…`: connects coding agents to the fleet, by entries in their own settings files. Every file can be given back as it was.
 
+pub mod plugged;
 mod plugin;
+mod written;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -17,6 +20,9 @@ use flightline_clients::setup::{
 };
 use serde::{Deserialize, Serialize};
 
+use self::plugged::{ClientFiles, Plugged};
+use self::written::{LARGEST, cannot, mode_of};
+pub(super) use self::written::{Written, cannot_edit, read};
 use super::{ATTENTION, Done};
 use crate::app::App;
 
@@ -53,8 +59,6 @@ pub struct SetupArgs {
     yes: bool,
 }
 
-/// The largest settings file.
-const LARGEST: usize = 16 * 1024 * 1024;
 const PRIVATE: u32 = 0o600;
 
 /// What becomes of a file.
@@ -77,6 +81,45 @@ struct Edit {
     after: Option<String>,
     undo: Option<Undo>,
     executable: bool,
+    /// Whether there are hooks of ours in it already.
+    has_hooks: bool,
+}
+
+/// A plugin of ours in a client that is set up.
+struct PluggedIn {
+    client: Client,
+    plugin: Plugged,
+}
+
+impl PluggedIn {
+    fn is_of(&self, edit: &Edit) -> bool {
+        self.client == edit.client
+    }
+
+    /// What comes of having entries as well.
+    fn twice(&self) -> String {
+        let plugin = &self.plugin.plugin;
+        format!(
+            "{} has the plugin {} as well: every event is told twice. Take one out: `{}`, or `fleet setup {} --remove`.",
+            self.client.title(),
+            plugin.id,
+            plugin.removal(self.client),
+            self.client
+        )
+    }
+}
+
+/// The plugins of ours in the clients whose files these are.
+fn plugged_of(app: &App, edits: &[Edit]) -> Vec<PluggedIn> {
+    let files = ClientFiles::new(app);
+    let clients: BTreeSet<Client> = edits.iter().map(|edit| edit.client).collect();
+    let all = clients.into_iter().flat_map(|client| {
+        // One without hooks connects nothing: the doctor says so.
+        let plugged = files.plugged(client).into_iter();
+        let plugged = plugged.filter(|plugin| !plugin.hooks.is_empty());
+        plugged.map(move |plugin| PluggedIn { client, plugin })
+    });
+    all.collect()
 }
 
 /// A file, for programs.
@@ -122,20 +165,36 @@ pub fn run(args: &SetupArgs, app: &mut App) -> Done {
     for client in clients {
         edits.extend(setup.edits(client)?);
     }
-    let changed = edits.iter().filter(|edit| edit.act() != Act::Keep).count();
+    let plugged = plugged_of(app, &edits);
     if args.check {
-        show(app, &edits, |page| match changed {
-            0 => page.line("Everything is set up."),
-            1 => page.line("1 file lacks entries: run `fleet setup` for its client."),
-            many => page.line(format_args!(
-                "{many} files lack entries: run `fleet setup` for their clients."
-            )),
+        // By a plugin a client has all that the files lack.
+        let lacks = |edit: &&Edit| {
+            edit.act() != Act::Keep && (edit.has_hooks || !plugged.iter().any(|it| it.is_of(edit)))
+        };
+        let changed = edits.iter().filter(lacks).count();
+        show(app, &edits, |page| {
+            for it in &plugged {
+                let (title, id) = (it.client.title(), &it.plugin.plugin.id);
+                let twice = edits.iter().any(|edit| it.is_of(edit) && edit.has_hooks);
+                page.line(match twice {
+                    false => format!("{title} is connected by the plugin {id}."),
+                    true => it.twice(),
+                });
+            }
+            match changed {
+                0 => page.line("Everything is set up."),
+                1 => page.line("1 file lacks entries: run `fleet setup` for its client."),
+                many => page.line(format_args!(
+                    "{many} files lack entries: run `fleet setup` for their clients."
+                )),
+            }
         })?;
         return Ok(match changed {
             0 => ExitCode::SUCCESS,
             _ => ExitCode::from(ATTENTION),
         });
     }
+    let changed = edits.iter().filter(|edit| edit.act() != Act::Keep).count();
     if changed == 0 {
         show(app, &edits, |page| page.line("Nothing is to be changed."))?;
         return Ok(ExitCode::SUCCESS);
@@ -187,6 +246,9 @@ pub fn run(args: &SetupArgs, app: &mut App) -> Done {
             true => page
                 .line("The entries are gone. Sessions that run keep their hooks until they end."),
             false => page.line("Start a new session: its hooks tell the fleet of it."),
+        }
+        for it in plugged.iter().filter(|_| !args.remove) {
+            page.line(it.twice());
         }
         if untrusted {
             page.line("Codex runs no hook that you have not trusted: type `/hooks` in Codex and trust those of `fleet`,");
@@ -374,6 +436,9 @@ impl Setup {
             client: place.client,
             root: (self.scope == Scope::Project).then(|| self.root.clone()),
             path,
+            has_hooks: before
+                .as_deref()
+                .is_some_and(|text| setup::registered(place, text).is_ok_and(|it| !it.is_empty())),
             before,
             after,
             undo,
@@ -436,6 +501,7 @@ impl Setup {
             after,
             undo,
             executable: false,
+            has_hooks: false,
         }))
     }
 
@@ -534,82 +600,8 @@ impl Setup {
     }
 }
 
-/// The text of a settings file; none when there is no file. In a repository no link is followed.
-pub(super) fn read(root: Option<&Path>, path: &Path) -> Result<Option<String>, Refusal> {
-    let (folder, file) = Dir::towards(root, path).map_err(|error| cannot("read", path, &error))?;
-    let text = folder.read_text(file, LARGEST);
-    text.map_err(|error| cannot("read", path, &error))
-}
-
-/// The mode of a settings file that is there. One that somebody made read-only is left alone.
-fn mode_of(root: Option<&Path>, path: &Path) -> Result<Option<u32>, Refusal> {
-    let failed = |error: std::io::Error| cannot("write", path, &error);
-    let (folder, file) = Dir::towards(root, path).map_err(failed)?;
-    let there = folder.entry(&file).map_err(failed)?;
-    let mode = there.map(|entry| entry.mode & 0o777);
-    if mode.is_some_and(|mode| mode & 0o200 == 0) {
-        return Err(Refusal::new(
-            Code::Unavailable,
-            format!("{} is read-only", path.display()),
-        )
-        .hint(format!("make it writable: `chmod u+w {}`", path.display())));
-    }
-    Ok(mode)
-}
-
-/// A settings file that is written.
-pub(super) struct Written<'a> {
-    /// The folder that no link may lead out of: a repository.
-    pub(super) root: Option<&'a Path>,
-    pub(super) path: &'a Path,
-    /// The mode of a new file. One that is there keeps its own.
-    pub(super) mode: u32,
-}
-
-impl Written<'_> {
-    /// Writes the file, or removes it when it has no text, and looks whether that is so afterwards.
-    pub(super) fn put(&self, text: Option<&str>, steps: &Steps) -> Result<(), Refusal> {
-        let Self { root, path, mode } = *self;
-        let failed = |error: std::io::Error| cannot("write", path, &error);
-        let mode = mode_of(root, path)?.unwrap_or(mode);
-        let (folder, file) = Dir::towards(root, path).map_err(failed)?;
-        match text {
-            None => folder.remove(&file).map_err(failed)?,
-            Some(text) => {
-                if let Some(above) = file.parent().filter(|it| !it.as_os_str().is_empty()) {
-                    folder.make(above, 0o755).map_err(failed)?;
-                }
-                folder
-                    .put(&file, text, Replacing::Yes, mode)
-                    .map_err(failed)?;
-            }
-        }
-        steps.step();
-        match read(root, path)?.as_deref() == text {
-            true => Ok(()),
-            false => Err(Refusal::new(
-                Code::Integrity,
-                format!("{} does not read back as written", path.display()),
-            )
-            .hint("another program may write it: close the client, then run the command again")),
-        }
-    }
-}
-
 /// Whether a file gets entries. A user's own instructions do not: they would be told in repositories without a fleet, too; there and
 /// here the hooks say enough.
 fn connected(place: &Place) -> bool {
     place.kind != Kind::Markdown || place.scope == Scope::Project
-}
-
-fn cannot(act: &str, path: &Path, error: &std::io::Error) -> Refusal {
-    Refusal::new(
-        Code::Unavailable,
-        format!("cannot {act} {}: {error}", path.display()),
-    )
-}
-
-pub(super) fn cannot_edit(path: &Path, trouble: &Trouble) -> Refusal {
-    Refusal::new(Code::InvalidInput, format!("{}: {trouble}", path.display()))
-        .hint("nothing was changed; put the file right, then run the command again")
 }

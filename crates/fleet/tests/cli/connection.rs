@@ -224,3 +224,135 @@ fn the_hooks_of_a_project_run_what_is_on_the_path() {
         "{twice:?}"
     );
 }
+
+/// Has `fleet` on the PATH, as the hooks of a plugin need it.
+fn with_path(world: &World, line: &str) -> Ran {
+    let programs = world.home().join("bin");
+    if !programs.exists() {
+        fs::create_dir_all(&programs).expect("made");
+        symlink(env!("CARGO_BIN_EXE_fleet"), programs.join("fleet")).expect("linked");
+    }
+    let path = format!("{}:{PATH}", programs.display());
+    world.line(line).env("PATH", path).run()
+}
+
+/// Installs the plugin as Claude Code does.
+fn plug_into_claude(world: &World) {
+    world.ok("setup claude --plugin made");
+    let installed = world.repo().join("made/flightline");
+    edit(world, ".claude/plugins/installed_plugins.json", |_| {
+        let entry =
+            serde_json::json!([{ "scope": "user", "installPath": installed, "version": "0.1.0" }]);
+        serde_json::json!({ "version": 2, "plugins": { "flightline@flightline": entry } })
+            .to_string()
+    });
+    edit(world, ".claude/settings.json", |_| {
+        "{\"enabledPlugins\": {\"flightline@flightline\": true}}".to_owned()
+    });
+}
+
+#[test]
+fn a_plugin_of_claude_code_is_a_connection() {
+    let world = World::new();
+    plug_into_claude(&world);
+    let seen = with_path(&world, "doctor --agents --json");
+    assert_eq!(seen.code, 0, "{seen:?}");
+    let all = seen.json();
+    assert_eq!(all.as_array().map(Vec::len), Some(1), "{all}");
+    assert_eq!(
+        (&all[0]["scope"], &all[0]["ok"]),
+        (&"plugin".into(), &true.into()),
+        "{all}"
+    );
+    assert!(all[0]["answered_ms"].is_u64(), "{all}");
+    let check = with_path(&world, "setup claude --check");
+    assert_eq!(check.code, 0, "{check:?}");
+    assert!(
+        check
+            .stdout
+            .contains("Claude Code is connected by the plugin flightline@flightline."),
+        "{check:?}"
+    );
+    // With entries as well it is told how to remove one of them, by every command that looks.
+    let removal = "`claude plugin uninstall flightline@flightline`";
+    let set = with_path(&world, "setup claude -y");
+    let (check, seen) = (
+        with_path(&world, "setup claude --check"),
+        with_path(&world, "doctor --agents"),
+    );
+    for ran in [&set, &check, &seen] {
+        assert_eq!(ran.code, 0, "{ran:?}");
+        assert!(ran.stdout.contains("every event is told twice"), "{ran:?}");
+        assert!(ran.stdout.contains(removal), "{ran:?}");
+        assert!(
+            ran.stdout.contains("`fleet setup claude --remove`"),
+            "{ran:?}"
+        );
+    }
+    with_path(&world, "setup claude --remove -y");
+    let alone = with_path(&world, "doctor --agents");
+    assert!(!alone.stdout.contains("twice"), "{alone:?}");
+    // Its files are gone, or it is switched off.
+    fs::remove_dir_all(world.repo().join("made")).expect("removed");
+    blocked(
+        &world,
+        "the plugin flightline@flightline is switched on",
+        "claude plugin uninstall",
+    );
+    let lacking = with_path(&world, "setup claude --check");
+    assert_eq!(lacking.code, 5, "{lacking:?}");
+    edit(&world, ".claude/settings.json", |text| {
+        text.replace("true", "false")
+    });
+    assert!(
+        world
+            .fleet("doctor --agents")
+            .stdout
+            .contains("No coding agent is connected.")
+    );
+}
+
+#[test]
+fn a_plugin_of_codex_is_a_connection_once_its_hooks_are_trusted() {
+    let world = World::new();
+    world.ok("setup codex --plugin made");
+    let cache = world
+        .home()
+        .join(".codex/plugins/cache/flightline/flightline/0.1.0");
+    fs::create_dir_all(cache.join("hooks")).expect("made");
+    let hooks = world.repo().join("made/flightline/hooks/hooks.json");
+    fs::copy(hooks, cache.join("hooks/hooks.json")).expect("copied");
+    let listed = "[plugins.\"flightline@flightline\"]\nenabled = true\n";
+    edit(&world, ".codex/config.toml", |_| listed.to_owned());
+    let seen = with_path(&world, "doctor --agents --json");
+    assert_eq!(seen.code, 5, "{seen:?}");
+    let found = &seen.json()[0];
+    assert_eq!(found["scope"], "plugin", "{found}");
+    let told = found["findings"].to_string();
+    assert!(
+        told.contains("Codex skips 10 hooks that you have not trusted"),
+        "{told}"
+    );
+    assert!(
+        told.contains("`/hooks` in Codex") && !told.contains("--trust-hooks"),
+        "{told}"
+    );
+    // The hooks of a project run the same commands: their hashes are the same.
+    world.ok("setup codex --project --trust-hooks -y");
+    let file = world.repo().join(".codex/hooks.json").display().to_string();
+    edit(&world, ".codex/config.toml", |text| {
+        text.replace(&file, "flightline@flightline:hooks/hooks.json")
+    });
+    fs::remove_file(world.repo().join(".codex/hooks.json")).expect("removed");
+    let seen = with_path(&world, "doctor --agents --json");
+    assert_eq!(seen.code, 0, "{seen:?}");
+    assert_eq!(seen.json()[0]["scope"], "plugin");
+    let check = with_path(&world, "setup codex --check");
+    assert_eq!(check.code, 0, "{check:?}");
+    assert!(
+        check
+            .stdout
+            .contains("Codex CLI is connected by the plugin"),
+        "{check:?}"
+    );
+}

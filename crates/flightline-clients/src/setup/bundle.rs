@@ -9,7 +9,7 @@ use super::{Trouble, install, skill_md};
 use crate::Client;
 
 /// The plugin, and the marketplace that it is in.
-const NAME: &str = "flightline";
+pub(super) const NAME: &str = "flightline";
 const ABOUT: &str = "Keeps the work of coding agents through compactions, crashes and new sessions";
 
 /// A file of a plugin's folder.

@@ -97,7 +97,12 @@ pub fn obstacles(
 }
 
 /// A file that is only read.
-fn file(client: Client, scope: Scope, path: &str, moved: Option<(&'static str, &str)>) -> Place {
+pub(super) fn file(
+    client: Client,
+    scope: Scope,
+    path: &str,
+    moved: Option<(&'static str, &str)>,
+) -> Place {
     Place {
         client,
         scope,
@@ -284,7 +289,7 @@ fn copilot(scope: Scope, folder: &Path, read: &dyn Fn(&Place) -> Option<String>)
     }]
 }
 
-fn value(read: &dyn Fn(&Place) -> Option<String>, place: &Place) -> Value {
+pub(super) fn value(read: &dyn Fn(&Place) -> Option<String>, place: &Place) -> Value {
     let text = read(place).unwrap_or_default();
     json::value(&text).unwrap_or_default()
 }

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use flightline::core::Refusal;
 use flightline::doctor::{Connection, Finding};
 use flightline_clients::setup::{
     self, Own, Place, Registered, Scope, Untrusted, codex_trust, codex_untrusted,
@@ -12,29 +11,92 @@ use flightline_clients::{Client, wire};
 
 use super::fire::{Fired, Firing, fire};
 use crate::app::App;
-use crate::command::setup::read;
+use crate::command::setup::plugged::{ClientFiles, Plugged};
 
 /// A hook ends by itself long before.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Every connection, of the user's own settings and of the project's.
+/// Every connection, of the user's own settings and of the project's, and by plugins.
 pub fn examine(app: &App) -> Vec<Connection> {
-    let looking = Looking::new(app);
+    let looking = Looking {
+        app,
+        files: ClientFiles::new(app),
+    };
     let mut found = Vec::new();
     for client in Client::ALL {
-        for scope in [Scope::User, Scope::Project] {
-            found.extend(looking.connection(client, scope));
-        }
-        looking.say_twice(client, &mut found);
+        let settings = [Scope::User, Scope::Project].map(Way::Settings);
+        let plugins = looking.files.plugged(client).into_iter().map(Way::Plugin);
+        let ways = settings.into_iter().chain(plugins);
+        let of_client = ways.filter_map(|way| {
+            let connection = looking.connection(client, &way)?;
+            Some((way, connection))
+        });
+        let mut of_client: Vec<_> = of_client.collect();
+        say_twice(client, &mut of_client);
+        found.extend(of_client.into_iter().map(|(_, connection)| connection));
     }
     found
+}
+
+/// By what a client is connected.
+enum Way {
+    /// Entries in its settings.
+    Settings(Scope),
+    /// A plugin.
+    Plugin(Plugged),
+}
+
+impl Way {
+    const fn word(&self) -> &'static str {
+        match self {
+            Self::Settings(Scope::User) => "user",
+            Self::Settings(Scope::Project) => "project",
+            Self::Plugin(_) => "plugin",
+        }
+    }
+
+    /// Whose settings say whether the client runs these hooks.
+    const fn scope(&self) -> Scope {
+        match self {
+            Self::Settings(scope) => *scope,
+            Self::Plugin(_) => Scope::User,
+        }
+    }
+
+    /// What writes the hooks anew.
+    fn again(&self, client: Client) -> String {
+        match self {
+            Self::Settings(Scope::User) => format!("`fleet setup {client}`"),
+            Self::Settings(Scope::Project) => format!("`fleet setup {client} --project`"),
+            Self::Plugin(_) => {
+                format!("`fleet setup {client} --plugin DIR`, then install the plugin again")
+            }
+        }
+    }
+
+    /// For whom, in a sentence.
+    fn told(&self) -> String {
+        match self {
+            Self::Settings(Scope::User) => "for you".to_owned(),
+            Self::Settings(Scope::Project) => "for the project".to_owned(),
+            Self::Plugin(plugged) => format!("by the plugin {}", plugged.plugin.id),
+        }
+    }
+
+    /// The command that ends it.
+    fn removal(&self, client: Client) -> String {
+        match self {
+            Self::Settings(Scope::User) => format!("`fleet setup {client} --remove`"),
+            Self::Settings(Scope::Project) => format!("`fleet setup {client} --project --remove`"),
+            Self::Plugin(plugged) => format!("`{}`", plugged.plugin.removal(client)),
+        }
+    }
 }
 
 /// What a look at the settings needs.
 struct Looking<'a> {
     app: &'a App,
-    home: Option<PathBuf>,
-    root: PathBuf,
+    files: ClientFiles<'a>,
 }
 
 /// A settings file with hooks of ours.
@@ -45,48 +107,55 @@ struct Settings {
     hooks: Vec<Registered>,
 }
 
-impl<'a> Looking<'a> {
-    fn new(app: &'a App) -> Self {
-        let home = app.env.surroundings.home.as_ref().map(PathBuf::from);
-        Self {
-            app,
-            home: home.filter(|home| home.is_absolute()),
-            root: app.root(),
-        }
-    }
-
-    fn path(&self, place: &Place) -> Option<PathBuf> {
-        let root = match place.scope {
-            Scope::User => self.home.as_deref()?,
-            Scope::Project => &self.root,
-        };
-        let variable = |name: &str| {
-            let mut known = self.app.env.client_folders.iter();
-            known
-                .find(|(known, _)| *known == name)
-                .map(|(_, folder)| folder.clone())
-        };
-        let path = place.resolve(root, variable, Path::exists);
-        match place.scope {
-            Scope::User => Some(path.canonicalize().unwrap_or(path)),
-            Scope::Project => Some(path),
-        }
-    }
-
-    fn text(&self, place: &Place) -> Result<Option<(PathBuf, String)>, Refusal> {
-        let Some(path) = self.path(place) else {
-            return Ok(None);
-        };
-        let root = (place.scope == Scope::Project).then_some(self.root.as_path());
-        Ok(read(root, &path)?.map(|text| (path, text)))
-    }
-
-    /// The connection of a client at one level; none when it has no hooks of ours there.
-    fn connection(&self, client: Client, scope: Scope) -> Option<Connection> {
-        let mut settings = Vec::new();
+impl Looking<'_> {
+    /// A client's connection in one way; none when it has no hooks of ours there.
+    fn connection(&self, client: Client, way: &Way) -> Option<Connection> {
         let mut findings = Vec::new();
+        let settings = match way {
+            Way::Settings(scope) => self.settings(client, *scope, &mut findings),
+            Way::Plugin(plugged) => of_plugin(client, plugged, &mut findings),
+        };
+        let path = match (settings.first(), way) {
+            (Some(first), _) => first.path.clone(),
+            (None, _) if findings.is_empty() => return None,
+            (None, Way::Settings(scope)) => {
+                let place = setup::places(client, *scope).into_iter().next()?;
+                self.files.path(&place)?
+            }
+            (None, Way::Plugin(plugged)) => plugged.path.clone(),
+        };
+        findings.extend(lacks(client, way, &settings));
+        findings.extend(self.untrusted(client, way, &settings));
+        let (scope, root) = (way.scope(), self.files.root());
+        let obstacles =
+            setup::obstacles(client, scope, root, &|place| self.files.text_at_best(place));
+        findings.extend(obstacles.into_iter().map(|it| Finding {
+            what: it.what,
+            remedy: it.remedy,
+            blocks: it.certain,
+        }));
+        let mut answered_ms = None;
+        if !settings.is_empty() {
+            match self.try_hook(client, way, &settings) {
+                Ok(millis) => answered_ms = Some(millis),
+                Err(finding) => findings.insert(0, finding),
+            }
+        }
+        Some(Connection {
+            client: client.as_str().to_owned(),
+            scope: way.word().to_owned(),
+            path,
+            ok: !findings.iter().any(|finding| finding.blocks),
+            answered_ms,
+            findings,
+        })
+    }
+
+    /// The settings files of a client that have hooks of ours, and what keeps others from being read.
+    fn settings(&self, client: Client, scope: Scope, findings: &mut Vec<Finding>) -> Vec<Settings> {
+        let mut settings = Vec::new();
         for place in setup::places(client, scope) {
-            match self.text(&place) {
+            match self.files.text(&place) {
                 Ok(None) => {}
                 Ok(Some((path, text))) => match setup::registered(&place, &text) {
                     Ok(hooks) if hooks.is_empty() => {}
@@ -109,75 +178,30 @@ impl<'a> Looking<'a> {
                 )),
             }
         }
-        let path = match settings.first() {
-            Some(first) => first.path.clone(),
-            None if findings.is_empty() => return None,
-            None => {
-                let place = setup::places(client, scope).into_iter().next()?;
-                self.path(&place)?
-            }
-        };
-        findings.extend(self.lacks(client, scope, &settings));
-        findings.extend(self.untrusted(client, &settings));
-        let obstacles = setup::obstacles(client, scope, &self.root, &|place| {
-            self.text(place).ok().flatten().map(|(_, text)| text)
-        });
-        findings.extend(obstacles.into_iter().map(|it| Finding {
-            what: it.what,
-            remedy: it.remedy,
-            blocks: it.certain,
-        }));
-        let mut answered_ms = None;
-        if !settings.is_empty() {
-            match self.try_hook(client, scope, &settings) {
-                Ok(millis) => answered_ms = Some(millis),
-                Err(finding) => findings.insert(0, finding),
-            }
-        }
-        Some(Connection {
-            client: client.as_str().to_owned(),
-            scope: word(scope).to_owned(),
-            path,
-            ok: !findings.iter().any(|finding| finding.blocks),
-            answered_ms,
-            findings,
-        })
-    }
-
-    /// Events that have no hook.
-    fn lacks(&self, client: Client, scope: Scope, settings: &[Settings]) -> Option<Finding> {
-        let has = |event: &str| {
-            let mut all = settings.iter().flat_map(|it| &it.hooks);
-            all.any(|hook| hook.event == event)
-        };
-        let missing: Vec<&str> = setup::hooks(client)
-            .iter()
-            .map(|hook| hook.event)
-            .filter(|event| !has(event))
-            .collect();
-        let is_one = missing.len() == 1;
-        (!missing.is_empty() && !settings.is_empty()).then(|| {
-            let events = if is_one { "event" } else { "events" };
-            blocks(
-                format!("no hook for the {events} {}", missing.join(", ")),
-                &again(client, scope),
-            )
-        })
+        settings
     }
 
     /// Hooks that Codex skips because nobody trusted them as they are.
-    fn untrusted(&self, client: Client, settings: &[Settings]) -> Option<Finding> {
+    fn untrusted(&self, client: Client, way: &Way, settings: &[Settings]) -> Option<Finding> {
         let hooks = settings.first().filter(|_| client == Client::Codex)?;
-        let wanted = codex_trust(&hooks.path.display().to_string(), &hooks.text);
+        let key = match way {
+            Way::Settings(_) => hooks.path.display().to_string(),
+            Way::Plugin(plugged) => plugged.plugin.hooks_key(),
+        };
+        let wanted = codex_trust(&key, &hooks.text);
         let config = setup::places(Client::Codex, Scope::User)
             .into_iter()
             .find(|place| place.kind == setup::Kind::Toml)?;
-        let config = self.text(&config).ok()?.map(|(_, text)| text);
-        let consent = match hooks.place.scope {
-            Scope::User => "fleet setup codex --trust-hooks",
-            Scope::Project => "fleet setup codex --project --trust-hooks",
+        let config = self.files.text(&config).ok()?.map(|(_, text)| text);
+        let remedy = match way {
+            Way::Settings(Scope::User) => {
+                "`fleet setup codex --trust-hooks`, or trust them with `/hooks` in Codex"
+            }
+            Way::Settings(Scope::Project) => {
+                "`fleet setup codex --project --trust-hooks`, or trust them with `/hooks` in Codex"
+            }
+            Way::Plugin(_) => "trust them with `/hooks` in Codex",
         };
-        let remedy = format!("`{consent}`, or trust them with `/hooks` in Codex");
         let skipped = match codex_untrusted(&config.unwrap_or_default(), &wanted) {
             Ok(skipped) => skipped,
             Err(trouble) => {
@@ -204,21 +228,16 @@ impl<'a> Looking<'a> {
                 }
             ),
         };
-        Some(blocks(what, &remedy))
+        Some(blocks(what, remedy))
     }
 
     /// Tries one hook for real: the command of the settings file, with an event of which nothing comes. Says how long it took.
-    fn try_hook(
-        &self,
-        client: Client,
-        scope: Scope,
-        settings: &[Settings],
-    ) -> Result<u64, Finding> {
-        let setup = again(client, scope);
+    fn try_hook(&self, client: Client, way: &Way, settings: &[Settings]) -> Result<u64, Finding> {
+        let (setup, root) = (way.again(client), self.files.root());
         for hook in settings.iter().flat_map(|it| &it.hooks) {
-            self.is_this_program(hook, client, scope)?;
+            self.is_this_program(hook, client, way)?;
         }
-        let probe = wire::probe(client, &self.root, &std::process::id().to_string());
+        let probe = wire::probe(client, root, &std::process::id().to_string());
         let tried = settings.iter().find_map(|it| {
             let hook = it.hooks.iter().find(|hook| hook.event == probe.event)?;
             // Cline runs the file itself.
@@ -235,7 +254,7 @@ impl<'a> Looking<'a> {
             Firing::Program(path) => path.display().to_string(),
             Firing::Shell(command) => (*command).to_owned(),
         };
-        let (code, stdout, took) = match fire(&tried, &self.root, &probe.stdin, PATIENCE) {
+        let (code, stdout, took) = match fire(&tried, root, &probe.stdin, PATIENCE) {
             Ok(Fired::Ended { code, stdout, took }) => (code, stdout, took),
             Ok(Fired::Late) => {
                 let what = format!("`{shown}` did not end within {} s", PATIENCE.as_secs());
@@ -283,13 +302,8 @@ impl<'a> Looking<'a> {
     }
 
     /// Whether a hook starts the program that asks: another one may be of another version, and is not tried.
-    fn is_this_program(
-        &self,
-        hook: &Registered,
-        client: Client,
-        scope: Scope,
-    ) -> Result<(), Finding> {
-        let setup = again(client, scope);
+    fn is_this_program(&self, hook: &Registered, client: Client, way: &Way) -> Result<(), Finding> {
+        let setup = way.again(client);
         let program = Path::new(&hook.program);
         let found = match program.components().count() {
             1 => {
@@ -319,41 +333,83 @@ impl<'a> Looking<'a> {
                     found.display(),
                     own.display()
                 ),
-                &match scope {
-                    Scope::User => setup,
-                    Scope::Project => "put the folder of this one first on the PATH".to_owned(),
+                &match way {
+                    Way::Settings(Scope::User) => setup,
+                    Way::Settings(Scope::Project) | Way::Plugin(_) => {
+                        "put the folder of this one first on the PATH".to_owned()
+                    }
                 },
             )),
             Ok(_) | Err(_) => Ok(()),
         }
     }
+}
 
-    /// A client that is set up twice tells every event twice.
-    fn say_twice(&self, client: Client, found: &mut [Connection]) {
-        let mut of_client = found.iter_mut().filter(|it| it.client == client.as_str());
-        if let (Some(_), Some(last)) = (of_client.next(), of_client.next_back()) {
-            last.findings.push(Finding {
-                what: "it is set up for you and for the project: every event is told twice"
-                    .to_owned(),
-                remedy: format!("`fleet setup {client} --remove`, or the same with `--project`"),
-                blocks: false,
-            });
+/// The hooks of a plugin.
+fn of_plugin(client: Client, plugged: &Plugged, findings: &mut Vec<Finding>) -> Vec<Settings> {
+    match &plugged.text {
+        Some(text) if !plugged.hooks.is_empty() => vec![Settings {
+            place: plugged.place.clone(),
+            path: plugged.path.clone(),
+            text: text.clone(),
+            hooks: plugged.hooks.clone(),
+        }],
+        Some(_) | None => {
+            let id = &plugged.plugin.id;
+            findings.push(blocks(
+                format!(
+                    "the plugin {id} is switched on, and has no hooks of Flightline in {}",
+                    plugged.path.display()
+                ),
+                &format!(
+                    "install it again, or take it out with `{}`",
+                    plugged.plugin.removal(client)
+                ),
+            ));
+            Vec::new()
         }
     }
 }
 
-/// The command that writes the entries anew.
-fn again(client: Client, scope: Scope) -> String {
-    match scope {
-        Scope::User => format!("`fleet setup {client}`"),
-        Scope::Project => format!("`fleet setup {client} --project`"),
-    }
+/// Events that have no hook.
+fn lacks(client: Client, way: &Way, settings: &[Settings]) -> Option<Finding> {
+    let has = |event: &str| {
+        let mut all = settings.iter().flat_map(|it| &it.hooks);
+        all.any(|hook| hook.event == event)
+    };
+    let missing: Vec<&str> = setup::hooks(client)
+        .iter()
+        .map(|hook| hook.event)
+        .filter(|event| !has(event))
+        .collect();
+    let is_one = missing.len() == 1;
+    (!missing.is_empty() && !settings.is_empty()).then(|| {
+        let events = if is_one { "event" } else { "events" };
+        blocks(
+            format!("no hook for the {events} {}", missing.join(", ")),
+            &way.again(client),
+        )
+    })
 }
 
-const fn word(scope: Scope) -> &'static str {
-    match scope {
-        Scope::User => "user",
-        Scope::Project => "project",
+/// A client that is connected twice tells every event twice.
+fn say_twice(client: Client, found: &mut [(Way, Connection)]) {
+    let times = match found.len() {
+        0 | 1 => return,
+        2 => "twice".to_owned(),
+        more => format!("{more} times"),
+    };
+    let told: Vec<String> = found.iter().map(|(way, _)| way.told()).collect();
+    let removals: Vec<String> = found.iter().map(|(way, _)| way.removal(client)).collect();
+    if let Some((_, last)) = found.last_mut() {
+        last.findings.push(Finding {
+            what: format!(
+                "it is set up {}: every event is told {times}",
+                told.join(" and ")
+            ),
+            remedy: removals.join(", or "),
+            blocks: false,
+        });
     }
 }
 
