@@ -1,12 +1,30 @@
 //! Every payload that a real client was seen to send goes through the binary, in the order it came, and every answer is one that the client takes.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::{Child, ChildStdin, Command, Stdio};
 
 use expect_test::expect_file;
 use flightline_clients::Client;
 use serde_json::Value;
 
 use crate::world::World;
+
+/// Starts a hook of a client that writes this and does not close the input.
+pub fn left_open(world: &World, client: &str, event: &str, text: &str) -> (Child, ChildStdin) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_fleet"))
+        .args(["hook", client, event])
+        .current_dir(world.repo())
+        .env_clear()
+        .env("HOME", world.home())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("started");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(text.as_bytes()).expect("written");
+    (child, stdin)
+}
 
 /// Where the recorded clients worked.
 const RECORDED_IN: &str = "/home/user/proj";

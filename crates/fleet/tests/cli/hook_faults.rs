@@ -9,7 +9,7 @@ use flightline_clients::Client;
 use flightline_clients::setup;
 use serde_json::{Value, json};
 
-use crate::hook_corpus::{recorded, takes};
+use crate::hook_corpus::{left_open, recorded, takes};
 use crate::running::{Fleet, Ran};
 use crate::world::World;
 
@@ -156,18 +156,8 @@ fn a_client_that_never_closes_the_pipe_is_not_waited_for() {
                 let text = payload.to_string();
                 let end = text.len().checked_div(part).unwrap_or(0);
                 let end = (0..=end).rev().find(|at| text.is_char_boundary(*at));
-                let mut child = Command::new(env!("CARGO_BIN_EXE_fleet"))
-                    .args(["hook", client.as_str(), event])
-                    .current_dir(world.repo())
-                    .env_clear()
-                    .env("HOME", world.home())
-                    .stdin(Stdio::piped())
-                    .stdout(Stdio::null())
-                    .spawn()
-                    .expect("started");
-                let mut stdin = child.stdin.take().expect("a pipe");
                 let text = &text[..end.expect("a place")];
-                stdin.write_all(text.as_bytes()).expect("written");
+                let (child, stdin) = left_open(&world, client.as_str(), event, text);
                 open.push((event, child, stdin));
             }
         }

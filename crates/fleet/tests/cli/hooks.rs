@@ -1,11 +1,11 @@
 //! Hooks of real coding agents: their own payloads go in on stdin, their own answers come out, and no hook ever hurts.
 
 use std::fs;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::hook_corpus::left_open;
 use crate::running::Ran;
 use crate::world::World;
 
@@ -231,19 +231,9 @@ fn a_hook_that_cannot_do_anything_says_nothing_and_ends_well() {
 #[test]
 fn stdin_that_is_never_closed_is_not_waited_for() {
     let world = World::new();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_fleet"))
-        .args(["hook", "claude", "SessionStart"])
-        .current_dir(world.repo())
-        .env_clear()
-        .env("HOME", world.home())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("started");
     let began = Instant::now();
-    let mut stdin = child.stdin.take().expect("a pipe");
     let text = payload(&world, "one", &json!({ "source": "startup" }));
-    std::io::Write::write_all(&mut stdin, text.as_bytes()).expect("written");
+    let (mut child, stdin) = left_open(&world, "claude", "SessionStart", &text);
     assert!(child.wait().expect("it ends").success());
     assert!(
         began.elapsed() < Duration::from_secs(20),

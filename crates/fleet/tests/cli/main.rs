@@ -33,6 +33,8 @@ mod lock_patterns;
 mod locks;
 mod lossy;
 mod mcp;
+mod mcp_callers;
+mod mcp_client;
 mod needs;
 mod operating;
 mod plan;
