@@ -2,6 +2,7 @@
 
 mod lazy;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -30,8 +31,33 @@ pub struct Cli {
     pub command: Option<Command>,
 }
 
+impl Cli {
+    /// The command line of a hook as settings files have it: two words, and no option. Describing all that can be typed is a quarter of
+    /// what a hook costs.
+    pub fn of_hook(arguments: &[OsString]) -> Option<Self> {
+        let [_, hook, client, event] = arguments else {
+            return None;
+        };
+        let word = |argument: &OsString| {
+            let word = argument.to_str()?;
+            (!word.is_empty() && !word.starts_with('-')).then(|| word.to_owned())
+        };
+        if hook != "hook" {
+            return None;
+        }
+        let (client, event) = (word(client)?, word(event)?);
+        Some(Self {
+            globals: Globals::default(),
+            command: Some(Command::Hook(Lazy(command::hook::HookArgs {
+                client,
+                event,
+            }))),
+        })
+    }
+}
+
 /// Options that every command takes.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Everywhere")]
 pub struct Globals {
     /// Run as if started in this folder
@@ -201,4 +227,31 @@ pub enum Command {
     Hook(Lazy<command::hook::HookArgs>),
     /// Explain a topic or a command
     Help(Lazy<command::help::HelpArgs>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hook_is_read_as_every_other_command() {
+        let typed = |line: &str| -> Vec<OsString> { line.split(' ').map(OsString::from).collect() };
+        for line in [
+            "fleet hook claude PreToolUse",
+            "/opt/fleet hook codex SessionStart",
+        ] {
+            let read = reading(|| Cli::try_parse_from(typed(line))).expect("a command line");
+            let known = Cli::of_hook(&typed(line)).expect("a hook");
+            assert_eq!(format!("{known:?}"), format!("{read:?}"));
+        }
+        for line in [
+            "fleet hook",
+            "fleet hook claude",
+            "fleet hook claude --help",
+            "fleet hook claude Stop --json",
+            "fleet status claude Stop",
+        ] {
+            assert!(Cli::of_hook(&typed(line)).is_none(), "{line}");
+        }
+    }
 }

@@ -37,9 +37,12 @@ fn main() -> ExitCode {
         .shells(complete::shells())
         .complete();
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let cli = match cli::reading(|| Cli::try_parse_from(&arguments)) {
-        Ok(cli) => cli,
-        Err(error) => return usage(&error, &arguments),
+    let cli = match Cli::of_hook(&arguments) {
+        Some(cli) => cli,
+        None => match cli::reading(|| Cli::try_parse_from(&arguments)) {
+            Ok(cli) => cli,
+            Err(error) => return usage(&error, &arguments),
+        },
     };
     let globals = &cli.globals;
     let mut ui = Ui::new(

@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
+use std::sync::OnceLock;
 
 use flightline_core::agent::Process;
 use flightline_core::time::Uptime;
@@ -56,36 +57,33 @@ fn above(terminals: Terminals) -> Vec<Process> {
     let Some(boot_id) = boot_id() else {
         return Vec::new();
     };
-    let (host, mut found) = (host_name(), Vec::new());
-    let mut next = stat(std::process::id());
-    while let Some(below) = next {
+    let host = host_name();
+    let found = stats_above(terminals).map(|stat| stat.process(&boot_id, &host));
+    found.collect()
+}
+
+/// What the system says of the processes above this one, nearest first. Each is asked for when it is wanted.
+fn stats_above(terminals: Terminals) -> impl Iterator<Item = Stat> {
+    let mut below = stat(std::process::id());
+    let next = move || {
+        let last = below.take()?;
         // The first process of a machine is above everybody, and so is what is above the shells of terminals.
-        let ends = below.leads_terminal() && terminals == Terminals::EndIt;
-        if below.parent <= 1 || ends || found.len() == MOST_ANCESTORS {
-            break;
+        if last.parent <= 1 || (last.leads_terminal() && terminals == Terminals::EndIt) {
+            return None;
         }
-        let Some(above) = stat(below.parent) else {
-            break;
-        };
-        found.push(Process {
-            pid: above.pid,
-            started: above.started,
-            boot_id: boot_id.clone(),
-            host: host.clone(),
-        });
-        next = Some(above);
-    }
-    found
+        let above = stat(last.parent)?;
+        below = Some(above.clone());
+        Some(above)
+    };
+    std::iter::from_fn(next).take(MOST_ANCESTORS)
 }
 
 /// The process of the client that started this one: the nearest above it that is no shell.
 #[must_use]
 pub fn client_process() -> Option<Process> {
-    ancestors().into_iter().find(|process| {
-        let name = fs::read_to_string(format!("/proc/{}/comm", process.pid));
-        let name = name.unwrap_or_default();
-        !SHELLS.contains(&name.trim())
-    })
+    let is_client = |stat: &Stat| !SHELLS.contains(&stat.command.as_str());
+    let client = stats_above(Terminals::EndIt).find(is_client)?;
+    Some(client.process(&boot_id()?, &host_name()))
 }
 
 /// What starts the commands of others.
@@ -168,7 +166,7 @@ fn has_open(pid: u32, file: &Path) -> bool {
 
 /// What a process is doing, in one letter.
 fn state(pid: u32) -> Option<String> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let text = told(&format!("/proc/{pid}/stat"))?;
     let mut fields = text.rsplit_once(')')?.1.split_whitespace();
     fields.next().map(str::to_owned)
 }
@@ -176,7 +174,7 @@ fn state(pid: u32) -> Option<String> {
 /// How long this machine has been running, sleep included.
 #[must_use]
 pub fn uptime() -> Option<Uptime> {
-    let text = fs::read_to_string("/proc/uptime").ok()?;
+    let text = told("/proc/uptime")?;
     Some(Uptime {
         boot: boot_id()?,
         ms: millis(text.split_whitespace().next()?)?,
@@ -195,9 +193,17 @@ fn millis(seconds: &str) -> Option<u64> {
 }
 
 fn boot_id() -> Option<String> {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id")
-        .ok()
-        .map(|text| text.trim().to_owned())
+    static KNOWN: OnceLock<Option<String>> = OnceLock::new();
+    let read = || Some(told("/proc/sys/kernel/random/boot_id")?.trim().to_owned());
+    KNOWN.get_or_init(read).clone()
+}
+
+/// What a small file of the system says. It has no length that is known before, and is told in one piece.
+fn told(path: &str) -> Option<String> {
+    let mut text = String::with_capacity(1024);
+    let file = fs::File::open(path).ok()?;
+    file.take(64 * 1024).read_to_string(&mut text).ok()?;
+    Some(text)
 }
 
 /// When a process started, in clock ticks since boot; none when it is not running. A zombie is not.
@@ -206,8 +212,10 @@ fn started(pid: u32) -> Option<u64> {
 }
 
 /// What the system says of a process.
+#[derive(Clone)]
 struct Stat {
     pid: u32,
+    command: String,
     parent: u32,
     session: u32,
     /// None is 0.
@@ -220,18 +228,30 @@ impl Stat {
     fn leads_terminal(&self) -> bool {
         self.session == self.pid && self.terminal != 0
     }
+
+    fn process(&self, boot_id: &str, host: &str) -> Process {
+        Process {
+            pid: self.pid,
+            started: self.started,
+            boot_id: boot_id.to_owned(),
+            host: host.to_owned(),
+        }
+    }
 }
 
 /// None when it is not running. A zombie is not.
 fn stat(pid: u32) -> Option<Stat> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let text = told(&format!("/proc/{pid}/stat"))?;
     // The second field is the command in brackets, and may hold anything: read behind the last one.
-    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+    let (head, rest) = text.rsplit_once(')')?;
+    let (_, command) = head.split_once('(')?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
     if matches!(*fields.first()?, "Z" | "X") {
         return None;
     }
     Some(Stat {
         pid,
+        command: command.to_owned(),
         parent: fields.get(1)?.parse().ok()?,
         session: fields.get(3)?.parse().ok()?,
         terminal: fields.get(4)?.parse().ok()?,
@@ -280,6 +300,20 @@ mod tests {
                 .iter()
                 .all(|process| is_running(process) == Some(true))
         );
+    }
+
+    #[test]
+    fn a_process_is_named_as_the_system_names_it() {
+        let own = stat(std::process::id()).unwrap();
+        let name = fs::read_to_string("/proc/self/comm").unwrap();
+        assert_eq!(own.command, name.trim_end());
+        let client = client_process();
+        let above = ancestors();
+        let nearest = above.iter().position(|it| Some(it) == client.as_ref());
+        for shell in above.iter().take(nearest.unwrap_or(above.len())) {
+            let name = stat(shell.pid).unwrap().command;
+            assert!(SHELLS.contains(&name.as_str()), "{name}");
+        }
     }
 
     #[test]

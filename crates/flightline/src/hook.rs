@@ -50,6 +50,9 @@ pub struct TellHook {
     /// What is known of the processes of agents on the caller's machine.
     #[serde(default)]
     pub sightings: Vec<Sighting>,
+    /// Whether those processes have not been looked at yet. Where that decides, the answer asks to look first.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub looks_later: bool,
     /// What is known of the work tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<TreeNow>,
@@ -171,6 +174,9 @@ pub struct Hooked {
     pub checkpoint_id: Option<CheckpointId>,
     /// Whether a session began with this event.
     pub begun: bool,
+    /// Whether nothing was done, because the processes of agents are to be looked at first.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub look_first: bool,
 }
 
 impl Operation for TellHook {
@@ -242,7 +248,12 @@ impl Operation for TellHook {
             return Ok(self.heard());
         }
         let mut answer = Hooked::default();
-        let agent = match seat::of_session(desk, self)? {
+        let known = seat::of_session(desk, self)?;
+        if self.must_look(desk, known.as_ref())? {
+            answer.look_first = true;
+            return Ok(answer);
+        }
+        let agent = match known {
             Some(agent) if !seat::has_moved(&agent, self) => agent,
             // It was resumed in another process.
             Some(agent) => {
@@ -276,12 +287,33 @@ impl Operation for TellHook {
 }
 
 impl TellHook {
+    /// As if the session that started the subagent had told it.
+    fn of_parent(&self) -> Self {
+        Self {
+            subagent: None,
+            ..self.clone()
+        }
+    }
+
     /// The answer to a probe.
     fn heard(&self) -> Hooked {
         Hooked {
             context: Some(format!("{}: heard", self.session)),
             ..Hooked::default()
         }
+    }
+
+    /// Whether it counts who of the agents is still running, and nobody has looked: for a seat, or for a lock that is in the way.
+    fn must_look(&self, desk: &mut Desk<'_, '_>, known: Option<&Agent>) -> Result<bool> {
+        Ok(self.looks_later
+            && match (known, &self.event) {
+                (None, SessionEvent::Ended) => false,
+                (None, _) => true,
+                (Some(agent), SessionEvent::Editing { paths }) => {
+                    work::is_in_the_way(desk, agent, paths)?
+                }
+                (Some(_), _) => false,
+            })
     }
 
     fn heartbeat(&self) -> Heartbeat {

@@ -30,15 +30,13 @@ use crate::ui::Ui;
 #[derive(Debug, Args)]
 pub struct HookArgs {
     /// The client: claude, codex, gemini, opencode, copilot, cline or cursor
-    client: String,
+    pub client: String,
     /// The client's name of the event, such as `SessionStart`
-    event: String,
+    pub event: String,
 }
 
 /// A hook ends after this long, whatever it is doing: it may be killed at any moment, and loses nothing by it.
 const LIMIT: Duration = Duration::from_millis(1_500);
-/// Some clients do not close stdin: after so long without a byte, a whole document is taken for all of it.
-const SILENCE: Duration = Duration::from_millis(150);
 /// More than this is not read.
 const LARGEST: usize = 32 * 1024 * 1024;
 /// So much of a transcript's end is read.
@@ -85,34 +83,26 @@ fn print(ui: &Ui, answer: Option<String>) {
     }
 }
 
-/// All of stdin, or the first whole document of a client that does not close it.
+/// All of stdin, up to the end of a whole document: some clients do not close it.
 pub(super) fn read_stdin() -> Option<String> {
-    let (send, receive) = mpsc::channel();
-    thread::spawn(move || {
-        let mut stdin = std::io::stdin().lock();
-        let mut part = vec![0; 64 * 1024];
-        while let Ok(count @ 1..) = stdin.read(&mut part) {
-            if send.send(part[..count].to_vec()).is_err() {
-                return;
-            }
-        }
-    });
-    let mut all = Vec::new();
-    loop {
-        match receive.recv_timeout(SILENCE) {
-            Ok(part) => all.extend(part),
-            Err(RecvTimeoutError::Disconnected) => break,
-            Err(RecvTimeoutError::Timeout) => {
-                if serde_json::from_slice::<serde::de::IgnoredAny>(&all).is_ok() {
-                    break;
-                }
-            }
-        }
+    let mut stdin = std::io::stdin().lock();
+    let (mut all, mut part) = (Vec::new(), vec![0; 64 * 1024]);
+    while let Ok(count @ 1..) = stdin.read(&mut part) {
+        all.extend_from_slice(&part[..count]);
         if all.len() > LARGEST {
             return None;
         }
+        if is_document(&all) {
+            break;
+        }
     }
     String::from_utf8(all).ok()
+}
+
+/// Whether bytes are a whole document. What does not end like one is not read to find out.
+fn is_document(bytes: &[u8]) -> bool {
+    bytes.trim_ascii_end().last() == Some(&b'}')
+        && serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_ok()
 }
 
 /// A hook that is answered.
@@ -249,8 +239,7 @@ impl Hook {
 
     fn tell(&mut self, event: SessionEvent) -> Result<Hooked, Refusal> {
         let begins = matches!(event, SessionEvent::Started | SessionEvent::Compacted);
-        let looks = begins || matches!(event, SessionEvent::Editing { .. });
-        let sightings = match looks {
+        let sightings = match begins {
             true => self.app.sightings()?,
             false => Vec::new(),
         };
@@ -261,7 +250,7 @@ impl Hook {
         let (client, heard) = (self.heard.client, &self.heard);
         let gauge = heard.gauge.or_else(|| self.gauge());
         let subagent = heard.subagent.as_ref();
-        let request = TellHook {
+        let mut request = TellHook {
             client: Name::parse("client", client.as_str())?,
             session: title("session", &heard.session)?,
             subagent: subagent
@@ -284,9 +273,15 @@ impl Hook {
                 }
             ),
             sightings,
+            looks_later: !begins,
             tree,
         };
-        let done = self.app.run(&request)?;
+        let mut done = self.app.run(&request)?;
+        if done.look_first {
+            request.sightings = self.app.sightings()?;
+            request.looks_later = false;
+            done = self.app.run(&request)?;
+        }
         if done.begun
             && let (Some(agent), Some(process)) = (&done.agent, &request.process)
         {

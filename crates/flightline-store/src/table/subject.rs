@@ -64,6 +64,9 @@ statements! {
     NEWEST = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject \
            WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL AND (CAST(?4 AS TEXT) IS NULL OR status <> ?4) \
            ORDER BY born DESC LIMIT CAST(?5 AS BIGINT)";
+    NEWEST_OF_AGENT = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject \
+           WHERE project = ?1 AND kind = ?2 AND agent = ?3 AND status = ?4 AND gone IS NULL \
+           ORDER BY born DESC LIMIT CAST(?5 AS BIGINT)";
     NEWEST_SHAS = "SELECT sha FROM subject \
            WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL AND (CAST(?4 AS TEXT) IS NULL OR status <> ?4) \
            ORDER BY born DESC LIMIT CAST(?5 AS BIGINT)";
@@ -418,6 +421,26 @@ pub(crate) fn newest(
         .query(
             NEWEST,
             params![project, kind.as_str(), mission, without, limit],
+        )?
+        .into_iter()
+        .map(document)
+        .collect()
+}
+
+/// The newest of an agent with one status, newest first.
+pub(crate) fn newest_of_agent(
+    driver: &mut dyn Driver,
+    project: &str,
+    kind: Kind,
+    agent: AgentId,
+    status: &str,
+    limit: u64,
+) -> Result<Vec<Document>, Error> {
+    let agent = agent.to_string();
+    driver
+        .query(
+            NEWEST_OF_AGENT,
+            params![project, kind.as_str(), agent, status, limit],
         )?
         .into_iter()
         .map(document)

@@ -1,7 +1,7 @@
 //! Looking at what there is.
 
 use flightline_core::text::read_stored;
-use flightline_core::{Kind, MissionId, Subject};
+use flightline_core::{AgentId, Kind, MissionId, Subject};
 use serde::de::DeserializeOwned;
 
 use super::Tx;
@@ -83,6 +83,30 @@ impl Tx<'_> {
     ) -> Result<Vec<S>, Error> {
         let (driver, project) = (&mut *self.driver, &self.project.id);
         let found = subject::newest(driver, project, S::KIND, mission, without, limit)?;
+        let mut sound = Vec::with_capacity(found.len());
+        for document in found {
+            sound.extend(self.read_sound(S::KIND, document)?);
+        }
+        Ok(sound)
+    }
+
+    /// The newest subjects of an agent with one status, newest first. One that is damaged is left out, and hides no other.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn newest_of_agent<S: Subject>(
+        &mut self,
+        agent: AgentId,
+        status: &str,
+        limit: u64,
+    ) -> Result<Vec<S>, Error> {
+        let known = self.known_values(Find::AgentStatus(agent, status), |_| true)?;
+        if let Some(known) = known {
+            let most = usize::try_from(limit).unwrap_or(usize::MAX);
+            return Ok(known.into_iter().rev().take(most).collect());
+        }
+        let (driver, project) = (&mut *self.driver, &self.project.id);
+        let found = subject::newest_of_agent(driver, project, S::KIND, agent, status, limit)?;
         let mut sound = Vec::with_capacity(found.len());
         for document in found {
             sound.extend(self.read_sound(S::KIND, document)?);

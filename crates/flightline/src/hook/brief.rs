@@ -2,7 +2,6 @@
 
 use flightline_core::mission::Mission;
 use flightline_core::setting::{Briefing, Form, Receipt};
-use flightline_store::Find;
 
 use super::{SessionEvent, TellHook};
 use crate::context::DeliverBriefing;
@@ -36,15 +35,28 @@ pub(super) fn was_just_offered(desk: &mut Desk<'_, '_>) -> Result<bool> {
     Ok(given(desk)?.iter().any(lately))
 }
 
+/// The briefings that were given to the present context. They are the newest ones; an agent may have had many before.
 fn given(desk: &mut Desk<'_, '_>) -> Result<Vec<Briefing>> {
     let Some(agent) = desk.agent.clone() else {
         return Ok(Vec::new());
     };
-    let all = desk.tx.find::<Briefing>(Find::Agent(agent.id))?;
-    let present = all
-        .into_iter()
-        .filter(|it| (it.epoch, it.context) == (agent.epoch, agent.context));
-    Ok(present.collect())
+    let is_present = |it: &Briefing| (it.epoch, it.context) == (agent.epoch, agent.context);
+    let mut present = Vec::new();
+    for status in ["pending", "offered", "acknowledged"] {
+        let mut limit = 2;
+        loop {
+            let newest = desk
+                .tx
+                .newest_of_agent::<Briefing>(agent.id, status, limit)?;
+            let is_all = (newest.len() as u64) < limit || !newest.iter().all(is_present);
+            if is_all {
+                present.extend(newest.into_iter().filter(is_present));
+                break;
+            }
+            limit *= 8;
+        }
+    }
+    Ok(present)
 }
 
 /// The text to give with this event, when one is due.

@@ -2,7 +2,7 @@
 //! begins takes the seat of one that is gone, with its work, or a new one.
 
 use flightline_core::agent::Agent;
-use flightline_core::{Name, Subject, Title};
+use flightline_core::{Name, Subject};
 use flightline_store::Find;
 
 use super::TellHook;
@@ -14,6 +14,8 @@ use crate::recovery::settled_fate;
 
 /// So many sessions of one client can be at work.
 const MOST: usize = 1_000;
+/// So many seats of a client are tried by their names.
+const LIKELY: usize = 3;
 
 /// The agent that a session is already.
 pub(super) fn of_session(desk: &mut Desk<'_, '_>, hook: &TellHook) -> Result<Option<Agent>> {
@@ -23,7 +25,38 @@ pub(super) fn of_session(desk: &mut Desk<'_, '_>, hook: &TellHook) -> Result<Opt
             && agent.kind.as_ref() == Some(&hook.client)
             && agent.retired_at.is_none()
     };
+    // Nearly always the name tells; a fleet has many agents that are over.
+    for name in likely_names(desk, hook)? {
+        match agent_named(desk.tx, name.as_str())? {
+            Some(agent) if is_it(&agent) => return Ok(Some(agent)),
+            Some(_) => {}
+            None => break,
+        }
+    }
     Ok(desk.tx.find_those(Find::All, is_it)?.into_iter().next())
+}
+
+/// How the agent of a session is called, most likely.
+fn likely_names(desk: &mut Desk<'_, '_>, hook: &TellHook) -> Result<Vec<Name>> {
+    if hook.subagent.is_none() {
+        return (1..=LIKELY).map(|number| seat(hook, number)).collect();
+    }
+    let named = match of_session(desk, &hook.of_parent())? {
+        Some(parent) => Some(named_after(&parent, hook)?),
+        None => None,
+    };
+    Ok(named.into_iter().collect())
+}
+
+/// The name of a client's seat, from 1.
+fn seat(hook: &TellHook, number: usize) -> Result<Name> {
+    match number {
+        1 => Ok(hook.client.clone()),
+        number => Ok(Name::parse(
+            "agent name",
+            &format!("{}-{number}", hook.client),
+        )?),
+    }
 }
 
 /// Whether a session goes on in another process than it was last heard of in: somebody resumed it.
@@ -47,10 +80,7 @@ pub(super) fn renew(desk: &mut Desk<'_, '_>, agent: &Agent, hook: &TellHook) -> 
 /// Gives a session an agent.
 pub(super) fn take(desk: &mut Desk<'_, '_>, hook: &TellHook) -> Result<Agent> {
     let (name, session) = match &hook.subagent {
-        Some(subagent) => (
-            subagent_name(desk, hook, &subagent.id)?,
-            subagent.id.clone(),
-        ),
+        Some(subagent) => (subagent_name(desk, hook)?, subagent.id.clone()),
         None => (free_seat(desk, hook)?, hook.session.clone()),
     };
     let register = RegisterAgent {
@@ -68,10 +98,7 @@ pub(super) fn take(desk: &mut Desk<'_, '_>, hook: &TellHook) -> Result<Agent> {
 fn free_seat(desk: &mut Desk<'_, '_>, hook: &TellHook) -> Result<Name> {
     let (mut free, mut new) = (None, None);
     for number in 1..=MOST {
-        let name = match number {
-            1 => hook.client.clone(),
-            number => Name::parse("agent name", &format!("{}-{number}", hook.client))?,
-        };
+        let name = seat(hook, number)?;
         let Some(agent) = agent_named(desk.tx, name.as_str())? else {
             new = Some(name);
             break;
@@ -100,15 +127,16 @@ fn is_free(desk: &mut Desk<'_, '_>, agent: &Agent, hook: &TellHook) -> Result<bo
 }
 
 /// A subagent is named after the agent that started it.
-fn subagent_name(desk: &mut Desk<'_, '_>, hook: &TellHook, id: &Title) -> Result<Name> {
-    let parent = TellHook {
-        subagent: None,
-        ..hook.clone()
-    };
+fn subagent_name(desk: &mut Desk<'_, '_>, hook: &TellHook) -> Result<Name> {
+    let parent = hook.of_parent();
     let parent = match of_session(desk, &parent)? {
         Some(parent) => parent,
         None => take(desk, &parent)?,
     };
+    named_after(&parent, hook)
+}
+
+fn named_after(parent: &Agent, hook: &TellHook) -> Result<Name> {
     let kept = |text: &str, most: usize| -> String {
         let plain = text.chars().filter(char::is_ascii_alphanumeric);
         plain.take(most).collect()
@@ -116,7 +144,8 @@ fn subagent_name(desk: &mut Desk<'_, '_>, hook: &TellHook, id: &Title) -> Result
     let kind = hook.subagent.as_ref().and_then(|it| it.kind.as_ref());
     let kind = kind.map_or_else(String::new, |kind| kept(kind.as_str(), 20));
     let kind = if kind.is_empty() { "sub" } else { &kind };
-    let tail: String = kept(id.as_str(), 64).chars().rev().take(6).collect();
+    let id = hook.subagent.as_ref().map_or("", |it| it.id.as_str());
+    let tail: String = kept(id, 64).chars().rev().take(6).collect();
     let tail: String = tail.chars().rev().collect();
     Ok(Name::parse(
         "agent name",

@@ -9,7 +9,7 @@ use flightline_core::setting::CurrentMission;
 use flightline_core::sortie::{FileChange, Sortie, SortieError};
 use flightline_core::text::Note;
 use flightline_core::time::Millis;
-use flightline_core::{Code, Kind, MissionId, Name, RepoPath, Subject, Title};
+use flightline_core::{AgentId, Code, Kind, MissionId, Name, RepoPath, Subject, Title};
 use flightline_store::Find;
 
 use super::TellHook;
@@ -176,6 +176,22 @@ pub(super) fn holds_all(
     Ok(paths.iter().all(holds))
 }
 
+/// Whether locks of others are in the way of an edit.
+pub(super) fn is_in_the_way(
+    desk: &mut Desk<'_, '_>,
+    agent: &Agent,
+    paths: &[RepoPath],
+) -> Result<bool> {
+    Ok(locks_edits(desk) && !others(desk, Some(agent.id), paths)?.is_empty())
+}
+
+/// The locks of others that overlap these paths.
+fn others(desk: &mut Desk<'_, '_>, me: Option<AgentId>, paths: &[RepoPath]) -> Result<Vec<Lock>> {
+    Ok(desk.tx.find_those::<Lock>(Find::All, |lock| {
+        Some(lock.held_by) != me && paths.iter().any(|path| lock.file.overlaps(path))
+    })?)
+}
+
 /// Takes the locks that an edit needs; says who is in the way when it cannot.
 pub(super) fn lock(
     desk: &mut Desk<'_, '_>,
@@ -218,17 +234,11 @@ fn are_the_sessions(desk: &mut Desk<'_, '_>, paths: &[RepoPath], hook: &TellHook
     if hook.subagent.is_none() {
         return Ok(false);
     }
-    let session = TellHook {
-        subagent: None,
-        ..hook.clone()
-    };
-    let Some(session) = super::seat::of_session(desk, &session)? else {
+    let Some(session) = super::seat::of_session(desk, &hook.of_parent())? else {
         return Ok(false);
     };
     let me = desk.agent_id();
-    let in_the_way = desk.tx.find_those::<Lock>(Find::All, |lock| {
-        Some(lock.held_by) != me && paths.iter().any(|path| lock.file.overlaps(path))
-    })?;
+    let in_the_way = others(desk, me, paths)?;
     Ok(in_the_way.iter().all(|lock| lock.held_by == session.id))
 }
 

@@ -31,6 +31,7 @@ impl Session<'_, '_> {
             event,
             cleared: false,
             sightings: Vec::new(),
+            looks_later: false,
             tree: None,
         }
     }
@@ -214,6 +215,79 @@ both_engines! {
         // The first one wakes after all: it is another agent now, and takes nothing back.
         let woken = one.prompt("hello?").agent.unwrap();
         assert_eq!(woken.name.as_str(), "claude-2");
+    }
+
+    fn processes_are_looked_at_only_where_that_decides(world: &World) {
+        let story = Story::new(world);
+        let (one, two) = (claude(&story, "one", 7), claude(&story, "two", 8));
+        let later = |session: &Session<'_, '_>, event: SessionEvent| {
+            let rev = story.rev();
+            let request = TellHook { looks_later: true, ..session.request(event) };
+            let done = story.run("", &request).unwrap();
+            assert!(!done.look_first || story.rev() == rev, "it has done something");
+            done
+        };
+        let edit = |file: &str| SessionEvent::Editing { paths: vec![path(file)] };
+        // Who is gone decides which seat is free.
+        assert!(later(&one, SessionEvent::Prompted { text: Some(title("Add login")) }).look_first);
+        assert!(later(&one, edit("src/a.rs")).look_first);
+        one.prompt("Add login");
+        two.prompt("Add logout");
+        // A file that nobody else has locked is locked at once, and stays so.
+        for _ in 0..2 {
+            let done = later(&one, edit("src/a.rs"));
+            assert_eq!((done.look_first, done.deny), (false, None));
+        }
+        // A lock that is in the way counts only as long as its holder runs.
+        assert!(later(&two, edit("src/a.rs")).look_first);
+        assert!(two.edit("src/a.rs").deny.is_some());
+        let gone = Sighting::new(story.agent("claude").id, one.process(), false);
+        let looked = TellHook { sightings: vec![gone], ..two.request(edit("src/a.rs")) };
+        let done = story.run("", &looked).unwrap();
+        assert_eq!((done.look_first, done.deny), (false, None));
+        assert!(!later(&two, SessionEvent::Worked { paths: Vec::new(), failed: None }).look_first);
+        // Nobody knows a session that only says good-bye.
+        assert!(!later(&claude(&story, "three", 9), SessionEvent::Ended).look_first);
+    }
+
+    fn a_session_is_found_wherever_it_sits(world: &World) {
+        let story = Story::new(world);
+        let names = ["one", "two", "three", "four", "five", "six"];
+        for (pid, id) in (7..).zip(names) {
+            claude(&story, id, pid).prompt("Add login");
+        }
+        for (number, (pid, id)) in (1..).zip((7..).zip(names)) {
+            let seat = match number { 1 => "claude".to_owned(), number => format!("claude-{number}") };
+            let agent = claude(&story, id, pid).prompt("go on").agent.unwrap();
+            assert_eq!(agent.name.as_str(), seat);
+        }
+        // Also when somebody has another name.
+        let own = flightline::agent::RegisterAgent {
+            name: name("ada"), role: None, kind: Some(name("claude")), session: Some(title("seven")),
+            process: Some(process(20)), feature: None,
+        };
+        story.run("", &own).unwrap();
+        let agent = claude(&story, "seven", 20).prompt("go on").agent.unwrap();
+        assert_eq!(agent.name.as_str(), "ada");
+    }
+
+    fn a_context_that_was_briefed_owes_nothing_however_many_were_before(world: &World) {
+        let story = Story::new(world);
+        let session = claude(&story, "one", 7);
+        session.prompt("Add login");
+        let worked = || SessionEvent::Worked { paths: Vec::new(), failed: None };
+        for round in 0..12 {
+            story.pass_minutes(1);
+            assert!(session.tell(SessionEvent::Compacted).context.is_some(), "{round}");
+            // Some of them are read, and some are not.
+            if round % 3 > 0 {
+                acknowledge(&story, "claude");
+            }
+            story.pass_minutes(1);
+            let rev = story.rev();
+            assert_eq!(session.tell(worked()).context, None, "{round}");
+            assert_eq!(story.rev(), rev, "{round}: it is a sign of life, and no more");
+        }
     }
 
     fn before_something_destructive_there_is_a_checkpoint(world: &World) {
