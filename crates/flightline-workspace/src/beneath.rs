@@ -15,7 +15,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir as Listing, FlockOperation, Mode, OFlags, RenameFlags, StatxFlags};
+use rustix::fs::{
+    Access, AtFlags, Dir as Listing, FlockOperation, Mode, OFlags, RenameFlags, StatxFlags,
+};
 use rustix::io::Errno;
 
 pub use entry::{Entry, Identity, Kind};
@@ -285,6 +287,15 @@ impl Dir {
     /// When it cannot be opened, or something else is in its place.
     pub fn lock_file(&self, file: impl AsRef<Path>) -> io::Result<File> {
         self.open_or_create(file.as_ref(), OFlags::RDWR)
+    }
+
+    /// Checks that a file directly below the folder could be opened to be written: a file system may have become read-only since.
+    ///
+    /// # Errors
+    /// When it is not there, or could not be written.
+    pub fn check_writable(&self, name: &str) -> io::Result<()> {
+        let checked = rustix::fs::accessat(&self.handle, name, Access::WRITE_OK, AtFlags::empty());
+        Ok(checked?)
     }
 
     /// Holds the folder, beside others who do, until this handle is closed: [`Dir::is_held`] says so to everybody else.

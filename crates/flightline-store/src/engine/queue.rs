@@ -4,6 +4,7 @@
 //! serves in order. It is for fairness only; SQLite's lock is what keeps writers apart.
 
 use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -56,7 +57,14 @@ impl Queue {
     /// Waits for one's turn, at most `patience`.
     pub(crate) fn wait(&mut self, patience: Duration) -> Result<Turn, Error> {
         let file = match &self.file {
-            Some(file) => Arc::clone(file),
+            Some(file) => match self.folder.check_writable(QUEUE) {
+                Ok(()) => Arc::clone(file),
+                // Somebody removed it: those who come will meet at another.
+                Err(error) if error.kind() == ErrorKind::NotFound => Arc::new(self.open()?),
+                // As when it is opened: where nothing can be written any more, SQLite would end the process when it touches
+                // the memory that it shares through a file.
+                Err(error) => return Err(self.cannot(&error)),
+            },
             None => Arc::new(self.open()?),
         };
         let (file, waited) = match file.try_lock() {
@@ -123,10 +131,10 @@ impl Queue {
     fn cannot(&self, error: &std::io::Error) -> Error {
         let path = self.folder.path().join(QUEUE);
         match error.kind() {
-            std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
                 Error::ReadOnly(format!("{}: {error}", path.display()))
             }
-            std::io::ErrorKind::StorageFull => Error::Full(format!("{}: {error}", path.display())),
+            ErrorKind::StorageFull => Error::Full(format!("{}: {error}", path.display())),
             _ => Error::Engine {
                 act: "cannot queue for the store",
                 cause: format!("{}: {error}", path.display()),

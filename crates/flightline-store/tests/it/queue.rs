@@ -206,6 +206,20 @@ fn a_link_in_place_of_the_queue_is_not_followed() {
 }
 
 #[test]
+fn a_queue_that_was_removed_is_made_anew() {
+    let world = World::new(Engine::Sqlite);
+    let mut store = open(&world, Duration::from_millis(300));
+    let queue = world.folder().join(".flightline/queue.lock");
+    for number in 1..3 {
+        std::fs::remove_file(&queue).unwrap();
+        store
+            .write(|tx| tx.set("made", &mission(number, "One"), &json!({})))
+            .unwrap();
+        assert!(queue.exists());
+    }
+}
+
+#[test]
 fn who_has_the_turn_is_named_though_another_had_it_before() {
     let world = World::new(Engine::Sqlite);
     // Its name is in the file, and it keeps the file open.

@@ -7,7 +7,8 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::{Options, Sqlite, UNQUEUED_WAIT, classify, open};
+use super::failure::io;
+use super::{FILE, Options, Sqlite, UNQUEUED_WAIT, classify, open};
 use crate::engine::Driver as _;
 use crate::error::Error;
 use crate::steps::Steps;
@@ -114,12 +115,14 @@ impl Sqlite {
     /// Folds the log beside those who write, and then, in its turn, what they added meanwhile: so the next one who writes begins
     /// the log anew, in the room that it has.
     fn fold_and_restart(&mut self) -> Result<(), Error> {
+        let act = "cannot fold the log into the database";
         self.check_identity()?;
+        let writable = self.folder.check_writable(FILE);
+        writable.map_err(|error| io(act, &error))?;
         if self.pages_of_log("PRAGMA wal_checkpoint(PASSIVE)")? < FOLDED_AT {
             return Ok(());
         }
-        let said =
-            |error: rusqlite::Error| classify("cannot fold the log into the database", &error);
+        let said = |error: rusqlite::Error| classify(act, &error);
         let Ok(_turn) = self.queue.wait(TURN_WAIT) else {
             return Ok(());
         };
