@@ -119,6 +119,15 @@ impl Acknowledged {
     }
 }
 
+/// The table that a statement writes to; nothing when it is not known, which concerns everybody.
+pub(crate) fn written_table(sql: &str) -> &str {
+    let rest = ["INSERT INTO ", "UPDATE ", "DELETE FROM "]
+        .iter()
+        .find_map(|verb| sql.strip_prefix(verb));
+    let name = rest.and_then(|rest| rest.split(' ').next());
+    name.unwrap_or_default()
+}
+
 /// One connection to a store.
 pub(crate) trait Driver: Send {
     /// Begins a transaction that sees one snapshot and writes nothing.
@@ -136,10 +145,16 @@ pub(crate) trait Driver: Send {
     /// Runs a query.
     fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, Error>;
 
-    /// The same of a write whose count nobody asks for. An engine for which each one is a journey may put it off, at the
-    /// latest until something is asked that has to see it, or until the commit: if it fails, that fails.
+    /// Runs a write whose count nobody asks for. An engine may put it off, at the latest until something is asked that has to see
+    /// it, until its place is released, or until the commit: if it fails, that fails.
     fn post(&mut self, sql: &'static str, params: Vec<Value>) -> Result<(), Error> {
         self.execute(sql, &params).map(drop)
+    }
+
+    /// Changes a row that is known to be there; false when it is not. Where the change is put off, a row that is not there fails it
+    /// then.
+    fn post_change(&mut self, sql: &'static str, params: Vec<Value>) -> Result<bool, Error> {
+        Ok(self.execute(sql, &params)? == 1)
     }
 
     /// Whether an update that gives a row the keys it has leaves the indexes alone by itself.

@@ -363,9 +363,9 @@ impl Memory {
         self.lately.pulses()
     }
 
-    /// Remembers a sign of life that was noted.
-    pub(crate) fn beat(&mut self, agent: &str, epoch: u64, at: Time, data: &Json) {
-        self.lately.beat(agent, epoch, at, data);
+    /// Remembers a sign of life. False when it says nothing that is not known: then it need not be noted.
+    pub(crate) fn beat(&mut self, agent: &str, epoch: u64, at: Time, data: &Json) -> bool {
+        self.lately.beat(agent, epoch, at, data)
     }
 
     /// Remembers a sign of life of the past that was noted.

@@ -3,6 +3,7 @@
 pub(crate) mod anchor;
 mod failure;
 mod log;
+mod member;
 mod objects;
 mod opening;
 mod place;
@@ -25,6 +26,7 @@ use rusqlite::{Connection, ToSql};
 
 use self::failure::classify;
 use self::log::Keeper;
+use self::member::Member;
 use self::reserve::Reserve;
 use super::queue::{Queue, Turn};
 use super::{Acknowledged, Anchor, Compaction, Disk, Driver, Durability, Space};
@@ -73,6 +75,7 @@ pub(crate) struct Sqlite {
     reserve: Reserve,
     turn: Option<Turn>,
     durability: Durability,
+    member: Member,
     /// A statement of this transaction failed: it can only be rolled back, as on PostgreSQL. SQLite would
     /// commit the rest, or, after some errors, each further statement by itself.
     failed: bool,
@@ -145,6 +148,20 @@ impl Sqlite {
         begun
     }
 
+    fn run(&mut self, sql: &'static str, params: &[Value]) -> Result<u64, Error> {
+        self.statements += 1;
+        self.steps.step();
+        self.refuse_after_failure()?;
+        let changed = self
+            .connection
+            .prepare_cached(sql)
+            .and_then(|mut statement| statement.execute(rusqlite::params_from_iter(params)));
+        self.failed = changed.is_err();
+        changed
+            .map(|changed| changed as u64)
+            .map_err(|error| classify("cannot write to the store", &error))
+    }
+
     fn refuse_after_failure(&self) -> Result<(), Error> {
         if self.failed {
             return Err(Error::Engine {
@@ -186,6 +203,7 @@ impl Driver for Sqlite {
         }
         self.turn = Some(turn);
         self.failed = false;
+        self.member = Member::default();
         let begun = self.begin_immediate(durability, patience.saturating_sub(began.elapsed()));
         if begun.is_err() {
             self.turn = None;
@@ -198,20 +216,35 @@ impl Driver for Sqlite {
     }
 
     fn execute(&mut self, sql: &'static str, params: &[Value]) -> Result<u64, Error> {
-        self.statements += 1;
-        self.steps.step();
-        self.refuse_after_failure()?;
-        let changed = self
-            .connection
-            .prepare_cached(sql)
-            .and_then(|mut statement| statement.execute(rusqlite::params_from_iter(params)));
-        self.failed = changed.is_err();
-        changed
-            .map(|changed| changed as u64)
-            .map_err(|error| classify("cannot write to the store", &error))
+        self.deliver()?;
+        self.run(sql, params)
+    }
+
+    fn post(&mut self, sql: &'static str, params: Vec<Value>) -> Result<(), Error> {
+        match self.put_off(sql, params, false) {
+            Some(params) => self.run(sql, &params).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    fn post_change(&mut self, sql: &'static str, params: Vec<Value>) -> Result<bool, Error> {
+        match self.put_off(sql, params, true) {
+            Some(params) => Ok(self.run(sql, &params)? == 1),
+            None => Ok(true),
+        }
+    }
+
+    fn deliver(&mut self) -> Result<(), Error> {
+        match self.member.has_writes() {
+            true => self.mark_member(),
+            false => Ok(()),
+        }
     }
 
     fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, Error> {
+        if self.member.concerns(sql) {
+            self.mark_member()?;
+        }
         self.statements += 1;
         let said = |error: rusqlite::Error| classify("cannot read the store", &error);
         let mut statement = self.connection.prepare_cached(sql).map_err(said)?;
@@ -227,19 +260,37 @@ impl Driver for Sqlite {
     }
 
     fn savepoint(&mut self, anchor: Anchor) -> Result<(), Error> {
-        self.mark(anchor.save())
+        match anchor {
+            Anchor::Member => {
+                self.member.begin();
+                Ok(())
+            }
+            Anchor::Attempt => {
+                // What fails from now on is the attempt's own.
+                self.mark_member()?;
+                self.mark(anchor.save())
+            }
+        }
     }
 
     fn release(&mut self, anchor: Anchor) -> Result<(), Error> {
-        self.mark(anchor.release())
+        match anchor {
+            Anchor::Member => self.keep_member(),
+            Anchor::Attempt => self.mark(anchor.release()),
+        }
     }
 
     fn roll_back_to(&mut self, anchor: Anchor) -> Result<(), Error> {
         // A full disk, among others, takes the whole transaction: then there is no such place any more, and
         // the next SAVEPOINT would silently begin a transaction of its own.
-        self.mark(anchor.back())?;
-        self.failed = false;
-        Ok(())
+        match anchor {
+            Anchor::Member => self.drop_member(),
+            Anchor::Attempt => {
+                self.mark(anchor.back())?;
+                self.failed = false;
+                Ok(())
+            }
+        }
     }
 
     fn is_sound(&self) -> bool {
@@ -247,7 +298,10 @@ impl Driver for Sqlite {
     }
 
     fn commit(&mut self) -> Result<(), Error> {
-        if let Err(error) = self.refuse_after_failure() {
+        if let Err(error) = self
+            .keep_member()
+            .and_then(|()| self.refuse_after_failure())
+        {
             self.rollback();
             return Err(error);
         }
@@ -270,6 +324,7 @@ impl Driver for Sqlite {
     }
 
     fn rollback(&mut self) {
+        self.member = Member::default();
         if !self.connection.is_autocommit() {
             // What cannot be rolled back is rolled back when the connection closes.
             let _ = self.connection.execute_batch("ROLLBACK");

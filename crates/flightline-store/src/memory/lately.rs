@@ -113,22 +113,27 @@ impl Lately {
         &mut self.pulses
     }
 
-    /// A sign of life, noted as the table does it.
-    pub(super) fn beat(&mut self, agent: &str, epoch: u64, at: Time, data: &Json) {
+    /// A sign of life, noted as the table does it. False when it says nothing that is not known.
+    pub(super) fn beat(&mut self, agent: &str, epoch: u64, at: Time, data: &Json) -> bool {
         let Some(pulses) = &mut self.pulses else {
-            return;
+            return true;
         };
         match pulses.binary_search_by(|pulse| pulse.agent.as_str().cmp(agent)) {
-            Err(place) => pulses.insert(
-                place,
-                Pulse {
+            Err(place) => {
+                let pulse = Pulse {
                     agent: agent.to_owned(),
                     epoch,
                     at,
                     data: data.clone(),
-                },
-            ),
-            Ok(place) => pulses[place].hear(epoch, at, data),
+                };
+                pulses.insert(place, pulse);
+                true
+            }
+            Ok(place) => {
+                let before = pulses[place].clone();
+                pulses[place].hear(epoch, at, data);
+                pulses[place] != before
+            }
         }
     }
 
@@ -138,7 +143,9 @@ impl Lately {
         let known = pulses.and_then(|pulses| pulses.iter_mut().find(|it| it.agent == agent));
         match known {
             Some(pulse) => pulse.hear_of(epoch, at),
-            None => self.beat(agent, epoch, at, &Json::Object(serde_json::Map::new())),
+            None => {
+                self.beat(agent, epoch, at, &Json::Object(serde_json::Map::new()));
+            }
         }
     }
 }

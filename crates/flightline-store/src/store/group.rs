@@ -1,4 +1,4 @@
-//! Several writes that are committed together: one trip to the disk for all who wait, and a savepoint for
+//! Several writes that are committed together: one trip to the disk for all who wait, and a place to come back to for
 //! each, so that one that is refused takes nothing from its neighbours.
 
 use std::time::Instant;
@@ -18,22 +18,12 @@ pub(super) struct Group {
     /// One moment for all of them.
     now: Time,
     trace: Trace,
-    place: Place,
+    /// Whether the place is marked that the next member can come back to.
+    marked: bool,
     /// Where memory goes back to when the next member is dropped.
     mark: usize,
     /// The transaction is gone, or in doubt: nothing of it may be committed.
     lost: bool,
-}
-
-/// Where the savepoint is that the next member can come back to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// There is none yet.
-    Nowhere,
-    /// Before the last member.
-    Behind,
-    /// Where we are.
-    Here,
 }
 
 impl Store {
@@ -55,7 +45,7 @@ impl Store {
             project,
             now,
             trace,
-            place: Place::Nowhere,
+            marked: false,
             mark: 0,
             lost: false,
         });
@@ -137,15 +127,16 @@ impl Store {
         });
         match (ran, ending) {
             (Ok((Verdict::Keep, Written { trace, project })), Ending::Commit) => {
+                let kept = self.driver.release(Anchor::Member);
                 // A closure that passed over a failure would fail at its own commit as well.
-                let sound = self.driver.is_sound();
+                let sound = kept.is_ok() && self.driver.is_sound();
                 if let Some(group) = &mut self.group {
                     group.project = project;
                     group.trace.follow(trace);
-                    group.place = Place::Behind;
+                    group.marked = false;
                     group.lost |= !sound;
                 }
-                Ok(Verdict::Keep)
+                kept.map(|()| Verdict::Keep)
             }
             (ran, _) => {
                 self.drop_member();
@@ -154,7 +145,7 @@ impl Store {
         }
     }
 
-    /// A savepoint for the next member.
+    /// Marks the place where the next member begins.
     fn mark(&mut self) -> Result<(), Error> {
         let Some(group) = &mut self.group else {
             return Ok(());
@@ -162,15 +153,11 @@ impl Store {
         if group.lost {
             return Err(Error::Collision("a neighbour failed".to_owned()));
         }
-        let driver = self.driver.as_mut();
-        let marked = match group.place {
-            Place::Nowhere => driver.savepoint(Anchor::Member),
-            Place::Behind => driver
-                .release(Anchor::Member)
-                .and_then(|()| driver.savepoint(Anchor::Member)),
-            Place::Here => Ok(()),
+        let marked = match group.marked {
+            true => Ok(()),
+            false => self.driver.savepoint(Anchor::Member),
         };
-        group.place = Place::Here;
+        group.marked = true;
         group.lost = marked.is_err();
         let memory = self.memories.of(&self.project);
         group.mark = memory.map_or(0, |memory| memory.mark());

@@ -181,7 +181,7 @@ pub(crate) struct Document {
 
 pub(crate) fn upsert(driver: &mut dyn Driver, value: &NewValue<'_>) -> Result<(), Error> {
     if value.in_place {
-        let params = params![
+        let params = values![
             value.project,
             value.kind.as_str(),
             value.id,
@@ -191,7 +191,7 @@ pub(crate) fn upsert(driver: &mut dyn Driver, value: &NewValue<'_>) -> Result<()
             value.doc,
         ];
         // Unless it was taken away behind our back.
-        if driver.execute(UPDATE, params)? == 1 {
+        if driver.post_change(UPDATE, params)? {
             return Ok(());
         }
     }

@@ -105,11 +105,13 @@ impl Tx<'_> {
     /// # Errors
     /// When the store fails.
     pub fn beat(&mut self, agent: AgentId, epoch: u64, data: &Json) -> Result<(), Error> {
-        pulse::beat(self.driver, &self.project.id, agent, epoch, self.now, data)?;
-        if let Some(memory) = &mut self.memory {
-            memory.beat(&agent.to_string(), epoch, self.now, data);
+        let memory = self.memory.as_mut();
+        let news = memory.is_none_or(|it| it.beat(&agent.to_string(), epoch, self.now, data));
+        match news {
+            true => pulse::beat(self.driver, &self.project.id, agent, epoch, self.now, data),
+            // As when an agent has several writes in one commit.
+            false => Ok(()),
         }
-        Ok(())
     }
 
     /// Notes a sign of life that an agent gave at [`Tx::now`], the moment that is told of. One that came later stays.

@@ -87,6 +87,51 @@ both_engines! {
         assert_eq!(notes(&mut world.store()), 2);
     }
 
+    fn what_a_refused_member_asked_for_itself_is_gone_with_it(world: &World) {
+        let mut store = world.store();
+        store.begin_group().unwrap();
+        store.write(|tx| learn(tx, 1)).unwrap();
+        let refused = store.write(|tx| {
+            learn(tx, 2)?;
+            assert_eq!(tx.ids(Kind::Note)?.len(), 2);
+            learn(tx, 3)?;
+            assert_eq!(tx.event_count()?, 3);
+            refuse()
+        });
+        assert!(matches!(refused, Err(Error::Location(_))));
+        store
+            .write(|tx| {
+                assert_eq!(tx.ids(Kind::Note)?.len(), 1);
+                learn(tx, 4)
+            })
+            .unwrap();
+        store.commit_group().unwrap();
+        let ids = world.store().read(|tx| tx.ids(Kind::Note)).unwrap();
+        let kept = [1, 4].map(|number| lesson(number, &mission(1, "x"), "x").key());
+        assert_eq!(ids, kept);
+        assert_eq!(world.problems(), Vec::<String>::new());
+    }
+
+    fn an_agent_that_writes_often_in_one_commit_is_heard_once(world: &World) {
+        let mut store = world.store();
+        store.write(|tx| learn(tx, 1)).unwrap();
+        store.begin_group().unwrap();
+        for (number, data) in [(2, json!({})), (3, json!({ "step": 1 })), (4, json!({})), (5, json!({ "step": 2 }))] {
+            store
+                .write(|tx| {
+                    tx.pulses()?;
+                    tx.beat(agent_id(1), 1, &data)?;
+                    learn(tx, number)
+                })
+                .unwrap();
+        }
+        store.commit_group().unwrap();
+        let pulses = world.store().read(|tx| tx.pulses()).unwrap();
+        let heard: Vec<_> = pulses.iter().map(|it| (it.epoch, it.at, it.data.clone())).collect();
+        assert_eq!(heard, [(1, world.clock.now(), json!({ "step": 2 }))]);
+        assert_eq!(world.problems(), Vec::<String>::new());
+    }
+
     fn a_group_that_is_abandoned_leaves_nothing(world: &World) {
         let mut store = world.store();
         store.begin_group().unwrap();
@@ -157,6 +202,55 @@ both_engines! {
         assert_eq!(notes(&mut world.store()), 0);
         store.write(|tx| learn(tx, 1)).unwrap();
     }
+}
+
+/// A savepoint makes SQLite copy every page before it is changed: a member has one only when it needs it.
+#[test]
+fn a_member_of_a_group_on_sqlite_runs_its_own_writes_and_nothing_else() {
+    let world = World::new(Engine::Sqlite);
+    let options = OpenOptions {
+        rehearse: false,
+        ..world.options()
+    };
+    // In debug builds, what is answered from memory is asked of the tables as well.
+    world.forget();
+    let mut store = Store::open(&world.location, &world.project, options).unwrap();
+    store.begin_group().unwrap();
+    let ran = |store: &mut Store, work: &mut dyn FnMut(&mut Tx<'_>) -> Result<u64, Error>| {
+        let before = store.statements();
+        let done = store.write(work);
+        (done.is_ok(), store.statements() - before)
+    };
+    for number in 1..4 {
+        let event_and_value = ran(&mut store, &mut |tx| learn(tx, number));
+        assert_eq!(event_and_value, (true, 2));
+    }
+    let refused = ran(&mut store, &mut |tx| {
+        learn(tx, 4)?;
+        refuse()
+    });
+    assert_eq!(refused, (false, 0));
+    // What another has written is asked for without one, too.
+    let other = ran(&mut store, &mut |tx| {
+        learn(tx, 5)?;
+        tx.beat(agent_id(1), 1, &json!({}))?;
+        Ok(tx.backups()?.len() as u64)
+    });
+    assert_eq!(other, (true, 4));
+    let own = ran(&mut store, &mut |tx| {
+        learn(tx, 6)?;
+        assert_eq!(tx.ids(Kind::Note)?.len(), 5);
+        refuse()
+    });
+    assert_eq!(
+        own,
+        (false, 6),
+        "SAVEPOINT, two writes, query, ROLLBACK TO, RELEASE"
+    );
+    assert_eq!(ran(&mut store, &mut |tx| learn(tx, 7)), (true, 2));
+    store.commit_group().unwrap();
+    assert_eq!(notes(&mut world.store()), 5);
+    assert_eq!(world.problems(), Vec::<String>::new());
 }
 
 /// Whoever goes back to the outer of two places of the same name finds nothing of either.

@@ -1,7 +1,7 @@
 //! Writes that nobody waits for. Each would be a journey to the server and back; here they wait until something has to
 //! see them, and then travel together, many rows in one statement.
 
-use crate::engine::Anchor;
+use crate::engine::{Anchor, written_table};
 use crate::value::Value;
 
 /// How many rows one statement takes at most.
@@ -86,7 +86,7 @@ impl Outbox {
     /// Whether a query may ask for what waits here.
     pub(super) fn concerns(&self, query: &str) -> bool {
         self.0.iter().any(|letter| match letter {
-            Letter::Write(write) => query.contains(table(write.sql)),
+            Letter::Write(write) => query.contains(written_table(write.sql)),
             Letter::Save(_) | Letter::Release(_) => false,
         })
     }
@@ -109,7 +109,7 @@ impl Outbox {
             }
         }
         // No table knows of another's rows: only within one does the order count.
-        writes.sort_by_key(|write| table(write.sql));
+        writes.sort_by_key(|write| written_table(write.sql));
         pack(writes)
     }
 }
@@ -150,16 +150,6 @@ fn seal(together: &mut Vec<Write>, parcels: &mut Vec<Parcel>) {
 
 fn is_insert(sql: &str) -> bool {
     sql.starts_with("INSERT INTO ")
-}
-
-/// The table that a statement writes to.
-fn table(sql: &str) -> &str {
-    let rest = ["INSERT INTO ", "UPDATE ", "DELETE FROM "]
-        .iter()
-        .find_map(|verb| sql.strip_prefix(verb));
-    let name = rest.and_then(|rest| rest.split(' ').next());
-    // What is not known concerns everybody.
-    name.unwrap_or_default()
 }
 
 /// How many parameters, from the first, say which row it is that may be there already: no statement takes one twice.
@@ -218,7 +208,7 @@ mod tests {
             }
             said.extend(parcels.into_iter().map(|parcel| match parcel {
                 Parcel::Rows { sql, rows, params } => {
-                    format!("{} {rows} {}", table(sql), params.len())
+                    format!("{} {rows} {}", written_table(sql), params.len())
                 }
                 Parcel::Mark(sql) => sql.to_owned(),
             }));

@@ -12,6 +12,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::failure::{classify, io};
 use super::log::Keeper;
+use super::member::Member;
 use super::place::{create_private, real_path, refuse_network, repair_modes};
 use super::reserve::Reserve;
 use super::{FILE, INDEX, LOG, Sqlite, UNQUEUED_WAIT, anchor, is_broken, log};
@@ -129,6 +130,7 @@ pub(crate) fn open(
         failed: false,
         steps: options.steps,
         statements: 0,
+        member: Member::default(),
         anchor: anchor::Folder::new(place),
     };
     let keep_old = options.keep_old;

@@ -1,0 +1,141 @@
+//! One of those who share a commit. A savepoint makes SQLite copy every page before it is changed; so what a member writes waits
+//! until the member is done, and is dropped with it when it is refused. Only a member that asks for what it has written itself, or that
+//! tries something within, gets a savepoint.
+
+use super::Sqlite;
+use crate::engine::{Anchor, Driver as _, written_table};
+use crate::error::Error;
+use crate::value::Value;
+
+/// Where what a member writes is.
+#[derive(Default)]
+pub(super) enum Member {
+    /// There is no member: it is written at once.
+    #[default]
+    None,
+    /// It waits.
+    Waiting(Vec<Write>),
+    /// It was written, behind a savepoint.
+    Marked,
+}
+
+/// A write that waits.
+pub(super) struct Write {
+    sql: &'static str,
+    params: Vec<Value>,
+    /// Whether it changes a row that must be there.
+    changes: bool,
+}
+
+impl Member {
+    /// The next member begins.
+    pub(super) fn begin(&mut self) {
+        *self = Self::Waiting(Vec::new());
+    }
+
+    pub(super) fn has_writes(&self) -> bool {
+        matches!(self, Self::Waiting(writes) if !writes.is_empty())
+    }
+
+    /// Whether a query may ask for what waits.
+    pub(super) fn concerns(&self, query: &str) -> bool {
+        match self {
+            Self::Waiting(writes) => writes
+                .iter()
+                .any(|write| query.contains(written_table(write.sql))),
+            Self::None | Self::Marked => false,
+        }
+    }
+}
+
+impl Sqlite {
+    /// Has a write wait until its member is done. Gives its values back when there is nothing to wait for.
+    pub(super) fn put_off(
+        &mut self,
+        sql: &'static str,
+        params: Vec<Value>,
+        changes: bool,
+    ) -> Option<Vec<Value>> {
+        match &mut self.member {
+            Member::Waiting(writes) => {
+                writes.push(Write {
+                    sql,
+                    params,
+                    changes,
+                });
+                None
+            }
+            Member::None | Member::Marked => Some(params),
+        }
+    }
+
+    /// Marks the place where the member began, and writes what waits.
+    pub(super) fn mark_member(&mut self) -> Result<(), Error> {
+        let Member::Waiting(writes) = &mut self.member else {
+            return Ok(());
+        };
+        let writes = std::mem::take(writes);
+        self.check_transaction()?;
+        self.mark(Anchor::Member.save())?;
+        self.member = Member::Marked;
+        self.write_all(writes)
+    }
+
+    /// The member is done: what it wrote stays.
+    pub(super) fn keep_member(&mut self) -> Result<(), Error> {
+        match std::mem::take(&mut self.member) {
+            Member::None => Ok(()),
+            Member::Marked => self.mark(Anchor::Member.release()),
+            Member::Waiting(writes) if writes.is_empty() => Ok(()),
+            Member::Waiting(writes) => {
+                self.check_transaction()?;
+                self.write_all(writes)
+            }
+        }
+    }
+
+    /// The member is refused: what it wrote goes, and the next one begins. Fails when a part of it is written and cannot be taken
+    /// back alone.
+    pub(super) fn drop_member(&mut self) -> Result<(), Error> {
+        match &self.member {
+            Member::Marked => {
+                self.mark(Anchor::Member.back())?;
+                self.mark(Anchor::Member.release())?;
+                self.failed = false;
+            }
+            Member::Waiting(_) if self.is_sound() => {}
+            Member::Waiting(_) | Member::None => return Err(gone()),
+        }
+        self.member.begin();
+        Ok(())
+    }
+
+    fn write_all(&mut self, writes: Vec<Write>) -> Result<(), Error> {
+        for Write {
+            sql,
+            params,
+            changes,
+        } in writes
+        {
+            let changed = self.run(sql, &params)?;
+            if changes && changed != 1 {
+                // It was taken away behind our back. Whoever is run again, by itself, sees that.
+                self.failed = true;
+                return Err(gone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Without a transaction, a SAVEPOINT would begin one, and each write would be one.
+    fn check_transaction(&self) -> Result<(), Error> {
+        match self.connection.is_autocommit() {
+            true => Err(gone()),
+            false => self.refuse_after_failure(),
+        }
+    }
+}
+
+fn gone() -> Error {
+    Error::Collision("an earlier write failed".to_owned())
+}
