@@ -172,6 +172,7 @@ impl<'w> Story<'w> {
             sortie: self.sortie_id(named),
             action,
             keep_locks: false,
+            checkpoint: false,
         };
         self.run(agent, &change)
     }
@@ -190,6 +191,7 @@ impl<'w> Story<'w> {
             sortie: self.sortie_id(named),
             action,
             keep_locks: true,
+            checkpoint: false,
         };
         self.run(agent, &change)
     }

@@ -7,6 +7,7 @@ mod thing;
 
 use std::path::Path;
 
+use flightline_core::agent::Agent;
 use flightline_core::policy::Policy;
 use flightline_core::token::Presented;
 use flightline_core::{Code, Name, Refusal, Time, Title, TokenId};
@@ -686,12 +687,7 @@ fn decide_write(
     policy: &Policy,
 ) -> Result<Cursor> {
     let scope = authority::check(act, tx, caller)?;
-    let spec = act.spec();
-    let agent = match (spec.fenced, spec.is_act) {
-        (true, true) => desk::acting(tx, caller)?,
-        (true, false) => desk::looking(tx, caller)?,
-        (false, _) => None,
-    };
+    let agent = acting_agent(act.spec(), tx, caller)?;
     let desk = &mut Desk {
         tx,
         caller,
@@ -702,6 +698,32 @@ fn decide_write(
     thing::check(desk)?;
     act.decide(desk)?;
     thing::since(desk)
+}
+
+/// Decides an operation as a part of another one's transaction, under the same rules as alone.
+pub(crate) fn decide_part<O: Operation>(
+    operation: &O,
+    desk: &mut Desk<'_, '_>,
+) -> Result<O::Outcome> {
+    let acting = Acting::new(operation);
+    let scope = authority::check(&acting, desk.tx, desk.caller)?;
+    let agent = acting_agent(acting.spec(), desk.tx, desk.caller)?;
+    operation.decide(&mut Desk {
+        tx: &mut *desk.tx,
+        caller: desk.caller,
+        scope,
+        policy: desk.policy,
+        agent,
+    })
+}
+
+/// The agent that acts or looks, if its incarnation may.
+fn acting_agent(spec: Spec, tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Agent>> {
+    match (spec.fenced, spec.is_act) {
+        (true, true) => desk::acting(tx, caller),
+        (true, false) => desk::looking(tx, caller),
+        (false, _) => Ok(None),
+    }
 }
 
 /// Whether a write met a full disk and may use the room that is kept.

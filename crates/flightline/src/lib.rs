@@ -7,6 +7,7 @@
 
 pub mod agent;
 pub mod backup;
+pub mod batch;
 pub mod checkpoint;
 pub mod clock;
 pub mod context;

@@ -19,6 +19,7 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::checkpoint::serve::{self, ReadsCheckpoints};
+use crate::desk::Desk;
 use crate::remote::Offline;
 use crate::{Access, Caller, Errand, Fleet, Operation};
 use crate::{
@@ -42,6 +43,7 @@ pub enum Company {
 }
 
 type Handler = fn(&mut Fleet, &Ask<'_>) -> Called;
+type Decider = fn(&str, &mut Desk<'_, '_>) -> crate::Result<Value>;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -103,6 +105,8 @@ pub struct Entry {
     /// What becomes of it when the store cannot be reached.
     offline: Offline,
     handler: Handler,
+    /// Decides it as a part of a batch, where it can be one.
+    part: Option<Decider>,
 }
 
 impl Entry {
@@ -150,6 +154,7 @@ macro_rules! register {
 
 register! {
     operations {
+        batch crate::batch::RunBatch,
         entry mission::CreateMission,
         entry mission::ListMissions,
         entry mission::ShowMission,
@@ -348,6 +353,7 @@ const fn entry<O: Registered>() -> Entry {
         largest: LARGEST,
         offline: O::OFFLINE,
         handler: handle::<O>,
+        part: Some(decide::<O>),
     }
 }
 
@@ -355,6 +361,7 @@ const fn entry<O: Registered>() -> Entry {
 const fn alone<O: Registered>() -> Entry {
     Entry {
         company: Company::Alone,
+        part: None,
         ..entry::<O>()
     }
 }
@@ -371,6 +378,7 @@ const fn large<O: Registered>() -> Entry {
 const fn large_alone<O: Registered>() -> Entry {
     Entry {
         company: Company::Alone,
+        part: None,
         ..large::<O>()
     }
 }
@@ -380,6 +388,7 @@ const fn helped<O: ReadsCheckpoints>() -> Entry {
     Entry {
         company: Company::Alone,
         handler: handle_helped::<O>,
+        part: None,
         ..entry::<O>()
     }
 }
@@ -397,7 +406,37 @@ const fn upkeep<E: Errand>() -> Entry {
         largest: LARGEST,
         offline: Offline::Refused,
         handler: handle_errand::<E>,
+        part: None,
     }
+}
+
+/// An operation that runs others.
+const fn batch<O: Registered>() -> Entry {
+    Entry {
+        part: None,
+        ..entry::<O>()
+    }
+}
+
+/// Decides an operation as a part of a batch, in its transaction.
+pub(crate) fn decide_part(
+    name: &str,
+    request: &str,
+    desk: &mut Desk<'_, '_>,
+) -> crate::Result<Value> {
+    let entry = find(name)?;
+    let Some(decide) = entry.part else {
+        return Err(Refusal::invalid("it cannot be part of a batch")
+            .hint("run it alone")
+            .into());
+    };
+    decide(request, desk)
+}
+
+fn decide<O: Registered>(request: &str, desk: &mut Desk<'_, '_>) -> crate::Result<Value> {
+    let operation: O = misfit::read("its request", request)?;
+    let outcome = crate::fleet::decide_part(&operation, desk)?;
+    Ok(value_of(&*write(Ok(outcome))?)?)
 }
 
 fn handle<O: Registered>(fleet: &mut Fleet, ask: &Ask<'_>) -> Called {

@@ -256,6 +256,7 @@ fn give_back(name: &Name, app: &mut App) -> Result<(), Refusal> {
                 reason: Some(typed::note("reason", "its program ended badly")?),
             },
             keep_locks: false,
+            checkpoint: false,
         };
         app.run(&release)?;
     }

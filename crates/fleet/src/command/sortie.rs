@@ -17,7 +17,7 @@ use flightline::sortie::report::{AddReview, ClearErrors, ReportError};
 use flightline::sortie::{ListSorties, ResumePoint, ShowSortie, SortieSummary, SortieView};
 
 pub use self::arguments::SortieCommand;
-use self::arguments::{AddArgs, ErrorArgs, KeepArg, ListArgs};
+use self::arguments::{AddArgs, EndArgs, ErrorArgs, ListArgs};
 use super::{Done, typed};
 use crate::app::{App, Short};
 use crate::ui::{BOLD, Cell, GREEN, Page, RED, state};
@@ -85,6 +85,7 @@ pub fn run(command: SortieCommand, app: &mut App) -> Done {
                 sortie: id,
                 action: SortieAction::Start,
                 keep_locks: false,
+                checkpoint: false,
             })?;
             say(app, &view, |page, id, view| {
                 line(page, &id, view);
@@ -108,17 +109,17 @@ pub fn run(command: SortieCommand, app: &mut App) -> Done {
         ),
         SortieCommand::Unblock { id } => change(id, SortieAction::Unblock, app),
         SortieCommand::Resume { id, subtasks } => resume(id, subtasks, app),
-        SortieCommand::Complete { id, output, keep } => {
+        SortieCommand::Complete { id, output, end } => {
             let output = typed::maybe(output.as_ref(), |text| Data::parse("output", text))?;
-            finish(id, SortieAction::Complete { output }, keep, app)
+            finish(id, SortieAction::Complete { output }, end, app)
         }
-        SortieCommand::Fail { id, reason, keep } => {
+        SortieCommand::Fail { id, reason, end } => {
             let reason = typed::note("reason", &reason)?;
-            finish(id, SortieAction::Fail { reason }, keep, app)
+            finish(id, SortieAction::Fail { reason }, end, app)
         }
-        SortieCommand::Release { id, reason, keep } => {
+        SortieCommand::Release { id, reason, end } => {
             let reason = typed::maybe(reason.as_ref(), |text| typed::note("reason", text))?;
-            finish(id, SortieAction::Release { reason }, keep, app)
+            finish(id, SortieAction::Release { reason }, end, app)
         }
         SortieCommand::Review {
             id,
@@ -423,6 +424,7 @@ fn resume(id: String, subtasks: bool, app: &mut App) -> Done {
         sortie: id,
         action: SortieAction::Resume,
         keep_locks: false,
+        checkpoint: false,
     })?;
     say(app, &view, |page, id, view| {
         page.line(format_args!(
@@ -487,14 +489,15 @@ fn go_on(page: &mut Page, view: &SortieView, point: &ResumePoint, subtasks: bool
 }
 
 fn change(id: String, action: SortieAction, app: &mut App) -> Done {
-    finish(id, action, KeepArg::default(), app)
+    finish(id, action, EndArgs::default(), app)
 }
 
-fn finish(id: String, action: SortieAction, keep: KeepArg, app: &mut App) -> Done {
+fn finish(id: String, action: SortieAction, end: EndArgs, app: &mut App) -> Done {
     let view = app.run(&ChangeSortie {
         sortie: id,
         action,
-        keep_locks: keep.keep,
+        keep_locks: end.keep,
+        checkpoint: end.checkpoint,
     })?;
     said(app, &view)
 }

@@ -8,6 +8,7 @@
 
 mod aftermath;
 mod agreement;
+mod batches;
 mod briefings;
 mod care;
 mod colour;

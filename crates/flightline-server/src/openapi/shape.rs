@@ -148,7 +148,7 @@ impl Asked {
                 }
                 Take::All => taken.push("limit"),
                 Take::ActsAs => {}
-                Take::Act(word) => body = Some(act(word, schemas)),
+                Take::Act(word) => body = Some(act(word, &request, schemas)),
                 Take::Bare(_) => {
                     body = Some(json!({ "type": "object", "additionalProperties": false }))
                 }
@@ -227,17 +227,19 @@ pub(super) fn body(mut request: Value, taken: &[&str]) -> Value {
 }
 
 /// What an act of a sortie says more.
-fn act(word: &str, schemas: &SchemaGenerator) -> Value {
+fn act(word: &str, request: &Value, schemas: &SchemaGenerator) -> Value {
     let acts = schemas.definitions().get("SortieAction");
     let variants = acts.and_then(|acts| acts["oneOf"].as_array());
     let found =
         variants.and_then(|variants| variants.iter().find_map(|it| it["properties"].get(word)));
-    body(
-        found
-            .cloned()
-            .unwrap_or_else(|| json!({ "type": "object" })),
-        &[],
-    )
+    let mut found = found
+        .cloned()
+        .unwrap_or_else(|| json!({ "type": "object" }));
+    // They stand beside the action in the request.
+    for field in ["keep_locks", "checkpoint"] {
+        found["properties"][field] = request["properties"][field].clone();
+    }
+    body(found, &[])
 }
 
 fn one_or_several(request: &Value) -> Value {

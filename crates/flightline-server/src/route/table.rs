@@ -225,6 +225,7 @@ pub(crate) const ROUTES: &[Route] = &[
     get("/recovery/candidates", "peek_candidates", "Missions that can be recovered", &[Number("threshold_ms", "threshold_ms")]).list("candidates", "/mission_id"),
     get("/recoveries", "list_recoveries", "Recoveries that were done, newest first", &[Text("mission_id", "mission")]).list("recoveries", "/id"),
     post("/recoveries/{id}/undo", "undo_recovery", "Undo a rewind", &[Id("recovery")]).of(Kind::Recovery),
+    post("/batch", "run_batch", "Run several operations in one commit: all of them, or none", &[]),
     get("/status", "show_status", "The fleet at a glance", &[Text("mission_id", "mission")]),
     get("/stats", "show_stats", "Statistics: counts of all records", &[]),
 ];

@@ -204,12 +204,17 @@ impl Asked {
     }
 
     fn act(&mut self, word: &str, says_more: bool) -> Result<(), Refusal> {
-        let sortie = self.body.remove("sortie");
+        let apart: &[&str] = match says_more {
+            true => &["sortie", "keep_locks", "checkpoint"],
+            false => &["sortie"],
+        };
+        let apart = apart.iter().map(|field| self.body.remove_entry(*field));
+        let apart: Vec<_> = apart.collect();
         let more = std::mem::take(&mut self.body);
         if let Some(field) = more.keys().next().filter(|_| !says_more) {
             return Err(unknown(field));
         }
-        self.body.extend(sortie.map(|id| ("sortie".to_owned(), id)));
+        self.body.extend(apart.into_iter().flatten());
         let action = match says_more {
             true => json!({ word: more }),
             false => json!(word),

@@ -57,6 +57,36 @@ both_engines! {
         server.end();
     }
 
+    fn several_acts_go_in_one_request(world: &World) {
+        let server = start(world);
+        let boss = server.with(&token(world, "boss", Scope::Dispatch, None));
+        let ada = server.with(&token(world, "ada-token", Scope::Agent, Some("ada")));
+        let made = boss.post("/api/v1/missions", &json!({ "title": "Fly", "sorties": [{ "title": "One" }] })).ok(201);
+        let mission = made["mission"]["id"].as_str().unwrap().to_owned();
+        ada.post("/api/v1/agents", &json!({ "name": "ada" })).ok(201);
+        let claimed = ada.post(&format!("/api/v1/missions/{mission}/sorties/claim-next"), &json!({})).ok(200);
+        let id = claimed["sortie"]["id"].as_str().unwrap().to_owned();
+        let with = ada.send("PATCH", &format!("/api/v1/sorties/{id}"), Some(&json!({ "note": "begun", "checkpoint": true }).to_string())).ok(200);
+        assert!(with["checkpoint"].as_str().is_some(), "{with}");
+        let batch = json!({ "operations": [
+            { "operation": "update_sortie", "request": { "sortie": id, "note": "half of it" } },
+            { "operation": "take_checkpoint", "request": { "note": "before lunch" } },
+            { "operation": "heartbeat" },
+        ] });
+        let key = ada.and("idempotency-key", "lunch");
+        let done = key.post("/api/v1/batch", &batch).ok(200);
+        assert_eq!(done["outcomes"][0]["sortie"]["progress_notes"], "half of it", "{done}");
+        let taken = done["outcomes"][1]["id"].as_str().unwrap();
+        assert_eq!(boss.post(&format!("/api/v1/checkpoints/{taken}/verify"), &json!({})).ok(200)[0]["sound"], true);
+        assert_eq!(key.post("/api/v1/batch", &batch).ok(200), done, "once, however often it is asked for");
+        assert_eq!(ada.post("/api/v1/batch", &json!({ "operations": [] })).problem(400), "invalid_input");
+        let narrow = json!({ "operations": [{ "operation": "heartbeat" }, { "operation": "archive_mission" }] });
+        assert_eq!(ada.post("/api/v1/batch", &narrow).problem(404), "not_found");
+        let ended = ada.post(&format!("/api/v1/sorties/{id}/complete"), &json!({ "checkpoint": true, "keep_locks": true })).ok(200);
+        assert!(ended["checkpoint"].as_str().is_some(), "{ended}");
+        server.end();
+    }
+
     fn what_was_is_looked_at_over_http(world: &World) {
         let server = start(world);
         let boss = server.with(&token(world, "boss", Scope::Dispatch, None));

@@ -153,6 +153,18 @@ pub(crate) fn take(desk: &mut Desk<'_, '_>, taking: &Taking<'_>) -> Result<Check
     take_for(desk, taking, None, Same::State)
 }
 
+/// Takes the checkpoint that somebody wants together with another act.
+pub(crate) fn take_asked(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Checkpoint> {
+    let taking = Taking {
+        mission,
+        reason: Reason::Manual,
+        details: None,
+        note: None,
+        blockers: Vec::new(),
+    };
+    take_for(desk, &taking, None, Same::AskedFor)
+}
+
 /// What makes a checkpoint the one that is wanted again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Same {

@@ -142,6 +142,7 @@ fn bring(desk: &mut Desk<'_, '_>, sortie: &Sortie, status: PlannedStatus) -> Res
         sortie: reference.clone(),
         action,
         keep_locks: true,
+        checkpoint: false,
     };
     let moved = match (status, sortie.status) {
         (PlannedStatus::InProgress, SortieStatus::Pending | SortieStatus::Assigned) => {

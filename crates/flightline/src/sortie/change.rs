@@ -15,6 +15,7 @@ use super::recovered::{Locking, taken_up};
 use super::{ResumePoint, SortieView, view};
 use crate::agent::context::synced_by;
 use crate::checkpoint::milestone::{catch_up, milestones};
+use crate::checkpoint::take::take_asked;
 use crate::checkpoint::trigger::{error as trigger_error, first_of};
 use crate::desk::Desk;
 use crate::error::Result;
@@ -34,6 +35,9 @@ pub struct ChangeSortie {
     /// Its locks stay, though it is completed, failed or given away.
     #[serde(default)]
     pub keep_locks: bool,
+    /// Take a checkpoint of the mission in the same commit.
+    #[serde(default)]
+    pub checkpoint: bool,
 }
 
 /// How a sortie moves.
@@ -133,7 +137,14 @@ impl Operation for ChangeSortie {
             SortieAction::Reject { reason } => judge(desk, sortie, Verdict::Rejected, Some(reason)),
         }?;
         catch_up(desk, mission)?;
-        Ok(view)
+        if !self.checkpoint || view.checkpoint.is_some() {
+            return Ok(view);
+        }
+        let mission = desk.mission(Some(&mission.to_string()))?;
+        Ok(SortieView {
+            checkpoint: Some(take_asked(desk, &mission)?.id),
+            ..view
+        })
     }
 }
 

@@ -16,6 +16,7 @@ use serde_json::json;
 use super::change::{check_move, check_owner};
 use super::{SortieView, subtask_progress, view};
 use crate::checkpoint::milestone::catch_up;
+use crate::checkpoint::take::take_asked;
 use crate::checkpoint::trigger::{error as trigger_error, first_of};
 use crate::desk::Desk;
 use crate::error::Result;
@@ -62,6 +63,9 @@ pub struct UpdateSortie {
     /// Tokens written since the last report.
     #[serde(default)]
     pub tokens_out: u64,
+    /// Take a checkpoint of the mission in the same commit.
+    #[serde(default)]
+    pub checkpoint: bool,
 }
 
 /// Where a subtask stands.
@@ -212,7 +216,10 @@ impl Operation for UpdateSortie {
             );
             reasons.insert(0, (Reason::SubtaskDone, details));
         }
-        let checkpoint = first_of(desk, &mission, reasons)?;
+        let checkpoint = match (first_of(desk, &mission, reasons)?, self.checkpoint) {
+            (None, true) => Some(take_asked(desk, &mission)?.id),
+            (taken, _) => taken,
+        };
         Ok(SortieView {
             checkpoint,
             ..view(desk, sortie)?

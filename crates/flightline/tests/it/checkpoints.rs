@@ -326,7 +326,7 @@ both_engines! {
                     let next = flightline::sortie::claim::ClaimNext { mission: None, lock: false };
                     while let Ok(claimed) = fleet.run(&next, &caller(agent)) {
                         let sortie = claimed.sortie.id.to_string();
-                        fleet.run(&flightline::sortie::change::ChangeSortie { sortie, action: SortieAction::Complete { output: None }, keep_locks: false }, &caller(agent)).unwrap();
+                        fleet.run(&flightline::sortie::change::ChangeSortie { sortie, action: SortieAction::Complete { output: None }, keep_locks: false, checkpoint: false }, &caller(agent)).unwrap();
                     }
                 });
             }

@@ -130,7 +130,7 @@ both_engines! {
         let act = |fleet: &mut Fleet| { fleet.run(&reviewed, &ada).unwrap(); };
         assert_eq!(under(Preset::Sitebuilder, &act), [Reason::ReviewDone]);
         let moved = |action: SortieAction| {
-            let change = ChangeSortie { sortie: story.sortie_id("Model"), action, keep_locks: false };
+            let change = ChangeSortie { sortie: story.sortie_id("Model"), action, keep_locks: false, checkpoint: false };
             move |fleet: &mut Fleet| { fleet.run(&change, &caller("")).unwrap(); }
         };
         let done = SortieAction::Complete { output: None };
@@ -190,7 +190,7 @@ both_engines! {
             ("Tests", SortieAction::Fail { reason: note("it broke") }),
         ] {
             let _ = story.claim("ada", sortie);
-            let change = ChangeSortie { sortie: story.sortie_id(sortie), action, keep_locks: false };
+            let change = ChangeSortie { sortie: story.sortie_id(sortie), action, keep_locks: false, checkpoint: false };
             fleet.run(&change, &caller("ada")).unwrap();
         }
         assert_eq!(reasons(&story).len(), before, "neither the milestone nor the failure");

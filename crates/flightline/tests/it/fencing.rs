@@ -209,7 +209,7 @@ both_engines! {
         let complete = ChangeSortie {
             sortie: story.sortie_id("User model"),
             action: SortieAction::Complete { output: None },
-            keep_locks: false,
+            keep_locks: false, checkpoint: false,
         };
         story
             .run_as(

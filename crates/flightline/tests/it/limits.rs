@@ -45,6 +45,7 @@ fn complete(story: &Story<'_>, output: Data) -> Result<Value, Refusal> {
             output: Some(output),
         },
         keep_locks: false,
+        checkpoint: false,
     };
     story
         .run("ada", &change)
@@ -345,7 +346,7 @@ both_engines! {
                             to: odd.clone(),
                             reason: None,
                         },
-                        keep_locks: false,
+                        keep_locks: false, checkpoint: false,
                     },
                 ),
             ];

@@ -10,6 +10,7 @@ mod agents;
 mod at_once;
 mod backup_files;
 mod backups;
+mod batches;
 mod briefings;
 mod checkpoints;
 mod claims;

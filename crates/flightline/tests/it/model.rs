@@ -219,6 +219,7 @@ impl<'w> Side<'w> {
                     sortie: sortie_id(sortie),
                     action: how.action(),
                     keep_locks: false,
+                    checkpoint: false,
                 },
             ),
             Act::Error { sortie, blocking } => {

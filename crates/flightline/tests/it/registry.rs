@@ -131,7 +131,7 @@ fn fields() -> Vec<(&'static str, &'static str, Meaning, Value)> {
 }
 
 /// A token, and whoever comes with it.
-fn guest(world: &World, token: &str, scope: Scope, agent: &str) -> Caller {
+pub(crate) fn guest(world: &World, token: &str, scope: Scope, agent: &str) -> Caller {
     let name = |text: &str| Name::parse("name", text).unwrap();
     let secret = sha256_hex(token);
     let given = world

@@ -167,7 +167,7 @@ both_engines! {
                 scope.spawn(move || {
                     let mut fleet = world.fleet();
                     while let Ok(claimed) = fleet.run(&ClaimNext { mission: None, lock: false }, &caller(agent)) {
-                        let done = ChangeSortie { sortie: claimed.sortie.id.to_string(), action: DONE, keep_locks: false };
+                        let done = ChangeSortie { sortie: claimed.sortie.id.to_string(), action: DONE, keep_locks: false, checkpoint: false };
                         fleet.run(&done, &caller(agent)).unwrap();
                     }
                 });
@@ -311,7 +311,7 @@ both_engines! {
         }).unwrap();
         let rev = story.rev();
         let fail = SortieAction::Fail { reason: note("gave up") };
-        fleet.run(&ChangeSortie { sortie: story.sortie_id("Model"), action: fail, keep_locks: false }, &caller("ada")).unwrap();
+        fleet.run(&ChangeSortie { sortie: story.sortie_id("Model"), action: fail, keep_locks: false, checkpoint: false }, &caller("ada")).unwrap();
         assert_eq!(story.stored_sortie("Model").status, SortieStatus::Failed);
         assert!(story.checkpoints().is_empty());
         assert_eq!(story.kinds_after(rev), ["sortie_failed", "checkpoint_failed"]);

@@ -159,6 +159,7 @@ impl<'w> Walk<'w> {
             sortie: id.clone(),
             action,
             keep_locks: false,
+            checkpoint: false,
         };
         match self.chance.below(10) {
             0..2 => {

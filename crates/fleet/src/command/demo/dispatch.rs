@@ -82,6 +82,7 @@ fn set_out(hand: &mut Hand<'_>, view: &MissionView) -> Result<(), Refusal> {
                 to: name.to_owned(),
             },
             keep_locks: false,
+            checkpoint: false,
         })?;
     }
     tell(hand, SPECIALISTS.map(str::to_owned).to_vec(), GO)?;

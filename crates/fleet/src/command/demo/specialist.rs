@@ -177,6 +177,7 @@ fn carry_out(
             output: Some(Data::new(json!({ "published": part.entry() }))?),
         },
         keep_locks: false,
+        checkpoint: false,
     })?;
     hand.run(&ReleaseLocks {
         locks: Vec::new(),

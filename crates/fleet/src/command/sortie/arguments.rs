@@ -118,7 +118,7 @@ pub enum SortieCommand {
         #[arg(long, value_name = "JSON")]
         output: Option<String>,
         #[command(flatten)]
-        keep: KeepArg,
+        end: EndArgs,
     },
     /// Give up a sortie: mark it as failed
     Fail {
@@ -129,7 +129,7 @@ pub enum SortieCommand {
         #[arg(long, allow_hyphen_values = true)]
         reason: String,
         #[command(flatten)]
-        keep: KeepArg,
+        end: EndArgs,
     },
     /// Release a sortie, so that any agent can claim it
     Release {
@@ -140,7 +140,7 @@ pub enum SortieCommand {
         #[arg(long, allow_hyphen_values = true)]
         reason: Option<String>,
         #[command(flatten)]
-        keep: KeepArg,
+        end: EndArgs,
     },
     /// Record a review, or ask for one (without a score)
     Review {
@@ -178,10 +178,13 @@ pub enum SortieCommand {
 }
 
 #[derive(Debug, Default, Args)]
-pub struct KeepArg {
+pub struct EndArgs {
     /// Keep the locks of the sortie (default: release them)
     #[arg(long)]
     pub keep: bool,
+    /// Take a checkpoint in the same commit
+    #[arg(long)]
+    pub checkpoint: bool,
 }
 
 #[derive(Debug, Args)]
@@ -412,6 +415,9 @@ pub struct UpdateArgs {
     /// Tokens written since the last update
     #[arg(long, default_value_t = 0)]
     tokens_out: u64,
+    /// Take a checkpoint in the same commit
+    #[arg(long)]
+    checkpoint: bool,
 }
 
 impl UpdateArgs {
@@ -461,6 +467,7 @@ impl UpdateArgs {
             })?,
             tokens_in: self.tokens_in,
             tokens_out: self.tokens_out,
+            checkpoint: self.checkpoint,
         })
     }
 }

@@ -42,6 +42,7 @@ pub fn ask_for_everything(story: &Story<'_>, caller: &Caller) -> Vec<Answer> {
         sortie: sortie_id.clone(),
         action,
         keep_locks: true,
+        checkpoint: false,
     };
     let mut answers = vec![
         ask(story, caller, create_mission("Another", vec![])),

@@ -127,7 +127,7 @@ both_engines! {
         assert_eq!(mirror.pass(), []);
         assert_eq!(mirror.read("progress/STATUS.md"), status);
         mirror.write("progress/STATUS.md", &format!("# Mine\n\n{status}\nMy words.\n"));
-        story.run("riley", &ChangeSortie { sortie: sortie.clone(), action: SortieAction::Complete { output: None }, keep_locks: false }).unwrap();
+        story.run("riley", &ChangeSortie { sortie: sortie.clone(), action: SortieAction::Complete { output: None }, keep_locks: false, checkpoint: false }).unwrap();
         assert_eq!(mirror.pass(), []);
         assert_eq!(mirror.files("progress/checkpoints"), [format!("riley-{sortie}-complete.json")]);
         let status = mirror.read("progress/STATUS.md");
@@ -204,7 +204,7 @@ both_engines! {
         mirror.pass();
         let sortie = story.sortie_id("Convert Nature Trail PDFs to Markdown");
         story.register("bob", flightline::core::agent::Role::Specialist);
-        story.run("", &ChangeSortie { sortie, action: SortieAction::Reassign { to: "bob".to_owned(), reason: None }, keep_locks: false }).unwrap();
+        story.run("", &ChangeSortie { sortie, action: SortieAction::Reassign { to: "bob".to_owned(), reason: None }, keep_locks: false, checkpoint: false }).unwrap();
         mirror.pass();
         mirror.write(FILE, &SCHEMA.replace("\"completed\": 19", "\"completed\": 20"));
         let said = mirror.pass();

@@ -93,7 +93,7 @@ both_engines! {
         let sortie = story.sortie_id("Model");
         assert_eq!(latest.get("state").and_then(|state| state.get("inProgress")), Some(&Json::from(sortie.as_str())));
         // Completing the task is the full sync: nothing resumes from it a second time.
-        story.run("ada", &ChangeSortie { sortie, action: SortieAction::Complete { output: None }, keep_locks: false }).unwrap();
+        story.run("ada", &ChangeSortie { sortie, action: SortieAction::Complete { output: None }, keep_locks: false, checkpoint: false }).unwrap();
         mirror.pass();
         assert_eq!(json(&mirror.read(LATEST)).get("timestamp"), Some(&Json::from("")));
     }
@@ -145,7 +145,7 @@ both_engines! {
         // Meanwhile, here: T005 is completed, and somebody takes T006.
         let sortie = story.sortie_id("T005");
         story.claim("ada", "T005").unwrap();
-        story.run("ada", &ChangeSortie { sortie, action: SortieAction::Complete { output: None }, keep_locks: false }).unwrap();
+        story.run("ada", &ChangeSortie { sortie, action: SortieAction::Complete { output: None }, keep_locks: false, checkpoint: false }).unwrap();
         story.claim("bob", "Add rate limiting").unwrap();
         let text = mirror.read(LATEST);
         mirror.write(LATEST, &text.replace("Run pytest suite", "Run all of pytest"));

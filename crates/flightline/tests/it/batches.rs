@@ -1,0 +1,126 @@
+//! Several operations in one commit, on both engines.
+
+use flightline::batch::{BatchOutcome, BatchPart, RunBatch};
+use flightline::core::agent::Role;
+use flightline::core::checkpoint::Checkpoint;
+use flightline::core::token::Scope;
+use flightline::core::{Code, Refusal};
+use flightline::sortie::change::{ChangeSortie, SortieAction};
+use flightline::sortie::report::UpdateSortie;
+use flightline_testkit::story::{Story, note};
+use flightline_testkit::{World, both_engines};
+use serde_json::{Value, json};
+
+use crate::registry::guest;
+
+fn working(world: &World) -> Story<'_> {
+    let story = Story::new(world);
+    story.mission("Add login", &["Endpoint", "Docs"]);
+    story.board("ada", Role::Specialist, 7);
+    story.claim("ada", "Endpoint").unwrap();
+    story
+}
+
+fn batch(parts: &[(&str, Value)]) -> RunBatch {
+    let part = |(operation, request): &(&str, Value)| BatchPart {
+        operation: (*operation).to_owned(),
+        request: request.as_object().cloned().unwrap_or_default(),
+    };
+    RunBatch {
+        operations: parts.iter().map(part).collect(),
+    }
+}
+
+fn run(story: &Story<'_>, parts: &[(&str, Value)]) -> Result<BatchOutcome, Refusal> {
+    story.run("ada", &batch(parts))
+}
+
+both_engines! {
+    fn all_of_a_batch_is_done_in_one_step_and_each_sees_what_came_before(world: &World) {
+        let story = working(world);
+        let before = story.rev();
+        let id = story.sortie_id("Endpoint");
+        let done = run(&story, &[
+            ("update_sortie", json!({ "sortie": id, "note": "half of it" })),
+            ("take_checkpoint", json!({})),
+            ("show_sortie", json!({ "sortie": id })),
+        ]).unwrap();
+        assert_eq!(done.outcomes.len(), 3);
+        assert_eq!(done.outcomes[2]["sortie"]["progress_notes"], "half of it");
+        let taken = done.outcomes[1]["id"].as_str().unwrap();
+        let events = story.events_after(before);
+        assert_eq!(events.iter().filter(|event| event.kind == "fleet_checkpointed").count(), 1);
+        let cut = story.all::<Checkpoint>().into_iter().find(|checkpoint| checkpoint.id.to_string() == taken);
+        let cut = cut.unwrap().cut;
+        let told = events.iter().find(|event| event.kind == "sortie_progress").unwrap();
+        assert!(cut.rev >= told.rev, "the checkpoint holds what was reported with it");
+    }
+
+    fn one_refusal_refuses_the_batch_and_says_which(world: &World) {
+        let story = working(world);
+        let (before, id) = (story.rev(), story.sortie_id("Endpoint"));
+        let refusal = run(&story, &[
+            ("update_sortie", json!({ "sortie": id, "note": "half of it" })),
+            ("acquire_locks", json!({ "paths": ["a.rs"] })),
+            ("show_sortie", json!({ "sortie": "srt-ffffffff" })),
+        ]).unwrap_err();
+        assert_eq!(refusal.code, Code::NotFound);
+        assert!(
+            refusal.message.starts_with("nothing of the batch was done: operation 3 (`show_sortie`): "),
+            "{}", refusal.message
+        );
+        assert_eq!(story.rev(), before);
+        assert_eq!(story.sortie("Endpoint").sortie.progress_notes, None);
+        assert!(story.lock("ada", &["a.rs"]).is_ok(), "nobody has locked it");
+    }
+
+    fn what_cannot_be_part_of_a_batch_is_refused(world: &World) {
+        let story = working(world);
+        for name in ["run_batch", "resume", "prune_checkpoints", "settle_backups", "no_such"] {
+            let refusal = run(&story, &[(name, json!({}))]).unwrap_err();
+            assert!(matches!(refusal.code, Code::InvalidInput | Code::NotFound), "{name}: {refusal:?}");
+        }
+        let none = run(&story, &[]).unwrap_err();
+        assert_eq!(none.message, "a batch has 1 to 64 operations, and this one has 0");
+        let many = vec![("show_status", json!({})); 65];
+        assert_eq!(run(&story, &many).unwrap_err().code, Code::InvalidInput);
+        let wrong = run(&story, &[("heartbeat", json!({ "step": 7 }))]).unwrap_err();
+        assert_eq!(
+            wrong.message,
+            "nothing of the batch was done: operation 1 (`heartbeat`): `step` of its request is the number 7, and must be a text"
+        );
+    }
+
+    fn a_token_goes_no_further_in_a_batch_than_alone(world: &World) {
+        let story = working(world);
+        story.board("bob", Role::Specialist, 8);
+        let caller = guest(world, "adas", Scope::Agent, "ada");
+        for (name, request) in [
+            ("retire_agent", json!({ "agent": "bob" })),
+            ("create_token", json!({ "name": "more", "scope": "admin", "sha256": "0".repeat(64) })),
+        ] {
+            let refused = story.run_as(&caller, &batch(&[("show_status", json!({})), (name, request)]));
+            assert_eq!(refused.unwrap_err().code, Code::Forbidden, "{name}");
+        }
+    }
+
+    fn a_report_takes_its_checkpoint_along(world: &World) {
+        let story = working(world);
+        let report = UpdateSortie {
+            sortie: story.sortie_id("Endpoint"),
+            note: Some(note("half of it")),
+            checkpoint: true,
+            ..UpdateSortie::default()
+        };
+        let taken = story.run("ada", &report).unwrap().checkpoint.unwrap();
+        let cut = story.all::<Checkpoint>().into_iter().find(|it| it.id == taken).unwrap().cut;
+        assert_eq!(cut.created_by, "ada");
+        let done = ChangeSortie {
+            sortie: story.sortie_id("Endpoint"),
+            action: SortieAction::Block { reason: note("waits for a key") },
+            keep_locks: false,
+            checkpoint: true,
+        };
+        assert!(story.run("ada", &done).unwrap().checkpoint.is_some());
+    }
+}
