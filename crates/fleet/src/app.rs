@@ -530,6 +530,7 @@ impl App {
             idempotency_key: self.globals.idempotency_key.clone(),
             thing: None,
             place: None,
+            window: None,
             token: None,
             instead_of: None,
         })

@@ -61,7 +61,7 @@ pub struct Situation<'a> {
     pub errors: &'a [SortieError],
     /// Its notes.
     pub notes: &'a [Note],
-    /// The agents of the project.
+    /// The agents that own one of these sorties, oldest first.
     pub agents: &'a [Agent],
     /// The newest event of the mission that an agent or a person made.
     pub last_event: Option<&'a Event>,

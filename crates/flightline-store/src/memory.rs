@@ -229,7 +229,7 @@ impl Shelf {
         match find {
             Find::All => {
                 let mut all: Vec<_> = self.by_id.values().collect();
-                all.sort_by(|a, b| (a.row.born, &a.row.id).cmp(&(b.row.born, &b.row.id)));
+                all.sort_by(|a, b| age(a).cmp(&age(b)));
                 all
             }
             Find::Mission(mission) => self.of(&Owner::Mission(mission.to_string())),
@@ -245,6 +245,23 @@ impl Shelf {
                 let mut of = self.of(&Owner::Mission(mission.to_string()));
                 of.retain(|entry| entry.row.name.as_deref() == Some(key));
                 of
+            }
+        }
+    }
+
+    /// The subjects that fit, oldest first. Those that do not are not put in order.
+    fn find_those(&self, find: Find<'_>, fits: &mut dyn FnMut(&Entry) -> bool) -> Vec<&Arc<Entry>> {
+        match find {
+            Find::All => {
+                let fitting = self.by_id.values().filter(|entry| fits(entry));
+                let mut all: Vec<_> = fitting.collect();
+                all.sort_by(|a, b| age(a).cmp(&age(b)));
+                all
+            }
+            find => {
+                let mut found = self.find(find);
+                found.retain(|entry| fits(entry));
+                found
             }
         }
     }
@@ -485,6 +502,18 @@ impl Memory {
         Ok(shelf.map(|shelf| shelf.find(find)))
     }
 
+    /// The subjects that fit in another way, too, likewise.
+    pub(crate) fn find_those(
+        &mut self,
+        driver: &mut dyn Driver,
+        kind: Kind,
+        find: Find<'_>,
+        fits: &mut dyn FnMut(&Entry) -> bool,
+    ) -> Result<Option<Vec<&Arc<Entry>>>, Error> {
+        let shelf = self.shelf(driver, kind)?;
+        Ok(shelf.map(|shelf| shelf.find_those(find, fits)))
+    }
+
     /// The subjects of a mission, or of none, in no order; `None` when their kind is not remembered.
     pub(crate) fn of_mission(
         &mut self,
@@ -516,6 +545,11 @@ impl Memory {
                 .collect()
         }))
     }
+}
+
+/// What puts subjects into the order in which they were made.
+fn age(entry: &Entry) -> (u64, &str) {
+    (entry.row.born, &entry.row.id)
 }
 
 fn load(

@@ -207,6 +207,15 @@ impl Tx<'_> {
         find: Find<'_>,
     ) -> Result<Vec<SubjectRow>, Error> {
         let rows = subject::rows(self.driver, &self.project.id, kind, find)?;
+        self.mended_rows(kind, rows)
+    }
+
+    /// These rows; where the columns of one are damaged, as its document has them.
+    pub(crate) fn mended_rows(
+        &mut self,
+        kind: Kind,
+        rows: Vec<(SubjectRow, bool)>,
+    ) -> Result<Vec<SubjectRow>, Error> {
         let row = |(row, sound): (SubjectRow, bool)| match sound {
             true => Ok(row),
             false => self.row_of_document(kind, row),

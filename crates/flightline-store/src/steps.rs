@@ -1,8 +1,9 @@
-//! In test builds: the numbered moments at which the store, or a file beside it, is touched, and what
-//! befalls the process at one of them.
+//! In test builds: the numbered moments at which the store, or a file beside it, is touched, what befalls the process at one
+//! of them, and how much is read.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::process::{Signal, getpid, kill_process};
 
@@ -15,6 +16,26 @@ struct Plan {
     taken: AtomicU64,
     crash_at: Option<u64>,
     freeze_at: Option<u64>,
+    reads: Option<Mutex<BTreeMap<&'static str, Reads>>>,
+}
+
+/// How much was read from a store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reads {
+    /// How many queries were run.
+    pub queries: u64,
+    /// How many rows they gave.
+    pub rows: u64,
+    /// How many steps the engine took for them, where it says so: also for rows that it only looked at.
+    pub work: u64,
+}
+
+impl Reads {
+    fn add(&mut self, more: Self) {
+        self.queries += more.queries;
+        self.rows += more.rows;
+        self.work += more.work;
+    }
 }
 
 impl Steps {
@@ -26,8 +47,58 @@ impl Steps {
             taken: AtomicU64::new(0),
             crash_at,
             freeze_at,
+            reads: None,
         };
         Self((crash_at.is_some() || freeze_at.is_some()).then(|| Arc::new(plan)))
+    }
+
+    /// Counts what is read, and nothing befalls the process.
+    #[must_use]
+    pub fn counting() -> Self {
+        Self(Some(Arc::new(Plan {
+            taken: AtomicU64::new(0),
+            crash_at: None,
+            freeze_at: None,
+            reads: Some(Mutex::default()),
+        })))
+    }
+
+    /// Whether what is read is counted.
+    pub(crate) fn counts(&self) -> bool {
+        self.0.as_ref().is_some_and(|plan| plan.reads.is_some())
+    }
+
+    /// Counts a query that gave so many rows and took so many steps of the engine.
+    pub(crate) fn read(&self, sql: &'static str, rows: usize, work: u64) {
+        let reads = self.0.as_ref().and_then(|plan| plan.reads.as_ref());
+        if let Some(reads) = reads {
+            let mut reads = reads.lock().unwrap_or_else(PoisonError::into_inner);
+            reads.entry(sql).or_default().add(Reads {
+                queries: 1,
+                rows: rows as u64,
+                work,
+            });
+        }
+    }
+
+    /// What was read since the last time, by statement.
+    #[must_use]
+    pub fn take_reads(&self) -> BTreeMap<&'static str, Reads> {
+        let reads = self.0.as_ref().and_then(|plan| plan.reads.as_ref());
+        let Some(reads) = reads else {
+            return BTreeMap::new();
+        };
+        std::mem::take(&mut *reads.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What was read since the last time, in all.
+    #[must_use]
+    pub fn take_read(&self) -> Reads {
+        let mut all = Reads::default();
+        for reads in self.take_reads().into_values() {
+            all.add(reads);
+        }
+        all
     }
 
     /// A moment at which a process may die, or stop for a while.

@@ -2,6 +2,7 @@
 
 pub(crate) mod backup;
 pub(crate) mod event;
+pub(crate) mod overview;
 pub(crate) mod project;
 pub(crate) mod pulse;
 pub(crate) mod request;
@@ -23,6 +24,7 @@ pub(crate) fn all_statements() -> Vec<&'static str> {
     [
         backup::STATEMENTS,
         event::STATEMENTS,
+        overview::STATEMENTS,
         project::STATEMENTS,
         pulse::STATEMENTS,
         request::STATEMENTS,

@@ -4,6 +4,7 @@ mod beside;
 mod history;
 mod known;
 mod look;
+mod overview;
 mod trace;
 
 pub use known::NewestWork;

@@ -3,6 +3,7 @@
 pub mod context;
 pub(crate) mod document;
 mod heartbeat;
+pub(crate) mod holdings;
 pub mod monitor;
 pub mod restart;
 pub mod resume;
@@ -19,16 +20,17 @@ use flightline_core::lock::Lock;
 use flightline_core::sortie::SortieStatus;
 use flightline_core::text::Note;
 use flightline_core::{AgentId, Code, Kind, Name, Refusal, RepoPath, Subject, Time, Title};
-use flightline_store::{Find, Pulse};
+use flightline_store::{Find, Order, Pulse};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use self::holdings::{Held, held_by_each};
 use self::session::{begin_session, check_process};
 use crate::checkpoint::trigger::{error, first_of, mission_of};
-use crate::context::receipt::{BriefingView, standing};
+use crate::context::receipt::BriefingView;
 use crate::desk::{Desk, agent_named, check_new_name, new_agent, speak_for};
 use crate::error::Result;
-use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope, WhenFull};
+use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope, WhenFull, Window};
 use crate::mission::short;
 use crate::recovery::compaction::{CompactionEvidence, lose_context};
 use crate::recovery::start::{SessionStart, start_by_itself};
@@ -265,15 +267,45 @@ impl Operation for ListAgents {
     }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<AgentView>> {
+        if let Some(window) = desk.caller.window.clone() {
+            return self.page(desk, &window);
+        }
         let pulses = desk.tx.pulses()?;
         let mut agents = desk.tx.find::<Agent>(Find::All)?;
         agents.retain(|agent| self.retired || agent.retired_at.is_none());
-        agents
-            .into_iter()
-            .map(|agent| view(desk, agent, &pulses, &self.sightings))
-            .collect()
+        views(desk, agents, &pulses, &self.sightings)
     }
 }
+
+impl ListAgents {
+    /// Only so many of them, after one that was given before.
+    fn page(&self, desk: &mut Desk<'_, '_>, window: &Window) -> Result<Vec<AgentView>> {
+        let retired = (!self.retired).then_some(RETIRED);
+        let Some(born) = window.place(desk, Kind::Agent, retired)? else {
+            return Ok(Vec::new());
+        };
+        let counts = desk.tx.counts_by_status(Kind::Agent)?;
+        let order = Order::OldestAfter(born.unwrap_or(0));
+        let rows = desk
+            .tx
+            .some_rows(Kind::Agent, retired, order, window.one_more())?;
+        let rows = window.cut(rows, &counts, retired);
+        let (mut agents, mut ids) = (Vec::new(), Vec::new());
+        for row in rows {
+            agents.extend(desk.tx.get::<Agent>(&row.id)?);
+        }
+        ids.extend(agents.iter().map(|agent| agent.id));
+        let mut pulses = Vec::new();
+        for some in ids.chunks(8) {
+            pulses.extend(desk.tx.pulses_of(some)?);
+        }
+        pulses.sort_by(|a, b| a.agent.cmp(&b.agent));
+        views(desk, agents, &pulses, &self.sightings)
+    }
+}
+
+/// The status of an agent's row once it is retired.
+const RETIRED: &str = "retired";
 
 impl Operation for ShowAgent {
     const NAME: &'static str = "show_agent";
@@ -574,6 +606,9 @@ pub struct KnownProcess {
     pub process: Process,
 }
 
+/// How an agent's stored text says that nobody knows its process.
+const NO_PROCESS: &str = "\"process\":null";
+
 impl Operation for ListProcesses {
     const NAME: &'static str = "list_processes";
     const ACCESS: Access = Access::Read;
@@ -585,15 +620,14 @@ impl Operation for ListProcesses {
     }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<KnownProcess>> {
-        let agents = desk.tx.find::<Agent>(Find::All)?.into_iter();
-        let known = agents
-            .filter(|agent| agent.retired_at.is_none())
-            .filter_map(|agent| {
-                Some(KnownProcess {
-                    agent: agent.id,
-                    process: agent.process?,
-                })
-            });
+        let is_there = |agent: &Agent| agent.retired_at.is_none();
+        let agents = desk.tx.find_without(NO_PROCESS, is_there)?.into_iter();
+        let known = agents.filter_map(|agent| {
+            Some(KnownProcess {
+                agent: agent.id,
+                process: agent.process?,
+            })
+        });
         Ok(known.collect())
     }
 }
@@ -605,33 +639,59 @@ pub(crate) fn named_or_acting(desk: &mut Desk<'_, '_>, reference: Option<&str>) 
     }
 }
 
+/// The sign of life of an agent, of all of them by their ids.
+pub(crate) fn pulse_of(pulses: &[Pulse], agent: AgentId) -> Option<&Pulse> {
+    let id = agent.to_string();
+    let found = pulses.binary_search_by(|pulse| pulse.agent.as_str().cmp(&id));
+    found.ok().and_then(|at| pulses.get(at))
+}
+
+/// Agents, and how alive each is.
+pub(crate) fn views(
+    desk: &mut Desk<'_, '_>,
+    agents: Vec<Agent>,
+    pulses: &[Pulse],
+    sightings: &[Sighting],
+) -> Result<Vec<AgentView>> {
+    let held = held_by_each(desk, &agents)?;
+    let views = agents.into_iter().zip(held);
+    Ok(views
+        .map(|(agent, held)| view_of(desk, agent, held, pulses, sightings))
+        .collect())
+}
+
 fn view(
     desk: &mut Desk<'_, '_>,
     agent: Agent,
     pulses: &[Pulse],
     sightings: &[Sighting],
 ) -> Result<AgentView> {
-    let id = agent.id.to_string();
-    let pulse = pulses.iter().find(|pulse| pulse.agent == id);
+    let held = Held::by(desk, &agent)?;
+    Ok(view_of(desk, agent, held, pulses, sightings))
+}
+
+fn view_of(
+    desk: &Desk<'_, '_>,
+    agent: Agent,
+    held: Held,
+    pulses: &[Pulse],
+    sightings: &[Sighting],
+) -> AgentView {
+    let pulse = pulse_of(pulses, agent.id);
     let liveness = liveness(desk, &agent, pulse, sightings);
     let last_sign = last_sign(desk, &agent, pulse);
     let beat = last_sign.filter(|_| agent.retired_at.is_none());
-    Ok(AgentView {
-        briefing: standing(desk, &agent)?,
+    AgentView {
+        briefing: held.briefing,
         heartbeat: liveness::Heartbeat::of(beat, liveness.life, desk.policy),
         liveness,
         last_sign,
         start: None,
         pulse: pulse.map_or(Value::Null, |pulse| context::said(&agent, pulse)),
-        sorties: held_sorties(desk, agent.id)?,
-        locks: desk
-            .tx
-            .find::<Lock>(Find::Agent(agent.id))?
-            .into_iter()
-            .map(|lock| lock.file)
-            .collect(),
-        unread: unread(desk, agent.id)?,
+        sorties: held.sorties,
+        locks: held.locks,
+        unread: held.unread,
         completed_steps: Vec::new(),
         agent,
-    })
+    }
 }

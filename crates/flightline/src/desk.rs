@@ -1,5 +1,7 @@
 //! Where an operation decides: the transaction, who asks, and how things are found.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use flightline_core::agent::{Agent, AgentStatus, Coordination, Role};
 use flightline_core::context::ContextMode;
 use flightline_core::id::{Typed, shortest_unique};
@@ -15,7 +17,7 @@ use flightline_core::{
     AgentId, CheckpointId, Code, Kind, LockId, MessageId, MissionId, Name, Refusal, SortieId,
     Subject, Time, Title,
 };
-use flightline_store::{Actor, Error as StoreError, Find, Tx};
+use flightline_store::{Actor, Error as StoreError, Find, MissionState, Tx};
 use serde_json::json;
 
 use crate::error::{Error, Result};
@@ -23,6 +25,9 @@ use crate::fleet::{Caller, Scope};
 use crate::mission::SHORT;
 
 const DAY: Millis = 86_400_000;
+
+/// So many agents are asked for by their ids; of more, all are read.
+const NAMED_ONE_BY_ONE: usize = 16;
 
 /// Everything an operation may touch while it decides.
 pub struct Desk<'a, 'tx> {
@@ -193,6 +198,29 @@ impl Desk<'_, '_> {
                 return Ok(Some(mission));
             }
         }
+        for state in [MissionState::Open, MissionState::Over] {
+            let Some(id) = self.tx.last_worked_on(state)? else {
+                continue;
+            };
+            let mission = self.tx.get::<Mission>(&id)?;
+            // A row whose status is not its mission's is damaged: then each is looked at.
+            let fits = |mission: &Mission| match mission.status {
+                MissionStatus::Pending | MissionStatus::InProgress => state == MissionState::Open,
+                MissionStatus::Paused | MissionStatus::Completed | MissionStatus::Failed => {
+                    state == MissionState::Over
+                }
+                MissionStatus::Archived => false,
+            };
+            return match mission {
+                Some(mission) if fits(&mission) => Ok(Some(mission)),
+                _ => self.current_of_all(),
+            };
+        }
+        Ok(None)
+    }
+
+    /// The mission that was active most recently, of all that can be read.
+    fn current_of_all(&mut self) -> Result<Option<Mission>> {
         let mut best: Option<(bool, u64, String)> = None;
         for row in self.tx.rows(Kind::Mission, Find::All)? {
             if row.status == MissionStatus::Archived.as_str() {
@@ -372,7 +400,7 @@ impl Desk<'_, '_> {
     fn known_dispatch(&mut self) -> Result<Option<Agent>> {
         let coordinates =
             |agent: &Agent| agent.role == Role::Dispatch && agent.retired_at.is_none();
-        let mut agents = self.tx.find_those(Find::All, coordinates)?;
+        let mut agents = self.tx.find_without(SPECIALIST, coordinates)?;
         // A dispatch that has a session reads its mail; a mere mailbox waits for one.
         agents.sort_by_key(|agent| agent.epoch == 0);
         // The agent that bears the name gets the mail, whatever it registered as: names are unique.
@@ -405,6 +433,28 @@ impl Desk<'_, '_> {
         }
     }
 
+    /// What to call these agents, as far as they are known.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(crate) fn names_of(
+        &mut self,
+        ids: &BTreeSet<AgentId>,
+    ) -> Result<BTreeMap<AgentId, String>> {
+        // Of many, all names at once.
+        if ids.len() > NAMED_ONE_BY_ONE {
+            let rows = self.tx.rows(Kind::Agent, Find::All)?.into_iter();
+            let named = rows.filter_map(|row| Some((row.id.parse().ok()?, row.name?)));
+            return Ok(named.filter(|(id, _)| ids.contains(id)).collect());
+        }
+        let mut names = BTreeMap::new();
+        for id in ids {
+            let row = self.tx.row(Kind::Agent, &id.to_string())?;
+            names.extend(row.and_then(|row| row.name).map(|name| (*id, name)));
+        }
+        Ok(names)
+    }
+
     /// What to call an agent.
     ///
     /// # Errors
@@ -431,6 +481,9 @@ fn is_no_id(text: &str) -> bool {
         && !SortieId::PREFIX.starts_with(text)
         && !text.bytes().all(of_an_id)
 }
+
+/// How an agent's stored text says that it does not coordinate.
+const SPECIALIST: &str = "\"role\":\"specialist\"";
 
 /// How a sortie's stored text says which task it is.
 fn task_field(task: &Name) -> String {

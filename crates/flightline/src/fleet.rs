@@ -4,6 +4,7 @@ mod act;
 mod authority;
 mod instead;
 mod thing;
+mod window;
 
 use std::path::Path;
 
@@ -28,6 +29,7 @@ use crate::remote::{Call, Offline, Remote};
 use self::act::{Act, Acting, Spec};
 pub use self::authority::ActsFor;
 pub use self::thing::{Thing, Unless};
+pub use self::window::{Part, Window};
 pub use flightline_core::token::Scope;
 
 /// A project's fleet: a store here or elsewhere, the policy it is run by, and the work tree it is run in,
@@ -78,6 +80,8 @@ pub struct Caller {
     pub thing: Option<Thing>,
     /// The place in the journal that it goes on from, when it looks.
     pub place: Option<Cursor>,
+    /// Which part of a list it wants. An operation that does not know how to give one gives all.
+    pub window: Option<Window>,
     /// The token it came in with, through a server's door: looked at again in every transaction, so that one
     /// that was taken back while its request waited opens nothing.
     pub token: Option<Presented>,

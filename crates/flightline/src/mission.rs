@@ -12,7 +12,7 @@ use flightline_core::setting::CurrentMission;
 use flightline_core::sortie::SortieStatus;
 use flightline_core::text::Note;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Name, Refusal, Subject, Time, Title};
-use flightline_store::{EventFilter, Find};
+use flightline_store::{EventFilter, Find, Order};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -251,13 +251,25 @@ impl Operation for ListMissions {
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<MissionSummary>> {
         let current = desk.current_mission()?.map(|mission| mission.id);
-        let mut rows = desk.tx.rows(Kind::Mission, Find::All)?;
-        rows.retain(|row| self.archived || row.status != MissionStatus::Archived.as_str());
-        let newest = rows
-            .into_iter()
-            .rev()
-            .take(usize::try_from(self.limit).unwrap_or(usize::MAX));
-        newest
+        let archived = (!self.archived).then_some(MissionStatus::Archived.as_str());
+        let rows = match desk.caller.window.clone() {
+            None => {
+                let order = Order::NEWEST;
+                desk.tx
+                    .some_rows(Kind::Mission, archived, order, self.limit)?
+            }
+            Some(window) => {
+                let Some(born) = window.place(desk, Kind::Mission, archived)? else {
+                    return Ok(Vec::new());
+                };
+                let order = Order::NewestBefore(born.unwrap_or(u64::MAX));
+                let limit = window.one_more();
+                let rows = desk.tx.some_rows(Kind::Mission, archived, order, limit)?;
+                let counts = desk.tx.counts_by_status(Kind::Mission)?;
+                window.cut(rows, &counts, archived)
+            }
+        };
+        rows.into_iter()
             .map(|row| {
                 let id: MissionId = row.typed_id()?;
                 let progress = desk.progress(id)?;

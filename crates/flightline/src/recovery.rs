@@ -26,7 +26,7 @@ use flightline_core::setting::Recovery;
 use flightline_core::{CheckpointId, Kind, Time};
 use flightline_store::{EventFilter, Find, Pulse};
 
-use crate::agent::{Sighting, liveness, sight};
+use crate::agent::{Sighting, liveness, pulse_of, sight};
 use crate::checkpoint::inspect::unreadable;
 use crate::checkpoint::{load, readable, unarchived};
 use crate::desk::Desk;
@@ -64,12 +64,21 @@ impl Fate {
 pub(crate) fn fates(desk: &mut Desk<'_, '_>, sightings: &[Sighting]) -> Result<Vec<Fate>> {
     let pulses = desk.tx.pulses()?;
     let agents = desk.tx.find::<Agent>(Find::All)?;
+    Ok(fates_of(desk, agents, &pulses, sightings))
+}
+
+/// The same of agents and signs of life that were read already.
+pub(crate) fn fates_of(
+    desk: &Desk<'_, '_>,
+    agents: Vec<Agent>,
+    pulses: &[Pulse],
+    sightings: &[Sighting],
+) -> Vec<Fate> {
     let judged = agents.into_iter().map(|agent| {
-        let id = agent.id.to_string();
-        let pulse = pulses.iter().find(|pulse| pulse.agent == id);
+        let pulse = pulse_of(pulses, agent.id);
         fate(desk, agent, pulse, sightings)
     });
-    Ok(judged.collect())
+    judged.collect()
 }
 
 /// Judges an agent. The caller's own is alive: it is calling.

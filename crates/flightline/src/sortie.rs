@@ -175,17 +175,10 @@ pub(crate) fn summaries(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<V
     let tasks = task_ids(desk, Some(mission))?;
     let mut rows = desk.tx.rows(Kind::Sortie, Find::Mission(mission))?;
     in_order(desk, mission, &mut rows)?;
-    let owners = if rows.iter().any(|row| row.agent.is_some()) {
-        desk.tx.rows(Kind::Agent, Find::All)?
-    } else {
-        Vec::new()
-    };
-    let name = |id: &str| {
-        owners
-            .iter()
-            .find(|agent| agent.id == id)
-            .and_then(|agent| agent.name.clone())
-    };
+    let owners = rows.iter().filter_map(|row| row.agent.as_deref());
+    let owners = owners.filter_map(|id| id.parse().ok()).collect();
+    let names = desk.names_of(&owners)?;
+    let name = |id: &str| names.get(&id.parse().ok()?).cloned();
     rows.into_iter()
         .map(|row| {
             let status = SortieStatus::from_word(&row.status).ok_or_else(|| {

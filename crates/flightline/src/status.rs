@@ -2,6 +2,7 @@
 
 mod attention;
 
+use flightline_core::agent::Agent;
 use flightline_core::checkpoint::{Checkpoint, CheckpointStatus};
 use flightline_core::event::Event;
 use flightline_core::mission::{Mission, Progress};
@@ -10,14 +11,15 @@ use flightline_core::{Subject, Time};
 use flightline_store::{EventFilter, Find};
 use serde::{Deserialize, Serialize};
 
-use crate::agent::{AgentView, ListAgents, Sighting};
+use crate::agent::{AgentView, Sighting, views};
 use crate::checkpoint::inspect::{CheckpointSummary, summary};
 use crate::desk::Desk;
 use crate::doctor::disk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::lock::{ListLocks, LockView};
-use crate::recovery::detect::{Candidate, PeekCandidates};
+use crate::recovery::detect::{Candidate, candidates_among};
+use crate::recovery::fates_of;
 use crate::remote::Synced;
 use crate::sortie::{SortieSummary, subtask_progress, summaries};
 
@@ -142,11 +144,10 @@ impl Operation for ShowStatus {
             Some(mission) => Some(at_a_glance(desk, mission)?),
             None => None,
         };
-        let agents = ListAgents {
-            retired: false,
-            sightings: self.sightings.clone(),
-        }
-        .decide(desk)?;
+        let (pulses, mut everybody) = (desk.tx.pulses()?, desk.tx.find::<Agent>(Find::All)?);
+        let fates = fates_of(desk, everybody.clone(), &pulses, &self.sightings);
+        everybody.retain(|agent| agent.retired_at.is_none());
+        let agents = views(desk, everybody, &pulses, &self.sightings)?;
         let locks = ListLocks { agent: None }.decide(desk)?;
         let last_taken = match &mission {
             Some(view) => {
@@ -163,11 +164,8 @@ impl Operation for ShowStatus {
             }
             None => None,
         };
-        let peek = PeekCandidates {
-            threshold_ms: None,
-            sightings: self.sightings.clone(),
-        };
-        let recovery = peek.decide(desk)?;
+        let candidates = candidates_among(desk, None, &fates)?.into_iter();
+        let recovery: Vec<Candidate> = candidates.map(|(_, candidate)| candidate).collect();
         let mut attention = attention::of_work(desk, mission.as_ref(), &agents, &locks)?;
         attention.extend(recovery.iter().flat_map(attention::of_candidate));
         attention.extend(

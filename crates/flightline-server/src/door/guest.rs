@@ -119,6 +119,7 @@ impl Guest {
             },
             thing: None,
             place: None,
+            window: None,
             token: self.presented.clone(),
             instead_of: match text(headers, INSTEAD_OF)? {
                 Some(token) => Some(token.parse()?),

@@ -4,6 +4,7 @@
 use flightline::core::redact::shown;
 use flightline::core::{Code, Refusal};
 use flightline::event::Cursor;
+use flightline::{Part, Window};
 use serde_json::{Map, Value, json};
 
 use super::events::{place, written};
@@ -48,6 +49,12 @@ impl Asking {
         self.after.as_ref().map(|(place, _)| place.clone())
     }
 
+    /// The part of the list that it is.
+    pub(crate) fn window(&self) -> Window {
+        let after = self.after.as_ref().map(|(_, last)| last.clone());
+        Window::new(self.limit, after)
+    }
+
     /// How many must be looked at to give this page.
     pub(crate) fn needs(&self) -> u64 {
         match &self.after {
@@ -78,18 +85,47 @@ impl List {
         since: Option<&Cursor>,
         asking: &Asking,
     ) -> Result<Value, Refusal> {
-        let all = match all {
-            Value::Array(all) => all,
-            other => vec![other],
-        };
+        let all = things(all);
         let total = all.len() as u64;
-        let key = |thing: &Value| thing.pointer(self.key).map(plain).unwrap_or_default();
-        let (page, next) = asking.page_of(all, key, total, since)?;
+        let (page, next) = asking.page_of(all, |thing| self.key_of(thing), total, since)?;
+        Ok(self.answer(page, total, next))
+    }
+
+    /// A page that the operation itself has cut out of everything there is.
+    pub(crate) fn part(
+        self,
+        page: Value,
+        part: Part,
+        since: Option<&Cursor>,
+    ) -> Result<Value, Refusal> {
+        let Part::Given { total, more } = part else {
+            return Err(gone());
+        };
+        let page = things(page);
+        let last = page.last().filter(|_| more).map(|last| self.key_of(last));
+        let next = since
+            .zip(last)
+            .map(|(since, last)| format!("{}~{last}", written(since)));
+        Ok(self.answer(page, total, next))
+    }
+
+    fn key_of(self, thing: &Value) -> String {
+        thing.pointer(self.key).map(plain).unwrap_or_default()
+    }
+
+    fn answer(self, page: Vec<Value>, total: u64, next: Option<String>) -> Value {
         let mut answer = Map::new();
         answer.insert(self.things.to_owned(), Value::Array(page));
         answer.insert("total".to_owned(), json!(total));
         answer.insert("next_cursor".to_owned(), json!(next));
-        Ok(Value::Object(answer))
+        Value::Object(answer)
+    }
+}
+
+fn things(all: Value) -> Vec<Value> {
+    match all {
+        Value::Array(all) => all,
+        other => vec![other],
     }
 }
 

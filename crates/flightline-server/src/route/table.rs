@@ -279,6 +279,8 @@ async fn handle(
     let thing = route.thing.map(|kind| (kind, asked.name("id")));
     let mut caller = guest.caller_of(headers, asked.acts_as.as_deref(), thing)?;
     caller.place = page.as_ref().and_then(Asking::place);
+    let window = page.as_ref().map(Asking::window);
+    caller.window.clone_from(&window);
     let request = Value::Object(asked.body).to_string();
     let folder = shared.projects.state_of(&guest.project().id);
     let outcome = shared
@@ -294,8 +296,11 @@ async fn handle(
         .await?;
     let outcome = match (route.list, page) {
         (Some(list), Some(asking)) => {
-            let since = outcome.since.clone();
-            let list = |text: Box<RawValue>| list.page(value_of(&text)?, since.as_ref(), &asking);
+            let (since, part) = (outcome.since.clone(), window.and_then(|it| it.given()));
+            let list = |text: Box<RawValue>| match part {
+                Some(part) => list.part(value_of(&text)?, part, since.as_ref()),
+                None => list.page(value_of(&text)?, since.as_ref(), &asking),
+            };
             outcome.and_then(list)?
         }
         _ => match events {

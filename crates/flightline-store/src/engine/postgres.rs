@@ -323,6 +323,7 @@ impl Driver for Postgres {
             .wire
             .ask(move |client| client.query(&statement, &borrowed(&params)));
         let rows = rows.map_err(|fault| self.fail("cannot read the store", &fault))?;
+        self.steps.read(sql, rows.len(), 0);
         rows.iter().map(from_engine).collect()
     }
 

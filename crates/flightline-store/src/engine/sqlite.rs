@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use flightline_core::Time;
 use flightline_workspace::beneath::Dir;
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ToSql};
+use rusqlite::{Connection, StatementStatus, ToSql};
 
 use self::failure::classify;
 use self::log::Keeper;
@@ -256,7 +256,14 @@ impl Driver for Sqlite {
                     .collect::<Result<Vec<_>, _>>()
             })
             .map_err(said)?;
-        rows.map(|row| row.map(Row).map_err(said)).collect()
+        let rows: Vec<Row> = rows
+            .map(|row| row.map(Row).map_err(said))
+            .collect::<Result<_, _>>()?;
+        if self.steps.counts() {
+            let work = statement.reset_status(StatementStatus::VmStep);
+            self.steps.read(sql, rows.len(), work.unsigned_abs().into());
+        }
+        Ok(rows)
     }
 
     fn savepoint(&mut self, anchor: Anchor) -> Result<(), Error> {

@@ -27,9 +27,9 @@ statements! {
     WRITTEN = "SELECT b.checkpoint, s.born, b.at FROM ( \
            SELECT project, id, born FROM subject WHERE project = ?1 AND kind = 'checkpoint' AND mission = ?2 AND gone IS NULL \
            ORDER BY born DESC LIMIT ?3) s JOIN backup b ON b.project = s.project AND b.checkpoint = s.id WHERE b.state = 'written'";
-    NEWEST_WRITTEN = "SELECT s.born FROM subject s JOIN backup b ON b.project = s.project AND b.checkpoint = s.id \
-           WHERE s.project = ?1 AND s.kind = 'checkpoint' AND s.mission = ?2 AND s.gone IS NULL AND b.state = 'written' AND s.id <> ?3 \
-           ORDER BY s.born DESC LIMIT 1";
+    NEWER = "SELECT s.born, b.state FROM ( \
+           SELECT project, id, born FROM subject WHERE project = ?1 AND kind = 'checkpoint' AND mission = ?2 AND gone IS NULL AND born > ?3 \
+           ORDER BY born DESC LIMIT ?4) s LEFT JOIN backup b ON b.project = s.project AND b.checkpoint = s.id ORDER BY s.born DESC";
     FORGET = "DELETE FROM backup WHERE project = ?1 AND checkpoint = ?2";
 }
 
@@ -153,16 +153,27 @@ pub(crate) fn waiting(
     Ok(waiting)
 }
 
-/// The revision of the record of a mission's newest checkpoint that has a file, but for one.
-pub(crate) fn newest_written(
+/// So many newer checkpoints are looked at, of which one may have a file.
+const NEWER_LOOKED_AT: u64 = 64;
+
+/// The revision of the record of a mission's newest checkpoint that has a file, if that is after `born`. Of many that are newer
+/// and of which the newest wait for their files, one will have its file soon: it counts as if it had it.
+pub(crate) fn written_after(
     driver: &mut dyn Driver,
     project: &str,
     mission: MissionId,
-    but: CheckpointId,
+    born: u64,
 ) -> Result<Option<u64>, Error> {
-    let params = params![project, mission.to_string(), but.to_string()];
-    let rows = driver.query(NEWEST_WRITTEN, params)?;
-    rows.first().map(|row| row.unsigned(0)).transpose()
+    let params = params![project, mission.to_string(), born, NEWER_LOOKED_AT];
+    let rows = driver.query(NEWER, params)?;
+    let many = rows.len() as u64 >= NEWER_LOOKED_AT;
+    for row in &rows {
+        if row.opt_text(1)?.as_deref() == Some("written") {
+            return row.opt_unsigned(0);
+        }
+    }
+    let newest = rows.first().filter(|_| many);
+    newest.map(|row| row.unsigned(0)).transpose()
 }
 
 /// Which of a mission's newest checkpoints have a file.

@@ -7,7 +7,7 @@ use super::statements;
 use crate::engine::Driver;
 use crate::error::Error;
 use crate::seal;
-use crate::value::{params, values};
+use crate::value::{Value, params, values};
 
 statements! {
     // A pulse never moves an agent's last sign of life backwards, nor revives an older incarnation. One that
@@ -28,6 +28,7 @@ statements! {
                  WHERE excluded.epoch >= pulse.epoch AND excluded.at > pulse.at";
     ALL = "SELECT agent, epoch, at, data, sum FROM pulse WHERE project = ?1 ORDER BY agent";
     OF = "SELECT agent, epoch, at, data, sum FROM pulse WHERE project = ?1 AND agent = ?2";
+    OF_SOME = "SELECT agent, epoch, at, data, sum FROM pulse WHERE project = ?1 AND agent IN (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ORDER BY agent";
     // Holds the row: a heartbeat that comes now waits, and one that came before makes this find nothing.
     TAKE = "UPDATE pulse SET data = data WHERE project = ?1 AND agent = ?2 AND at <= ?3";
     // Noted by a clock that was ahead. They are put right at once: else they would look like news when the clock comes there.
@@ -134,6 +135,23 @@ pub(crate) fn of(
 ) -> Result<Option<Pulse>, Error> {
     let rows = driver.query(OF, params![project, agent.to_string()])?;
     Ok(rows.first().map(from_row).transpose()?.flatten())
+}
+
+/// So many agents' signs of life are read by name; of more, all are read.
+pub(crate) const SOME: usize = 8;
+
+/// The signs of life of a few agents, [`SOME`] at most.
+pub(crate) fn of_some(
+    driver: &mut dyn Driver,
+    project: &str,
+    agents: &[AgentId],
+) -> Result<Vec<Pulse>, Error> {
+    let mut params = vec![Value::from(project)];
+    params.extend(agents.iter().map(|id| Value::from(id.to_string())));
+    params.resize(SOME + 1, Value::from(""));
+    let rows = driver.query(OF_SOME, &params)?;
+    let pulses = rows.iter().map(from_row).collect::<Result<Vec<_>, _>>()?;
+    Ok(pulses.into_iter().flatten().collect())
 }
 
 /// Holds the pulse of an agent that gave no sign of life after `since`; false when it did.

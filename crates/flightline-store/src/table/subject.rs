@@ -369,8 +369,12 @@ pub(crate) fn rows(
         BY_AGENT_NAME,
         BY_EFFECT_KEY,
     ];
-    search(driver, sql, project, kind, find)?
-        .into_iter()
+    rows_of(kind, search(driver, sql, project, kind, find)?)
+}
+
+/// Rows with the columns of [`rows`], and whether those are as they were written.
+pub(crate) fn rows_of(kind: Kind, rows: Vec<Row>) -> Result<Vec<(SubjectRow, bool)>, Error> {
+    rows.into_iter()
         .map(|row| {
             let sound = has_its_sum(kind, &row);
             Ok((from_row(row)?, sound))
@@ -604,7 +608,7 @@ pub(crate) fn nearest(
     Ok(found)
 }
 
-fn document(mut row: Row) -> Result<Document, Error> {
+pub(crate) fn document(mut row: Row) -> Result<Document, Error> {
     Ok(Document {
         id: row.take_text(3)?,
         rev: row.unsigned(4)?,

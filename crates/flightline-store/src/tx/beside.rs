@@ -8,6 +8,7 @@ use serde_json::Value as Json;
 
 use super::{Past, Tx};
 use crate::error::Error;
+use crate::memory::Memory;
 use crate::table::backup::{WaitingBackup, WrittenBackup};
 use crate::table::pulse::Pulse;
 use crate::table::request::Remembered;
@@ -80,16 +81,17 @@ impl Tx<'_> {
         backup::written(self.driver, &self.project.id, mission, newest)
     }
 
-    /// The revision of the record of a mission's newest checkpoint that has its copy in a file, but for one.
+    /// The revision of the record of a mission's newest checkpoint that has its copy in a file, if that is after `born`. Of many
+    /// newer ones whose newest wait for their files, one counts as if it had its file already.
     ///
     /// # Errors
     /// When the store fails.
-    pub fn newest_written_backup(
+    pub fn backup_written_after(
         &mut self,
         mission: MissionId,
-        but: CheckpointId,
+        born: u64,
     ) -> Result<Option<u64>, Error> {
-        backup::newest_written(self.driver, &self.project.id, mission, but)
+        backup::written_after(self.driver, &self.project.id, mission, born)
     }
 
     /// Forgets the copy of a checkpoint that is gone.
@@ -146,6 +148,22 @@ impl Tx<'_> {
         let found = pulse::all(self.driver, &self.project.id)?;
         *memory.pulses() = Some(found.clone());
         Ok(found)
+    }
+
+    /// The last signs of life of these agents; perhaps others' as well.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn pulses_of(&mut self, agents: &[AgentId]) -> Result<Vec<Pulse>, Error> {
+        let is_known = |memory: &mut Memory| memory.pulses().is_some();
+        let known = self.memory.as_deref_mut().is_some_and(is_known);
+        match agents {
+            [] => Ok(Vec::new()),
+            few if few.len() <= pulse::SOME && !known => {
+                pulse::of_some(self.driver, &self.project.id, few)
+            }
+            _ => self.pulses(),
+        }
     }
 
     /// The last sign of life of one agent.

@@ -63,25 +63,30 @@ impl Tx<'_> {
         let Some(memory) = &mut self.memory else {
             return Ok(None);
         };
-        let Some(entries) = memory.find(self.driver, S::KIND, find)? else {
-            return Ok(None);
-        };
-        if cfg!(debug_assertions) {
+        if cfg!(debug_assertions)
+            && let Some(entries) = memory.find(self.driver, S::KIND, find)?
+        {
+            let known = entries.iter().map(|it| (it.row.id.clone(), it.row.rev));
+            let known: Vec<_> = known.collect();
             let found = subject::documents(self.driver, &self.project.id, S::KIND, find)?;
             let found: Vec<_> = found.into_iter().map(|it| (it.id, it.rev)).collect();
-            let known = entries.iter().map(|it| (it.row.id.clone(), it.row.rev));
-            assert_eq!(known.collect::<Vec<_>>(), found, "{} {find:?}", S::KIND);
+            assert_eq!(known, found, "{} {find:?}", S::KIND);
         }
         // One that is damaged is nothing that memory could tell of.
-        let mut known = Vec::new();
-        for entry in entries {
-            match entry.value::<S>() {
-                Some(value) if fits(value) => known.push(value.clone()),
-                Some(_) => {}
-                None => return Ok(None),
+        let mut damaged = false;
+        let mut is_wanted = |entry: &Entry| match entry.value::<S>() {
+            Some(value) => fits(value),
+            None => {
+                damaged = true;
+                false
             }
-        }
-        Ok(Some(known))
+        };
+        let found = memory.find_those(self.driver, S::KIND, find, &mut is_wanted)?;
+        let known = found.map(|found| {
+            let values = found.into_iter().filter_map(|entry| entry.value::<S>());
+            values.cloned().collect()
+        });
+        Ok(known.filter(|_| !damaged))
     }
 
     /// The rows that fit, oldest first.

@@ -60,7 +60,7 @@ pub struct DueBackup {
     pub document: CheckpointDocument,
     /// The revision of its record.
     pub born: u64,
-    /// That of the newest other one of its mission that has a file.
+    /// That of the newest one of its mission that has a file, if it is newer than this one.
     pub after: Option<u64>,
     /// Other checkpoints that this file also covers.
     pub also_for: Vec<CheckpointId>,
@@ -182,9 +182,10 @@ impl Plan {
         let Ok(document) = whole(desk, checkpoint) else {
             return Ok(None);
         };
+        // The record of a checkpoint comes right after the revision it names.
         let after = desk
             .tx
-            .newest_written_backup(document.mission_id, document.id)?;
+            .backup_written_after(document.mission_id, document.rev + 1)?;
         let values = document.state.iter().flat_map(|state| &state.values);
         self.bytes += values.map(|value| value.text.len()).sum::<usize>();
         self.due.files.push(DueBackup {

@@ -77,7 +77,7 @@ pub(crate) fn rewrite(
     let mission = document.mission_id;
     let other = fleet
         .store()?
-        .read(|tx| tx.newest_written_backup(mission, id))?;
+        .read(|tx| tx.backup_written_after(mission, document.rev + 1))?;
     let newest = is_newest(&document, other);
     let now = fleet.now()?;
     match write(folder, &document, newest, &fleet.steps()) {
@@ -119,7 +119,7 @@ impl Operation for WholeCheckpoint {
 }
 
 /// Whether a checkpoint is the newest of its mission that has a file; `other` is the revision of the record of the newest
-/// other one.
+/// other one, where there is a newer one.
 pub(super) fn is_newest(document: &CheckpointDocument, other: Option<u64>) -> bool {
     // The record of a checkpoint comes right after the revision it names.
     document.status != CheckpointStatus::Archived

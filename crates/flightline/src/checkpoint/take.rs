@@ -13,7 +13,7 @@ use flightline_core::mission::Mission;
 use flightline_core::recovery::{RecoveryContext, Situation, recovery_context};
 use flightline_core::sortie::{Sortie, SortieError, SortieFile, SortieStatus};
 use flightline_core::text::Note;
-use flightline_core::{CheckpointId, Kind, SortieId, Subject, Time};
+use flightline_core::{AgentId, CheckpointId, Kind, SortieId, Subject, Time};
 use flightline_store::{Actor, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -437,18 +437,14 @@ pub(crate) fn context(
     {
         sorties.extend(desk.tx.get::<Sortie>(id)?);
     }
-    let agents = desk.tx.find::<Agent>(Find::All)?;
-    let owners: BTreeSet<String> = sorties
-        .iter()
-        .filter(|sortie| sortie.status.is_held())
-        .filter_map(|sortie| sortie.assigned_to)
-        .map(|id| id.to_string())
-        .collect();
-    let last_pulse = desk
-        .tx
-        .pulses()?
-        .into_iter()
-        .filter(|pulse| owners.contains(&pulse.agent))
+    let agents = owners(desk, &sorties)?;
+    let held = sorties.iter().filter(|sortie| sortie.status.is_held());
+    let holders: BTreeSet<AgentId> = held.filter_map(|sortie| sortie.assigned_to).collect();
+    let of: Vec<AgentId> = holders.iter().copied().collect();
+    let holders: BTreeSet<String> = holders.iter().map(ToString::to_string).collect();
+    let pulses = desk.tx.pulses_of(&of)?.into_iter();
+    let last_pulse = pulses
+        .filter(|pulse| holders.contains(&pulse.agent))
         .map(|pulse| pulse.at)
         .max();
     let situation = Situation {
@@ -466,6 +462,17 @@ pub(crate) fn context(
         now: desk.now(),
     };
     Ok(recovery_context(&situation))
+}
+
+/// The agents that have, or had, one of these sorties, oldest first.
+fn owners(desk: &mut Desk<'_, '_>, sorties: &[Sortie]) -> Result<Vec<Agent>> {
+    let ids: BTreeSet<AgentId> = sorties.iter().filter_map(|it| it.assigned_to).collect();
+    let mut owners = Vec::with_capacity(ids.len());
+    for id in ids {
+        owners.extend(desk.tx.get::<Agent>(&id.to_string())?);
+    }
+    owners.sort_by_key(|agent| (agent.created_at, agent.id));
+    Ok(owners)
 }
 
 /// What somebody did last on a mission, not Flightline itself by checkpointing, notifying or detecting. What a document

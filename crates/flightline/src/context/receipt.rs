@@ -47,8 +47,13 @@ pub(super) fn given(
 
 fn present(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Vec<Briefing>> {
     let (mut given, _) = readable::<Briefing>(desk.tx, Find::Agent(agent.id))?;
-    given.retain(|it| (it.epoch, it.context) == (agent.epoch, agent.context));
+    given.retain(|it| is_present(it, agent));
     Ok(given)
+}
+
+/// Whether a briefing is of an agent's present session, and given since its last compaction.
+fn is_present(briefing: &Briefing, agent: &Agent) -> bool {
+    (briefing.epoch, briefing.context) == (agent.epoch, agent.context)
 }
 
 /// Records that a briefing was offered; `deliveries` are how often without being asked for.
@@ -109,14 +114,23 @@ pub(crate) fn expire_all(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<()> {
 /// and asked for none.
 pub(crate) fn standing(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Option<BriefingView>> {
     let (all, _) = readable::<Briefing>(desk.tx, Find::Agent(agent.id))?;
+    standing_among(agent, &all, || Ok(!missions_of(desk, agent)?.is_empty()))
+}
+
+/// The same, of all briefings that it was ever offered, oldest first. Whether it works on anything is asked where that counts.
+pub(crate) fn standing_among(
+    agent: &Agent,
+    all: &[Briefing],
+    works: impl FnOnce() -> Result<bool>,
+) -> Result<Option<BriefingView>> {
     let expired = all.iter().fold(0, |count, it| match it.receipt {
         Receipt::Expired { .. } => count + 1,
         Receipt::Acknowledged { .. } => 0,
         Receipt::Pending | Receipt::Offered { .. } => count,
     });
-    let given = present(desk, agent)?;
-    let deliveries = given.iter().map(|briefing| briefing.deliveries).sum();
-    if let Some(last) = given.last() {
+    let given = || all.iter().filter(|it| is_present(it, agent));
+    let deliveries = given().map(|briefing| briefing.deliveries).sum();
+    if let Some(last) = given().next_back() {
         return Ok(Some(BriefingView {
             status: last.receipt.as_str().to_owned(),
             at: last.receipt.at(),
@@ -126,7 +140,7 @@ pub(crate) fn standing(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Option<
         }));
     }
     let lost = agent.epoch > 1 || agent.context > 0;
-    if !lost || agent.retired_at.is_some() || missions_of(desk, agent)?.is_empty() {
+    if !lost || agent.retired_at.is_some() || !works()? {
         return Ok(None);
     }
     Ok(Some(BriefingView {

@@ -127,18 +127,9 @@ pub(crate) fn missions_of(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<BTre
         .filter_map(|row| row.mission);
     let mut missions: BTreeSet<String> = working.collect();
     let under_way = MissionStatus::InProgress.as_str();
-    for row in desk.tx.rows(Kind::Mission, Find::All)? {
-        if row.status != under_way || missions.contains(&row.id) {
-            continue;
-        }
-        match desk.tx.get::<Mission>(&row.id) {
-            Ok(Some(mission)) if mission.dispatch == Some(agent.id) => {
-                missions.insert(row.id);
-            }
-            Ok(_) | Err(StoreError::Corrupt(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
+    let coordinated = Find::AgentStatus(agent.id, under_way);
+    let rows = desk.tx.rows(Kind::Mission, coordinated)?.into_iter();
+    missions.extend(rows.map(|row| row.id));
     Ok(missions)
 }
 

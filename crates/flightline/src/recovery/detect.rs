@@ -2,14 +2,12 @@
 
 use flightline_core::event::Event;
 use flightline_core::liveness::Life;
-use flightline_core::lock::Lock;
 use flightline_core::mission::{Mission, MissionStatus};
 use flightline_core::recovery::analysis::COMPLETE;
 use flightline_core::setting::Recovery;
-use flightline_core::sortie::SortieStatus;
 use flightline_core::time::{Millis, human_span};
-use flightline_core::{AgentId, CheckpointId, Kind, MissionId, Subject, Time};
-use flightline_store::{Error as StoreError, EventFilter, Find, SubjectRow};
+use flightline_core::{CheckpointId, Kind, MissionId, Subject, Time};
+use flightline_store::{Error as StoreError, EventFilter, SubjectRow};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -17,6 +15,7 @@ use super::aftermath::agents_to_start;
 use super::tasks::{TaskTrouble, troubled};
 use super::{Fate, fates, newest_sound};
 use crate::agent::Sighting;
+use crate::agent::holdings::InHand;
 use crate::checkpoint::take::last_act;
 use crate::desk::Desk;
 use crate::error::{Error, Result};
@@ -177,25 +176,53 @@ fn candidates(
     threshold: Option<Millis>,
     sightings: &[Sighting],
 ) -> Result<Vec<(Option<Mission>, Candidate)>> {
+    let fates = fates(desk, sightings)?;
+    candidates_among(desk, threshold, &fates)
+}
+
+/// The same, where all agents were judged already.
+pub(crate) fn candidates_among(
+    desk: &mut Desk<'_, '_>,
+    threshold: Option<Millis>,
+    fates: &[Fate],
+) -> Result<Vec<(Option<Mission>, Candidate)>> {
     let patience = Patience {
         mission: threshold.unwrap_or(desk.policy.quiet_ms),
         // While others go on, one of them may think for a while.
         agent: threshold.unwrap_or(desk.policy.stalled_ms),
     };
-    let fates = fates(desk, sightings)?;
     let mut found = Vec::new();
-    for row in desk.tx.rows(Kind::Mission, Find::All)? {
-        if row.status != MissionStatus::InProgress.as_str() {
-            continue;
-        }
+    let mut missions = desk.tx.missions_under_way()?;
+    missions.retain(|row| row.status == MissionStatus::InProgress.as_str());
+    if missions.is_empty() {
+        return Ok(found);
+    }
+    let all = Looking {
+        patience,
+        fates,
+        // One that is damaged is found with its mission, and only there.
+        in_hand: match InHand::of_all(desk) {
+            Err(Error::Store(StoreError::Corrupt(_))) => None,
+            all => Some(all?),
+        },
+    };
+    for row in missions {
         // One mission's damage never hides another, and is not hidden either.
-        match judge(desk, &row.id, patience, &fates) {
+        match judge(desk, &row.id, &all) {
             Ok(judged) => found.extend(judged.map(|(mission, judged)| (Some(mission), judged))),
             Err(Error::Store(StoreError::Corrupt(_))) => found.push((None, damaged(desk, &row)?)),
             Err(error) => return Err(error),
         }
     }
     Ok(found)
+}
+
+/// What every mission is judged by.
+struct Looking<'a> {
+    patience: Patience,
+    fates: &'a [Fate],
+    /// None: something of it cannot be read.
+    in_hand: Option<InHand>,
 }
 
 /// How long silence proves nothing.
@@ -210,13 +237,12 @@ struct Patience {
 fn judge(
     desk: &mut Desk<'_, '_>,
     id: &str,
-    patience: Patience,
-    fates: &[Fate],
+    all: &Looking<'_>,
 ) -> Result<Option<(Mission, Candidate)>> {
     let Some(mission) = desk.tx.get::<Mission>(id)? else {
         return Ok(None);
     };
-    let candidate = candidate(desk, &mission, patience, fates)?;
+    let candidate = candidate(desk, &mission, all)?;
     Ok(candidate.map(|candidate| (mission, candidate)))
 }
 
@@ -240,29 +266,28 @@ fn damaged(desk: &Desk<'_, '_>, row: &SubjectRow) -> Result<Candidate> {
 }
 
 /// What an agent has locked for a mission, or for none.
-fn locked(desk: &mut Desk<'_, '_>, mission: &Mission, fate: &Fate) -> Result<Vec<String>> {
-    let own = desk.tx.find::<Lock>(Find::Agent(fate.agent.id))?;
-    let ours = own
-        .into_iter()
-        .filter(|lock| lock.mission_id.is_none_or(|it| it == mission.id));
-    Ok(ours.map(|lock| lock.file.to_string()).collect())
+fn locked(in_hand: &InHand, mission: &Mission, fate: &Fate) -> Vec<String> {
+    let own = in_hand.locks.get(&fate.agent.id).into_iter().flatten();
+    let ours = own.filter(|lock| lock.mission_id.is_none_or(|it| it == mission.id));
+    ours.map(|lock| lock.file.to_string()).collect()
 }
 
 fn candidate(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,
-    patience: Patience,
-    fates: &[Fate],
+    all: &Looking<'_>,
 ) -> Result<Option<Candidate>> {
+    let (patience, fates) = (all.patience, all.fates);
     let threshold = patience.mission;
     let (mut agents, mut running) = (Vec::new(), false);
-    let mut held: Vec<(AgentId, String)> = Vec::new();
-    for row in desk.tx.rows(Kind::Sortie, Find::Mission(mission.id))? {
-        let owner = row.agent.as_deref().and_then(|id| id.parse().ok());
-        if SortieStatus::from_word(&row.status).is_some_and(SortieStatus::is_held) {
-            held.extend(owner.map(|owner| (owner, row.id)));
-        }
-    }
+    let apart = match &all.in_hand {
+        Some(_) => None,
+        None => Some(InHand::of_mission(desk, mission.id)?),
+    };
+    let nothing = InHand::default();
+    let in_hand = all.in_hand.as_ref().or(apart.as_ref()).unwrap_or(&nothing);
+    let held = in_hand.sorties.get(&mission.id.to_string());
+    let held = held.map_or(&[][..], Vec::as_slice);
     let recovered = desk.tx.newest::<Recovery>(mission.id, None, 1)?.pop();
     let last_act = last_act(desk, mission)?.map(|event| event.happened_at());
     let mut signs = vec![last_act];
@@ -270,7 +295,7 @@ fn candidate(
     for fate in fates {
         let ours = held.iter().filter(|(owner, _)| *owner == fate.agent.id);
         let sorties: Vec<String> = ours.map(|(_, sortie)| sortie.clone()).collect();
-        let locks = locked(desk, mission, fate)?;
+        let locks = locked(in_hand, mission, fate);
         let is_needed = !sorties.is_empty() || mission.dispatch == Some(fate.agent.id);
         // One that is gone may have left nothing but a lock.
         if !is_needed && (locks.is_empty() || !fate.is_gone()) {

@@ -1,6 +1,7 @@
 //! What needs a person, each with the command that settles it.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flightline_core::checkpoint::{Backup, Checkpoint};
 use flightline_core::effect::{Effect, EffectState};
@@ -32,24 +33,24 @@ pub(super) fn of_work(
     agents: &[AgentView],
     locks: &[LockView],
 ) -> Result<Vec<Attention>> {
-    let missions = missions(desk)?;
+    let mut missions = Missions::default();
     let mut found: Vec<Attention> = agents
         .iter()
         .flat_map(|view| of_agent(view, desk.policy.token_protocol().critical_percent))
         .collect();
-    found.extend(of_sorties(desk, mission, &missions)?);
+    found.extend(of_sorties(desk, mission, &mut missions)?);
     found.extend(few(
-        of_effects(desk, agents, &missions)?,
+        of_effects(desk, agents, &mut missions)?,
         "effects in doubt",
         "fleet effect list --in-doubt",
     ));
     found.extend(few(
-        of_blockers(desk, &missions)?,
+        of_blockers(desk, &mut missions)?,
         "blockers",
         "fleet note list --kind blocker",
     ));
     found.extend(few(
-        of_locks(locks, &missions),
+        of_locks(desk, locks, &mut missions)?,
         "locks of missions that are over",
         "fleet locks list",
     ));
@@ -57,7 +58,10 @@ pub(super) fn of_work(
     Ok(found)
 }
 
-/// What is known of missions without reading their documents.
+/// What is known of missions without reading their documents, of those that were asked for.
+#[derive(Default)]
+struct Missions(BTreeMap<MissionId, Option<Known>>);
+
 struct Known {
     title: String,
     status: Option<MissionStatus>,
@@ -69,16 +73,39 @@ impl Known {
     }
 }
 
-fn missions(desk: &mut Desk<'_, '_>) -> Result<BTreeMap<MissionId, Known>> {
-    let rows = desk.tx.rows(Kind::Mission, Find::All)?.into_iter();
-    rows.map(|row| {
-        let known = Known {
-            title: row.name.clone().unwrap_or_default(),
-            status: MissionStatus::from_word(&row.status),
+impl Missions {
+    fn get(&mut self, desk: &mut Desk<'_, '_>, id: MissionId) -> Result<Option<&Known>> {
+        let known = match self.0.entry(id) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(vacant) => {
+                let row = desk.tx.row(Kind::Mission, &id.to_string())?;
+                vacant.insert(row.map(|row| Known {
+                    status: MissionStatus::from_word(&row.status),
+                    title: row.name.unwrap_or_default(),
+                }))
+            }
         };
-        Ok((row.typed_id()?, known))
-    })
-    .collect()
+        Ok(known.as_ref())
+    }
+
+    /// Those of these that are open, in the order of their ids.
+    fn open(
+        &mut self,
+        desk: &mut Desk<'_, '_>,
+        ids: impl IntoIterator<Item = MissionId>,
+    ) -> Result<Vec<(MissionId, String)>> {
+        let ids: BTreeSet<MissionId> = ids.into_iter().collect();
+        let mut open = Vec::new();
+        for id in ids {
+            let known = self.get(desk, id)?.filter(|known| known.is_open());
+            open.extend(known.map(|known| (id, known.title.clone())));
+        }
+        Ok(open)
+    }
+}
+
+fn ids(texts: Vec<String>) -> impl Iterator<Item = MissionId> {
+    texts.into_iter().filter_map(|id| id.parse().ok())
 }
 
 fn of_agent(view: &AgentView, critical_percent: u8) -> Vec<Attention> {
@@ -148,17 +175,19 @@ fn held_things(view: &AgentView) -> String {
 fn of_sorties(
     desk: &mut Desk<'_, '_>,
     shown: Option<&MissionStatusView>,
-    missions: &BTreeMap<MissionId, Known>,
+    missions: &mut Missions,
 ) -> Result<Vec<Attention>> {
     let mut found = Vec::new();
-    for (id, mission) in missions.iter().filter(|(_, mission)| mission.is_open()) {
-        let is_shown = shown.is_some_and(|view| view.mission.id == *id);
+    let in_trouble = ids(desk.tx.missions_in_trouble()?);
+    let looked_at = in_trouble.chain(shown.map(|view| view.mission.id));
+    for (id, name) in missions.open(desk, looked_at)? {
+        let is_shown = shown.is_some_and(|view| view.mission.id == id);
         let of = match is_shown {
             true => String::new(),
-            false => format!(" of \"{}\"", mission.title),
+            false => format!(" of \"{name}\""),
         };
         let mut here = Vec::new();
-        for (id, title, status) in troubled(desk, *id, shown.filter(|_| is_shown))? {
+        for (id, title, status) in troubled(desk, id, shown.filter(|_| is_shown))? {
             let sortie = format!("{} (\"{title}\"){of}", short(&id));
             here.push(match status {
                 SortieStatus::Blocked => of_blocked(desk, &id, &sortie, shown)?,
@@ -177,8 +206,7 @@ fn of_sorties(
     Ok(found)
 }
 
-/// The sorties of a mission that are blocked or failed, by id and title. Those of the mission that is shown were read before; of
-/// another, rows are read only if there are any.
+/// The sorties of a mission that are blocked or failed, by id and title. Those of the mission that is shown were read before.
 fn troubled(
     desk: &mut Desk<'_, '_>,
     mission: MissionId,
@@ -194,12 +222,6 @@ fn troubled(
             .collect());
     }
     let status_of = |word: &str| SortieStatus::from_word(word).filter(in_trouble);
-    // A word that is none was damaged: what it was is known when the row is read.
-    let may_be = |word: &str| SortieStatus::from_word(word).is_none_or(|it| in_trouble(&it));
-    let counts = desk.tx.counts(Kind::Sortie, Find::Mission(mission))?;
-    if !counts.iter().any(|(word, _)| may_be(word)) {
-        return Ok(Vec::new());
-    }
     let rows = desk.tx.rows(Kind::Sortie, Find::Mission(mission))?;
     Ok(rows
         .into_iter()
@@ -244,10 +266,10 @@ fn of_blocked(
 fn of_effects(
     desk: &mut Desk<'_, '_>,
     agents: &[AgentView],
-    missions: &BTreeMap<MissionId, Known>,
+    missions: &mut Missions,
 ) -> Result<Vec<Attention>> {
     let mut found = Vec::new();
-    for row in desk.tx.rows(Kind::Effect, Find::All)? {
+    for row in desk.tx.rows_without(Kind::Effect, "done")? {
         if row.status != "intent" {
             continue;
         }
@@ -257,9 +279,8 @@ fn of_effects(
         let Some(why) = doubt(desk, &effect, agents) else {
             continue;
         };
-        let of = missions
-            .get(&effect.mission_id)
-            .map_or("", |mission| &mission.title);
+        let of = missions.get(desk, effect.mission_id)?;
+        let of = of.map_or("", |mission| &mission.title);
         let (key, mission) = (&effect.key, short(effect.mission_id));
         found.push(
             Attention::new(
@@ -293,28 +314,19 @@ fn doubt(desk: &Desk<'_, '_>, effect: &Effect, agents: &[AgentView]) -> Option<S
 }
 
 /// Blockers that somebody noted.
-fn of_blockers(
-    desk: &mut Desk<'_, '_>,
-    missions: &BTreeMap<MissionId, Known>,
-) -> Result<Vec<Attention>> {
+fn of_blockers(desk: &mut Desk<'_, '_>, missions: &mut Missions) -> Result<Vec<Attention>> {
     let mut found = Vec::new();
-    for (id, mission) in missions.iter().filter(|(_, mission)| mission.is_open()) {
-        let rows = desk.tx.rows(Kind::Note, Find::Mission(*id))?;
-        if !rows
-            .iter()
-            .any(|row| row.status == NoteKind::Blocker.as_str())
-        {
-            continue;
-        }
-        let notes = of_mission(desk, *id)?.into_iter();
+    let noted = desk.tx.missions_with_notes(NoteKind::Blocker.as_str())?;
+    for (id, title) in missions.open(desk, ids(noted))? {
+        let notes = of_mission(desk, id)?.into_iter();
         let blocker = |note: &Note| note.kind == NoteKind::Blocker && note.after_cut.is_none();
         found.extend(notes.filter(blocker).map(|note| {
             Attention::new(
                 format!(
                     "{} noted a blocker of \"{}\": {}",
-                    note.author, mission.title, note.text
+                    note.author, title, note.text
                 ),
-                format!("fleet note list --kind blocker --mission {}", short(*id)),
+                format!("fleet note list --kind blocker --mission {}", short(id)),
             )
         }));
     }
@@ -322,25 +334,34 @@ fn of_blockers(
 }
 
 /// Locks for missions that are over.
-fn of_locks(locks: &[LockView], missions: &BTreeMap<MissionId, Known>) -> Vec<Attention> {
-    let over = locks.iter().filter_map(|view| {
-        let mission = missions.get(&view.lock.mission_id?)?;
-        let status = mission.status.filter(|status| !status.is_open())?;
-        Some(Attention::new(
-            format!(
-                "{} holds {} for \"{}\", which is {}",
-                view.holder,
-                view.lock.file,
-                mission.title,
-                status.as_str()
-            ),
-            format!(
-                "fleet locks release {} --agent {}",
-                view.lock.file, view.holder
-            ),
-        ))
-    });
-    over.collect()
+fn of_locks(
+    desk: &mut Desk<'_, '_>,
+    locks: &[LockView],
+    missions: &mut Missions,
+) -> Result<Vec<Attention>> {
+    let mut over = Vec::new();
+    for view in locks {
+        let Some(id) = view.lock.mission_id else {
+            continue;
+        };
+        let mission = missions.get(desk, id)?;
+        let ended = mission.and_then(|it| Some((&it.title, it.status.filter(|it| !it.is_open())?)));
+        over.extend(ended.map(|(title, status)| {
+            Attention::new(
+                format!(
+                    "{} holds {} for \"{title}\", which is {}",
+                    view.holder,
+                    view.lock.file,
+                    status.as_str()
+                ),
+                format!(
+                    "fleet locks release {} --agent {}",
+                    view.lock.file, view.holder
+                ),
+            )
+        }));
+    }
+    Ok(over)
 }
 
 fn of_mission_done(view: &MissionStatusView) -> Option<Attention> {

@@ -23,6 +23,7 @@ mod due;
 mod events;
 mod fencing;
 mod full_disk;
+mod growth;
 mod handover;
 mod histories;
 mod hooks;

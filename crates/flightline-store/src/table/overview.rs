@@ -1,0 +1,226 @@
+//! What is asked of a project as a whole: one query each, where there would be one per mission or per agent.
+
+use flightline_core::Kind;
+
+use super::statements;
+use super::subject::{Document, SubjectRow, document, rows_of};
+use crate::engine::Driver;
+use crate::error::Error;
+use crate::value::{Row, params};
+
+// What counts as work on a mission is the same here as in `event::last_work`. Words that are none were damaged: the rows
+// that hold them are found as well, and what was there is known when they are read.
+statements! {
+    LAST_OPEN = "SELECT e.mission FROM event e CROSS JOIN subject s \
+        WHERE e.project = ?1 AND e.rev > ?2 AND e.mission IS NOT NULL \
+        AND e.kind <> 'context_compacted' \
+        AND e.actor <> 'flightline' AND e.subject_kind NOT IN ('briefing', 'checkpoint', 'milestone', 'recovery') \
+        AND s.project = ?1 AND s.kind = 'mission' AND s.id = e.mission AND s.gone IS NULL \
+        AND s.status IN ('pending', 'in_progress') ORDER BY e.rev DESC LIMIT 1";
+    LAST_OVER = "SELECT e.mission FROM event e CROSS JOIN subject s \
+        WHERE e.project = ?1 AND e.rev > ?2 AND e.mission IS NOT NULL \
+        AND e.kind <> 'context_compacted' \
+        AND e.actor <> 'flightline' AND e.subject_kind NOT IN ('briefing', 'checkpoint', 'milestone', 'recovery') \
+        AND s.project = ?1 AND s.kind = 'mission' AND s.id = e.mission AND s.gone IS NULL \
+        AND s.status NOT IN ('pending', 'in_progress', 'archived') ORDER BY e.rev DESC LIMIT 1";
+    LAST_OF_EACH_OPEN = "SELECT s.id, coalesce((SELECT e.rev FROM event e WHERE e.project = ?1 AND e.mission = s.id \
+        AND e.kind <> 'context_compacted' AND e.actor <> 'flightline' \
+        AND e.subject_kind NOT IN ('briefing', 'checkpoint', 'milestone', 'recovery') ORDER BY e.rev DESC LIMIT 1), s.rev) AS last \
+        FROM subject s WHERE s.project = ?1 AND s.kind = 'mission' AND s.gone IS NULL \
+        AND s.status IN ('pending', 'in_progress') ORDER BY last DESC, s.id DESC LIMIT 1";
+    LAST_OF_EACH_OVER = "SELECT s.id, coalesce((SELECT e.rev FROM event e WHERE e.project = ?1 AND e.mission = s.id \
+        AND e.kind <> 'context_compacted' AND e.actor <> 'flightline' \
+        AND e.subject_kind NOT IN ('briefing', 'checkpoint', 'milestone', 'recovery') ORDER BY e.rev DESC LIMIT 1), s.rev) AS last \
+        FROM subject s WHERE s.project = ?1 AND s.kind = 'mission' AND s.gone IS NULL \
+        AND s.status NOT IN ('pending', 'in_progress', 'archived') ORDER BY last DESC, s.id DESC LIMIT 1";
+    BY_STATUS = "SELECT status, CAST(count(*) AS BIGINT) FROM subject WHERE project = ?1 AND kind = ?2 AND gone IS NULL \
+        GROUP BY status ORDER BY status";
+    OLDEST = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
+        WHERE project = ?1 AND kind = ?2 AND mission IS NULL AND gone IS NULL AND (CAST(?3 AS TEXT) IS NULL OR status <> ?3) \
+        AND born > ?4 ORDER BY born, id LIMIT CAST(?5 AS BIGINT)";
+    NEWEST = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
+        WHERE project = ?1 AND kind = ?2 AND gone IS NULL AND (CAST(?3 AS TEXT) IS NULL OR status <> ?3) \
+        AND born < ?4 ORDER BY born DESC, id DESC LIMIT CAST(?5 AS BIGINT)";
+    ROW = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
+        WHERE project = ?1 AND kind = ?2 AND id = ?3 AND gone IS NULL";
+    WITHOUT = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
+        WHERE project = ?1 AND kind = ?2 AND status <> ?3 AND gone IS NULL ORDER BY born, id";
+    UNDER_WAY = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
+        WHERE project = ?1 AND kind = 'mission' AND gone IS NULL \
+        AND status NOT IN ('pending', 'paused', 'completed', 'failed', 'archived') ORDER BY born, id";
+    HELD = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
+        WHERE project = ?1 AND kind = 'sortie' AND agent IS NOT NULL AND gone IS NULL \
+        AND status NOT IN ('pending', 'completed', 'failed', 'skipped') ORDER BY born, id";
+    UNREAD = "SELECT agent, CAST(count(*) AS BIGINT) FROM subject \
+        WHERE project = ?1 AND kind = 'delivery' AND agent IS NOT NULL AND gone IS NULL AND status IN ('pending', 'delivered') \
+        GROUP BY agent ORDER BY agent";
+    NOT_HOLDING = "SELECT doc, sha, gone, id, rev FROM subject \
+        WHERE project = ?1 AND kind = ?2 AND gone IS NULL AND doc NOT LIKE ?3 ESCAPE '!' ORDER BY born, id";
+    TROUBLED = "SELECT DISTINCT m.id FROM subject m CROSS JOIN subject s WHERE m.project = ?1 AND m.kind = 'mission' AND m.gone IS NULL \
+        AND m.status NOT IN ('completed', 'failed', 'archived') \
+        AND s.project = ?1 AND s.kind = 'sortie' AND s.mission = m.id AND s.gone IS NULL \
+        AND s.status NOT IN ('pending', 'assigned', 'in_progress', 'completed', 'skipped') ORDER BY m.id";
+    NOTED = "SELECT DISTINCT m.id FROM subject m CROSS JOIN subject s WHERE m.project = ?1 AND m.kind = 'mission' AND m.gone IS NULL \
+        AND m.status NOT IN ('completed', 'failed', 'archived') \
+        AND s.project = ?1 AND s.kind = 'note' AND s.mission = m.id AND s.gone IS NULL AND s.status = ?2 ORDER BY m.id";
+}
+
+/// Which missions are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MissionState {
+    /// Those that wait or are under way.
+    Open,
+    /// The others, without those that were archived.
+    Over,
+}
+
+/// Which of many come first, and where to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The oldest, of those that belong to no mission, after the one that was made at this revision.
+    OldestAfter(u64),
+    /// The newest, before the one that was made at this revision.
+    NewestBefore(u64),
+}
+
+impl Order {
+    /// From the newest on.
+    pub const NEWEST: Self = Self::NewestBefore(u64::MAX);
+    /// From the oldest on.
+    pub const OLDEST: Self = Self::OldestAfter(0);
+}
+
+/// So many revisions are looked through for the last work on any mission, before each mission is asked.
+const LATELY: u64 = 64;
+
+/// The mission of this state that was worked on last.
+pub(crate) fn last_worked_on(
+    driver: &mut dyn Driver,
+    project: &str,
+    rev: u64,
+    state: MissionState,
+) -> Result<Option<String>, Error> {
+    let (lately, of_each) = match state {
+        MissionState::Open => (LAST_OPEN, LAST_OF_EACH_OPEN),
+        MissionState::Over => (LAST_OVER, LAST_OF_EACH_OVER),
+    };
+    // Almost always it is the newest event of all.
+    let found = driver.query(lately, params![project, rev.saturating_sub(LATELY)])?;
+    let found = match found.is_empty() {
+        true => driver.query(of_each, params![project])?,
+        false => found,
+    };
+    found.first().map(|row| row.text(0)).transpose()
+}
+
+/// How many of a kind there are of each status.
+pub(crate) fn by_status(
+    driver: &mut dyn Driver,
+    project: &str,
+    kind: Kind,
+) -> Result<Vec<(String, u64)>, Error> {
+    counted(&driver.query(BY_STATUS, params![project, kind.as_str()])?)
+}
+
+/// Some rows of a kind, without those of one status, and whether the columns of each are as they were written.
+pub(crate) fn some(
+    driver: &mut dyn Driver,
+    project: &str,
+    kind: Kind,
+    without: Option<&str>,
+    order: Order,
+    limit: u64,
+) -> Result<Vec<(SubjectRow, bool)>, Error> {
+    let (sql, from) = match order {
+        Order::OldestAfter(born) => (OLDEST, born),
+        Order::NewestBefore(born) => (NEWEST, born),
+    };
+    let params = params![project, kind.as_str(), without, from, limit];
+    rows_of(kind, driver.query(sql, params)?)
+}
+
+/// One row, likewise.
+pub(crate) fn row(
+    driver: &mut dyn Driver,
+    project: &str,
+    kind: Kind,
+    id: &str,
+) -> Result<Vec<(SubjectRow, bool)>, Error> {
+    rows_of(
+        kind,
+        driver.query(ROW, params![project, kind.as_str(), id])?,
+    )
+}
+
+/// The rows of a kind that are not of one status, likewise.
+pub(crate) fn without(
+    driver: &mut dyn Driver,
+    project: &str,
+    kind: Kind,
+    status: &str,
+) -> Result<Vec<(SubjectRow, bool)>, Error> {
+    let params = params![project, kind.as_str(), status];
+    rows_of(kind, driver.query(WITHOUT, params)?)
+}
+
+/// The missions that are under way, likewise.
+pub(crate) fn under_way(
+    driver: &mut dyn Driver,
+    project: &str,
+) -> Result<Vec<(SubjectRow, bool)>, Error> {
+    rows_of(Kind::Mission, driver.query(UNDER_WAY, params![project])?)
+}
+
+/// The sorties that agents hold, likewise.
+pub(crate) fn held(
+    driver: &mut dyn Driver,
+    project: &str,
+) -> Result<Vec<(SubjectRow, bool)>, Error> {
+    rows_of(Kind::Sortie, driver.query(HELD, params![project])?)
+}
+
+/// How many messages each agent has not acknowledged.
+pub(crate) fn unread(driver: &mut dyn Driver, project: &str) -> Result<Vec<(String, u64)>, Error> {
+    counted(&driver.query(UNREAD, params![project])?)
+}
+
+/// The missions that are not over and have sorties that are blocked or failed.
+pub(crate) fn troubled(driver: &mut dyn Driver, project: &str) -> Result<Vec<String>, Error> {
+    let rows = driver.query(TROUBLED, params![project])?;
+    rows.iter().map(|row| row.text(0)).collect()
+}
+
+/// The missions that are not over and have notes of this status.
+pub(crate) fn noted(
+    driver: &mut dyn Driver,
+    project: &str,
+    status: &str,
+) -> Result<Vec<String>, Error> {
+    let rows = driver.query(NOTED, params![project, status])?;
+    rows.iter().map(|row| row.text(0)).collect()
+}
+
+/// The documents of a kind whose text does not hold this, oldest first.
+pub(crate) fn not_holding(
+    driver: &mut dyn Driver,
+    project: &str,
+    kind: Kind,
+    text: &str,
+) -> Result<Vec<Document>, Error> {
+    let mut pattern = String::from("%");
+    for character in text.chars() {
+        if matches!(character, '%' | '_' | '!') {
+            pattern.push('!');
+        }
+        pattern.push(character);
+    }
+    pattern.push('%');
+    let rows = driver.query(NOT_HOLDING, params![project, kind.as_str(), pattern])?;
+    rows.into_iter().map(document).collect()
+}
+
+fn counted(rows: &[Row]) -> Result<Vec<(String, u64)>, Error> {
+    rows.iter()
+        .map(|row| Ok((row.text(0)?, row.unsigned(1)?)))
+        .collect()
+}

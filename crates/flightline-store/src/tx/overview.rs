@@ -1,0 +1,127 @@
+//! What is asked of a project as a whole.
+
+use std::collections::BTreeMap;
+
+use flightline_core::{Kind, Subject};
+
+use super::Tx;
+use crate::error::Error;
+use crate::table::overview::{self, MissionState, Order};
+use crate::table::subject::SubjectRow;
+
+impl Tx<'_> {
+    /// The mission of this state that was worked on last, by its id. That a context was compacted is no work.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn last_worked_on(&mut self, state: MissionState) -> Result<Option<String>, Error> {
+        let rev = self.project.rev;
+        overview::last_worked_on(self.driver, &self.project.id, rev, state)
+    }
+
+    /// How many of a kind there are of each status.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn counts_by_status(&mut self, kind: Kind) -> Result<BTreeMap<String, u64>, Error> {
+        let counts = overview::by_status(self.driver, &self.project.id, kind)?;
+        Ok(counts.into_iter().collect())
+    }
+
+    /// Some rows of a kind, without those of one status.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn some_rows(
+        &mut self,
+        kind: Kind,
+        without: Option<&str>,
+        order: Order,
+        limit: u64,
+    ) -> Result<Vec<SubjectRow>, Error> {
+        let project = &self.project.id;
+        let rows = overview::some(self.driver, project, kind, without, order, limit)?;
+        self.mended_rows(kind, rows)
+    }
+
+    /// The row of a subject, without its document.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn row(&mut self, kind: Kind, id: &str) -> Result<Option<SubjectRow>, Error> {
+        let rows = overview::row(self.driver, &self.project.id, kind, id)?;
+        Ok(self.mended_rows(kind, rows)?.pop())
+    }
+
+    /// The rows of a kind that are not of one status, oldest first.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn rows_without(&mut self, kind: Kind, status: &str) -> Result<Vec<SubjectRow>, Error> {
+        let rows = overview::without(self.driver, &self.project.id, kind, status)?;
+        self.mended_rows(kind, rows)
+    }
+
+    /// The missions that are under way, oldest first; perhaps some more, whose rows are damaged.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn missions_under_way(&mut self) -> Result<Vec<SubjectRow>, Error> {
+        let rows = overview::under_way(self.driver, &self.project.id)?;
+        self.mended_rows(Kind::Mission, rows)
+    }
+
+    /// The sorties that agents hold, oldest first; perhaps some more, whose rows are damaged.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn sorties_in_hand(&mut self) -> Result<Vec<SubjectRow>, Error> {
+        let rows = overview::held(self.driver, &self.project.id)?;
+        self.mended_rows(Kind::Sortie, rows)
+    }
+
+    /// How many messages each agent has not acknowledged, by its id.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn unread_by_agent(&mut self) -> Result<BTreeMap<String, u64>, Error> {
+        let counts = overview::unread(self.driver, &self.project.id)?;
+        Ok(counts.into_iter().collect())
+    }
+
+    /// The missions that are not over and have sorties that are blocked or failed, by their ids.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn missions_in_trouble(&mut self) -> Result<Vec<String>, Error> {
+        overview::troubled(self.driver, &self.project.id)
+    }
+
+    /// The missions that are not over and have notes of this status, by their ids.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn missions_with_notes(&mut self, status: &str) -> Result<Vec<String>, Error> {
+        overview::noted(self.driver, &self.project.id, status)
+    }
+
+    /// The subjects that fit, oldest first, of those whose stored text does not hold `text`: which says that they do not.
+    /// For what has no index. A text that is damaged may hold it no more; what it was is read from the journal.
+    ///
+    /// # Errors
+    /// When the store fails or both copies of a document are damaged.
+    pub fn find_without<S: Subject>(
+        &mut self,
+        text: &str,
+        fits: impl Fn(&S) -> bool,
+    ) -> Result<Vec<S>, Error> {
+        if let Some(known) = self.known_values(crate::Find::All, &fits)? {
+            return Ok(known);
+        }
+        let mut read = Vec::new();
+        for found in overview::not_holding(self.driver, &self.project.id, S::KIND, text)? {
+            read.extend(Some(self.read_document(S::KIND, found)?).filter(&fits));
+        }
+        Ok(read)
+    }
+}

@@ -1,0 +1,216 @@
+//! What an operation reads depends on what it shows, not on how much there is beside it. Counted in queries and rows on both
+//! engines; on SQLite also in steps of its machine, which counts rows that are only looked at.
+
+use flightline::agent::{ListAgents, ListProcesses};
+use flightline::checkpoint::take::TakeCheckpoint;
+use flightline::core::Name;
+use flightline::core::agent::Agent;
+use flightline::core::mission::{Mission, MissionStatus};
+use flightline::core::policy::Policy;
+use flightline::mission::{ChangeMission, ListMissions};
+use flightline::registry::Registered;
+use flightline::sortie::report::UpdateSortie;
+use flightline::status::ShowStatus;
+use flightline::store::{Error, Find, OpenOptions, Reads, Steps, Store};
+use flightline::{Caller, Fleet, Window};
+use flightline_testkit::story::Story;
+use flightline_testkit::value::{agent_id, mission};
+use flightline_testkit::{World, both_engines, caller};
+use serde_json::json;
+
+const MANY: u64 = 200;
+
+/// A fleet that remembers nothing and counts what it reads, as a command has it.
+struct Counted {
+    fleet: Fleet,
+    steps: Steps,
+}
+
+impl Counted {
+    fn new(world: &World) -> Self {
+        let steps = Steps::counting();
+        let options = OpenOptions {
+            steps: steps.clone(),
+            ..world.options()
+        };
+        let store = Store::open(&world.location, &world.project, options).unwrap();
+        Self {
+            fleet: Fleet::new(store, Policy::default()),
+            steps,
+        }
+    }
+
+    fn run<O: Registered>(&mut self, caller: &Caller, operation: &O) -> Reads {
+        let _ = self.steps.take_reads();
+        self.fleet.run(operation, caller).unwrap();
+        self.steps.take_read()
+    }
+}
+
+/// What is measured, by name.
+fn figures(world: &World, sortie: &str) -> Vec<(&'static str, Reads)> {
+    let mut counted = Counted::new(world);
+    let page = Caller {
+        window: Some(Window::new(20, None)),
+        ..caller("")
+    };
+    let status = ShowStatus {
+        mission: None,
+        sightings: Vec::new(),
+    };
+    let missions = ListMissions {
+        archived: false,
+        limit: 20,
+    };
+    let agents = ListAgents {
+        retired: false,
+        sightings: Vec::new(),
+    };
+    let update: UpdateSortie =
+        serde_json::from_value(json!({ "sortie": sortie, "note": "Going on" })).unwrap();
+    let take = TakeCheckpoint {
+        mission: None,
+        reason: None,
+        details: None,
+        note: None,
+    };
+    vec![
+        ("missions", counted.run(&caller(""), &missions)),
+        ("a page of missions", counted.run(&page, &missions)),
+        ("a page of agents", counted.run(&page, &agents)),
+        ("processes", counted.run(&caller(""), &ListProcesses {})),
+        ("status", counted.run(&caller(""), &status)),
+        ("update", counted.run(&caller("ada"), &update)),
+        ("checkpoint", counted.run(&caller("ada"), &take)),
+    ]
+}
+
+fn add_missions(world: &World) {
+    let added = world.store().write(|tx| {
+        for number in 0..MANY {
+            let one = Mission {
+                status: MissionStatus::Pending,
+                started_at: None,
+                timeline: 0,
+                ..mission(1_000 + u128::from(number), &format!("Mission {number}"))
+            };
+            tx.set("mission_created", &one, &json!({}))?;
+        }
+        Ok::<_, Error>(())
+    });
+    added.unwrap();
+}
+
+/// Agents like ada that do nothing.
+fn add_agents(world: &World) {
+    let added = world.store().write(|tx| {
+        let ada = tx.find::<Agent>(Find::AgentName("ada"))?.remove(0);
+        for number in 0..MANY {
+            let one = Agent {
+                id: agent_id(2_000 + u128::from(number)),
+                name: Name::parse("agent name", &format!("idle-{number}")).unwrap(),
+                ..ada.clone()
+            };
+            tx.set("agent_registered", &one, &json!({}))?;
+            tx.beat(one.id, one.epoch, &json!({}))?;
+        }
+        Ok::<_, Error>(())
+    });
+    added.unwrap();
+}
+
+/// How much more of it was read.
+fn more(
+    before: &[(&'static str, Reads)],
+    after: &[(&'static str, Reads)],
+) -> Vec<(&'static str, i64, i64, i64)> {
+    let pairs = before.iter().zip(after);
+    let difference = |a: u64, b: u64| i64::try_from(b).unwrap() - i64::try_from(a).unwrap();
+    pairs
+        .map(|((name, a), (_, b))| {
+            (
+                *name,
+                difference(a.queries, b.queries),
+                difference(a.rows, b.rows),
+                difference(a.work, b.work),
+            )
+        })
+        .collect()
+}
+
+both_engines! {
+    fn many_missions_and_agents_cost_what_is_shown_of_them(world: &World) {
+        world.forget();
+        let story = Story::new(world);
+        story.mission("Add login", &["User model", "Sign-in form"]);
+        story.claim("ada", "User model").unwrap();
+        let sortie = story.sortie_id("User model");
+        // The first of each makes what is there afterwards.
+        figures(world, &sortie);
+        let few = figures(world, &sortie);
+        add_missions(world);
+        // Work goes on where it was.
+        figures(world, &sortie);
+        let many_missions = figures(world, &sortie);
+        for (name, queries, rows, work) in more(&few, &many_missions) {
+            let shown = if name.contains("missions") { 19 } else { 0 };
+            assert!(queries <= shown + 2, "{name}: {queries} more queries with {MANY} missions");
+            assert!(rows <= 3 * shown + 8, "{name}: {rows} more rows with {MANY} missions");
+            // A few steps for each mission that is passed over where no index leads past it.
+            assert!(work <= 80 * i64::try_from(MANY).unwrap() + 200 * shown, "{name}: {work} more steps with {MANY} missions");
+        }
+        add_agents(world);
+        figures(world, &sortie);
+        let many_agents = figures(world, &sortie);
+        let all = i64::try_from(MANY).unwrap();
+        for (name, queries, rows, work) in more(&many_missions, &many_agents) {
+            let (most_queries, most_rows) = match name {
+                // It shows all of them, each with its sign of life.
+                "status" => (4, 2 * all + 8),
+                "a page of agents" => (120, 120),
+                // A checkpoint names every agent of the project.
+                "checkpoint" => (4, 4 * all + 8),
+                _ => (2, 8),
+            };
+            assert!(queries <= most_queries, "{name}: {queries} more queries with {MANY} agents");
+            assert!(rows <= most_rows, "{name}: {rows} more rows with {MANY} agents");
+            if matches!(name, "missions" | "a page of missions" | "update" | "processes") {
+                assert!(work <= 30 * all, "{name}: {work} more steps with {MANY} agents");
+            }
+        }
+    }
+
+    fn the_current_mission_is_the_open_one_that_was_worked_on_last(world: &World) {
+        let story = Story::new(world);
+        let current = || {
+            let missions = story.run("", &ListMissions { archived: true, limit: 100 }).unwrap();
+            missions.into_iter().find(|it| it.current).map(|it| it.title)
+        };
+        assert_eq!(current(), None);
+        story.mission("One", &["A"]);
+        story.mission("Two", &["B"]);
+        assert_eq!(current().as_deref(), Some("Two"));
+        story.claim("ada", "A").unwrap();
+        assert_eq!(current().as_deref(), Some("One"));
+        // However much happens elsewhere in the meantime.
+        add_agents(world);
+        add_agents(world);
+        add_agents(world);
+        assert_eq!(current().as_deref(), Some("One"));
+        let end = |name: &str, to: &str| {
+            let id = story.run("", &ListMissions { archived: true, limit: 100 }).unwrap();
+            let id = id.into_iter().find(|it| it.title == name).unwrap().id;
+            let change: ChangeMission =
+                serde_json::from_value(json!({ "mission": id, "to": to, "reason": null })).unwrap();
+            story.run("", &change).unwrap();
+        };
+        end("One", "failed");
+        assert_eq!(current().as_deref(), Some("Two"), "one that is open comes first");
+        end("Two", "failed");
+        assert_eq!(current().as_deref(), Some("Two"), "else the last of all");
+        end("Two", "archived");
+        assert_eq!(current().as_deref(), Some("One"));
+        end("One", "archived");
+        assert_eq!(current(), None);
+    }
+}
