@@ -1,11 +1,17 @@
 //! Checkpoints: a revision of the journal with a name, a hash and a recovery context.
 
+mod digest;
+
+pub use self::digest::{
+    Digest, KindDigest, Line, Presence, Section, section_of, sections, sections_of_kinds,
+};
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::context::AgentContext;
-use crate::event::{Hasher, sha256_hex};
+use crate::event::sha256_hex;
 use crate::id::{AgentId, CheckpointId, MissionId};
 use crate::recovery::RecoveryContext;
 use crate::subject::{Keys, Kind, Subject};
@@ -193,6 +199,9 @@ pub struct Cut {
     /// The agent's context that it was taken for, when it was for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_context: Option<AgentContext>,
+    /// How the sections are hashed. The first cuts do not say it.
+    #[serde(default, skip_serializing_if = "Digest::is_first")]
+    pub digest: Digest,
 }
 
 impl Cut {
@@ -208,78 +217,6 @@ impl Cut {
     pub fn sortie_count(&self) -> u64 {
         self.sorties.values().sum()
     }
-}
-
-/// A section of the state: what it hashes to, and how much is in it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Section {
-    /// SHA-256 over its lines `kind id rev sha`, in byte order.
-    pub sha256: String,
-    /// How many values it has.
-    pub count: u64,
-}
-
-/// The section a kind of subject belongs to.
-#[must_use]
-pub const fn section_of(kind: Kind) -> Option<&'static str> {
-    match kind {
-        Kind::Mission => Some("mission"),
-        Kind::Sortie | Kind::Subtask | Kind::File | Kind::Error | Kind::Review => Some("sorties"),
-        Kind::Lock => Some("locks"),
-        Kind::Message | Kind::Delivery => Some("messages"),
-        Kind::Agent | Kind::Step => Some("agents"),
-        Kind::Note => Some("notes"),
-        Kind::Effect => Some("effects"),
-        Kind::Setting
-        | Kind::Checkpoint
-        | Kind::Milestone
-        | Kind::Recovery
-        | Kind::Briefing
-        | Kind::Import
-        | Kind::Original
-        | Kind::FileSystem
-        | Kind::Token => None,
-    }
-}
-
-/// One line of a section: a value, named by its revision and hash.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Line {
-    /// Its kind.
-    pub kind: Kind,
-    /// Its id.
-    pub id: String,
-    /// The revision of the value.
-    pub rev: u64,
-    /// The SHA-256 of its text.
-    pub sha: String,
-}
-
-/// Hashes lines into sections. Reads no documents.
-#[must_use]
-pub fn sections(mut lines: Vec<Line>) -> BTreeMap<String, Section> {
-    lines.sort_by(|a, b| (a.kind.as_str(), &a.id).cmp(&(b.kind.as_str(), &b.id)));
-    let mut hashers: BTreeMap<String, (Hasher, u64)> = BTreeMap::new();
-    for line in &lines {
-        let Some(section) = section_of(line.kind) else {
-            continue;
-        };
-        let (hasher, count) = hashers.entry(section.to_owned()).or_default();
-        hasher.update(format!("{} {} {} {}\n", line.kind, line.id, line.rev, line.sha).as_bytes());
-        *count += 1;
-    }
-    hashers
-        .into_iter()
-        .map(|(name, (hasher, count))| {
-            (
-                name,
-                Section {
-                    sha256: hasher.hex(),
-                    count,
-                },
-            )
-        })
-        .collect()
 }
 
 /// Seed A's four words.
@@ -604,19 +541,5 @@ mod tests {
         ] {
             assert_eq!(standing(version), expected, "{version}");
         }
-    }
-
-    #[test]
-    fn a_section_hash_does_not_depend_on_the_order_values_came_in() {
-        let line = |id: &str, rev| Line {
-            kind: Kind::Sortie,
-            id: id.to_owned(),
-            rev,
-            sha: "ab".to_owned(),
-        };
-        let one = sections(vec![line("a", 1), line("b", 2)]);
-        assert_eq!(one, sections(vec![line("b", 2), line("a", 1)]));
-        assert_ne!(one, sections(vec![line("a", 1), line("b", 3)]));
-        assert_eq!(one["sorties"].count, 2);
     }
 }

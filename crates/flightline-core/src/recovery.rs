@@ -53,6 +53,8 @@ pub struct Situation<'a> {
     pub sorties: &'a [Sortie],
     /// Those completed or left out: nothing waits for them any more.
     pub settled: &'a BTreeSet<SortieId>,
+    /// How many sorties of the mission nothing waits for any more.
+    pub settled_count: u64,
     /// How far it is.
     pub progress: Progress,
     /// Files its sorties changed.
@@ -220,10 +222,7 @@ fn next_steps(situation: &Situation<'_>) -> Vec<String> {
     let progress = situation.progress;
     if steps.is_empty() && progress.percent() == 100 {
         steps.push("Complete the mission: every sortie is completed".to_owned());
-    } else if steps.is_empty()
-        && progress.total > 0
-        && situation.settled.len() as u64 == progress.total
-    {
+    } else if steps.is_empty() && progress.total > 0 && situation.settled_count == progress.total {
         steps.push("Complete the mission: every sortie is completed or left out".to_owned());
     }
     steps

@@ -5,14 +5,16 @@
 
 mod lately;
 mod seen;
+mod shelf;
 
 pub(crate) use lately::Found;
 pub(crate) use seen::Seen;
 
 use std::any::Any;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
+use flightline_core::checkpoint::Section;
 use flightline_core::event::{Event, sha256_hex};
 use flightline_core::text::read_stored;
 use flightline_core::{Keys, Kind, MissionId, Subject, Time};
@@ -24,10 +26,11 @@ use crate::table::event::{self, NewEvent};
 use crate::table::project::Project;
 use crate::table::pulse::Pulse;
 use crate::table::statements;
-use crate::table::subject::{self, Find, SubjectRow};
+use crate::table::subject::{self, CUT, Find, SubjectRow};
 use crate::value::{Row, params};
 
 use self::lately::Lately;
+use self::shelf::{Owner, Shelf};
 
 statements! {
     SIZE = "SELECT CAST(count(*) AS BIGINT), CAST(coalesce(sum(octet_length(doc)), 0) AS BIGINT) FROM subject \
@@ -126,27 +129,6 @@ enum Undo {
     Was(Kind, String, Option<Arc<Entry>>),
 }
 
-/// All subjects of a kind.
-#[derive(Default)]
-struct Shelf {
-    by_id: BTreeMap<String, Arc<Entry>>,
-    /// By what they belong to, in the order in which they were made.
-    by_owner: HashMap<Owner, BTreeSet<(u64, String)>>,
-    /// Whether they are found by name as well.
-    named: bool,
-    bytes: u64,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Owner {
-    Nobody,
-    Mission(String),
-    Parent(String),
-    Agent(String),
-    /// Itself: agents are found by their names.
-    Named(String),
-}
-
 /// A subject.
 pub(crate) struct Entry {
     pub(crate) row: SubjectRow,
@@ -190,84 +172,6 @@ impl Entry {
             row.agent.clone().map(Owner::Agent),
             row.name.clone().filter(|_| named).map(Owner::Named),
         ]
-    }
-}
-
-impl Shelf {
-    fn put(&mut self, id: &str, entry: Option<Arc<Entry>>) -> Option<Arc<Entry>> {
-        let before = match &entry {
-            Some(entry) => self.by_id.insert(id.to_owned(), Arc::clone(entry)),
-            None => self.by_id.remove(id),
-        };
-        if let Some(before) = &before {
-            self.bytes = self.bytes.saturating_sub(before.text.len() as u64);
-            for owner in before.owners(self.named).into_iter().flatten() {
-                if let Some(ids) = self.by_owner.get_mut(&owner) {
-                    ids.remove(&(before.row.born, id.to_owned()));
-                    if ids.is_empty() {
-                        self.by_owner.remove(&owner);
-                    }
-                }
-            }
-        }
-        if let Some(entry) = entry {
-            self.bytes += entry.text.len() as u64;
-            for owner in entry.owners(self.named).into_iter().flatten() {
-                let ids = self.by_owner.entry(owner).or_default();
-                ids.insert((entry.row.born, id.to_owned()));
-            }
-        }
-        before
-    }
-
-    fn of(&self, owner: &Owner) -> Vec<&Arc<Entry>> {
-        let ids = self.by_owner.get(owner).into_iter().flatten();
-        ids.filter_map(|(_, id)| self.by_id.get(id)).collect()
-    }
-
-    fn find(&self, find: Find<'_>) -> Vec<&Arc<Entry>> {
-        match find {
-            Find::All => {
-                let mut all: Vec<_> = self.by_id.values().collect();
-                all.sort_by(|a, b| age(a).cmp(&age(b)));
-                all
-            }
-            Find::Mission(mission) => self.of(&Owner::Mission(mission.to_string())),
-            Find::Parent(parent) => self.of(&Owner::Parent(parent.to_owned())),
-            Find::Agent(agent) => self.of(&Owner::Agent(agent.to_string())),
-            Find::AgentStatus(agent, status) => {
-                let mut of = self.of(&Owner::Agent(agent.to_string()));
-                of.retain(|entry| entry.row.status == status);
-                of
-            }
-            Find::AgentName(name) => self.of(&Owner::Named(name.to_owned())),
-            Find::EffectKey(mission, key) => {
-                let mut of = self.of(&Owner::Mission(mission.to_string()));
-                of.retain(|entry| entry.row.name.as_deref() == Some(key));
-                of
-            }
-        }
-    }
-
-    /// The subjects that fit, oldest first. Those that do not are not put in order.
-    fn find_those(&self, find: Find<'_>, fits: &mut dyn FnMut(&Entry) -> bool) -> Vec<&Arc<Entry>> {
-        match find {
-            Find::All => {
-                let fitting = self.by_id.values().filter(|entry| fits(entry));
-                let mut all: Vec<_> = fitting.collect();
-                all.sort_by(|a, b| age(a).cmp(&age(b)));
-                all
-            }
-            find => {
-                let mut found = self.find(find);
-                found.retain(|entry| fits(entry));
-                found
-            }
-        }
-    }
-
-    fn is_too_large(&self) -> bool {
-        self.by_id.len() as u64 > MOST_ROWS * 2 || self.bytes > MOST_BYTES * 2
     }
 }
 
@@ -419,7 +323,7 @@ impl Memory {
         let Some(Some(shelf)) = self.shelves.get(&value.kind) else {
             return Ok(());
         };
-        let born = match shelf.by_id.get(value.id) {
+        let born = match shelf.get(value.id) {
             Some(known) => known.row.born,
             // It may have been there before, and taken away.
             None => {
@@ -469,7 +373,7 @@ impl Memory {
         }
         if !self.shelves.contains_key(&kind) {
             let shelves = self.shelves.values().flatten();
-            let room = MOST_BYTES.saturating_sub(shelves.map(|shelf| shelf.bytes).sum());
+            let room = MOST_BYTES.saturating_sub(shelves.map(|shelf| shelf.bytes()).sum());
             let loaded = load(driver, &self.project, kind, room)?;
             self.shelves.insert(kind, loaded);
             // With what this transaction wrote, which may be dropped.
@@ -480,6 +384,55 @@ impl Memory {
         Ok(self.shelves.get(&kind).and_then(Option::as_ref))
     }
 
+    /// The digest of what a checkpoint of `mission` names, by kind; `None` when one of the kinds is not remembered.
+    pub(crate) fn digest(
+        &mut self,
+        driver: &mut dyn Driver,
+        mission: &str,
+    ) -> Result<Option<Vec<(Kind, Section)>>, Error> {
+        let mut digests = Vec::with_capacity(CUT.len());
+        for kind in CUT {
+            if self.shelf(driver, kind)?.is_none() {
+                return Ok(None);
+            }
+            let Some(Some(shelf)) = self.shelves.get_mut(&kind) else {
+                return Ok(None);
+            };
+            digests.push((kind, shelf.digest(kind, mission)));
+        }
+        Ok(Some(digests))
+    }
+
+    /// The subjects of a mission that have this status, oldest first, so many at most; `None` when their kind is not
+    /// remembered.
+    pub(crate) fn of_status(
+        &mut self,
+        driver: &mut dyn Driver,
+        kind: Kind,
+        (mission, status): (&str, &str),
+        limit: usize,
+    ) -> Result<Option<Vec<&Arc<Entry>>>, Error> {
+        if self.shelf(driver, kind)?.is_none() {
+            return Ok(None);
+        }
+        let shelf = self.shelves.get_mut(&kind).and_then(Option::as_mut);
+        Ok(shelf.map(|shelf| shelf.of_status(mission, status, limit)))
+    }
+
+    /// How many subjects of a mission there are of each status; `None` when their kind is not remembered.
+    pub(crate) fn counts(
+        &mut self,
+        driver: &mut dyn Driver,
+        kind: Kind,
+        mission: &str,
+    ) -> Result<Option<Vec<(String, u64)>>, Error> {
+        if self.shelf(driver, kind)?.is_none() {
+            return Ok(None);
+        }
+        let shelf = self.shelves.get_mut(&kind).and_then(Option::as_mut);
+        Ok(shelf.map(|shelf| shelf.counts(mission)))
+    }
+
     /// The subject with this id; `None` when its kind is not remembered.
     pub(crate) fn get(
         &mut self,
@@ -488,7 +441,7 @@ impl Memory {
         id: &str,
     ) -> Result<Option<Option<&Arc<Entry>>>, Error> {
         let shelf = self.shelf(driver, kind)?;
-        Ok(shelf.map(|shelf| shelf.by_id.get(id)))
+        Ok(shelf.map(|shelf| shelf.get(id)))
     }
 
     /// The subjects that fit, oldest first; `None` when their kind is not remembered.
@@ -535,21 +488,10 @@ impl Memory {
     ) -> Result<Option<Vec<String>>, Error> {
         let shelf = self.shelf(driver, kind)?;
         Ok(shelf.filter(|_| from <= to).map(|shelf| {
-            let range = shelf.by_id.range::<str, _>((
-                std::ops::Bound::Included(from),
-                std::ops::Bound::Excluded(to),
-            ));
-            range
-                .map(|(id, _)| id.clone())
-                .take(subject::FITTING)
-                .collect()
+            let ids = shelf.ids_between(from, to);
+            ids.take(subject::FITTING).cloned().collect()
         }))
     }
-}
-
-/// What puts subjects into the order in which they were made.
-fn age(entry: &Entry) -> (u64, &str) {
-    (entry.row.born, &entry.row.id)
 }
 
 fn load(
@@ -566,10 +508,7 @@ fn load(
     if rows > MOST_ROWS || bytes > room {
         return Ok(None);
     }
-    let mut shelf = Shelf {
-        named: kind == Kind::Agent,
-        ..Shelf::default()
-    };
+    let mut shelf = Shelf::new(kind);
     for row in driver.query(LOAD, params![project, kind.as_str()])? {
         let id = row.text(0)?;
         let (_, entry) = read(row)?;

@@ -11,9 +11,10 @@ pub use known::NewestWork;
 pub(crate) use trace::{Mark, Trace};
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::time::Instant;
 
-use flightline_core::checkpoint::Line;
+use flightline_core::checkpoint::{Digest, Line, Section, sections};
 use flightline_core::event::{Change, Event, HAPPENED_AT, sha256_hex};
 use flightline_core::time::Uptime;
 use flightline_core::{Kind, MissionId, Subject, Time};
@@ -386,6 +387,18 @@ impl Tx<'_> {
         match self.known_lines(mission)? {
             Some(known) => Ok(known),
             None => subject::lines(self.driver, &self.project.id, mission),
+        }
+    }
+
+    /// The sections of a checkpoint of `mission` taken now, as new ones have them. Where the last values are remembered, what
+    /// changed since the last time is hashed, and nothing else.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn sections(&mut self, mission: MissionId) -> Result<BTreeMap<String, Section>, Error> {
+        match self.known_sections(mission)? {
+            Some(known) => Ok(known),
+            None => Ok(sections(self.lines(mission)?, Digest::NEW)),
         }
     }
 

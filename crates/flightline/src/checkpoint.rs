@@ -24,11 +24,13 @@ mod unreadable;
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 use flightline_core::Subject;
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::{
-    Backup, Checkpoint, CheckpointStatus, Line, Section, Standing, sections, size_warning, standing,
+    Backup, Checkpoint, CheckpointStatus, Digest, Line, Section, Standing, sections, size_warning,
+    standing,
 };
 use flightline_core::context::AgentContext;
 use flightline_core::file_system::FileSystem;
@@ -38,7 +40,9 @@ use flightline_core::mission::Mission;
 use flightline_core::recovery::{Analysis, RecoveryContext};
 use flightline_core::sortie::{Sortie, SortieFile, SortieStatus};
 use flightline_core::text::{Note, read_stored};
-use flightline_core::{AgentId, CheckpointId, Code, MissionId, Name, Refusal, Time};
+use flightline_core::{
+    AgentId, CheckpointId, Code, MessageId, MissionId, Name, Refusal, SortieId, Time,
+};
 use flightline_store::{Find, StoredEvent, SubjectRow, Tx};
 use serde::{Deserialize, Serialize};
 
@@ -173,7 +177,7 @@ pub(crate) struct Views {
     pub(crate) sorties: Vec<SortieSnapshot>,
     pub(crate) active_locks: Vec<LockSnapshot>,
     pub(crate) pending_messages: Vec<MessageSnapshot>,
-    pub(crate) agents: Vec<Agent>,
+    pub(crate) agents: Rc<Vec<Agent>>,
 }
 
 /// The values a cut names, read back and checked against its hashes.
@@ -207,25 +211,30 @@ impl Contents {
 
     fn keep<S: Subject>(&self, known: Vec<S>) {
         let mut read = self.read.borrow_mut();
-        read.insert(TypeId::of::<S>(), Box::new(known));
+        read.insert(TypeId::of::<S>(), Box::new(Rc::new(known)));
     }
 
     /// Their hashes.
-    pub(crate) fn sections(&self) -> BTreeMap<String, Section> {
+    pub(crate) fn sections(&self, digest: Digest) -> BTreeMap<String, Section> {
         let lines = self.values.iter().map(|value| Line {
             kind: value.kind,
             id: value.id.clone(),
             rev: value.rev,
             sha: value.sha.clone(),
         });
-        sections(lines.collect())
+        sections(lines.collect(), digest)
     }
 
     /// The values of one kind.
     pub(crate) fn of<S: Subject>(&self) -> Result<Vec<S>> {
+        Ok(self.shared::<S>()?.to_vec())
+    }
+
+    /// The values of one kind, to be looked at.
+    pub(crate) fn shared<S: Subject>(&self) -> Result<Rc<Vec<S>>> {
         let known = |read: &HashMap<TypeId, Box<dyn Any>>| {
             let known = read.get(&TypeId::of::<S>())?;
-            known.downcast_ref::<Vec<S>>().cloned()
+            known.downcast_ref::<Rc<Vec<S>>>().cloned()
         };
         if let Some(known) = known(&self.read.borrow()) {
             return Ok(known);
@@ -242,27 +251,43 @@ impl Contents {
                 })
             })
             .collect();
-        let read = read?;
-        self.keep(read.clone());
-        Ok(read)
+        self.keep(read?);
+        Ok(known(&self.read.borrow()).unwrap_or_default())
     }
 
     /// Seed A's view of them, and the agents.
     pub(crate) fn views(&self) -> Result<Views> {
-        let agents: Vec<Agent> = self.of()?;
+        let agents = self.shared::<Agent>()?;
+        let named: HashMap<AgentId, &Agent> =
+            agents.iter().map(|agent| (agent.id, agent)).collect();
         let name = |id: AgentId| {
-            agents
-                .iter()
-                .find(|agent| agent.id == id)
-                .map_or_else(|| id.to_string(), |agent| agent.name.to_string())
+            let agent = named.get(&id);
+            agent.map_or_else(|| id.to_string(), |agent| agent.name.to_string())
         };
-        let mut sorties: Vec<Sortie> = self.of()?;
+        let sorties = self.shared::<Sortie>()?;
+        let mut sorties: Vec<&Sortie> = sorties.iter().collect();
         sorties.sort_by_key(|sortie| sortie.position);
-        let files: Vec<SortieFile> = self.of()?;
-        let deliveries: Vec<Delivery> = self.of()?;
-        let mut messages: Vec<Message> = self.of()?;
+        let files = self.shared::<SortieFile>()?;
+        let mut files_of: HashMap<SortieId, Vec<String>> = HashMap::new();
+        for file in files.iter() {
+            let of = files_of.entry(file.sortie_id).or_default();
+            of.push(file.path.to_string());
+        }
+        let deliveries = self.shared::<Delivery>()?;
+        let mut open_of: HashMap<MessageId, Vec<&Delivery>> = HashMap::new();
+        for delivery in deliveries.iter() {
+            if !matches!(delivery.state, DeliveryState::Acknowledged { .. }) {
+                open_of
+                    .entry(delivery.message_id)
+                    .or_default()
+                    .push(delivery);
+            }
+        }
+        let messages = self.shared::<Message>()?;
+        let mut messages: Vec<&Message> = messages.iter().collect();
         messages.sort_by_key(|message| (message.sent_at, message.id));
-        let mut locks: Vec<Lock> = self.of()?;
+        let locks = self.shared::<Lock>()?;
+        let mut locks: Vec<&Lock> = locks.iter().collect();
         locks.sort_by_key(|lock| lock.fence);
         Ok(Views {
             sorties: sorties
@@ -270,12 +295,7 @@ impl Contents {
                 .map(|sortie| {
                     let mut touched: Vec<String> =
                         sortie.files.iter().map(ToString::to_string).collect();
-                    touched.extend(
-                        files
-                            .iter()
-                            .filter(|file| file.sortie_id == sortie.id)
-                            .map(|file| file.path.to_string()),
-                    );
+                    touched.extend(files_of.remove(&sortie.id).into_iter().flatten());
                     touched.sort();
                     touched.dedup();
                     SortieSnapshot {
@@ -307,14 +327,8 @@ impl Contents {
             pending_messages: messages
                 .iter()
                 .filter_map(|message| {
-                    let open: Vec<&Delivery> = deliveries
-                        .iter()
-                        .filter(|delivery| {
-                            delivery.message_id == message.id
-                                && !matches!(delivery.state, DeliveryState::Acknowledged { .. })
-                        })
-                        .collect();
-                    (!open.is_empty()).then(|| MessageSnapshot {
+                    let open = open_of.get(&message.id)?;
+                    Some(MessageSnapshot {
                         id: message.id.to_string(),
                         from: message.from.clone(),
                         to: open.iter().map(|delivery| name(delivery.to)).collect(),
@@ -326,7 +340,7 @@ impl Contents {
                     })
                 })
                 .collect(),
-            agents,
+            agents: Rc::clone(&agents),
         })
     }
 }
@@ -364,7 +378,7 @@ pub(crate) fn load(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<C
         values => values?,
     };
     let contents = Contents::new(values);
-    let found = contents.sections();
+    let found = contents.sections(checkpoint.cut.digest);
     for (name, section) in &checkpoint.cut.sections {
         if found.get(name) != Some(section) {
             return Err(damaged(&format!(

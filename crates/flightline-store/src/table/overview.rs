@@ -1,6 +1,6 @@
 //! What is asked of a project as a whole: one query each, where there would be one per mission or per agent.
 
-use flightline_core::Kind;
+use flightline_core::{Kind, MissionId};
 
 use super::statements;
 use super::subject::{Document, SubjectRow, document, rows_of};
@@ -45,6 +45,8 @@ statements! {
         WHERE project = ?1 AND kind = ?2 AND id = ?3 AND gone IS NULL";
     WITHOUT = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
         WHERE project = ?1 AND kind = ?2 AND status <> ?3 AND gone IS NULL ORDER BY born, id";
+    OF_STATUS = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
+        WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND status = ?4 AND gone IS NULL ORDER BY born, id LIMIT CAST(?5 AS BIGINT)";
     UNDER_WAY = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
         WHERE project = ?1 AND kind = 'mission' AND gone IS NULL \
         AND status NOT IN ('pending', 'paused', 'completed', 'failed', 'archived') ORDER BY born, id";
@@ -161,6 +163,18 @@ pub(crate) fn without(
 ) -> Result<Vec<(SubjectRow, bool)>, Error> {
     let params = params![project, kind.as_str(), status];
     rows_of(kind, driver.query(WITHOUT, params)?)
+}
+
+/// The rows of a mission that have this status, so many at most, likewise.
+pub(crate) fn of_status(
+    driver: &mut dyn Driver,
+    project: &str,
+    kind: Kind,
+    (mission, status): (MissionId, &str),
+    limit: u64,
+) -> Result<Vec<(SubjectRow, bool)>, Error> {
+    let params = params![project, kind.as_str(), mission.to_string(), status, limit];
+    rows_of(kind, driver.query(OF_STATUS, params)?)
 }
 
 /// The missions that are under way, likewise.

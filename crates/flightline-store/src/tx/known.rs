@@ -1,7 +1,9 @@
 //! What a transaction need not ask for, because it is remembered. In builds for tests it asks all the same, and both
 //! answers must agree.
 
-use flightline_core::checkpoint::Line;
+use std::collections::BTreeMap;
+
+use flightline_core::checkpoint::{Digest, Line, Section, sections, sections_of_kinds};
 use flightline_core::event::Event;
 use flightline_core::{Kind, MissionId, Subject};
 
@@ -115,22 +117,27 @@ impl Tx<'_> {
         kind: Kind,
         find: Find<'_>,
     ) -> Result<Option<Vec<(String, u64)>>, Error> {
-        // All others are counted by nobody.
-        let find = match find {
-            Find::Mission(_) | Find::Parent(_) | Find::Agent(_) => find,
-            _ => return Ok(None),
-        };
         let Some(memory) = &mut self.memory else {
             return Ok(None);
         };
-        let Some(entries) = memory.find(self.driver, kind, find)? else {
+        let known = match find {
+            Find::Mission(mission) => memory.counts(self.driver, kind, &mission.to_string())?,
+            Find::Parent(_) | Find::Agent(_) => {
+                let entries = memory.find(self.driver, kind, find)?;
+                entries.map(|entries| {
+                    let mut counts = BTreeMap::new();
+                    for entry in entries {
+                        *counts.entry(entry.row.status.clone()).or_insert(0) += 1;
+                    }
+                    counts.into_iter().collect()
+                })
+            }
+            // All others are counted by nobody.
+            Find::All | Find::AgentStatus(..) | Find::AgentName(_) | Find::EffectKey(..) => None,
+        };
+        let Some(known): Option<Vec<(String, u64)>> = known else {
             return Ok(None);
         };
-        let mut known = std::collections::BTreeMap::new();
-        for entry in entries {
-            *known.entry(entry.row.status.clone()).or_insert(0) += 1;
-        }
-        let known: Vec<(String, u64)> = known.into_iter().collect();
         if cfg!(debug_assertions) {
             let found = subject::counts(self.driver, &self.project.id, kind, find)?;
             assert_eq!(known, found, "{kind} {find:?}");
@@ -285,6 +292,52 @@ impl Tx<'_> {
             assert_eq!(in_order(known.clone()), in_order(found));
         }
         Ok(known)
+    }
+
+    /// The sections of a checkpoint of `mission` taken now.
+    pub(super) fn known_sections(
+        &mut self,
+        mission: MissionId,
+    ) -> Result<Option<BTreeMap<String, Section>>, Error> {
+        let Some(memory) = &mut self.memory else {
+            return Ok(None);
+        };
+        let Some(kinds) = memory.digest(self.driver, &mission.to_string())? else {
+            return Ok(None);
+        };
+        let known = sections_of_kinds(kinds);
+        if cfg!(debug_assertions) {
+            let lines = subject::lines(self.driver, &self.project.id, mission)?;
+            assert_eq!(known, sections(lines, Digest::NEW), "{mission}");
+        }
+        Ok(Some(known))
+    }
+
+    /// The subjects of a mission that have this status, oldest first, so many at most.
+    pub(super) fn known_of_status(
+        &mut self,
+        kind: Kind,
+        mission: MissionId,
+        status: &str,
+        limit: u64,
+    ) -> Result<Option<Vec<SubjectRow>>, Error> {
+        let Some(memory) = &mut self.memory else {
+            return Ok(None);
+        };
+        let (id, most) = (
+            mission.to_string(),
+            usize::try_from(limit).unwrap_or(usize::MAX),
+        );
+        let entries = memory.of_status(self.driver, kind, (&id, status), most)?;
+        let Some(entries) = entries else {
+            return Ok(None);
+        };
+        let known: Vec<SubjectRow> = entries.iter().map(|entry| entry.row.clone()).collect();
+        if cfg!(debug_assertions) {
+            let found = self.found_of_status(kind, mission, status, limit)?;
+            assert_eq!(known, found, "{kind} {mission} {status}");
+        }
+        Ok(Some(known))
     }
 
     /// The same with the texts, by kind and id; `None` when one of them is damaged.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flightline_core::{Kind, Subject};
+use flightline_core::{Kind, MissionId, Subject};
 
 use super::Tx;
 use crate::error::Error;
@@ -60,6 +60,50 @@ impl Tx<'_> {
     pub fn rows_without(&mut self, kind: Kind, status: &str) -> Result<Vec<SubjectRow>, Error> {
         let rows = overview::without(self.driver, &self.project.id, kind, status)?;
         self.mended_rows(kind, rows)
+    }
+
+    /// The subjects of a mission that have this status, oldest first, so many at most.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn rows_of_status(
+        &mut self,
+        kind: Kind,
+        mission: MissionId,
+        status: &str,
+        limit: u64,
+    ) -> Result<Vec<SubjectRow>, Error> {
+        match self.known_of_status(kind, mission, status, limit)? {
+            Some(known) => Ok(known),
+            None => self.found_of_status(kind, mission, status, limit),
+        }
+    }
+
+    pub(super) fn found_of_status(
+        &mut self,
+        kind: Kind,
+        mission: MissionId,
+        status: &str,
+        limit: u64,
+    ) -> Result<Vec<SubjectRow>, Error> {
+        let (driver, project) = (&mut *self.driver, &self.project.id);
+        let rows = overview::of_status(driver, project, kind, (mission, status), limit)?;
+        self.mended_rows(kind, rows)
+    }
+
+    /// The status of a subject; nothing when there is none.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn status_of(&mut self, kind: Kind, id: &str) -> Result<Option<String>, Error> {
+        let known = match &mut self.memory {
+            Some(memory) => memory.get(self.driver, kind, id)?,
+            None => None,
+        };
+        match known {
+            Some(entry) => Ok(entry.map(|entry| entry.row.status.clone())),
+            None => Ok(self.row(kind, id)?.map(|row| row.status)),
+        }
     }
 
     /// The missions that are under way, oldest first; perhaps some more, whose rows are damaged.

@@ -3,6 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use flightline_core::checkpoint::{Digest, sections};
 use flightline_core::note::Note;
 use flightline_core::{Kind, Subject};
 use flightline_store::{Actor, Error, Find, Store, Tx};
@@ -38,7 +39,83 @@ fn refuse() -> Result<u64, Error> {
     Err(Error::Location("no".to_owned()))
 }
 
+/// Numbers that look random, and are the same each time.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+}
+
+/// Does one of the things that happen to notes of two missions.
+fn act(tx: &mut Tx<'_>, dice: &mut Dice) -> Result<u64, Error> {
+    let which = 1 + u128::from(dice.roll(2));
+    let of = mission(which, "One");
+    let number = 10 * which + u128::from(dice.roll(9));
+    let note = lesson(number, &of, &format!("text {}", dice.roll(4)));
+    match dice.roll(5) {
+        0 => tx.remove("forgotten", &note, &json!({})),
+        1 => tx.set("mission_updated", &of, &json!({})),
+        _ => tx.set("learned", &note, &json!({})),
+    }
+}
+
+/// What both missions hash to: as it is kept up to date, and as it is computed from the rows.
+fn check_sections(remembering: &mut Store, plain: &mut Store) {
+    for number in [1, 2] {
+        let of = mission(number, "One").id;
+        let kept: Result<_, Error> = remembering.write(|tx| tx.sections(of));
+        let lines: Result<_, Error> = plain.read(|tx| tx.lines(of));
+        assert_eq!(kept.unwrap(), sections(lines.unwrap(), Digest::NEW), "{of}");
+    }
+}
+
 both_engines! {
+    fn digests_follow_whatever_happens(world: &World) {
+        let (mut one, mut other, mut plain) = (world.store(), world.store(), world.store());
+        let mut dice = Dice(7);
+        for _ in 0..60 {
+            match dice.roll(4) {
+                // What is refused, or tried and dropped, was never there.
+                0 => {
+                    let refused = one.write(|tx| {
+                        act(tx, &mut dice)?;
+                        let _ = tx.sections(mission(1, "One").id)?;
+                        act(tx, &mut dice)?;
+                        refuse()
+                    });
+                    assert!(refused.is_err());
+                }
+                1 => {
+                    let tried = one.write(|tx| {
+                        act(tx, &mut dice)?;
+                        let place = tx.savepoint()?;
+                        act(tx, &mut dice)?;
+                        let _ = tx.sections(mission(2, "One").id)?;
+                        tx.roll_back_to(place)?;
+                        act(tx, &mut dice)
+                    });
+                    tried.unwrap();
+                }
+                2 => {
+                    other.write(|tx| act(tx, &mut dice)).unwrap();
+                }
+                _ => {
+                    one.write(|tx| act(tx, &mut dice)).unwrap();
+                }
+            }
+            check_sections(&mut one, &mut plain);
+            if dice.roll(3) == 0 {
+                check_sections(&mut other, &mut plain);
+            }
+        }
+    }
+
     fn what_others_wrote_is_seen(world: &World) {
         let (mut one, mut other) = (world.store(), world.store());
         one.write(|tx| learn(tx, 1, "one")).unwrap();

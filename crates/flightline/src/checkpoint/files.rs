@@ -342,7 +342,8 @@ pub(crate) fn check(document: &CheckpointDocument) -> std::result::Result<(), St
             rev: value.rev,
             sha: value.sha.clone(),
         });
-    if flightline_core::checkpoint::sections(lines.collect()) != checkpoint.cut.sections {
+    let cut = &checkpoint.cut;
+    if flightline_core::checkpoint::sections(lines.collect(), cut.digest) != cut.sections {
         return Err("its values do not match its checksum".to_owned());
     }
     super::tree::check(document)?;

@@ -425,7 +425,7 @@ pub(crate) fn load(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<C
         rev: value.rev,
         sha: value.sha.clone(),
     });
-    if sections(lines.collect()) != checkpoint.cut.sections
+    if sections(lines.collect(), checkpoint.cut.digest) != checkpoint.cut.sections
         || kept
             .values
             .iter()

@@ -500,7 +500,7 @@ impl MendCheckpoint {
             rev: value.rev,
             sha: value.sha.clone(),
         });
-        let complete = sections(lines.collect()) == record.cut.sections;
+        let complete = sections(lines.collect(), record.cut.digest) == record.cut.sections;
         let mut healed = 0;
         for value in &self.values {
             let copy = StoredEvent {

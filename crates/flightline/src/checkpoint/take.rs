@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::{
-    Backup, Checkpoint, CheckpointStatus, Cut, Reason, Section, Trigger, VERSION, sections,
+    Backup, Checkpoint, CheckpointStatus, Cut, Digest, Reason, Section, Trigger, VERSION, sections,
 };
 use flightline_core::context::{AgentContext, DeltaChange, changes};
 use flightline_core::event::Event;
@@ -29,13 +29,13 @@ use crate::recovery::undone::Undone;
 use crate::remote::Offline;
 
 /// How many sorties that wait are looked at for the next steps.
-const PENDING_LOOKED_AT: usize = 50;
+const PENDING_LOOKED_AT: u64 = 50;
 
 /// So much work of the past is read at once.
 const WORK_LOOKED_AT: u64 = 64;
 
 /// Up to so many sorties are read in one go; of more, only those that are looked at.
-const READ_AT_ONCE: usize = 200;
+const READ_AT_ONCE: u64 = 200;
 
 /// Takes a checkpoint.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
@@ -116,8 +116,8 @@ impl Operation for TakeCheckpoint {
 }
 
 /// What a checkpoint names, when it was taken in this very transaction, after `before`: then that is what the
-/// subjects' rows hold, and the journal need not be looked through for it. Checked against its hashes like every other;
-/// where anything does not fit, [`super::load`] finds out.
+/// subjects' rows hold, and the journal need not be looked through for it. It was hashed a moment ago, in this transaction; where a
+/// text is damaged, [`super::load`] finds out.
 fn just_taken(
     desk: &mut Desk<'_, '_>,
     checkpoint: &Checkpoint,
@@ -128,8 +128,9 @@ fn just_taken(
     }
     let values = desk.tx.values_now(checkpoint.cut.mission_id)?;
     let contents = values.map(Contents::new);
-    let contents = contents.filter(|contents| contents.sections() == checkpoint.cut.sections);
     if let Some(contents) = &contents {
+        let cut = &checkpoint.cut;
+        debug_assert_eq!(contents.sections(cut.digest), cut.sections);
         contents.recall::<Sortie>(desk.tx)?;
         contents.recall::<Agent>(desk.tx)?;
         contents.recall::<Message>(desk.tx)?;
@@ -182,7 +183,7 @@ pub(crate) fn take_for(
     sameness: Same,
 ) -> Result<Checkpoint> {
     let mission = taking.mission;
-    let sections = sections(desk.tx.lines(mission.id)?);
+    let now = desk.tx.sections(mission.id)?;
     // A checkpoint since then has left an event since then.
     let mut taken = false;
     let newest = desk.tx.newest_work(mission.id, |event| {
@@ -194,6 +195,15 @@ pub(crate) fn take_for(
     let since = match changed {
         Some(_) if !taken => Vec::new(),
         changed => taken_since(desk, mission, changed)?,
+    };
+    // Those of before an upgrade are compared as they were hashed.
+    let first = match since.iter().any(|same| same.cut.digest == Digest::Lines) {
+        true => sections(desk.tx.lines(mission.id)?, Digest::Lines),
+        false => BTreeMap::new(),
+    };
+    let now_in = |digest: Digest| match digest {
+        Digest::Lines => &first,
+        Digest::Buckets => &now,
     };
     let by = author(desk);
     let same_words = |same: &Checkpoint| match sameness {
@@ -217,13 +227,13 @@ pub(crate) fn take_for(
                 && (!is_particular(taking.reason)
                     || same.cut.trigger_details == taking.details)
                 && changed.is_none_or(|changed| changed <= same.cut.rev)
-                && same_work(&same.cut.sections, &sections)
+                && same_work(&same.cut.sections, now_in(same.cut.digest))
     });
     if let Some(same) = same {
         return Ok(same);
     }
     let id = CheckpointId::new(desk.tx.uuid());
-    record(desk, taking, id, of, sections)
+    record(desk, taking, id, of, now)
 }
 
 /// Takes a checkpoint that has its id already, whether or not another holds the same.
@@ -232,7 +242,7 @@ pub(crate) fn take_as(
     taking: &Taking<'_>,
     id: CheckpointId,
 ) -> Result<Checkpoint> {
-    let sections = sections(desk.tx.lines(taking.mission.id)?);
+    let sections = desk.tx.sections(taking.mission.id)?;
     record(desk, taking, id, None, sections)
 }
 
@@ -277,6 +287,7 @@ fn record(
         created_by: author(desk),
         version: VERSION.to_owned(),
         agent_context,
+        digest: Digest::NEW,
     };
     let checkpoint = Checkpoint {
         id,
@@ -397,34 +408,11 @@ pub(crate) fn context(
     mission: &Mission,
     blockers: Vec<String>,
 ) -> Result<RecoveryContext> {
-    let rows = desk.tx.rows(Kind::Sortie, Find::Mission(mission.id))?;
-    let mut settled: BTreeSet<SortieId> = BTreeSet::new();
-    let (mut sorties, mut waiting) = (Vec::new(), 0);
-    let mut at_once: BTreeMap<String, Sortie> = BTreeMap::new();
-    if rows.len() <= READ_AT_ONCE {
-        match desk.tx.find::<Sortie>(Find::Mission(mission.id)) {
-            Ok(all) => at_once.extend(all.into_iter().map(|sortie| (sortie.key(), sortie))),
-            // It may be one that is not looked at: those that are, are read one by one.
-            Err(flightline_store::Error::Corrupt(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    for row in &rows {
-        match SortieStatus::from_word(&row.status) {
-            Some(status) if status.is_settled() => {
-                settled.insert(row.typed_id()?);
-            }
-            Some(SortieStatus::Pending) if waiting >= PENDING_LOOKED_AT => {}
-            Some(status) => {
-                waiting += usize::from(status == SortieStatus::Pending);
-                match at_once.remove(&row.id) {
-                    Some(sortie) => sorties.push(sortie),
-                    None => sorties.extend(desk.tx.get::<Sortie>(&row.id)?),
-                }
-            }
-            None => {}
-        }
-    }
+    let LookedAt {
+        mut sorties,
+        settled,
+        settled_count,
+    } = looked_at(desk, mission)?;
     let last_event = last_standing_act(desk, mission)?;
     // The sortie that was acted on last is named, even when it is completed by now.
     if let Some(event) = &last_event
@@ -451,6 +439,7 @@ pub(crate) fn context(
         mission,
         sorties: &sorties,
         settled: &settled,
+        settled_count,
         progress: desk.progress(mission.id)?,
         files: &desk.tx.find::<SortieFile>(Find::Mission(mission.id))?,
         errors: &desk.tx.find::<SortieError>(Find::Mission(mission.id))?,
@@ -462,6 +451,82 @@ pub(crate) fn context(
         now: desk.now(),
     };
     Ok(recovery_context(&situation))
+}
+
+/// The sorties that the recovery context of a mission is about.
+#[derive(Default)]
+struct LookedAt {
+    /// Those that are held or failed, and the first that wait, oldest first.
+    sorties: Vec<Sortie>,
+    /// Those that nothing waits for any more, as far as one of these could wait for them.
+    settled: BTreeSet<SortieId>,
+    /// How many of those there are in all.
+    settled_count: u64,
+}
+
+fn looked_at(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<LookedAt> {
+    let of = Find::Mission(mission.id);
+    let counts = desk.tx.counts(Kind::Sortie, of)?;
+    let settled = |word: &str| SortieStatus::from_word(word).is_some_and(SortieStatus::is_settled);
+    let of_settled = counts.iter().filter(|(status, _)| settled(status));
+    let settled_count = of_settled.map(|(_, count)| count).sum();
+    let total: u64 = counts.iter().map(|(_, count)| count).sum();
+    let mut found = LookedAt {
+        settled_count,
+        ..LookedAt::default()
+    };
+    if total <= READ_AT_ONCE {
+        let mut at_once: BTreeMap<String, Sortie> = BTreeMap::new();
+        match desk.tx.find::<Sortie>(of) {
+            Ok(all) => at_once.extend(all.into_iter().map(|sortie| (sortie.key(), sortie))),
+            // It may be one that is not looked at: those that are, are read one by one.
+            Err(flightline_store::Error::Corrupt(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let (mut waiting, rows) = (0, desk.tx.rows(Kind::Sortie, of)?);
+        for row in rows {
+            match SortieStatus::from_word(&row.status) {
+                Some(status) if status.is_settled() => {
+                    found.settled.insert(row.typed_id()?);
+                }
+                Some(SortieStatus::Pending) if waiting >= PENDING_LOOKED_AT => {}
+                Some(status) => {
+                    waiting += u64::from(status == SortieStatus::Pending);
+                    match at_once.remove(&row.id) {
+                        Some(sortie) => found.sorties.push(sortie),
+                        None => found.sorties.extend(desk.tx.get::<Sortie>(&row.id)?),
+                    }
+                }
+                None => {}
+            }
+        }
+        return Ok(found);
+    }
+    let mut rows = Vec::new();
+    for status in SortieStatus::ALL.into_iter().filter(|it| !it.is_settled()) {
+        let most = match status {
+            SortieStatus::Pending => PENDING_LOOKED_AT,
+            _ => u64::MAX,
+        };
+        let (kind, word) = (Kind::Sortie, status.as_str());
+        rows.extend(desk.tx.rows_of_status(kind, mission.id, word, most)?);
+    }
+    rows.sort_by(|a, b| (a.born, &a.id).cmp(&(b.born, &b.id)));
+    for row in rows {
+        found.sorties.extend(desk.tx.get::<Sortie>(&row.id)?);
+    }
+    let waited_for: BTreeSet<SortieId> = found
+        .sorties
+        .iter()
+        .flat_map(|sortie| sortie.depends_on.iter().copied())
+        .collect();
+    for id in waited_for {
+        let status = desk.tx.status_of(Kind::Sortie, &id.to_string())?;
+        if status.is_some_and(|status| settled(&status)) {
+            found.settled.insert(id);
+        }
+    }
+    Ok(found)
 }
 
 /// The agents that have, or had, one of these sorties, oldest first.

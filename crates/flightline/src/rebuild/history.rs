@@ -213,7 +213,7 @@ impl Plan<'_> {
         let old = &self.checkpoint.cut;
         let cut = Cut {
             rev: tx.rev(),
-            sections: sections(tx.lines(old.mission_id)?),
+            sections: sections(tx.lines(old.mission_id)?, old.digest),
             ..old.clone()
         };
         let checkpoint = Checkpoint {

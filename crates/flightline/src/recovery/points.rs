@@ -157,8 +157,7 @@ pub(crate) fn analysis(
 ) -> Result<Option<Analysis>> {
     let mut sorties: Vec<Sortie> = contents.of()?;
     sorties.sort_by_key(|sortie| sortie.position);
-    let agents: Vec<Agent> = contents.of()?;
-    let mission: Vec<Mission> = contents.of()?;
+    let (agents, mission) = (contents.shared::<Agent>()?, contents.shared::<Mission>()?);
     let id = short(checkpoint.id);
     Ok(mission.first().map(|mission| {
         analyze(&Analyzed {

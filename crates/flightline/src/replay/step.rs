@@ -290,7 +290,7 @@ pub(super) fn state_at(
         completed: completed.count() as u64,
         total: views.sorties.len() as u64,
     };
-    let agents = views.agents.into_iter();
+    let agents = views.agents.iter().cloned();
     Ok(Ok(StateAt {
         rev,
         mission,

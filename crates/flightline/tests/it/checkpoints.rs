@@ -155,19 +155,34 @@ both_engines! {
         assert_eq!(taken.cut.progress_percent, 25);
     }
 
-    fn a_sections_hash_is_that_of_its_lines_in_order(world: &World) {
+    fn a_sections_hash_is_that_of_its_kinds_buckets_and_lines(world: &World) {
         let story = busy(world);
         let taken = story.checkpoint();
         let state = whole(&story, taken.id);
-        let mut lines: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        let bucket = |id: &str| {
+            let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+            id.bytes().fold(0xcbf2_9ce4_8422_2325, step) & 255
+        };
+        let mut lines: BTreeMap<&str, BTreeMap<&str, BTreeMap<u64, Vec<String>>>> = BTreeMap::new();
         for value in &state.values {
             assert_eq!(sha256_hex(&value.text), value.sha);
-            lines.entry(section_of(value.kind).unwrap()).or_default().push(format!("{} {} {} {}\n", value.kind, value.id, value.rev, value.sha));
+            let line = format!("{} {} {} {}\n", value.kind, value.id, value.rev, value.sha);
+            let of_kind = lines.entry(section_of(value.kind).unwrap()).or_default().entry(value.kind.as_str()).or_default();
+            of_kind.entry(bucket(&value.id)).or_default().push(line);
         }
         let mut found = BTreeMap::new();
-        for (section, mut lines) in lines {
-            lines.sort();
-            found.insert(section.to_owned(), (sha256_hex(&lines.concat()), lines.len() as u64));
+        for (section, kinds) in lines {
+            let (mut text, mut count) = (String::new(), 0);
+            for (kind, buckets) in kinds {
+                let hash_of = |(number, mut lines): (u64, Vec<String>)| {
+                    lines.sort();
+                    count += lines.len() as u64;
+                    format!("{number:02x} {}\n", sha256_hex(&lines.concat()))
+                };
+                let hashes: String = buckets.into_iter().map(hash_of).collect();
+                text += &format!("{kind} {}\n", sha256_hex(&hashes));
+            }
+            found.insert(section.to_owned(), (sha256_hex(&text), count));
         }
         let said: BTreeMap<_, _> = state.checkpoint.cut.sections.into_iter().map(|(name, section)| (name, (section.sha256, section.count))).collect();
         assert_eq!(said, found);

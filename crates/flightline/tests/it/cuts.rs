@@ -6,7 +6,9 @@ use std::time::Duration;
 use flightline::checkpoint::files::WholeCheckpoint;
 use flightline::checkpoint::inspect::{ShowCheckpoint, VerifyCheckpoint};
 use flightline::checkpoint::prune::{PlanPrune, apply_all, plan_all};
+use flightline::checkpoint::take::TakeCheckpoint;
 use flightline::checkpoint::thin::{PlanThinning, thin};
+use flightline::core::checkpoint::{Checkpoint, Digest, Line, sections};
 use flightline::core::lock::Lock;
 use flightline::core::{CheckpointId, MissionId};
 use flightline::lock::AcquireLocks;
@@ -158,6 +160,44 @@ both_engines! {
         story.with_fleet(|fleet| apply_all(fleet, &caller(""), &prune, &plan)).unwrap();
         for (at, files) in [(0, file()), (2, vec![]), (4, file()), (5, file())] {
             assert_eq!(locked(&story, all[at]), files);
+        }
+    }
+
+    fn a_checkpoint_of_before_is_verified_as_it_was_hashed(world: &World) {
+        let (story, login, search) = two_missions(world);
+        let asked = TakeCheckpoint { mission: Some(login.to_string()), reason: None, details: None, note: None };
+        let id = story.run("", &asked).unwrap().id;
+        let lines = story.look(|tx| tx.lines(login));
+        let hashed = |digest: Digest, lines: Vec<Line>| {
+            story.with_fleet(|fleet| {
+                fleet.store().unwrap().write(|tx| {
+                    let mut it = tx.get::<Checkpoint>(&id.to_string())?.unwrap();
+                    it.cut.digest = digest;
+                    it.cut.sections = sections(lines.clone(), digest);
+                    it.sha256 = it.cut.sha256();
+                    tx.set("checkpoint_marked", &it, &json!({}))?;
+                    Ok::<_, flightline::store::Error>(it)
+                })
+            })
+        };
+        let old = hashed(Digest::Lines, lines.clone()).unwrap();
+        assert!(!serde_json::to_string(&old).unwrap().contains("digest"), "it does not say how");
+        assert_eq!(locked(&story, id), ["src/a.rs"]);
+        assert_eq!(story.run("", &asked).unwrap().id, id, "nothing has changed since");
+        story.claim("ada", "Model").unwrap();
+        take(&story, search);
+        let new = take(&story, login);
+        assert_eq!((locked(&story, id), locked(&story, new)), (vec!["src/a.rs".to_owned()], vec!["src/a.rs".to_owned()]));
+        assert_eq!(story.ailments(), Vec::<String>::new());
+        // What was hashed otherwise than it says is damaged.
+        hashed(Digest::Buckets, lines.clone()).unwrap();
+        assert_eq!(locked(&story, id), ["src/a.rs"]);
+        let mut other = lines;
+        other[0].rev += 1;
+        for digest in [Digest::Lines, Digest::Buckets] {
+            hashed(digest, other.clone()).unwrap();
+            let verdict = story.run("", &VerifyCheckpoint { checkpoint: id }).unwrap();
+            assert!(!verdict.sound, "{digest:?}");
         }
     }
 }

@@ -131,7 +131,8 @@ fn forged(document: &CheckpointDocument, change: impl FnOnce(&mut State)) -> Che
             rev: value.rev,
             sha: value.sha.clone(),
         });
-    state.checkpoint.cut.sections = flightline::core::checkpoint::sections(lines.collect());
+    let digest = state.checkpoint.cut.digest;
+    state.checkpoint.cut.sections = flightline::core::checkpoint::sections(lines.collect(), digest);
     state.checkpoint.sha256 = state.checkpoint.cut.sha256();
     document
 }
