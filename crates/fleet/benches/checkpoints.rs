@@ -12,14 +12,17 @@ mod counters;
 mod measure;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flightline::checkpoint::backups::settle;
 use flightline::checkpoint::inspect::{ListCheckpoints, ShowCheckpoint};
 use flightline::checkpoint::take::TakeCheckpoint;
+use flightline::checkpoint::trigger::RecordFailure;
 use flightline::core::checkpoint::Reason;
 use flightline::core::policy::Policy;
 use flightline::core::sortie::Sortie;
+use flightline::core::text::Note;
 use flightline::core::{MissionId, Title};
 use flightline::event::ListEvents;
 use flightline::mission::{CreateMission, ListMissions};
@@ -46,6 +49,7 @@ fn main() {
     println!("|---|---|---|---|---|");
     for sorties in [100, 1_000, 10_000] {
         creation(&temp.path().join(format!("creation-{sorties}")), sorties);
+        remembered(&temp.path().join(format!("remembered-{sorties}")), sorties);
     }
     bytes(&temp.path().join("bytes"));
     recovery(&temp.path().join("recovery"));
@@ -113,8 +117,12 @@ impl Ground {
     fn new(folder: &Path, sorties: usize) -> Self {
         let state = folder.join(".flightline");
         std::fs::create_dir_all(folder).unwrap();
-        let options = OpenOptions::default();
-        let store = Store::create(&Location::Folder(state.clone()), "prj", "bench", options);
+        let store = Store::create(
+            &Location::Folder(state.clone()),
+            "prj",
+            "bench",
+            OpenOptions::default(),
+        );
         let mut fleet = Fleet::new(store.unwrap(), Policy::default());
         let title = |text: String| Title::parse("title", &text).unwrap();
         let create = CreateMission {
@@ -150,7 +158,7 @@ impl Ground {
         let at = usize::try_from(self.turn).unwrap() % self.sorties.len();
         let sortie = &mut self.sorties[at];
         let note = format!("progress number {}", self.turn);
-        sortie.progress_notes = Some(flightline::core::text::Note::parse("note", &note).unwrap());
+        sortie.progress_notes = Some(Note::parse("note", &note).unwrap());
         let sortie = sortie.clone();
         self.fleet
             .store()
@@ -194,6 +202,49 @@ impl Ground {
             .map(|file| file.metadata().unwrap().len())
             .sum()
     }
+}
+
+/// A checkpoint by the size of the mission in a process that remembers, as a server's writer does: with its whole document as the
+/// answer, and as the trigger of another act takes it.
+fn remembered(folder: &Path, sorties: usize) {
+    let mut ground = Ground::new(folder, sorties);
+    let options = OpenOptions {
+        remember: Arc::new(true.into()),
+        ..OpenOptions::default()
+    };
+    let store = Store::open(&Location::Folder(ground.state.clone()), "prj", options);
+    ground.fleet = Fleet::new(store.unwrap(), Policy::default());
+    for _ in 0..3 {
+        ground.change();
+        ground.checkpoint();
+    }
+    let (mut whole, mut triggered) = (Vec::new(), Vec::new());
+    for number in 0..100 {
+        ground.change();
+        whole.push(once(|| ground.checkpoint()));
+        ground.change();
+        let failure = RecordFailure {
+            mission: Some(ground.mission.to_string()),
+            reason: Reason::ApiError,
+            details: Note::parse("details", &format!("call {number} failed")).unwrap(),
+            failure: None,
+        };
+        triggered.push(once(|| {
+            ground.fleet.run(&failure, &caller()).unwrap();
+        }));
+    }
+    whole.sort();
+    triggered.sort();
+    report(
+        &format!("a checkpoint in a process that remembers, {sorties} sorties"),
+        &whole,
+        "with its whole document",
+    );
+    report(
+        &format!("one that a trigger takes there, {sorties} sorties"),
+        &triggered,
+        "without; target: 10,000 sorties at most twice 100",
+    );
 }
 
 /// Taking a checkpoint, and writing its file, by the size of the mission.
