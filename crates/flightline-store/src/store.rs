@@ -1,17 +1,20 @@
 //! The store: opens an engine, and runs closures in transactions.
 
+mod begin;
+mod care;
 mod group;
+mod options;
 mod settle;
 
+pub use options::OpenOptions;
+
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use flightline_core::Time;
 
 use crate::clock::{Clock, Ids};
-use crate::engine::{Acknowledged, Compaction, Disk, Driver, Durability, postgres, sqlite};
+use crate::engine::{Acknowledged, Driver, Durability, postgres, sqlite};
 use crate::error::Error;
 use crate::location::Location;
 use crate::loss::Loss;
@@ -19,63 +22,12 @@ use crate::memory::{Memories, Seen};
 use crate::mend::Damage;
 use crate::steps::Steps;
 use crate::table::project::Project;
-use crate::table::{event, project, pulse, watch};
-use crate::tx::{Actor, Trace, Tx};
+use crate::table::{event, project};
+use crate::tx::{Trace, Tx};
 use group::Group;
 
 /// How often a write that collided with another is run again.
 const ATTEMPTS: u32 = 8;
-
-/// How a store is opened.
-#[derive(Clone, Debug)]
-pub struct OpenOptions {
-    /// Where the time comes from.
-    pub clock: Clock,
-    /// Where new ids come from.
-    pub ids: Ids,
-    /// How long to wait for one's turn to write.
-    pub patience: Duration,
-    /// What this process is doing, for others who wait for it.
-    pub purpose: String,
-    /// When nobody wrote for this long, silence before that proves nothing.
-    pub downtime_ms: u64,
-    /// Run every write twice, the first time rolled back: a closure that touches anything but its
-    /// transaction shows.
-    pub rehearse: bool,
-    /// In test builds: where this process ends, or stops.
-    pub steps: Steps,
-    /// Keep the last values of what is written in memory, for processes that write again and again. Whoever changes the
-    /// tables behind our back, as tests do, turns it off first.
-    pub remember: Arc<AtomicBool>,
-    /// Whether the user made this fleet, or trusts it. One that came from somewhere else is only looked at.
-    pub trusted: bool,
-    /// For tests of a full disk: the database may have so many pages and no more. SQLite only.
-    pub max_pages: Option<u32>,
-    /// Whether a SQLite store of an earlier version is copied beside itself before it is upgraded.
-    pub keep_old: bool,
-    /// For the one connection of a server that writes to a SQLite store: its log is folded on a thread of its own, and more of the store stays in
-    /// memory.
-    pub keeps_log: bool,
-}
-
-impl Default for OpenOptions {
-    fn default() -> Self {
-        Self {
-            clock: Clock::default(),
-            ids: Ids::default(),
-            patience: Duration::from_secs(10),
-            purpose: "unknown".to_owned(),
-            downtime_ms: flightline_core::policy::Policy::default().downtime_ms,
-            rehearse: false,
-            steps: Steps::default(),
-            remember: Arc::default(),
-            trusted: true,
-            max_pages: None,
-            keep_old: true,
-            keeps_log: false,
-        }
-    }
-}
 
 /// A project's store, through one connection.
 pub struct Store {
@@ -534,140 +486,6 @@ impl Store {
         Ok(())
     }
 
-    pub(crate) fn transaction(&mut self, access: Access) -> Result<Tx<'_>, Error> {
-        let remember = self.options.remember.load(Ordering::Relaxed);
-        let mut tx = self.begin(access, remember)?;
-        if access == Access::Write {
-            tx.go_on()?;
-        }
-        Ok(tx)
-    }
-
-    /// The same, for what replaces the journal: in the history that it finds.
-    pub(crate) fn transaction_as_it_is(&mut self, access: Access) -> Result<Tx<'_>, Error> {
-        self.begin(access, false)
-    }
-
-    fn begin(&mut self, access: Access, remember: bool) -> Result<Tx<'_>, Error> {
-        let row = self
-            .driver
-            .take_project(&self.project, access == Access::Write)?;
-        let row = row.ok_or_else(|| Error::UnknownProject(self.project.clone()))?;
-        let mut project = Project::from_row(self.driver.as_mut(), &self.project, &row)?;
-        let losses = self.losses_of(&project);
-        let now = match access {
-            Access::Read => self.now()?,
-            Access::Write | Access::Pulse => self.writing_time()?,
-        };
-        let slept = access != Access::Read && self.has_slept(&project, now)?;
-        if slept {
-            project.awake_since = now;
-            if access == Access::Pulse {
-                // The first heartbeat after a pause says so at once: those who look later would see it, and
-                // take the pause for a time when others could have been heard. Before it touches a pulse, as
-                // a write does, which holds the project first.
-                project::wake(self.driver.as_mut(), &project.id, now)?;
-            }
-            pulse::put_right(self.driver.as_mut(), &project.id, now)?;
-            if now < project.seen_at {
-                watch::forget_all(self.driver.as_mut(), &project.id)?;
-            }
-        }
-        if access == Access::Write {
-            project.seen_at = now;
-        }
-        if !remember {
-            self.memories.forget();
-            self.seen = Seen::default();
-        }
-        let seen = remember.then_some(&mut self.seen);
-        let remember = remember && access == Access::Write;
-        if remember {
-            self.memories.recall(self.driver.as_mut(), &project)?;
-        }
-        Ok(Tx {
-            step: project.rev + 1,
-            driver: self.driver.as_mut(),
-            project,
-            ids: self.options.ids.clone(),
-            clock: self.options.clock.clone(),
-            now,
-            happened: None,
-            actor: Actor::flightline(),
-            began: Instant::now(),
-            noticed: Vec::new(),
-            losses,
-            trace: Trace::default(),
-            memory: match remember {
-                true => self.memories.of(&self.project),
-                false => None,
-            },
-            seen,
-        })
-    }
-
-    /// After a pause of all writing, or a clock that jumped, silence before this moment proves nothing.
-    fn has_slept(&mut self, project: &Project, now: Time) -> Result<bool, Error> {
-        let downtime = self.options.downtime_ms;
-        let paused = |seen: Time| now.since(seen) > downtime || seen.since(now) > downtime;
-        if !paused(project.seen_at) {
-            return Ok(false);
-        }
-        let newest = pulse::newest(self.driver.as_mut(), &project.id)?;
-        Ok(newest.is_none_or(paused))
-    }
-
-    /// Gives free space back to the file system, when it is worth it and nobody is writing: more than a
-    /// quarter of the file, and a megabyte. `loose` bytes are known to be free though their pages are not
-    /// yet; a store with more than `most` bytes in use is left alone, because everybody who wants to write
-    /// has to wait meanwhile. Whether it fails or is interrupted, the store holds what it held.
-    ///
-    /// # Errors
-    /// When the engine fails, as on a full disk.
-    pub fn compact(&mut self, loose: u64, most: u64) -> Result<Compaction, Error> {
-        self.driver.compact(loose, most)
-    }
-
-    /// Folds the log beside the database into it, without making anybody wait; with `truncate` its space is
-    /// given back, too, if nobody is there. For processes that live long. Returns how large it is afterwards.
-    ///
-    /// # Errors
-    /// When the engine fails.
-    pub fn fold_log(&mut self, truncate: bool) -> Result<u64, Error> {
-        self.driver.fold_log(truncate)
-    }
-
-    /// How the disk stands on which the store is, where that is ours to know.
-    ///
-    /// # Errors
-    /// When the engine fails.
-    pub fn disk(&mut self) -> Result<Option<Disk>, Error> {
-        self.driver.disk()
-    }
-
-    /// Makes sure that some room on the disk is kept for what ends trouble. Whatever is not that asks this first.
-    ///
-    /// # Errors
-    /// [`Error::Full`] when it was given up and there is not enough room to keep some again.
-    pub fn keep_reserve(&mut self) -> Result<(), Error> {
-        self.driver.keep_reserve()
-    }
-
-    /// Gives the room up that was kept for what ends trouble. Says whether there was some: then what failed may be
-    /// tried again.
-    pub fn spend_reserve(&mut self) -> bool {
-        self.driver.spend_reserve()
-    }
-
-    /// Makes the indexes and views anew that are missing. Says which.
-    ///
-    /// # Errors
-    /// When the engine refuses, as when what an index must keep apart is there twice.
-    pub fn mend_schema(&mut self) -> Result<Vec<String>, Error> {
-        let patience = self.options.patience;
-        self.driver.mend_schema(patience)
-    }
-
     /// In test builds: the numbered moments at which this process may end, for what is written beside
     /// the store.
     #[must_use]
@@ -695,30 +513,6 @@ impl Store {
     /// When the engine does not take it.
     pub fn prepare(&mut self, sql: &'static str) -> Result<(), Error> {
         self.driver.prepare(sql)
-    }
-
-    /// How many statements this connection has run; of PostgreSQL, how many journeys it has made to the server. For figures that do
-    /// not depend on the machine.
-    #[must_use]
-    pub fn statements(&self) -> u64 {
-        self.driver.statements()
-    }
-
-    /// How its database server is set up so that a power cut can lose what was acknowledged. Who runs the server
-    /// decided so, perhaps for a database that is thrown away: it is said, and not refused.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub fn weaknesses(&mut self) -> Result<Vec<String>, Error> {
-        self.driver.weaknesses()
-    }
-
-    /// Tables with their columns, for the test that compares the schemas of the engines.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub fn columns(&mut self) -> Result<Vec<(String, String)>, Error> {
-        self.driver.columns()
     }
 }
 

@@ -1,0 +1,98 @@
+//! How a transaction begins: with the project's row, and with the time since which silence can be noticed.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use flightline_core::Time;
+
+use super::{Access, Store};
+use crate::error::Error;
+use crate::memory::Seen;
+use crate::table::project::Project;
+use crate::table::{project, pulse, watch};
+use crate::tx::{Actor, Trace, Tx};
+
+impl Store {
+    pub(crate) fn transaction(&mut self, access: Access) -> Result<Tx<'_>, Error> {
+        let remember = self.options.remember.load(Ordering::Relaxed);
+        let mut tx = self.begin(access, remember)?;
+        if access == Access::Write {
+            tx.go_on()?;
+        }
+        Ok(tx)
+    }
+
+    /// The same, for what replaces the journal: in the history that it finds.
+    pub(crate) fn transaction_as_it_is(&mut self, access: Access) -> Result<Tx<'_>, Error> {
+        self.begin(access, false)
+    }
+
+    fn begin(&mut self, access: Access, remember: bool) -> Result<Tx<'_>, Error> {
+        let row = self
+            .driver
+            .take_project(&self.project, access == Access::Write)?;
+        let row = row.ok_or_else(|| Error::UnknownProject(self.project.clone()))?;
+        let mut project = Project::from_row(self.driver.as_mut(), &self.project, &row)?;
+        let losses = self.losses_of(&project);
+        let now = match access {
+            Access::Read => self.now()?,
+            Access::Write | Access::Pulse => self.writing_time()?,
+        };
+        let slept = access != Access::Read && self.has_slept(&project, now)?;
+        if slept {
+            project.awake_since = now;
+            if access == Access::Pulse {
+                // The first heartbeat after a pause says so at once: those who look later would see it, and
+                // take the pause for a time when others could have been heard. Before it touches a pulse, as
+                // a write does, which holds the project first.
+                project::wake(self.driver.as_mut(), &project.id, now)?;
+            }
+            pulse::put_right(self.driver.as_mut(), &project.id, now)?;
+            if now < project.seen_at {
+                watch::forget_all(self.driver.as_mut(), &project.id)?;
+            }
+        }
+        if access == Access::Write {
+            project.seen_at = now;
+        }
+        if !remember {
+            self.memories.forget();
+            self.seen = Seen::default();
+        }
+        let seen = remember.then_some(&mut self.seen);
+        let remember = remember && access == Access::Write;
+        if remember {
+            self.memories.recall(self.driver.as_mut(), &project)?;
+        }
+        Ok(Tx {
+            step: project.rev + 1,
+            driver: self.driver.as_mut(),
+            project,
+            ids: self.options.ids.clone(),
+            clock: self.options.clock.clone(),
+            now,
+            happened: None,
+            actor: Actor::flightline(),
+            began: Instant::now(),
+            noticed: Vec::new(),
+            losses,
+            trace: Trace::default(),
+            memory: match remember {
+                true => self.memories.of(&self.project),
+                false => None,
+            },
+            seen,
+        })
+    }
+
+    /// After a pause of all writing, or a clock that jumped, silence before this moment proves nothing.
+    fn has_slept(&mut self, project: &Project, now: Time) -> Result<bool, Error> {
+        let downtime = self.options.downtime_ms;
+        let paused = |seen: Time| now.since(seen) > downtime || seen.since(now) > downtime;
+        if !paused(project.seen_at) {
+            return Ok(false);
+        }
+        let newest = pulse::newest(self.driver.as_mut(), &project.id)?;
+        Ok(newest.is_none_or(paused))
+    }
+}

@@ -1,0 +1,82 @@
+//! What a store's files and its engine are asked for besides transactions: room, the log, the schema.
+
+use super::Store;
+use crate::engine::{Compaction, Disk};
+use crate::error::Error;
+
+impl Store {
+    /// Gives free space back to the file system, when it is worth it and nobody is writing: more than a
+    /// quarter of the file, and a megabyte. `loose` bytes are known to be free though their pages are not
+    /// yet; a store with more than `most` bytes in use is left alone, because everybody who wants to write
+    /// has to wait meanwhile. Whether it fails or is interrupted, the store holds what it held.
+    ///
+    /// # Errors
+    /// When the engine fails, as on a full disk.
+    pub fn compact(&mut self, loose: u64, most: u64) -> Result<Compaction, Error> {
+        self.driver.compact(loose, most)
+    }
+
+    /// Folds the log beside the database into it, without making anybody wait; with `truncate` its space is
+    /// given back, too, if nobody is there. For processes that live long. Returns how large it is afterwards.
+    ///
+    /// # Errors
+    /// When the engine fails.
+    pub fn fold_log(&mut self, truncate: bool) -> Result<u64, Error> {
+        self.driver.fold_log(truncate)
+    }
+
+    /// How the disk stands on which the store is, where that is ours to know.
+    ///
+    /// # Errors
+    /// When the engine fails.
+    pub fn disk(&mut self) -> Result<Option<Disk>, Error> {
+        self.driver.disk()
+    }
+
+    /// Makes sure that some room on the disk is kept for what ends trouble. Whatever is not that asks this first.
+    ///
+    /// # Errors
+    /// [`Error::Full`] when it was given up and there is not enough room to keep some again.
+    pub fn keep_reserve(&mut self) -> Result<(), Error> {
+        self.driver.keep_reserve()
+    }
+
+    /// Gives the room up that was kept for what ends trouble. Says whether there was some: then what failed may be
+    /// tried again.
+    pub fn spend_reserve(&mut self) -> bool {
+        self.driver.spend_reserve()
+    }
+
+    /// Makes the indexes and views anew that are missing. Says which.
+    ///
+    /// # Errors
+    /// When the engine refuses, as when what an index must keep apart is there twice.
+    pub fn mend_schema(&mut self) -> Result<Vec<String>, Error> {
+        let patience = self.options.patience;
+        self.driver.mend_schema(patience)
+    }
+
+    /// How many statements this connection has run; of PostgreSQL, how many journeys it has made to the server. For figures that do
+    /// not depend on the machine.
+    #[must_use]
+    pub fn statements(&self) -> u64 {
+        self.driver.statements()
+    }
+
+    /// How its database server is set up so that a power cut can lose what was acknowledged. Who runs the server
+    /// decided so, perhaps for a database that is thrown away: it is said, and not refused.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn weaknesses(&mut self) -> Result<Vec<String>, Error> {
+        self.driver.weaknesses()
+    }
+
+    /// Tables with their columns, for the test that compares the schemas of the engines.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn columns(&mut self) -> Result<Vec<(String, String)>, Error> {
+        self.driver.columns()
+    }
+}

@@ -1,0 +1,59 @@
+//! How a store is opened.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use crate::clock::{Clock, Ids};
+use crate::steps::Steps;
+
+/// How a store is opened.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// Where the time comes from.
+    pub clock: Clock,
+    /// Where new ids come from.
+    pub ids: Ids,
+    /// How long to wait for one's turn to write.
+    pub patience: Duration,
+    /// What this process is doing, for others who wait for it.
+    pub purpose: String,
+    /// When nobody wrote for this long, silence before that proves nothing.
+    pub downtime_ms: u64,
+    /// Run every write twice, the first time rolled back: a closure that touches anything but its
+    /// transaction shows.
+    pub rehearse: bool,
+    /// In test builds: where this process ends, or stops.
+    pub steps: Steps,
+    /// Keep the last values of what is written in memory, for processes that write again and again. Whoever changes the
+    /// tables behind our back, as tests do, turns it off first.
+    pub remember: Arc<AtomicBool>,
+    /// Whether the user made this fleet, or trusts it. One that came from somewhere else is only looked at.
+    pub trusted: bool,
+    /// For tests of a full disk: the database may have so many pages and no more. SQLite only.
+    pub max_pages: Option<u32>,
+    /// Whether a SQLite store of an earlier version is copied beside itself before it is upgraded.
+    pub keep_old: bool,
+    /// For the one connection of a server that writes to a SQLite store: its log is folded on a thread of its own, and more of the store stays in
+    /// memory.
+    pub keeps_log: bool,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            clock: Clock::default(),
+            ids: Ids::default(),
+            patience: Duration::from_secs(10),
+            purpose: "unknown".to_owned(),
+            downtime_ms: flightline_core::policy::Policy::default().downtime_ms,
+            rehearse: false,
+            steps: Steps::default(),
+            remember: Arc::default(),
+            trusted: true,
+            max_pages: None,
+            keep_old: true,
+            keeps_log: false,
+        }
+    }
+}
