@@ -17,7 +17,7 @@ use flightline_core::Time;
 use postgres::Statement;
 use postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
-use self::outbox::{Outbox, Parcel, for_rows};
+use self::outbox::{Outbox, Parcel, columns, for_rows};
 use self::wire::{Fault, Wire};
 use super::upgrade::{Unsealed, seal_all};
 use super::{Anchor, Compaction, Driver, Durability, SCHEMA_VERSION, Space};
@@ -74,8 +74,8 @@ const SCHEMA_WRITE: &str = "INSERT INTO schema_version (version) VALUES ($1)";
 /// One connection to a PostgreSQL store.
 pub(crate) struct Postgres {
     wire: Wire,
-    /// By their text and the number of rows.
-    prepared: HashMap<(&'static str, usize), Statement>,
+    /// By their text, and whether they are for many rows.
+    prepared: HashMap<(&'static str, bool), Statement>,
     outbox: Outbox,
     /// A statement of this transaction failed: the server refuses all others until it is rolled back.
     failed: bool,
@@ -215,25 +215,64 @@ impl Postgres {
         classify(act, fault)
     }
 
-    fn statement(&mut self, sql: &'static str, rows: usize) -> Result<Statement, Error> {
-        if let Some(statement) = self.prepared.get(&(sql, rows)) {
+    fn statement(&mut self, sql: &'static str) -> Result<Statement, Error> {
+        match self.prepared.get(&(sql, false)) {
+            Some(statement) => Ok(statement.clone()),
+            None => self.prepare_as(sql, false, sql),
+        }
+    }
+
+    /// An insert for any number of rows.
+    fn statement_for_rows(&mut self, sql: &'static str) -> Result<Statement, Error> {
+        if let Some(statement) = self.prepared.get(&(sql, true)) {
             return Ok(statement.clone());
         }
-        let text = numbered(&for_rows(sql, rows));
+        let one = self.statement(sql)?;
+        let types: Vec<&str> = one.params().iter().map(Type::name).collect();
+        let text = for_rows(sql, &types).ok_or_else(|| Error::Engine {
+            act: "cannot prepare a statement",
+            cause: "it is no insert".to_owned(),
+        })?;
+        self.prepare_as(sql, true, &text)
+    }
+
+    fn prepare_as(
+        &mut self,
+        sql: &'static str,
+        many: bool,
+        text: &str,
+    ) -> Result<Statement, Error> {
+        let text = numbered(text);
         let prepared = self.wire.ask(move |client| client.prepare(&text));
         let statement =
             prepared.map_err(|fault| self.fail("cannot prepare a statement", &fault))?;
-        self.prepared.insert((sql, rows), statement.clone());
+        self.prepared.insert((sql, many), statement.clone());
         Ok(statement)
     }
 
-    fn send(&mut self, sql: &'static str, rows: usize, params: Vec<Value>) -> Result<u64, Error> {
-        let statement = self.statement(sql, rows)?;
+    fn send(&mut self, sql: &'static str, params: Vec<Value>) -> Result<u64, Error> {
+        let statement = self.statement(sql)?;
         self.steps.step();
         let executed = self
             .wire
             .ask(move |client| client.execute(&statement, &borrowed(&params)));
         executed.map_err(|fault| self.fail("cannot write to the store", &fault))
+    }
+
+    fn send_rows(&mut self, sql: &'static str, mut rows: Vec<Vec<Value>>) -> Result<(), Error> {
+        if rows.len() < 2 {
+            let one = rows.pop().map(|params| self.send(sql, params));
+            return one.transpose().map(drop);
+        }
+        let statement = self.statement_for_rows(sql)?;
+        self.steps.step();
+        let columns = columns(rows);
+        let executed = self.wire.ask(move |client| {
+            let columns: Vec<&(dyn ToSql + Sync)> = columns.iter().map(|it| it as _).collect();
+            client.execute(&statement, &columns)
+        });
+        let executed = executed.map_err(|fault| self.fail("cannot write to the store", &fault));
+        executed.map(drop)
     }
 
     /// Sends all that waits, places included.
@@ -245,7 +284,7 @@ impl Postgres {
             }
             for parcel in parcels {
                 match parcel {
-                    Parcel::Rows { sql, rows, params } => drop(self.send(sql, rows, params)?),
+                    Parcel::Rows { sql, rows } => self.send_rows(sql, rows)?,
                     Parcel::Mark(sql) => self.run(sql)?,
                 }
             }
@@ -293,7 +332,7 @@ impl Driver for Postgres {
 
     fn execute(&mut self, sql: &'static str, params: &[Value]) -> Result<u64, Error> {
         self.empty_outbox()?;
-        self.send(sql, 1, params.to_vec())
+        self.send(sql, params.to_vec())
     }
 
     fn post(&mut self, sql: &'static str, params: Vec<Value>) -> Result<(), Error> {
@@ -317,7 +356,7 @@ impl Driver for Postgres {
         if self.outbox.concerns(sql) {
             self.empty_outbox()?;
         }
-        let statement = self.statement(sql, 1)?;
+        let statement = self.statement(sql)?;
         let params = params.to_vec();
         let rows = self
             .wire
@@ -469,7 +508,7 @@ impl Driver for Postgres {
     }
 
     fn prepare(&mut self, sql: &'static str) -> Result<(), Error> {
-        self.statement(sql, 1).map(drop)
+        self.statement(sql).map(drop)
     }
 
     fn statements(&self) -> u64 {

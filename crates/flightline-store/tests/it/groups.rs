@@ -278,6 +278,38 @@ fn a_place_within_another_that_was_given_up_is_not_come_back_to() {
     }
 }
 
+/// To PostgreSQL every statement is a journey: those who share a commit share one for each table.
+#[test]
+fn a_commit_of_many_on_postgres_takes_as_many_journeys_as_one_of_few() {
+    let world = World::new(Engine::Postgres);
+    let options = OpenOptions {
+        rehearse: false,
+        ..world.options()
+    };
+    world.forget();
+    let mut store = Store::open(&world.location, &world.project, options).unwrap();
+    let mut together = |numbers: std::ops::Range<u128>| {
+        let before = store.statements();
+        store.begin_group().unwrap();
+        for number in numbers {
+            store.write(|tx| learn(tx, number)).unwrap();
+        }
+        store.commit_group().unwrap();
+        store.statements() - before
+    };
+    // The first ones prepare their statements.
+    together(0..1);
+    together(1..3);
+    assert_eq!(together(3..5), 7);
+    let many = together(5..36);
+    assert_eq!(
+        many, 7,
+        "BEGIN, project, events, values, project, COMMIT, read back"
+    );
+    assert_eq!(notes(&mut world.store()), 36);
+    assert_eq!(world.problems(), Vec::<String>::new());
+}
+
 /// PostgreSQL hears of a write when something has to see it: by then its member may have had its answer.
 #[test]
 fn a_write_that_fails_late_takes_the_whole_group_and_it_is_known() {

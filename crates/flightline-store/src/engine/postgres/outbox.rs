@@ -5,7 +5,7 @@ use crate::engine::{Anchor, written_table};
 use crate::value::Value;
 
 /// How many rows one statement takes at most.
-const MOST: usize = 64;
+const MOST: usize = 256;
 
 /// What waits to be sent, in order.
 #[derive(Default)]
@@ -24,11 +24,10 @@ struct Write {
 
 /// What travels at once.
 pub(super) enum Parcel {
-    /// A statement for so many rows.
+    /// A statement, and the parameters of each row that it writes.
     Rows {
         sql: &'static str,
-        rows: usize,
-        params: Vec<Value>,
+        rows: Vec<Vec<Value>>,
     },
     /// Marks a place, or forgets one.
     Mark(&'static str),
@@ -135,15 +134,11 @@ fn pack(writes: Vec<Write>) -> Vec<Parcel> {
     parcels
 }
 
-/// In parcels of 1, 2, 4, … rows: so many statements are prepared, and no more.
 fn seal(together: &mut Vec<Write>, parcels: &mut Vec<Parcel>) {
-    while let Some(sql) = together.first().map(|write| write.sql) {
-        let rows = 1 << together.len().ilog2();
-        let params = together.drain(..rows).flat_map(|write| write.params);
+    if let Some(sql) = together.first().map(|write| write.sql) {
         parcels.push(Parcel::Rows {
             sql,
-            rows,
-            params: params.collect(),
+            rows: together.drain(..).map(|write| write.params).collect(),
         });
     }
 }
@@ -160,34 +155,40 @@ fn conflict(sql: &str) -> usize {
     keys.map_or(0, |keys| keys.split(',').count())
 }
 
-/// An insert for so many rows.
-pub(super) fn for_rows(sql: &str, rows: usize) -> String {
-    let (Some((head, rest)), true) = (sql.split_once(" VALUES ("), rows > 1) else {
-        return sql.to_owned();
-    };
-    let Some((tuple, tail)) = rest.split_once(')') else {
-        return sql.to_owned();
-    };
-    let numbers = |word: &str| word.trim().strip_prefix('?').and_then(|it| it.parse().ok());
-    let words: Vec<&str> = tuple.split(',').collect();
-    let width = words
-        .iter()
-        .filter_map(|word| numbers(word))
-        .max()
-        .unwrap_or(0);
-    let mut text = format!("{head} VALUES ");
-    for row in 0..rows {
-        let told: Vec<String> = words
-            .iter()
-            .map(|word| match numbers(word) {
-                Some(number) => format!("?{}", number + row * width),
-                None => word.trim().to_owned(),
-            })
-            .collect();
-        let comma = if row > 0 { ", " } else { "" };
-        text.push_str(&format!("{comma}({})", told.join(", ")));
+/// An insert for any number of rows, each parameter of which is an array: of these types, by their names. Nothing when it is none.
+pub(super) fn for_rows(sql: &str, types: &[&str]) -> Option<String> {
+    let (head, rest) = sql.split_once(" VALUES (")?;
+    let (tuple, tail) = rest.split_once(')')?;
+    let values: Vec<String> = tuple
+        .split(',')
+        .map(|word| match word.trim().strip_prefix('?') {
+            Some(number) => format!("r.p{number}"),
+            None => word.trim().to_owned(),
+        })
+        .collect();
+    let numbered = (1..).zip(types);
+    let arrays: Vec<String> = { numbered.clone() }
+        .map(|(number, name)| format!("?{number}::{name}[]"))
+        .collect();
+    let names: Vec<String> = numbered.map(|(number, _)| format!("p{number}")).collect();
+    Some(format!(
+        "{head} SELECT {} FROM unnest({}) AS r ({}){tail}",
+        values.join(", "),
+        arrays.join(", "),
+        names.join(", ")
+    ))
+}
+
+/// The parameters of many rows, each as an array.
+pub(super) fn columns(rows: Vec<Vec<Value>>) -> Vec<Vec<Value>> {
+    let width = rows.first().map_or(0, Vec::len);
+    let mut columns: Vec<Vec<Value>> = (0..width).map(|_| Vec::with_capacity(rows.len())).collect();
+    for row in rows {
+        for (column, value) in columns.iter_mut().zip(row) {
+            column.push(value);
+        }
     }
-    text + tail
+    columns
 }
 
 #[cfg(test)]
@@ -207,9 +208,7 @@ mod tests {
                 return said;
             }
             said.extend(parcels.into_iter().map(|parcel| match parcel {
-                Parcel::Rows { sql, rows, params } => {
-                    format!("{} {rows} {}", written_table(sql), params.len())
-                }
+                Parcel::Rows { sql, rows } => format!("{} {}", written_table(sql), rows.len()),
                 Parcel::Mark(sql) => sql.to_owned(),
             }));
         }
@@ -230,17 +229,19 @@ mod tests {
             written(&mut outbox, ONE, key..key + 1);
             written(&mut outbox, TWO, key..key + 1);
         }
+        assert_eq!(sent(&mut outbox), ["one 7", "two 7"]);
         assert_eq!(
-            sent(&mut outbox),
-            [
-                "one 4 8", "one 2 4", "one 1 2", "two 4 4", "two 2 2", "two 1 1"
-            ]
+            for_rows(ONE, &["int8", "text"]).unwrap(),
+            "INSERT INTO one (a, b, c) SELECT r.p1, r.p2, r.p2, NULL FROM unnest(?1::int8[], ?2::text[]) AS r (p1, p2) \
+             ON CONFLICT (a) DO NOTHING"
         );
+        assert_eq!(for_rows("DELETE FROM one WHERE a = ?1", &["int8"]), None);
+        let row = |key: i64| vec![Value::Int(key), Value::Null];
+        let whole = columns(vec![row(1), row(2)]);
         assert_eq!(
-            for_rows(ONE, 2),
-            "INSERT INTO one (a, b, c) VALUES (?1, ?2, ?2, NULL), (?3, ?4, ?4, NULL) ON CONFLICT (a) DO NOTHING"
+            whole,
+            [[Value::Int(1), Value::Int(2)], [Value::Null, Value::Null]]
         );
-        assert_eq!(for_rows(ONE, 1), ONE);
     }
 
     #[test]
@@ -248,7 +249,7 @@ mod tests {
         let mut outbox = Outbox::default();
         written(&mut outbox, ONE, 0..2);
         written(&mut outbox, ONE, 1..3);
-        assert_eq!(sent(&mut outbox), ["one 2 4", "one 2 4"]);
+        assert_eq!(sent(&mut outbox), ["one 2", "one 2"]);
     }
 
     #[test]
@@ -264,7 +265,7 @@ mod tests {
         }
         assert!(outbox.go_back(Anchor::Member));
         assert!(outbox.unsave(Anchor::Member));
-        assert_eq!(sent(&mut outbox), ["one 2 4"]);
+        assert_eq!(sent(&mut outbox), ["one 2"]);
         // What is within it and released goes with what is around it.
         outbox.save(Anchor::Attempt);
         assert!(!outbox.has_writes());
@@ -272,7 +273,7 @@ mod tests {
         assert!(outbox.has_writes());
         assert!(outbox.unsave(Anchor::Attempt));
         written(&mut outbox, TWO, 1..2);
-        assert_eq!(sent(&mut outbox), ["two 2 2"]);
+        assert_eq!(sent(&mut outbox), ["two 2"]);
     }
 
     #[test]
@@ -281,10 +282,7 @@ mod tests {
         written(&mut outbox, ONE, 0..1);
         outbox.save(Anchor::Member);
         written(&mut outbox, ONE, 1..2);
-        assert_eq!(
-            sent(&mut outbox),
-            ["one 1 2", "SAVEPOINT member", "one 1 2"]
-        );
+        assert_eq!(sent(&mut outbox), ["one 1", "SAVEPOINT member", "one 1"]);
         written(&mut outbox, ONE, 2..3);
         assert!(!outbox.go_back(Anchor::Member));
         assert_eq!(sent(&mut outbox), Vec::<String>::new());
