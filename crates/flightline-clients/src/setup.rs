@@ -29,7 +29,7 @@ pub use own::{plugin_js, skill_md};
 pub use place::{Kind, Moved, Own, Part, Place, Scope, places};
 pub use trouble::Trouble;
 pub use trust::{
-    Untrusted, codex_trust, codex_untrusted, disconnect, distrust_hooks, install_trust,
+    Left, Untrusted, codex_trust, codex_untrusted, disconnect, distrust_hooks, install_trust,
     remove_trust, trust_hooks,
 };
 pub use undo::Undo;

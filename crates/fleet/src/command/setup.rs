@@ -482,10 +482,11 @@ impl Setup {
             _ => None,
         };
         let (after, undo) = match (disconnected, self.remove, so_far) {
-            (Some(disconnected), ..) => disconnected,
+            (Some(left), ..) => (left.text, left.undo),
             (None, true, None) => (None, None),
             (None, true, Some(now)) => {
-                distrust_hooks(now, undo.as_ref(), &hashes).map_err(trouble)?
+                let left = distrust_hooks(now, undo.as_ref(), &hashes).map_err(trouble)?;
+                (left.text, left.undo)
             }
             (None, false, so_far) => {
                 let change =

@@ -151,8 +151,16 @@ pub fn trust_hooks(
     })
 }
 
-/// How `config.toml` reads without the trust in these hooks, `None` when nothing is left of a file that was made for it; and the way
-/// back, where another setup has entries in that file.
+/// What is left of a settings file without entries of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// The text; none when nothing is left of a file that was made for them.
+    pub text: Option<String>,
+    /// The way back, where another setup has entries in that file.
+    pub undo: Option<Undo>,
+}
+
+/// How `config.toml` reads without the trust in these hooks.
 ///
 /// # Errors
 ///
@@ -161,18 +169,27 @@ pub fn distrust_hooks(
     now: &str,
     undo: Option<&Undo>,
     hooks: &[(String, String)],
-) -> Result<(Option<String>, Option<Undo>), Trouble> {
+) -> Result<Left, Trouble> {
     let left = remove_trust(now, hooks)?;
     match undo.and_then(|undo| undo.restore(now)) {
         Some(original) if lines(original.as_deref().unwrap_or_default()) == lines(&left) => {
-            Ok((original, None))
+            Ok(Left {
+                text: original,
+                undo: None,
+            })
         }
         // Another setup has entries here as well: they stay, and so does the way back from them.
         Some(_) => {
             let undo = undo.and_then(|undo| undo.follow(now, &left));
-            Ok((Some(left), undo))
+            Ok(Left {
+                text: Some(left),
+                undo,
+            })
         }
-        None => Ok((unless_ours(left, now, undo), None)),
+        None => Ok(Left {
+            text: unless_ours(left, now, undo),
+            undo: None,
+        }),
     }
 }
 
@@ -182,11 +199,7 @@ pub fn distrust_hooks(
 /// # Errors
 ///
 /// When the text is not TOML.
-pub fn disconnect(
-    now: &str,
-    undo: &Undo,
-    hooks_json_path: &str,
-) -> Result<Option<(Option<String>, Option<Undo>)>, Trouble> {
+pub fn disconnect(now: &str, undo: &Undo, hooks_json_path: &str) -> Result<Option<Left>, Trouble> {
     let Some(original) = undo.restore(now) else {
         return Ok(None);
     };
@@ -195,11 +208,17 @@ pub fn disconnect(
     let own = format!("{hooks_json_path}:");
     others.retain(|other| !before.contains(other) && !other.0.starts_with(&own));
     if others.is_empty() {
-        return Ok(Some((original, None)));
+        return Ok(Some(Left {
+            text: original,
+            undo: None,
+        }));
     }
     let left = install_trust(original.as_deref().unwrap_or_default(), &others)?;
     let undo = Undo::between(original.as_deref(), &left, undo.kept().to_vec());
-    Ok(Some((Some(left), Some(undo))))
+    Ok(Some(Left {
+        text: Some(left),
+        undo: Some(undo),
+    }))
 }
 
 /// Every trusted hook in a `config.toml`, with its hash.
@@ -313,16 +332,20 @@ mod tests {
             let first = trust_hooks(before, None, &own).unwrap();
             let both = trust_hooks(Some(&first.text), first.undo.as_ref(), &repository).unwrap();
             let undo = both.undo.unwrap();
-            let (left, undo) = disconnect(&both.text, &undo, path).unwrap().unwrap();
-            let left = left.unwrap();
+            let Left { text, undo } = disconnect(&both.text, &undo, path).unwrap().unwrap();
+            let left = text.unwrap();
             assert_eq!(trusted(&left).unwrap(), repository);
             assert!(left.starts_with(before.unwrap_or_default()), "{left}");
             // The other one leads back to the very beginning.
-            let (end, undo) = distrust_hooks(&left, undo.as_ref(), &repository).unwrap();
-            assert_eq!((end.as_deref(), undo), (before, None));
+            let as_before = Left {
+                text: before.map(str::to_owned),
+                undo: None,
+            };
+            let end = distrust_hooks(&left, undo.as_ref(), &repository).unwrap();
+            assert_eq!(end, as_before);
             let first_undo = first.undo.unwrap();
             let alone = disconnect(&first.text, &first_undo, path).unwrap();
-            assert_eq!(alone, Some((before.map(str::to_owned), None)));
+            assert_eq!(alone, Some(as_before));
             assert_eq!(disconnect("other = 1\n", &first_undo, path).unwrap(), None);
         }
     }

@@ -25,7 +25,8 @@ pub fn examine(app: &App) -> Vec<Connection> {
     let mut found = Vec::new();
     for client in Client::ALL {
         let settings = [Scope::User, Scope::Project].map(Way::Settings);
-        let plugins = looking.files.plugged(client).into_iter().map(Way::Plugin);
+        let plugins = looking.files.plugged(client).into_iter();
+        let plugins = plugins.map(|plugin| Way::Plugin(Box::new(plugin)));
         let ways = settings.into_iter().chain(plugins);
         let of_client = ways.filter_map(|way| {
             let connection = looking.connection(client, &way)?;
@@ -43,7 +44,7 @@ enum Way {
     /// Entries in its settings.
     Settings(Scope),
     /// A plugin.
-    Plugin(Plugged),
+    Plugin(Box<Plugged>),
 }
 
 impl Way {
