@@ -528,6 +528,16 @@ impl Tx<'_> {
         Ok(self.intact(listed))
     }
 
+    /// The events that took subjects of a kind away, newest first.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn removals(&mut self, kind: Kind, limit: u64) -> Result<Vec<Event>, Error> {
+        let (project, rev) = (&self.project.id, self.project.rev);
+        let listed = event::removals(self.driver, project, kind, rev, limit)?;
+        Ok(self.intact(listed))
+    }
+
     /// Events after `rev` about missions, checkpoints and recoveries, not about the work itself, oldest
     /// first.
     ///

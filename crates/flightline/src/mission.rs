@@ -12,7 +12,7 @@ use flightline_core::setting::CurrentMission;
 use flightline_core::sortie::SortieStatus;
 use flightline_core::text::Note;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Name, Refusal, Subject, Time, Title};
-use flightline_store::{EventFilter, Find, Order};
+use flightline_store::{Find, Order};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -604,24 +604,25 @@ pub(crate) fn save_transition(desk: &mut Desk<'_, '_>, mission: &Mission) -> Res
     first_of(desk, mission, vec![(Reason::StateTransition, details)]).map(drop)
 }
 
+/// So many events about a mission are looked through for moves of its workflow.
+const MOVES_LOOKED_AT: u64 = 10_000;
+
 /// The states a workflow went through, oldest first: where it was moved, and where going back to a
 /// checkpoint put it.
 pub(crate) fn workflow_history(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,
 ) -> Result<Vec<PastState>> {
-    let mut events = Vec::new();
-    for kind in ["mission_transitioned", "mission_restored"] {
-        let filter = EventFilter {
-            subject: Some(mission.key()),
-            kind: Some(kind.to_owned()),
-            limit: 1_000,
-            ..EventFilter::default()
-        };
-        events.extend(desk.tx.events_after(0, &filter)?);
-    }
-    events.sort_by_key(|event| event.rev);
-    events.retain(|event| event.data["to"].is_string());
+    let of_mission = desk
+        .tx
+        .events_of(Kind::Mission, &mission.key(), MOVES_LOOKED_AT)?;
+    let is_move = |event: &Event| {
+        matches!(
+            event.kind.as_str(),
+            "mission_transitioned" | "mission_restored"
+        ) && event.data["to"].is_string()
+    };
+    let mut events: Vec<Event> = of_mission.into_iter().rev().filter(is_move).collect();
     // A move that was told by another system happened when that says.
     let told = |event: &Event| Time::deserialize(&event.data["at"]).ok();
     let at = |event: &Event| told(event).unwrap_or(event.timestamp);

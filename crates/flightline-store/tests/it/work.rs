@@ -105,6 +105,28 @@ both_engines! {
         assert_eq!(store.read(|tx| tx.last_work_rev(of.id)).unwrap(), Some(2));
     }
 
+    fn what_was_taken_away_is_found_past_any_number_of_other_events(world: &World) {
+        let of = mission(1, "One");
+        let mut store = world.store();
+        let lost = lesson(2, &of, "Guess");
+        store.write(|tx| {
+            tx.set("note_added", &lost, &json!({}))?;
+            tx.remove("note_removed", &lost, &json!({}))
+        }).unwrap();
+        long_idle(world);
+        let found = store.read(|tx| tx.removals(Kind::Note, 10)).unwrap();
+        let found: Vec<(u64, &str)> = found.iter().map(|event| (event.rev, event.kind.as_str())).collect();
+        assert_eq!(found, [(2, "note_removed")]);
+        assert!(store.read(|tx| tx.removals(Kind::Lock, 10)).unwrap().is_empty());
+        let removals = statements().into_iter().filter(|sql| sql.contains("e.rev = s.gone"));
+        for sql in removals {
+            let sql = sql.replace("?1", &format!("'{}'", world.project)).replace("?2", "'note'");
+            let sql = sql.replace("?3", "1000000").replace("?4", "5");
+            let effort = effort(world, &sql);
+            assert!(effort < 100, "{effort} rows for {sql}");
+        }
+    }
+
     fn no_statement_goes_through_what_came_after_the_work(world: &World) {
         long_idle(world);
         let (project, of) = (format!("'{}'", world.project), format!("'{}'", mission(1, "One").id));

@@ -6,7 +6,7 @@ use flightline_core::event::{Change, sha256_hex};
 use flightline_core::history::Branch;
 use flightline_core::text::read_stored;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Time};
-use flightline_store::{Actor, EventFilter, Find, Mended, StoredEvent, Told};
+use flightline_store::{Actor, Find, Mended, StoredEvent, Told};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -582,11 +582,7 @@ fn as_marked(base: &Checkpoint, told: &[Told]) -> Vec<String> {
 
 /// When a checkpoint was pinned, as its events tell.
 fn pinned_at(desk: &mut Desk<'_, '_>, key: &str) -> Result<Option<Time>> {
-    let events = desk.tx.newest_events(&EventFilter {
-        subject: Some(key.to_owned()),
-        limit: 1_000,
-        ..EventFilter::default()
-    })?;
+    let events = desk.tx.events_of(Kind::Checkpoint, key, 1_000)?;
     let mark = events.into_iter().find(|event| {
         matches!(
             event.kind.as_str(),

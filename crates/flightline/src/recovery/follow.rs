@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 
 use flightline_core::agent::Agent;
-use flightline_core::event::Event;
 use flightline_core::lock::Lock;
 use flightline_core::sortie::{Interruption, Sortie, SortieStatus};
-use flightline_core::{LockId, RepoPath, SortieId, Time};
+use flightline_core::{Kind, LockId, RepoPath, SortieId, Time};
 use flightline_store::{EventFilter, Find};
 use serde_json::json;
 
@@ -169,16 +168,12 @@ fn lost_locks(
     from: &Agent,
     since: Option<Time>,
 ) -> Result<Vec<(RepoPath, Option<SortieId>)>> {
-    let mut events: Vec<Event> = Vec::new();
-    for kind in ["lock_reclaimed", "lock_released"] {
-        events.extend(desk.tx.newest_events(&EventFilter {
-            kind: Some(kind.to_owned()),
-            since,
-            limit: LOST_LOOKED_AT,
-            ..EventFilter::default()
-        })?);
-    }
-    events.sort_by_key(|event| event.rev);
+    let mut events = desk.tx.removals(Kind::Lock, LOST_LOOKED_AT)?;
+    events.retain(|event| {
+        matches!(event.kind.as_str(), "lock_reclaimed" | "lock_released")
+            && since.is_none_or(|since| event.timestamp >= since)
+    });
+    events.reverse();
     let (mut seen, mut lost) = (BTreeSet::new(), Vec::new());
     for event in events {
         if event.data["from"].as_str() != Some(from.name.as_str()) {
