@@ -176,7 +176,6 @@ impl Sqlite {
         let version = pragma("user_version")?;
         let tables = pragma("schema_version")?;
         let ours = pragma("application_id")?;
-        batch("COMMIT")?;
         let blank = ours == 0 && version == 0 && tables == 0;
         if ours != APPLICATION_ID && !blank {
             return Err(not_ours());
@@ -190,16 +189,17 @@ impl Sqlite {
                 known: SCHEMA_VERSION,
             });
         }
+        // The first of these reads the schema: at the same moment, too.
+        batch(match self.keeper {
+            Some(_) => "PRAGMA cache_size = -64000; PRAGMA wal_autocheckpoint = 0; COMMIT",
+            // Larger than a log that a server keeps: a command beside one leaves it alone.
+            None => "PRAGMA cache_size = -8000; PRAGMA wal_autocheckpoint = 4096; COMMIT",
+        })?;
         // What a savepoint keeps to come back to would else be written to a file.
         batch(
             "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF; \
              PRAGMA temp_store = MEMORY",
         )?;
-        batch(match self.keeper {
-            Some(_) => "PRAGMA cache_size = -64000; PRAGMA wal_autocheckpoint = 0",
-            // Larger than a log that a server keeps: a command beside one leaves it alone.
-            None => "PRAGMA cache_size = -8000; PRAGMA wal_autocheckpoint = 4096",
-        })?;
         // The checkpoint on the last close would cost every command 14 ms; `bound_log` does it now and then.
         self.connection
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
