@@ -67,7 +67,7 @@ pub(crate) fn fates(desk: &mut Desk<'_, '_>, sightings: &[Sighting]) -> Result<V
     Ok(fates_of(desk, agents, &pulses, sightings))
 }
 
-/// The same of agents and signs of life that were read already.
+/// Judges agents that were read already, with their signs of life.
 pub(crate) fn fates_of(
     desk: &Desk<'_, '_>,
     agents: Vec<Agent>,

@@ -111,13 +111,16 @@ fn by_lines(mut lines: Vec<Line>) -> BTreeMap<String, Section> {
 }
 
 fn by_buckets(lines: &[Line]) -> BTreeMap<String, Section> {
-    let mut kinds: BTreeMap<Kind, (KindDigest, BTreeMap<&str, (u64, &str)>)> = BTreeMap::new();
+    let mut kinds: BTreeMap<Kind, BTreeMap<&str, (u64, &str)>> = BTreeMap::new();
     for line in lines {
-        let (digest, values) = kinds.entry(line.kind).or_default();
-        digest.touch(&line.id, Presence::There);
+        let values = kinds.entry(line.kind).or_default();
         values.insert(&line.id, (line.rev, &line.sha));
     }
-    let kinds = kinds.into_iter().map(|(kind, (mut digest, values))| {
+    let kinds = kinds.into_iter().map(|(kind, values)| {
+        let mut digest = KindDigest::default();
+        for id in values.keys() {
+            digest.touch(id, Presence::There);
+        }
         let of_kind = digest.finish(kind, |id| values.get(id).copied());
         (kind, of_kind)
     });

@@ -117,7 +117,7 @@ pub(crate) fn standing(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Option<
     standing_among(agent, &all, || Ok(!missions_of(desk, agent)?.is_empty()))
 }
 
-/// The same, of all briefings that it was ever offered, oldest first. Whether it works on anything is asked where that counts.
+/// Whether an agent got its briefing, of all that it was ever offered, oldest first. Whether it works on anything is asked where that counts.
 pub(crate) fn standing_among(
     agent: &Agent,
     all: &[Briefing],

@@ -180,7 +180,7 @@ fn candidates(
     candidates_among(desk, threshold, &fates)
 }
 
-/// The same, where all agents were judged already.
+/// The missions that need recovery, where all agents were judged already.
 pub(crate) fn candidates_among(
     desk: &mut Desk<'_, '_>,
     threshold: Option<Millis>,
