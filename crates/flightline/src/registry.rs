@@ -436,7 +436,7 @@ pub(crate) fn decide_part(
 fn decide<O: Registered>(request: &str, desk: &mut Desk<'_, '_>) -> crate::Result<Value> {
     let operation: O = misfit::read("its request", request)?;
     let outcome = crate::fleet::decide_part(&operation, desk)?;
-    Ok(value_of(&*write(Ok(outcome))?)?)
+    Ok(value_of(&write(Ok(outcome))?)?)
 }
 
 fn handle<O: Registered>(fleet: &mut Fleet, ask: &Ask<'_>) -> Called {
