@@ -160,8 +160,17 @@ fn open(node: &Node, token: &str, at: &Place) -> Option<TcpStream> {
 }
 
 /// What a server says at once to whoever asks for the journal after this place.
+///
+/// A node whose connection to the store has just broken asks to try again, and is asked again.
 pub fn peek(node: &Node, token: &str, at: &Place) -> String {
-    let stream = open(node, token, at).unwrap();
-    let lines = BufReader::new(stream).lines().map_while(Result::ok);
-    lines.collect::<Vec<_>>().join("\n")
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let stream = open(node, token, at).unwrap();
+        let lines = BufReader::new(stream).lines().map_while(Result::ok);
+        let said = lines.collect::<Vec<_>>().join("\n");
+        if !said.contains(" 503 ") || Instant::now() > until {
+            return said;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
 }
