@@ -141,7 +141,7 @@ fn nothing_new_opens_a_file_that_sqlite_may_have_open() {
         ),
         (
             "engine/sqlite/anchor.rs",
-            "let mut file = self.0.lock_file(FILE)?;",
+            "let file = self.0.lock_file(FILE)?;",
         ),
         // The room that is kept for what ends trouble.
         (
