@@ -172,7 +172,8 @@ pub fn run(args: &SetupArgs, app: &mut App) -> Done {
             edit.act() != Act::Keep && (edit.has_hooks || !plugged.iter().any(|it| it.is_of(edit)))
         };
         let changed = edits.iter().filter(lacks).count();
-        show(app, &edits, |page| {
+        let told = |edit: &&Edit| edit.act() == Act::Keep || lacks(edit);
+        show(app, edits.iter().filter(told), |page| {
             for it in &plugged {
                 let (title, id) = (it.client.title(), &it.plugin.plugin.id);
                 let twice = edits.iter().any(|edit| it.is_of(edit) && edit.has_hooks);
@@ -293,8 +294,12 @@ const fn program(client: Client) -> &'static str {
     }
 }
 
-fn show(app: &App, edits: &[Edit], end: impl FnOnce(&mut crate::ui::Page)) -> Result<(), Refusal> {
-    let answers: Vec<Answer> = edits.iter().map(Edit::answer).collect();
+fn show<'a>(
+    app: &App,
+    edits: impl IntoIterator<Item = &'a Edit>,
+    end: impl FnOnce(&mut crate::ui::Page),
+) -> Result<(), Refusal> {
+    let answers: Vec<Answer> = edits.into_iter().map(Edit::answer).collect();
     app.ui.answer(&answers, |page| {
         for answer in &answers {
             let word = match answer.act {

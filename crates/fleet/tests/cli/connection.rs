@@ -267,11 +267,9 @@ fn a_plugin_of_claude_code_is_a_connection() {
     assert!(all[0]["answered_ms"].is_u64(), "{all}");
     let check = with_path(&world, "setup claude --check");
     assert_eq!(check.code, 0, "{check:?}");
-    assert!(
-        check
-            .stdout
-            .contains("Claude Code is connected by the plugin flightline@flightline."),
-        "{check:?}"
+    assert_eq!(
+        check.stdout,
+        "Claude Code is connected by the plugin flightline@flightline.\nEverything is set up.\n"
     );
     // With entries as well it is told how to remove one of them, by every command that looks.
     let removal = "`claude plugin uninstall flightline@flightline`";
