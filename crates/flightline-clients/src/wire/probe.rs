@@ -99,12 +99,12 @@ mod tests {
     #[test]
     fn a_probe_is_recognised_and_its_answer_is_read_as_the_client_reads_it() {
         for client in Client::ALL {
-            let probe = probe(client, Path::new("/work/shop"), "ab12");
+            let probe = probe(client, Path::new("/home/ada/shop"), "ab12");
             assert!(accepts_context(client, probe.event), "{client}");
             let heard = read(client, probe.event, &probe.stdin).expect("an event");
             assert_eq!(heard.client, client);
             assert_eq!(heard.session, probe.session, "{client}");
-            assert_eq!(heard.cwd.as_deref(), Some(Path::new("/work/shop")));
+            assert_eq!(heard.cwd.as_deref(), Some(Path::new("/home/ada/shop")));
             assert_eq!(heard.happening, Happening::Probe, "{client}");
             let reply = Reply {
                 context: Some("heard".to_owned()),
