@@ -22,7 +22,7 @@ impl Store {
         Ok(tx)
     }
 
-    /// The same, for what replaces the journal: in the history that it finds.
+    /// Begins a transaction for what replaces the journal: in the history that it finds.
     pub(crate) fn transaction_as_it_is(&mut self, access: Access) -> Result<Tx<'_>, Error> {
         self.begin(access, false)
     }

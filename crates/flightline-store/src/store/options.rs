@@ -25,8 +25,8 @@ pub struct OpenOptions {
     pub rehearse: bool,
     /// In test builds: where this process ends, or stops.
     pub steps: Steps,
-    /// Keep the last values of what is written in memory, for processes that write again and again. Whoever changes the
-    /// tables behind our back, as tests do, turns it off first.
+    /// Keep the last values of what is written in memory, for processes that write again and again. A program that changes
+    /// the tables by itself, as tests do, turns it off first.
     pub remember: Arc<AtomicBool>,
     /// Whether the user made this fleet, or trusts it. One that came from somewhere else is only looked at.
     pub trusted: bool,

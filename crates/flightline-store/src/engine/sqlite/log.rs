@@ -77,7 +77,7 @@ impl Sqlite {
     /// Folds the log into the database once it has grown. SQLite's own automatic checkpoint serves only
     /// long-lived processes: what it copied is forgotten when the last connection closes, so that a log
     /// written by one command after another would never start anew, and each of them reads all of it
-    /// when it opens the store. Gives way to whoever is writing: the next command will do. A log that a keeper
+    /// when it opens the store. A writer goes first: the next command folds the log. A log that a keeper
     /// folds is left to that.
     pub(super) fn bound_log(&mut self, kept: bool) {
         let grown = fs::symlink_metadata(&self.log).is_ok_and(|seen| seen.len() > LOG_BOUND);

@@ -119,7 +119,7 @@ impl Sqlite {
         {
             let changed = self.run(sql, &params)?;
             if changes && changed != 1 {
-                // It was taken away behind our back. Whoever is run again, by itself, sees that.
+                // Another program took the row away. The member runs again by itself, and then sees that.
                 self.failed = true;
                 return Err(gone());
             }

@@ -42,8 +42,8 @@ impl Sqlite {
         })
     }
 
-    /// Writes the file anew without its free pages. SQLite does it in one transaction: whoever reads goes
-    /// on, and should we die the file is as it was.
+    /// Writes the file anew without its free pages. SQLite does it in one transaction: readers go
+    /// on, and if this process dies the file is as it was.
     fn rewrite(&mut self) -> Result<(), Error> {
         let act = "cannot give free space back";
         // The new one is made in a file: it may be larger than memory.
