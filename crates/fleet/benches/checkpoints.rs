@@ -10,6 +10,10 @@
 #[path = "checkpoints/counters.rs"]
 mod counters;
 mod measure;
+#[path = "measure/table.rs"]
+mod table;
+#[path = "measure/work.rs"]
+mod work;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,7 +36,8 @@ use flightline::sortie::add::NewSortie;
 use flightline::store::{Actor, Find, Location, OpenOptions, Store};
 use flightline::{Caller, Fleet};
 use flightline_testkit::repository::Repository;
-use measure::{ms, p, report, time};
+use measure::{ms, p, time};
+use table::report;
 
 fn main() {
     // `cargo test` builds and runs benchmarks too; only `cargo bench` asks for figures.

@@ -8,6 +8,8 @@
 )]
 
 mod measure;
+#[path = "measure/table.rs"]
+mod table;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -21,8 +23,9 @@ use flightline::mission::CreateMission;
 use flightline::sortie::add::NewSortie;
 use flightline::store::{Find, Location, OpenOptions, Store};
 use flightline::{Caller, Fleet};
-use measure::{ms, p, report, time};
+use measure::{ms, p, time};
 use serde_json::{Value, json};
+use table::report;
 
 const FLEET: &str = env!("CARGO_BIN_EXE_fleet");
 const SORTIES: usize = 1_000;

@@ -11,18 +11,25 @@
 mod disk;
 #[path = "server/http.rs"]
 mod http;
+#[path = "server/library.rs"]
+mod library;
+mod measure;
 #[path = "server/ours.rs"]
 mod ours;
 #[path = "server/peers.rs"]
 mod peers;
 #[path = "server/streams.rs"]
 mod streams;
+#[path = "measure/work.rs"]
+mod work;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use ours::Server;
-use peers::{Peers, Saver};
+use flightline::store::Location;
+use ours::{Requests, Server};
+use peers::{Peers, Saver, Step};
 
 /// How long each measurement of a turn lasts.
 const TURN: Duration = Duration::from_secs(3);
@@ -81,8 +88,15 @@ fn main() {
     let wants = |part: &str| wanted.is_empty() || wanted.iter().any(|it| it == part);
     let folder = Path::new(&folder);
     let peers = Peers::new(&python, &theirs, folder);
+    println!("{}", disk::waits(folder));
+    println!();
     println!("| what | ours | theirs | ratio | target | |");
     println!("|---|---|---|---|---|---|");
+    if wants("process") {
+        for threads in [1, 32] {
+            in_process(&peers, &url, folder, threads);
+        }
+    }
     if wants("writing") {
         for kilobytes in [10, 100] {
             for writers in [1, 8, 32] {
@@ -92,6 +106,9 @@ fn main() {
     }
     if wants("disk") {
         slow_disk(&peers, folder);
+    }
+    if wants("growth") {
+        growth(folder);
     }
     if wants("listing") {
         listing(&peers, folder);
@@ -117,95 +134,179 @@ fn row(what: &str, ours: &str, theirs: &str, ratio: f64, target: Option<f64>) {
     println!("| {what} | {ours} | {theirs} | {ratio:.1}× | {target} | {verdict} |");
 }
 
-/// Durable checkpoints per second.
-fn writing(peers: &Peers, url: &str, temp: &Path, (kilobytes, writers): (usize, usize)) {
-    let (mut sqlite, mut postgres) = (Speed::default(), Speed::default());
-    let (mut theirs_sqlite, mut theirs_postgres) = (Speed::default(), Speed::default());
-    for turn in 0..TURNS {
-        let name = format!("{kilobytes}-{writers}-{turn}");
-        let folder = temp.join(format!("sqlite-{name}"));
-        sqlite = sqlite.best(ours::write(
-            &Server::start(&folder, None),
-            kilobytes,
-            writers,
-            TURN,
-        ));
-        theirs_sqlite = theirs_sqlite.best(peers.write(Saver::Sqlite, kilobytes, writers, TURN));
-        let folder = temp.join(format!("postgres-{name}"));
-        postgres = postgres.best(ours::write(
-            &Server::start(&folder, Some(url)),
-            kilobytes,
-            writers,
-            TURN,
-        ));
-        theirs_postgres =
-            theirs_postgres.best(peers.write(Saver::Postgres, kilobytes, writers, TURN));
-    }
-    let many = writers == 32;
-    if many && kilobytes == 10 {
-        let folder = temp.join("ceiling");
-        let most = ours::ceiling(&Server::start(&folder, None), writers, TURN);
-        let (sqlite, postgres) = (theirs_sqlite.per_second, theirs_postgres.per_second);
-        println!(
-            "| what HTTP alone gives {writers} clients here: two answers for one, and nothing done for them | {most:.0} | {sqlite:.0} and {postgres:.0} | {:.1}× and {:.1}× | | |",
-            most / sqlite,
-            most / postgres
-        );
-    }
-    for (engine, ours, saver, theirs, target) in [
-        ("SQLite", sqlite, "SqliteSaver", theirs_sqlite, 10.0),
-        (
-            "PostgreSQL",
-            postgres,
-            "PostgresSaver",
-            theirs_postgres,
-            20.0,
-        ),
+/// A row about two that write, and whether ours is so many times as fast.
+fn compared(what: &str, ours: Speed, theirs: Speed, target: Option<f64>) {
+    let ratio = ours.per_second / theirs.per_second;
+    row(what, &ours.said(), &theirs.said(), ratio, target);
+}
+
+/// A row about the slowest of 20: theirs against ours.
+fn compared_p95(whose: &str, ours: Speed, theirs: Speed, target: f64) {
+    let said = |speed: Speed| format!("{:.1} ms", speed.p95_ms);
+    row(
+        &format!("… p95 lower: {whose} / ours"),
+        &said(ours),
+        &said(theirs),
+        theirs.p95_ms / ours.p95_ms,
+        Some(target),
+    );
+}
+
+/// Durable steps per second without HTTP: a change and its checkpoint in one commit, against what LangGraph writes in a step.
+fn in_process(peers: &Peers, url: &str, temp: &Path, threads: usize) {
+    let target = if threads == 1 { 1.5 } else { 3.0 };
+    for (saver, location) in [
+        (Saver::Sqlite, None),
+        (Saver::Postgres, Some(Location::Postgres(url.to_owned()))),
     ] {
-        let what = format!(
-            "checkpoints/s on {engine}, {kilobytes} KB, {writers} writers, against {saver}"
-        );
-        let ratio = ours.per_second / theirs.per_second;
-        row(
-            &what,
-            &ours.said(),
-            &theirs.said(),
-            ratio,
-            many.then_some(target),
-        );
-        if many {
-            let ratio = theirs.p95_ms / ours.p95_ms;
-            let said = |speed: Speed| format!("{:.1} ms", speed.p95_ms);
-            row(
-                &format!("… p95 lower: {saver}'s / ours"),
-                &said(ours),
-                &said(theirs),
-                ratio,
-                Some(1.0),
-            );
+        let [mut ours, mut step, mut put] = [Speed::default(); 3];
+        for turn in 0..TURNS {
+            let folder = temp.join(format!("process-{threads}-{turn}"));
+            std::fs::create_dir_all(&folder).unwrap();
+            let file = Location::Folder(folder.join(".flightline"));
+            let location = location.as_ref().unwrap_or(&file);
+            ours = ours.best(library::write(location, threads, TURN));
+            let of = (10, threads);
+            step = step.best(peers.write(saver, Step::WritesAndPut, of, TURN));
+            put = put.best(peers.write(saver, Step::Put, of, TURN));
         }
+        let what =
+            format!("steps/s in process, 10 KB, {threads} threads, against {saver:?}Saver's");
+        let asked = matches!(saver, Saver::Sqlite).then_some(target);
+        compared(&format!("{what} `put_writes` + `put`"), ours, step, asked);
+        compared(&format!("{what} `put`"), ours, put, None);
     }
 }
 
-/// The same where waiting for the disk takes as long as it does on most machines. Writers of SQLite wait in turn; what
+/// Durable checkpoints per second.
+fn writing(peers: &Peers, url: &str, temp: &Path, (kilobytes, writers): (usize, usize)) {
+    let many = writers == 32;
+    for (saver, location, [pair, one]) in [
+        (Saver::Sqlite, None, [2.0, 3.0]),
+        (Saver::Postgres, Some(url), [1.3, 3.0]),
+    ] {
+        let of = (kilobytes, writers);
+        let [mut two, mut single, mut put, mut step, mut served] = [Speed::default(); 5];
+        let mut threads = String::new();
+        for turn in 0..TURNS {
+            let start = |name: &str| {
+                let name = format!("{saver:?}-{kilobytes}-{writers}-{turn}-{name}");
+                Server::start(&temp.join(name), location)
+            };
+            let server = start("two");
+            let before = server.threads();
+            let speed = ours::write(&server, Requests::Two, of, TURN);
+            if speed.per_second > two.per_second {
+                threads = by_thread(&before, &server, speed);
+                two = speed;
+            }
+            drop(server);
+            put = put.best(peers.write(saver, Step::Put, of, TURN));
+            single = single.best(ours::write(&start("one"), Requests::One, of, TURN));
+            if many {
+                step = step.best(peers.write(saver, Step::WritesAndPut, of, TURN));
+                served = served.best(peers.serve(saver, kilobytes, writers, TURN));
+            }
+        }
+        let engine = match saver {
+            Saver::Sqlite => "SQLite",
+            Saver::Postgres => "PostgreSQL",
+        };
+        let what = format!("{engine}, {kilobytes} KB, {writers} writers over HTTP");
+        let target = |ratio| many.then_some(ratio);
+        let theirs = format!("{saver:?}Saver's `put` in process");
+        compared(
+            &format!("update + checkpoint /s on {what}, against {theirs}"),
+            two,
+            put,
+            target(pair),
+        );
+        if many {
+            compared_p95(&theirs, two, put, 2.0);
+        }
+        compared(
+            &format!("… both in one request, against {theirs}"),
+            single,
+            put,
+            target(one),
+        );
+        if many {
+            compared(
+                "… two requests, against its `put_writes` + `put` in process",
+                two,
+                step,
+                None,
+            );
+            compared(
+                "… two requests, against its `put` behind HTTP",
+                two,
+                served,
+                Some(5.0),
+            );
+            println!("| … processor time of a pair by thread | {threads} | | | | |");
+        }
+    }
+    if many && kilobytes == 10 {
+        let most = ours::ceiling(&Server::start(&temp.join("ceiling"), None), writers, TURN);
+        println!(
+            "| pairs/s of requests that ask nothing of the store, {writers} clients | {most:.0} | | | | |"
+        );
+    }
+}
+
+/// What each kind of thread of the server took for a step, in µs.
+fn by_thread(before: &BTreeMap<String, f64>, server: &Server, speed: Speed) -> String {
+    let steps = speed.per_second * TURN.as_secs_f64();
+    let mut taken: Vec<(String, f64)> = server
+        .threads()
+        .into_iter()
+        .map(|(name, us)| {
+            let us = (us - before.get(&name).unwrap_or(&0.0)) / steps;
+            (name, us)
+        })
+        .filter(|(_, us)| *us >= 1.0)
+        .collect();
+    taken.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let said: Vec<String> = taken
+        .iter()
+        .map(|(name, us)| format!("{name} {us:.0} µs"))
+        .collect();
+    said.join(", ")
+}
+
+/// As `writing`, where waiting for the disk takes as long as it does on most machines. Writers of SQLite wait in turn; what
 /// waits with us is written together.
 fn slow_disk(peers: &Peers, temp: &Path) {
     let slow = disk::Slow::build(temp, Duration::from_millis(5));
     for writers in [1, 32] {
+        let of = (10, writers);
         let folder = temp.join(format!("slow-{writers}"));
-        let ours = ours::write(
-            &Server::start_on(&folder, None, Some(&slow)),
-            10,
-            writers,
-            TURN,
-        );
-        let theirs = peers.on(&slow).write(Saver::Sqlite, 10, writers, TURN);
+        let server = Server::start_on(&folder, None, Some(&slow));
+        let ours = ours::write(&server, Requests::Two, of, TURN);
+        drop(server);
+        let theirs = peers.on(&slow).write(Saver::Sqlite, Step::Put, of, TURN);
         let what = format!(
-            "checkpoints/s on SQLite, 10 KB, {writers} writers, every fsync 5 ms slower, against SqliteSaver"
+            "update + checkpoint /s on SQLite, 10 KB, {writers} writers, every fsync 5 ms slower, against SqliteSaver's `put`"
         );
-        let ratio = ours.per_second / theirs.per_second;
-        let target = (writers == 32).then_some(10.0);
-        row(&what, &ours.said(), &theirs.said(), ratio, target);
+        let target = (writers == 32).then_some(7.0);
+        compared(&what, ours, theirs, target);
+    }
+}
+
+/// A step beside much that is idle, against a step alone.
+fn growth(temp: &Path) {
+    for (name, missions, agents) in [("missions", 1_000, 0), ("agents", 0, 1_000)] {
+        let (mut alone, mut beside) = (f64::MAX, f64::MAX);
+        for turn in 0..TURNS {
+            let folder = |kind: &str| temp.join(format!("growth-{name}-{kind}-{turn}"));
+            alone = alone.min(ours::beside(&folder("alone"), 0, 0, TURN).p50_ms);
+            beside = beside.min(ours::beside(&folder("beside"), missions, agents, TURN).p50_ms);
+        }
+        let ratio = beside / alone;
+        let verdict = if ratio <= 1.1 { "met" } else { "**missed**" };
+        println!(
+            "| update + checkpoint beside 1,000 idle {name}, against alone | {beside:.2} ms | {alone:.2} ms | {ratio:.2}× | ≤ 1.1× | {verdict} |"
+        );
     }
 }
 

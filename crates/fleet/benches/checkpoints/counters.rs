@@ -2,31 +2,18 @@
 
 use std::path::Path;
 
-use flightline::agent::RegisterAgent;
+use flightline::Fleet;
 use flightline::checkpoint::take::TakeCheckpoint;
+use flightline::core::MissionId;
 use flightline::core::policy::Policy;
-use flightline::core::sortie::Sortie;
-use flightline::core::text::{Name, Note};
-use flightline::core::{MissionId, Title};
-use flightline::mission::CreateMission;
-use flightline::sortie::add::NewSortie;
-use flightline::sortie::claim::ClaimSortie;
-use flightline::sortie::report::UpdateSortie;
-use flightline::store::{Find, Location, OpenOptions, Store};
-use flightline::{Caller, Fleet};
+use flightline::store::{Location, OpenOptions, Store};
+
+use crate::work::Work;
 
 /// How many agents work, each on a mission of its own, and how many writes share a commit.
 const AGENTS: usize = 16;
 /// How often each of them changes something and takes a checkpoint.
 const ROUNDS: usize = 40;
-
-/// An agent and its mission of 10 KB.
-struct Work {
-    caller: Caller,
-    mission: MissionId,
-    sorties: Vec<String>,
-    turn: usize,
-}
 
 /// Prints the table.
 pub fn report(folder: &Path) {
@@ -52,7 +39,7 @@ fn measured(engine: &str, location: &Location, state: Option<&Path>) {
     let project = format!("prj-{}", std::process::id());
     let store = Store::create(location, &project, "counted", options).unwrap();
     let mut fleet = Fleet::new(store, Policy::default());
-    let mut work: Vec<Work> = (0..AGENTS)
+    let mut work: Vec<(Work, MissionId)> = (0..AGENTS)
         .map(|number| Work::begin(&mut fleet, number))
         .collect();
     round(&mut fleet, &mut work);
@@ -86,92 +73,26 @@ fn measured(engine: &str, location: &Location, state: Option<&Path>) {
 }
 
 /// Two commits: in each, half of the agents change something and the others take a checkpoint.
-fn round(fleet: &mut Fleet, work: &mut [Work]) {
+fn round(fleet: &mut Fleet, work: &mut [(Work, MissionId)]) {
     for changing in [0, 1] {
         fleet.store().unwrap().begin_group().unwrap();
-        for (number, one) in work.iter_mut().enumerate() {
+        for (number, (one, mission)) in work.iter_mut().enumerate() {
             match number % 2 == changing {
-                true => one.change(fleet),
-                false => one.checkpoint(fleet),
+                true => {
+                    fleet.run(&one.update(), &one.caller).unwrap();
+                }
+                false => {
+                    let take = TakeCheckpoint {
+                        mission: Some(mission.to_string()),
+                        reason: None,
+                        details: None,
+                        note: None,
+                    };
+                    fleet.run(&take, &one.caller).unwrap();
+                }
             }
         }
         fleet.store().unwrap().commit_group().unwrap();
-    }
-}
-
-impl Work {
-    fn begin(fleet: &mut Fleet, number: usize) -> Self {
-        let title = |text: String| Title::parse("title", &text).unwrap();
-        let description = "Ten of these are a mission of ten kilobytes. ".repeat(22);
-        let create = CreateMission {
-            title: title(format!("Mission {number}")),
-            objective: None,
-            phase: None,
-            stack_id: None,
-            sprint: None,
-            dispatch: None,
-            states: [].into(),
-            sorties: (0..10)
-                .map(|n| NewSortie {
-                    description: Some(Note::parse("description", &description).unwrap()),
-                    ..NewSortie::titled(title(format!("Sortie {n}")))
-                })
-                .collect(),
-        };
-        let mission = fleet.run(&create, &super::caller()).unwrap().mission.id;
-        let name = format!("agent-{number}");
-        let register = RegisterAgent {
-            name: Name::parse("name", &name).unwrap(),
-            role: None,
-            kind: None,
-            session: None,
-            process: None,
-            feature: None,
-        };
-        fleet.run(&register, &super::caller()).unwrap();
-        let caller = Caller {
-            agent: Some(name),
-            ..super::caller()
-        };
-        let found = fleet
-            .store()
-            .unwrap()
-            .read(|tx| tx.find::<Sortie>(Find::Mission(mission)));
-        let sorties: Vec<String> = found.unwrap().iter().map(|it| it.id.to_string()).collect();
-        for sortie in &sorties {
-            let claim = ClaimSortie {
-                sortie: sortie.clone(),
-                lock: false,
-            };
-            fleet.run(&claim, &caller).unwrap();
-        }
-        Self {
-            caller,
-            mission,
-            sorties,
-            turn: 0,
-        }
-    }
-
-    fn change(&mut self, fleet: &mut Fleet) {
-        self.turn += 1;
-        let note = format!("Step {} of many, in about a hundred bytes", self.turn);
-        let update = UpdateSortie {
-            sortie: self.sorties[self.turn % self.sorties.len()].clone(),
-            note: Some(Note::parse("note", &note.repeat(2)).unwrap()),
-            ..UpdateSortie::default()
-        };
-        fleet.run(&update, &self.caller).unwrap();
-    }
-
-    fn checkpoint(&self, fleet: &mut Fleet) {
-        let take = TakeCheckpoint {
-            mission: Some(self.mission.to_string()),
-            reason: None,
-            details: None,
-            note: None,
-        };
-        fleet.run(&take, &self.caller).unwrap();
     }
 }
 

@@ -22,12 +22,3 @@ pub fn p(sorted: &[Duration], percent: usize) -> Duration {
 pub fn ms(time: Duration) -> String {
     format!("{:.2} ms", time.as_secs_f64() * 1000.0)
 }
-
-pub fn report(what: &str, sorted: &[Duration], against: &str) {
-    println!(
-        "| {what} | {} | {} | {} | {against} |",
-        ms(p(sorted, 50)),
-        ms(p(sorted, 95)),
-        ms(p(sorted, 99))
-    );
-}

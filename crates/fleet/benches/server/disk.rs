@@ -1,8 +1,12 @@
 //! A disk that takes as long as those of most machines.
 
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+
+use crate::measure::{ms, p, time};
 
 /// A library that makes every wait for the disk longer, and by how much.
 #[derive(Clone)]
@@ -31,4 +35,18 @@ impl Slow {
             .env("LD_PRELOAD", &self.library)
             .env("SLOW_DISK_MS", self.by.as_millis().to_string());
     }
+}
+
+/// How long this machine's disk takes to keep 8 KB more of a file.
+pub fn waits(folder: &Path) -> String {
+    let mut file = File::create(folder.join("waits")).unwrap();
+    let times = time(200, || {
+        file.write_all(&[0; 8192]).unwrap();
+        file.sync_data().unwrap();
+    });
+    format!(
+        "8 KB appended and waited for (`fdatasync`): p50 {}, p95 {}",
+        ms(p(&times, 50)),
+        ms(p(&times, 95))
+    )
 }

@@ -32,9 +32,9 @@ impl Client {
         self.ask(method, &format!("/api/v1{path}"), body)
     }
 
-    /// The same of what is not part of the API.
-    pub fn root(&mut self, method: &str, path: &str) -> Vec<u8> {
-        self.ask(method, path, "")
+    /// Asks for a path outside of the API.
+    pub fn root(&mut self, method: &str, path: &str, body: &str) -> Vec<u8> {
+        self.ask(method, path, body)
     }
 
     fn ask(&mut self, method: &str, path: &str, body: &str) -> Vec<u8> {
@@ -42,11 +42,14 @@ impl Client {
             .agent
             .as_ref()
             .map(|name| format!("fleet-agent: {name}\r\n"));
+        let token = match self.token.is_empty() {
+            true => String::new(),
+            false => format!("authorization: Bearer {}\r\n", self.token),
+        };
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\n{}\
+            "{method} {path} HTTP/1.1\r\nhost: {}\r\n{token}{}\
              content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             self.host,
-            self.token,
             agent.unwrap_or_default(),
             body.len()
         );

@@ -1,5 +1,6 @@
 //! Our server, as a process of its own.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 use crate::Speed;
 use crate::disk::Slow;
 use crate::http::Client;
+use crate::measure::p;
 
 /// A server that ends with this value.
 pub struct Server {
@@ -27,7 +29,7 @@ impl Server {
         Self::start_on(root, location, None)
     }
 
-    /// The same on a slow disk.
+    /// As `start`, on a slow disk.
     pub fn start_on(root: &Path, location: Option<&str>, slow: Option<&Slow>) -> Self {
         // There, and not at the root of the repository that we are built in.
         fs::create_dir_all(root.join(".flightline")).unwrap();
@@ -76,6 +78,26 @@ impl Server {
         Client::new(&self.url, &self.token)
     }
 
+    /// The processor time that each kind of its threads took so far, in µs.
+    pub fn threads(&self) -> BTreeMap<String, f64> {
+        let mut taken = BTreeMap::new();
+        for thread in fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap() {
+            let thread = thread.unwrap().path();
+            // A thread may end while we look.
+            let read = |name: &str| fs::read_to_string(thread.join(name)).unwrap_or_default();
+            let name = read("comm")
+                .trim()
+                .trim_end_matches(|it: char| it.is_ascii_digit() || it == '-')
+                .to_owned();
+            let ns: f64 = read("schedstat")
+                .split_whitespace()
+                .next()
+                .map_or(0.0, |it| it.parse().unwrap());
+            *taken.entry(name).or_default() += ns / 1000.0;
+        }
+        taken
+    }
+
     /// Its memory, in MB.
     pub fn resident(&self) -> f64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
@@ -96,10 +118,10 @@ impl Drop for Server {
 }
 
 /// Text that is never the same and does not compress.
-struct Words(u64);
+pub struct Words(pub u64);
 
 impl Words {
-    fn take(&mut self, length: usize) -> String {
+    pub fn take(&mut self, length: usize) -> String {
         let mut text = String::with_capacity(length + 16);
         while text.len() < length {
             self.0 = self
@@ -163,28 +185,60 @@ impl Work {
         }
     }
 
-    /// Changes 1 % of it, and takes a checkpoint: two requests, each durable when it is answered.
-    fn checkpoint(&mut self) {
+    /// Changes 1 % of it, and takes a checkpoint.
+    fn step(&mut self, requests: Requests) {
         self.turn += 1;
-        let sortie = &self.sorties[self.turn % self.sorties.len()];
-        let note = json!({ "note": self.words.take(self.changed) }).to_string();
-        self.client
-            .send("PATCH", &format!("/sorties/{sortie}"), &note);
-        let body = json!({ "mission_id": self.mission }).to_string();
-        self.client.send("POST", "/checkpoints", &body);
+        let path = format!("/sorties/{}", self.sorties[self.turn % self.sorties.len()]);
+        let note = self.words.take(self.changed);
+        match requests {
+            Requests::Two => {
+                let body = json!({ "note": note }).to_string();
+                self.client.send("PATCH", &path, &body);
+                let body = json!({ "mission_id": self.mission }).to_string();
+                self.client.send("POST", "/checkpoints", &body);
+            }
+            Requests::One => {
+                let body = json!({ "note": note, "checkpoint": true }).to_string();
+                self.client.send("PATCH", &path, &body);
+            }
+        }
     }
 }
 
-/// How many checkpoints so many clients get in a second, each of a mission of its own.
-pub fn write(server: &Server, kilobytes: usize, writers: usize, span: Duration) -> Speed {
-    let barrier = Barrier::new(writers);
+/// In how many requests a change and its checkpoint are asked for. Each is durable when it is answered.
+#[derive(Clone, Copy)]
+pub enum Requests {
+    Two,
+    One,
+}
+
+/// How many steps so many clients get done in a second, each in a mission of its own.
+pub fn write(
+    server: &Server,
+    requests: Requests,
+    (kilobytes, writers): (usize, usize),
+    span: Duration,
+) -> Speed {
+    at_once(writers, span, |number| {
+        let mut work = Work::new(server, kilobytes, number);
+        move || work.step(requests)
+    })
+}
+
+/// How often so many threads do in a second what each of them is given. The first time of each does not count.
+pub fn at_once<Act: FnMut()>(
+    threads: usize,
+    span: Duration,
+    begin: impl Fn(usize) -> Act + Sync,
+) -> Speed {
+    let barrier = Barrier::new(threads);
     let mut times: Vec<Duration> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..writers)
+        let workers: Vec<_> = (0..threads)
             .map(|number| {
-                let barrier = &barrier;
+                let (barrier, begin) = (&barrier, &begin);
                 scope.spawn(move || {
-                    let mut work = Work::new(server, kilobytes, number);
-                    work.checkpoint();
+                    let mut act = begin(number);
+                    act();
                     barrier.wait();
                     let (end, mut times) = (Instant::now() + span, Vec::new());
                     loop {
@@ -192,7 +246,7 @@ pub fn write(server: &Server, kilobytes: usize, writers: usize, span: Duration) 
                         if began > end {
                             return times;
                         }
-                        work.checkpoint();
+                        act();
                         times.push(began.elapsed());
                     }
                 })
@@ -204,9 +258,7 @@ pub fn write(server: &Server, kilobytes: usize, writers: usize, span: Duration) 
             .collect()
     });
     times.sort();
-    let at = |percent: usize| {
-        times[(times.len() * percent / 100).min(times.len() - 1)].as_secs_f64() * 1000.0
-    };
+    let at = |percent: usize| p(&times, percent).as_secs_f64() * 1000.0;
     Speed {
         per_second: times.len() as f64 / span.as_secs_f64(),
         p50_ms: at(50),
@@ -215,36 +267,40 @@ pub fn write(server: &Server, kilobytes: usize, writers: usize, span: Duration) 
 }
 
 /// How many pairs of requests that ask nothing of the store so many clients get answered in a second: more is not to be had
-/// over HTTP on this machine.
+/// over HTTP on this machine. They show no token, because looking it up would ask the store.
 pub fn ceiling(server: &Server, clients: usize, span: Duration) -> f64 {
-    let barrier = Barrier::new(clients);
-    let answered: usize = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..clients)
-            .map(|_| {
-                let barrier = &barrier;
-                scope.spawn(move || {
-                    let mut client = server.client();
-                    client.root("GET", "/readyz");
-                    barrier.wait();
-                    let (end, mut answered) = (Instant::now() + span, 0);
-                    while Instant::now() < end {
-                        client.root("GET", "/readyz");
-                        answered += 1;
-                    }
-                    answered
-                })
-            })
-            .collect();
-        workers.into_iter().map(|it| it.join().unwrap()).sum()
+    let speed = at_once(clients, span, |_| {
+        let mut client = Client::new(&server.url, "");
+        move || {
+            client.root("GET", "/readyz", "");
+        }
     });
-    answered as f64 / 2.0 / span.as_secs_f64()
+    speed.per_second / 2.0
+}
+
+/// How long a step takes beside so many idle missions and agents, in ms.
+pub fn beside(root: &Path, missions: usize, agents: usize, span: Duration) -> Speed {
+    let server = Server::start(root, None);
+    let mut client = server.client();
+    for number in 0..missions {
+        let body = json!({ "title": format!("Idle {number}"), "sorties": [{ "title": "Wait" }] });
+        client.json("POST", "/missions", &body);
+    }
+    for number in 0..agents {
+        client.json(
+            "POST",
+            "/agents",
+            &json!({ "name": format!("idle-{number}") }),
+        );
+    }
+    write(&server, Requests::Two, (10, 1), span)
 }
 
 /// How long a list of 100 checkpoints takes, in ms.
 pub fn list(server: &Server) -> f64 {
     let mut work = Work::new(server, 100, 0);
     for _ in 0..120 {
-        work.checkpoint();
+        work.step(Requests::Two);
     }
     let path = format!("/checkpoints?mission_id={}&limit=100", work.mission);
     let mut times: Vec<f64> = (0..50)
@@ -277,11 +333,11 @@ pub fn store(root: &Path) -> Storage {
     let measured = |name: &str, checkpoints: bool| {
         let server = Server::start(&root.join(name), None);
         let mut work = Work::new(&server, 100, 0);
-        work.checkpoint();
+        work.step(Requests::Two);
         let before = bytes(&server);
         for _ in 0..HISTORY {
             if checkpoints {
-                work.checkpoint();
+                work.step(Requests::Two);
             } else {
                 work.turn += 1;
                 let sortie = &work.sorties[work.turn % work.sorties.len()];

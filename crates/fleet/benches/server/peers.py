@@ -1,11 +1,14 @@
 """LangGraph's savers, measured: called by the benchmark, which says what to do and reads one line of JSON.
 
-    peers.py     write  sqlite FILE|postgres URL  --writers N --kilobytes K --seconds S [--processes P]
+    peers.py     write  sqlite FILE|postgres URL  --writers N --kilobytes K --seconds S [--processes P] [--writes]
+    peers.py     serve  sqlite FILE|postgres URL  --kilobytes K
     peers.py     list   sqlite FILE|postgres URL  --kilobytes K
     peers.py     store  sqlite FILE|postgres URL  --kilobytes K --checkpoints N
 
-A state is 100 channels of equal size. Each checkpoint changes one of them, that is 1 %, and is one `put`. What LangGraph
-writes besides during a step (`put_writes`) is left out. Savers are used as their documentation says: SqliteSaver is one
+A state is 100 channels of equal size. Each checkpoint changes one of them, that is 1 %, and is one `put`. LangGraph
+itself writes twice in a step: what a task returned (`put_writes`), then the checkpoint (`put`); `--writes` measures that.
+`serve` puts the saver behind HTTP: `POST /put` with the name of a thread and a value is one `put`, answered when it is
+durable. Savers are used as their documentation says: SqliteSaver is one
 connection with a lock of its own, shared by the threads (a connection for each thread is tried as well); PostgresSaver is
 one connection for each thread (`autocommit`, `dict_row`), because one saver lets in one thread at a time.
 """
@@ -41,11 +44,14 @@ class State:
         # A list, as of messages: PostgresSaver writes plain texts anew with every checkpoint, lists only when changed.
         return [os.urandom(self.size // 2 + 1).hex()[: self.size]]
 
-    def put(self, saver):
+    def put(self, saver, writes=False, text=None):
         self.turn += 1
         name = f"channel-{self.turn % CHANNELS}"
         everything = self.turn == 1
-        self.checkpoint["channel_values"][name] = self.text()
+        value = self.text() if text is None else [text]
+        if writes and not everything:
+            saver.put_writes(self.config, [(name, value)], f"task-{self.turn}")
+        self.checkpoint["channel_values"][name] = value
         self.checkpoint["channel_versions"][name] = self.turn + 1
         self.checkpoint["id"] = str(uuid6(clock_seq=-2))
         self.checkpoint["ts"] = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
@@ -103,7 +109,7 @@ def work(args, process, queue):
             began = time.perf_counter()
             if began > end:
                 return
-            state.put(saver)
+            state.put(saver, args.writes)
             times[number].append(time.perf_counter() - began)
 
     threads = [threading.Thread(target=attempt, args=(number,)) for number in range(count)]
@@ -126,6 +132,46 @@ def write(args):
         return {"per_second": 0, "p50_ms": 0, "p95_ms": 0}
     at = lambda percent: spans[min(len(spans) - 1, len(spans) * percent // 100)] * 1000
     return {"per_second": len(spans) / args.seconds, "p50_ms": at(50), "p95_ms": at(95)}
+
+
+def serve(args):
+    """The saver behind HTTP, until the process is ended; says its port in one line of JSON."""
+    import asyncio
+    import queue
+    import socket
+    from concurrent.futures import ThreadPoolExecutor
+
+    import uvicorn
+
+    threads = 8
+    open_saver = opener(args)
+    savers = queue.SimpleQueue()
+    for _ in range(threads):
+        savers.put(open_saver())
+    states, pool = {}, ThreadPoolExecutor(threads)
+
+    def put(asked):
+        state = states.get(asked["thread"]) or states.setdefault(asked["thread"], State(asked["thread"], args.kilobytes))
+        saver = savers.get()
+        try:
+            state.put(saver, text=asked["value"])
+        finally:
+            savers.put(saver)
+        return json.dumps(state.config).encode()
+
+    async def app(scope, receive, send):
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body, more = body + message.get("body", b""), message.get("more_body", False)
+        answer = await asyncio.get_running_loop().run_in_executor(pool, put, json.loads(body))
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(answer)).encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": answer})
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    print(json.dumps({"url": f"http://127.0.0.1:{listener.getsockname()[1]}"}), flush=True)
+    uvicorn.run(app, fd=listener.fileno(), loop="uvloop", http="httptools", lifespan="off", log_level="critical", access_log=False)
 
 
 def listing(args):
@@ -166,18 +212,21 @@ def store(args):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["write", "list", "store"])
+    parser.add_argument("what", choices=["write", "serve", "list", "store"])
     parser.add_argument("saver", choices=["sqlite", "postgres"])
     parser.add_argument("place")
     parser.add_argument("--writers", type=int, default=1)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--own-connections", action="store_true")
+    parser.add_argument("--writes", action="store_true")
     parser.add_argument("--kilobytes", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--checkpoints", type=int, default=200)
     args = parser.parse_args()
     if args.saver == "postgres":
         postgres_saver(args.place).setup()
+    if args.what == "serve":
+        return serve(args)
     print(json.dumps({"write": write, "list": listing, "store": store}[args.what](args)))
 
 

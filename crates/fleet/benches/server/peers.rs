@@ -1,18 +1,31 @@
 //! LangGraph's savers, each in a Python process of its own that measures itself.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::Speed;
 use crate::disk::Slow;
+use crate::http::Client;
+use crate::ours::Words;
 
 #[derive(Clone, Copy, Debug)]
 pub enum Saver {
     Sqlite,
     Postgres,
+}
+
+/// What a writer does again and again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// One checkpoint.
+    Put,
+    /// A step as LangGraph makes it: what its task returned, then the checkpoint.
+    WritesAndPut,
 }
 
 #[derive(Clone)]
@@ -41,8 +54,8 @@ impl Peers {
         }
     }
 
-    fn run(&self, what: &str, saver: Saver, more: &[String]) -> Value {
-        // A new file each time: an old one is larger, and slower.
+    /// A command about a saver, and the folder of its file: a new one each time, because an old one is larger, and slower.
+    fn command(&self, what: &str, saver: Saver, more: &[String]) -> (Command, TempDir) {
         let folder = tempfile::tempdir_in(&self.folder).unwrap();
         let (name, place) = match saver {
             Saver::Sqlite => (
@@ -57,14 +70,49 @@ impl Peers {
         if let Some(slow) = &self.slow {
             slow.apply(&mut command);
         }
+        (command, folder)
+    }
+
+    fn run(&self, what: &str, saver: Saver, more: &[String]) -> Value {
+        let (mut command, _folder) = self.command(what, saver, more);
         let done = command.output().unwrap();
         let said = String::from_utf8_lossy(&done.stderr);
-        assert!(done.status.success(), "{what} {name}: {said}");
+        assert!(done.status.success(), "{what} {saver:?}: {said}");
         serde_json::from_slice(&done.stdout).unwrap()
     }
 
+    /// The saver behind HTTP, with its best server: puts per second of so many clients.
+    pub fn serve(&self, saver: Saver, kilobytes: usize, clients: usize, span: Duration) -> Speed {
+        let (mut command, _folder) =
+            self.command("serve", saver, &[format!("--kilobytes={kilobytes}")]);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        said.read_line(&mut line).unwrap();
+        let ready: Value = serde_json::from_str(&line).unwrap();
+        let url = ready["url"].as_str().unwrap();
+        let speed = crate::ours::at_once(clients, span, |number| {
+            let mut client = Client::new(url, "");
+            let mut words = Words(number as u64 + 1);
+            move || {
+                let value = words.take(kilobytes * 1024 / 100);
+                let body = json!({ "thread": format!("thread-{number}"), "value": value });
+                client.root("POST", "/put", &body.to_string());
+            }
+        });
+        let _ = child.kill();
+        let _ = child.wait();
+        speed
+    }
+
     /// Their best way: threads of one process, or four processes.
-    pub fn write(&self, saver: Saver, kilobytes: usize, writers: usize, span: Duration) -> Speed {
+    pub fn write(
+        &self,
+        saver: Saver,
+        step: Step,
+        (kilobytes, writers): (usize, usize),
+        span: Duration,
+    ) -> Speed {
         let ways: &[&[&str]] = match (saver, writers) {
             (_, 1) => &[&[]],
             (Saver::Sqlite, _) => &[&[], &["--own-connections"]],
@@ -76,6 +124,9 @@ impl Peers {
                 format!("--kilobytes={kilobytes}"),
                 format!("--seconds={}", span.as_secs()),
             ];
+            if step == Step::WritesAndPut {
+                more.push("--writes".to_owned());
+            }
             more.extend(way.iter().map(ToString::to_string));
             let figures = self.run("write", saver, &more);
             let number = |name: &str| figures[name].as_f64().unwrap();
