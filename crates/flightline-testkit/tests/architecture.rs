@@ -125,6 +125,34 @@ fn the_core_is_pure() {
 }
 
 #[test]
+fn sql_stands_in_the_store_alone() {
+    let sql = [
+        "SELECT ",
+        "INSERT INTO ",
+        "DELETE FROM ",
+        "CREATE TABLE ",
+        "rusqlite",
+    ];
+    for room in fs::read_dir(crates()).unwrap() {
+        let room = room.unwrap().path();
+        if room.ends_with("flightline-store") || room.ends_with("flightline-testkit") {
+            continue;
+        }
+        let name = room.file_name().unwrap().to_str().unwrap();
+        for driver in ["rusqlite", "postgres"] {
+            let depends = dependencies(name).contains(&driver.to_owned());
+            assert!(!depends, "{name} depends on {driver}");
+        }
+        for path in rust_files(&room.join("src")) {
+            let code = code(&path);
+            for word in sql {
+                assert!(!code.contains(word), "{} has {word:?}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
 fn only_the_server_and_mcp_may_be_async() {
     for name in [
         "flightline-core",
@@ -330,19 +358,157 @@ fn files_are_reached_through_one_door() {
     assert!(idle.is_empty(), "no longer needed: {idle:?}");
 }
 
+/// Where the tests are that a page names: `it::rewind::notes_are_kept`.
+const RINGS: [(&str, &str); 9] = [
+    ("it", "flightline/tests/it"),
+    ("cli", "fleet/tests/cli"),
+    ("crash", "fleet/tests/crash"),
+    ("chaos", "fleet/tests/chaos"),
+    ("shell", "fleet/tests/seed_c_shell.rs"),
+    ("http", "flightline-server/tests/http"),
+    ("store", "flightline-store/tests/it"),
+    ("tree", "flightline-workspace/tests/tree"),
+    ("house", "flightline-testkit/tests/architecture.rs"),
+];
+
+#[test]
+fn the_map_is_short() {
+    let map = fs::read_to_string(crates().parent().unwrap().join("ARCHITECTURE.md")).unwrap();
+    let lines = map.lines().count();
+    assert!(
+        lines <= 150,
+        "ARCHITECTURE.md has {lines} lines: docs/design has the chapters"
+    );
+}
+
+/// The pages for those who change the code, and everything below docs/design.
+fn pages() -> Vec<PathBuf> {
+    let root = crates().parent().unwrap().to_path_buf();
+    let named = [
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "STYLE.md",
+        "README.md",
+        "docs/glossary.md",
+        "docs/concepts.md",
+    ];
+    let mut pages: Vec<PathBuf> = named.iter().map(|name| root.join(name)).collect();
+    for folder in ["docs/design", "docs/design/decisions"] {
+        let entries = fs::read_dir(root.join(folder)).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        pages.extend(paths.filter(|path| path.extension().is_some_and(|it| it == "md")));
+    }
+    pages
+}
+
+/// What stands between backticks in a page, without its blocks of code.
+fn quoted(page: &str) -> Vec<String> {
+    let mut in_block = false;
+    let mut words = Vec::new();
+    for line in page.lines() {
+        if line.trim_start().starts_with("```") {
+            in_block = !in_block;
+        } else if !in_block {
+            words.extend(line.split('`').skip(1).step_by(2).map(str::to_owned));
+        }
+    }
+    words
+}
+
+/// The name by which a link leads to a heading.
+fn anchor(heading: &str) -> String {
+    let heading = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = heading.chars().filter_map(|c| match c {
+        ' ' => Some('-'),
+        c if c.is_alphanumeric() || c == '-' || c == '_' => Some(c),
+        _ => None,
+    });
+    kept.collect()
+}
+
+#[test]
+fn every_link_of_the_pages_leads_somewhere() {
+    for page in pages() {
+        let (text, shown) = (fs::read_to_string(&page).unwrap(), page.display());
+        for link in text.split("](").skip(1) {
+            let link = link.split(')').next().unwrap();
+            if link.contains("://") {
+                continue;
+            }
+            let (path, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target = match path {
+                "" => page.clone(),
+                path => page.parent().unwrap().join(path),
+            };
+            assert!(target.exists(), "{shown} links to {link}");
+            if !heading.is_empty() {
+                let target = fs::read_to_string(&target).unwrap();
+                let mut headings = target.lines().filter(|line| line.starts_with('#'));
+                let found = headings.any(|line| anchor(line) == heading);
+                assert!(found, "{shown} links to {link}: no such heading");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_file_that_the_pages_name_is_there() {
+    let root = crates().parent().unwrap().to_path_buf();
+    let files: Vec<String> = rust_files(&crates())
+        .iter()
+        .map(|path| path.to_str().unwrap().to_owned())
+        .collect();
+    for page in pages() {
+        let text = fs::read_to_string(&page).unwrap();
+        for word in quoted(&text) {
+            let word = word.split(' ').next().unwrap();
+            let whole = ["crates/", "docs/", "scripts/", "deploy/"];
+            if whole.iter().any(|folder| word.starts_with(folder)) {
+                assert!(root.join(word).exists(), "{} names {word}", page.display());
+            } else if word.ends_with(".rs") && !word.contains('*') && !is_an_example(word) {
+                let end = format!("/{word}");
+                let found = files.iter().any(|file| file.ends_with(&end));
+                assert!(found, "{} names {word}", page.display());
+            }
+        }
+    }
+}
+
+/// A file of a fleet's own work, in an example.
+fn is_an_example(path: &str) -> bool {
+    path.starts_with("src/")
+}
+
+#[test]
+fn every_test_that_the_pages_name_is_there() {
+    let mut count = 0;
+    for page in pages() {
+        let text = fs::read_to_string(&page).unwrap();
+        for word in quoted(&text) {
+            let mut parts: Vec<&str> = word.split("::").collect();
+            let ring = RINGS
+                .iter()
+                .find(|(name, _)| parts.len() > 1 && parts[0] == *name);
+            let Some((_, root)) = ring else { continue };
+            let name = parts.pop().unwrap();
+            let mut file = crates().join(root);
+            if file.is_dir() {
+                file = file.join(parts[1..].join("/")).with_extension("rs");
+            }
+            let code = fs::read_to_string(&file);
+            let code = code.unwrap_or_else(|_| panic!("{} names {word}", page.display()));
+            let found = code.contains(&format!("fn {name}("));
+            assert!(found, "{} names {word}", page.display());
+            count += 1;
+        }
+    }
+    assert!(count > 20, "the pages name {count} tests");
+}
+
 /// The tests that docs/dev/seed-*.md cite as proof go through the product, and are there.
 #[test]
 fn what_is_cited_for_the_seeds_is_there() {
-    let roots = [
-        ("it", "flightline/tests/it"),
-        ("cli", "fleet/tests/cli"),
-        ("crash", "fleet/tests/crash"),
-        ("shell", "fleet/tests/seed_c_shell.rs"),
-        ("http", "flightline-server/tests/http"),
-        ("store", "flightline-store/tests/it"),
-        ("tree", "flightline-workspace/tests/tree"),
-    ];
-    let texts = roots.map(|(name, root)| {
+    let texts = RINGS.map(|(name, root)| {
         let root = crates().join(root);
         let files = match root.is_dir() {
             true => rust_files(&root),
@@ -363,7 +529,7 @@ fn what_is_cited_for_the_seeds_is_there() {
             let (root, name) = (test.split("::").next(), test.rsplit("::").next());
             let found = texts.iter().find(|(of, ..)| Some(*of) == root);
             let (_, folder, text) =
-                found.unwrap_or_else(|| panic!("seed-{seed}.md cites `{test}`: {roots:?}"));
+                found.unwrap_or_else(|| panic!("seed-{seed}.md cites `{test}`: {RINGS:?}"));
             let name = name.unwrap();
             let is_test = text
                 .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
