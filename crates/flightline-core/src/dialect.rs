@@ -9,31 +9,28 @@
 //!
 //! Each has types that hold its documents as they are (field names, order, what is left out and what is
 //! `null`, and what nobody knows), `read` and `write`, and its rules as functions of values.
-//! [`json`] is the one reader of all of them. A [`Document`] is one of any dialect; what two dialects have in
-//! common is a [`Record`], and what one cannot say that the other said is named.
+//! [`json`] is the one reader of all of them. A [`Document`] is one of any dialect.
 
 mod arrival;
 mod changes;
 pub mod compress;
-mod convert;
+mod document;
 pub mod epic;
 pub mod field;
 pub mod json;
 mod merge;
 pub mod orchestrator;
 mod original;
-mod record;
 pub mod recovery;
 pub mod sitebuilder;
 mod unreadable;
 
 pub use self::arrival::Arrival;
 pub use self::changes::{changes, says_the_same};
-pub use self::convert::{Converted, Document, Given};
+pub use self::document::{Dialect, Document};
 pub use self::json::Json;
 pub use self::merge::merge;
 pub use self::original::Original;
-pub use self::record::{Dialect, Fact, Record, Standing};
 pub use self::unreadable::{Fault, MAX_BYTES, MAX_DEPTH, Path, Place, Unreadable};
 
 /// The text in a file's bytes.

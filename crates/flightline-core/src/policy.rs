@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub use knob::{Knob, Shape, knobs};
 pub use preset::Preset;
 
-use crate::checkpoint::{Reason, Trigger};
+use crate::checkpoint::Reason;
 use crate::dialect::Dialect;
 use crate::dialect::compress::Compression;
 use crate::dialect::recovery;
@@ -301,19 +301,12 @@ impl Policy {
             critical_percent: self.token_critical,
         }
     }
-
-    /// Whether an error of some kind takes a checkpoint.
-    #[must_use]
-    pub fn takes_errors(&self) -> bool {
-        let all = Reason::ALL.iter();
-        all.filter(|reason| reason.trigger() == Trigger::Error)
-            .any(|reason| self.triggers.has(*reason))
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checkpoint::Trigger;
     use crate::dialect::orchestrator;
     use crate::retention::Surplus;
 
@@ -386,7 +379,11 @@ mod tests {
             ..Policy::default()
         };
         assert!(policy.triggers.has(Reason::Manual) && policy.triggers.has(Reason::BeforeRestore));
-        assert!(!policy.triggers.has(Reason::Milestone) && !policy.takes_errors());
+        let mut errors = Reason::ALL
+            .iter()
+            .filter(|reason| reason.trigger() == Trigger::Error);
+        assert!(!policy.triggers.has(Reason::Milestone));
+        assert!(errors.all(|reason| !policy.triggers.has(*reason)));
         assert!(!knobs().iter().any(|knob| knob.name == "triggers.manual"));
     }
 

@@ -5,7 +5,6 @@
 //! beyond our own words is kept as an [`Original`], and goes out again with it.
 
 pub mod aside;
-pub mod convert;
 mod epic;
 mod intake;
 pub mod orchestrator;
@@ -143,7 +142,7 @@ pub struct GivenOut {
     /// What has no document any more: only where changes were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gone: Vec<String>,
-    /// What cannot be said in this format, by file.
+    /// Checkpoints that could not be exported because they are damaged.
     pub lost: Vec<Lost>,
 }
 
@@ -169,12 +168,12 @@ pub struct EndedFile {
     pub archive: String,
 }
 
-/// What a document of another dialect said, and this one cannot.
+/// A checkpoint that could not be exported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Lost {
-    /// The file it came from.
+    /// The checkpoint's short id.
     pub file: String,
-    /// What cannot be said.
+    /// Why it could not be exported.
     pub what: Vec<String>,
 }
 
@@ -216,7 +215,6 @@ impl Operation for ExportDocuments {
                 replaces: thing.replaces,
             });
         }
-        let lost = lost(desk, self.dialect, &documents)?;
         Ok(GivenOut {
             rev: desk.tx.rev(),
             history: desk.tx.history().to_owned(),
@@ -226,7 +224,7 @@ impl Operation for ExportDocuments {
                 _ => Vec::new(),
             },
             gone: Vec::new(),
-            lost,
+            lost: Vec::new(),
         })
     }
 }
@@ -321,30 +319,6 @@ fn outgoing(desk: &mut Desk<'_, '_>, thing: &Thing) -> Result<String> {
     Ok(Document::read(dialect, &merged.pretty(&[])).map_or(fresh, |document| document.write()))
 }
 
-/// What documents of other dialects about the same things said, and this one cannot.
-fn lost(desk: &mut Desk<'_, '_>, dialect: Dialect, documents: &[Outgoing]) -> Result<Vec<Lost>> {
-    let mut all = Vec::new();
-    for document in documents {
-        for other in Dialect::ALL.into_iter().filter(|other| *other != dialect) {
-            let id = Original::id(other, &document.of);
-            let Some(original) = desk.tx.get::<Original>(&id)? else {
-                continue;
-            };
-            let Ok(read) = Document::read(other, &original.text) else {
-                continue;
-            };
-            let what = read.lost_in(dialect);
-            if !what.is_empty() {
-                all.push(Lost {
-                    file: original.file,
-                    what,
-                });
-            }
-        }
-    }
-    Ok(all)
-}
-
 /// The mission that is named, else all that are open.
 fn missions(desk: &mut Desk<'_, '_>, named: Option<&str>) -> Result<Vec<Mission>> {
     if let Some(named) = named {
@@ -361,13 +335,13 @@ fn filled(field: &Maybe<String>) -> Option<&str> {
     text.filter(|text| !text.trim().is_empty())
 }
 
-/// The same as a line of ours.
+/// The text of a field as a title.
 fn title(field: &Maybe<String>, what: &str) -> Result<Option<Title>> {
     let text = filled(field);
     Ok(text.map(|text| Title::parse(what, text)).transpose()?)
 }
 
-/// The same as a longer text.
+/// The text of a field as a note.
 fn note(field: &Maybe<String>, what: &str) -> Result<Option<Note>> {
     let text = filled(field);
     Ok(text.map(|text| Note::parse(what, text)).transpose()?)

@@ -270,7 +270,6 @@ register! {
         entry replay::Replay,
         entry replay::state::ShowState,
         alone recovery::delta::ApplyDeltas,
-        large dialect::convert::ConvertDocument,
         entry token::CreateToken,
         entry token::ListTokens,
         entry token::RevokeToken,

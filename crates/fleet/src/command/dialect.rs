@@ -7,7 +7,6 @@ use clap::{Args, ValueHint};
 use flightline::core::dialect::compress::unfolded;
 use flightline::core::dialect::{Dialect, MAX_BYTES, orchestrator};
 use flightline::core::{Code, Refusal};
-use flightline::dialect::convert::ConvertDocument;
 use flightline::dialect::orchestrator::files::{index, packed};
 use flightline::dialect::{ExportDocuments, GivenOut, ImportDocuments, Incoming, TakenIn};
 use flightline::file::Replacing;
@@ -45,12 +44,6 @@ pub struct ExportArgs {
     /// Overwrite existing files
     #[arg(long)]
     force: bool,
-    /// Convert this file of another system instead of exporting the store
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    from: Option<PathBuf>,
-    /// The format of that file (default: detected)
-    #[arg(long = "dialect", requires = "from", value_name = "NAME", value_parser = DIALECTS)]
-    of: Option<String>,
 }
 
 pub fn import(args: &ImportArgs, app: &mut App) -> Done {
@@ -123,9 +116,6 @@ fn report(taken: &[TakenIn], app: &mut App) -> Done {
 }
 
 pub fn export(args: &ExportArgs, app: &mut App) -> Done {
-    if let Some(file) = &args.from {
-        return convert(args, file, app);
-    }
     let dialect = dialect(&args.dialect)?;
     let given = app.run(&ExportDocuments {
         dialect,
@@ -176,48 +166,9 @@ pub fn export(args: &ExportArgs, app: &mut App) -> Done {
     })?;
     for lost in &given.lost {
         app.ui.warn(format_args!(
-            "`{}` cannot say everything that {} says: {}",
-            args.dialect,
+            "{} was not exported: {}",
             lost.file,
             lost.what.join(", ")
-        ));
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// A file of one system as one of another.
-fn convert(args: &ExportArgs, file: &Path, app: &mut App) -> Done {
-    let incoming = read_file(&app.here.join(file), file, app)?;
-    let converted = app.run(&ConvertDocument {
-        from: args.of.as_deref().map(dialect).transpose()?,
-        to: dialect(&args.dialect)?,
-        file: incoming.file,
-        text: incoming.text,
-    })?;
-    let name = file.file_name().unwrap_or_default();
-    if let Some(folder) = &args.folder {
-        make_folder(folder, app)?
-            .put(name, &converted.text, replacing(args), 0o644)
-            .map_err(|error| unwritten(&folder.join(name), &error))?;
-    }
-    app.ui.answer(&converted, |page| match &args.folder {
-        Some(folder) => page.line(format_args!("Exported {}", folder.join(name).display())),
-        None => page.block(0, converted.text.trim_end()),
-    })?;
-    if !converted.lost.is_empty() {
-        app.ui.warn(format_args!(
-            "`{}` cannot say everything that {} says: {}",
-            args.dialect,
-            file.display(),
-            converted.lost.join(", ")
-        ));
-    }
-    if !converted.added.is_empty() {
-        app.ui.warn(format_args!(
-            "`{}` requires more than {} contains; added: {}",
-            args.dialect,
-            file.display(),
-            converted.added.join(", ")
         ));
     }
     Ok(ExitCode::SUCCESS)

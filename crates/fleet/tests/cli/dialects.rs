@@ -78,54 +78,6 @@ fn files_of_three_systems_come_in_and_go_out() {
 }
 
 #[test]
-fn a_file_of_one_system_is_written_as_anothers() {
-    let world = World::new();
-    world.write("context.json", CONTEXT);
-    world
-        .fleet("export epic --from context.json")
-        .expect(expect![[r#"
-            {
-              "agent_id": "user-grace",
-              "feature": "T005",
-              "stage": "development",
-              "last_checkpoint": "2025-10-30T15:30:00Z",
-              "recovery_instructions": "Load recovery context, complete T005 JWT refresh implementation, run tests, then full sync and return to standard mode.",
-              "next_steps": [
-                "Finish T005: JWT refresh token logic",
-                "Write unit tests for refresh endpoint",
-                "Run pytest suite",
-                "Update progress metrics",
-                "Move T005 to done"
-              ]
-            }
-            [stderr]
-            warning: `epic` cannot say everything that context.json says: the objective, the reason it was taken, tokenUsage.total, tokenUsage.percentage, tokenUsage.mode, state.completedTasks, state.backlogSnapshot, context.STACK_ID, context.currentSprint, deltaChanges
-            warning: `epic` requires more than context.json contains; added: the agent: `user-grace`
-        "#]]);
-    for (from, text) in GOOD {
-        world.write("from.json", text);
-        for to in ["sitebuilder", "epic", "orchestrator", "recovery"] {
-            let converted = world.json(&format!("export {to} --from from.json"));
-            assert_eq!(converted["from"], from);
-            let lost = converted["lost"].as_array().unwrap();
-            assert_eq!(lost.is_empty(), from == to, "{from} as {to}: {converted}");
-            world.write("to.json", converted["text"].as_str().unwrap());
-            world.ok(&format!("export {to} --from to.json --dialect {to}"));
-        }
-    }
-    world.write("nothing.json", "{}");
-    world
-        .fleet("export epic --from nothing.json")
-        .expect(expect![[r#"
-            [stderr]
-            error: `nothing.json` is not a document of a known system
-
-            hint: name its format to see the error: `--dialect NAME`
-            [exit 2]
-        "#]]);
-}
-
-#[test]
 fn bad_files_are_refused_and_nothing_is_half_imported() {
     let world = World::new();
     for (dialect, good) in GOOD {

@@ -3,7 +3,7 @@
 //! What a document says happened when it says, never later than now. It takes nothing back that is newer than
 //! itself: the copy that a stale agent or `git checkout` puts into its place is an older one, and is refused.
 
-use super::convert::Document;
+use super::document::Document;
 use super::field::{Maybe, Stamp};
 use super::recovery::Timestamp;
 use super::sitebuilder::{self, Update};

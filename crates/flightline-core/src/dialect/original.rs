@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::record::Dialect;
+use super::document::Dialect;
 use crate::subject::{Keys, Kind, Subject};
 use crate::time::Time;
 

@@ -312,12 +312,6 @@ impl Checkpoint {
         let tasks = self.state.get().and_then(|state| state.in_progress.get());
         tasks.map_or(&[], Tasks::ids)
     }
-
-    /// The task to go on with.
-    #[must_use]
-    pub fn current_task(&self) -> Option<&str> {
-        self.in_progress().first().map(String::as_str)
-    }
 }
 
 impl CheckpointReason {

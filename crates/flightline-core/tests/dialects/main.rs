@@ -2,7 +2,6 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod compress;
-mod convert;
 mod corpus;
 mod epic;
 mod orchestrator;
