@@ -505,6 +505,23 @@ fn every_test_that_the_pages_name_is_there() {
     assert!(count > 20, "the pages name {count} tests");
 }
 
+/// STYLE.md shows code of ours: the first line of a block names the file, and the other lines stand in it.
+#[test]
+fn the_examples_of_the_style_are_from_the_code() {
+    let root = crates().parent().unwrap().to_path_buf();
+    let style = fs::read_to_string(root.join("STYLE.md")).unwrap();
+    let blocks: Vec<&str> = style.split("```rust\n").skip(1).collect();
+    for block in &blocks {
+        let mut lines = block.split("```").next().unwrap().lines();
+        let file = lines.next().unwrap().strip_prefix("// ").unwrap();
+        let code = fs::read_to_string(root.join(file)).unwrap();
+        for line in lines {
+            assert!(code.contains(line.trim()), "{file} has no `{line}`");
+        }
+    }
+    assert!(blocks.len() > 10, "{} examples", blocks.len());
+}
+
 /// The tests that docs/dev/seed-*.md cite as proof go through the product, and are there.
 #[test]
 fn what_is_cited_for_the_seeds_is_there() {
