@@ -1,5 +1,7 @@
 //! What a command works with: the settings in force, the fleet, and the voice.
 
+mod short;
+
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,13 +10,12 @@ use std::time::{Duration, Instant};
 use flightline::checkpoint::mend::Wanted;
 use flightline::checkpoint::serve::{self, ReadsCheckpoints, Served};
 use flightline::core::file_system::TreeNow;
-use flightline::core::id::shortest_unique;
 use flightline::core::redact::contains_secret;
 use flightline::core::{Code, Kind, Refusal, RepoPath, Time};
 use flightline::errand::{
     ClearFiles, MendFromFiles, PruneDaily, SettleBackups, TakeDue, TellDispatch,
 };
-use flightline::ids::{Ids, ListIds};
+use flightline::ids::ShortenIds;
 use flightline::inventory::{inventory, unknown_project};
 use flightline::mirror::{Mirrors, Said};
 use flightline::rebuild::prospect;
@@ -29,7 +30,9 @@ use flightline::workspace::{
 };
 use flightline::{Access, Caller, Errand, Fleet, not_here};
 use schemars::JsonSchema;
+use serde::Serialize;
 
+pub use self::short::Short;
 use crate::cli::Globals;
 use crate::config::{Config, Environment, Secret, parse_location};
 use crate::fields;
@@ -762,14 +765,27 @@ impl App {
         Ok(self.now()?.to_string().replace([':', '.'], "-"))
     }
 
-    /// Ids as people read them. Asks the store only when people will read them.
-    pub fn short(&mut self, kinds: &[Kind]) -> Result<Short, Refusal> {
-        if self.ui.json {
-            return Ok(Short(Ids::default()));
+    /// Ids of these kinds as people read them, for what is about to be shown. Asks the store only when people will read
+    /// them, and only about those in it.
+    pub fn short<T: Serialize>(&mut self, kinds: &[Kind], shown: &T) -> Result<Short, Refusal> {
+        if self.ui.json || self.ui.quiet {
+            return Ok(Short::default());
         }
-        Ok(Short(self.run(&ListIds {
-            kinds: kinds.to_vec(),
-        })?))
+        self.shorten(&Short::ids_in(&self.ui.text_of(shown)?, kinds))
+    }
+
+    fn shorten(&mut self, ids: &BTreeSet<String>) -> Result<Short, Refusal> {
+        if ids.is_empty() {
+            return Ok(Short::default());
+        }
+        match self.run(&ShortenIds { ids: ids.clone() }) {
+            Ok(found) => Ok(Short(found.short)),
+            // A server that is older than this does not know how: what is shown is right, if longer than it need be.
+            Err(refusal) if refusal.code == Code::NotFound && self.server.is_some() => {
+                Ok(Short::default())
+            }
+            Err(refusal) => Err(refusal),
+        }
     }
 
     /// The folder to begin at for a typed path of a file, and the way from there.
@@ -897,58 +913,4 @@ fn server(globals: &Globals, env: &Environment, root: &Path) -> Result<Option<Ad
 fn number(text: &str) -> Result<u64, Refusal> {
     text.parse()
         .map_err(|_| Refusal::invalid(format!("`{text}` is not a number")))
-}
-
-/// Shortens ids to what is unique.
-pub struct Short(Ids);
-
-impl Short {
-    /// The shortest unique beginning of an id.
-    pub fn id(&self, id: impl ToString) -> String {
-        let id = id.to_string();
-        let all = self
-            .0
-            .ids
-            .values()
-            .find(|ids| ids.binary_search(&id).is_ok());
-        match all {
-            Some(all) => shortest_unique(&id, all).to_owned(),
-            None => id.chars().take(12).collect(),
-        }
-    }
-
-    /// A text with every id in it as short as in the lists beside it.
-    pub fn text(&self, text: &str) -> String {
-        let is_id = |c: char| c.is_ascii_hexdigit() || c == '-';
-        let mut shortened = String::with_capacity(text.len());
-        let mut rest = text;
-        while let Some(at) = rest.find('-') {
-            // Three letters, a dash, and at least eight digits.
-            let (before, after) = rest.split_at(at + 1);
-            let digits = after.find(|c| !is_id(c)).unwrap_or(after.len());
-            shortened.push_str(before);
-            let prefix = before.get(at.saturating_sub(3)..).unwrap_or_default();
-            let typed = format!("{prefix}{}", &after[..digits]);
-            match self.whole(&typed).filter(|_| digits >= 8) {
-                Some(id) => shortened.push_str(self.id(id).get(prefix.len()..).unwrap_or_default()),
-                None => shortened.push_str(&after[..digits]),
-            }
-            rest = &after[digits..];
-        }
-        shortened.push_str(rest);
-        shortened
-    }
-
-    /// The only id that begins like this.
-    fn whole(&self, beginning: &str) -> Option<&str> {
-        let mut found = self.0.ids.values().flat_map(|ids| {
-            let first = ids.partition_point(|id| id.as_str() < beginning);
-            let fits = ids[first..]
-                .iter()
-                .take_while(|id| id.starts_with(beginning));
-            fits.map(String::as_str)
-        });
-        let one = found.next()?;
-        found.next().is_none().then_some(one)
-    }
 }

@@ -213,9 +213,16 @@ impl Ui {
             })
     }
 
+    /// An outcome as JSON, with all its fields.
+    ///
+    /// # Errors
+    /// When it cannot be written as JSON.
+    pub fn text_of<T: Serialize>(&self, outcome: &T) -> Result<String, Refusal> {
+        serde_json::to_string(outcome).map_err(|error| cannot_write(&error))
+    }
+
     fn document<T: Serialize>(&self, outcome: &T) -> Result<String, Refusal> {
-        let text = serde_json::to_string(outcome).map_err(|error| cannot_write(&error))?;
-        self.arrange(&text)
+        self.arrange(&self.text_of(outcome)?)
     }
 
     /// A document with its fields in order, or only those that were asked for.

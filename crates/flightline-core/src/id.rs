@@ -110,6 +110,9 @@ id_type!(
     /// A token that opens a server's door.
     TokenId, "tok-");
 
+/// How many characters a whole id has.
+pub const WHOLE: usize = 40;
+
 /// How many characters a shortened id has at least.
 pub const SHORTEST: usize = 8;
 

@@ -7,7 +7,10 @@ use std::str::FromStr;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::id::{AgentId, MissionId};
+use crate::id::{
+    AgentId, CheckpointId, EffectId, LockId, MessageId, MissionId, NoteId, RecoveryId, SortieId,
+    TokenId,
+};
 
 /// The kinds of subject.
 #[derive(
@@ -125,6 +128,24 @@ impl Kind {
             Self::FileSystem => "file_system",
             Self::Token => "token",
         }
+    }
+
+    /// The kind of an id, or of the beginning of one, by the three letters it begins with.
+    #[must_use]
+    pub fn of_id(id: &str) -> Option<Self> {
+        Some(match id.get(..4)? {
+            MissionId::PREFIX => Self::Mission,
+            SortieId::PREFIX => Self::Sortie,
+            AgentId::PREFIX => Self::Agent,
+            LockId::PREFIX => Self::Lock,
+            MessageId::PREFIX => Self::Message,
+            NoteId::PREFIX => Self::Note,
+            CheckpointId::PREFIX => Self::Checkpoint,
+            RecoveryId::PREFIX => Self::Recovery,
+            EffectId::PREFIX => Self::Effect,
+            TokenId::PREFIX => Self::Token,
+            _ => return None,
+        })
     }
 
     /// The largest document of this kind, in bytes. A message holds up to 64 KiB of text, which JSON

@@ -46,6 +46,7 @@ pub use table::event::{EventFilter, StoredEvent};
 pub use table::overview::{MissionState, Order};
 pub use table::pulse::Pulse;
 pub use table::subject::{Find, SubjectRow};
+pub use tx::neighbours::Neighbours;
 pub use tx::{Actor, NewestWork, Past, Savepoint, Tx};
 
 /// Every SQL statement of the store, for the test that prepares them all on both engines.

@@ -38,6 +38,7 @@ pub(crate) fn all_statements() -> Vec<&'static str> {
         crate::replay::STATEMENTS,
         crate::stats::STATEMENTS,
         crate::thin::STATEMENTS,
+        crate::tx::neighbours::STATEMENTS,
         crate::verify::beside::STATEMENTS,
         crate::verify::fold::STATEMENTS,
         crate::verify::journal::STATEMENTS,

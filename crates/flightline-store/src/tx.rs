@@ -4,6 +4,7 @@ mod beside;
 mod history;
 mod known;
 mod look;
+pub(crate) mod neighbours;
 mod overview;
 mod trace;
 

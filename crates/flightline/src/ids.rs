@@ -1,9 +1,10 @@
 //! Ids as people read them, and the names of things.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flightline_core::Kind;
-use flightline_store::Find;
+use flightline_core::id::{WHOLE, shortest_unique};
+use flightline_store::{Find, Neighbours};
 use serde::{Deserialize, Serialize};
 
 use crate::desk::Desk;
@@ -44,6 +45,64 @@ impl Operation for ListIds {
             .collect::<Result<_>>()?;
         Ok(Ids { ids })
     }
+}
+
+/// Asks for the shortest unique beginning of each of these ids, so that people can read and type it.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ShortenIds {
+    /// The ids, or beginnings of ids, of any kind.
+    pub ids: BTreeSet<String>,
+}
+
+/// Ids as people read them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct ShortIds {
+    /// The shortest beginning that no other id of its kind shares, by what was asked about. A beginning that fits no id, or
+    /// several, is not among them.
+    pub short: BTreeMap<String, String>,
+}
+
+impl Operation for ShortenIds {
+    const NAME: &'static str = "shorten_ids";
+    const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
+    type Outcome = ShortIds;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
+
+    /// Looks at the neighbours of each id, and not at all ids there are.
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<ShortIds> {
+        let mut by_kind: BTreeMap<Kind, Vec<String>> = BTreeMap::new();
+        for id in &self.ids {
+            if let Some(kind) = Kind::of_id(id) {
+                by_kind.entry(kind).or_default().push(id.clone());
+            }
+        }
+        let mut short = BTreeMap::new();
+        for (kind, ids) in by_kind {
+            for (asked, beside) in desk.tx.neighbours(kind, &ids)? {
+                if let Some(beginning) = shortened(&asked, beside) {
+                    short.insert(asked, beginning);
+                }
+            }
+        }
+        Ok(ShortIds { short })
+    }
+}
+
+/// The shortest unique beginning of the one id that is meant. A whole id is meant whether or not it is still there.
+fn shortened(asked: &str, beside: Neighbours) -> Option<String> {
+    let fits = beside.from.iter().filter(|id| id.starts_with(asked));
+    let meant = match (fits.count(), asked.len()) {
+        (1, _) => beside.from.first()?.clone(),
+        (0, WHOLE) => asked.to_owned(),
+        _ => return None,
+    };
+    let beside: Vec<String> = beside.before.into_iter().chain(beside.from).collect();
+    Some(shortest_unique(&meant, &beside).to_owned())
 }
 
 /// Asks what the things of a kind are called, so that a shell can complete them.

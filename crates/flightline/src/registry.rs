@@ -213,6 +213,7 @@ register! {
         entry event::ListEvents,
         entry ids::ListIds,
         entry ids::ListNames,
+        entry ids::ShortenIds,
         entry clock::TellTime,
         entry clock::NameHistory,
         entry status::ShowStatus,

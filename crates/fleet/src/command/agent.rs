@@ -296,7 +296,7 @@ fn register(args: &RegisterArgs, app: &mut App) -> Done {
         Some(_) => &[Kind::Checkpoint],
         None => &[],
     };
-    let short = app.short(kinds)?;
+    let short = app.short(kinds, &view)?;
     if let Some(warning) = view.start.as_ref().and_then(SessionStart::warning) {
         app.ui.warn(warning);
     }
@@ -334,7 +334,7 @@ fn register(args: &RegisterArgs, app: &mut App) -> Done {
 fn list(retired: bool, app: &mut App) -> Done {
     let sightings = app.sightings()?;
     let agents = app.run(&ListAgents { retired, sightings })?;
-    let (short, now) = (app.short(&[Kind::Sortie])?, app.now()?);
+    let (short, now) = (app.short(&[Kind::Sortie], &agents)?, app.now()?);
     app.ui.answer(&agents, |page| {
         page.at(now);
         if agents.is_empty() {
@@ -413,7 +413,7 @@ impl UpdateArgs {
 }
 
 fn show(view: &AgentView, app: &mut App) -> Done {
-    let (short, now) = (app.short(&[Kind::Sortie])?, app.now()?);
+    let (short, now) = (app.short(&[Kind::Sortie], view)?, app.now()?);
     app.ui.answer(view, |page| {
         page.at(now);
         let sorties: Vec<String> = view.sorties.iter().map(|id| short.id(id)).collect();

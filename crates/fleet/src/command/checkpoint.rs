@@ -139,7 +139,7 @@ pub fn take(args: &CheckpointArgs, app: &mut App) -> Done {
     let asked_at = app.now().ok();
     let taken = app.run(&request)?;
     let taken = settled(taken.id, app)?;
-    let short = app.short(&[Kind::Checkpoint, Kind::Mission])?;
+    let short = app.short(&[Kind::Checkpoint, Kind::Mission], &taken)?;
     app.ui.answer(&taken, |page| {
         match asked_at.is_some_and(|asked_at| taken.timestamp < asked_at) {
             // The same state has the same checkpoint.
@@ -166,7 +166,7 @@ fn before(args: &CheckpointArgs, operation: &str, note: Option<Note>, app: &mut 
     if let Some(taken) = &prepared.checkpoint {
         prepared.checkpoint = Some(settled(taken.id, app)?);
     }
-    let short = app.short(&[Kind::Checkpoint, Kind::Mission])?;
+    let short = app.short(&[Kind::Checkpoint, Kind::Mission], &prepared)?;
     app.ui.answer(&prepared, |page| {
         if let Some(taken) = &prepared.checkpoint {
             page.line(format_args!("Checkpoint created: {}", short.id(taken.id)));
@@ -270,13 +270,16 @@ pub fn run(command: CheckpointsCommand, app: &mut App) -> Done {
 
 fn diff(a: String, b: Option<String>, exit_code: bool, app: &mut App) -> Done {
     let differences = app.serve(&DiffCheckpoints { a, b })?;
-    let short = app.short(&[
-        Kind::Sortie,
-        Kind::Mission,
-        Kind::Agent,
-        Kind::Message,
-        Kind::Lock,
-    ])?;
+    let short = app.short(
+        &[
+            Kind::Sortie,
+            Kind::Mission,
+            Kind::Agent,
+            Kind::Message,
+            Kind::Lock,
+        ],
+        &differences,
+    )?;
     let words = Words {
         short: &short,
         names: &BTreeMap::new(),
@@ -307,7 +310,7 @@ fn diff(a: String, b: Option<String>, exit_code: bool, app: &mut App) -> Done {
 fn verify(id: Option<String>, app: &mut App) -> Done {
     let found = app.serve(&VerifyCheckpoints { checkpoint: id })?;
     let verifications = app.send(&CompareFiles { found })?;
-    let short = app.short(&[Kind::Checkpoint])?;
+    let short = app.short(&[Kind::Checkpoint], &verifications)?;
     app.ui.answer(&verifications, |page| {
         for verification in &verifications {
             let id = short.id(verification.id);
@@ -332,7 +335,6 @@ fn verify(id: Option<String>, app: &mut App) -> Done {
 
 fn mark(id: String, mark: Mark, verb: &str, app: &mut App) -> Done {
     let deleting = matches!(mark, Mark::Delete);
-    let short = app.short(&[Kind::Checkpoint])?;
     let summary: CheckpointSummary = app.run(&MarkCheckpoint {
         checkpoint: id,
         mark,
@@ -340,6 +342,7 @@ fn mark(id: String, mark: Mark, verb: &str, app: &mut App) -> Done {
     if deleting {
         app.clear_files()?;
     }
+    let short = app.short(&[Kind::Checkpoint], &summary)?;
     app.ui.answer(&summary, |page| match deleting {
         true => page.line(format_args!("{verb} {}", short.id(summary.id))),
         false => page.line(format_args!(

@@ -85,7 +85,7 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
     let connected = diagnosis.connections.iter().all(|it| it.ok);
     let short = match diagnosis.attention.is_empty() {
         true => None,
-        false => Some(app.short(&[Kind::Mission, Kind::Sortie, Kind::Checkpoint])?),
+        false => Some(app.short(&[Kind::Mission, Kind::Sortie, Kind::Checkpoint], &diagnosis)?),
     };
     let shortened = |text: &str| match &short {
         Some(short) => short.text(text),

@@ -9,7 +9,7 @@ use flightline::core::event::Event;
 use flightline::core::narrate::{Narrator, who};
 use flightline::core::time::parse_span;
 use flightline::core::{Kind, Refusal, Time};
-use flightline::event::ListEvents;
+use flightline::event::{EventList, ListEvents};
 
 use super::{Done, typed};
 use crate::app::{App, Short};
@@ -111,7 +111,7 @@ pub fn log(args: &LogArgs, app: &mut App) -> Done {
         return follow(request, args.during, app);
     }
     let list = app.run(&request)?;
-    let (short, now) = (shortener(app)?, app.now()?);
+    let (short, now) = (shortener(app, &list)?, app.now()?);
     app.ui.answer(&list, |page| {
         page.at(now);
         let rows: Vec<Vec<Cell>> = list
@@ -141,7 +141,7 @@ fn follow(request: ListEvents, during: Option<u64>, app: &mut App) -> Done {
     loop {
         if !list.events.is_empty() {
             // What came meanwhile may be about things that are new.
-            let short = shortener(app)?;
+            let short = shortener(app, &list)?;
             for event in &list.events {
                 let line = format!(
                     "{}  {}  {}",
@@ -164,14 +164,17 @@ fn follow(request: ListEvents, during: Option<u64>, app: &mut App) -> Done {
     }
 }
 
-fn shortener(app: &mut App) -> Result<Short, Refusal> {
-    app.short(&[
-        Kind::Mission,
-        Kind::Sortie,
-        Kind::Message,
-        Kind::Agent,
-        Kind::Checkpoint,
-    ])
+fn shortener(app: &mut App, shown: &EventList) -> Result<Short, Refusal> {
+    app.short(
+        &[
+            Kind::Mission,
+            Kind::Sortie,
+            Kind::Message,
+            Kind::Agent,
+            Kind::Checkpoint,
+        ],
+        shown,
+    )
 }
 
 impl FilterArgs {

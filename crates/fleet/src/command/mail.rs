@@ -122,7 +122,7 @@ pub fn run(command: MailCommand, app: &mut App) -> Done {
         }
         MailCommand::Ack { ids, all } => {
             let messages = app.run(&AcknowledgeMail { messages: ids, all })?;
-            let short = app.short(&[Kind::Message])?;
+            let short = app.short(&[Kind::Message], &messages)?;
             app.ui.answer(&messages, |page| {
                 for view in &messages {
                     page.line(format_args!(
@@ -150,7 +150,7 @@ pub fn run(command: MailCommand, app: &mut App) -> Done {
 }
 
 fn sent(app: &mut App, view: &MessageView) -> Done {
-    let short = app.short(&[Kind::Message])?;
+    let short = app.short(&[Kind::Message], view)?;
     app.ui.answer(view, |page| {
         let to: Vec<&str> = view
             .deliveries
@@ -168,7 +168,7 @@ fn sent(app: &mut App, view: &MessageView) -> Done {
 }
 
 fn list(app: &mut App, messages: &[MessageView], empty: &str) -> Done {
-    let (short, now) = (app.short(&[Kind::Message])?, app.now()?);
+    let (short, now) = (app.short(&[Kind::Message], &messages)?, app.now()?);
     app.ui.answer(&messages, |page| {
         page.at(now);
         if messages.is_empty() {
@@ -232,7 +232,7 @@ fn way(delivery: &DeliveryView) -> String {
 }
 
 fn show<T: serde::Serialize>(app: &mut App, messages: &[MessageView], outcome: &T) -> Done {
-    let (short, now) = (app.short(&[Kind::Message])?, app.now()?);
+    let (short, now) = (app.short(&[Kind::Message], outcome)?, app.now()?);
     app.ui.answer(outcome, |page| {
         page.at(now);
         for (at, view) in messages.iter().enumerate() {

@@ -207,7 +207,7 @@ fn create(args: &CreateArgs, app: &mut App) -> Done {
         sorties,
     };
     let view = app.run(&request)?;
-    let short = app.short(&[Kind::Mission, Kind::Sortie])?;
+    let short = app.short(&[Kind::Mission, Kind::Sortie], &view)?;
     app.ui.answer(&view, |page| {
         page.line(format_args!(
             "{}  {}",
@@ -257,7 +257,7 @@ fn states(typed_states: &[String]) -> Result<BTreeMap<Name, Vec<Name>>, Refusal>
 
 fn list(archived: bool, limit: u64, app: &mut App) -> Done {
     let missions = app.run(&ListMissions { archived, limit })?;
-    let (short, now) = (app.short(&[Kind::Mission])?, app.now()?);
+    let (short, now) = (app.short(&[Kind::Mission], &missions)?, app.now()?);
     app.ui.answer(&missions, |page| {
         page.at(now);
         if missions.is_empty() {
@@ -318,14 +318,14 @@ fn say(
     view: &MissionView,
     say: impl FnOnce(&mut Page, String, &MissionView),
 ) -> Done {
-    let short = app.short(&[Kind::Mission])?;
+    let short = app.short(&[Kind::Mission], view)?;
     app.ui
         .answer(view, |page| say(page, short.id(view.mission.id), view))?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn show(view: &MissionView, app: &mut App) -> Done {
-    let (short, now) = (app.short(&[Kind::Mission, Kind::Sortie])?, app.now()?);
+    let (short, now) = (app.short(&[Kind::Mission, Kind::Sortie], view)?, app.now()?);
     app.ui.answer(view, |page| {
         page.at(now);
         details(page, view, &short);

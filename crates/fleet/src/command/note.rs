@@ -175,7 +175,7 @@ fn add(request: AddNote, app: &mut App) -> Done {
 }
 
 fn said(note: &Note, app: &mut App) -> Done {
-    let short = app.short(&[Kind::Note])?;
+    let short = app.short(&[Kind::Note], note)?;
     app.ui.answer(note, |page| {
         page.line(format_args!(
             "Noted {} {}: {}",
@@ -197,7 +197,7 @@ fn end(args: &EndArgs, how: EndHow, app: &mut App) -> Done {
         reason: typed::maybe(args.reason.as_ref(), |text| typed::note("reason", text))?,
     };
     let note = app.run(&request)?;
-    let short = app.short(&[Kind::Note])?;
+    let short = app.short(&[Kind::Note], &note)?;
     app.ui.answer(&note, |page| {
         let done = match how {
             EndHow::Closed => "Closed",
@@ -219,7 +219,7 @@ fn list(kind: Option<NoteKind>, all: bool, app: &mut App) -> Done {
         kind,
         all,
     })?;
-    let (short, now) = (app.short(&[Kind::Note])?, app.now()?);
+    let (short, now) = (app.short(&[Kind::Note], &notes)?, app.now()?);
     app.ui.answer(&notes, |page| {
         page.at(now);
         if notes.is_empty() {

@@ -52,7 +52,7 @@ pub fn run(args: &PruneArgs, app: &mut App) -> Done {
     let caller = app.caller()?;
     let mut plan =
         plan_all(app.fleet()?, &caller, &request).map_err(flightline::Error::into_refusal)?;
-    let short = app.short(&[Kind::Checkpoint, Kind::Mission])?;
+    let short = app.short(&[Kind::Checkpoint, Kind::Mission], &plan)?;
     if args.dry_run {
         app.ui
             .answer(&plan, |page| say(page, &plan, &short, Act::Planned))?;

@@ -97,7 +97,10 @@ pub fn detect(args: &DetectArgs, app: &mut App) -> Done {
             return Err(refusal.clone());
         }
         say_refused(app, &refused);
-        let short = app.short(&[Kind::Checkpoint, Kind::Mission, Kind::Sortie])?;
+        let short = app.short(
+            &[Kind::Checkpoint, Kind::Mission, Kind::Sortie],
+            &(&resumed, &cannot),
+        )?;
         app.ui.answer(&resumed, |page| {
             for done in &resumed {
                 say(page, done, &short, Tense::Done);
@@ -109,7 +112,7 @@ pub fn detect(args: &DetectArgs, app: &mut App) -> Done {
         })?;
         return Ok(attention(resumed.len() < missions.len() || any_task));
     }
-    let short = app.short(&[Kind::Checkpoint, Kind::Mission, Kind::Sortie])?;
+    let short = app.short(&[Kind::Checkpoint, Kind::Mission, Kind::Sortie], &found)?;
     app.ui.answer(&found, |page| {
         for candidate in &missions {
             say_candidate(page, candidate, &short);
@@ -360,7 +363,7 @@ pub fn resume(args: &ResumeArgs, app: &mut App) -> Done {
             plan => plan?,
         };
         warn(app, &plan);
-        let short = app.short(&[Kind::Checkpoint, Kind::Mission, Kind::Sortie])?;
+        let short = app.short(&[Kind::Checkpoint, Kind::Mission, Kind::Sortie], &plan)?;
         app.ui
             .answer(&plan, |page| say(page, &plan, &short, Tense::Would))?;
         return Ok(ExitCode::SUCCESS);
@@ -399,7 +402,7 @@ pub fn resume(args: &ResumeArgs, app: &mut App) -> Done {
         done => done?,
     };
     app.settle_backups()?;
-    let short = app.short(&[Kind::Checkpoint, Kind::Mission, Kind::Sortie])?;
+    let short = app.short(&[Kind::Checkpoint, Kind::Mission, Kind::Sortie], &done)?;
     warn(app, &done);
     if app.ui.json {
         say_context(args, &done, app)?;
@@ -474,7 +477,7 @@ pub fn undo(args: &UndoArgs, app: &mut App) -> Done {
     })?;
     app.settle_backups()?;
     warn(app, &done);
-    let short = app.short(&[Kind::Checkpoint])?;
+    let short = app.short(&[Kind::Checkpoint], &done)?;
     app.ui.answer(&done, |page| {
         page.line(format_args!(
             "Rewind undone. Everything is as it was at {}.",

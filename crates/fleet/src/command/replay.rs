@@ -126,7 +126,7 @@ fn header(page: &ReplayPage) -> Header {
 /// One step, and the state after it.
 fn alone(step: &str, app: &mut App) -> Done {
     let mut page = app.run(&at(None, step.to_owned()))?;
-    let short = shortener(app)?;
+    let short = shortener(app, &page)?;
     let Some(step) = page.steps.pop() else {
         return Err(Refusal::new(Code::NotFound, "there is no such step"));
     };
@@ -150,8 +150,8 @@ fn at(mission: Option<String>, of: String) -> Replay {
 
 /// Step after step, as text or as JSON lines.
 fn stream(request: Replay, app: &mut App) -> Done {
-    let short = shortener(app)?;
     let mut page = app.run(&request)?;
+    let mut short = shortener(app, &page)?;
     let head = header(&page);
     let mut request = Replay {
         history: Some(head.history.clone()),
@@ -186,6 +186,7 @@ fn stream(request: Replay, app: &mut App) -> Done {
         request.place = Place::After { rev };
         page = app.run(&request)?;
         asked(&mut page);
+        short = shortener(app, &page)?;
     }
     let state = match last {
         Some(rev) => {
@@ -214,7 +215,6 @@ fn stream(request: Replay, app: &mut App) -> Done {
 fn browse(request: Replay, app: &mut App) -> Done {
     // The keys are ours to read.
     app.ui.pager = None;
-    let short = shortener(app)?;
     // From where it opens one can go back as well.
     let opening = match &request.from {
         Some(of) => Place::At { of: of.clone() },
@@ -238,6 +238,7 @@ fn browse(request: Replay, app: &mut App) -> Done {
         (page, _) => page?,
     };
     let head = header(&page);
+    let short = shortener(app, &head)?;
     request.mission = Some(head.mission_id.to_string());
     request.history = Some(head.history.clone());
     app.ui.answer(&head, |out| {
@@ -262,7 +263,7 @@ fn browse(request: Replay, app: &mut App) -> Done {
             Said::Quit => return Ok(ExitCode::SUCCESS),
             Said::Step | Said::State => {
                 if let Some(step) = browser.step() {
-                    show_one(app, step, &said, &head, &words(&short, &names))?;
+                    show_one(app, step, &said, &head, &names)?;
                 }
             }
             Said::FirstAlready => app.ui.talk("This is the first step."),
@@ -307,30 +308,37 @@ fn show_one(
     step: &ReplayStep,
     said: &Said,
     head: &Header,
-    words: &Words<'_>,
+    names: &BTreeMap<String, String>,
 ) -> Result<(), Refusal> {
     if *said != Said::State {
+        let short = shortener(app, step)?;
         return app.ui.answer(step, |out| {
-            say_step(out, step, words);
+            say_step(out, step, &words(&short, names));
         });
     }
     let mission = Some(head.mission_id.to_string());
     let page = app.run(&at(mission, step.rev.to_string()))?;
     match page.steps.first() {
-        Some(step) => app.ui.answer(step, |out| say_state(out, step, words.short)),
+        Some(step) => {
+            let short = shortener(app, step)?;
+            app.ui.answer(step, |out| say_state(out, step, &short))
+        }
         None => Ok(()),
     }
 }
 
-fn shortener(app: &mut App) -> Result<Short, Refusal> {
-    app.short(&[
-        Kind::Mission,
-        Kind::Sortie,
-        Kind::Agent,
-        Kind::Lock,
-        Kind::Message,
-        Kind::Checkpoint,
-    ])
+fn shortener<T: Serialize>(app: &mut App, shown: &T) -> Result<Short, Refusal> {
+    app.short(
+        &[
+            Kind::Mission,
+            Kind::Sortie,
+            Kind::Agent,
+            Kind::Lock,
+            Kind::Message,
+            Kind::Checkpoint,
+        ],
+        shown,
+    )
 }
 
 fn words<'a>(short: &'a Short, names: &'a BTreeMap<String, String>) -> Words<'a> {

@@ -27,7 +27,7 @@ pub fn run(args: &ReportArgs, app: &mut App) -> Done {
         return Ok(ExitCode::SUCCESS);
     }
     let report = app.run(&ShowReport { mission: None })?;
-    let short = app.short(&[Kind::Mission, Kind::Sortie])?;
+    let short = app.short(&[Kind::Mission, Kind::Sortie], &report)?;
     app.ui.answer(&report, |page| say(page, &report, &short))?;
     Ok(ExitCode::SUCCESS)
 }

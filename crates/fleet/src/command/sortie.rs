@@ -245,7 +245,7 @@ fn add(args: &AddArgs, app: &mut App) -> Done {
         mission: None,
         sorties: vec![new],
     })?;
-    let short = app.short(&[Kind::Sortie])?;
+    let short = app.short(&[Kind::Sortie], &added)?;
     app.ui.answer(&added, |page| {
         for sortie in &added {
             page.line(format_args!("{}  {}", short.id(sortie.id), name(sortie)));
@@ -267,7 +267,7 @@ fn list(args: &ListArgs, app: &mut App) -> Done {
 }
 
 fn listed(sorties: &[SortieSummary], app: &mut App) -> Done {
-    let (short, now) = (app.short(&[Kind::Sortie])?, app.now()?);
+    let (short, now) = (app.short(&[Kind::Sortie], &sorties)?, app.now()?);
     app.ui.answer(&sorties, |page| {
         page.at(now);
         if sorties.is_empty() {
@@ -284,7 +284,7 @@ fn ready(app: &mut App) -> Done {
         mission: None,
         ready: true,
     })?;
-    let short = app.short(&[Kind::Sortie])?;
+    let short = app.short(&[Kind::Sortie], &sorties)?;
     app.ui.answer(&sorties, |page| {
         if sorties.is_empty() {
             page.hint("No sortie is ready. See their dependencies: `fleet sorties tree`");
@@ -306,7 +306,7 @@ fn ready(app: &mut App) -> Done {
 /// Every sortie below the one that it waits for last, with the others that it waits for named.
 fn tree(app: &mut App) -> Done {
     let sorties = app.run(&ListQueue::default())?;
-    let short = app.short(&[Kind::Sortie])?;
+    let short = app.short(&[Kind::Sortie], &sorties)?;
     app.ui.answer(&sorties, |page| {
         if sorties.is_empty() {
             page.line("The mission has no sortie yet.");
@@ -539,14 +539,14 @@ fn line(page: &mut Page, id: &str, view: &SortieView) {
 }
 
 fn say(app: &mut App, view: &SortieView, say: impl FnOnce(&mut Page, String, &SortieView)) -> Done {
-    let short = app.short(&[Kind::Sortie])?;
+    let short = app.short(&[Kind::Sortie], view)?;
     app.ui
         .answer(view, |page| say(page, short.id(view.sortie.id), view))?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn show(view: &SortieView, app: &mut App) -> Done {
-    let (short, now) = (app.short(&[Kind::Sortie, Kind::Mission])?, app.now()?);
+    let (short, now) = (app.short(&[Kind::Sortie, Kind::Mission], view)?, app.now()?);
     app.ui.answer(view, |page| {
         page.at(now);
         details(page, view, &short);

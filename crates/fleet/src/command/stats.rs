@@ -26,7 +26,7 @@ enum Section {
 
 pub fn run(args: &StatsArgs, app: &mut App) -> Done {
     let stats = app.run(&ShowStats {})?;
-    let short = app.short(&[Kind::Checkpoint, Kind::Mission])?;
+    let short = app.short(&[Kind::Checkpoint, Kind::Mission], &stats)?;
     match args.section {
         Some(Section::Storage) => app
             .ui

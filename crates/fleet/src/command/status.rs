@@ -22,7 +22,7 @@ pub fn run(app: &mut App) -> Done {
     })?;
     status.synced = synced(app);
     status.attention.extend(conflicts(app)?);
-    let short = app.short(&[Kind::Mission, Kind::Sortie, Kind::Checkpoint])?;
+    let short = app.short(&[Kind::Mission, Kind::Sortie, Kind::Checkpoint], &status)?;
     app.ui.answer(&status, |page| {
         page.at(status.now);
         match &status.mission {

@@ -88,7 +88,7 @@ pub fn run(command: TokenCommand, app: &mut App) -> Done {
         }
         TokenCommand::List { all } => {
             let tokens = app.run(&ListTokens { all })?;
-            let short = app.short(&[Kind::Token])?;
+            let short = app.short(&[Kind::Token], &tokens)?;
             let now = app.now()?;
             app.ui.answer(&tokens, |page| {
                 page.at(now);

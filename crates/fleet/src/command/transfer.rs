@@ -59,7 +59,7 @@ pub fn export(args: &ExportArgs, app: &mut App) -> Done {
         Replacing::No
     };
     let done = export::write(&document, &app.here.join(&file), replacing)?;
-    let short = app.short(&[Kind::Checkpoint])?;
+    let short = app.short(&[Kind::Checkpoint], &done)?;
     app.ui.answer(&done, |page| {
         page.line(format_args!(
             "Exported {} to {} ({})",
@@ -80,7 +80,7 @@ pub fn import(args: &ImportArgs, app: &mut App) -> Done {
     };
     let done = app.run(&ImportCheckpoint { document })?;
     app.settle_backups()?;
-    let short = app.short(&[Kind::Checkpoint])?;
+    let short = app.short(&[Kind::Checkpoint], &done)?;
     let id = short.id(done.checkpoint.id);
     app.ui.answer(&done, |page| {
         match done.arrival {

@@ -7,6 +7,7 @@ use flightline::core::Name;
 use flightline::core::agent::Agent;
 use flightline::core::mission::{Mission, MissionStatus};
 use flightline::core::policy::Policy;
+use flightline::ids::ShortenIds;
 use flightline::mission::{ChangeMission, ListMissions};
 use flightline::registry::Registered;
 use flightline::sortie::report::UpdateSortie;
@@ -74,7 +75,16 @@ fn figures(world: &World, sortie: &str) -> Vec<(&'static str, Reads)> {
         details: None,
         note: None,
     };
+    let shorten = ShortenIds {
+        ids: [
+            sortie.to_owned(),
+            sortie[..12].to_owned(),
+            mission(1, "One").id.to_string(),
+        ]
+        .into(),
+    };
     vec![
+        ("short ids", counted.run(&caller(""), &shorten)),
         ("missions", counted.run(&caller(""), &missions)),
         ("a page of missions", counted.run(&page, &missions)),
         ("a page of agents", counted.run(&page, &agents)),
@@ -157,6 +167,9 @@ both_engines! {
             assert!(queries <= shown + 2, "{name}: {queries} more queries with {MANY} missions");
             assert!(rows <= 3 * shown + 8, "{name}: {rows} more rows with {MANY} missions");
             // A few steps for each mission that is passed over where no index leads past it.
+            if name == "short ids" {
+                assert!(work <= 200, "{work} more steps to shorten three ids with {MANY} missions");
+            }
             assert!(work <= 80 * i64::try_from(MANY).unwrap() + 200 * shown, "{name}: {work} more steps with {MANY} missions");
         }
         add_agents(world);
@@ -174,7 +187,7 @@ both_engines! {
             };
             assert!(queries <= most_queries, "{name}: {queries} more queries with {MANY} agents");
             assert!(rows <= most_rows, "{name}: {rows} more rows with {MANY} agents");
-            if matches!(name, "missions" | "a page of missions" | "update" | "processes") {
+            if matches!(name, "short ids" | "missions" | "a page of missions" | "update" | "processes") {
                 assert!(work <= 30 * all, "{name}: {work} more steps with {MANY} agents");
             }
         }

@@ -4,7 +4,7 @@ use expect_test::expect;
 use flightline::Caller;
 use flightline::core::mission::MissionStatus;
 use flightline::core::{Code, Kind, Refusal};
-use flightline::ids::ListIds;
+use flightline::ids::{ListIds, ShortenIds};
 use flightline::mission::{ChangeMission, ListMissions, MissionView, ShowMission, UseMission};
 use flightline::sortie::change::SortieAction;
 use flightline_testkit::story::{Story, note, sortie, title};
@@ -459,6 +459,44 @@ both_engines! {
         assert_eq!(told.len(), 2, "{}", refused.message);
         for (typed, twin) in told.iter().zip(&twins) {
             assert_eq!(show(typed).unwrap().mission.id, twin.id, "{}", refused.message);
+        }
+    }
+
+    fn ids_are_shortened_by_their_neighbours_to_what_names_only_them(world: &World) {
+        let story = Story::new(world);
+        let ids: Vec<String> = [0x1000_u128, 0x1001, 0x2000, 1 << 124]
+            .iter()
+            .map(|number| {
+                let one = flightline_testkit::value::mission(*number, "One of several");
+                let set = world.store().write(|tx| tx.set("mission_created", &one, &serde_json::json!({})));
+                set.map_err(|error: flightline::store::Error| error).unwrap();
+                one.id.to_string()
+            })
+            .collect();
+        let gone = format!("{}8", &ids[3][..39]);
+        let asked = [&ids[0], &ids[1], &ids[2], &ids[3], &gone, &ids[3][..12], &ids[0][..12], "msn-ffffffff", "xyz-00000000", "é"];
+        let shorten = ShortenIds { ids: asked.into_iter().map(ToString::to_string).collect() };
+        let short = story.run("", &shorten).unwrap().short;
+        let of = |id: &str| short.get(id).map(String::as_str);
+        assert_eq!(of(&ids[0]), Some(&*ids[0]));
+        assert_eq!(of(&ids[1]), Some(&*ids[1]));
+        assert_eq!(of(&ids[2]), Some(&ids[2][..37]));
+        assert_eq!(of(&ids[3]), Some(&ids[3][..8]));
+        assert_eq!(of(&ids[3][..12]), Some(&ids[3][..8]), "a beginning that fits one id means that");
+        assert_eq!(of(&gone), Some(&*gone), "one that is gone must not be taken for its neighbour");
+        assert_eq!(of(&ids[0][..12]), None, "a beginning that fits several means none");
+        assert_eq!(short.len(), 6, "{short:?}");
+        // Each of them names what it was made of.
+        for id in &ids {
+            let shown = story.run("", &ShowMission { mission: of(id).map(str::to_owned) }).unwrap();
+            assert_eq!(shown.mission.id.to_string(), *id);
+        }
+        // More of them than one statement asks about.
+        let many: Vec<String> = (0..70).map(|_| story.mission("One of many", &[]).mission.id.to_string()).collect();
+        let short = story.run("", &ShortenIds { ids: many.iter().cloned().collect() }).unwrap().short;
+        let all = story.run("", &ListIds { kinds: vec![Kind::Mission] }).unwrap().ids.remove(&Kind::Mission).unwrap();
+        for id in &many {
+            assert_eq!(short[id], flightline::core::id::shortest_unique(id, &all));
         }
     }
 

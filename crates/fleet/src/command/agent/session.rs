@@ -14,7 +14,7 @@ pub fn say_beaten(beaten: &Beaten, app: &mut App) -> Done {
     // The usual heartbeat asks for no ids.
     let led_to_more = !beaten.crossed.is_empty() || beaten.checkpoint_id.is_some();
     let short = match led_to_more {
-        true => Some(app.short(&[Kind::Checkpoint, Kind::Sortie])?),
+        true => Some(app.short(&[Kind::Checkpoint, Kind::Sortie], beaten)?),
         false => None,
     };
     warn(beaten.problem.as_ref(), app);
@@ -76,7 +76,7 @@ fn say_crossed(page: &mut Page, beaten: &Beaten, short: &Short) {
 
 pub fn end(name: Option<String>, app: &mut App) -> Done {
     let ended = app.run(&EndSession { agent: name })?;
-    let short = app.short(&[Kind::Checkpoint])?;
+    let short = app.short(&[Kind::Checkpoint], &ended)?;
     warn(ended.problem.as_ref(), app);
     app.ui.answer(&ended, |page| {
         page.line(format_args!("The session of {} has ended.", ended.agent));
@@ -100,7 +100,7 @@ pub fn end(name: Option<String>, app: &mut App) -> Done {
 
 pub fn sync(name: Option<String>, app: &mut App) -> Done {
     let synced = app.run(&FullSync { agent: name })?;
-    let short = app.short(&[Kind::Checkpoint])?;
+    let short = app.short(&[Kind::Checkpoint], &synced)?;
     app.ui.answer(&synced, |page| {
         match synced.from.is_normal() {
             true if synced.consumed.is_empty() => page.line(format_args!(

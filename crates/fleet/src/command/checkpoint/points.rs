@@ -14,7 +14,7 @@ pub fn list(limit: u64, app: &mut App) -> Done {
         mission: None,
         limit,
     })?;
-    let short = app.short(&[Kind::Checkpoint, Kind::Mission])?;
+    let short = app.short(&[Kind::Checkpoint, Kind::Mission], &found)?;
     app.ui.answer(&found.points, |page| {
         page.line(format_args!(
             "Recovery points of mission: {}",

@@ -26,7 +26,7 @@ pub fn list(limit: u64, archived: bool, app: &mut App) -> Done {
         archived,
         limit,
     })?;
-    let short = app.short(&[Kind::Checkpoint, Kind::Mission])?;
+    let short = app.short(&[Kind::Checkpoint, Kind::Mission], &list)?;
     app.ui.answer(&list.checkpoints, |page| {
         page.line(format_args!(
             "Checkpoints for mission: {}",
@@ -71,7 +71,7 @@ pub fn list(limit: u64, archived: bool, app: &mut App) -> Done {
 pub fn show(checkpoint: String, app: &mut App) -> Done {
     let document = app.serve(&ShowCheckpoint { checkpoint })?;
     let (short, now) = (
-        app.short(&[Kind::Checkpoint, Kind::Mission, Kind::Sortie])?,
+        app.short(&[Kind::Checkpoint, Kind::Mission, Kind::Sortie], &document)?,
         app.now()?,
     );
     app.ui
