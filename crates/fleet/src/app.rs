@@ -611,9 +611,9 @@ impl App {
             self.ui.warn(warning);
         }
         self.say_noticed();
-        let outcome = served.outcome.map_err(flightline::Error::into_refusal)?;
+        let done = served.done.map_err(flightline::Error::into_refusal)?;
         self.ui.written |= served.written;
-        Ok(outcome)
+        Ok(done.outcome)
     }
 
     /// The fleet, and where to say how far it is.

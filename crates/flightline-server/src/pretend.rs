@@ -9,7 +9,7 @@ use flightline::remote::header;
 use flightline::store::clock::{Clock, Ids};
 use flightline::token::TokenView;
 
-use crate::route::Done;
+use crate::route::Answer;
 
 /// Asks for a server that pretends. Only builds for tests can be asked.
 #[derive(Clone, Debug)]
@@ -69,7 +69,7 @@ impl Pretence {
     }
 
     /// Says with the answer which id would be next.
-    pub(crate) fn end(done: Done, next: u64) -> Done {
+    pub(crate) fn end(done: Answer, next: u64) -> Answer {
         let value = HeaderValue::from(next);
         match done {
             Ok(mut response) => {

@@ -25,7 +25,7 @@ use flightline::event::Cursor;
 use flightline::registry::{Company, Registered};
 use flightline::remote::header::REPLAYED;
 use flightline::store::clock::Ids;
-use flightline::{Access, Caller, Fleet};
+use flightline::{Access, Caller, Done, Fleet};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use tokio::sync::{Notify, Semaphore, watch};
@@ -74,7 +74,7 @@ pub(crate) struct Shared {
 }
 
 /// What a handler ends with.
-pub(crate) type Done = Result<Response, Problem>;
+pub(crate) type Answer = Result<Response, Problem>;
 
 /// Every route there is.
 pub(crate) fn router(shared: &Arc<Shared>) -> Router {
@@ -256,7 +256,7 @@ impl<T> Outcome<T> {
 
 impl<T: Serialize> Outcome<T> {
     /// The answer.
-    pub(crate) fn answer(&self, status: StatusCode) -> Done {
+    pub(crate) fn answer(&self, status: StatusCode) -> Answer {
         let text = serde_json::to_string(&self.value).map_err(|error| {
             Refusal::new(Code::Failed, format!("cannot write the answer: {error}"))
         })?;
@@ -285,19 +285,16 @@ pub(crate) fn mark(headers: &mut HeaderMap, replayed: bool) {
 
 impl Shared {
     /// Runs one operation, if the guest's token goes that far.
-    pub(crate) async fn run<O: Registered + Send + 'static>(
+    pub(crate) async fn run<O: Registered>(
         &self,
         guest: &Guest,
         caller: Caller,
         request: O,
-    ) -> Result<Outcome<O::Outcome>, Refusal>
-    where
-        O::Outcome: Send + 'static,
-    {
+    ) -> Result<Outcome<O::Outcome>, Refusal> {
         let entry = guest.may_call(O::NAME)?;
         self.with(guest.project(), O::ACCESS, entry.company, move |fleet| {
             fleet
-                .run(&request, &caller)
+                .run_fully(&request, &caller)
                 .map_err(flightline::Error::into_refusal)
         })
         .await
@@ -309,14 +306,14 @@ impl Shared {
         project: &Arc<Project>,
         access: Access,
         company: Company,
-        mut f: impl FnMut(&mut Fleet) -> Result<T, Refusal> + Send + 'static,
+        mut f: impl FnMut(&mut Fleet) -> Result<Done<T>, Refusal> + Send + 'static,
     ) -> Result<Outcome<T>, Refusal> {
         let done = self.lines.run(&project.id, access, company, move |fleet| {
-            let value = f(fleet)?;
+            let done = f(fleet)?;
             Ok(Outcome {
-                value,
-                replayed: fleet.was_replayed(),
-                since: fleet.stands_since().cloned(),
+                value: done.outcome,
+                replayed: done.replayed,
+                since: done.since,
                 looked: access == Access::Read,
             })
         });

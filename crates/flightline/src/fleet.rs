@@ -26,7 +26,8 @@ use crate::lock::watch::note_waiting;
 use crate::registry::Registered;
 use crate::remote::{Call, Offline, Remote};
 
-use self::act::{Act, Acting, Spec};
+pub use self::act::Outcome;
+use self::act::{Act, Acting, Spec, Text};
 pub use self::authority::ActsFor;
 pub use self::thing::{Thing, Unless};
 pub use self::window::{Part, Window};
@@ -38,13 +39,59 @@ pub struct Fleet {
     place: Place,
     policy: Policy,
     work_tree: Option<WorkTree>,
-    /// Whether the last outcome was remembered from an earlier request with the same key.
-    replayed: bool,
     /// What a store elsewhere said on the way, and what it noticed.
     warnings: Vec<String>,
     noticed: Vec<String>,
-    /// Since when the thing that the last outcome is about stands as it does.
-    stands_since: Option<Cursor>,
+}
+
+/// What came of an operation, and how.
+#[derive(Clone, Debug)]
+pub struct Done<T> {
+    /// The outcome.
+    pub outcome: T,
+    /// Whether it is that of an earlier request with the same key: nothing was done this time.
+    pub replayed: bool,
+    /// Since when the thing that it is about stands as it does: the thing that the caller named, else all there is. Nothing when
+    /// that was not looked at.
+    pub since: Option<Cursor>,
+}
+
+impl<T> Done<T> {
+    /// An outcome that says nothing of when, or whether it was given before.
+    #[must_use]
+    pub fn plain(outcome: T) -> Self {
+        Self {
+            outcome,
+            replayed: false,
+            since: None,
+        }
+    }
+
+    /// Another outcome, that came about in the same way.
+    #[must_use]
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Done<U> {
+        Done {
+            outcome: f(self.outcome),
+            replayed: self.replayed,
+            since: self.since,
+        }
+    }
+}
+
+/// How an operation went whose outcome is kept elsewhere.
+type Went = Done<()>;
+
+impl Went {
+    fn since(since: Cursor) -> Self {
+        Self {
+            since: Some(since),
+            ..Self::plain(())
+        }
+    }
+
+    fn with<T>(self, outcome: T) -> Done<T> {
+        self.map(|()| outcome)
+    }
 }
 
 /// Where the store is.
@@ -133,7 +180,7 @@ const UNNOTED: &str =
     "the disk is full: this is the answer, but its delivery could not be recorded";
 
 /// Something Flightline does.
-pub trait Operation: Serialize + DeserializeOwned + JsonSchema {
+pub trait Operation: Serialize + DeserializeOwned + JsonSchema + Send + 'static {
     /// Its name: on the wire, in logs, and for those who wait for it.
     const NAME: &'static str;
     /// What it does to the store.
@@ -152,7 +199,7 @@ pub trait Operation: Serialize + DeserializeOwned + JsonSchema {
     /// What becomes of it when the disk is full.
     const WHEN_FULL: WhenFull = WhenFull::Refused;
     /// What comes of it.
-    type Outcome: Serialize + DeserializeOwned + JsonSchema;
+    type Outcome: Serialize + DeserializeOwned + JsonSchema + Send + 'static;
 
     /// On whose behalf it is asked for, beside the caller's own: a token that does not coordinate is held to it.
     fn acts_for(&self) -> ActsFor<'_>;
@@ -191,7 +238,7 @@ pub trait Operation: Serialize + DeserializeOwned + JsonSchema {
 }
 
 /// Something that is done where the store is, with the files beside it: more than one transaction.
-pub trait Errand: Serialize + DeserializeOwned {
+pub trait Errand: Serialize + DeserializeOwned + Send + 'static {
     /// Its name on the wire.
     const NAME: &'static str;
     /// What it does to the store.
@@ -199,7 +246,7 @@ pub trait Errand: Serialize + DeserializeOwned {
     /// The narrowest token that may ask for it.
     const SCOPE: Scope;
     /// What comes of it.
-    type Outcome: Serialize + DeserializeOwned;
+    type Outcome: Serialize + DeserializeOwned + Send + 'static;
 
     /// Does it, with the state folder beside the store.
     ///
@@ -227,10 +274,8 @@ impl Fleet {
             place,
             policy,
             work_tree: None,
-            replayed: false,
             warnings: Vec::new(),
             noticed: Vec::new(),
-            stands_since: None,
         }
     }
 
@@ -271,6 +316,18 @@ impl Fleet {
     /// # Errors
     /// When it will not be done, the caller is fenced, or the store fails.
     pub fn run<O: Registered>(&mut self, operation: &O, caller: &Caller) -> Result<O::Outcome> {
+        self.run_fully(operation, caller).map(|done| done.outcome)
+    }
+
+    /// Runs an operation like [`Fleet::run`], and says how it went, too.
+    ///
+    /// # Errors
+    /// As [`Fleet::run`].
+    pub fn run_fully<O: Registered>(
+        &mut self,
+        operation: &O,
+        caller: &Caller,
+    ) -> Result<Done<O::Outcome>> {
         operation.run_in(self, caller)
     }
 
@@ -278,15 +335,28 @@ impl Fleet {
         &mut self,
         operation: &O,
         caller: &Caller,
-    ) -> Result<O::Outcome> {
+    ) -> Result<Done<O::Outcome>> {
         let mut acting = Acting::new(operation);
-        self.perform(&mut acting, caller)?;
-        acting.done()
+        let went = self.perform(&mut acting, caller)?;
+        Ok(went.with(acting.done(self)?))
     }
 
-    fn perform(&mut self, act: &mut dyn Act, caller: &Caller) -> Result<()> {
-        self.replayed = false;
-        self.stands_since = None;
+    /// Runs or rehearses an operation for a door that wants the text of its outcome.
+    pub(crate) fn act_for_door<O: Operation>(
+        &mut self,
+        operation: &O,
+        caller: &Caller,
+        rehearse: bool,
+    ) -> Result<Done<Box<dyn Outcome>>> {
+        let mut acting = Acting::new(operation);
+        let went = match rehearse {
+            true => self.show_act(&mut acting, caller)?,
+            false => self.perform(&mut acting, caller)?,
+        };
+        Ok(went.with(acting.erased()?))
+    }
+
+    fn perform(&mut self, act: &mut dyn Act, caller: &Caller) -> Result<Went> {
         let spec = act.spec();
         let store = match &mut self.place {
             Place::Here(store) => store,
@@ -312,8 +382,7 @@ impl Fleet {
                     act.decide(desk)?;
                     thing::since(desk)
                 })?;
-                self.stands_since = Some(since);
-                Ok(())
+                Ok(Went::since(since))
             }
             Access::Pulse => {
                 let mut note = |tx: &mut Tx<'_>| {
@@ -335,7 +404,7 @@ impl Fleet {
                     noted => noted,
                 };
                 match noted? {
-                    true => Ok(()),
+                    true => Ok(Went::plain(())),
                     false => self.write(act, caller),
                 }
             }
@@ -344,7 +413,7 @@ impl Fleet {
     }
 
     /// Asks for an operation where the store is.
-    fn ask_for(&mut self, act: &mut dyn Act, caller: &Caller, asked: Asked) -> Result<()> {
+    fn ask_for(&mut self, act: &mut dyn Act, caller: &Caller, asked: Asked) -> Result<Went> {
         let spec = act.spec();
         let answer = self.ask(&Call {
             operation: spec.name,
@@ -358,20 +427,21 @@ impl Fleet {
             later: &|asked_at| act.for_later(asked_at),
             caller,
         })?;
-        let read = act.receive(&answer);
-        read.map_err(|error| self.unreadable(spec.name, &error))
+        Ok(answer.map(|text| act.take(Text::Received(text))))
     }
 
     /// Asks for something where the store is, and gives the outcome as JSON.
-    fn ask(&mut self, call: &Call<'_>) -> Result<String> {
+    fn ask(&mut self, call: &Call<'_>) -> Result<Done<String>> {
         let Place::There(remote) = &mut self.place else {
             return Err(Refusal::new(Code::Failed, "the store is here").into());
         };
         let answer = remote.call(call);
-        self.replayed = answer.replayed;
         self.warnings.extend(answer.warnings);
         self.noticed.extend(answer.noticed);
-        Ok(answer.outcome?)
+        Ok(Done {
+            replayed: answer.replayed,
+            ..Done::plain(answer.outcome?)
+        })
     }
 
     fn unreadable(&self, operation: &str, error: &serde_json::Error) -> Error {
@@ -413,12 +483,13 @@ impl Fleet {
                     later: &|_| to_json(errand),
                     caller,
                 })?;
-                serde_json::from_str(&answer).map_err(|error| self.unreadable(E::NAME, &error))
+                serde_json::from_str(&answer.outcome)
+                    .map_err(|error| self.unreadable(E::NAME, &error))
             }
         }
     }
 
-    fn write(&mut self, act: &mut dyn Act, caller: &Caller) -> Result<()> {
+    fn write(&mut self, act: &mut dyn Act, caller: &Caller) -> Result<Went> {
         let spec = act.spec();
         let done = match spec.when_full {
             WhenFull::Refused => self.write_with_room(act, caller),
@@ -447,19 +518,19 @@ impl Fleet {
     }
 
     /// Writes, and leaves the room alone that is kept for what ends trouble.
-    fn write_with_room(&mut self, act: &mut dyn Act, caller: &Caller) -> Result<()> {
+    fn write_with_room(&mut self, act: &mut dyn Act, caller: &Caller) -> Result<Went> {
         self.store()?.keep_reserve()?;
         self.write_anyhow(act, caller)
     }
 
     /// Writes, if need be into the room that is kept for that. What a log took of it is given back.
-    fn write_at_last(&mut self, act: &mut dyn Act, caller: &Caller) -> Result<()> {
+    fn write_at_last(&mut self, act: &mut dyn Act, caller: &Caller) -> Result<Went> {
         match self.write_anyhow(act, caller) {
             Err(full) if may_use_reserve(act.spec(), &full) && self.store()?.spend_reserve() => {
-                self.write_anyhow(act, caller)?;
+                let went = self.write_anyhow(act, caller)?;
                 // What was to be done is done.
                 let _ = self.store()?.fold_log(true);
-                Ok(())
+                Ok(went)
             }
             done => done,
         }
@@ -471,17 +542,17 @@ impl Fleet {
         act: &mut dyn Act,
         caller: &Caller,
         full: StoreError,
-    ) -> Result<()> {
+    ) -> Result<Went> {
         if self.show(act, caller).is_err() {
             return Err(full.into());
         }
         if !self.warnings.iter().any(|said| said == UNNOTED) {
             self.warnings.push(UNNOTED.to_owned());
         }
-        Ok(())
+        Ok(Went::plain(()))
     }
 
-    fn write_anyhow(&mut self, act: &mut dyn Act, caller: &Caller) -> Result<()> {
+    fn write_anyhow(&mut self, act: &mut dyn Act, caller: &Caller) -> Result<Went> {
         if let Some(key) = &caller.idempotency_key {
             return self.run_once(act, caller, key);
         }
@@ -489,8 +560,7 @@ impl Fleet {
         let since = self
             .store()?
             .write(|tx| decide_write(act, tx, caller, &policy))?;
-        self.stands_since = Some(since);
-        Ok(())
+        Ok(Went::since(since))
     }
 
     /// A refused act is a sign of life as well, of its agent and of ourselves. Who was refused a lock has looked whether
@@ -509,7 +579,7 @@ impl Fleet {
         });
     }
 
-    fn run_once(&mut self, act: &mut dyn Act, caller: &Caller, key: &str) -> Result<()> {
+    fn run_once(&mut self, act: &mut dyn Act, caller: &Caller, key: &str) -> Result<Went> {
         if key.is_empty() || key.len() > 255 {
             return Err(Refusal::invalid("an idempotency key has 1 to 255 bytes").into());
         }
@@ -519,17 +589,15 @@ impl Fleet {
             Some(agent) => Name::parse("agent name", agent)?.to_string(),
             None => caller.person(),
         };
-        let (mut replayed, mut stands_since) = (false, None);
-        let done = self.store()?.write(|tx| {
+        self.store()?.write(|tx| {
             // Who may not ask for it is not told what became of it either.
             authority::check(act, tx, caller)?;
             match past(tx, caller, &actor, key, &request)? {
                 Past::Same(outcome) => {
-                    replayed = true;
-                    act.recall(&outcome).map_err(|error| {
-                        Error::Store(flightline_store::Error::Corrupt(format!(
-                            "a remembered outcome: {error}"
-                        )))
+                    act.take(Text::Remembered(outcome));
+                    Ok(Went {
+                        replayed: true,
+                        ..Went::plain(())
                     })
                 }
                 Past::Other => Err(Refusal::new(
@@ -539,29 +607,12 @@ impl Fleet {
                 .hint("use a new key for a new request")
                 .into()),
                 Past::Unknown => {
-                    stands_since = Some(decide_write(act, tx, caller, &policy)?);
+                    let since = decide_write(act, tx, caller, &policy)?;
                     tx.remember(&actor, key, &request, act.outcome()?)?;
-                    Ok(())
+                    Ok(Went::since(since))
                 }
             }
-        });
-        self.replayed = replayed;
-        self.stands_since = stands_since;
-        done
-    }
-
-    /// Whether the outcome of the last operation was that of an earlier request with the same key: nothing
-    /// was done this time.
-    #[must_use]
-    pub fn was_replayed(&self) -> bool {
-        self.replayed
-    }
-
-    /// Since when the thing that the last operation was about stands as it does: the thing that the caller
-    /// named, else all there is. Nothing when it was not looked at.
-    #[must_use]
-    pub fn stands_since(&self) -> Option<&Cursor> {
-        self.stands_since.as_ref()
+        })
     }
 
     /// Shows what a write would do: runs it, and drops what it wrote.
@@ -582,11 +633,15 @@ impl Fleet {
         caller: &Caller,
     ) -> Result<O::Outcome> {
         let mut acting = Acting::new(operation);
+        self.show_act(&mut acting, caller)?;
+        acting.done(self)
+    }
+
+    fn show_act(&mut self, act: &mut dyn Act, caller: &Caller) -> Result<Went> {
         match self.is_elsewhere() {
-            true => self.ask_for(&mut acting, caller, Asked::ToShow)?,
-            false => self.show(&mut acting, caller)?,
+            true => self.ask_for(act, caller, Asked::ToShow),
+            false => self.show(act, caller).map(Went::plain),
         }
-        acting.done()
     }
 
     fn show(&mut self, act: &mut dyn Act, caller: &Caller) -> Result<()> {

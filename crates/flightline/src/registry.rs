@@ -16,12 +16,12 @@ use schemars::{Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 
 use crate::checkpoint::serve::{self, ReadsCheckpoints};
 use crate::desk::Desk;
 use crate::remote::Offline;
-use crate::{Access, Caller, Errand, Fleet, Operation};
+use crate::{Access, Caller, Done, Errand, Fleet, Operation, Outcome};
 use crate::{
     agent, checkpoint, clock, context, dialect, effect, errand, event, figures, hook, ids, late,
     lease, lock, mail, mission, note, recovery, replay, report, sortie, stats, status, task, token,
@@ -42,14 +42,12 @@ pub enum Company {
     Alone,
 }
 
-type Handler = fn(&mut Fleet, &Ask<'_>) -> Called;
+type Reader = fn(&str) -> Result<Box<dyn Request>, Refusal>;
 type Decider = fn(&str, &mut Desk<'_, '_>) -> crate::Result<Value>;
 
-/// What is asked for.
+/// How something is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
-    /// The request, in JSON.
-    pub request: &'a str,
     /// Who asks.
     pub caller: &'a Caller,
     /// The state folder beside the store.
@@ -58,13 +56,46 @@ pub struct Ask<'a> {
     pub rehearse: bool,
 }
 
-/// What came of it.
+/// A request that was read and cleaned, without its type. It can be run on another thread than the one that read it, and more
+/// than once.
+pub trait Request: Send {
+    /// Runs it.
+    fn run(&self, fleet: &mut Fleet, ask: &Ask<'_>) -> Ran;
+}
+
+/// What came of a request that was run. Nothing of it is JSON yet.
+pub struct Ran {
+    /// The outcome.
+    pub outcome: Result<Done<Box<dyn Outcome>>, Refusal>,
+    /// What is worth knowing, whatever came of it.
+    pub warnings: Vec<String>,
+}
+
+impl From<crate::Result<Done<Box<dyn Outcome>>>> for Ran {
+    fn from(outcome: crate::Result<Done<Box<dyn Outcome>>>) -> Self {
+        Self {
+            outcome: outcome.map_err(crate::Error::into_refusal),
+            warnings: Vec::new(),
+        }
+    }
+}
+
+/// What came of a request, as JSON.
 #[derive(Debug)]
 pub struct Called {
     /// The outcome as JSON text: most callers send it on as it is.
     pub outcome: Result<Box<RawValue>, Refusal>,
     /// What is worth knowing, whatever came of it.
     pub warnings: Vec<String>,
+}
+
+impl From<Ran> for Called {
+    fn from(ran: Ran) -> Self {
+        Self {
+            outcome: ran.outcome.and_then(|done| done.outcome.text()),
+            warnings: ran.warnings,
+        }
+    }
 }
 
 impl From<Result<Box<RawValue>, Refusal>> for Called {
@@ -104,15 +135,26 @@ pub struct Entry {
     pub largest: usize,
     /// What becomes of it when the store cannot be reached.
     offline: Offline,
-    handler: Handler,
+    reader: Reader,
     /// Decides it as a part of a batch, where it can be one.
     part: Option<Decider>,
 }
 
 impl Entry {
+    /// Reads a request for it, and cleans every text in it: the only time that its JSON is read.
+    ///
+    /// # Errors
+    /// When it is not JSON, or does not fit.
+    pub fn read(&self, request: &str) -> Result<Box<dyn Request>, Refusal> {
+        (self.reader)(request)
+    }
+
     /// Runs it, from JSON to JSON.
-    pub fn run(&self, fleet: &mut Fleet, ask: &Ask<'_>) -> Called {
-        (self.handler)(fleet, ask)
+    pub fn run(&self, fleet: &mut Fleet, request: &str, ask: &Ask<'_>) -> Called {
+        match self.read(request) {
+            Ok(request) => request.run(fleet, ask).into(),
+            Err(refusal) => Err(refusal).into(),
+        }
     }
 }
 
@@ -123,7 +165,17 @@ pub trait Registered: Operation {
     ///
     /// # Errors
     /// When it will not be done, the caller is fenced, or the store fails.
-    fn run_in(&self, fleet: &mut Fleet, caller: &Caller) -> crate::Result<Self::Outcome>;
+    fn run_in(&self, fleet: &mut Fleet, caller: &Caller) -> crate::Result<Done<Self::Outcome>>;
+
+    /// Runs or rehearses it for a door that wants the text of its outcome.
+    ///
+    /// # Errors
+    /// As [`Registered::run_in`].
+    fn run_for_door(
+        &self,
+        fleet: &mut Fleet,
+        ask: &Ask<'_>,
+    ) -> crate::Result<Done<Box<dyn Outcome>>>;
 
     /// Shows what it would do. See [`Fleet::rehearse`].
     ///
@@ -140,8 +192,21 @@ macro_rules! register {
 
         $(impl Registered for $operation {
             #[inline(never)]
-            fn run_in(&self, fleet: &mut Fleet, caller: &Caller) -> crate::Result<Self::Outcome> {
+            fn run_in(
+                &self,
+                fleet: &mut Fleet,
+                caller: &Caller,
+            ) -> crate::Result<Done<Self::Outcome>> {
                 fleet.act_out(self, caller)
+            }
+
+            #[inline(never)]
+            fn run_for_door(
+                &self,
+                fleet: &mut Fleet,
+                ask: &Ask<'_>,
+            ) -> crate::Result<Done<Box<dyn Outcome>>> {
+                fleet.act_for_door(self, ask.caller, ask.rehearse)
             }
 
             #[inline(never)]
@@ -316,9 +381,9 @@ pub fn may_wait(name: &str) -> bool {
 }
 
 /// Runs the operation `name` on a request in JSON, and gives its outcome as JSON.
-pub fn call(fleet: &mut Fleet, name: &str, ask: &Ask<'_>) -> Called {
+pub fn call(fleet: &mut Fleet, name: &str, request: &str, ask: &Ask<'_>) -> Called {
     match find(name) {
-        Ok(entry) => entry.run(fleet, ask),
+        Ok(entry) => entry.run(fleet, request, ask),
         Err(refusal) => Err(refusal).into(),
     }
 }
@@ -352,7 +417,7 @@ const fn entry<O: Registered>() -> Entry {
         outcome: |schemas| schemas.subschema_for::<O::Outcome>(),
         largest: LARGEST,
         offline: O::OFFLINE,
-        handler: handle::<O>,
+        reader: read_request::<O>,
         part: Some(decide::<O>),
     }
 }
@@ -387,7 +452,7 @@ const fn large_alone<O: Registered>() -> Entry {
 const fn helped<O: ReadsCheckpoints>() -> Entry {
     Entry {
         company: Company::Alone,
-        handler: handle_helped::<O>,
+        reader: read_helped::<O>,
         part: None,
         ..entry::<O>()
     }
@@ -405,7 +470,7 @@ const fn upkeep<E: Errand>() -> Entry {
         outcome: |_| Schema::default(),
         largest: LARGEST,
         offline: Offline::Refused,
-        handler: handle_errand::<E>,
+        reader: read_errand::<E>,
         part: None,
     }
 }
@@ -436,55 +501,66 @@ pub(crate) fn decide_part(
 fn decide<O: Registered>(request: &str, desk: &mut Desk<'_, '_>) -> crate::Result<Value> {
     let operation: O = misfit::read("its request", request)?;
     let outcome = crate::fleet::decide_part(&operation, desk)?;
-    Ok(value_of(&write(Ok(outcome))?)?)
+    Ok(value_of(&*erase(outcome).text()?)?)
 }
 
-fn handle<O: Registered>(fleet: &mut Fleet, ask: &Ask<'_>) -> Called {
-    let outcome = read::<O>(O::NAME, ask).and_then(|operation| {
-        let outcome = match ask.rehearse {
-            true => fleet.rehearse(&operation, ask.caller),
-            false => fleet.run(&operation, ask.caller),
-        };
-        write(outcome)
-    });
-    outcome.into()
+/// A request for an operation.
+struct Plain<O>(O);
+
+fn read_request<O: Registered>(request: &str) -> Result<Box<dyn Request>, Refusal> {
+    Ok(Box::new(Plain(read::<O>(O::NAME, request)?)))
 }
 
-fn handle_helped<O: ReadsCheckpoints>(fleet: &mut Fleet, ask: &Ask<'_>) -> Called {
-    let operation: O = match read(O::NAME, ask) {
-        Ok(operation) => operation,
-        Err(refusal) => return Err(refusal).into(),
-    };
-    let run = match ask.rehearse {
-        true => serve::rehearse::<O>,
-        false => serve::serve::<O>,
-    };
-    let served = run(fleet, ask.folder, ask.caller, &operation);
-    Called {
-        outcome: write(served.outcome),
-        warnings: served.warnings,
+impl<O: Registered> Request for Plain<O> {
+    fn run(&self, fleet: &mut Fleet, ask: &Ask<'_>) -> Ran {
+        self.0.run_for_door(fleet, ask).into()
     }
 }
 
-fn handle_errand<E: Errand>(fleet: &mut Fleet, ask: &Ask<'_>) -> Called {
-    let outcome = read::<E>(E::NAME, ask).and_then(|errand| {
-        if ask.rehearse {
-            return Err(Refusal::invalid(format!(
-                "`{}` cannot be rehearsed",
-                E::NAME
-            )));
+/// A request for an operation that reads checkpoints.
+struct Helped<O>(O);
+
+fn read_helped<O: ReadsCheckpoints>(request: &str) -> Result<Box<dyn Request>, Refusal> {
+    Ok(Box::new(Helped(read::<O>(O::NAME, request)?)))
+}
+
+impl<O: ReadsCheckpoints> Request for Helped<O> {
+    fn run(&self, fleet: &mut Fleet, ask: &Ask<'_>) -> Ran {
+        let run = match ask.rehearse {
+            true => serve::rehearse::<O>,
+            false => serve::serve::<O>,
+        };
+        let served = run(fleet, ask.folder, ask.caller, &self.0);
+        let done = served.done.map(|done| done.map(erase));
+        Ran {
+            warnings: served.warnings,
+            ..done.into()
         }
-        write(fleet.send(&errand, ask.folder, ask.caller))
-    });
-    outcome.into()
+    }
 }
 
-fn read<T: DeserializeOwned>(name: &str, ask: &Ask<'_>) -> Result<T, Refusal> {
-    misfit::read(&format!("the request for `{name}`"), ask.request)
+/// A request for work with the files beside the store.
+struct Beside<E>(E);
+
+fn read_errand<E: Errand>(request: &str) -> Result<Box<dyn Request>, Refusal> {
+    Ok(Box::new(Beside(read::<E>(E::NAME, request)?)))
 }
 
-fn write<T: Serialize>(outcome: crate::Result<T>) -> Result<Box<RawValue>, Refusal> {
-    let outcome = outcome.map_err(crate::Error::into_refusal)?;
-    to_raw_value(&outcome)
-        .map_err(|error| Refusal::new(Code::Failed, format!("cannot write JSON: {error}")))
+impl<E: Errand> Request for Beside<E> {
+    fn run(&self, fleet: &mut Fleet, ask: &Ask<'_>) -> Ran {
+        if ask.rehearse {
+            let message = format!("`{}` cannot be rehearsed", E::NAME);
+            return Err(Refusal::invalid(message).into()).into();
+        }
+        let sent = fleet.send(&self.0, ask.folder, ask.caller);
+        sent.map(|outcome| Done::plain(erase(outcome))).into()
+    }
+}
+
+fn erase<T: Serialize + Send + 'static>(outcome: T) -> Box<dyn Outcome> {
+    Box::new(outcome)
+}
+
+fn read<T: DeserializeOwned>(name: &str, request: &str) -> Result<T, Refusal> {
+    misfit::read(&format!("the request for `{name}`"), request)
 }

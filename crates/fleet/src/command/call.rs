@@ -30,12 +30,11 @@ pub fn run(args: &CallArgs, app: &mut App) -> Done {
     let request = typed::stdin("request", MAX_REQUEST)?;
     let (caller, folder) = (app.caller()?, app.home()?.state.clone());
     let ask = Ask {
-        request: &request,
         caller: &caller,
         folder: &folder,
         rehearse: false,
     };
-    let called = call(app.fleet()?, operation, &ask);
+    let called = call(app.fleet()?, operation, &request, &ask);
     for warning in called.warnings {
         app.ui.warn(warning);
     }

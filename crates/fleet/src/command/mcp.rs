@@ -76,12 +76,11 @@ fn attempt(app: &mut App, call: Call) -> Result<Called, Refusal> {
     let caller = app.caller()?;
     let request = complete(app, entry.name, call.request)?.to_string();
     let ask = Ask {
-        request: &request,
         caller: &caller,
         folder: &folder,
         rehearse: call.rehearse,
     };
-    let called = entry.run(app.fleet()?, &ask);
+    let called = entry.run(app.fleet()?, &request, &ask);
     if let Ok(outcome) = &called.outcome {
         app.ui.written |= entry.access != Access::Read && !call.rehearse;
         note_session(app, entry.name, outcome);

@@ -20,13 +20,13 @@ use flightline::core::text::Note;
 use flightline::core::{Code, Kind, Name, Refusal};
 use flightline::recovery::resume::{Resume, Resumed};
 use flightline::registry::Company;
-use flightline::{Access, Caller, Operation};
+use flightline::{Access, Caller, Done, Operation};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::page::Asking;
 use super::take::MOST;
-use super::{Done, Outcome, Shared, mark};
+use super::{Answer, Outcome, Shared, mark};
 use crate::door::{Body, Guest, Named, Query};
 use crate::serve::Said;
 
@@ -94,7 +94,7 @@ pub(crate) async fn create(
     guest: Guest,
     headers: HeaderMap,
     body: Body,
-) -> Done {
+) -> Answer {
     let asked: Create = body.read()?;
     let caller = guest.caller_of(&headers, asked.created_by.as_deref(), None)?;
     let request = TakeCheckpoint {
@@ -129,7 +129,7 @@ pub(crate) async fn list(
     guest: Guest,
     headers: HeaderMap,
     Query(asked): Query<Listing>,
-) -> Done {
+) -> Answer {
     let limit = asked.limit.unwrap_or(LISTED).min(MOST);
     let asking = Asking::new(limit, asked.cursor.as_deref())?;
     let request = ListCheckpoints {
@@ -159,7 +159,7 @@ pub(crate) async fn show(
     Named(id): Named<String>,
     guest: Guest,
     headers: HeaderMap,
-) -> Done {
+) -> Answer {
     let caller = guest.caller_of(&headers, None, Some((Kind::Checkpoint, id.clone())))?;
     let request = ShowCheckpoint { checkpoint: id };
     match shared.run(&guest, caller.clone(), request.clone()).await {
@@ -172,7 +172,7 @@ pub(crate) async fn show(
                 Company::Alone,
                 move |fleet| {
                     from_files::serve(fleet, &state, &caller, &request)
-                        .outcome
+                        .done
                         .map_err(flightline::Error::into_refusal)
                 },
             );
@@ -242,7 +242,7 @@ pub(crate) async fn recover(
     guest: Guest,
     headers: HeaderMap,
     body: Body,
-) -> Done {
+) -> Answer {
     guest.may_call(Resume::NAME)?;
     let asked: Recover = body.read_there()?;
     let thing = (Kind::Checkpoint, id.clone());
@@ -272,7 +272,7 @@ pub(crate) async fn recover(
                 true => from_files::rehearse(fleet, &state, &caller, &request),
                 false => from_files::serve(fleet, &state, &caller, &request),
             };
-            served.outcome.map_err(refused)
+            served.done.map_err(refused)
         },
     );
     done.await?
@@ -285,7 +285,7 @@ pub(crate) async fn delete(
     Named(id): Named<String>,
     guest: Guest,
     headers: HeaderMap,
-) -> Done {
+) -> Answer {
     guest.may_call(MarkCheckpoint::NAME)?;
     let caller = guest.caller_of(&headers, None, Some((Kind::Checkpoint, id.clone())))?;
     let request = MarkCheckpoint {
@@ -302,16 +302,15 @@ pub(crate) async fn delete(
         Company::Alone,
         move |fleet| {
             let refused = flightline::Error::into_refusal;
-            fleet.run(&request, &caller).map_err(refused)?;
-            let replayed = fleet.was_replayed();
+            let deleted = fleet.run_fully(&request, &caller).map_err(refused)?;
             // It is gone, whatever becomes of its file: that is looked for again with the next one.
             if let Err(error) = clear(fleet, &state) {
                 say(Said::Warning(error.into_refusal().message));
             }
-            Ok(replayed)
+            Ok(deleted)
         },
     );
-    let replayed = gone.await?.value;
+    let replayed = gone.await?.replayed;
     let mut response = StatusCode::NO_CONTENT.into_response();
     mark(response.headers_mut(), replayed);
     Ok(response)
@@ -335,7 +334,7 @@ pub(crate) async fn prune(
     guest: Guest,
     headers: HeaderMap,
     body: Body,
-) -> Done {
+) -> Answer {
     guest.may_call(PruneCheckpoints::NAME)?;
     let asked: Prune = body.read_there()?;
     let caller = guest.caller(&headers)?;
@@ -354,7 +353,11 @@ pub(crate) async fn prune(
             guest.project(),
             Access::Read,
             Company::Alone,
-            move |fleet| plan_all(fleet, &caller, &request).map_err(refused),
+            move |fleet| {
+                plan_all(fleet, &caller, &request)
+                    .map(Done::plain)
+                    .map_err(refused)
+            },
         );
         return planned.await?.answer(StatusCode::OK);
     }
@@ -369,9 +372,8 @@ pub(crate) async fn prune(
         move |fleet| {
             let plan = request.clone();
             let pruned = fleet
-                .run(&PruneCheckpoints { plan }, &caller)
+                .run_fully(&PruneCheckpoints { plan }, &caller)
                 .map_err(refused)?;
-            let replayed = fleet.was_replayed();
             // What follows is done again by the next pruning, if it fails now.
             let keyless = Caller {
                 idempotency_key: None,
@@ -381,16 +383,12 @@ pub(crate) async fn prune(
             if let Err(error) = rest.and_then(|()| clear(fleet, &state)) {
                 say(Said::Warning(error.into_refusal().message));
             }
-            Ok((pruned, replayed))
+            Ok(pruned)
         },
     );
-    let done = done.await?;
-    let (value, replayed) = done.value;
-    Outcome {
-        value,
-        replayed,
+    let pruned = Outcome {
         since: None,
-        looked: false,
-    }
-    .answer(StatusCode::OK)
+        ..done.await?
+    };
+    pruned.answer(StatusCode::OK)
 }

@@ -16,14 +16,14 @@ use flightline::core::redact::shown;
 use flightline::core::{Code, Refusal};
 use flightline::event::{Cursor, EventList, ListEvents};
 use flightline::registry::Company;
-use flightline::{Access, Caller, Fleet, Operation};
+use flightline::{Access, Caller, Done, Fleet, Operation};
 use hyper::body::{Bytes, Frame};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
-use super::{Done, Shared};
+use super::{Answer, Shared};
 use crate::door::{Guest, Query};
 use crate::projects::Project;
 
@@ -75,7 +75,7 @@ pub(crate) async fn stream(
     guest: Guest,
     headers: HeaderMap,
     Query(wanted): Query<Wanted>,
-) -> Done {
+) -> Answer {
     guest.may_call(ListEvents::NAME)?;
     let Ok(room) = Arc::clone(&shared.streams).try_acquire_owned() else {
         return Err(Refusal::new(Code::Unavailable, "too many streams are open").into());
@@ -135,7 +135,7 @@ impl Reader {
         let caller = self.caller.clone();
         let look = move |fleet: &mut Fleet| {
             fleet
-                .run(&ask, &caller)
+                .run_fully(&ask, &caller)
                 .map_err(flightline::Error::into_refusal)
         };
         let listed = self
@@ -260,7 +260,7 @@ pub(crate) async fn watch_journals(shared: Arc<Shared>) {
                 let rev = fleet
                     .store()?
                     .read(|tx| Ok::<_, flightline::store::Error>(tx.rev()));
-                rev.map_err(Refusal::from)
+                rev.map(Done::plain).map_err(Refusal::from)
             };
             let rev = shared.with(&project, Access::Read, Company::Welcome, look);
             if let Ok(rev) = rev.await {

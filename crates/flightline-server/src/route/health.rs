@@ -11,7 +11,7 @@ use flightline::core::token::Scope;
 use flightline::registry::Company;
 use serde_json::Value;
 
-use super::{Done, Outcome, Shared};
+use super::{Answer, Outcome, Shared};
 use crate::door::Guest;
 use crate::metrics::Now;
 
@@ -20,21 +20,21 @@ use crate::metrics::Now;
 pub(crate) async fn healthz(
     State(shared): State<Arc<Shared>>,
     guest: Option<Extension<Guest>>,
-) -> Done {
+) -> Answer {
     let project = guest.as_ref().map(|guest| &*guest.project().id);
     answer(shared.health.report(project))
 }
 
-pub(crate) async fn readyz(State(shared): State<Arc<Shared>>) -> Done {
+pub(crate) async fn readyz(State(shared): State<Arc<Shared>>) -> Answer {
     answer(shared.health.readiness())
 }
 
-pub(crate) async fn openapi(guest: Guest) -> Done {
+pub(crate) async fn openapi(guest: Guest) -> Answer {
     guest.must_have(Scope::Read)?;
     answer((StatusCode::OK, crate::openapi::openapi()))
 }
 
-pub(crate) async fn metrics(State(shared): State<Arc<Shared>>, guest: Guest) -> Done {
+pub(crate) async fn metrics(State(shared): State<Arc<Shared>>, guest: Guest) -> Answer {
     guest.must_have(Scope::Read)?;
     let metrics = Arc::clone(&shared.metrics);
     let look = shared.lines.run(
@@ -58,6 +58,6 @@ pub(crate) async fn metrics(State(shared): State<Arc<Shared>>, guest: Guest) -> 
     Ok(response)
 }
 
-fn answer((status, value): (StatusCode, Value)) -> Done {
+fn answer((status, value): (StatusCode, Value)) -> Answer {
     Outcome::plain(value).answer(status)
 }

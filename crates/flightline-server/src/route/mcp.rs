@@ -9,7 +9,7 @@ use flightline::core::Refusal;
 use flightline::registry::{Called, LARGEST};
 use flightline_mcp::{Call, Door, Loaded, Pending, http};
 
-use super::{Done, Shared, ops};
+use super::{Answer, Shared, ops};
 use crate::door::{Body, Guest};
 use crate::passage::{self, Notes};
 
@@ -31,13 +31,13 @@ impl Counter {
         let order = ops::Order {
             entry,
             caller,
-            request: call.request.to_string(),
+            request: entry.read(&call.request.to_string())?,
             rehearse: call.rehearse,
             pretence: None,
         };
         let (outcome, said) = ops::run(&self.shared, &self.guest, order).await;
         Ok(Called {
-            outcome: outcome.map(|outcome| outcome.value),
+            outcome: outcome.and_then(|outcome| outcome.value.text()),
             warnings: said.warnings,
         })
     }
@@ -60,7 +60,7 @@ pub(crate) async fn speak(
     State(shared): State<Arc<Shared>>,
     guest: Guest,
     request: Request,
-) -> Done {
+) -> Answer {
     let (parts, raw) = request.into_parts();
     let whole = Request::from_parts(parts.clone(), raw);
     let body = Body::within(whole, LARGEST, shared.limits.body).await?;

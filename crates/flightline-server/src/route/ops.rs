@@ -2,16 +2,16 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::extract::{Request, State};
+use axum::extract::{Request as HttpRequest, State};
 use axum::http::{HeaderMap, StatusCode, header};
-use flightline::core::Refusal;
-use flightline::registry::{Ask, Company, Entry};
+use flightline::core::{Code, Refusal};
+use flightline::registry::{Ask, Company, Entry, Request};
 use flightline::remote::{self, ANSWER_TYPE};
-use flightline::{Access, Caller};
-use serde_json::json;
+use flightline::{Access, Caller, Outcome as Unwritten};
+use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Done, Outcome, Shared};
+use super::{Answer, Outcome, Shared};
 use crate::door::{Body, Guest, Named};
 use crate::pretend::Pretence;
 use crate::problem::Problem;
@@ -28,8 +28,8 @@ pub(super) struct Said {
 pub(super) struct Order {
     pub(super) entry: Entry,
     pub(super) caller: Caller,
-    /// Its request, in JSON.
-    pub(super) request: String,
+    /// Its request.
+    pub(super) request: Box<dyn Request>,
     /// Whether it is only to be shown what it would do.
     pub(super) rehearse: bool,
     /// In tests: what is pretended.
@@ -41,7 +41,7 @@ pub(super) async fn run(
     shared: &Shared,
     guest: &Guest,
     order: Order,
-) -> (Result<Outcome<Box<RawValue>>, Refusal>, Said) {
+) -> (Result<Outcome<Box<dyn Unwritten>>, Refusal>, Said) {
     let Order {
         entry,
         caller,
@@ -69,12 +69,11 @@ pub(super) async fn run(
                 .map(|pretence| pretence.begin(fleet))
                 .transpose()?;
             let ask = Ask {
-                request: &request,
                 caller: &caller,
                 folder: &folder,
                 rehearse,
             };
-            let called = entry.run(fleet, &ask);
+            let called = request.run(fleet, &ask);
             *on_the_way.lock().unwrap_or_else(PoisonError::into_inner) = Said {
                 warnings: called.warnings,
                 noticed: fleet.take_noticed(),
@@ -91,15 +90,15 @@ pub(crate) async fn call(
     State(shared): State<Arc<Shared>>,
     Named(name): Named<String>,
     guest: Guest,
-    request: Request,
-) -> Done {
+    request: HttpRequest,
+) -> Answer {
     let entry = guest.may_call(&name)?;
     let headers = request.headers().clone();
     let body = Body::within(request, entry.largest, shared.limits.body).await?;
     let order = Order {
         entry,
         caller: guest.caller(&headers)?,
-        request: body.text,
+        request: read(entry, body.text).await?,
         rehearse: headers.contains_key(remote::header::REHEARSE),
         pretence: shared
             .pretend
@@ -110,21 +109,47 @@ pub(crate) async fn call(
     let (done, said) = run(&shared, &guest, order).await;
     let done = match done {
         Err(refusal) => Err(Problem::from(refusal).saying(&said.warnings, &said.noticed)),
-        Ok(outcome) if wants_answer(&headers) => outcome
-            .map(|outcome| {
-                json!({
-                    "outcome": outcome,
-                    "warnings": said.warnings,
-                    "noticed": said.noticed,
-                })
-            })
-            .answer(StatusCode::OK),
-        Ok(outcome) => outcome.answer(StatusCode::OK),
+        Ok(outcome) => {
+            let outcome = outcome.and_then(Unwritten::text)?;
+            match wants_answer(&headers) {
+                true => outcome
+                    .map(|outcome| Whole {
+                        outcome,
+                        warnings: said.warnings,
+                        noticed: said.noticed,
+                    })
+                    .answer(StatusCode::OK),
+                false => outcome.answer(StatusCode::OK),
+            }
+        }
     };
     match said.next_id {
         Some(next) => Pretence::end(done, next),
         None => done,
     }
+}
+
+/// An outcome with what was said on the way to it.
+#[derive(Serialize)]
+struct Whole {
+    outcome: Box<RawValue>,
+    warnings: Vec<String>,
+    noticed: Vec<String>,
+}
+
+/// A body that is larger than this is read on a thread that may be kept busy.
+const LONG: usize = 64 * 1024;
+
+/// Reads a request, once, before it waits for its turn.
+async fn read(entry: Entry, body: String) -> Result<Box<dyn Request>, Refusal> {
+    if body.len() <= LONG {
+        return entry.read(&body);
+    }
+    let reading = tokio::task::spawn_blocking(move || entry.read(&body));
+    reading.await.map_err(|_| {
+        Refusal::new(Code::Failed, "the request failed inside the server")
+            .hint("nothing was done: send it again")
+    })?
 }
 
 /// Whether an answer is wanted with what was said on the way, or the outcome alone.

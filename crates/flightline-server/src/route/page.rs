@@ -5,7 +5,9 @@ use flightline::core::redact::shown;
 use flightline::core::{Code, Refusal};
 use flightline::event::Cursor;
 use flightline::{Part, Window};
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
 
 use super::events::{place, written};
 use super::take::Asked;
@@ -77,56 +79,68 @@ fn no_cursor(text: &str) -> Refusal {
         .hint("take `next_cursor` of the page before, as it is")
 }
 
+/// A thing in a list, as the operation wrote it. Of what is passed on nothing is read but the key of the last.
+type Thing<'a> = &'a RawValue;
+
 impl List {
     /// A page of everything there is.
     pub(crate) fn page(
         self,
-        all: Value,
+        all: &RawValue,
         since: Option<&Cursor>,
         asking: &Asking,
-    ) -> Result<Value, Refusal> {
-        let all = things(all);
+    ) -> Result<Box<RawValue>, Refusal> {
+        let all = things(all)?;
         let total = all.len() as u64;
         let (page, next) = asking.page_of(all, |thing| self.key_of(thing), total, since)?;
-        Ok(self.answer(page, total, next))
+        self.answer(&page, total, next)
     }
 
     /// A page that the operation itself has cut out of everything there is.
     pub(crate) fn part(
         self,
-        page: Value,
+        page: &RawValue,
         part: Part,
         since: Option<&Cursor>,
-    ) -> Result<Value, Refusal> {
+    ) -> Result<Box<RawValue>, Refusal> {
         let Part::Given { total, more } = part else {
             return Err(gone());
         };
-        let page = things(page);
+        let page = things(page)?;
         let last = page.last().filter(|_| more).map(|last| self.key_of(last));
         let next = since
             .zip(last)
             .map(|(since, last)| format!("{}~{last}", written(since)));
-        Ok(self.answer(page, total, next))
+        self.answer(&page, total, next)
     }
 
-    fn key_of(self, thing: &Value) -> String {
+    fn key_of(self, thing: Thing<'_>) -> String {
+        let thing = serde_json::from_str::<Value>(thing.get()).unwrap_or_default();
         thing.pointer(self.key).map(plain).unwrap_or_default()
     }
 
-    fn answer(self, page: Vec<Value>, total: u64, next: Option<String>) -> Value {
-        let mut answer = Map::new();
-        answer.insert(self.things.to_owned(), Value::Array(page));
-        answer.insert("total".to_owned(), json!(total));
-        answer.insert("next_cursor".to_owned(), json!(next));
-        Value::Object(answer)
+    fn answer(
+        self,
+        page: &[Thing<'_>],
+        total: u64,
+        next: Option<String>,
+    ) -> Result<Box<RawValue>, Refusal> {
+        let things = to_raw_value(page).map_err(|error| unreadable(&error))?;
+        let (total, next) = (json!(total), json!(next));
+        RawValue::from_string(format!(
+            "{{\"{}\":{things},\"total\":{total},\"next_cursor\":{next}}}",
+            self.things
+        ))
+        .map_err(|error| unreadable(&error))
     }
 }
 
-fn things(all: Value) -> Vec<Value> {
-    match all {
-        Value::Array(all) => all,
-        other => vec![other],
-    }
+fn things(all: &RawValue) -> Result<Vec<Thing<'_>>, Refusal> {
+    serde_json::from_str(all.get()).map_err(|error| unreadable(&error))
+}
+
+fn unreadable(error: &serde_json::Error) -> Refusal {
+    Refusal::new(Code::Failed, format!("cannot read the outcome: {error}"))
 }
 
 impl Asking {
@@ -204,13 +218,31 @@ pub(crate) fn going_on(text: &str) -> Result<(&'static str, Cursor), Refusal> {
     }
 }
 
+/// What is read of a list of events to say where it goes on.
+#[derive(Deserialize)]
+struct Events<'a> {
+    #[serde(borrow)]
+    events: Vec<Thing<'a>>,
+    cursor: Cursor,
+}
+
+/// What is read of an event.
+#[derive(Deserialize)]
+struct Rev {
+    rev: u64,
+}
+
 /// Events, and where to go on with them when there may be more that way.
-pub(crate) fn events(mut list: Value, limit: u64, way: Way) -> Value {
-    let events = list["events"].as_array();
-    let full = events.filter(|events| events.len() as u64 >= limit);
-    let last = full.and_then(|events| events.last()?["rev"].as_u64());
-    let history = list["cursor"]["history"].as_str().unwrap_or_default();
-    let next = last.map(|rev| format!("{history}.{rev}~{}", way.word()));
-    list["next_cursor"] = json!(next);
-    list
+pub(crate) fn events(list: &RawValue, limit: u64, way: Way) -> Result<Box<RawValue>, Refusal> {
+    let text = list.get();
+    let read: Events<'_> = serde_json::from_str(text).map_err(|error| unreadable(&error))?;
+    let full = read.events.len() as u64 >= limit;
+    let last = read.events.last().filter(|_| full);
+    let last = last.map(|last| serde_json::from_str::<Rev>(last.get()));
+    let last = last.transpose().map_err(|error| unreadable(&error))?;
+    let history = &read.cursor.history;
+    let next = json!(last.map(|Rev { rev }| format!("{history}.{rev}~{}", way.word())));
+    let fields = text.strip_suffix('}').unwrap_or(text);
+    RawValue::from_string(format!("{fields},\"next_cursor\":{next}}}"))
+        .map_err(|error| unreadable(&error))
 }

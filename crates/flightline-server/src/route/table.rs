@@ -7,14 +7,14 @@ use axum::Router;
 use axum::extract::{RawPathParams, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::routing::{MethodFilter, on};
+use flightline::Outcome as Unwritten;
 use flightline::core::{Kind, Refusal};
-use flightline::registry::{Ask, value_of};
-use serde_json::Value;
+use flightline::registry::Ask;
 use serde_json::value::RawValue;
 
 use super::page::{self, Asking};
 use super::take::{Asked, Take};
-use super::{Done, Shared};
+use super::{Answer, Shared};
 use crate::door::{Body, Guest};
 use Take::{
     Act, ActsAs, After, All, Bare, Id, Ids, Is, Key, Limit, Mark, Not, Number, Other, Place,
@@ -267,7 +267,7 @@ async fn handle(
     mut asked: Asked,
     guest: &Guest,
     headers: &HeaderMap,
-) -> Done {
+) -> Answer {
     let entry = guest.may_call(route.operation)?;
     asked.take_all(route.takes)?;
     let page = match route.list {
@@ -281,32 +281,30 @@ async fn handle(
     caller.place = page.as_ref().and_then(Asking::place);
     let window = page.as_ref().map(Asking::window);
     caller.window.clone_from(&window);
-    let request = Value::Object(asked.body).to_string();
+    let request = entry.read(&asked.request()?)?;
     let folder = shared.projects.state_of(&guest.project().id);
     let outcome = shared
         .with(guest.project(), entry.access, entry.company, move |fleet| {
             let ask = Ask {
-                request: &request,
                 caller: &caller,
                 folder: &folder,
                 rehearse: false,
             };
-            entry.run(fleet, &ask).outcome
+            request.run(fleet, &ask).outcome
         })
-        .await?;
+        .await?
+        .and_then(Unwritten::text)?;
     let outcome = match (route.list, page) {
         (Some(list), Some(asking)) => {
             let (since, part) = (outcome.since.clone(), window.and_then(|it| it.given()));
             let list = |text: Box<RawValue>| match part {
-                Some(part) => list.part(value_of(&text)?, part, since.as_ref()),
-                None => list.page(value_of(&text)?, since.as_ref(), &asking),
+                Some(part) => list.part(&text, part, since.as_ref()),
+                None => list.page(&text, since.as_ref(), &asking),
             };
             outcome.and_then(list)?
         }
         _ => match events {
-            Some((limit, way)) => {
-                outcome.and_then(|list| Ok(page::events(value_of(&list)?, limit, way)))?
-            }
+            Some((limit, way)) => outcome.and_then(|list| page::events(&list, limit, way))?,
             None => return outcome.answer(route.status),
         },
     };

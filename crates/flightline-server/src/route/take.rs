@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use axum::extract::Query as AxumQuery;
 use axum::http::Uri;
 use flightline::Operation;
-use flightline::core::Refusal;
 use flightline::core::redact::shown;
+use flightline::core::{Code, Refusal};
 use flightline::event::ListEvents;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
 
 use super::events::place;
 use super::page::{Way, going_on};
@@ -63,11 +65,14 @@ pub(crate) enum Take {
     Story,
 }
 
+/// The fields of a request by name, each as it was written: the operation reads them, once.
+pub(crate) type Fields = BTreeMap<String, Box<RawValue>>;
+
 /// What came in: the names in the path, the query, and the body, which becomes the request.
 pub(crate) struct Asked {
     names: BTreeMap<String, String>,
     query: BTreeMap<String, String>,
-    pub(crate) body: Map<String, Value>,
+    pub(crate) body: Fields,
     /// Whoever it is done as, when the address says so.
     pub(crate) acts_as: Option<String>,
 }
@@ -86,7 +91,7 @@ impl Asked {
         Ok(Self {
             names,
             query,
-            body: Map::new(),
+            body: Fields::new(),
             acts_as: None,
         })
     }
@@ -97,10 +102,19 @@ impl Asked {
 
     /// A field that the route decides on: a body that has it too is refused.
     pub(crate) fn set(&mut self, field: &str, value: impl Into<Value>) -> Result<(), Refusal> {
-        match self.body.insert(field.to_owned(), value.into()) {
+        self.put(field, raw(&value.into())?)
+    }
+
+    fn put(&mut self, field: &str, value: Box<RawValue>) -> Result<(), Refusal> {
+        match self.body.insert(field.to_owned(), value) {
             None => Ok(()),
             Some(_) => Err(unknown(field)),
         }
+    }
+
+    /// The operation's request, as JSON.
+    pub(crate) fn request(&self) -> Result<String, Refusal> {
+        serde_json::to_string(&self.body).map_err(|error| unwritable(&error))
     }
 
     pub(crate) fn text(&mut self, name: &str) -> Option<String> {
@@ -142,7 +156,8 @@ impl Asked {
 
     /// How many events are asked for, and which way, if any are.
     pub(crate) fn events(&self, operation: &str) -> Option<(u64, Way)> {
-        let limit = self.body.get("limit").and_then(Value::as_u64);
+        let limit = self.body.get("limit");
+        let limit = limit.and_then(|limit| limit.get().parse().ok());
         let way = match self.body.contains_key("after") {
             true => Way::Forwards,
             false => Way::Back,
@@ -216,10 +231,10 @@ impl Asked {
         }
         self.body.extend(apart.into_iter().flatten());
         let action = match says_more {
-            true => json!({ word: more }),
-            false => json!(word),
+            true => raw(&BTreeMap::from([(word, more)]))?,
+            false => raw(&word)?,
         };
-        self.set("action", action)
+        self.put("action", action)
     }
 
     fn sorties(&mut self) -> Result<(), Refusal> {
@@ -230,20 +245,24 @@ impl Asked {
         let one = std::mem::take(&mut self.body);
         self.body
             .extend(mission.map(|id| ("mission".to_owned(), id)));
-        self.set("sorties", vec![Value::Object(one)])
+        self.put("sorties", raw(&[one])?)
     }
 
     fn mark(&mut self) -> Result<(), Refusal> {
-        let mark = match (self.body.remove("note"), self.body.remove("pinned")) {
-            (Some(note), None) => json!({ "note": { "text": note } }),
-            (None, Some(Value::Bool(true))) => json!("pin"),
-            (None, Some(Value::Bool(false))) => json!("unpin"),
+        let (note, pinned) = (self.body.remove("note"), self.body.remove("pinned"));
+        let mark = match (&note, pinned.as_deref().map(RawValue::get)) {
+            (Some(note), None) => raw(&BTreeMap::from([(
+                "note",
+                BTreeMap::from([("text", note)]),
+            )]))?,
+            (None, Some("true")) => raw("pin")?,
+            (None, Some("false")) => raw("unpin")?,
             _ => return Err(Refusal::invalid("give either `note` or `pinned`")),
         };
         if let Some(field) = self.body.keys().find(|field| *field != "checkpoint") {
             return Err(unknown(field));
         }
-        self.set("mark", mark)
+        self.put("mark", mark)
     }
 
     fn place(&mut self) -> Result<(), Refusal> {
@@ -274,6 +293,14 @@ impl Asked {
         let (field, place) = going_on(text)?;
         self.set(field, json!(place))
     }
+}
+
+fn raw<T: Serialize + ?Sized>(value: &T) -> Result<Box<RawValue>, Refusal> {
+    to_raw_value(value).map_err(|error| unwritable(&error))
+}
+
+fn unwritable(error: &serde_json::Error) -> Refusal {
+    Refusal::new(Code::Failed, format!("cannot write JSON: {error}"))
 }
 
 fn wrong(name: &str, text: &str, what: &str) -> Refusal {

@@ -151,7 +151,10 @@ impl Story<'_> {
     ) -> (Result<O::Outcome, Refusal>, Vec<String>) {
         let folder = self.state_folder();
         let served = self.with_fleet(|fleet| serve(fleet, &folder, &caller(""), operation));
-        let outcome = served.outcome.map_err(flightline::Error::into_refusal);
+        let outcome = served
+            .done
+            .map_err(flightline::Error::into_refusal)
+            .map(|done| done.outcome);
         (outcome, served.warnings)
     }
 

@@ -16,7 +16,7 @@ use super::inspect::{DiffCheckpoints, ShowCheckpoint, VerifyCheckpoints};
 use super::mend::{ExamineCheckpoints, Examined, ExaminedCheckpoint, MendCheckpoint, Wanted};
 use crate::error::{Error, Result};
 use crate::event::Cursor;
-use crate::fleet::{Access, Caller, Fleet};
+use crate::fleet::{Access, Caller, Done, Fleet};
 use crate::mission::short;
 use crate::recovery::resume::Resume;
 use crate::recovery::undo::Undo;
@@ -112,8 +112,8 @@ fn named<const N: usize>(references: [Option<&String>; N]) -> Wanted {
 
 /// What came of an operation, and what was said on the way to it.
 pub struct Served<T> {
-    /// What came of it.
-    pub outcome: Result<T>,
+    /// What came of it, and how.
+    pub done: Result<Done<T>>,
     /// What is worth knowing, whatever came of it.
     pub warnings: Vec<String>,
     /// Whether something was written.
@@ -129,8 +129,8 @@ pub fn serve<O: ReadsCheckpoints>(
 ) -> Served<O::Outcome> {
     // Files are where the store is, and so is whoever reads them.
     if fleet.is_elsewhere() {
-        let outcome = fleet.run(operation, caller);
-        return Served::from_elsewhere(fleet, outcome, O::ACCESS != Access::Read);
+        let done = fleet.run_fully(operation, caller);
+        return Served::from_elsewhere(fleet, done, O::ACCESS != Access::Read);
     }
     let plan = match gather(fleet, folder, caller, &operation.wanted()) {
         Ok(plan) => plan,
@@ -138,8 +138,8 @@ pub fn serve<O: ReadsCheckpoints>(
     };
     let (warnings, unused) = (apply(fleet, caller, &plan), plan.unused);
     let written = !plan.mends.is_empty() || O::ACCESS != Access::Read;
-    let outcome = fleet.run(operation, caller);
-    Served::of::<O>(outcome, warnings, unused, written)
+    let done = fleet.run_fully(operation, caller);
+    Served::of::<O>(done, warnings, unused, written)
 }
 
 /// Shows what [`serve`] would do, without doing it.
@@ -151,7 +151,7 @@ pub fn rehearse<O: ReadsCheckpoints>(
 ) -> Served<O::Outcome> {
     if fleet.is_elsewhere() {
         let outcome = fleet.rehearse(operation, caller);
-        return Served::from_elsewhere(fleet, outcome, false);
+        return Served::from_elsewhere(fleet, outcome.map(Done::plain), false);
     }
     let plan = match gather(fleet, folder, caller, &operation.wanted()) {
         Ok(plan) => plan,
@@ -166,11 +166,11 @@ pub fn rehearse<O: ReadsCheckpoints>(
         }
         Ok((said, operation.decide(desk)?))
     });
-    let outcome = rehearsed.map(|(said, outcome)| {
+    let done = rehearsed.map(|(said, outcome)| {
         warnings.extend(said.into_iter().map(would));
-        outcome
+        Done::plain(outcome)
     });
-    Served::of::<O>(outcome, warnings, plan.unused, false)
+    Served::of::<O>(done, warnings, plan.unused, false)
 }
 
 /// What is said of a repair, where it was only tried.
@@ -216,24 +216,24 @@ fn apply(fleet: &mut Fleet, caller: &Caller, plan: &Plan) -> Vec<String> {
 }
 
 impl<T> Served<T> {
-    fn from_elsewhere(fleet: &mut Fleet, outcome: Result<T>, written: bool) -> Self {
+    fn from_elsewhere(fleet: &mut Fleet, done: Result<Done<T>>, written: bool) -> Self {
         Self {
-            outcome,
+            done,
             warnings: fleet.take_warnings(),
             written,
         }
     }
 
     fn of<O: ReadsCheckpoints<Outcome = T>>(
-        outcome: Result<T>,
+        done: Result<Done<T>>,
         warnings: Vec<String>,
         unused: usize,
         written: bool,
     ) -> Self {
-        match outcome {
-            Ok(mut outcome) => Self {
-                warnings: O::tell(&mut outcome, warnings),
-                outcome: Ok(outcome),
+        match done {
+            Ok(mut done) => Self {
+                warnings: O::tell(&mut done.outcome, warnings),
+                done: Ok(done),
                 written,
             },
             Err(error) => Self {
@@ -246,7 +246,7 @@ impl<T> Served<T> {
 
     /// A store that has lost what was asked for may be built anew, when there are files.
     fn refused(error: Error, files: usize) -> Self {
-        let outcome = match error {
+        let error = match error {
             Error::Refused(mut refusal) if refusal.code == Code::NotFound && files > 0 => {
                 let noun = if files == 1 { "file" } else { "files" };
                 let way = format!(
@@ -261,7 +261,7 @@ impl<T> Served<T> {
             error => error,
         };
         Self {
-            outcome: Err(outcome),
+            done: Err(error),
             warnings: Vec::new(),
             written: false,
         }

@@ -4,9 +4,12 @@
 use flightline_core::text::read_stored;
 use flightline_core::token::Scope;
 use flightline_core::{Code, Refusal, Time};
+use flightline_store::Error as StoreError;
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::authority::ActsFor;
-use super::{Access, Operation, WhenFull, to_json};
+use super::{Access, Fleet, Operation, WhenFull, to_json};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::remote::Offline;
@@ -50,36 +53,102 @@ pub(super) trait Act {
     fn decide(&mut self, desk: &mut Desk<'_, '_>) -> Result<()>;
     /// Whether noting it was enough.
     fn note(&mut self, desk: &mut Desk<'_, '_>) -> Result<bool>;
-    /// The outcome as JSON.
-    fn outcome(&self) -> Result<String>;
-    /// Takes an outcome that the store remembers.
-    fn recall(&mut self, outcome: &str) -> serde_json::Result<()>;
-    /// Takes an outcome that came from elsewhere.
-    fn receive(&mut self, outcome: &str) -> serde_json::Result<()>;
+    /// The outcome as JSON. It is written once.
+    fn outcome(&mut self) -> Result<String>;
+    /// Takes the text of an outcome that was decided elsewhere or earlier, unread.
+    fn take(&mut self, outcome: Text);
+}
+
+/// The outcome of an operation as JSON, by where it comes from.
+pub(super) enum Text {
+    /// The store remembers it of an earlier request with the same key.
+    Remembered(String),
+    /// It came from a store elsewhere.
+    Received(String),
+}
+
+/// What came of an operation so far.
+enum Held<T> {
+    Nothing,
+    Decided(T),
+    /// Decided, and written as JSON.
+    Written(T, String),
+    Unread(Text),
 }
 
 /// An operation and, once it ran, its outcome.
 pub(super) struct Acting<'a, O: Operation> {
     operation: &'a O,
-    outcome: Option<O::Outcome>,
+    held: Held<O::Outcome>,
 }
 
 impl<'a, O: Operation> Acting<'a, O> {
     pub(super) fn new(operation: &'a O) -> Self {
         Self {
             operation,
-            outcome: None,
+            held: Held::Nothing,
         }
     }
 
     /// The outcome, after it ran.
-    pub(super) fn done(self) -> Result<O::Outcome> {
-        self.outcome.ok_or_else(|| without_outcome(O::NAME).into())
+    pub(super) fn done(self, fleet: &Fleet) -> Result<O::Outcome> {
+        match self.held {
+            Held::Nothing => Err(without_outcome(O::NAME).into()),
+            Held::Decided(outcome) | Held::Written(outcome, _) => Ok(outcome),
+            Held::Unread(Text::Remembered(text)) => read_stored(&text).map_err(|error| {
+                StoreError::Corrupt(format!("a remembered outcome: {error}")).into()
+            }),
+            Held::Unread(Text::Received(text)) => {
+                serde_json::from_str(&text).map_err(|error| fleet.unreadable(O::NAME, &error))
+            }
+        }
+    }
+
+    /// The outcome, after it ran, for a door that wants its text: what is a text already is not read.
+    pub(super) fn erased(self) -> Result<Box<dyn Outcome>> {
+        match self.held {
+            Held::Nothing => Err(without_outcome(O::NAME).into()),
+            Held::Decided(outcome) => Ok(Box::new(outcome)),
+            Held::Written(_, text)
+            | Held::Unread(Text::Remembered(text) | Text::Received(text)) => {
+                Ok(Box::new(Ready(text)))
+            }
+        }
     }
 }
 
 fn without_outcome(name: &str) -> Refusal {
     Refusal::new(Code::Failed, format!("`{name}` has no outcome"))
+}
+
+/// An outcome without its type. It is written as JSON where its reader is, and not on the thread that writes to the store.
+pub trait Outcome: Send {
+    /// The outcome as JSON.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    fn text(self: Box<Self>) -> std::result::Result<Box<RawValue>, Refusal>;
+}
+
+impl<T: Serialize + Send> Outcome for T {
+    fn text(self: Box<Self>) -> std::result::Result<Box<RawValue>, Refusal> {
+        to_raw_value(&*self).map_err(|error| unwritable(&error))
+    }
+}
+
+/// An outcome that is a text already.
+struct Ready(String);
+
+impl Outcome for Ready {
+    fn text(self: Box<Self>) -> std::result::Result<Box<RawValue>, Refusal> {
+        RawValue::from_string(self.0).map_err(|error| {
+            Refusal::new(Code::Integrity, format!("a remembered outcome: {error}"))
+        })
+    }
+}
+
+fn unwritable(error: &serde_json::Error) -> Refusal {
+    Refusal::new(Code::Failed, format!("cannot write JSON: {error}"))
 }
 
 impl<O: Operation> Act for Acting<'_, O> {
@@ -104,29 +173,32 @@ impl<O: Operation> Act for Acting<'_, O> {
     }
 
     fn decide(&mut self, desk: &mut Desk<'_, '_>) -> Result<()> {
-        self.outcome = Some(self.operation.decide(desk)?);
+        self.held = Held::Decided(self.operation.decide(desk)?);
         Ok(())
     }
 
     fn note(&mut self, desk: &mut Desk<'_, '_>) -> Result<bool> {
-        self.outcome = self.operation.note(desk)?;
-        Ok(self.outcome.is_some())
+        let noted = self.operation.note(desk)?;
+        let enough = noted.is_some();
+        self.held = noted.map_or(Held::Nothing, Held::Decided);
+        Ok(enough)
     }
 
-    fn outcome(&self) -> Result<String> {
-        match &self.outcome {
-            Some(outcome) => to_json(outcome),
-            None => Err(without_outcome(O::NAME).into()),
+    fn outcome(&mut self) -> Result<String> {
+        match std::mem::replace(&mut self.held, Held::Nothing) {
+            Held::Decided(outcome) => {
+                let text = to_json(&outcome)?;
+                self.held = Held::Written(outcome, text.clone());
+                Ok(text)
+            }
+            held @ (Held::Nothing | Held::Written(..) | Held::Unread(_)) => {
+                self.held = held;
+                Err(without_outcome(O::NAME).into())
+            }
         }
     }
 
-    fn recall(&mut self, outcome: &str) -> serde_json::Result<()> {
-        self.outcome = Some(read_stored(outcome)?);
-        Ok(())
-    }
-
-    fn receive(&mut self, outcome: &str) -> serde_json::Result<()> {
-        self.outcome = Some(serde_json::from_str(outcome)?);
-        Ok(())
+    fn take(&mut self, outcome: Text) {
+        self.held = Held::Unread(outcome);
     }
 }

@@ -309,7 +309,7 @@ both_engines! {
         let (story, first, second) = with_files(world);
         damage_second(world, &story, &first, &second);
         let (rev, problems, folder) = (story.rev(), world.problems(), story.state_folder());
-        let predicted = story.with_fleet(|fleet| rehearse(fleet, &folder, &caller(""), &roll_forward(vec![]))).outcome.unwrap();
+        let predicted = story.with_fleet(|fleet| rehearse(fleet, &folder, &caller(""), &roll_forward(vec![]))).done.unwrap().outcome;
         assert_eq!((story.rev(), world.problems()), (rev, problems));
         let done = resume(&story).unwrap();
         let foretold: Vec<String> = done.warnings.iter().map(|said| said.replace("; repaired ", "; would repair ")).collect();
@@ -341,9 +341,9 @@ both_engines! {
         damage_second(world, &story, &first, &second);
         let folder = story.state_folder();
         let planned = story.with_fleet(|fleet| rehearse(fleet, &folder, &caller("ada"), &roll_forward(vec![])));
-        assert_eq!(planned.outcome.unwrap().checkpoint_id, second.id);
+        assert_eq!(planned.done.unwrap().outcome.checkpoint_id, second.id);
         let done = story.with_fleet(|fleet| serve(fleet, &folder, &caller("ada"), &roll_forward(vec![])));
-        assert_eq!(done.outcome.unwrap().checkpoint_id, second.id);
+        assert_eq!(done.done.unwrap().outcome.checkpoint_id, second.id);
     }
 
     fn a_deleted_checkpoint_is_not_brought_back_by_its_file(world: &World) {

@@ -165,8 +165,8 @@ fn what_was_looked_at_before_it_can_still_be_changed() {
         mission: Some(mission.clone()),
     };
     let mut fleet = world.fleet();
-    fleet.run(&show, &about(Unless::Never)).unwrap();
-    let seen = fleet.stands_since().unwrap().clone();
+    let shown = fleet.run_fully(&show, &about(Unless::Never)).unwrap();
+    let seen = shown.since.unwrap();
     fail_over(&world, &story);
     let rename = |text: &str| UpdateMission {
         mission: Some(mission.clone()),

@@ -222,8 +222,7 @@ both_engines! {
         let mut fleet = world.fleet();
         let look = |fleet: &mut flightline::Fleet, kind, reference: &str| {
             let caller = about(kind, reference, Unless::Never);
-            fleet.run(&ShowMission { mission: Some(mission.clone()) }, &caller).unwrap();
-            fleet.stands_since().unwrap().clone()
+            fleet.run_fully(&ShowMission { mission: Some(mission.clone()) }, &caller).unwrap().since.unwrap()
         };
         let rename = |text: &str| UpdateMission {
             mission: Some(mission.clone()),
@@ -238,20 +237,19 @@ both_engines! {
         let if_unchanged = |places: &[&Cursor]| {
             about(Kind::Mission, &mission, Unless::Changed(places.iter().copied().cloned().collect()))
         };
-        fleet.run(&rename("First"), &if_unchanged(&[&seen])).unwrap();
-        let now = fleet.stands_since().unwrap().clone();
+        let now = fleet.run_fully(&rename("First"), &if_unchanged(&[&seen])).unwrap().since.unwrap();
         assert!(now.rev > seen.rev && now.history == seen.history);
         let late = fleet.run(&rename("Second"), &if_unchanged(&[&seen])).unwrap_err();
         assert_eq!(late.into_refusal().code, Code::Changed);
         let elsewhere = Cursor { history: "other".to_owned(), ..now.clone() };
         let foreign = fleet.run(&rename("Second"), &if_unchanged(&[&elsewhere])).unwrap_err();
         assert_eq!(foreign.into_refusal().code, Code::Changed);
-        fleet.run(&rename("Second"), &if_unchanged(&[&seen, &now])).unwrap();
+        let second = fleet.run_fully(&rename("Second"), &if_unchanged(&[&seen, &now])).unwrap().since.unwrap();
         // The same key is the same request, however much has changed since.
-        let keyed = Caller { idempotency_key: Some("k".to_owned()), ..if_unchanged(&[fleet.stands_since().unwrap()]) };
-        fleet.run(&rename("Third"), &keyed).unwrap();
-        fleet.run(&rename("Third"), &keyed).unwrap();
-        assert!(fleet.was_replayed());
+        let keyed = Caller { idempotency_key: Some("k".to_owned()), ..if_unchanged(&[&second]) };
+        assert!(!fleet.run_fully(&rename("Third"), &keyed).unwrap().replayed);
+        assert!(fleet.run_fully(&rename("Third"), &keyed).unwrap().replayed);
+        assert!(!fleet.run_fully(&rename("Fourth"), &caller("")).unwrap().replayed);
         // What is part of a sortie is a change of it.
         let claimed = look(&mut fleet, Kind::Sortie, &sortie);
         assert!(claimed.rev > of_sortie.rev);

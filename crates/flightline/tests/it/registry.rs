@@ -6,7 +6,7 @@ use flightline::core::mission::MissionStatus;
 use flightline::core::token::{Presented, Scope};
 use flightline::core::{Code, Name, Refusal};
 use flightline::lock::AcquireLocks;
-use flightline::registry::{Ask, call, operations, value_of};
+use flightline::registry::{Ask, Called, find, misfit, operations, value_of};
 use flightline::token::CreateToken;
 use flightline::{Access, Caller};
 use flightline_testkit::story::{Story, locks_on, process, registration};
@@ -158,13 +158,17 @@ pub(crate) fn guest(world: &World, token: &str, scope: Scope, agent: &str) -> Ca
 fn ask(world: &World, caller: &Caller, name: &str, request: &Value) -> Result<Value, Refusal> {
     let request = request.to_string();
     let ask = Ask {
-        request: &request,
         caller,
         folder: world.folder(),
         rehearse: false,
     };
-    let outcome = call(&mut world.fleet(), name, &ask).outcome?;
-    value_of(&outcome)
+    // It is read once, before it is run, however often that is.
+    let before = misfit::read_so_far();
+    let read = find(name)?.read(&request)?;
+    assert_eq!(misfit::read_so_far(), before + 1, "{name}");
+    let called = Called::from(read.run(&mut world.fleet(), &ask));
+    assert_eq!(misfit::read_so_far(), before + 1, "{name}");
+    value_of(&*called.outcome?)
 }
 
 fn code(outcome: Result<Value, Refusal>) -> Option<Code> {
