@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::event::Event;
 use crate::text::counted;
 
-/// The longest text of somebody's that a sentence repeats, in characters.
+/// The longest quoted text in a sentence, in characters.
 const LONGEST: usize = 120;
 
 /// Tells events, and calls things by their names.
@@ -420,7 +420,7 @@ impl Narrator<'_> {
     }
 }
 
-/// Who did what an event tells of. A checkpoint that nobody asked for is taken in the request of whoever gave cause for it.
+/// The author of an event. An automatic checkpoint is taken in the request of the agent that caused it.
 #[must_use]
 pub fn who(event: &Event) -> &str {
     match event.kind.as_str() {
@@ -430,13 +430,13 @@ pub fn who(event: &Event) -> &str {
     }
 }
 
-/// An id as it stands in a text that nobody can make unique: the kind and eight digits.
+/// An id in a text where it need not be unique: the kind and eight digits.
 #[must_use]
 pub fn shortened(id: &str) -> String {
     id.chars().take(12).collect()
 }
 
-/// A text of somebody's, on one line and not too long.
+/// A quoted text, on one line and not too long.
 fn cut(text: &str) -> String {
     let line = text.replace(['\n', '\t'], " ");
     match line.char_indices().nth(LONGEST) {

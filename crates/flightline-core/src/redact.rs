@@ -83,7 +83,7 @@ fn secrets(text: &str, most: usize) -> Vec<Found> {
 
 fn apart(mut shapes: Vec<Found>, mut named: Vec<Found>) -> Vec<Found> {
     drop_overlaps(&mut shapes);
-    // What is passed over is found again in the next round, with the shape's marker in it.
+    // A skipped match is found again in the next round, with the shape's marker in it.
     named.retain(|(range, _)| {
         let next = shapes.partition_point(|shape| shape.0.end <= range.start);
         shapes

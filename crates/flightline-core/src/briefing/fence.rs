@@ -27,8 +27,8 @@ pub fn strip_data(text: &str, nonce: &str) -> String {
     bare + rest
 }
 
-/// Whether a constraint can be put into a briefing word for word. To be asked when it is written, not
-/// only when somebody must be briefed.
+/// Whether a constraint can be put into a briefing word for word. The operation that writes a constraint asks, so that no
+/// briefing fails later.
 ///
 /// # Errors
 /// When it holds a character that cannot be seen, unless that makes an emoji of its neighbours.
@@ -110,7 +110,7 @@ pub(crate) fn clean(text: &str, nonce: &str, most: usize) -> String {
     if clean.is_empty() {
         return "(empty)".to_owned();
     }
-    // Nobody can guess the nonce; who quotes an old briefing should still not speak with its voice.
+    // The nonce cannot be guessed; an author who quotes an old briefing must not speak with its voice either.
     clean.replace(nonce, "[nonce]")
 }
 

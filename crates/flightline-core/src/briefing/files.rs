@@ -6,7 +6,7 @@ use super::fence::clean;
 use super::share::{Size, cut_front};
 use super::{FileFact, FileMark};
 
-/// Whose word a list of files is: nobody's in particular.
+/// The author that a list of files is fenced with: no single one.
 pub(super) const FILES: &str = "files";
 
 /// With more lines than this, folders are rolled up.

@@ -24,7 +24,7 @@ const TITLE: Size = Size::new(100, 150);
 pub(super) struct Draft<'a> {
     nonce: &'a str,
     pub text: String,
-    /// The same without the data.
+    /// The text without the fenced data.
     pub template: String,
     /// Where the next steps end.
     pub head_chars: usize,
@@ -68,10 +68,10 @@ impl<'a> Draft<'a> {
 /// The commands of a briefing. Each works as it stands, wherever it is pasted: it names its agent and its mission.
 /// The ids and names in them have been checked.
 pub(super) struct Commands {
-    /// Who acts, as an option; nothing when somebody is briefed who is no agent.
+    /// The acting agent as an option of a command; empty when the reader is no agent.
     agent: String,
     mission_id: String,
-    /// The briefing.
+    /// The command that prints the whole briefing.
     pub context: String,
     /// What the briefing was made of, uncut.
     pub facts: String,
@@ -108,7 +108,7 @@ impl Commands {
         format!("fleet {what}{}", self.agent)
     }
 
-    /// What is to be seen of the mission.
+    /// The command that shows a part of the mission.
     pub fn of_mission(&self, what: &str) -> String {
         of_mission(what, &self.mission_id)
     }
@@ -348,7 +348,8 @@ fn time_context(draft: &mut Draft, facts: &Facts) {
     }
 }
 
-/// What an agent types while it works. Every command runs as it stands; what is in quotes is for the agent to say.
+/// The commands that an agent types while it works. Every command runs as it stands; the quoted words are for the agent to
+/// replace.
 fn working_loop(draft: &mut Draft, facts: &Facts, commands: &Commands) {
     if facts.moment == Moment::Checkpoint {
         return;
@@ -435,7 +436,7 @@ fn closing(draft: &mut Draft, facts: &Facts, commands: &Commands, left_out: &[Se
     if facts.agent.is_some() && facts.mail.is_empty() {
         draft.say_line(&format!("- `{}`: your mail", commands.inbox));
     }
-    // Only an agent has been offered it, and nobody what a checkpoint would have said.
+    // Only a briefing of now that was offered to an agent can be acknowledged.
     if facts.agent.is_some() && facts.moment == Moment::Now {
         let ack = commands.act(&format!("context --ack {}", draft.nonce));
         draft.say_line(&format!("- `{ack}`: say now that you have read this"));

@@ -13,8 +13,8 @@ const ENTRY: Size = Size::new(400, 600);
 /// An entry is not cut to less than this; it is left out instead.
 const ENTRY_LEAST: Size = Size::new(60, 100);
 
-/// More entries of a list than this are not looked at: nobody reads a hundred, and a list of thousands
-/// must not make a hook slow.
+/// More entries of a list than this are not looked at: no reader needs a hundred, and a list of thousands must not make a
+/// hook slow.
 const MOST_ENTRIES: usize = 100;
 
 /// Which room a section is given from.
@@ -24,11 +24,11 @@ pub(super) enum Zone {
     Head,
     /// Required, after them.
     Blockers,
-    /// What is left.
+    /// The parts that share the remaining room.
     Rest,
 }
 
-/// What is printed over a list.
+/// The heading over a list.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Heading {
     pub zone: Zone,
@@ -36,7 +36,7 @@ pub(super) struct Heading {
     pub title: &'static str,
     /// A line of our own before the list.
     pub intro: Option<&'static str>,
-    /// What is said when there is nothing; none when it is passed over in silence.
+    /// The sentence for an empty list; none when an empty list is left out.
     pub empty: Option<&'static str>,
     /// What the list is called where all of it is left out.
     pub noun: &'static str,
@@ -139,7 +139,7 @@ impl Entry {
 #[derive(Default)]
 pub(super) struct Shown {
     pub blocks: Vec<Block>,
-    /// What is said about the rest.
+    /// The line about entries that are not shown.
     pub footer: String,
     pub size: Size,
 }
@@ -442,7 +442,7 @@ impl Loss {
     }
 }
 
-/// What is said when something outside a list was cut.
+/// The line that says that a text outside a list was cut.
 pub(super) fn shortened(count: usize, command: &str) -> String {
     let loss = Loss {
         shortened: count,

@@ -1,4 +1,4 @@
-//! What text costs, and who gets how much of the room there is.
+//! The cost of text, and how the room of a briefing is shared among its parts.
 
 use std::ops::{Add, Sub};
 
@@ -76,7 +76,7 @@ impl Add for Size {
     }
 }
 
-/// What is left; nothing when there is less than that.
+/// The difference; zero where the subtrahend is larger.
 impl Sub for Size {
     type Output = Self;
 
@@ -94,7 +94,7 @@ impl std::iter::Sum for Size {
     }
 }
 
-/// Somebody who wants room.
+/// A part of a briefing that wants room.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ask {
     /// How much is useful.
@@ -110,9 +110,9 @@ impl Ask {
     }
 }
 
-/// Shares `room` out: as many as can be given their floor get it, from the first on, and the rest of
-/// the room is levelled among them, so that nobody has more than he needs and nobody with many or long
-/// texts takes from one with few. One share for each who got one.
+/// Shares `room` out: as many parts as possible get their floor, from the first on, and the rest of the room is levelled
+/// among them, so that no part gets more than it needs, and a part with many or long texts takes nothing from one with few.
+/// Returns one share for each part that got its floor.
 pub(super) fn fair(asks: &[Ask], room: Size) -> Vec<Size> {
     let mut promised = Size::default();
     let served = asks
@@ -168,7 +168,7 @@ pub(super) fn cut(text: &str, room: Size) -> Option<String> {
     Some(kept)
 }
 
-/// The same from the other end: of a path, the file's name matters most.
+/// Cuts a text at its beginning: of a path, the file's name matters most.
 pub(super) fn cut_front(text: &str, room: Size) -> Option<String> {
     if Size::of(text).fits(room) {
         return None;

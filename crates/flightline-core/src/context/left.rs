@@ -1,10 +1,10 @@
-//! What is left of a task that a full context cuts short, split into steps.
+//! The remaining steps of a task that a full context cuts short.
 
 use crate::agent::Agent;
 use crate::sortie::{Sortie, Subtask, SubtaskStatus};
 
-/// What is left of a sortie, in the order to do it: where it stopped, its parts that are not complete,
-/// what its owner meant to do next, the criteria that are not met, and that it is to be completed.
+/// The remaining steps of a sortie, in the order to do them: where it stopped, its parts that are not complete, its owner's
+/// next steps, the criteria that are not met, and its completion.
 #[must_use]
 pub fn remaining_steps(
     sortie: &Sortie,

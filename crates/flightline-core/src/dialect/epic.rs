@@ -33,7 +33,7 @@ document! {
         feature "feature": Maybe<String>,
         /// How far along it is: `S2.P1`, `S2.P2`, `S2.P3`.
         stage "stage": Maybe<String>,
-        /// The same for people.
+        /// The stage in words for people.
         phase "phase": Maybe<String>,
         /// When the agent last wrote this.
         last_checkpoint "last_checkpoint": Stamp,
@@ -43,7 +43,7 @@ document! {
         status "status": Maybe<AgentStatus>,
         /// Whether its work can be taken up from here.
         can_resume "can_resume": Maybe<bool>,
-        /// What is in the way.
+        /// The blockers of the agent.
         blockers "blockers": Maybe<Vec<String>>,
         /// Files changed since the last commit.
         files_modified "files_modified": Maybe<Vec<String>>,
@@ -51,9 +51,9 @@ document! {
         recovery_instructions "recovery_instructions": Maybe<String>,
         /// What it is at right now.
         current_step "current_step": Maybe<String>,
-        /// What is done.
+        /// The steps that the agent has completed.
         completed_steps "completed_steps": Maybe<Vec<String>>,
-        /// What comes next.
+        /// The next steps of the agent.
         next_steps "next_steps": Maybe<Vec<String>>,
         /// When it last looked at what it shares with others.
         coordination_state "coordination_state": Maybe<Coordination>,
@@ -76,9 +76,9 @@ document! {
 words! {
     /// Whether an agent coordinates or works.
     pub enum AgentType or Other {
-        /// It coordinates.
+        /// The agent coordinates the others.
         Primary "primary",
-        /// It works.
+        /// The agent works on a feature.
         Secondary "secondary",
     }
 }
@@ -86,13 +86,13 @@ words! {
 words! {
     /// Where an agent stands.
     pub enum AgentStatus or Other {
-        /// At work.
+        /// The agent is at work.
         InProgress "IN_PROGRESS",
         /// Waiting for others.
         Waiting "WAITING",
         /// Something is in the way.
         Blocked "BLOCKED",
-        /// Done.
+        /// The agent's work is done.
         Complete "COMPLETE",
     }
 }
@@ -169,8 +169,7 @@ impl Checkpoint {
         }
     }
 
-    /// Whether the primary looks at this agent: at everybody but itself, and at whoever the seed's script
-    /// looks at.
+    /// Whether the primary monitors this agent: every agent but itself, and every agent that the seed's script looks at.
     #[must_use]
     pub fn is_monitored(&self) -> bool {
         self.agent_type.get() != Some(&AgentType::Primary)

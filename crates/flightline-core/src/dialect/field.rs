@@ -16,7 +16,7 @@ pub(crate) use self::plain::one_line;
 pub(super) use self::plain::stamped;
 pub use self::plain::{Named, Stamp};
 
-/// What is written of a document.
+/// Which fields of a document are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
     /// Everything, in the order it was read.
@@ -33,7 +33,7 @@ pub trait Value: Sized {
     /// When the value is of another type or shape; the error says where.
     fn read(json: Json, at: &Path<'_>) -> Result<Self, Unreadable>;
 
-    /// Writes it.
+    /// Writes the value as JSON.
     fn write(&self, keep: Keep) -> Json;
 }
 
@@ -82,7 +82,7 @@ pub enum Maybe<T> {
     Absent,
     /// The key is there, without a value.
     Null,
-    /// The value.
+    /// The field has this value.
     Is(T),
 }
 
@@ -235,7 +235,7 @@ impl<'a> Fields<'a> {
         F::take(found.and_then(|(_, value)| value.take()), key, self.at)
     }
 
-    /// What is left when all of `known` have been taken.
+    /// The unknown fields, after all of `known` have been taken.
     #[must_use]
     pub fn rest(self, known: &[&'static str]) -> Extra {
         let present = |key: &&&str| self.entries.iter().any(|(name, _)| name == **key);

@@ -23,7 +23,7 @@ pub enum Json {
     Bool(bool),
     /// A number.
     Number(Number),
-    /// Text.
+    /// A string of text.
     Text(String),
     /// A list.
     List(Vec<Json>),
@@ -78,7 +78,7 @@ impl Json {
         found.map(|(_, value)| value)
     }
 
-    /// The same with every text in it cleaned and without secrets, keys included, as [`crate::text`] does it.
+    /// This value with every text in it cleaned and without secrets, keys included, as [`crate::text`] does it.
     #[must_use]
     pub fn cleaned(self) -> Self {
         match self {
@@ -203,7 +203,7 @@ impl PartialEq for Number {
         match (&self.0, &other.0) {
             (Repr::Whole(one), Repr::Whole(two)) => one == two,
             (Repr::Written(one), Repr::Written(two)) if one == two => true,
-            // The same number, written differently.
+            // One number can be written in several ways.
             _ => self.as_f64() == other.as_f64(),
         }
     }

@@ -30,7 +30,7 @@ pub const RETRY_LIMIT: u64 = 3;
 document! {
     /// A checkpoint.
     pub struct Checkpoint {
-        /// Its id.
+        /// The checkpoint's id.
         id "id": Id,
         /// The version of this document.
         version "version": String,
@@ -38,7 +38,7 @@ document! {
         created_at "createdAt": Stamp,
         /// Why it was taken.
         trigger "trigger": Trigger,
-        /// The same for people.
+        /// The trigger in words for people.
         trigger_reason "triggerReason": String,
         /// Where it stands.
         status "status": CheckpointStatus,
@@ -70,7 +70,7 @@ document! {
 
     /// A state the workflow was in.
     pub struct StateEntry {
-        /// The state.
+        /// The name of the state.
         state "state": String,
         /// When it was entered.
         entered_at "enteredAt": Stamp,
@@ -82,7 +82,7 @@ document! {
 
     /// What an agent was at.
     pub struct Agent {
-        /// The agent.
+        /// The agent whose state it is.
         agent_id "agentId": String,
         /// Where it stood.
         status "status": AgentStatus,
@@ -92,7 +92,7 @@ document! {
         completed_at "completedAt": Option<Stamp>,
         /// What it was given.
         input "input": Option<Named<Json>>,
-        /// Its output.
+        /// The agent's output.
         output "output": Option<Named<Json>>,
         /// What went wrong.
         error "error": Option<String>,
@@ -104,33 +104,33 @@ document! {
 
     /// Tokens in and out.
     pub struct TokenUsage {
-        /// Tokens read.
+        /// The number of tokens read.
         input "input": Number,
-        /// Tokens written.
+        /// The number of tokens written.
         output "output": Number,
     }
 
     /// What the agents knew.
     pub struct Context {
-        /// The project.
+        /// The id of the project.
         project_id "projectId": String,
-        /// The session.
+        /// The id of the session.
         session_id "sessionId": String,
-        /// What is to be done.
+        /// The task of the project.
         task_description "taskDescription": String,
-        /// The same in parts.
+        /// The parts of the task.
         work_breakdown "workBreakdown": Option<Named<Json>>,
-        /// What was made.
+        /// The artifacts that were made.
         artifacts "artifacts": Vec<Artifact>,
-        /// What was learned.
+        /// The lessons that were learned.
         lessons "lessons": Vec<String>,
-        /// What was decided.
+        /// The decisions that were made.
         decisions "decisions": Vec<Decision>,
     }
 
     /// Something that was made.
     pub struct Artifact {
-        /// Its id.
+        /// The artifact's id.
         id "id": String,
         /// What it is.
         kind "type": String,
@@ -142,13 +142,13 @@ document! {
 
     /// Something that was decided.
     pub struct Decision {
-        /// Its id.
+        /// The decision's id.
         id "id": String,
-        /// What was decided.
+        /// The text of the decision.
         decision "decision": String,
-        /// Why.
+        /// Why it was decided so.
         rationale "rationale": String,
-        /// When.
+        /// When it was decided.
         made_at "madeAt": Stamp,
     }
 
@@ -179,9 +179,9 @@ document! {
 
     /// What git said.
     pub struct GitStatus {
-        /// The branch.
+        /// The branch that is checked out.
         branch "branch": String,
-        /// The commit.
+        /// The commit that HEAD points to.
         commit_hash "commitHash": String,
         /// Whether there were changes.
         is_dirty "isDirty": bool,
@@ -226,7 +226,7 @@ document! {
         resume_from_agent "resumeFromAgent": Option<String>,
         /// In which state.
         resume_from_state "resumeFromState": Option<String>,
-        /// What is in the way.
+        /// The blockers of a recovery.
         blockers "blockers": Vec<String>,
     }
 }
@@ -242,9 +242,9 @@ words! {
         UserApproval "user_approval",
         /// Something went wrong.
         ErrorOccurred "error_occurred",
-        /// Somebody asked for it.
+        /// A person asked for it.
         Manual "manual",
-        /// Time passed.
+        /// Time has passed since the last checkpoint.
         TimeInterval "time_interval",
         /// Something destructive is about to be done.
         BeforeDestructive "before_destructive",
@@ -254,15 +254,15 @@ words! {
 words! {
     /// Where an agent stands.
     pub enum AgentStatus {
-        /// Not begun.
+        /// The agent has not begun.
         Pending "pending",
-        /// At work.
+        /// The agent is at work.
         Running "running",
-        /// Done.
+        /// The agent's work is done.
         Completed "completed",
-        /// Not done.
+        /// The agent's work failed.
         Failed "failed",
-        /// Left out.
+        /// The agent's work was left out.
         Skipped "skipped",
     }
 }

@@ -45,9 +45,9 @@ document! {
         state "state": Maybe<State>,
         /// What it was about.
         context "context": Maybe<Context>,
-        /// What comes next.
+        /// The next steps of the session.
         next_steps "nextSteps": Maybe<Vec<String>>,
-        /// What was changed and not yet written.
+        /// Changes that were made and not yet written to the other files.
         delta_changes "deltaChanges": Maybe<Vec<Delta>>,
         /// How to go on.
         resume_instructions "resumeInstructions": Maybe<String>,
@@ -56,9 +56,9 @@ document! {
     /// How full the context was.
     #[derive(Default)]
     pub struct TokenUsage {
-        /// Tokens used.
+        /// The number of tokens used.
         total "total": Maybe<Number>,
-        /// The same of what there is, in percent.
+        /// The used share of all tokens, in percent.
         percentage "percentage": Maybe<Number>,
         /// Which mode this led to.
         mode "mode": Maybe<String>,
@@ -82,15 +82,15 @@ document! {
     pub struct Context {
         /// Which stack the project is built on.
         stack_id "STACK_ID": Maybe<String>,
-        /// The sprint.
+        /// The sprint that is under way.
         current_sprint "currentSprint": Maybe<String>,
-        /// What was to be reached.
+        /// The objective of the session.
         active_objective "activeObjective": Maybe<String>,
     }
 
     /// A task of the backlog.
     pub struct BacklogTask {
-        /// Its id.
+        /// The id of the task.
         id "id": String,
         /// What it is about.
         title "title": Maybe<String>,
@@ -108,7 +108,7 @@ words! {
         SessionEnd "session_end",
         /// A task was completed.
         TaskCompletion "task_completion",
-        /// Somebody asked for it.
+        /// A person or an agent asked for it.
         Manual "manual",
     }
 }
@@ -116,13 +116,13 @@ words! {
 words! {
     /// The phase a project is in.
     pub enum Phase or Other {
-        /// Being set up.
+        /// The project is being set up.
         Bootstrap "bootstrap",
-        /// Being built.
+        /// The project is being built.
         Development "development",
-        /// Being tested.
+        /// The project is being tested.
         Testing "testing",
-        /// Being released.
+        /// The project is being released.
         Release "release",
     }
 }
@@ -132,9 +132,9 @@ words! {
 pub enum Timestamp {
     /// Never: there is no checkpoint.
     Empty,
-    /// The same, written as `null`.
+    /// Never, written as `null`.
     Null,
-    /// Then.
+    /// At this moment.
     At(Stamp),
 }
 
@@ -159,9 +159,9 @@ impl Value for Timestamp {
 /// Tasks that are being worked on: the seed's text has a list, its example one task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tasks {
-    /// One.
+    /// Exactly one task, as a string.
     One(String),
-    /// Any number.
+    /// Any number of tasks, as a list.
     Many(Vec<String>),
 }
 
@@ -196,7 +196,7 @@ impl Value for Tasks {
 /// A task of the backlog: the example has objects, and an id alone will do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BacklogItem {
-    /// Its id.
+    /// The id of a task alone.
     Id(String),
     /// Its id and more.
     Task(BacklogTask),
@@ -213,7 +213,7 @@ impl BacklogItem {
         })
     }
 
-    /// Its id.
+    /// The id of the task.
     #[must_use]
     pub fn id(&self) -> &str {
         match self {
@@ -315,7 +315,7 @@ impl Checkpoint {
 }
 
 impl CheckpointReason {
-    /// Flightline's reason for it; none for a word that nobody knows.
+    /// Flightline's reason for it; none for an unknown word.
     #[must_use]
     pub fn to_reason(&self) -> Option<Reason> {
         match self {

@@ -34,7 +34,7 @@ document! {
         agent "agent": String,
         /// What the agent is called.
         agent_name "agent_name": Maybe<String>,
-        /// The task.
+        /// The id of the task.
         task_id "task_id": String,
         /// What the task is about.
         task_title "task_title": Maybe<String>,
@@ -48,7 +48,7 @@ document! {
         updated_at "updated_at": Maybe<Stamp>,
         /// When it was completed.
         completed_at "completed_at": Maybe<Stamp>,
-        /// Its parts.
+        /// The parts of the task.
         subtasks "subtasks": Maybe<Subtasks>,
         /// Files that are new.
         files_created "files_created": Maybe<Vec<String>>,
@@ -134,7 +134,7 @@ document! {
         id "id": String,
         /// Where it stands.
         status "status": Maybe<ItemStatus>,
-        /// What came of it, often a path.
+        /// The result of the subtask, often a path.
         output "output": Maybe<String>,
     }
 
@@ -142,9 +142,9 @@ document! {
     pub struct TaskError {
         /// What kind of thing.
         kind "type": Maybe<String>,
-        /// What happened.
+        /// The text of the error.
         message "message": String,
-        /// When.
+        /// When the error happened.
         timestamp "timestamp": Maybe<Stamp>,
         /// Whether work cannot go on.
         blocking "blocking": Maybe<bool>,
@@ -153,7 +153,7 @@ document! {
     /// Where the agent is in its run.
     #[derive(Default)]
     pub struct Context {
-        /// What was done last.
+        /// The item that was processed last.
         last_processed "last_processed": Maybe<String>,
         /// Where to start.
         next_to_process "next_to_process": Maybe<String>,
@@ -177,7 +177,7 @@ words! {
     pub enum TaskStatus or Other {
         /// Being worked on.
         InProgress "in_progress",
-        /// Done.
+        /// The task is done.
         Complete "complete",
         /// Something is in the way.
         Blocked "blocked",
@@ -187,11 +187,11 @@ words! {
 words! {
     /// Where a part of a task stands.
     pub enum ItemStatus or Other {
-        /// Not begun.
+        /// The subtask has not begun.
         Pending "pending",
-        /// Begun.
+        /// The subtask has begun.
         InProgress "in_progress",
-        /// Done.
+        /// The subtask is done.
         Complete "complete",
         /// Could not be done.
         Failed "failed",
@@ -203,7 +203,7 @@ words! {
     pub enum BeatStatus or Other {
         /// All is well.
         Alive "alive",
-        /// There was none for so long that somebody should ask.
+        /// There was no heartbeat for so long that the agent should be asked.
         Warning "warning",
         /// There was none for so long that the task may need recovery.
         Stalled "stalled",
@@ -224,7 +224,7 @@ impl Percent {
         }
     }
 
-    /// The number.
+    /// The percentage as a number.
     #[must_use]
     pub const fn get(self) -> u8 {
         self.0

@@ -17,19 +17,19 @@ pub const MAX_DEPTH: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{fault}{place}")]
 pub struct Unreadable {
-    /// What is wrong.
+    /// The kind of fault.
     pub fault: Fault,
-    /// Where.
+    /// Where in the document the fault is.
     pub place: Place,
 }
 
-/// What is wrong with a document.
+/// The fault of a document.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// It is larger than [`MAX_BYTES`].
     #[error("it has {bytes} bytes, and at most {MAX_BYTES} are read")]
     TooLarge {
-        /// Its size.
+        /// The size of the file in bytes.
         bytes: usize,
     },
     /// It is nested deeper than [`MAX_DEPTH`].
@@ -52,10 +52,10 @@ pub enum Fault {
         /// What stands here.
         found: char,
     },
-    /// A key stands twice in one object: readers disagree on which counts, so nobody can.
+    /// A key stands twice in one object: readers disagree on which one counts.
     #[error("the key `{}` stands twice", shown(.key))]
     DuplicateKey {
-        /// The key.
+        /// The key that stands twice.
         key: String,
     },
     /// Half of a character that takes two `\u` escapes.
@@ -75,13 +75,13 @@ pub enum Fault {
     /// A field that must be there is not.
     #[error("`{key}` is missing")]
     Missing {
-        /// Its key.
+        /// The key that is missing.
         key: &'static str,
     },
     /// A word that means nothing here.
     #[error("`{}` is none of {known}", shown(.word))]
     UnknownWord {
-        /// The word.
+        /// The word that is not known.
         word: String,
         /// The words that are known.
         known: String,
@@ -89,7 +89,7 @@ pub enum Fault {
     /// A text that is not what this field holds.
     #[error("`{}` is not {expected}", shown(.text))]
     Malformed {
-        /// The text.
+        /// The text that does not fit.
         text: String,
         /// What should stand here.
         expected: &'static str,
@@ -97,9 +97,9 @@ pub enum Fault {
     /// It was written by a newer version of its system.
     #[error("its version is `{}`, and only {known} is understood", shown(.version))]
     Newer {
-        /// Its version.
+        /// The version that the document has.
         version: String,
-        /// What is understood.
+        /// The versions that this program reads.
         known: &'static str,
     },
 }
@@ -107,7 +107,7 @@ pub enum Fault {
 /// Where in a document something stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Everywhere.
+    /// In the document as a whole.
     Whole,
     /// At a character.
     Line {
@@ -185,7 +185,7 @@ enum Step<'a> {
 }
 
 impl<'a> Path<'a> {
-    /// The root.
+    /// The root of a document.
     pub const ROOT: Path<'static> = Path {
         parent: None,
         step: Step::Root,
@@ -209,7 +209,7 @@ impl<'a> Path<'a> {
         }
     }
 
-    /// Trouble here.
+    /// A fault at this place.
     #[must_use]
     pub fn wrong(&self, fault: Fault) -> Unreadable {
         Unreadable {

@@ -249,7 +249,7 @@ impl Automaton {
     }
 }
 
-/// The list of characters that begins before `at`, and where it ends; nothing when nobody closed it.
+/// The list of characters that begins before `at`, and where it ends; none when it is not closed.
 fn list(letters: &[char], mut at: usize) -> Option<(Letters, usize)> {
     let others = matches!(letters.get(at), Some('!' | '^'));
     at += usize::from(others);
@@ -259,7 +259,7 @@ fn list(letters: &[char], mut at: usize) -> Option<(Letters, usize)> {
         if low == ']' && at > first {
             break;
         }
-        // Names such as `[:alpha:]` depend on who reads them: any character, then.
+        // Names such as `[:alpha:]` mean different things to different shells: any character, then.
         named |= low == '[' && letters.get(at + 1) == Some(&':');
         if low == '\\' {
             at += 1;
@@ -298,7 +298,7 @@ impl Letters {
     /// Whether there is a character in both.
     fn meet(&self, other: &Self) -> bool {
         match (self, other) {
-            // There are more characters than anybody can exclude.
+            // A list cannot exclude all characters.
             (Self::Any, _) | (_, Self::Any) | (Self::NoneOf(_), Self::NoneOf(_)) => true,
             (Self::One(one), Self::One(other)) => one == other,
             (Self::One(letter), Self::OneOf(ranges)) | (Self::OneOf(ranges), Self::One(letter)) => {

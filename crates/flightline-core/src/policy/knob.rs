@@ -17,7 +17,7 @@ pub enum Shape {
     Count,
     /// `true` or `false`.
     Switch,
-    /// Three percentages.
+    /// Three percentages, such as `25,50,75`.
     Percents,
     /// A word.
     Word,
@@ -107,7 +107,7 @@ macro_rules! mirrors {
     }),*] };
 }
 
-/// Durations.
+/// The settings that are durations.
 const SPANS: [Knob; 9] = spans! {
     "liveness.quiet" "silence after which an agent is quiet, and a mission may need recovery" "s" quiet_ms;
     "liveness.warning" "silence after which an agent needs a warning" "s" warning_ms;
@@ -136,7 +136,7 @@ const HISTORY: Knob = Knob {
     },
 };
 
-/// Numbers.
+/// The settings that are whole numbers.
 const COUNTS: [Knob; 4] = counts! {
     "retention.keep" "number of the newest checkpoints that a mission keeps" retention.keep;
     "retention.most" "maximum number of checkpoints of a mission" retention.most;
@@ -254,7 +254,7 @@ macro_rules! switches {
     }),*] };
 }
 
-/// What is done or not, but for triggers.
+/// The switches, except those of triggers.
 const SWITCHES: [Knob; 7] = switches! {
     "recovery.auto_resume" "resume without asking, where no question can be asked" auto_resume;
     "recovery.enabled" "handle full contexts and ending sessions: checkpoints, minimal mode, validation on resume" recovery_enabled;

@@ -1,4 +1,4 @@
-//! What an agent has to know of its own work: for its briefing, and for whoever takes up what another left.
+//! An agent's own context: for its briefing, and for the next owner of interrupted work.
 
 use crate::agent::Agent;
 use crate::briefing::Quote;
@@ -18,18 +18,18 @@ pub struct OwnWork<'a> {
     pub files: &'a [SortieFile],
     /// The notes of the mission that hold.
     pub notes: &'a [Note],
-    /// What was done last, as far as the journal knows.
+    /// The last action, as far as the journal knows.
     pub last_act: &'a str,
 }
 
 /// An agent's own view of its work. Each text has an author.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OwnContext {
-    /// What was done last.
+    /// The last action on the agent's own work.
     pub last_action: Quote,
-    /// What comes next.
+    /// The next steps of the agent.
     pub next_steps: Vec<Quote>,
-    /// What is in the way.
+    /// The blockers of the agent's work.
     pub blockers: Vec<Quote>,
     /// Files worked on or expected to be.
     pub files: Vec<String>,
@@ -57,7 +57,7 @@ fn owner<'a>(work: &OwnWork<'a>) -> &'a str {
     work.agent.map_or("flightline", |agent| agent.name.as_str())
 }
 
-/// Who wrote what stands in a sortie: whoever had it before, until its owner has reported on it.
+/// The author of a sortie's report: its owner before, until its present owner has reported.
 fn writer<'a>(work: &OwnWork<'a>, sortie: &'a Sortie) -> &'a str {
     let before = sortie.interrupted.as_ref();
     before.map_or(owner(work), |before| before.owner.as_str())
@@ -110,7 +110,7 @@ fn blockers(work: &OwnWork<'_>) -> Vec<Quote> {
     }
     let own = work.agent.into_iter().flat_map(|agent| &agent.blockers);
     found.extend(own.map(|blocker| quote(owner(work), blocker.to_string())));
-    // Errors that nobody has cleared, but those it is blocked by already.
+    // Open errors, except those it is blocked by already.
     for error in work.errors.iter().filter(|it| it.cleared_at.is_none()) {
         let sortie = work.sorties.iter().find(|it| it.id == error.sortie_id);
         if let Some(sortie) = sortie

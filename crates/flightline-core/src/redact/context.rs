@@ -289,7 +289,7 @@ fn credentials(hit: &Hit<'_>, from: usize, lead: Lead, found: &mut Vec<Found>) {
     }
 }
 
-/// The parameters of a header that prove who asks: `Signature=…`, `response="…"`.
+/// The parameters of a header that prove the caller's identity: `Signature=…`, `response="…"`.
 fn parameters(hit: &Hit<'_>, rest: &str, found: &mut Vec<Found>) {
     static PROOF: LazyLock<Regex> = LazyLock::new(|| {
         compile(r#"(?i-u)\b(?:signature|response|nonce|cnonce)=[\x22\\]*([0-9a-z+/=_-]{8,})"#)
@@ -303,7 +303,7 @@ fn parameters(hit: &Hit<'_>, rest: &str, found: &mut Vec<Found>) {
     }
 }
 
-/// `Cookie: a=1; sid=…` and `Set-Cookie: sid=…; Path=/`: the values that let somebody in.
+/// `Cookie: a=1; sid=…` and `Set-Cookie: sid=…; Path=/`: the values that authenticate.
 pub(super) fn cookie(hit: &Hit<'_>, found: &mut Vec<Found>) {
     let rest = hit
         .rest()

@@ -1,4 +1,4 @@
-//! Tells what was drawn by lot from what somebody named: keys and tokens from words, versions and paths.
+//! Tells random text from text that a person named: keys and tokens from words, versions and paths.
 
 /// Whether `value` looks like a key: it, or one unbroken part of it, is long, mixes letters and digits, and repeats itself
 /// little. Paths, versions, UUIDs and names in any case convention are made of shorter parts, or of letters alone.
@@ -31,7 +31,7 @@ fn is_mixed(part: &str) -> bool {
 }
 
 /// Whether upper case, lower case and digits follow each other as they do not in words: `camelCaseOfWords2` has no two
-/// capitals in a row and no small letter alone; what was drawn by lot is full of them.
+/// capitals in a row and no small letter alone; random text is full of them.
 fn is_shuffled(text: &str) -> bool {
     let has = |is: fn(&u8) -> bool| text.as_bytes().iter().any(is);
     let all = has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase) && has(u8::is_ascii_digit);

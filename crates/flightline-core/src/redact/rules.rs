@@ -412,7 +412,7 @@ pub(super) static ROWS: [Row; 202] = [
     token("settlemint-token", "sm_pat_", alnum, 16).edge(),
     token("facebook-token", "EAAC", alnum, 80).edge(),
     token("facebook-token", "EAAG", alnum, 80).edge(),
-    // Anybody's.
+    // Shapes of no single vendor.
     shape("eyJ", jwt),
     token("password-hash", "$2a$", crypt, 50),
     token("password-hash", "$2b$", crypt, 50),

@@ -19,7 +19,7 @@ impl<'t> Hit<'t> {
         &self.text[self.end..]
     }
 
-    /// What comes before the word.
+    /// The text before the word.
     pub fn before(&self) -> &'t str {
         &self.text[..self.at]
     }

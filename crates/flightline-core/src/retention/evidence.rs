@@ -11,9 +11,9 @@ const DAY: Millis = 86_400_000;
 pub struct ClockEvidence<'a> {
     /// When the project was made.
     pub created: Time,
-    /// What was noted when retention was last applied.
+    /// The notes of the last retention.
     pub last: Option<&'a LastPrune>,
-    /// Whether somebody worked in the time that [`ClockEvidence::work_that_confirms`] names.
+    /// Whether there was work in the time that [`ClockEvidence::work_that_confirms`] names.
     pub work_went_on: bool,
     /// How long this machine has been running.
     pub uptime: Option<&'a Uptime>,
@@ -22,12 +22,13 @@ pub struct ClockEvidence<'a> {
 }
 
 impl ClockEvidence<'_> {
-    /// Work that goes on for so long shows that a clock is right: nobody lets one be wrong for longer than it takes to notice.
+    /// Work that goes on for so long shows that a clock is right: a wrong clock is noticed earlier.
     pub const NOTICED: Millis = 600_000;
-    /// A clock that is ahead of the evidence by no more than this is believed when somebody asks: fleets rest, and a clock that is wrong is so by years.
+    /// A clock that is ahead of the evidence by no more than this is believed when pruning is asked for: fleets rest, and a
+    /// wrong clock is wrong by years.
     pub const FAR: Millis = 60 * DAY;
 
-    /// When somebody must have worked so that the clock was right when retention was last applied.
+    /// The time in which there must have been work so that the clock was right at the last retention.
     #[must_use]
     pub fn work_that_confirms(last: &LastPrune) -> (Time, Time) {
         (last.at.plus(Self::NOTICED), last.at.plus(2 * DAY))

@@ -1,10 +1,10 @@
-//! Beginning a sortie again as if nobody ever had.
+//! Beginning a sortie again from scratch.
 
 use super::{Cursor, Sortie, SortieStatus, Subtask, SubtaskStatus, TokenUsage};
 use crate::time::Time;
 
 impl Sortie {
-    /// The sortie as it was given: what is to be done stays, what was done of it does not.
+    /// The sortie as it was given: the task stays, all progress goes.
     #[must_use]
     pub fn from_scratch(&self, now: Time) -> Self {
         Self {
@@ -38,7 +38,7 @@ impl Sortie {
 }
 
 impl Subtask {
-    /// The same, not begun.
+    /// This subtask, not begun.
     #[must_use]
     pub fn from_scratch(&self, now: Time) -> Self {
         Self {

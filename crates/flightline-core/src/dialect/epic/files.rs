@@ -23,7 +23,7 @@ pub enum Ended {
     Crashed,
     /// It begins anew.
     Aborted,
-    /// It is done, and nobody goes on with it.
+    /// The agent is done, and no agent continues its work.
     Retired,
 }
 

@@ -42,7 +42,7 @@ pub fn warning_message(
     )
 }
 
-/// What is said of an agent that has likely crashed.
+/// The texts about an agent that has likely crashed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Escalation {
     /// For the epic's page.
@@ -51,7 +51,7 @@ pub struct Escalation {
     pub notice: String,
 }
 
-/// What is said of an agent that has likely crashed.
+/// The texts about an agent that has likely crashed.
 #[must_use]
 pub fn escalation(checkpoint: &Checkpoint, now: Time) -> Escalation {
     let agent = one_line(&checkpoint.agent_id);

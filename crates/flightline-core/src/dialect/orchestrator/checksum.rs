@@ -9,13 +9,13 @@ use crate::event::sha256_hex;
 /// A part of a checkpoint that has a checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section {
-    /// The workflow.
+    /// The section on the workflow.
     Workflow,
-    /// The agents.
+    /// The section on the agents.
     Agents,
-    /// The context.
+    /// The section on the context.
     Context,
-    /// The files.
+    /// The section on the files.
     FileSystem,
     /// The four above, by their checksums.
     Overall,
@@ -31,7 +31,7 @@ impl Section {
         Self::Overall,
     ];
 
-    /// Its checksum.
+    /// The checksum of this section.
     fn of(self, checksums: &Checksums) -> &str {
         match self {
             Self::Workflow => &checksums.workflow,

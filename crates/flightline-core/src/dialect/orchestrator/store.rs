@@ -18,11 +18,11 @@ pub const ARCHIVE: &str = "archive";
 document! {
     /// What the index says of a checkpoint.
     pub struct IndexEntry {
-        /// Its id.
+        /// The checkpoint's id.
         id "id": Id,
         /// When it was taken.
         created_at "createdAt": Stamp,
-        /// Why.
+        /// Why the checkpoint was taken.
         trigger "trigger": String,
         /// Where it stands.
         status "status": CheckpointStatus,

@@ -27,29 +27,29 @@ pub enum Happening<'a> {
     },
     /// An agent completed its work.
     AgentCompleted {
-        /// The agent.
+        /// The agent that completed its work.
         agent: &'a str,
     },
     /// An agent failed.
     AgentFailed {
-        /// The agent.
+        /// The agent that failed.
         agent: &'a str,
     },
     /// Something went wrong.
     Error {
-        /// Where.
+        /// Where the error happened.
         context: &'a str,
-        /// What.
+        /// The text of the error.
         message: &'a str,
     },
     /// Something is about to be done that cannot be undone.
     Destructive {
-        /// What.
+        /// The operation that is about to run.
         operation: &'a str,
-        /// To what.
+        /// What the operation is applied to.
         target: &'a str,
     },
-    /// Time passed.
+    /// Time has passed since the last checkpoint.
     Interval,
     /// The orchestrator is about to stop.
     Shutdown,

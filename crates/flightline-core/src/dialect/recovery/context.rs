@@ -28,7 +28,7 @@ const LONGEST: usize = 400;
 /// What a session that resumes is given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecoveryContext {
-    /// The text.
+    /// The text for the agent's context.
     pub text: String,
     /// Its tokens, estimated on the safe side.
     pub tokens: usize,

@@ -9,7 +9,7 @@ use crate::dialect::unreadable::{Path, Unreadable};
 /// A field's name has at most so many parts.
 const MAX_PARTS: usize = 32;
 
-/// A change, as it was written. Changes that nobody knows are kept.
+/// A change, as it was written. Unknown changes are kept.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delta(pub Json);
 
@@ -28,7 +28,7 @@ impl Value for Delta {
 pub enum Change<'a> {
     /// A task moved on the board.
     Move {
-        /// The task.
+        /// The task that moves.
         task: &'a str,
         /// From this column.
         from: &'a str,
@@ -122,7 +122,7 @@ pub enum Applied {
     Already,
     /// It was not made, and is kept.
     Kept {
-        /// Why.
+        /// Why the change was not applied.
         why: String,
     },
 }

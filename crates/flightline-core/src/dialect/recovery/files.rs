@@ -38,7 +38,7 @@ pub enum FileKind {
     Backup,
     /// An emergency checkpoint.
     Emergency,
-    /// Not ours.
+    /// A file that is not ours.
     Other,
 }
 
@@ -72,7 +72,7 @@ pub fn time_in(file: &str) -> Option<Time> {
 /// A file that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundFile {
-    /// Its name.
+    /// The name of the file.
     pub name: String,
     /// When it was written.
     pub modified: Time,

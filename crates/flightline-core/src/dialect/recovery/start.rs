@@ -23,7 +23,7 @@ pub struct Config {
     pub session_end: bool,
     /// When a task is completed.
     pub task_completion: bool,
-    /// When somebody asks.
+    /// When a person or an agent asks.
     pub manual: bool,
     /// Where the warning is, in percent.
     pub warning_percent: u8,
@@ -71,7 +71,7 @@ pub struct Expected<'a> {
     pub task_exists: &'a dyn Fn(&str) -> bool,
     /// It must be younger than this.
     pub max_age: Millis,
-    /// Now.
+    /// The present time.
     pub now: Time,
 }
 
@@ -113,9 +113,9 @@ pub enum Invalid {
     /// It belongs to another stack.
     #[error("its STACK_ID is {}, and the project's is `{}`", quoted(.theirs.as_deref()), one_line(.ours))]
     OtherStack {
-        /// The checkpoint's.
+        /// The stack that the checkpoint names.
         theirs: Option<String>,
-        /// The project's.
+        /// The stack that the project has.
         ours: String,
     },
     /// Tasks it names are gone.
@@ -182,7 +182,7 @@ fn tasks(checkpoint: &Checkpoint) -> impl Iterator<Item = &str> {
 }
 
 impl Start {
-    /// What is logged when a checkpoint cannot be used.
+    /// The log line when a checkpoint cannot be used.
     #[must_use]
     pub fn log(&self) -> Option<String> {
         match self {

@@ -19,7 +19,7 @@ pub enum WhyNot {
 /// Where to go on with a task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resume<'a> {
-    /// What was done last.
+    /// The item that was processed last.
     pub last_processed: Option<&'a str>,
     /// Where to start.
     pub next_to_process: Option<&'a str>,
@@ -77,7 +77,7 @@ impl Scenario {
     }
 }
 
-/// What is posted to the orchestrator after each update of a task.
+/// The line that is posted to the orchestrator after each update of a task.
 #[must_use]
 pub fn progress_line(task: &str, percent: u8) -> String {
     format!(
@@ -162,8 +162,7 @@ impl Checkpoint {
         })
     }
 
-    /// What happened to the task, if it needs somebody. A session is lost after more than `timeout` of
-    /// silence.
+    /// The trouble of the task, if it needs a decision. A session is lost after more than `timeout` of silence.
     #[must_use]
     pub fn scenario(&self, timeout: Millis, now: Time) -> Option<Scenario> {
         match self.status {

@@ -16,9 +16,9 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 /// A row of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The agent.
+    /// The agent that has the task.
     pub agent: String,
-    /// The task.
+    /// The id of the task.
     pub task: String,
     /// How far it is.
     pub percent: u8,
@@ -74,7 +74,7 @@ fn cell(text: &str) -> String {
 /// outside the block stays as it is, byte for byte; the block takes over the file's line ends.
 ///
 /// # Errors
-/// When the marks are not one begin and one end after it: then nobody knows what is ours.
+/// When the marks are not one begin and one end after it: then it is not known which part is ours.
 pub fn place_in_status(existing: &str, block: &str) -> Result<String, Refusal> {
     let block = if existing.contains("\r\n") {
         block.replace('\n', "\r\n")
