@@ -26,7 +26,7 @@ const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
-/// Should a pipe be in a file's place, nobody waits for its other end.
+/// Opening a pipe in a file's place must not block.
 const FILE: OFlags = OFlags::NOFOLLOW
     .union(OFlags::NONBLOCK)
     .union(OFlags::CLOEXEC);
@@ -298,10 +298,10 @@ impl Dir {
         Ok(checked?)
     }
 
-    /// Holds the folder, beside others who do, until this handle is closed: [`Dir::is_held`] says so to everybody else.
+    /// Holds a shared lock on the folder until this handle is closed: [`Dir::is_held`] shows it to other processes.
     ///
     /// # Errors
-    /// When somebody is just asking whether it is held, or the file system keeps no such locks.
+    /// When another process is just asking whether it is held, or the file system keeps no such locks.
     pub fn hold(&self) -> io::Result<()> {
         Ok(rustix::fs::flock(
             &self.handle,
@@ -309,7 +309,7 @@ impl Dir {
         )?)
     }
 
-    /// Whether somebody else holds the folder. Not for a handle that holds it itself.
+    /// Whether another process holds the folder. Not for a handle that holds it itself.
     #[must_use]
     pub fn is_held(&self) -> bool {
         match rustix::fs::flock(&self.handle, FlockOperation::NonBlockingLockExclusive) {
@@ -344,9 +344,6 @@ impl Dir {
     }
 
     /// Removes a file or a link; what a link leads to stays. One that is not there is no error.
-    ///
-    /// # Errors
-    /// When it cannot be removed.
     pub fn remove(&self, file: impl AsRef<Path>) -> io::Result<()> {
         match self.above(file.as_ref())? {
             Some((folder, name)) => folder.forget(&name),
@@ -373,7 +370,7 @@ impl Dir {
         }
     }
 
-    /// Gives a file another name below this folder; what has that name is replaced.
+    /// Gives a file another name below this folder; an existing file of that name is replaced.
     ///
     /// # Errors
     /// When one of the folders is missing, or it cannot be done.
@@ -454,7 +451,7 @@ impl Dir {
         }
     }
 
-    /// What has a name below this folder: looked at, never opened.
+    /// The entry with a name below this folder: looked at, never opened.
     ///
     /// # Errors
     /// When the way there is a link, or cannot be looked at.
@@ -465,7 +462,7 @@ impl Dir {
         }
     }
 
-    /// What has a name below this folder, when it is a plain file that may be used: looked at, never opened.
+    /// The entry with a name below this folder, when it is a plain file that may be used: looked at, never opened.
     ///
     /// # Errors
     /// When it is something else, or cannot be looked at.
@@ -479,9 +476,6 @@ impl Dir {
     }
 
     /// What this folder is itself.
-    ///
-    /// # Errors
-    /// When it cannot be looked at.
     pub fn seen(&self) -> io::Result<Entry> {
         Ok(Entry::of(&rustix::fs::fstat(&self.handle)?))
     }
@@ -503,9 +497,6 @@ impl Dir {
     }
 
     /// The names in this folder, in order.
-    ///
-    /// # Errors
-    /// When it cannot be read.
     pub fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in Listing::read_from(&self.handle)? {
@@ -555,9 +546,6 @@ impl Dir {
     }
 
     /// Has the names in this folder reach the disk.
-    ///
-    /// # Errors
-    /// When they do not.
     pub fn sync(&self) -> io::Result<()> {
         Ok(rustix::fs::fsync(&self.handle)?)
     }

@@ -1,5 +1,5 @@
-//! The `git` binary, asked with fixed arguments. Nothing that a repository configures is run, nothing is
-//! written, and nobody is waited for longer than was said.
+//! The `git` binary, asked with fixed arguments. Nothing that a repository configures is run, nothing is written, and git is
+//! killed when its time is up.
 
 pub mod status;
 
@@ -37,7 +37,7 @@ pub struct Surroundings {
     pub path: Option<OsString>,
     /// Where the user's own settings are: `HOME`.
     pub home: Option<OsString>,
-    /// The same: `XDG_CONFIG_HOME`.
+    /// The value of `XDG_CONFIG_HOME`, where git looks for its configuration.
     pub config_home: Option<OsString>,
 }
 
@@ -118,7 +118,7 @@ impl Repository {
         })
     }
 
-    /// What is not as it was committed, and where HEAD is.
+    /// The files that differ from HEAD, and where HEAD is.
     pub fn status(&self, limit: Duration, most: usize) -> Result<Answer, Silence> {
         let began = Instant::now();
         let filters = self.filters(limit)?;
@@ -159,7 +159,7 @@ impl Repository {
             "-z",
             "--branch",
             "--no-ahead-behind",
-            // What was renamed is gone there and new here; to find out more, contents would be compared.
+            // A renamed file counts as deleted and created; to find out more, git would compare contents.
             "--no-renames",
             // The work trees of submodules are theirs: to look into them, git would run itself there.
             "--ignore-submodules=dirty",
@@ -276,8 +276,8 @@ fn run(mut command: Command, limit: Duration, most: usize) -> Result<Answer, Sil
     }
 }
 
-/// Reads in a thread of its own, because reading cannot be given up. It ends with the process it reads
-/// from, or when nobody listens any more.
+/// Reads in a thread of its own, because reading cannot be given up. The thread ends with the process it reads from, or when
+/// the receiver is dropped.
 fn read_aside(mut output: impl Read + Send + 'static) -> Receiver<io::Result<Vec<u8>>> {
     let (send, receive) = mpsc::sync_channel(4);
     std::thread::spawn(move || {

@@ -24,9 +24,6 @@ use std::io::Read;
 use std::path::Path;
 
 /// The SHA-256 of a file's bytes.
-///
-/// # Errors
-/// When the file cannot be read.
 #[expect(clippy::disallowed_methods, reason = "a file that somebody names")]
 pub fn file_checksum(path: &Path) -> std::io::Result<String> {
     let mut file = std::fs::File::open(path)?;

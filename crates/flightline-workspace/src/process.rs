@@ -33,8 +33,9 @@ pub fn is_running(process: &Process) -> Option<bool> {
 /// So many processes are followed upwards.
 const MOST_ANCESTORS: usize = 32;
 
-/// The processes above this one, nearest first, up to the shell of its terminal: clients often start each command in a session
-/// of its own, which has none. Empty where nobody says who they are.
+/// The processes above this one, nearest first, up to the shell of its terminal: clients often start each command in a
+/// session
+/// of its own, which has none. Empty where the system does not tell.
 #[must_use]
 pub fn ancestors() -> Vec<Process> {
     above(Terminals::EndIt)
@@ -129,7 +130,7 @@ pub fn host_name() -> String {
 /// A process that has a file open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Its number.
+    /// The process id.
     pub pid: u32,
     /// What it is called.
     pub command: String,

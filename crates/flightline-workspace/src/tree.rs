@@ -81,7 +81,7 @@ impl WorkTree {
         }
     }
 
-    /// The same without files and folders that we write ourselves: they are no part of the work.
+    /// This work tree without files and folders that we write ourselves: they are no part of the work.
     #[must_use]
     pub fn without(self, written: Vec<PathBuf>) -> Self {
         Self { written, ..self }
@@ -183,7 +183,7 @@ impl WorkTree {
             Some(Ok((repository, prefix))) => self.ask(&repository, &prefix),
         };
         let mut room = self.room();
-        // What somebody named comes first: it is what will be asked about.
+        // Named files come first: a resume will ask about them.
         let mut seen: BTreeMap<RepoPath, SeenFile> = BTreeMap::new();
         let named: BTreeSet<&RepoPath> = self.work(named).collect();
         let changed = found.modified.iter().chain(&found.created);

@@ -1,5 +1,5 @@
-//! The fleets that this user made or trusted on this machine. A store that came with a clone is nobody's word: it
-//! is looked at, and never obeyed. What is trusted is kept in the user's own folder, outside of every repository.
+//! The fleets that this user made or trusted on this machine. A store that came with a clone is read, and never obeyed. The
+//! list of trusted fleets is in the user's own folder, outside of every repository.
 
 use std::fmt::Write as _;
 use std::io;
@@ -12,8 +12,9 @@ use crate::beneath::{Dir, Identity, Replacing};
 /// A path.
 const LONGEST: usize = 16 * 1024;
 
-/// What is trusted: the file that holds a fleet. A file that takes its place, as a pull or a second clone would put
-/// there, is another.
+/// The identity of a trusted file that holds a fleet. A file that takes its place, as a pull or a second clone would put
+/// there,
+/// has another identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
     path: PathBuf,
@@ -22,9 +23,6 @@ pub struct Fingerprint {
 
 impl Fingerprint {
     /// The fleet in a state folder, by the file of its store; none when there is none.
-    ///
-    /// # Errors
-    /// When it cannot be looked at.
     pub fn of(state: &Path, store: &str) -> io::Result<Option<Self>> {
         let Some(folder) = Dir::private_if_there(state)? else {
             return Ok(None);
@@ -36,9 +34,6 @@ impl Fingerprint {
     }
 
     /// A state folder in which a store is being made.
-    ///
-    /// # Errors
-    /// When it cannot be looked at.
     pub fn of_folder(state: &Path) -> io::Result<Option<Self>> {
         let (Some(above), Some(name)) = (state.parent(), state.file_name()) else {
             return Ok(None);
@@ -55,7 +50,8 @@ impl Fingerprint {
         let mut text = self.identity.number.to_string();
         let _ = match self.identity.born {
             Some(born) => write!(text, " {born}"),
-            // Where nobody knows when a file was made, its number may be given again: the place has to fit too.
+            // Where the file system does not know when a file was made, its number may be given again: the path has to fit
+            // too.
             None => write!(text, " {:?}", self.path),
         };
         sha256_hex(&text)
@@ -69,7 +65,7 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// What is kept in the user's state folder.
+    /// The list in the user's state folder.
     #[must_use]
     pub fn of(user_state: Option<&Path>) -> Self {
         Self {
@@ -80,7 +76,7 @@ impl Trust {
     /// Whether a fleet is trusted.
     ///
     /// # Errors
-    /// When that cannot be read: nobody can tell then.
+    /// When the list cannot be read.
     pub fn covers(&self, fleet: &Fingerprint) -> io::Result<bool> {
         let kept = match self.folder(false) {
             Ok(Some(folder)) => folder.read(fleet.name(), LONGEST),

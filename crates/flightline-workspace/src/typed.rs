@@ -66,7 +66,7 @@ enum Astray {
     Endless,
 }
 
-/// The same path without links, part by part beneath `root`. What is not there is taken as it is.
+/// The path without links, part by part beneath `root`. A part that does not exist is taken as it is.
 #[expect(
     clippy::disallowed_methods,
     reason = "where a link leads is looked at, and nothing is opened"

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{FileType, Stat, Statx, StatxFlags};
 
-/// What has a name in a folder.
+/// A file, folder or link in a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Which sort of thing it is.

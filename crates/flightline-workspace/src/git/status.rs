@@ -11,9 +11,9 @@ pub struct Status {
     pub branch: Option<Vec<u8>>,
     /// The commit; none before the first one.
     pub commit: Option<String>,
-    /// What is not as it was committed, as git lists it.
+    /// The files that differ from HEAD, as git lists them.
     pub entries: Vec<Entry>,
-    /// Whether the last record has no end: what came after it was cut off.
+    /// Whether the last record has no end: the rest of the output was cut off.
     pub cut: bool,
 }
 
@@ -31,12 +31,12 @@ pub struct Entry {
 pub enum Change {
     /// Git knows it.
     Tracked {
-        /// What is staged.
+        /// The staged change.
         staged: Kind,
-        /// What is not.
+        /// The change that is not staged.
         unstaged: Kind,
     },
-    /// Two branches changed it, and nobody has settled it.
+    /// Two branches changed it, and the conflict is not settled.
     Unmerged,
     /// Git does not know it.
     Untracked,
@@ -45,7 +45,7 @@ pub enum Change {
 /// A difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// None.
+    /// The file did not change.
     Same,
     /// It is new.
     Added,
@@ -55,13 +55,13 @@ pub enum Kind {
     Modified,
 }
 
-/// What was read is not what git prints.
+/// Output that git does not print.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("record {record} of what git printed cannot be read: {why}")]
 pub struct Malformed {
     /// Which record, counted from one.
     pub record: usize,
-    /// What is wrong with it.
+    /// Why the record cannot be read.
     pub why: &'static str,
 }
 
@@ -105,7 +105,7 @@ pub fn parse(text: &[u8]) -> Result<Status, Malformed> {
                 path: path(body).map_err(bad)?,
                 change: Change::Untracked,
             }),
-            // Ignored files, which nobody asked for.
+            // Ignored files, which were not asked for.
             b"!" => {}
             _ => return Err(bad("its kind is not known")),
         }
@@ -150,7 +150,7 @@ fn tracked(body: &[u8], more: usize) -> Result<Entry, &'static str> {
     })
 }
 
-/// What was renamed is new here and gone there; what was copied is new.
+/// A renamed file is new here and gone there; a copied one is new.
 fn renamed(status: &mut Status, body: &[u8], from: &[u8]) -> Result<(), &'static str> {
     let entry = tracked(body, 7)?;
     let letters = &body[..2];

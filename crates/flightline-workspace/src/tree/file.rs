@@ -1,4 +1,4 @@
-//! What is at a path. No link is followed on the way or at the end, and nobody is waited for.
+//! A look at one path. No link is followed on the way or at the end, and no look blocks.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -13,7 +13,7 @@ use flightline_core::{RepoPath, Time, Title};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, openat, readlinkat, statat};
 use rustix::io::Errno;
 
-/// What is left of the bounds.
+/// The rest of the bounds: files, bytes and time.
 pub(super) struct Room {
     pub until: Instant,
     pub files: usize,
@@ -27,7 +27,7 @@ pub(super) struct Seer<'a> {
 }
 
 impl Seer<'_> {
-    /// What is at a path; none when there is no room left to look.
+    /// The file at a path; none when the bounds are used up.
     pub fn see(&self, path: &RepoPath, room: &mut Room) -> Option<SeenFile> {
         if room.files == 0 || Instant::now() >= room.until {
             return None;
@@ -141,7 +141,7 @@ fn hashed(seen: SeenFile, at: &OwnedFd, name: &str, room: &mut Room) -> SeenFile
     room.bytes = room.bytes.saturating_sub(total);
     SeenFile {
         checksum: Some(hasher.hex()),
-        // What was hashed is what counts.
+        // The number of hashed bytes counts.
         size: Some(total),
         ..seen
     }
