@@ -18,7 +18,7 @@ pub enum Client {
     Copilot,
     /// Cline CLI.
     Cline,
-    /// Cursor.
+    /// Cursor, the editor.
     Cursor,
 }
 

@@ -19,14 +19,14 @@ pub struct HookEvent {
     pub subagent: Option<Subagent>,
     /// How full the context is, where the payload says so.
     pub gauge: Option<Gauge>,
-    /// What happened.
+    /// The subject of the event.
     pub happening: Happening,
 }
 
 /// A subagent, as its client names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subagent {
-    /// Its id.
+    /// The subagent's id.
     pub id: String,
     /// What kind of agent it is; empty where the client does not say.
     pub kind: String,
@@ -41,26 +41,26 @@ pub struct Gauge {
     pub total: u64,
 }
 
-/// What happened.
+/// The subject of a hook's event, in our words.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Happening {
     /// A session begins, or goes on.
     Start {
-        /// Why.
+        /// Why the session began.
         source: Source,
         /// The first prompt, where the client tells it already.
         prompt: Option<String>,
     },
     /// A person said something.
     Prompt {
-        /// What.
+        /// The text of the prompt.
         text: String,
     },
     /// A tool is about to be used: the client waits for the answer.
     BeforeTool(Tool),
     /// A tool was used.
     AfterTool {
-        /// The tool.
+        /// The tool that is used.
         tool: Tool,
         /// Why it failed, when it failed.
         failed: Option<String>,
@@ -88,7 +88,7 @@ pub enum Happening {
     },
     /// A shell command of the agent is about to start, and its environment can be added to.
     ShellEnv,
-    /// Nothing happened: somebody tries whether the hook works.
+    /// Nothing happened: the doctor tries whether the hook works.
     Probe,
     /// Nothing that we act on.
     Other,
@@ -137,19 +137,19 @@ pub enum ToolUse {
     OneTask {
         /// The client's id of the entry.
         id: String,
-        /// What is to be done, where the tool says it.
+        /// The work to be done, where the tool says it.
         title: Option<String>,
         /// How far it is, where the tool says it.
         status: Option<TaskStatus>,
     },
-    /// Anything else.
+    /// A use of any other tool.
     Other,
 }
 
 /// An entry of a client's own task list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// What is to be done.
+    /// The work to be done.
     pub title: String,
     /// How far it is.
     pub status: TaskStatus,
@@ -158,17 +158,17 @@ pub struct Task {
 /// How far a task of a client's own list is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskStatus {
-    /// Not begun.
+    /// The task has not begun.
     Pending,
-    /// Under way.
+    /// The task is under way.
     InProgress,
-    /// Done.
+    /// The task is done.
     Completed,
-    /// Given up.
+    /// The task was given up.
     Cancelled,
 }
 
-/// What is answered to a hook.
+/// The answer to a hook.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
     /// A text for the model's context.

@@ -1,4 +1,4 @@
-//! Lenient access to somebody else's JSON: a wrong type is the same as nothing.
+//! Lenient access to another program's JSON: a wrong type counts as absent.
 
 use std::borrow::Cow;
 

@@ -124,7 +124,7 @@ pub fn accepts_context(client: Client, event: &str) -> bool {
 #[must_use]
 pub const fn context_limit(client: Client) -> usize {
     match client {
-        // Nobody has measured Copilot and Cursor: they get the strictest limit that is known.
+        // Copilot and Cursor were not measured: they get the strictest limit that is known.
         Client::Claude | Client::Codex | Client::Copilot | Client::Cursor => 9_000,
         Client::Gemini | Client::Opencode => 30_000,
         Client::Cline => 45_000,
@@ -161,7 +161,7 @@ pub enum CompactionSign {
     Record,
     /// The event before the compaction, and nothing after it.
     Announcement,
-    /// Nothing.
+    /// The client shows nothing.
     None,
 }
 
@@ -284,7 +284,7 @@ fn dialect(client: Client) -> &'static Dialect {
 fn caller(named: Client, body: &Value) -> Client {
     match named {
         Client::Claude | Client::Codex => recognised(body).unwrap_or(named),
-        // Their payloads, or the files that their hooks are in, are nobody else's.
+        // Their payloads, or the files that their hooks are in, belong to them alone.
         Client::Gemini | Client::Opencode | Client::Copilot | Client::Cline | Client::Cursor => {
             named
         }

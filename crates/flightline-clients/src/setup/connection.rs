@@ -69,7 +69,7 @@ pub fn registered(place: &Place, text: &str) -> Result<Vec<Registered>, Trouble>
 /// What keeps a client from running its hooks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Obstacle {
-    /// What is in the way.
+    /// The obstacle, as a sentence.
     pub what: String,
     /// What a person does about it.
     pub remedy: String,
@@ -322,7 +322,7 @@ mod tests {
         }
     }
 
-    /// What is told of a client whose files below the home folder are these.
+    /// The obstacles of a client whose files below the home folder are these.
     fn told(client: Client, scope: Scope, files: &[(&str, &str)]) -> Vec<(String, bool)> {
         let read = |place: &Place| {
             let found = files.iter().find(|(path, _)| *path == place.path);

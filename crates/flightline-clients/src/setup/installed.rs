@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(found(Client::Claude, &[(list, second)]), none);
         assert_eq!(found(Client::Claude, &[(user, on)]), none);
         assert_eq!(found(Client::Claude, &[(list, "["), (user, on)]), none);
-        // What is nearer to the work counts.
+        // The settings nearer to the work count.
         let off = r#"{"enabledPlugins": {"flightline@ours": false}}"#;
         let local = ".claude/settings.local.json";
         assert_eq!(

@@ -37,7 +37,7 @@ pub struct Place {
 /// A variable of the environment that names a folder, and where a file is below that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moved {
-    /// The variable.
+    /// The name of the variable.
     pub variable: &'static str,
     /// The path below the folder.
     pub path: String,
@@ -59,7 +59,7 @@ pub enum Kind {
 /// A part of a JSON file that is ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// The hooks.
+    /// The file with the hooks.
     Hooks,
     /// The MCP server.
     Mcp,

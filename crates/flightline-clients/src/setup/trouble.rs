@@ -20,7 +20,7 @@ pub enum Trouble {
         line: usize,
         /// The column, from 1.
         column: usize,
-        /// The key.
+        /// The key in the settings file.
         key: String,
         /// The kind of value that is needed.
         expected: &'static str,
@@ -32,19 +32,19 @@ pub enum Trouble {
         line: usize,
         /// Its column, from 1.
         column: usize,
-        /// The key.
+        /// The key in the settings file.
         key: String,
     },
     /// A name of ours belongs to another tool.
     #[error("`{what}` is there already, and it is not Flightline's")]
     Taken {
-        /// The name.
+        /// The name that another tool has.
         what: String,
     },
     /// The path cannot be written into a settings file.
     #[error("`{binary}` is not the path of a program called `fleet`")]
     Program {
-        /// The path.
+        /// The path of the program.
         binary: String,
     },
 }

@@ -91,7 +91,7 @@ fn snake(event: &str) -> String {
 /// Why Codex skips a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Untrusted {
-    /// Nobody has trusted it.
+    /// The user has not trusted it.
     Never,
     /// It was trusted, and has changed since.
     Changed,
@@ -151,7 +151,7 @@ pub fn trust_hooks(
     })
 }
 
-/// What is left of a settings file without entries of ours.
+/// A settings file without our entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
     /// The text; none when nothing is left of a file that was made for them.

@@ -6,7 +6,7 @@ use std::str::Chars;
 /// One simple command.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Simple {
-    /// Its words.
+    /// The words of the command.
     pub words: Vec<String>,
     /// The here-document that it reads.
     pub stdin: Option<String>,

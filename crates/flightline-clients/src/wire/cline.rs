@@ -42,7 +42,7 @@ pub const DIALECT: Dialect = Dialect {
         ("execute_command", Act::Shell),
         ("bash", Act::Shell),
     ],
-    // The other hooks run detached, and nobody reads their output.
+    // The other hooks run detached, and their output is not read.
     context: &["PreToolUse", "PostToolUse"],
     compactions: CompactionSign::None,
     refine,

@@ -66,7 +66,7 @@ pub const DIALECT: Dialect = Dialect {
     render,
 };
 
-/// A session with a parent is a subagent's: nobody but the parent talks to it.
+/// A session with a parent is a subagent's: only its parent talks to it.
 fn refine(kind: Kind, body: &Value) -> Kind {
     match kind {
         Kind::Start if parent(body).is_some() => Kind::SubagentStart,

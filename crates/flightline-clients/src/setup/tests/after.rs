@@ -63,7 +63,7 @@ fn a_changed_file_reads_as_if_we_never_were_there() {
     let now = change.text.replace("opus", "sonnet");
     let back = remove(&settings, &now, change.undo.as_ref()).unwrap();
     assert_eq!(back, Some(before.replace("opus", "sonnet")));
-    // Nobody kept the way back: it is the same here.
+    // Without a kept way back the result is equal here.
     let back = remove(&settings, &now, None).unwrap();
     assert_eq!(back, Some(before.replace("opus", "sonnet")));
 }
