@@ -41,6 +41,6 @@ pub type Pending<'a> = Pin<Box<dyn Future<Output = Called> + Send + 'a>>;
 
 /// Runs operations, with whatever caller, trust and token go with them.
 pub trait Door: Send + Sync + 'static {
-    /// Runs one.
+    /// Runs one call of an operation.
     fn call(&self, call: Call) -> Pending<'_>;
 }

@@ -11,7 +11,7 @@ use crate::door::Door;
 use crate::server::Server;
 use crate::tool::Loaded;
 
-/// Answers one request. Who asks, and whether it may come in at all (token, host and origin), was decided before.
+/// Answers one request. The door before it has checked the caller's token, host and origin.
 pub async fn answer(door: impl Door, loaded: Loaded, request: Request<Body>) -> Response<Body> {
     let server = Server::new(door, loaded);
     let largest = flightline::registry::LARGEST;

@@ -1,4 +1,4 @@
-//! What came of a call, for people and for models that read text only: at most ten lines.
+//! The outcome of a call, for people and for models that read text only: at most ten lines.
 
 use serde_json::Value;
 
@@ -9,10 +9,10 @@ pub(crate) const LINES: usize = 10;
 /// The most characters of a line.
 const WIDTH: usize = 160;
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Debug, Default)]
 pub(crate) struct Shown {
-    /// As data.
+    /// The outcome as data.
     pub(crate) content: Fields,
     /// In a few lines.
     pub(crate) lines: Vec<String>,

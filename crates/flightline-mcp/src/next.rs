@@ -1,4 +1,4 @@
-//! What is said when a call is refused: why, the hint, and the next call to make.
+//! The text of a refused call: why, the hint, and the next call to make.
 
 use flightline::core::{Code, Refusal};
 
@@ -41,7 +41,7 @@ pub(crate) fn told(refusal: &Refusal, tool: &str, loaded: Loaded) -> String {
 /// The next call to make.
 fn next(refusal: &Refusal, tool: &str, loaded: Loaded) -> String {
     match refusal.code {
-        // No tool helps: somebody must do something outside.
+        // No tool helps: a person must do something outside.
         Code::NoProject => {
             return "ask the user to run `fleet init` in this repository, then call again"
                 .to_owned();
@@ -82,7 +82,7 @@ fn next(refusal: &Refusal, tool: &str, loaded: Loaded) -> String {
     }
 }
 
-/// Whether a hint says that nobody acts.
+/// Whether a hint says that no agent acts.
 fn names_no_agent(hint: &str) -> bool {
     hint.contains("--agent NAME") && hint.contains("FLEET_AGENT")
 }

@@ -20,7 +20,7 @@ struct Row {
     about: &'static str,
     /// Its only argument, and whether it must be given.
     argument: Option<(&'static str, &'static str, bool)>,
-    /// What is looked up for it, given its argument.
+    /// The call that looks up its content, given its argument.
     call: Option<fn(Option<&str>) -> Call>,
     /// What the agent is told, given its argument and what was found.
     say: fn(Option<&str>, &Value) -> String,
@@ -94,7 +94,7 @@ const ROWS: &[Row] = &[
     },
 ];
 
-/// Every prompt.
+/// Every prompt, as a client lists it.
 pub(crate) fn listed() -> Vec<Prompt> {
     let described = |row: &Row| {
         let argument = row.argument.map(|(name, about, required)| {

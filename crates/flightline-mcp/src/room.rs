@@ -75,7 +75,7 @@ pub(crate) fn plain(value: &Value) -> String {
     }
 }
 
-/// A text that is no longer than a result may be; what is cut off is said in its last line.
+/// A text that is no longer than a result may be; the last line says how much was cut off.
 pub(crate) fn cut(text: String) -> String {
     if estimate_tokens(&text) <= MOST {
         return text;
@@ -146,7 +146,7 @@ fn collect(value: &Value, path: &mut String, found: &mut Vec<(String, usize)>) {
                 below(name, value, found);
             }
         }
-        // What is in a list goes with its items, unless there is only one.
+        // The parts of a list go with its items, unless there is only one item.
         Value::Array(items) if items.len() == 1 => below("0", &items[0], found),
         Value::Array(items) if !items.is_empty() => found.push((path.clone(), tokens(value))),
         Value::String(text) if text.len() > LONG => {

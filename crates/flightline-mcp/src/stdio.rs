@@ -56,7 +56,7 @@ pub fn serve_stdio(loaded: Loaded, run: &mut dyn FnMut(Call) -> Called) -> io::R
                     Err(error) => Err(io::Error::other(error.to_string())),
                 }
             });
-            // A read of standard input that nobody waits for must not keep us.
+            // A pending read of standard input must not keep the process alive.
             runtime.shutdown_background();
             spoken
         })?;

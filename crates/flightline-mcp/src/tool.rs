@@ -25,14 +25,14 @@ pub enum Loaded {
     /// Those that every agent works with.
     #[default]
     Core,
-    /// All.
+    /// All tools, each with its whole schema.
     Full,
 }
 
 /// What a tool does to the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Does {
-    /// Looks.
+    /// Reads, and changes nothing.
     Looks,
     /// Writes; nothing that was there is lost.
     Adds,
@@ -55,7 +55,7 @@ pub(crate) struct Tool {
     plan: fn(&str) -> Result<Plan, Refusal>,
 }
 
-/// What is to be done for a call, and how its outcome is told.
+/// The operation for a call, and how its outcome is rendered.
 pub(crate) struct Plan {
     pub(crate) call: Call,
     show: Show,
@@ -128,7 +128,7 @@ impl List {
     }
 }
 
-/// Every tool.
+/// Every tool there is.
 fn all() -> impl Iterator<Item = &'static Tool> {
     let rows: [&[Tool]; 4] = [look::TOOLS, recover::TOOLS, work::TOOLS, crew::TOOLS];
     rows.into_iter().flatten()
