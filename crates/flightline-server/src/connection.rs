@@ -12,10 +12,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Who waits for an answer takes at least so much of it in the time that one may take.
+/// A peer that waits for an answer takes at least so many bytes of it in the time that one may take.
 const LEAST: usize = 64 * 1024;
 
-/// What is said to one connection too many of a peer.
+/// The answer to a connection above the limit of its peer.
 const TOO_MANY: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n\
     content-type: application/problem+json\r\ncontent-length: 75\r\n\r\n\
@@ -71,7 +71,7 @@ impl Drop for Peer {
     }
 }
 
-/// Whoever has one address of IPv6 has the 2^64 around it.
+/// The holder of one IPv6 address has the 2^64 addresses around it.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),
@@ -87,7 +87,7 @@ pub(crate) fn turn_away(stream: &TcpStream) {
     let _ = stream.try_write(TOO_MANY);
 }
 
-/// A connection that is waited for so long to take what it asked for, and no longer: else whoever does not read keeps it for ever.
+/// A connection that ends when its peer does not read for too long: otherwise such a peer would keep it for ever.
 pub(crate) struct Patient<S> {
     stream: S,
     span: Duration,
@@ -110,7 +110,7 @@ impl<S> Patient<S> {
         }
     }
 
-    /// What is to be made of an attempt to send `asked` bytes.
+    /// The verdict on an attempt to send `asked` bytes.
     fn judge(
         &mut self,
         sent: Poll<io::Result<usize>>,
@@ -208,7 +208,7 @@ mod tests {
         let _other = peers.admit(address("10.0.0.2")).unwrap();
         drop(one);
         assert!(peers.admit(address("10.0.0.1")).is_some());
-        // Who has many addresses side by side is one peer.
+        // A peer with many addresses side by side is one peer.
         let _six = peers.admit(address("2001:db8::1")).unwrap();
         let _seven = peers.admit(address("2001:db8::2")).unwrap();
         assert!(peers.admit(address("2001:db8::3")).is_none());

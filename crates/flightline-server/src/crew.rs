@@ -1,6 +1,5 @@
-//! The threads on which operations run: those that write, and a few that read, each with a connection of its
-//! own. All writes of a project go to the same thread. Requests wait for them in queues of limited length; who
-//! finds a queue full is told to come back.
+//! The threads on which operations run: those that write, and a few that read, each with a connection of its own. All writes
+//! of a project go to the same thread. Requests wait in bounded queues; a request that finds its queue full is answered 503.
 
 mod task;
 #[cfg(test)]
@@ -86,11 +85,11 @@ impl Place {
     }
 }
 
-/// What is sent to a thread.
+/// A message to a thread.
 enum Order {
-    /// Do this.
+    /// A request to run.
     Do(Errand),
-    /// End.
+    /// The thread is to end.
     End,
 }
 
@@ -104,7 +103,7 @@ struct Errand {
 /// Hears how many writes a commit was for.
 pub(crate) type Grouped = Arc<dyn Fn(usize) + Send + Sync>;
 
-/// The threads.
+/// The threads that run operations.
 pub(crate) struct Crew {
     lines: Lines,
     threads: Vec<JoinHandle<()>>,
@@ -185,11 +184,11 @@ impl Crew {
         let Self { lines, threads } = self;
         let readers = std::iter::repeat_n(&lines.readers, READERS);
         for lane in lines.writers.iter().chain(readers) {
-            // A lane that is closed has nobody left to tell.
+            // A closed lane has no thread left to tell.
             let _ = lane.send(Order::End);
         }
         for thread in threads {
-            // Whatever went wrong in there was said to whoever asked.
+            // A panic in there was answered to its request.
             let _ = thread.join();
         }
     }
@@ -221,7 +220,7 @@ impl Lines {
             company,
             move |result| {
                 done.inspect(|stay| stay.answer());
-                // Whoever asked may have gone: then nobody reads it.
+                // The receiver may have gone: then the answer is dropped.
                 let _ = reply.send(result);
             },
             move |fleet| {
@@ -240,7 +239,7 @@ impl Lines {
         }
     }
 
-    /// The same for threads of ours, which may wait without harm.
+    /// Like `run`, for threads of ours, which may block.
     pub(crate) fn run_here<T: Send + 'static>(
         &self,
         project: &Arc<str>,
@@ -362,7 +361,7 @@ impl<'a> Hand<'a> {
     /// nothing was written then.
     fn run(&mut self, errand: &mut Errand) {
         let task = errand.task.as_mut();
-        // What is more than one transaction may have done one of them.
+        // A task of several transactions may have done one of them.
         let once_more = self.kept.is_some() && errand.company == Company::Welcome;
         for again in [once_more, false] {
             let opened = match self.kept.take() {
@@ -381,7 +380,7 @@ impl<'a> Hand<'a> {
                     }
                 }
             }
-            // Who was refused for another reason, such as a busy store, has waited long enough.
+            // A request that was refused for another reason, such as a busy store, has waited long enough.
             if !(again && closed && task.failed() == Some(Code::Unavailable)) {
                 return;
             }
@@ -398,7 +397,7 @@ fn is_lost(code: Code) -> bool {
 fn read(orders: &Mutex<Receiver<Order>>, place: &Place) {
     let mut hand = Hand::at(place, Access::Read);
     loop {
-        // Held while waiting: whoever has it gets the next one.
+        // Held while waiting: the thread that holds the lock gets the next request.
         let next = orders.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Order::Do(mut errand)) = next else {
             return;

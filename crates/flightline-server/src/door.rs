@@ -111,7 +111,7 @@ async fn answer(
     }
 }
 
-/// Whoever has it already is told so, and no more.
+/// A client that has the answer already gets only the status.
 fn unchanged(response: Response) -> Response {
     let mut answer = Response::new(axum::body::Body::empty());
     *answer.status_mut() = StatusCode::NOT_MODIFIED;
@@ -180,7 +180,7 @@ fn request_id(headers: &HeaderMap, shared: &Shared) -> String {
 async fn admit(shared: &Shared, headers: HeaderMap, uri: Uri) -> Result<Option<Guest>, Problem> {
     check_host(&shared.hosts, &headers, &uri)?;
     if OPEN_TO_ALL.contains(&uri.path()) {
-        // Who has a token is told more.
+        // A caller with a token is told more.
         let known = known(shared, &headers, false).await;
         return Ok(known.ok());
     }
@@ -188,7 +188,7 @@ async fn admit(shared: &Shared, headers: HeaderMap, uri: Uri) -> Result<Option<G
     Ok(Some(known(shared, &headers, cached).await?))
 }
 
-/// Who holds the token that a request brings.
+/// The holder of the token that a request brings.
 async fn known(shared: &Shared, headers: &HeaderMap, cached: bool) -> Result<Guest, Problem> {
     version::check(headers, shared.api)?;
     let presented = bearer(headers)?;
@@ -198,7 +198,8 @@ async fn known(shared: &Shared, headers: &HeaderMap, cached: bool) -> Result<Gue
         let home = shared.projects.home();
         return Ok(Guest::new(Arc::new(view), None, Arc::clone(home)));
     }
-    // Whatever is done beyond this looks at the token again, in its own transaction; what is not, has no such.
+    // Handlers below `/api` check the token again inside their transaction, so the cache is enough; other paths have no such
+    // transaction and must ask the store.
     let view = match (shared.projects.token(&presented), cached) {
         (Some(view), true) => view,
         (Some(_), false) => check(shared, &presented).await?,
@@ -241,7 +242,7 @@ async fn check(shared: &Shared, presented: &Presented) -> Result<Arc<TokenView>,
             shared.projects.remember(presented, &view);
             Ok(view)
         }
-        // Which projects there are is nobody's business who has no token.
+        // A caller without a token must not learn which projects there are.
         Err(refusal) if refusal.code == Code::NoProject => Err(unknown()),
         Err(refusal) if refusal.code == Code::Unauthenticated => Err(refusal),
         // Nor where the store is, and what is wrong with it.
@@ -256,8 +257,8 @@ async fn check(shared: &Shared, presented: &Presented) -> Result<Arc<TokenView>,
     }
 }
 
-/// A page of somebody else's that reaches us through a browser on this machine gives itself away: by the
-/// name it calls us (a name of its own that it has let point here), or by where it says it comes from.
+/// A foreign web page that reaches us through a browser on this machine gives itself away: by the host name it calls us (a
+/// name of its own that points here), or by its origin.
 fn check_host(hosts: &[String], headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
     let foreign_host = || {
         Problem::of_transport(

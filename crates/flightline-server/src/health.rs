@@ -1,4 +1,4 @@
-//! What is known of the server's own health: facts with their age, found out by really trying.
+//! The server's own health: facts with their age, found out by really trying.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::upkeep::job::{INTEGRITY, JOBS, PROBE};
 /// A write that was tried longer ago than this says nothing any more.
 const PROBE_TOO_OLD: Duration = Duration::from_secs(60);
 
-/// What is known.
+/// The known facts.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     /// Every job, and what came of it.

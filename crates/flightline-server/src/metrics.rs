@@ -1,4 +1,4 @@
-//! Figures for Prometheus. No id, name or text of anybody is in them.
+//! Figures for Prometheus. They hold no id, name or text of users.
 
 mod histogram;
 mod journal;
@@ -20,12 +20,12 @@ use crate::health::Health;
 use crate::passage::{Served, micros};
 use crate::upkeep::job::JOBS;
 
-/// What was served so far, and what the journal told since this node began to count.
+/// The requests served so far, and the figures from the journal since this node began to count.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     began: Instant,
     served: Mutex<BTreeMap<(&'static str, String, u16), Histogram>>,
-    /// What was refused, by code.
+    /// The number of refusals by code.
     refused: Mutex<BTreeMap<String, u64>>,
     request_bytes: Mutex<Histogram>,
     response_bytes: Mutex<Histogram>,
@@ -35,13 +35,13 @@ pub(crate) struct Metrics {
     checkpoints: Mutex<Histogram>,
     /// How many writes were committed together.
     groups: Mutex<Histogram>,
-    /// By project.
+    /// The figures from the journal, by project.
     journals: Mutex<BTreeMap<String, Journal>>,
 }
 
-/// What is looked at when somebody asks, beside what was counted.
+/// The figures that are read at each scrape, beside the counted ones.
 pub(crate) struct Now<'a> {
-    /// Every job.
+    /// The state of every job.
     pub(crate) health: &'a Health,
     /// What waits, by the name of its queue.
     pub(crate) waiting: Vec<(&'static str, usize)>,
@@ -76,7 +76,7 @@ impl Metrics {
     /// Counts a request.
     pub(crate) fn count(&self, served: &Served<'_>) {
         let (line, answered) = (&served.line, &served.answered);
-        // Anybody can make methods up; each would be a line here for ever.
+        // A client can make methods up; each would be a line here for ever.
         let method = ["GET", "POST", "PATCH", "DELETE"]
             .into_iter()
             .find(|known| *known == line.method)

@@ -16,7 +16,7 @@ tokio::task_local! {
     static NOTES: Arc<Notes>;
 }
 
-/// What is noted of a request on its way.
+/// The notes on a request on its way.
 #[derive(Debug)]
 pub(crate) struct Notes {
     began: Instant,
@@ -34,9 +34,9 @@ struct Noted {
 /// A stay with the threads: first in their queue, then in the store.
 #[derive(Debug)]
 pub(crate) struct Stay {
-    /// Whose queue.
+    /// The name of the queue.
     pub(crate) queue: &'static str,
-    /// What for; nothing while it is looked up who asks.
+    /// The operation it waits for; none while its token is looked up.
     #[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "traces tell it"))]
     pub(crate) operation: Option<&'static str>,
     pub(crate) sent: Instant,
@@ -52,7 +52,7 @@ pub(crate) struct Answered<'a> {
     pub(crate) route: String,
     pub(crate) status: u16,
     pub(crate) code: Option<String>,
-    /// What came with it, and where it went.
+    /// The headers and the path of the request.
     #[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "traces tell it"))]
     pub(crate) headers: &'a HeaderMap,
     #[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "traces tell it"))]
@@ -167,7 +167,7 @@ pub(crate) fn stay(access: Access) -> Option<Arc<Stay>> {
 }
 
 fn note(f: impl FnOnce(&mut Noted)) {
-    // What is done by ourselves is no request.
+    // Work of our own is no request.
     let _ = NOTES.try_with(|notes| f(&mut notes.open()));
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use flightline::core::{Code, Refusal};
 use flightline::store::{Bell, Ear, Location};
 
-/// How many words wait to be told. Who finds no room is not heard, and found by looking.
+/// How many notifications wait to be sent. One that finds no room is dropped, and the write is found by looking.
 const WAITING: usize = 256;
 /// How long to wait for the next word, and for a lost connection before it is opened anew.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -96,7 +96,7 @@ fn tell(location: &Location, words: &Receiver<Option<Arc<str>>>) {
         if bell.is_none() {
             bell = Bell::open(location, CONNECTING).ok().flatten();
         }
-        // Whoever is not told looks.
+        // A node that is not notified finds the write by looking.
         if let Some(open) = &mut bell
             && projects.iter().any(|project| open.ring(project).is_err())
         {
@@ -115,7 +115,7 @@ fn hear(location: &Location, ending: &AtomicBool, heard: &impl Fn(Option<&str>))
         let Some(open) = &mut ear else {
             ear = Ear::open(location, CONNECTING).ok().flatten();
             match ear {
-                // What was said meanwhile was missed.
+                // Notifications sent before this connection was opened are missed.
                 Some(_) => heard(None),
                 None => match never.recv_timeout(PATIENCE) {
                     Ok(()) | Err(RecvTimeoutError::Timeout) => {}

@@ -54,7 +54,7 @@ pub(crate) const fn status(code: Code) -> StatusCode {
             StatusCode::INTERNAL_SERVER_ERROR
         }
         Code::OtherVersion => StatusCode::UPGRADE_REQUIRED,
-        // Said to whoever has no server, never by one.
+        // A client without a server says these, never a server.
         Code::Queued | Code::Dropped => StatusCode::ACCEPTED,
         Code::Unavailable | Code::CommitUnknown => StatusCode::SERVICE_UNAVAILABLE,
     }
@@ -102,20 +102,20 @@ impl Problem {
         }))
     }
 
-    /// The same with the methods that are possible.
+    /// This problem with the methods that are possible.
     pub(crate) fn allowing(mut self, allow: Option<HeaderValue>) -> Self {
         self.0.allow = allow;
         self
     }
 
-    /// The same with what was said on the way, and what was noticed.
+    /// This problem with the warnings of the operation, and the damage it noticed.
     pub(crate) fn saying(mut self, warnings: &[String], noticed: &[String]) -> Self {
         self.0.warnings = warnings.to_vec();
         self.0.noticed = noticed.to_vec();
         self
     }
 
-    /// The same with the number of the next id, in tests.
+    /// This problem with the number of the next id, in tests.
     pub(crate) fn counting(mut self, next: HeaderValue) -> Self {
         self.0.test_ids = Some(next);
         self

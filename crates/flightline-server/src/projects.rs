@@ -1,4 +1,4 @@
-//! The projects that are served: those for which somebody came in with a token that opens them.
+//! The projects that are served: those whose tokens were used since the start.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,18 +18,19 @@ const TOKENS: usize = 4_096;
 const LOOKED_UP: usize = 8;
 /// So many more wait for that.
 const WAITING: usize = 256;
-/// So long a look-up takes at least that finds nothing. Longer than any takes, so that how long it took does not tell
-/// whether there is such a project; and nobody tries more than a few hundred a second.
+/// A look-up that finds nothing takes at least so long: longer than any look-up needs, so that its time does not tell
+/// whether
+/// there is such a project; and a client tries no more than a few hundred a second.
 pub(crate) const REFUSAL: Duration = Duration::from_millis(20);
 
 /// A project that is served.
 #[derive(Debug)]
 pub(crate) struct Project {
-    /// Its id.
+    /// The project's id.
     pub(crate) id: Arc<str>,
     /// The last revision, for those who wait for the next.
     pub(crate) news: watch::Sender<u64>,
-    /// Whether something was written to it here since anybody looked.
+    /// Whether something was written to it here since the last look.
     wrote: AtomicBool,
     /// Whether something was written to it elsewhere.
     heard: AtomicBool,
@@ -57,8 +58,8 @@ impl Project {
     }
 }
 
-/// Tokens that nobody has come with yet, and how many of them are looked up at once. Whoever makes some up must not
-/// stand in the way of those who are known, nor for long in that of those who will be.
+/// Tokens that are not known yet, and how many of them are looked up at once. Made-up tokens must not delay known ones, nor
+/// delay for long those that will be known.
 #[derive(Debug)]
 pub(crate) struct Strangers {
     places: Semaphore,
@@ -99,7 +100,7 @@ pub(crate) struct Projects {
     /// Tokens that were checked. What they may do never changes; whether they still open is looked at in every
     /// transaction.
     tokens: Mutex<BTreeMap<(String, String), Arc<TokenView>>>,
-    /// Those that were not.
+    /// The tokens that were not checked yet.
     pub(crate) strangers: Strangers,
     state: PathBuf,
 }
@@ -205,7 +206,7 @@ mod tests {
         }
         let refused = strangers.turn().await.expect_err("there are too many");
         assert_eq!((refused.code, refused.retryable), (Code::Unavailable, true));
-        // Who is done makes room, in order, for one that waits and for one more.
+        // A finished look-up makes room, in order, for one that waits and for one more.
         looked_up.pop();
         assert!(waiting.remove(0).await.is_ok());
         drop(waiting);

@@ -41,7 +41,7 @@ use crate::route::{Shared, router};
 use crate::trace::{Traces, Tracing};
 use crate::upkeep::{Beside, Means, Upkeep};
 
-/// Where it listens when nobody says.
+/// The address at which a server listens by default.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:7878";
 
 /// How much of a head is read.
@@ -51,7 +51,7 @@ const LAST_REQUESTS: Duration = Duration::from_secs(30);
 /// How long the rest of the end may take: last checkpoints, their files, and threads that are busy.
 const LAST_RITES: Duration = Duration::from_secs(15);
 
-/// What is served, and where.
+/// The fleet that is served, and where.
 pub struct Setup {
     /// The address to listen at; port 0 for any that is free.
     pub address: SocketAddr,
@@ -71,7 +71,7 @@ pub struct Setup {
     pub mirrors: Option<Mirrors>,
     /// The work tree it is about, when it is on this machine.
     pub tree: Option<WorkTree>,
-    /// Who started it.
+    /// The user that started the server.
     pub user: String,
     /// When to end by itself.
     pub lifetime: Option<Duration>,
@@ -120,7 +120,7 @@ impl Default for Limits {
 
 /// What the server says while it lives.
 pub enum Said {
-    /// It listens.
+    /// The server listens.
     Ready(Ready),
     /// Something is wrong that fails no request.
     Warning(String),
@@ -130,7 +130,7 @@ pub enum Said {
     Stopping,
 }
 
-/// It listens.
+/// The address at which a server listens.
 #[derive(Clone, Debug)]
 pub struct Ready {
     /// Where, with the real port.
@@ -144,13 +144,13 @@ pub struct Ready {
 pub struct Line {
     /// The id it went by.
     pub request_id: String,
-    /// The method.
+    /// The method of the request.
     pub method: String,
     /// The route, as we wrote it.
     pub route: String,
     /// The status of the answer.
     pub status: u16,
-    /// What was wrong.
+    /// The code of the refusal, if it was refused.
     pub code: Option<String>,
     /// How long it took.
     pub micros: u64,
@@ -166,7 +166,7 @@ pub struct Line {
     pub trace_id: Option<String>,
 }
 
-/// Who hears what the server says.
+/// The receiver of the server's messages.
 pub type Say = Arc<dyn Fn(Said) + Send + Sync>;
 
 /// Ends a server from another thread.
@@ -174,7 +174,7 @@ pub type Say = Arc<dyn Fn(Said) + Send + Sync>;
 pub struct Stop(Arc<Notify>);
 
 impl Stop {
-    /// Ends it.
+    /// Ends the server.
     pub fn now(&self) {
         self.0.notify_one();
     }

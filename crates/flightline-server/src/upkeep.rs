@@ -1,6 +1,7 @@
-//! What is done beside requests: on two threads, one for what is quick and one for what may take long, each
-//! with a connection of its own. Every job is on the board: what came of it, and when it is due again. A
-//! failure is tried again later and later; it stands in nobody's way, and in that of no other job either.
+//! Background jobs on two threads, one for quick jobs and one for long ones, each with a connection of its own. Every job is
+//! on
+//! the board: its last outcome, and when it is due again. A failed job is tried again later and later, and delays no other
+//! job.
 
 pub(crate) mod board;
 pub(crate) mod job;
@@ -26,7 +27,7 @@ use crate::projects::{Project, Projects};
 use crate::serve::{Said, Say};
 use crate::trace::Tracing;
 
-/// What comes after writes is not done more often than this, however many there are.
+/// Eager jobs do not run more often than this, however many writes there are.
 const BREATH: Duration = Duration::from_millis(50);
 /// After what came of writes was done, it rests so many times as long as that took: what remains is the fleet's.
 const REST: u32 = 4;
@@ -88,7 +89,7 @@ impl Upkeep {
     /// Starts the threads.
     pub(crate) fn start(means: Means) -> Result<Self, Refusal> {
         let means = Arc::new(means);
-        // Whoever asks at once is told the truth.
+        // A health check right after the start must find a tried write.
         for job in JOBS.iter().filter(|job| job.name == PROBE && !means.idle) {
             run(job, &means, &mut None, Whose::Due);
         }
@@ -118,7 +119,7 @@ impl Upkeep {
         self.nudge.clone()
     }
 
-    /// Ends when what is under way is done; what was written last is looked after once more.
+    /// Ends when the running jobs are done; the eager jobs run once more for the last writes.
     pub(crate) fn dismiss(self) {
         let _ = self.end_slow.try_send(Nudge::End);
         let _ = self.nudge.send(Nudge::End);
@@ -255,7 +256,7 @@ fn work(
     worked
 }
 
-/// What came of it, as the board has it.
+/// The outcome of a job, as the board has it.
 fn noted(
     job: &Job,
     means: &Means,
@@ -269,7 +270,7 @@ fn noted(
                 again = if next == Again::Soon { SOON } else { again };
                 Ok(())
             }
-            // What is done once is not about the project that it is done in.
+            // A job that runs once for all projects is not about the project it runs in.
             Err(refusal) if job.once => {
                 return Ran::Not(troubled(job, means, fleet, None, &refusal));
             }

@@ -16,11 +16,11 @@ pub(super) trait Task: Send {
     /// Why the last attempt was refused, if it was.
     fn failed(&self) -> Option<Code>;
 
-    /// Says what came of it to whoever asked.
+    /// Sends the result to the caller.
     fn answer(self: Box<Self>);
 }
 
-/// What somebody asked for, and where the answer goes.
+/// A request of a caller, and where its answer goes.
 pub(super) struct Request<T, F, R> {
     f: F,
     reply: R,
@@ -44,7 +44,7 @@ where
     R: FnOnce(Result<T, Refusal>) + Send,
 {
     fn run(&mut self, fleet: &mut Fleet) {
-        // What stays should it panic.
+        // The result if `f` panics.
         self.result = Err(broken());
         self.result = (self.f)(fleet);
     }

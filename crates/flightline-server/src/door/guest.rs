@@ -1,5 +1,6 @@
-//! Who came in: a token, and what it may do. The agent that acts comes from the token; only who coordinates
-//! may name another.
+//! The caller of a request: a token and its rights. The acting agent comes from the token; only a coordinator's token may
+//! name
+//! another.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use crate::passage;
 use crate::problem::Problem;
 use crate::projects::Project;
 
-/// Who came in with a request.
+/// The caller of a request, known by its token.
 #[derive(Clone, Debug)]
 pub(crate) struct Guest {
     token: Arc<TokenView>,
@@ -30,7 +31,7 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    /// Whoever holds this token.
+    /// The holder of this token.
     pub(crate) fn new(
         token: Arc<TokenView>,
         presented: Option<Presented>,
@@ -48,7 +49,7 @@ impl Guest {
         &self.project
     }
 
-    /// Refuses who has a narrower token than that.
+    /// Refuses a token with a narrower scope.
     pub(crate) fn must_have(&self, scope: Scope) -> Result<(), Refusal> {
         if self.token.scope >= scope {
             return Ok(());
@@ -82,7 +83,7 @@ impl Guest {
         .hint("leave the agent out, or use a token of scope `dispatch`"))
     }
 
-    /// Who asks, as operations know it.
+    /// The caller, as operations know it.
     pub(crate) fn caller(&self, headers: &HeaderMap) -> Result<Caller, Refusal> {
         self.caller_of(headers, None, None)
     }
@@ -128,8 +129,9 @@ impl Guest {
         })
     }
 
-    /// The same, acting as whoever a body of seed A's or an address names: an agent, or the person it is
-    /// anyway; and about this thing, which must not have changed if the caller says so.
+    /// The caller, acting as the agent or person that a body of seed A or an address names; and about this thing, which must
+    /// not
+    /// have changed if the caller says so.
     pub(crate) fn caller_of(
         &self,
         headers: &HeaderMap,
@@ -181,7 +183,7 @@ impl<S: Sync> FromRequestParts<S> for Guest {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        // The door puts it there; what is open to all asks for nobody.
+        // The door puts it there; paths that are open to all have no guest.
         parts
             .extensions
             .get::<Self>()

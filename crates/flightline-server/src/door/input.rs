@@ -1,5 +1,6 @@
-//! What comes in with a request: its body, its query, and the names in its path, each with limits, and each
-//! with a problem that says what is wrong.
+//! The input of a request: its body, its query, and the names in its path, each with limits, and each with a problem that
+//! says
+//! what is wrong.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -20,7 +21,7 @@ use crate::route::Shared;
 const MIB: usize = 1024 * 1024;
 /// How much of a body that is too large is read and dropped.
 const MOST_DROPPED: usize = 64 * MIB;
-/// Who sends nothing for so long is done, or waits for the answer.
+/// A client that sends nothing for so long is done, or waits for the answer.
 const SILENCE: Duration = Duration::from_millis(500);
 
 /// A body of JSON.
@@ -36,7 +37,7 @@ impl Body {
         misfit::read("the body", &self.text)
     }
 
-    /// Reads it as this type where it decides what is done: nobody does that by sending nothing.
+    /// Reads the body as this type where it decides what is done: a missing body is refused.
     pub(crate) fn read_there<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
         if !self.is_there {
             return Err(
@@ -187,7 +188,7 @@ fn unsupported(what: &str) -> Problem {
     )
 }
 
-/// What was asked for after the question mark.
+/// The query of a request.
 pub(crate) struct Query<T>(pub(crate) T);
 
 impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {

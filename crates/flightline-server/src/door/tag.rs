@@ -19,7 +19,7 @@ pub(crate) fn of(since: &Cursor, text: Option<&str>) -> Option<HeaderValue> {
     HeaderValue::from_str(&tag).ok()
 }
 
-/// Whether somebody has this answer already.
+/// Whether the client has this answer already.
 pub(crate) fn is_known(asked: &HeaderMap, tag: Option<&HeaderValue>) -> bool {
     let Some(tag) = tag.and_then(|tag| tag.to_str().ok()) else {
         return false;
@@ -30,8 +30,7 @@ pub(crate) fn is_known(asked: &HeaderMap, tag: Option<&HeaderValue>) -> bool {
     })
 }
 
-/// What must not have happened, for whoever says `If-Match`. What is no tag of ours is that of something else:
-/// then it changed.
+/// The precondition of an `If-Match`. A tag that is not ours belongs to something else: then it changed.
 pub(crate) fn unless(asked: &HeaderMap) -> Option<Unless> {
     if !asked.contains_key(header::IF_MATCH) {
         return None;

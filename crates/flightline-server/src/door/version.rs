@@ -5,8 +5,8 @@ use flightline::core::redact::shown;
 use flightline::core::{Code, Refusal};
 use flightline::remote::{OLDEST_API, VERSION, header};
 
-/// Refuses a `fleet` that speaks what we do not. Whoever says nothing of it is not a `fleet`, and knows from
-/// our description what there is.
+/// Refuses a `fleet` whose protocol we do not speak. A client without the header is not a `fleet`, and follows our OpenAPI
+/// description.
 pub(super) fn check(headers: &HeaderMap, api: u32) -> Result<(), Refusal> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let Some(named) = text(header::API) else {

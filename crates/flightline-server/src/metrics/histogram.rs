@@ -2,14 +2,14 @@
 
 use super::page::{Label, Page, seconds};
 
-/// What is measured.
+/// The measured unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scale {
     /// Time: kept in millionths of a second.
     Time,
-    /// Bytes.
+    /// A size in bytes.
     Bytes,
-    /// How many.
+    /// A number of things.
     Count,
 }
 

@@ -1,4 +1,4 @@
-//! What the journal of a project tells, whoever wrote it: a node, or a command beside it.
+//! Figures from the journal of a project, by any writer: a node, or a command beside it.
 
 use std::collections::BTreeMap;
 

@@ -9,7 +9,7 @@ pub(super) struct Page(String);
 /// What kind of figures a family holds.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
-    /// Only grows.
+    /// A figure that only grows.
     Counter,
     /// Goes up and down.
     Gauge,

@@ -1,4 +1,4 @@
-//! What is asked for with a request, of a row and the schema of its operation.
+//! The parameters and the body of a request, from a row and the schema of its operation.
 
 use flightline::core::event::TYPES;
 use schemars::SchemaGenerator;
@@ -48,7 +48,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// What is in the address.
+    /// The parameters in the path.
     pub(super) fn at(path: &str) -> Self {
         let parts: Vec<&str> = path.split('/').collect();
         let named = parts
@@ -77,7 +77,7 @@ impl Asked {
         }
     }
 
-    /// The same with every field of this schema in the query.
+    /// Adds every field of this schema as a parameter of the query.
     pub(super) fn query(&mut self, schema: &Value) {
         let fields = schema["properties"]
             .as_object()

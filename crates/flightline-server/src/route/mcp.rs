@@ -18,7 +18,7 @@ struct Counter {
     shared: Arc<Shared>,
     guest: Guest,
     headers: HeaderMap,
-    /// What is noted of the request: the protocol is spoken on tasks of its own.
+    /// The notes on the request: the protocol is spoken on tasks of its own.
     notes: Option<Arc<Notes>>,
 }
 

@@ -16,7 +16,7 @@ use crate::door::{Body, Guest, Named};
 use crate::pretend::Pretence;
 use crate::problem::Problem;
 
-/// What was said on the way to an outcome or a refusal.
+/// The warnings beside an outcome or a refusal.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Said {
     pub(super) warnings: Vec<String>,
@@ -28,7 +28,7 @@ pub(super) struct Said {
 pub(super) struct Order {
     pub(super) entry: Entry,
     pub(super) caller: Caller,
-    /// Its request.
+    /// The operation's request.
     pub(super) request: Box<dyn Request>,
     /// Whether it is only to be shown what it would do.
     pub(super) rehearse: bool,

@@ -1,5 +1,5 @@
-//! Lists, page by page. A cursor is a place in the journal and the last thing that was given: whoever comes
-//! with one from another journal, or from one that is ahead of ours, gets no data.
+//! Lists, page by page. A cursor is a place in the journal and the last item that was given: a cursor of another journal, or
+//! of one that is ahead of ours, gets no data.
 
 use flightline::core::redact::shown;
 use flightline::core::{Code, Refusal};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::events::{place, written};
 use super::take::Asked;
 
-/// How many are given at once when nobody says.
+/// The size of a page when the request names none.
 pub(crate) const USUAL: u64 = 50;
 
 /// A list of things.
@@ -157,7 +157,7 @@ impl Asking {
             (None, _) => 0,
             (Some((_, last)), Some(_)) => {
                 let found = all.iter().position(|thing| key(thing) == *last);
-                // Whoever was given it must not miss what followed, nor get anything twice.
+                // The next page must begin right after the last given item, without a gap and without a repetition.
                 found.ok_or_else(gone)?.saturating_add(1)
             }
             (Some(_), None) => return Err(gone()),
@@ -193,9 +193,9 @@ fn gone() -> Refusal {
 /// Which way events are read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// Oldest first.
+    /// The oldest comes first.
     Forwards,
-    /// Newest first.
+    /// The newest comes first.
     Back,
 }
 
@@ -218,7 +218,7 @@ pub(crate) fn going_on(text: &str) -> Result<(&'static str, Cursor), Refusal> {
     }
 }
 
-/// What is read of a list of events to say where it goes on.
+/// The part of a list of events that says where it continues.
 #[derive(Deserialize)]
 struct Events<'a> {
     #[serde(borrow)]
@@ -226,7 +226,7 @@ struct Events<'a> {
     cursor: Cursor,
 }
 
-/// What is read of an event.
+/// The part of an event that says where the list continues.
 #[derive(Deserialize)]
 struct Rev {
     rev: u64,

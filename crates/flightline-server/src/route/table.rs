@@ -311,7 +311,7 @@ async fn handle(
     outcome.answer(route.status)
 }
 
-/// Whoever asks for what is not there hears what there is.
+/// The refusal of an unknown address names the known ones.
 pub(crate) fn unknown(name: &str) -> Refusal {
     Refusal::invalid(format!(
         "`{}` cannot be asked for here",

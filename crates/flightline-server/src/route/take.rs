@@ -1,4 +1,4 @@
-//! What of a request goes where in that of the operation.
+//! Maps parts of an HTTP request (path, query, body) to fields of an operation's request.
 
 use std::collections::BTreeMap;
 
@@ -68,12 +68,12 @@ pub(crate) enum Take {
 /// The fields of a request by name, each as it was written: the operation reads them, once.
 pub(crate) type Fields = BTreeMap<String, Box<RawValue>>;
 
-/// What came in: the names in the path, the query, and the body, which becomes the request.
+/// The request as it came in: the names in the path, the query, and the body, which becomes the operation's request.
 pub(crate) struct Asked {
     names: BTreeMap<String, String>,
     query: BTreeMap<String, String>,
     pub(crate) body: Fields,
-    /// Whoever it is done as, when the address says so.
+    /// The agent or person it acts as, when the address says so.
     pub(crate) acts_as: Option<String>,
 }
 
@@ -284,7 +284,7 @@ impl Asked {
         match (self.text("after"), self.text("cursor")) {
             (None, None) => Ok(()),
             (Some(text), None) => self.set("after", json!(place(&text)?)),
-            // Whoever goes on asks as before, and says where.
+            // A request for the next page repeats the first one, and adds its cursor.
             (_, Some(text)) => self.go_on(&text),
         }
     }

@@ -1,5 +1,6 @@
-//! How spans leave: in batches, from a thread of the SDK's own, over OTLP. Its queue is of limited length, and
-//! whoever finds it full goes on without: no request ever waits for a collector.
+//! How spans leave: in batches, from a thread of the SDK's own, over OTLP. Its queue is bounded, and a span that finds it
+//! full
+//! is dropped: no request ever waits for a collector.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -37,13 +38,13 @@ pub struct Traces {
     pub shown: String,
     /// Asks there, with the patience that it is to have.
     pub agent: ureq::Agent,
-    /// What is sent with them, such as what opens the door there.
+    /// The headers sent with spans, such as the collector's key.
     pub headers: HashMap<String, String>,
     /// How long one batch may take in all.
     pub timeout: Duration,
     /// Whether they are compressed.
     pub gzip: bool,
-    /// What is said of this server; `service.name` is among it.
+    /// The attributes of this server; `service.name` is among them.
     pub resource: Vec<(String, String)>,
     /// Which requests are picked.
     pub sampling: Sampling,
@@ -203,7 +204,7 @@ struct Watched {
     say: Say,
 }
 
-/// What is known of spans that did not arrive.
+/// The known facts about spans that did not arrive.
 #[derive(Debug, Default)]
 struct Trouble {
     /// When something was said of them last.
@@ -226,7 +227,7 @@ impl Watched {
             Ok(()) => drop(self.counts.sent.fetch_add(spans, Ordering::Relaxed)),
             Err(_) => trouble.failed += spans,
         }
-        // What is missing, and neither failed nor can wait in the queue, was dropped.
+        // A missing span that neither failed nor can wait in the queue was dropped.
         let elsewhere = trouble.failed + self.queue;
         let dropped = self.counts.missing().saturating_sub(elsewhere);
         trouble.dropped = trouble.dropped.max(dropped);

@@ -22,7 +22,7 @@ use crate::serve::{Said, Say};
 /// How long the end waits for the last spans to be taken.
 const LAST_SPANS: Duration = Duration::from_secs(3);
 
-/// Methods that are told as they are; anybody can make others up.
+/// Methods that are reported as they are; a client can make others up.
 const METHODS: [&str; 9] = [
     "GET", "POST", "PATCH", "DELETE", "PUT", "HEAD", "OPTIONS", "TRACE", "CONNECT",
 ];
@@ -38,7 +38,7 @@ struct Open {
 }
 
 impl Tracing {
-    /// Begins, if there is anybody to tell; else this is nothing, and no thread is started.
+    /// Begins, if a collector is configured; otherwise no thread is started.
     pub(crate) fn start(traces: Option<Traces>, address: SocketAddr, say: &Say) -> Self {
         let Some(traces) = traces else {
             return Self(None);
@@ -162,7 +162,7 @@ impl Open {
             .with_attributes([KeyValue::new("flightline.job", name)])
             .start_with_context(&self.way.tracer, &Context::new());
         if let Some(refusal) = refused {
-            // What was wrong is in the log, in words; they may name what is in the store.
+            // The log has the message of the error, which may name stored content; a span has only its code.
             let code = Problem::from(refusal.clone()).code().to_owned();
             span.set_attribute(KeyValue::new("error.type", code));
             span.set_status(Status::error(""));

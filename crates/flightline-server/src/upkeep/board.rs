@@ -1,4 +1,4 @@
-//! What is known of each job: when it ran, how long it took, what came of it, and when it is due again.
+//! The board of jobs: when each ran, how long it took, its outcome, and when it is due again.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ const FIRST_RETRY: Duration = Duration::from_secs(15);
 /// … but no later than this.
 pub(super) const LAST_RETRY: Duration = Duration::from_secs(15 * 60);
 
-/// What is known of a job.
+/// The record of a job.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     /// When it ended last.
@@ -40,13 +40,13 @@ struct Failure {
 /// What went wrong with a job.
 #[derive(Clone, Debug)]
 pub(crate) struct Trouble {
-    /// What.
+    /// The message of the error.
     pub(crate) message: String,
     /// It is tried again within this time.
     pub(crate) retry_within: Duration,
 }
 
-/// What came of a job.
+/// The outcome of a job.
 #[derive(Debug)]
 pub(crate) enum Ran {
     /// It was done for these projects, and is to be done again after so long.
@@ -55,7 +55,7 @@ pub(crate) enum Ran {
     Not(Trouble),
 }
 
-/// What is known of every job.
+/// The records of all jobs.
 #[derive(Debug, Default)]
 pub(crate) struct Board(Mutex<BTreeMap<&'static str, Record>>);
 
@@ -65,7 +65,7 @@ impl Record {
         self.trouble.is_none() && self.troubles.is_empty()
     }
 
-    /// What is wrong, as those of a project may hear it: what is wrong with another is not their business.
+    /// The trouble as callers of a project may see it: the trouble of another project is hidden from them.
     pub(crate) fn trouble_for(&self, project: &str) -> Option<&str> {
         let own = self.trouble.as_ref().or_else(|| self.troubles.get(project));
         match own {
@@ -149,12 +149,12 @@ impl Board {
         }
     }
 
-    /// What is known of one job; nothing before it ran.
+    /// The record of one job; none before it ran.
     pub(crate) fn of(&self, name: &str) -> Option<Record> {
         self.jobs().get(name).cloned()
     }
 
-    /// What is known of all.
+    /// The records of all jobs.
     pub(crate) fn all(&self) -> BTreeMap<&'static str, Record> {
         self.jobs().clone()
     }
@@ -257,7 +257,7 @@ mod tests {
             record.trouble_for(&well),
             Some("it fails in another project")
         );
-        // Where it was not tried, what was known stays.
+        // Where it was not tried, the earlier record stays.
         let one = vec![(Arc::clone(&well), Ok(()))];
         board.note("it", Instant::now(), Ran::For(one, HOUR));
         assert!(board.rests("it", &ill) && board.left("it") < HOUR);

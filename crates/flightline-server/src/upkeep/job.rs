@@ -54,7 +54,7 @@ pub(crate) struct Job {
 /// When a job that went well is to run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
-    /// As always.
+    /// At its usual time.
     AsEver,
     /// Soon: there is more to do.
     Soon,
@@ -107,8 +107,8 @@ fn refused(error: flightline::Error) -> Refusal {
     error.into_refusal()
 }
 
-/// Writes, through the same queue and thread as everybody: the project's row, to the disk and back. That
-/// is less than anybody else writes, so that it must not be all that there is room for.
+/// Writes the project's row, through the same queue and thread as requests, to the disk and back. The probe is tiny, so it
+/// also fails when less than 512 KiB is left on the disk.
 fn write_probe(_: &mut Fleet, means: &Means, project: &Project) -> Result<Again, Refusal> {
     means
         .lines

@@ -124,7 +124,7 @@ both_engines! {
         story.claim("ada", "Model").unwrap();
         assert_eq!(bench.run("staleness"), None);
         assert_eq!(inbox(&story, "control"), [] as [&str; 0]);
-        // Somebody was there meanwhile: it is no downtime of ours.
+        // Flightline was awake meanwhile: it is no downtime of ours.
         for _ in 0..8 {
             story.pass_minutes(1);
             story.beat("control").unwrap();
