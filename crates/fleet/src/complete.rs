@@ -82,12 +82,12 @@ fn is_plain_word(text: &str) -> bool {
     !text.is_empty() && text.chars().all(plain)
 }
 
-/// Offers missions.
+/// Offers the ids of missions.
 pub fn missions() -> ArgValueCandidates {
     ArgValueCandidates::new(|| candidates(Kind::Mission))
 }
 
-/// Offers sorties.
+/// Offers the ids of sorties.
 pub fn sorties() -> ArgValueCandidates {
     ArgValueCandidates::new(|| candidates(Kind::Sortie))
 }
@@ -97,12 +97,12 @@ pub fn agents() -> ArgValueCandidates {
     ArgValueCandidates::new(|| candidates(Kind::Agent))
 }
 
-/// Offers messages.
+/// Offers the ids of messages.
 pub fn messages() -> ArgValueCandidates {
     ArgValueCandidates::new(|| candidates(Kind::Message))
 }
 
-/// Offers checkpoints.
+/// Offers the ids of checkpoints.
 pub fn checkpoints() -> ArgValueCandidates {
     ArgValueCandidates::new(|| candidates(Kind::Checkpoint))
 }
@@ -135,7 +135,7 @@ fn candidates(kind: Kind) -> Vec<CompletionCandidate> {
     };
     let ui = Ui::new(false, Vec::new(), true, ColorWhen::Never);
     let app = Environment::read().and_then(|mut env| {
-        // Whoever waits for Tab does not wait for a server that is not there.
+        // Completion must not wait for a server that is not there.
         env.patience_ms.get_or_insert_with(|| "500".to_owned());
         App::new(globals, ui, env)
     });

@@ -87,7 +87,7 @@ fn pager(named: Option<OsString>) -> Option<String> {
     pager.filter(|pager| !matches!(pager.trim(), "" | "cat"))
 }
 
-/// What is never shown.
+/// A text that is never shown.
 #[derive(Clone)]
 pub struct Secret(String);
 

@@ -11,7 +11,7 @@ use crate::cli::{Cli, Globals};
 /// What a command begins with that can be pasted.
 const OURS: &str = "fleet ";
 
-/// What stands for the acting agent in a command of somebody who does not know it.
+/// The placeholder for the acting agent where it is not known.
 const SOMEBODY: &str = "--agent NAME";
 
 /// What a caller typed that a later command needs as well.
@@ -28,7 +28,7 @@ pub struct Repeated {
 }
 
 impl Repeated {
-    /// What was typed. `environment` is the agent that the environment names.
+    /// The repeated options of the typed command. `environment` is the agent that the environment names.
     pub fn of(globals: &Globals, environment: Option<&str>, arguments: &[OsString]) -> Self {
         let mut place = Vec::new();
         let dir = globals.dir.as_ref().map(|dir| dir.display().to_string());
@@ -133,7 +133,7 @@ impl Repeated {
     }
 }
 
-/// Whether a command is by somebody: what it does, or whose things it shows, depends on the acting agent.
+/// Whether a command acts as an agent: its effect, or the things it shows, depend on the acting agent.
 fn acts(words: &[&str], agent: &str) -> bool {
     let verb = words.get(1).copied().unwrap_or_default();
     match words.first().copied().unwrap_or_default() {

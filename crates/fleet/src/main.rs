@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     if let Some(Command::Hook(Lazy(hook))) = &cli.command {
         return match env {
             Ok(env) => command::hook::run(hook, globals, &ui, env),
-            // Who is asked by a client's hook never hinders it.
+            // A hook never hinders its client.
             Err(refusal) => spare(&ui, &refusal),
         };
     }

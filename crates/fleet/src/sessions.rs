@@ -1,8 +1,10 @@
-//! Which session of an agent this process belongs to, when nobody said so with FLEET_EPOCH or FLEET_SESSION: the one that was
-//! begun by a process above it. So a shell that registered an agent goes on as the session it began, and is refused
-//! when another has taken its place.
+//! The agent's session that this process belongs to, when neither FLEET_EPOCH nor FLEET_SESSION names it: the one that a
+//! process above it began. So a shell that registered an agent continues as the session it began, and is refused when
+//! another
+//! has taken its place.
 //!
-//! What is known of it is in the user's own folder, not in the repository: it belongs to this machine. Without it nothing fails.
+//! The list of sessions is in the user's own folder, not in the repository: it belongs to this machine. Without it nothing
+//! fails.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -62,7 +64,7 @@ impl Sessions {
             by_hook: false,
         };
         if !begun.processes.is_empty() {
-            // Whoever needs certainty sets FLEET_EPOCH, which is printed.
+            // A caller that needs certainty sets FLEET_EPOCH, which is printed.
             let _ = self.add(&begun);
         }
     }

@@ -43,9 +43,6 @@ impl Keys {
     }
 
     /// Waits for the next key; nothing when the terminal is gone.
-    ///
-    /// # Errors
-    /// When it cannot be read.
     pub fn next_key(&mut self) -> io::Result<Option<Key>> {
         let mut buffer = [0; 64];
         while self.ready.is_empty() {
@@ -65,7 +62,7 @@ impl Drop for Keys {
     }
 }
 
-/// A line from the terminal that nobody sees.
+/// A line from the terminal, read without echo.
 ///
 /// # Errors
 /// When stdin is no terminal, or cannot be read.

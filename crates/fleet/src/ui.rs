@@ -40,7 +40,7 @@ pub struct Ui {
     pub pager_has_settings: bool,
 }
 
-/// What is left to say when whoever read the answer has gone, such as `head`: nothing.
+/// The reader of the answer, such as `head`, has gone: there is nothing left to say.
 const READER_GONE: &str = "the reader of the output is gone";
 
 impl Ui {
@@ -124,7 +124,7 @@ impl Ui {
             return self.print(&text);
         };
         if let Some(mut stdin) = child.stdin.take() {
-            // Whoever leaves the pager early has seen enough.
+            // A user who leaves the pager early has seen enough.
             let _ = writeln!(stdin, "{text}");
         }
         match child.wait() {
@@ -134,9 +134,6 @@ impl Ui {
     }
 
     /// Says what became of a request that could not be brought to the server, and is no failure.
-    ///
-    /// # Errors
-    /// When stdout is gone.
     pub fn set_aside(&self, aside: &Refusal) -> Result<(), Refusal> {
         let mut answer = aside.details.clone();
         answer["message"] = json!(aside.message);
@@ -167,7 +164,7 @@ impl Ui {
     ) -> Result<(), Refusal> {
         if self.terminal && !self.json && !self.quiet {
             let mut out = anstream::stdout().lock();
-            // Home, and nothing below: whoever interrupts it finds the last look, and a usual terminal.
+            // Home, and nothing below: a user who interrupts it finds the last look, and a usual terminal.
             let _ = write!(out, "\x1b[H\x1b[2J");
             drop(out);
             return self.print(self.fill(say).text());
@@ -187,7 +184,7 @@ impl Ui {
         }
     }
 
-    /// Whether somebody sits there whose keys can be read, and who sees what they do.
+    /// Whether a person sits at the terminal, whose keys can be read.
     pub fn is_interactive(&self) -> bool {
         self.terminal && io::stdin().is_terminal() && !self.json && !self.quiet
     }
@@ -200,9 +197,6 @@ impl Ui {
     }
 
     /// Prints a text and ends the line.
-    ///
-    /// # Errors
-    /// When stdout is gone.
     pub fn print(&self, text: &str) -> Result<(), Refusal> {
         let mut out = anstream::stdout().lock();
         writeln!(out, "{}", visible(text))
@@ -241,7 +235,7 @@ impl Ui {
         }
     }
 
-    /// Says how far something is that takes long, in one line that is written over: for somebody at a terminal.
+    /// Shows the progress of a long job at a terminal, in one line that is written over.
     pub fn progress(&self, text: impl Display) {
         if !self.quiet && !self.json && io::stderr().is_terminal() {
             let _ = write!(io::stderr(), "\r{text}\x1b[K");
@@ -277,7 +271,7 @@ impl Ui {
         }
     }
 
-    /// Warns.
+    /// Prints a warning on stderr.
     pub fn warn(&self, text: impl Display) {
         self.talk(format_args!(
             "{}warning:{} {text}",
@@ -331,7 +325,7 @@ impl Ui {
         self.agree(&format!("This will {act}. Continue?"), act, command, ask)
     }
 
-    /// The same in the words of whoever has shown already what will happen.
+    /// Like [`Ui::confirm`], with a question of the caller's, which has already shown what will happen.
     ///
     /// # Errors
     /// As [`Ui::confirm`].
@@ -433,7 +427,7 @@ fn plain(text: &str) -> String {
 pub const GREEN: Style = AnsiColor::Green.on_default();
 /// For what is under way.
 pub const BLUE: Style = AnsiColor::Blue.on_default();
-/// For what needs somebody.
+/// The colour of things that need a person.
 pub const YELLOW: Style = AnsiColor::Yellow.on_default();
 /// For what went wrong.
 pub const RED: Style = AnsiColor::Red.on_default();

@@ -1,4 +1,4 @@
-//! What is wrong with a command line, in our own words: what, which, and how it is written.
+//! A wrong command line, in our own words: what, which, and how it is written.
 
 use std::ffi::OsString;
 
@@ -147,7 +147,7 @@ fn listed(error: &Error, kind: ContextKind) -> Option<String> {
     (!values.is_empty()).then(|| values.join(", "))
 }
 
-/// What was typed, in backticks, without secrets and control characters.
+/// The typed word, in backticks, without secrets and control characters.
 fn quoted(error: &Error, kind: ContextKind) -> String {
     let quoted: Vec<String> = strings(error, kind)
         .iter()

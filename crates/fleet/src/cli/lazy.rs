@@ -12,7 +12,7 @@ thread_local! {
     static READING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Reads a command line: what is described meanwhile is described when it is given.
+/// Reads a command line: the arguments of a command are described only when it is given.
 pub fn reading<T>(read: impl FnOnce() -> T) -> T {
     READING.set(true);
     let done = read();

@@ -135,14 +135,14 @@ pub fn take(args: &CheckpointArgs, app: &mut App) -> Done {
         details: None,
         note,
     };
-    // While the server is away nobody knows, and the request is queued.
+    // While the server is away the time is not known, and the request is queued.
     let asked_at = app.now().ok();
     let taken = app.run(&request)?;
     let taken = settled(taken.id, app)?;
     let short = app.short(&[Kind::Checkpoint, Kind::Mission], &taken)?;
     app.ui.answer(&taken, |page| {
         match asked_at.is_some_and(|asked_at| taken.timestamp < asked_at) {
-            // The same state has the same checkpoint.
+            // An unchanged state has the same checkpoint.
             true => page.line(format_args!(
                 "Checkpoint {} is current: nothing has changed since it was taken at {}",
                 short.id(taken.id),

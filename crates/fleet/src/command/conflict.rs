@@ -31,7 +31,7 @@ pub enum ConflictCommand {
 pub fn run(command: &ConflictCommand, app: &mut App) -> Done {
     match command {
         ConflictCommand::List => {
-            // What was written since is looked at first.
+            // Files written since are looked at first.
             app.fleet()?;
             let found = found(app)?;
             app.ui.answer(&found, |page| {

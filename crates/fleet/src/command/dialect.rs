@@ -297,7 +297,7 @@ fn read_file(path: &Path, shown: &Path, app: &App) -> Result<Incoming, Refusal> 
     Ok(incoming(&file, unfolded(&bytes, &file)?))
 }
 
-/// A folder that somebody named, made where it is missing.
+/// The folder that the command line names, made where it is missing.
 fn make_folder(folder: &Path, app: &App) -> Result<Dir, Refusal> {
     let made = app
         .towards(&app.here.join(folder))

@@ -204,7 +204,7 @@ fn show_connection(page: &mut Page, connection: &Connection) {
     }
 }
 
-/// Tasks that need somebody, where the policy wants them found; and everything else that needs a person.
+/// Tasks that need a decision, where the policy wants them found; and everything else that needs a person.
 fn needs(app: &mut App) -> Result<Needs, Refusal> {
     let sightings = app.sightings()?;
     let status = app.run(&ShowStatus {

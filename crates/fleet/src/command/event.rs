@@ -140,7 +140,7 @@ fn follow(request: ListEvents, during: Option<u64>, app: &mut App) -> Done {
     list.events.reverse();
     loop {
         if !list.events.is_empty() {
-            // What came meanwhile may be about things that are new.
+            // Events that came meanwhile may be about new things.
             let short = shortener(app, &list)?;
             for event in &list.events {
                 let line = format!(

@@ -67,7 +67,7 @@ pub fn run(args: &HookArgs, globals: &Globals, ui: &Ui, env: Environment) -> Exi
         let reply = hook.answer();
         let text = wire::render(hook.heard.client, &hook.event, &reply);
         *answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
-        // The client reads the answer when the process ends: what is left to do is done in the time that is left.
+        // The client reads the answer when the process ends: the upkeep uses the rest of the time.
         hook.keep_up();
         Some(())
     }));
@@ -216,8 +216,9 @@ impl Hook {
         Some(folder.join(place.path))
     }
 
-    /// What goes wrong is the hook's own business, but that a fleet is not trusted: it is said when a session begins. Who only tries the
-    /// hook is told everything.
+    /// A failure stays inside the hook, except that a fleet is not trusted: that is said when a session begins. A probe of
+    /// the doctor
+    /// is told everything.
     fn refused(&self, refusal: &Refusal) -> Reply {
         if self.heard.happening == Happening::Probe {
             return Reply {
@@ -291,7 +292,7 @@ impl Hook {
         Ok(done)
     }
 
-    /// What is left to do after the answer: files of checkpoints, mirrors.
+    /// The upkeep after the answer: files of checkpoints, mirrors.
     fn keep_up(&mut self) {
         if self.wrote {
             let _ = self.app.settle_backups();

@@ -126,7 +126,7 @@ fn known(app: &App) -> Result<Known, Refusal> {
     })
 }
 
-/// The token, without showing it to anybody.
+/// The token, never shown on the terminal.
 fn token(args: &LoginArgs, address: &Address, app: &App) -> Result<Secret, Refusal> {
     let asks = io::stdin().is_terminal() && !args.token_stdin;
     if asks && app.globals.no_input {

@@ -59,7 +59,7 @@ pub fn run(args: &PruneArgs, app: &mut App) -> Done {
         return Ok(ExitCode::SUCCESS);
     }
     if plan.is_empty() {
-        // Whoever died while pruning may have left files behind, and the daily one leaves space free.
+        // A command that died while pruning may have left files behind, and the daily one leaves space free.
         app.clear_files()?;
         plan.space = app.send(&GiveBack {
             loose: 0,

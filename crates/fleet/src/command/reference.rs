@@ -112,7 +112,7 @@ fn write_pages(command: clap::Command, place: &Dir) -> std::io::Result<usize> {
 
 type MakeSchema = fn() -> Value;
 
-/// What has a published schema: its name, and the schema.
+/// The published schemas by name.
 const SCHEMAS: &[(&str, MakeSchema)] = &[
     (
         "checkpoint",

@@ -140,7 +140,7 @@ impl Program {
         })
     }
 
-    /// Waits for its end, and passes signals on. Says whether somebody ended it.
+    /// Waits for its end, and passes signals on. Says whether a signal to us ended it.
     fn watch(
         &mut self,
         signals: &mut Signals,
@@ -210,7 +210,7 @@ impl Program {
     }
 }
 
-/// A program that runs again is in nobody's way. Its briefing has said why it was started again.
+/// A program that runs again is no blocker. Its briefing has said why it was started again.
 fn settle(blocker: NoteId, app: &mut App) -> Result<(), Refusal> {
     let end = EndNote {
         note: blocker.to_string(),

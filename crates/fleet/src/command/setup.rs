@@ -96,7 +96,7 @@ impl PluggedIn {
         self.client == edit.client
     }
 
-    /// What comes of having entries as well.
+    /// The consequence of having entries as well.
     fn twice(&self) -> String {
         let plugin = &self.plugin.plugin;
         format!(
@@ -593,7 +593,7 @@ impl Setup {
                     false => Ok(()),
                 }
             });
-            // A folder that stays harms nobody.
+            // A folder that stays does no harm.
             drop(emptied);
         }
         let gone = Dir::private_if_there(folder).and_then(|folder| match folder {

@@ -24,8 +24,9 @@ struct Line {
     text: String,
 }
 
-/// Shows the mission, its progress, the last checkpoint, how full the context is, and whether somebody is needed. Where there is no
-/// fleet, or it cannot be read, the line says no more than the client's own figures.
+/// Shows the mission, its progress, the last checkpoint, how full the context is, and whether a person is needed. Where
+/// there is
+/// no fleet, or it cannot be read, the line has only the client's own figures.
 pub fn run(app: &mut App) -> Done {
     let given = read_stdin().unwrap_or_default();
     let mut parts = Vec::new();

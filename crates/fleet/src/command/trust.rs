@@ -97,7 +97,7 @@ fn revoke(app: &App, config: &Config) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What is in a fleet that nobody trusts yet, as far as it can be looked at before.
+/// The content of a fleet that is not trusted yet, as far as it can be read before.
 fn describe(app: &mut App) -> String {
     let kinds = [Kind::Mission, Kind::Agent, Kind::Note, Kind::Token];
     let ids = match app.run(&ListIds {

@@ -20,7 +20,7 @@ pub fn title(what: &str, typed: &str) -> Result<Title, Refusal> {
     text(what, typed)
 }
 
-/// Several titles.
+/// Parses several titles.
 pub fn titles(what: &str, typed: &[String]) -> Result<Vec<Title>, Refusal> {
     typed.iter().map(|one| title(what, one)).collect()
 }

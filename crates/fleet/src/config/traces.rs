@@ -12,9 +12,9 @@ pub use self::variables::traces;
 /// What the variables come to.
 #[derive(Debug, Default)]
 pub struct Told {
-    /// Where traces go; none when nobody asks for any.
+    /// Where traces go; none when no variable asks for them.
     pub traces: Option<Traces>,
-    /// The same for people.
+    /// The collector's address for people.
     pub to: Option<String>,
     pub warnings: Vec<String>,
 }

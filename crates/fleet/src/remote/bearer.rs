@@ -9,7 +9,7 @@ use crate::config::Secret;
 pub struct Bearer {
     /// The project that it opens.
     pub project: String,
-    /// Its id.
+    /// The id of the token.
     pub token: String,
 }
 

@@ -51,9 +51,9 @@ pub struct Client {
     means: Means,
 }
 
-/// What came back over the wire.
+/// The result of a request over the wire.
 pub enum Sent {
-    /// An answer.
+    /// The server answered.
     Answered(Answer),
     /// None, and why.
     Unreachable {
@@ -70,9 +70,9 @@ enum Attempt {
     Again(String, Option<Duration>),
     /// The server says that it was not done, and may be later.
     Declined(Silence, Option<Duration>),
-    /// Nothing was sent: nobody is there.
+    /// Nothing was sent: no server is there.
     Nobody(String),
-    /// Nothing was sent: whoever is there is not known to be the server.
+    /// Nothing was sent: the peer could not prove that it is the server.
     Distrusted(Silence),
 }
 
@@ -126,7 +126,7 @@ impl Client {
         })
     }
 
-    /// Asks until there is an answer, nobody is there, or patience ends.
+    /// Asks until there is an answer, no server is there, or patience ends.
     pub fn send(&mut self, call: &Call<'_>, key: Option<&str>) -> Sent {
         let began = Instant::now();
         let mut pause = PAUSE;
@@ -134,7 +134,7 @@ impl Client {
         loop {
             let (silence, wait) = match self.attempt(call, key) {
                 Attempt::Answered(answer) => return Sent::Answered(answer),
-                // Somebody may be about to open: a server that starts anew is there in a moment.
+                // A server that restarts is there in a moment.
                 Attempt::Nobody(why) if knocked => {
                     let silence = Silence::unreached(&why, None);
                     return Sent::Unreachable { silence, perhaps };
@@ -336,7 +336,7 @@ impl Client {
         .hint("check the address of the server: `fleet serve` prints it when it starts")
     }
 
-    /// A token is for the server it was given for: whoever it is to be shown to is said by a person.
+    /// A token is for the server it was made for: only a person may name another.
     fn moved(&self, to: Option<&str>) -> Refusal {
         let to = to.and_then(|to| Address::parse(to.split("/api/v1/").next()?).ok());
         let (there, name) = match &to {
@@ -367,7 +367,7 @@ impl Client {
     }
 }
 
-/// Whether somebody was there.
+/// Whether a server was there.
 fn failed(error: &ureq::Error) -> Attempt {
     use std::io::ErrorKind::{
         AddrNotAvailable, ConnectionRefused, HostUnreachable, NetworkDown, NetworkUnreachable,

@@ -1,5 +1,5 @@
-//! Brings requests to the server, what was kept before what is new; and keeps what may be kept while the
-//! server cannot be reached.
+//! Brings requests to the server, queued ones before new ones; and queues those that may wait while the server cannot be
+//! reached.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -88,7 +88,7 @@ impl Courier {
             ));
         }
         for name in self.spool.queues() {
-            // Somebody else's may be on their way already; one's own come before anything new.
+            // Other queues may be on their way already; the agent's own queue comes before its new request.
             let patience = match name == asking {
                 true => Duration::from_secs(15),
                 false => Duration::ZERO,
@@ -147,7 +147,8 @@ impl Courier {
                 ));
                 return Ok(Brought::Enough);
             }
-            // The server would take it as said in another project, or by somebody else; unless it knows for whom.
+            // The server would take the line as written in another project, or by another principal; unless it names its
+            // agent.
             let may = |bearer: &Bearer| {
                 entry.fits(bearer)
                     || (entry.project == bearer.project && entry.instead_of(bearer).is_some())
@@ -156,7 +157,7 @@ impl Courier {
                 self.stuck.insert(name.to_owned(), for_another_token());
                 return Ok(Brought::Enough);
             };
-            // Whoever wrote this file: only what is ever kept is brought.
+            // The file may have been written by any program of the user: only operations that may wait are delivered.
             if !may_wait(&entry.operation) {
                 self.stop_at(name, queue, all - at, said);
                 return Ok(Brought::Enough);
@@ -168,7 +169,7 @@ impl Courier {
             self.steps.step();
             match answer.outcome {
                 Ok(_) => delivery.delivered += 1,
-                // Whoever said it can still come; or this one may not speak for them.
+                // The token that queued it may still come; or this token may not speak for it.
                 Err(refusal) if refusal.code == Code::Forbidden && !entry.fits(&bearer) => {
                     self.stuck.insert(name.to_owned(), refusal);
                     return Ok(Brought::Enough);
@@ -215,7 +216,7 @@ impl Courier {
         Ok(Brought::Enough)
     }
 
-    /// What comes next is not understood here: it stays for whoever wrote it.
+    /// The next line is of another version: it stays for the program that wrote it.
     fn stop_at(&mut self, name: &str, queue: &Queue, count: usize, said: &mut Vec<String>) {
         let refusal = Refusal::new(
             Code::OtherVersion,
@@ -243,7 +244,7 @@ impl Courier {
         self.client.send(&call, Some(&entry.key))
     }
 
-    /// What came too late is written down, once, however often this is asked for.
+    /// Records a line that came too late, once, however often this is asked for.
     fn record_late(&mut self, entry: &Entry, refusal: &Refusal) -> Sent {
         let of = |field: &str| entry.request[field].as_str().map(str::to_owned);
         let request = || {
@@ -552,7 +553,7 @@ fn waiting(count: usize) -> String {
 /// What good news begins with.
 pub const DELIVERED: &str = "delivered the queue of this machine";
 
-/// What was delivered, in one line.
+/// The delivered requests, in one line.
 fn told(delivery: &Delivery) -> String {
     let done = format!(
         "{DELIVERED}: {}",

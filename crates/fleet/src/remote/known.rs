@@ -1,5 +1,6 @@
-//! The server that each repository talks to, and the token it does that with, which selects the project. It
-//! is the user's own file, which nobody else can read; nothing of it is ever in a repository.
+//! The server that each repository talks to, and the token for it, which selects the project. It is the user's own file,
+//! which
+//! no other user can read; nothing of it is ever in a repository.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +16,7 @@ const FILE: &str = "servers.toml";
 const LARGEST: usize = 1024 * 1024;
 const ABOUT: &str = "# Servers of Flightline: tokens, and which server each repository talks to.\n# Written by `fleet login` and `fleet logout`.\n\n";
 
-/// What is known of servers.
+/// The known servers.
 pub struct Known {
     path: PathBuf,
     document: DocumentMut,
@@ -23,9 +24,6 @@ pub struct Known {
 
 impl Known {
     /// Reads the file beside the user's settings; one that is not there says nothing.
-    ///
-    /// # Errors
-    /// When it cannot be read.
     pub fn read(user_config: Option<&Path>) -> Result<Option<Self>, Refusal> {
         let Some(folder) = user_config.and_then(Path::parent) else {
             return Ok(None);
@@ -74,9 +72,6 @@ impl Known {
     }
 
     /// Remembers the server that a repository talks to, and its token.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     pub fn remember(
         &mut self,
         server: &Address,
@@ -96,9 +91,6 @@ impl Known {
 
     /// Forgets that a repository talks to a server, and its token. Says whether the token is gone: in the first
     /// files, other repositories may share it.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     pub fn forget(&mut self, root: &Path) -> Result<bool, Refusal> {
         let repositories = self.table("repositories")?;
         let removed = root.to_str().and_then(|root| repositories.remove(root));

@@ -19,7 +19,7 @@ enum Then {
 }
 
 impl Silence {
-    /// Nobody answers, or nobody who is trusted; with what helps, unless it is waiting.
+    /// No answer, or none of a trusted server; with a hint, unless waiting helps.
     pub fn unreached(why: &str, hint: Option<&'static str>) -> Self {
         Self {
             what: format!("cannot be reached: {why}"),

@@ -1,9 +1,9 @@
-//! What is kept on this machine while the server cannot be reached: for each server one queue per agent and project,
-//! or per token. They are in the user's own folder, never in the repository: a stranger who can write there must not be able
-//! to say something with the user's token.
+//! Writes that wait on this machine while the server cannot be reached: for each server one queue per agent and project, or
+//! per token. They are in the user's own folder, never in the repository: a stranger who can write there must not be able to
+//! write with the user's token.
 //!
-//! An entry is on the disk before anybody is told that it is kept, and it goes only after the server has
-//! answered it; whoever dies in between asks again with the same key.
+//! An entry is on the disk before the caller is told that it is queued, and it goes only after the server has answered it; a
+//! process that dies in between asks again with the same key.
 
 use std::ffi::OsStr;
 use std::fs::{File, TryLockError};
@@ -28,7 +28,7 @@ mod tests;
 
 /// The version of what is written here.
 const VERSION: u32 = 2;
-/// The largest queue. Whoever cannot be reached for so long needs somebody to look.
+/// The largest queue. A server that cannot be reached for so long needs a person to look.
 const LARGEST: usize = 64 * 1024 * 1024;
 /// How long another command's turn is waited for.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -45,12 +45,12 @@ pub struct Spool {
     largest: usize,
 }
 
-/// What is in a queue.
+/// The content of a queue.
 #[derive(Debug, Default)]
 pub struct Kept {
     /// What can be brought, oldest first.
     pub entries: Vec<Entry>,
-    /// What comes after it, from the first line on that another version wrote: as it is.
+    /// The lines from the first one on that another version wrote, unchanged.
     pub rest: Vec<String>,
     damaged: Vec<String>,
 }
@@ -69,11 +69,11 @@ pub struct Entry {
     pub token: String,
     /// When it was asked for, by this machine's clock.
     pub at: Time,
-    /// The operation.
+    /// The name of the operation.
     pub operation: String,
-    /// What was asked for: nothing in it is secret any more.
+    /// The request, without secrets.
     pub request: Value,
-    /// Who asked.
+    /// The agent that asked.
     pub agent: Option<String>,
     pub epoch: Option<u64>,
     pub session: Option<String>,
@@ -127,7 +127,7 @@ impl Entry {
         }
     }
 
-    /// The id of the note that it becomes, should it come too late: the same whoever brings it.
+    /// The id of the note that it becomes, should it come too late: made of the entry, so that there is one note.
     pub fn note(&self) -> NoteId {
         let Self {
             key,
@@ -157,7 +157,7 @@ impl Entry {
     }
 }
 
-/// One queue, while nobody else has it.
+/// One queue, locked by this process.
 pub struct Queue {
     file: PathBuf,
     largest: usize,
@@ -311,7 +311,7 @@ impl Spool {
         self.take_within(name, PATIENCE)
     }
 
-    /// The same, waiting so long.
+    /// Like [`Spool::take`], waiting so long for the lock.
     ///
     /// # Errors
     /// As [`Spool::take`].
@@ -361,7 +361,7 @@ impl Spool {
         Ok(folder)
     }
 
-    /// How many wait, of everybody, and how many of them not for this token. Looks, and waits for nobody.
+    /// How many requests wait in all queues, and how many of them not for this token. Looks, and waits for no lock.
     pub fn waiting(&self, at_hand: Option<&Bearer>) -> Vec<Waiting> {
         let mut waiting = Vec::new();
         let Some(folder) = self.folder() else {
@@ -435,10 +435,7 @@ impl Queue {
         Ok((kept, Some(aside)))
     }
 
-    /// Puts an entry aside that nobody can use any more.
-    ///
-    /// # Errors
-    /// When it cannot be written.
+    /// Puts an entry aside that can no longer be delivered.
     pub fn put_aside(&self, entry: &Entry) -> io::Result<PathBuf> {
         let aside = self.file.with_extension("damaged.jsonl");
         let line = serde_json::to_string(entry).map_err(io::Error::other)?;
@@ -535,7 +532,7 @@ fn changed_at(file: &Path) -> Time {
     Time::from_millis(seen.map_or(0, |seen| seen.modified.saturating_mul(1_000)))
 }
 
-/// What is in a file.
+/// The content of a file.
 fn read(file: &Path, most: usize) -> io::Result<Kept> {
     let bytes = bytes_of(file, most)?.unwrap_or_default();
     let mut kept = Kept::default();
@@ -555,7 +552,7 @@ fn read(file: &Path, most: usize) -> io::Result<Kept> {
     Ok(kept)
 }
 
-/// Whether a line that is no entry of ours is whole, and somebody else's.
+/// Whether a line that is no entry of ours is whole, and of another version.
 fn is_of_another_version(line: &[u8]) -> bool {
     let whole = serde_json::from_slice::<Value>(line);
     whole.is_ok_and(|whole| whole["v"].is_number())

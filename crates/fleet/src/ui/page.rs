@@ -56,7 +56,7 @@ impl Page {
         text.lines().for_each(|line| self.hint(line));
     }
 
-    /// What is on it.
+    /// The text of the page.
     pub fn text(&self) -> &str {
         self.text.trim_end_matches('\n')
     }
@@ -123,7 +123,7 @@ impl Page {
                         below = pieces.collect();
                         first
                     }
-                    // What has nothing beside it may go on into what would be empty.
+                    // A cell without a neighbour may use the empty space beside it.
                     (true, _) if at + 1 < count => cell.clone(),
                     _ => cell.shortened(widths[at]),
                 };
@@ -163,7 +163,7 @@ impl Cell {
     pub fn new(text: impl Display) -> Self {
         let line = text.to_string().replace(['\n', '\t'], " ");
         Self {
-            // Here already, so that its width is right and colours in what somebody wrote are none.
+            // Made visible here already, so that its width is right and colours in quoted text are none.
             text: visible(&line.replace('\x1b', "\\u001b")).into_owned(),
             style: Style::new(),
             indent: 0,
@@ -188,7 +188,7 @@ impl Cell {
         Self::styled(text, DIM)
     }
 
-    /// The same, moved to the right.
+    /// This page, indented.
     #[must_use]
     pub fn indent(mut self, by: usize) -> Self {
         self.indent += by;

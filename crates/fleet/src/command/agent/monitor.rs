@@ -75,7 +75,7 @@ fn report(page: &mut Page, seen: &Monitored) {
     }
 }
 
-/// What was done about it, beside the report.
+/// The actions taken for a silent agent, beside the report.
 fn say_told(agent: &MonitoredAgent, app: &App) {
     let name = &agent.agent;
     match &agent.told {

@@ -66,7 +66,7 @@ pub struct HandoffArgs {
 }
 
 pub fn resume(args: &ResumeArgs, app: &mut App) -> Done {
-    // Whoever comes back by itself knows its session.
+    // An agent that comes back by itself knows its session.
     let caller = app.caller()?;
     let own = caller
         .session

@@ -89,7 +89,7 @@ fn details(page: &mut Page, document: &CheckpointDocument, short: &Short, now: T
     page.line(format_args!("Created: {}", document.timestamp.to_seconds()));
     page.line(format_args!("Trigger: {}{why}", document.trigger));
     page.line(format_args!("Progress: {}%", document.progress_percent));
-    // Somebody's note is why it was taken, unless something else was.
+    // A note is the reason of a manual checkpoint.
     if let Some(note) = &document.note
         && document.trigger_details.as_deref() != Some(note.as_str())
     {

@@ -37,7 +37,7 @@ pub struct DemoAgentArgs {
 pub enum Duty {
     /// Works until it is told to stand down.
     Work,
-    /// … and stops in the middle of its first edit, for somebody to kill it there.
+    /// … and stops in the middle of its first edit, until the demo kills it there.
     WorkAndHang,
     /// … and loses everything it knows in the middle of its first edit.
     WorkAndForget,
@@ -65,9 +65,9 @@ impl Duty {
 /// What an agent says on its stdout: one per line, as JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Said {
-    /// When.
+    /// When the agent reported it.
     pub at: Time,
-    /// What.
+    /// The report itself.
     pub report: Report,
 }
 
@@ -79,7 +79,7 @@ pub enum Report {
     Ready,
     /// It has written half a line.
     MidEdit {
-        /// The file.
+        /// The file that it edits.
         file: String,
     },
     /// It has lost everything it knew.
@@ -98,19 +98,19 @@ pub enum Report {
     },
     /// It found more in a file than was ever reported, and put that right.
     Mended {
-        /// The file.
+        /// The file that was cut short.
         file: String,
         /// What it took away.
         dropped: String,
     },
-    /// It met an effect of which nobody knew whether it had happened, and looked.
+    /// It met an effect in doubt, and looked whether it had happened.
     Looked {
-        /// The effect.
+        /// The name of the effect.
         effect: String,
         /// Whether the ledger has it.
         happened: bool,
     },
-    /// Somebody is gone.
+    /// An agent is gone.
     Detected {
         /// Who, why we think so, and what it held.
         gone: Vec<String>,
@@ -119,7 +119,7 @@ pub enum Report {
     },
     /// The mission was brought back.
     Resumed {
-        /// What came of it.
+        /// The results of the recovery.
         done: Vec<String>,
     },
 }
@@ -128,7 +128,7 @@ pub enum Report {
 pub struct Hand<'a> {
     pub app: &'a mut App,
     pub name: String,
-    /// The repository.
+    /// The root of the repository.
     pub root: PathBuf,
     deadline: Instant,
 }

@@ -307,8 +307,8 @@ fn no_locks(found: &Found) -> Verdict {
     unless(&problems, format!("{granted} were granted in all"))
 }
 
-/// Every message that was sent is in somebody's mailbox, and everybody acknowledged what is in theirs. A
-/// dead dispatch cannot: there, its successor must have.
+/// Every message that was sent is in a mailbox, and every recipient acknowledged its mail. A dead dispatch cannot: its
+/// successor must have.
 fn no_mail_lost(found: &Found) -> Verdict {
     let sent: BTreeSet<&str> = found
         .of("message_sent")

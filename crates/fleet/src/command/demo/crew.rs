@@ -56,7 +56,7 @@ enum Note {
 }
 
 impl Crew {
-    /// Nobody yet.
+    /// A crew without agents.
     pub fn new(folder: &Path, user_state: Option<&Path>, deadline: Instant) -> Self {
         let (sender, receiver) = mpsc::channel();
         Self {
@@ -129,7 +129,7 @@ impl Crew {
         Ok(ending)
     }
 
-    /// What was heard so far.
+    /// The reports so far.
     pub fn heard(&self) -> &[Heard] {
         &self.heard
     }
@@ -174,7 +174,7 @@ impl Crew {
         self.members.iter().all(|member| member.ending.is_some())
     }
 
-    /// Ends whoever is still running.
+    /// Ends the agents that still run.
     pub fn dismiss(&mut self) {
         let running: Vec<String> = self
             .members
@@ -208,7 +208,7 @@ impl Crew {
         }
     }
 
-    /// The last words of somebody who has ended may still be in the pipe.
+    /// The last report of an ended agent may still be in the pipe.
     fn hear_out(&mut self, at: usize) {
         let patience = Instant::now() + Duration::from_secs(2);
         while self.members[at].complaint.is_none() && Instant::now() < patience {
@@ -252,7 +252,7 @@ impl Drop for Crew {
 }
 
 impl Ending {
-    /// In words.
+    /// The ending in words.
     pub fn told(&self) -> String {
         match self {
             Self::Killed { signal: Some(9) } => "killed with SIGKILL".to_owned(),

@@ -1,5 +1,5 @@
-//! The dispatch of the demo: sets the others to work, reads their reports, notices who is gone, and
-//! brings their work back. It can be killed like any other: its successor takes the mission over.
+//! The dispatch of the demo: sets the other agents to work, reads their reports, notices dead agents, and recovers their
+//! work. It can be killed like any other: its successor takes the mission over.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ fn coordinates(hand: &mut Hand<'_>, mission: &Mission) -> Result<bool, Refusal> 
     }))
 }
 
-/// One sortie for each, the rest for whoever is ready first.
+/// One sortie for each agent, the rest for the first that is ready.
 fn set_out(hand: &mut Hand<'_>, view: &MissionView) -> Result<(), Refusal> {
     for (sortie, name) in view.sorties.iter().zip(SPECIALISTS) {
         hand.run(&ChangeSortie {
@@ -124,7 +124,7 @@ fn bring_back(hand: &mut Hand<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The mission has a dispatch that is gone: whoever resumes it first takes its place.
+/// The mission has a dispatch that is gone: the agent that resumes it first takes its place.
 fn take_over(hand: &mut Hand<'_>, mission: &Mission) -> Result<(), Refusal> {
     let sightings = hand.app.sightings()?;
     let agents = hand.run(&ListAgents {

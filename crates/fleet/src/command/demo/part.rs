@@ -14,7 +14,7 @@ use flightline::core::event::sha256_hex;
 pub const PARTS: u64 = 8;
 /// How many lines a part has.
 pub const LINES: usize = 4;
-/// Who writes it.
+/// The agents that write it.
 pub const SPECIALISTS: [&str; 4] = ["alice", "bob", "carol", "dave"];
 /// The world outside: what is written there cannot be taken back.
 pub const LEDGER: &str = "ledger.txt";
@@ -67,13 +67,13 @@ impl Part {
     }
 }
 
-/// What was published so far. Nothing, when there is no ledger yet.
+/// The published lines. None, when there is no ledger yet.
 pub fn ledger(root: &Path) -> Result<Vec<String>> {
     let text = read_or_empty(&root.join(LEDGER))?;
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// Publishes: one line, in one write, that nobody can take back.
+/// Publishes: one line, in one write, that cannot be taken back.
 pub fn publish(root: &Path, entry: &str) -> Result<()> {
     append(&root.join(LEDGER), &format!("{entry}\n"))
 }

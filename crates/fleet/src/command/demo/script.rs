@@ -26,7 +26,7 @@ pub const FORGETFUL: &str = "carol";
 pub const DISPATCH: &str = "dispatch";
 pub const SUCCESSOR: &str = "dispatch-2";
 
-/// What was seen while it happened.
+/// The observations of the demo while it ran.
 pub struct Played {
     /// When it began.
     pub began: Time,

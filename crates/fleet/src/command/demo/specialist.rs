@@ -145,7 +145,7 @@ fn remember(hand: &mut Hand<'_>) -> Result<Work, Refusal> {
     Work::of(&hand.run(&ShowSortie { sortie: sortie.id })?)
 }
 
-/// Does what is left of a sortie. The work is taken by value: when this returns, nobody knows it any more.
+/// Does the rest of a sortie. The work is taken by value: when this returns, the agent has forgotten it.
 fn carry_out(
     hand: &mut Hand<'_>,
     work: Work,
@@ -188,7 +188,7 @@ fn carry_out(
     Ok(Ended::Done)
 }
 
-/// Sets out to publish. When somebody already did, and nobody knows how far they came, looks first.
+/// Sets out to publish. When the effect is in doubt, looks first.
 fn begin_effect(hand: &mut Hand<'_>, work: &Work) -> Result<Effect, Refusal> {
     let effect = work.part.effect();
     let mut begin = BeginEffect {
@@ -240,7 +240,7 @@ fn finish(hand: &mut Hand<'_>, work: &Work, result: &str) -> Result<(), Refusal>
     Ok(())
 }
 
-/// Takes away what stands in the file beyond what was reported: whoever wrote it did not get to its end.
+/// Removes the text beyond the reported lines: the agent that wrote it was killed in the middle.
 fn mend(hand: &mut Hand<'_>, work: &Work) -> Result<usize, Refusal> {
     let file = work.part.file();
     let path = hand.root.join(&file);

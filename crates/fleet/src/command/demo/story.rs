@@ -16,9 +16,9 @@ use super::script::Played;
 pub struct Beat {
     /// Milliseconds since the start.
     pub at_ms: Millis,
-    /// Who did it.
+    /// The agent or person that acted.
     pub who: String,
-    /// What.
+    /// The sentence about it.
     pub what: String,
     /// How it is known.
     pub source: Source,

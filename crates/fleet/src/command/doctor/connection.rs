@@ -182,7 +182,7 @@ impl Looking<'_> {
         settings
     }
 
-    /// Hooks that Codex skips because nobody trusted them as they are.
+    /// Hooks that Codex skips because the user has not trusted them as they are.
     fn untrusted(&self, client: Client, way: &Way, settings: &[Settings]) -> Option<Finding> {
         let hooks = settings.first().filter(|_| client == Client::Codex)?;
         let key = match way {

@@ -15,7 +15,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// The most of an answer that is read.
 const MOST: u64 = 1024 * 1024;
 
-/// What is run.
+/// The command that is run.
 pub enum Firing<'a> {
     /// A file, without a shell.
     Program(&'a Path),
@@ -25,7 +25,7 @@ pub enum Firing<'a> {
 
 /// How it ended.
 pub enum Fired {
-    /// By itself.
+    /// The program ended by itself.
     Ended {
         /// The exit code; none when a signal ended it.
         code: Option<i32>,

@@ -1,4 +1,4 @@
-//! `fleet serve --check URL`: whether a server is well, for whoever starts it again when it is not.
+//! `fleet serve --check URL`: whether a server is well, for supervisors that restart it when it is not.
 
 use std::process::ExitCode;
 use std::time::Duration;

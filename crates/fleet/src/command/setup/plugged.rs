@@ -26,7 +26,7 @@ pub struct Plugged {
     /// The file with its hooks.
     pub place: Place,
     pub path: PathBuf,
-    /// What is in that file; none when it cannot be read.
+    /// The content of that file; none when it cannot be read.
     pub text: Option<String>,
     pub hooks: Vec<Registered>,
 }
@@ -41,7 +41,7 @@ impl<'a> ClientFiles<'a> {
         }
     }
 
-    /// The repository.
+    /// The root of the repository.
     pub fn root(&self) -> &Path {
         &self.root
     }

@@ -12,7 +12,7 @@ use super::{self as setup, cannot_edit, read};
 use crate::app::App;
 use crate::command::Done;
 
-/// What was written, for programs.
+/// The written files, as JSON.
 #[derive(Serialize)]
 struct Written {
     client: &'static str,
@@ -29,7 +29,7 @@ pub fn run(client: Client, folder: &Path, app: &App) -> Done {
                 .hint(format!("connect it with `fleet setup {client}`"))
         })?;
     let (folder, root) = (app.here.join(folder), app.root());
-    // Whatever else somebody keeps there is not ours to replace.
+    // Other files there are not ours to replace.
     for file in &files {
         let path = folder.join(&file.path);
         let there = read(Some(&root), &path)?;

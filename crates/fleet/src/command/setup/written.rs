@@ -17,7 +17,7 @@ pub fn read(root: Option<&Path>, path: &Path) -> Result<Option<String>, Refusal>
     text.map_err(|error| cannot("read", path, &error))
 }
 
-/// The mode of a settings file that is there. One that somebody made read-only is left alone.
+/// The mode of an existing settings file. A read-only one is left alone.
 pub fn mode_of(root: Option<&Path>, path: &Path) -> Result<Option<u32>, Refusal> {
     let failed = |error: std::io::Error| cannot("write", path, &error);
     let (folder, file) = Dir::towards(root, path).map_err(failed)?;

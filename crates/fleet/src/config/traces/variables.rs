@@ -11,7 +11,7 @@ use ureq::http::{HeaderName, HeaderValue};
 use super::{ENDPOINTS, Told};
 use crate::remote::{Address, trusted};
 
-/// What this server is called, unless somebody says otherwise.
+/// The name of this server, unless a variable says otherwise.
 const SERVICE: &str = "flightline";
 
 /// The variables, and what is to be said of them.
@@ -84,7 +84,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         );
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
-            // What opens a door there is for nobody else.
+            // A collector's key is for no other host.
             .max_redirects(0)
             .proxy(None)
             .timeout_global(Some(timeout))
@@ -171,7 +171,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         }
     }
 
-    /// What is sent along. It may open doors, so nothing of it is ever said.
+    /// The headers for the collector. They may hold keys, so no message ever shows them.
     fn headers(&mut self) -> HashMap<String, String> {
         let names = [
             "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
@@ -260,7 +260,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
     }
 }
 
-/// Scheme, host and port: what comes after may be somebody's key.
+/// Scheme, host and port: the rest may hold a key.
 fn origin(url: &str) -> String {
     let parts: Vec<&str> = url.splitn(4, '/').take(3).collect();
     parts.join("/")
