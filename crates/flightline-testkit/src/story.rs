@@ -77,17 +77,11 @@ impl<'w> Story<'w> {
     }
 
     /// Runs an operation as `agent`, or as a person when it is empty.
-    ///
-    /// # Errors
-    /// What the operation refuses with.
     pub fn run<O: Registered>(&self, agent: &str, operation: &O) -> Result<O::Outcome, Refusal> {
         self.run_as(&caller(agent), operation)
     }
 
     /// Runs an operation for a caller.
-    ///
-    /// # Errors
-    /// What the operation refuses with.
     pub fn run_as<O: Registered>(
         &self,
         caller: &Caller,
@@ -135,9 +129,6 @@ impl<'w> Story<'w> {
     }
 
     /// An agent claims the sortie with this title.
-    ///
-    /// # Errors
-    /// When it is refused.
     pub fn claim(&self, agent: &str, named: &str) -> Result<SortieView, Refusal> {
         let claim = ClaimSortie {
             sortie: self.sortie_id(named),
@@ -147,9 +138,6 @@ impl<'w> Story<'w> {
     }
 
     /// An agent claims the next sortie of the current mission.
-    ///
-    /// # Errors
-    /// When it is refused.
     pub fn claim_next(&self, agent: &str) -> Result<SortieView, Refusal> {
         let next = ClaimNext {
             mission: None,
@@ -159,9 +147,6 @@ impl<'w> Story<'w> {
     }
 
     /// Somebody moves the sortie with this title.
-    ///
-    /// # Errors
-    /// When it is refused.
     pub fn change(
         &self,
         agent: &str,
@@ -178,9 +163,6 @@ impl<'w> Story<'w> {
     }
 
     /// An agent moves a sortie by its title, and keeps what it locked for it.
-    ///
-    /// # Errors
-    /// When it is refused.
     pub fn change_keeping_locks(
         &self,
         agent: &str,
@@ -221,25 +203,16 @@ impl<'w> Story<'w> {
     }
 
     /// An agent gives a sign of life.
-    ///
-    /// # Errors
-    /// When it is refused.
     pub fn beat(&self, agent: &str) -> Result<(), Refusal> {
         self.run(agent, &Heartbeat::default()).map(drop)
     }
 
     /// An agent takes locks.
-    ///
-    /// # Errors
-    /// When it is refused.
     pub fn lock(&self, agent: &str, paths: &[&str]) -> Result<Vec<LockView>, Refusal> {
         self.run(agent, &locks_on(paths))
     }
 
     /// Somebody writes to agents.
-    ///
-    /// # Errors
-    /// When it is refused.
     pub fn send(&self, from: &str, to: &[&str], about: &str) -> Result<MessageView, Refusal> {
         let send = SendMail {
             to: to.iter().map(ToString::to_string).collect(),

@@ -74,9 +74,6 @@ impl Story<'_> {
     }
 
     /// An agent takes over from another that is gone.
-    ///
-    /// # Errors
-    /// When it is refused.
     pub fn take_over(&self, from: &str, to: &str) -> Result<TakenOver, Refusal> {
         self.run("", &take_over(from, to))
     }

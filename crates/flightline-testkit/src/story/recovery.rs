@@ -23,9 +23,6 @@ use crate::caller;
 
 impl Story<'_> {
     /// Somebody takes a checkpoint of the current mission for a reason.
-    ///
-    /// # Errors
-    /// When it is refused.
     pub fn checkpoint_for(
         &self,
         agent: &str,
@@ -116,25 +113,16 @@ impl Story<'_> {
     }
 
     /// Somebody resumes the current mission, and keeps everything.
-    ///
-    /// # Errors
-    /// When it is refused.
     pub fn resume(&self, agent: &str, sightings: Vec<Sighting>) -> Result<Resumed, Refusal> {
         self.run(agent, &roll_forward(sightings))
     }
 
     /// A person goes back to a checkpoint.
-    ///
-    /// # Errors
-    /// When it is refused.
     pub fn rewind(&self, to: CheckpointId) -> Result<Resumed, Refusal> {
         self.run("", &back_to(to, Force::No))
     }
 
     /// A person takes the last rewind back.
-    ///
-    /// # Errors
-    /// When it is refused.
     pub fn undo(&self) -> Result<Resumed, Refusal> {
         let undo = Undo {
             mission: None,
