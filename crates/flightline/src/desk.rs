@@ -52,9 +52,6 @@ impl Desk<'_, '_> {
 
     /// Does something as of a moment of the past that somebody tells of, never later than now: what it records happened
     /// then.
-    ///
-    /// # Errors
-    /// Those of `f`.
     pub fn as_of<T>(&mut self, at: Time, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let before = self.tx.happen_at(Some(at));
         let done = f(self);
@@ -181,9 +178,6 @@ impl Desk<'_, '_> {
     }
 
     /// The mission somebody chose, else the one active most recently.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn current_mission(&mut self) -> Result<Option<Mission>> {
         let mut choosers = vec!["user".to_owned()];
         choosers.extend(self.agent_id().map(|id| id.to_string()));
@@ -351,9 +345,6 @@ impl Desk<'_, '_> {
     }
 
     /// How far a mission is.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn progress(&mut self, mission: MissionId) -> Result<Progress> {
         let counts = self.tx.counts(Kind::Sortie, Find::Mission(mission))?;
         let completed = counts
@@ -366,9 +357,6 @@ impl Desk<'_, '_> {
     }
 
     /// The agent that gets a mission's reports; its mailbox is made when nobody has registered yet.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn dispatch_of(&mut self, mission: &Mission) -> Result<Agent> {
         match self.own_dispatch(mission)? {
             Some(agent) => Ok(agent),
@@ -377,9 +365,6 @@ impl Desk<'_, '_> {
     }
 
     /// The agent that coordinates a mission, or else any that coordinates; none while nobody does. A mere mailbox is nobody.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn present_dispatch(&mut self, mission: &Mission) -> Result<Option<Agent>> {
         let is_there = |agent: &Agent| agent.epoch > 0 && agent.retired_at.is_none();
         let own = self.own_dispatch(mission)?.filter(is_there);
@@ -411,9 +396,6 @@ impl Desk<'_, '_> {
     }
 
     /// An agent that coordinates, whatever the mission; its mailbox is made when nobody has registered yet.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn any_dispatch(&mut self) -> Result<Agent> {
         match self.known_dispatch()? {
             Some(agent) => Ok(agent),
@@ -434,9 +416,6 @@ impl Desk<'_, '_> {
     }
 
     /// What to call these agents, as far as they are known.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub(crate) fn names_of(
         &mut self,
         ids: &BTreeSet<AgentId>,
@@ -456,9 +435,6 @@ impl Desk<'_, '_> {
     }
 
     /// What to call an agent.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn agent_name(&mut self, id: AgentId) -> Result<String> {
         Ok(self
             .tx

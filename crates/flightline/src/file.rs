@@ -35,9 +35,6 @@ pub fn plain(file: &Path, most: usize) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// How large a plain file is; none when there is none.
-///
-/// # Errors
-/// When it cannot be looked at.
 pub fn size(file: &Path) -> io::Result<Option<u64>> {
     let (folder, name) = split(file)?;
     let seen = Dir::shared(folder)?.entry(name)?;

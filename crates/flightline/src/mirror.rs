@@ -62,9 +62,6 @@ impl Mirrors {
 }
 
 /// Takes in what others wrote since the last look. Says what is worth knowing.
-///
-/// # Errors
-/// When the store fails.
 pub fn take_in(fleet: &mut Fleet, mirrors: &Mirrors, caller: &Caller) -> Result<Vec<Said>> {
     let (mut said, caller) = (Vec::new(), &of_all_missions(caller));
     for dialect in &mirrors.dialects {
@@ -136,9 +133,6 @@ fn unseen(dialect: Dialect, error: &io::Error) -> Refusal {
 }
 
 /// Writes what has changed in the store since the last time. Says what is worth knowing.
-///
-/// # Errors
-/// When the store fails.
 pub fn write_out(fleet: &mut Fleet, mirrors: &Mirrors, caller: &Caller) -> Result<Vec<Said>> {
     let (mut said, caller) = (Vec::new(), &of_all_missions(caller));
     for dialect in &mirrors.dialects {

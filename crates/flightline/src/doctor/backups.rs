@@ -19,9 +19,6 @@ use crate::mission::short;
 
 /// Checks every checkpoint in the store and in its file. With [`Care::Repair`], a file that is missing or
 /// damaged is written anew from the store.
-///
-/// # Errors
-/// When the store fails.
 pub fn examine_backups(fleet: &mut Fleet, folder: &Path, care: Care) -> Result<Vec<Check>> {
     let ((checkpoints, damaged), backups) = fleet.store()?.read(|tx| {
         let backups: BTreeMap<CheckpointId, Backup> = tx.backups()?.into_iter().collect();

@@ -40,9 +40,6 @@ pub fn long_log(disk: &Disk) -> String {
 }
 
 /// Checks the disk. Nothing when it is well, or a server's.
-///
-/// # Errors
-/// When the store fails.
 pub fn examine_disk(fleet: &mut Fleet) -> Result<Vec<Check>> {
     let store = fleet.store()?;
     let Some(disk) = store.disk()? else {

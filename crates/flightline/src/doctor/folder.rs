@@ -20,9 +20,6 @@ const LEFT_AFTER_MS: u64 = 3_600_000;
 
 /// Checks the state folder. With [`Care::Repair`], modes and `latest.json` are put right, and what processes
 /// that died left behind is removed when it is older than an hour.
-///
-/// # Errors
-/// When the store fails.
 pub fn examine_folder(fleet: &mut Fleet, folder: &Path, care: Care) -> Result<Vec<Check>> {
     let state = match Dir::make_private(folder) {
         Ok(state) => state,

@@ -124,9 +124,6 @@ fn without_outcome(name: &str) -> Refusal {
 /// An outcome without its type. It is written as JSON where its reader is, and not on the thread that writes to the store.
 pub trait Outcome: Send {
     /// The outcome as JSON.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     fn text(self: Box<Self>) -> std::result::Result<Box<RawValue>, Refusal>;
 }
 
