@@ -1,4 +1,4 @@
-//! Where an operation decides: the transaction, who asks, and how things are found.
+//! Where an operation decides: the transaction, the caller, and how subjects are found.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,9 +31,9 @@ const NAMED_ONE_BY_ONE: usize = 16;
 
 /// Everything an operation may touch while it decides.
 pub struct Desk<'a, 'tx> {
-    /// The transaction.
+    /// The transaction in which it decides.
     pub tx: &'a mut Tx<'tx>,
-    /// Who asks.
+    /// The caller of the operation.
     pub caller: &'a Caller,
     /// How far the caller goes: all the way, where it came without a token.
     pub scope: Scope,
@@ -50,8 +50,7 @@ impl Desk<'_, '_> {
         self.tx.now()
     }
 
-    /// Does something as of a moment of the past that somebody tells of, never later than now: what it records happened
-    /// then.
+    /// Does something as of a moment of the past that a document tells of, never later than now: its events happened then.
     pub fn as_of<T>(&mut self, at: Time, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let before = self.tx.happen_at(Some(at));
         let done = f(self);
@@ -70,8 +69,9 @@ impl Desk<'_, '_> {
         }
     }
 
-    /// Whether all that says that `time` is long past is a clock that moved by days at once, a moment ago: it may be put right as suddenly.
-    /// Whoever would tell somebody of it waits a while.
+    /// Whether the only evidence that `time` is long past is a clock that moved by days at once, a moment ago: it may be put
+    /// right as
+    /// suddenly. A notice about it waits a while.
     #[must_use]
     pub fn just_woke(&self, time: Time) -> bool {
         let awake = self.tx.awake_since();
@@ -135,7 +135,7 @@ impl Desk<'_, '_> {
     /// The agent that acts.
     ///
     /// # Errors
-    /// When nobody said which agent acts.
+    /// When the caller names no agent.
     pub fn acting(&self) -> Result<&Agent> {
         self.agent.as_ref().ok_or_else(|| {
             Refusal::invalid("this command needs an acting agent")
@@ -177,7 +177,7 @@ impl Desk<'_, '_> {
         }
     }
 
-    /// The mission somebody chose, else the one active most recently.
+    /// The chosen mission, else the one active most recently.
     pub fn current_mission(&mut self) -> Result<Option<Mission>> {
         let mut choosers = vec!["user".to_owned()];
         choosers.extend(self.agent_id().map(|id| id.to_string()));
@@ -356,7 +356,7 @@ impl Desk<'_, '_> {
         })
     }
 
-    /// The agent that gets a mission's reports; its mailbox is made when nobody has registered yet.
+    /// The agent that gets a mission's reports; its mailbox is made when none has registered yet.
     pub fn dispatch_of(&mut self, mission: &Mission) -> Result<Agent> {
         match self.own_dispatch(mission)? {
             Some(agent) => Ok(agent),
@@ -364,7 +364,8 @@ impl Desk<'_, '_> {
         }
     }
 
-    /// The agent that coordinates a mission, or else any that coordinates; none while nobody does. A mere mailbox is nobody.
+    /// The agent that coordinates a mission, or else any coordinator; none while there is none. A mere mailbox does not
+    /// count.
     pub fn present_dispatch(&mut self, mission: &Mission) -> Result<Option<Agent>> {
         let is_there = |agent: &Agent| agent.epoch > 0 && agent.retired_at.is_none();
         let own = self.own_dispatch(mission)?.filter(is_there);
@@ -395,7 +396,7 @@ impl Desk<'_, '_> {
         }
     }
 
-    /// An agent that coordinates, whatever the mission; its mailbox is made when nobody has registered yet.
+    /// Any agent that coordinates; its mailbox is made when none has registered yet.
     pub fn any_dispatch(&mut self) -> Result<Agent> {
         match self.known_dispatch()? {
             Some(agent) => Ok(agent),
@@ -500,7 +501,7 @@ pub(crate) fn new_agent(tx: &Tx<'_>, name: Name, role: Role) -> Agent {
 }
 
 pub(crate) fn agent_named(tx: &mut Tx<'_>, name: &str) -> Result<Option<Agent>> {
-    // What cannot be a name is nobody's, and may hold bytes that an engine does not take.
+    // A text that cannot be a name belongs to no agent, and may hold bytes that an engine does not take.
     if Name::parse("agent name", name).is_err() {
         return Ok(None);
     }
@@ -518,7 +519,7 @@ pub(crate) fn find_acting(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Age
     }
 }
 
-/// Nobody is called so; somebody may be called nearly so.
+/// No agent has this name; one may have a similar name.
 fn unknown_agent(tx: &mut Tx<'_>, reference: &str) -> Result<Refusal> {
     let rows = tx.rows(Kind::Agent, Find::All)?.into_iter();
     let known: Vec<String> = rows.filter_map(|row| row.name).collect();
@@ -614,8 +615,7 @@ pub(crate) fn speak_for(tx: &mut Tx<'_>, agent: &Agent) {
     });
 }
 
-/// The epoch an agent begins with: above every one that somebody of its name may have had in a store that
-/// was lost.
+/// The epoch an agent begins with: above every one that an agent of its name may have had in a lost store.
 pub(crate) fn first_epoch(tx: &mut Tx<'_>) -> Result<u64> {
     next_epoch(tx, 0)
 }
@@ -634,8 +634,7 @@ fn epoch_floor(tx: &mut Tx<'_>) -> Result<u64> {
     Ok(floor.map_or(0, |floor| floor.epoch))
 }
 
-/// Where agents were forgotten, a session that nobody knows may be one of theirs, and who begins a new one
-/// says so.
+/// Where agents were forgotten, an unknown session may be one of theirs; a caller that begins a new one says so.
 fn forgotten(name: &Name) -> Error {
     let hint =
         format!("nothing was written; begin a new session with `fleet agents register {name}`");

@@ -28,7 +28,7 @@ impl Error {
         }
     }
 
-    /// The same as a refusal: what every front end shows.
+    /// This error as a refusal: what every front end shows.
     #[must_use]
     pub fn into_refusal(self) -> Refusal {
         match self {

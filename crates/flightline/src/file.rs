@@ -21,7 +21,7 @@ pub fn put(
     Dir::shared(folder)?.put(name, contents, replacing, mode)
 }
 
-/// The bytes of a plain file, when there is one. Nobody is waited for.
+/// The bytes of a plain file, when there is one. A pipe or device does not block.
 ///
 /// # Errors
 /// When it is something else, larger than `most`, or cannot be read.

@@ -1,9 +1,10 @@
 //! Mirrors: the other systems' files, kept up to date beside the work.
 //!
-//! A mirror is shared ground: agents of those systems write the same files. So we remember what we last saw in
-//! each file (its *shadow*, in the state folder). A file that is as its shadow is ours to replace; one that is not
-//! was written by somebody else, and is taken in before anything is written. What cannot be taken in is kept
-//! beside it as `.conflict`, and said.
+//! A mirror is shared ground: agents of those systems write the same files. So we remember the last seen content of each
+//! file (its
+//! *shadow*, in the state folder). A file that equals its shadow is ours to replace; any other was written by another
+//! program, and
+//! is taken in before anything is written. A file that cannot be taken in is kept beside it as `.conflict`, and reported.
 //!
 //! Nothing here fails the work: trouble is said, and the next command tries again.
 
@@ -39,13 +40,13 @@ pub enum Said {
 /// Which mirrors are kept, and where.
 #[derive(Clone, Debug)]
 pub struct Mirrors {
-    /// The repository.
+    /// The root of the repository.
     pub root: PathBuf,
     /// The folder in the repository that holds them; empty when it is the repository itself.
     pub inside: PathBuf,
     /// The state folder: what we last saw is remembered there.
     pub state: PathBuf,
-    /// Which.
+    /// The dialects that are mirrored.
     pub dialects: Vec<Dialect>,
 }
 
@@ -86,7 +87,7 @@ pub fn conflicts(mirrors: &Mirrors) -> Result<Vec<Conflict>> {
     Ok(all)
 }
 
-/// Takes a file in that was put aside, though it is older than what is known: whoever asks has decided that it holds.
+/// Takes a file in that was put aside, though it is older than the store's knowledge: the caller has decided that it holds.
 ///
 /// # Errors
 /// When there is no such file, or it cannot be taken in for another reason.
@@ -159,7 +160,8 @@ pub fn write_out(fleet: &mut Fleet, mirrors: &Mirrors, caller: &Caller) -> Resul
     Ok(said)
 }
 
-/// What was put aside in the mirrors and needs a person; nothing where they cannot be looked at, which every command says.
+/// The files put aside in the mirrors that need a person; none where the mirrors cannot be read, which every command
+/// reports.
 #[must_use]
 pub fn attention(mirrors: &Mirrors) -> Vec<Attention> {
     let found = conflicts(mirrors).unwrap_or_default().into_iter();

@@ -50,8 +50,9 @@ impl Fate {
         matches!(self.liveness.life, Life::Dead | Life::Stalled)
     }
 
-    /// Whether somebody is there whose work would be lost. One whose session has ended keeps what it holds for its next one, but
-    /// nobody is at work.
+    /// Whether an agent is there whose work would be lost. An agent whose session has ended keeps its holdings for its next
+    /// session,
+    /// but is not at work.
     pub(crate) fn is_alive(&self) -> bool {
         let ended = self.agent.session_ended_at;
         let heard_since = |ended: &Time| self.pulse_at.is_some_and(|at| at > *ended);
@@ -104,8 +105,8 @@ pub(crate) fn fate(
     }
 }
 
-/// The same for who takes from the dead: until the end of the transaction they stay silent, or they were
-/// alive after all.
+/// Like `fates`, but holds each dead agent's pulse row, so that a heartbeat that arrives now either waits or marks the agent
+/// alive.
 pub(crate) fn settled_fates(desk: &mut Desk<'_, '_>, sightings: &[Sighting]) -> Result<Vec<Fate>> {
     let mut fates = fates(desk, sightings)?;
     for fate in &mut fates {
@@ -114,7 +115,7 @@ pub(crate) fn settled_fates(desk: &mut Desk<'_, '_>, sightings: &[Sighting]) -> 
     Ok(fates)
 }
 
-/// The same for one agent.
+/// Like `settled_fates`, for one agent.
 pub(crate) fn settled_fate(
     desk: &mut Desk<'_, '_>,
     agent: &Agent,

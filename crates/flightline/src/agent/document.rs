@@ -93,7 +93,7 @@ pub(crate) fn epoch_named(agent: &Agent, session: &str) -> Option<u64> {
     (session_of(agent, epoch) == session).then_some(epoch)
 }
 
-/// What is known of the work an agent holds, a line for each piece: `spec.md: 80% complete`.
+/// The state of an agent's work, a line for each piece: `spec.md: 80% complete`.
 pub(crate) fn current_state(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Vec<String>> {
     let mut lines = Vec::new();
     for id in held_sorties(desk, agent.id)? {

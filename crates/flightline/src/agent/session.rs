@@ -10,7 +10,7 @@ use crate::desk::{Desk, next_epoch};
 use crate::error::Result;
 use crate::recovery::settled_fate;
 
-/// A new session takes the agent's name: whoever had it before is fenced.
+/// A new session takes the agent's name: the session before is fenced.
 pub(crate) fn begin_session(
     tx: &mut Tx<'_>,
     agent: &mut Agent,
@@ -38,8 +38,9 @@ pub(crate) fn end_session(tx: &mut Tx<'_>, agent: &mut Agent) -> Result<()> {
     Ok(())
 }
 
-/// Refuses to take from an agent that is alive, unless somebody insists. Returns why it is thought to be
-/// gone; until the end of the transaction it stays silent.
+/// Refuses to take from an agent that is alive, unless the caller forces it. Returns why the agent is thought to be gone;
+/// until
+/// the end of the transaction it stays silent.
 pub(crate) fn refuse_alive(
     desk: &mut Desk<'_, '_>,
     agent: &Agent,
@@ -73,7 +74,7 @@ pub(crate) fn refuse_alive(
     .into())
 }
 
-/// Refuses whoever is neither in charge nor one of these agents.
+/// Refuses a caller that is neither in charge nor one of these agents.
 pub(crate) fn refuse_others(desk: &Desk<'_, '_>, concerned: &[&Agent], act: &str) -> Result<()> {
     let me = desk.agent_id();
     if desk.is_in_charge() || concerned.iter().any(|agent| Some(agent.id) == me) {

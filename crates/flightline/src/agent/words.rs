@@ -1,5 +1,5 @@
-//! What is said of an agent whose work goes on elsewhere or later, in our own words: under the preset of another system its
-//! dialect says it.
+//! Sentences about an agent whose work goes on elsewhere or later, in our own words: under the preset of another system its
+//! dialect has them.
 
 use std::fmt::Write as _;
 
@@ -43,7 +43,7 @@ pub(super) fn handed_over(
     Ok(format!("{first}\n{}", lines.0))
 }
 
-/// The commands that go on from there, for the one that asks: nobody is shown a takeover that would be refused.
+/// The commands to go on with, for this caller: a takeover that would be refused is not shown.
 pub(super) fn hand_over(desk: &mut Desk<'_, '_>, old: &Agent, to: Option<&Name>) -> Result<String> {
     let from = &old.name;
     if let Some(to) = to {

@@ -1,5 +1,4 @@
-//! What is left beside the store and belongs there no more: files of checkpoints that are gone, and what a
-//! process that died was writing.
+//! Leftovers beside the store: files of checkpoints that are gone, and files that a process was writing when it died.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,7 +12,7 @@ use super::files::{HOME, LATEST, home_of, read};
 use crate::error::{Error, Result};
 use crate::fleet::Fleet;
 
-/// Nobody takes so long to write a file.
+/// No process takes so long to write a file.
 const ABANDONED_AFTER_S: i64 = 60;
 
 /// Removes the files of checkpoints that are gone, those of earlier commands too that died on the way.
@@ -39,7 +38,7 @@ pub fn clear(fleet: &mut Fleet, folder: &Path) -> Result<()> {
     let missions = state.names_in(top);
     for mission in missions.map_err(|error| cannot("look at", top, &error))? {
         let home = top.join(mission);
-        // What is no folder of ours holds none of our files.
+        // A folder that is not ours holds none of our files.
         let Ok(Some(place)) = state.find(&home) else {
             continue;
         };
@@ -105,7 +104,7 @@ pub(super) fn sweep(home: &Dir, written: &str) {
     let names = home.names_in("").unwrap_or_default();
     for name in names.iter().filter(|name| is_unfinished(name)) {
         if time(name).is_some_and(|begun| now.saturating_sub(begun) > ABANDONED_AFTER_S) {
-            // What stays is in nobody's way, and somebody else may have been faster.
+            // A leftover does no harm, and another process may have been faster.
             let _ = home.remove(name);
         }
     }

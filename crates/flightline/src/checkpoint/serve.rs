@@ -24,7 +24,7 @@ use crate::registry::Registered;
 
 /// An operation that reads checkpoints.
 pub trait ReadsCheckpoints: Registered + Clone {
-    /// Which.
+    /// The checkpoints that the operation reads.
     fn wanted(&self) -> Wanted;
 
     /// The request as it is rehearsed: what a real one would only do after a further word is shown all the same.
@@ -110,11 +110,11 @@ fn named<const N: usize>(references: [Option<&String>; N]) -> Wanted {
     }
 }
 
-/// What came of an operation, and what was said on the way to it.
+/// The outcome of an operation, with the warnings on the way to it.
 pub struct Served<T> {
-    /// What came of it, and how.
+    /// The outcome, and how it came about.
     pub done: Result<Done<T>>,
-    /// What is worth knowing, whatever came of it.
+    /// Warnings, whether or not it succeeded.
     pub warnings: Vec<String>,
     /// Whether something was written.
     pub written: bool,
@@ -127,7 +127,7 @@ pub fn serve<O: ReadsCheckpoints>(
     caller: &Caller,
     operation: &O,
 ) -> Served<O::Outcome> {
-    // Files are where the store is, and so is whoever reads them.
+    // Files are where the store is, and are read there.
     if fleet.is_elsewhere() {
         let done = fleet.run_fully(operation, caller);
         return Served::from_elsewhere(fleet, done, O::ACCESS != Access::Read);
@@ -173,7 +173,7 @@ pub fn rehearse<O: ReadsCheckpoints>(
     Served::of::<O>(done, warnings, plan.unused, false)
 }
 
-/// What is said of a repair, where it was only tried.
+/// The sentence about a repair that was only rehearsed.
 fn would(said: String) -> String {
     said.replace("; repaired ", "; would repair ")
         .replace("is repaired", "would be repaired")
@@ -311,8 +311,7 @@ pub(crate) fn offers(folder: &Path, examined: &Examined) -> Vec<MendCheckpoint> 
     known.chain(unknown).collect()
 }
 
-/// What is wrong with the file of a checkpoint that is sound in the store, as far as a look from outside
-/// tells.
+/// The trouble with the file of a checkpoint that is sound in the store, as far as a look from outside tells.
 fn file_trouble(folder: &Path, checkpoint: &ExaminedCheckpoint) -> Option<String> {
     let Backup::Written {
         bytes, ref node, ..

@@ -10,8 +10,8 @@ use super::prune::{archive_surplus, delete_checkpoint, surplus_plan};
 use crate::desk::Desk;
 use crate::error::Result;
 
-/// Archives or deletes what a mission has too many of, after one more was taken for `reason`. The guards are those
-/// of pruning: what is pinned stays, and so many sound ones as the policy says.
+/// Archives or deletes the surplus checkpoints of a mission, after one more was taken for `reason`. The guards are those of
+/// pruning: pinned ones stay, and as many sound ones as the policy says.
 pub(super) fn hold_maximum(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,
@@ -20,7 +20,7 @@ pub(super) fn hold_maximum(
     let policy = desk.policy.retention;
     match policy.surplus {
         Surplus::Archive => archive_surplus(desk, mission),
-        // What is about to be gone back to may be the oldest; the next one that is taken makes up for it.
+        // The target of the rewind may be the oldest; the next checkpoint makes up for it.
         Surplus::Delete if reason == Reason::BeforeRestore => Ok(()),
         Surplus::Delete => delete_surplus(desk, mission, &policy),
     }
@@ -42,10 +42,10 @@ fn delete_surplus(desk: &mut Desk<'_, '_>, mission: &Mission, policy: &Retention
     let (newest, older) = rows.split_at(kept);
     let going = match is_simple(newest, policy) {
         true => unpinned(desk, older)?,
-        // What stays depends on more than the order: decided as pruning decides it.
+        // More than the order decides what stays: planned as pruning plans it.
         false => surplus_plan(desk, mission)?,
     };
-    // Whoever takes one does not delete the others: that is housekeeping.
+    // Housekeeping, no act of the caller that takes a checkpoint.
     let who = desk.tx.actor().clone();
     desk.tx.act_as(Actor::flightline());
     for id in going {
@@ -55,7 +55,7 @@ fn delete_surplus(desk: &mut Desk<'_, '_>, mission: &Mission, policy: &Retention
     Ok(())
 }
 
-/// Whether enough of the newest are sound, as far as anybody knows, so that no older one is needed.
+/// Whether enough of the newest have no known damage, so that no older one is needed.
 fn is_simple(newest: &[SubjectRow], policy: &Retention) -> bool {
     let corrupted = CheckpointStatus::Corrupted.as_str();
     let sound = newest.iter().filter(|row| row.status != corrupted).count();

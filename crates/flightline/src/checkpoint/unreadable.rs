@@ -83,12 +83,12 @@ pub(super) fn mark(
     desk.tx.remove("checkpoint_deleted", &nameless, &data)?;
     desk.tx.forget_backup(nameless.id)?;
     tree::forget(desk, nameless.id)?;
-    // Its text says nothing to anybody, and would be told as damage for ever.
+    // Its text is unreadable, and would be reported as damage for ever.
     desk.tx.thin(&set)?;
     Ok(summary)
 }
 
-/// What a list shows of a checkpoint whose record cannot be read: what was told when it was taken.
+/// The list's entry for a checkpoint whose record cannot be read: from the event that took it.
 pub(super) fn summary_of(desk: &mut Desk<'_, '_>, row: &SubjectRow) -> Result<CheckpointSummary> {
     let events = desk.tx.events_of(Kind::Checkpoint, &row.id, EVENTS)?;
     let taken = events

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::mission::short;
 use crate::recovery::undone::Undone;
 
-/// So many events of one agent or sortie are looked at: what lies further back no longer matters to anybody.
+/// So many events of one agent or sortie are looked at: older ones no longer matter.
 const LOOKED_AT: u64 = 2_000;
 
 /// Why a briefing is given, and who had the sortie before.
@@ -107,7 +107,7 @@ fn before(
             }
             "sortie_released" => Ending::Released,
             "sortie_failed" => Ending::Failed,
-            // What was before is taken back.
+            // Earlier events were taken back.
             "sortie_restarted" | "sortie_restored" => break,
             _ => continue,
         };

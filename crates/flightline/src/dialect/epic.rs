@@ -27,7 +27,7 @@ pub(super) fn things(desk: &mut Desk<'_, '_>) -> Result<Vec<Thing>> {
     for agent in desk.tx.find::<Agent>(Find::All)? {
         if agent.retired_at.is_none() {
             match of_agent(desk, &agent) {
-                // One whose name can be no file's has none, and keeps nobody from having theirs.
+                // An agent whose name cannot be a file's name has no file, and keeps no other agent from its own.
                 Err(Error::Refused(_)) => {}
                 thing => things.extend(thing?),
             }
@@ -58,8 +58,8 @@ fn of_agent(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Option<Thing>> {
     }))
 }
 
-/// Files of agents that ended since a revision: they crashed and another took over, began anew, or retired.
-/// Where nobody knows since when, only those that have no agent any more.
+/// Files of agents that ended since a revision: they crashed and another took over, began anew, or retired. Without a known
+/// revision, only files that have no agent any more.
 pub(super) fn ended(desk: &mut Desk<'_, '_>, since: Option<u64>) -> Result<Vec<EndedFile>> {
     let mut files = Vec::new();
     for row in desk.tx.rows(Kind::Agent, Find::All)? {
@@ -173,7 +173,7 @@ fn record(
     // One that began without a session's id may say it later.
     let resumed = differs && (agent.session_id.is_some() || ended);
     if resumed {
-        // The same agent in a new session: what the old one still does is fenced.
+        // A new session of the agent: writes of the old one are fenced.
         agent.epoch = next_epoch(desk.tx, agent.epoch)?;
         agent.session_started_at = Some(written);
         agent.session_ended_at = None;
@@ -257,7 +257,7 @@ fn was_before(desk: &mut Desk<'_, '_>, agent: &Agent, session: Option<&Title>) -
     }))
 }
 
-/// An agent nobody has heard of.
+/// An agent that the store does not know.
 fn unknown(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Agent> {
     let name = Name::parse("agent_id", &document.agent_id)?;
     crate::desk::check_new_name(desk.tx, &name)?;

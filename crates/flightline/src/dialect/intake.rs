@@ -1,6 +1,6 @@
-//! Taking documents in: one rule for all dialects ([`Arrival`]), whoever brings them.
+//! Taking documents in: one rule for all dialects ([`Arrival`]), whatever brings them.
 //!
-//! What a document says happened when it says, never later than now, and takes nothing back that is newer than itself.
+//! A document's content happened when it says, never later than now, and takes nothing back that is newer than itself.
 
 use flightline_core::dialect::{
     Arrival, Dialect, Document, Json, Original, changes, merge, says_the_same,
@@ -166,7 +166,7 @@ impl ImportDocuments {
                 }
             }
         };
-        // What is kept is as it was written; what is known happened by now.
+        // The kept text stays as it was written; its times are limited to now.
         let mut limited = document.clone();
         limited.not_after(desk.now());
         let stored = match &limited {
@@ -299,7 +299,7 @@ impl ImportDocuments {
     ) -> Result<()> {
         let dialect = self.dialect;
         let text = parsed(&document.write())?.cleaned().pretty(&[]);
-        // Cleaning can make two keys one: what nobody could read again is not kept.
+        // Cleaning can make two keys one: an unreadable result is not kept.
         read(dialect, &text, &incoming.file)?;
         let ours = thing(desk, dialect, &stored.of)?
             .map_or_else(|| text.clone(), |thing| thing.document.write());

@@ -1,5 +1,6 @@
-//! Seed D's document of a checkpoint. Its agents are our sorties: what was given, what came of it, how
-//! often it was tried and what it cost belongs to the work, whoever did it.
+//! Seed D's document of a checkpoint. Its agents are our sorties: input, output, attempts and cost belong to the work,
+//! whichever
+//! agent did it.
 
 pub mod files;
 pub(super) mod import;
@@ -35,7 +36,7 @@ pub struct Beside<'a> {
     /// The states the mission's workflow went through, oldest first; later ones than the checkpoint's are
     /// left out.
     pub history: &'a [PastState],
-    /// What had become of files; what the sorties say of them where nobody looked.
+    /// The work tree as it was seen; the sorties' reports of files where there was no look.
     pub file_system: Option<FileSystem>,
     /// How the document's file is compressed.
     pub compression: Compression,
@@ -111,7 +112,7 @@ fn values<T: DeserializeOwned>(state: &State, kind: Kind) -> Result<Vec<T>> {
 fn workflow(mission: &Mission, history: &[PastState]) -> Workflow {
     let workflow = &mission.workflow;
     let current = workflow.current.as_ref().map(ToString::to_string);
-    // What came after the checkpoint is not in it: the last that is, is where the workflow was.
+    // States after the checkpoint are not in it: the last one in it is where the workflow was.
     let here = |past: &PastState| {
         Some(&past.state) == current.as_ref() && Some(past.entered_at) == workflow.entered_at
     };
@@ -210,7 +211,7 @@ fn context(
                 extra: Extra::default(),
             })
             .collect(),
-        // What was tried and does not work was learned, too.
+        // A dead end is a lesson, too.
         lessons: notes
             .iter()
             .filter(|note| matches!(note.kind, NoteKind::Lesson | NoteKind::DeadEnd))
@@ -280,8 +281,8 @@ fn told_files(files: &[SortieFile]) -> FileSystem {
     }
 }
 
-/// What was seen of the work tree, in the seed's words. Outside a work tree that git knows there is no status;
-/// where HEAD is on no branch, the branch is called so.
+/// The work tree in the seed's words. Outside a git work tree there is no status; where HEAD is on no branch, the branch
+/// says so.
 fn seen_files(seen: &file_system::FileSystem) -> FileSystem {
     let paths = |paths: &[RepoPath]| paths.iter().map(ToString::to_string).collect();
     let modified = seen.modified_files.iter().map(|file| ModifiedFile {

@@ -176,7 +176,7 @@ pub(super) fn store(
 ) -> Result<Option<Stored>> {
     let before = before.and_then(|text| recovery::read(text).ok());
     let Timestamp::At(stamp) = &document.timestamp else {
-        // An empty timestamp: there is no checkpoint. Whoever took it out of the file has used it up.
+        // An empty timestamp: there is no checkpoint. An agent that took it out of the file has used it up.
         let took_out = before.is_some_and(|it| matches!(it.timestamp, Timestamp::At(_)));
         if took_out {
             use_up(desk)?;
@@ -351,7 +351,7 @@ fn use_up(desk: &mut Desk<'_, '_>) -> Result<()> {
     Ok(())
 }
 
-/// Puts a task where the document has it. What is further here goes back only when somebody moved it back.
+/// Puts a task where the document has it. A task that is further here goes back only when the file was edited to say so.
 fn put(
     desk: &mut Desk<'_, '_>,
     before: Sortie,
@@ -400,7 +400,7 @@ fn put(
                 sortie.started_at.get_or_insert(now);
                 sortie.attempts += 1;
             }
-            // The file names nobody: whoever comes next goes on with it.
+            // The file names no agent: the next session goes on with it.
             None => {
                 sortie.status = SortieStatus::Pending;
                 sortie.assigned_to = None;
@@ -435,7 +435,7 @@ fn put(
     Ok(())
 }
 
-/// How to go on is said to whoever takes up the task that was at hand, unless that says it itself.
+/// The instructions go to the agent that takes up the task at hand, unless the task has its own.
 fn instructions(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,
@@ -465,7 +465,7 @@ fn instructions(
     Ok(())
 }
 
-/// The next steps become notes, those that nobody has noted yet.
+/// The next steps become notes, except those that are noted already.
 fn next_steps(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,

@@ -42,7 +42,7 @@ pub(super) fn things(desk: &mut Desk<'_, '_>, wanted: &ExportDocuments) -> Resul
         for id in changed(desk, &mission, wanted.since.unwrap_or(0))? {
             if let Some(sortie) = desk.tx.get::<Sortie>(&id)? {
                 match of_sortie(desk, sortie) {
-                    // One whose name can be no file's has none, and keeps nobody from having theirs.
+                    // A task whose agent's name cannot be a file's name has no file, and keeps no other task from its own.
                     Err(Error::Refused(_)) => {}
                     thing => things.extend(thing?),
                 }
@@ -118,7 +118,7 @@ pub(super) fn find(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<O
     }
 }
 
-/// When somebody last reported on a document's task.
+/// When a document's task was last reported on.
 pub(super) fn last_update(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Option<Time>> {
     match known(desk, document)? {
         Some((Standing::Open, sortie)) => Ok(Some(task::load(desk, sortie)?.last_update())),
@@ -278,8 +278,9 @@ pub(super) fn owner(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Op
     agent_named(desk.tx, &document.agent)
 }
 
-/// Refuses a document whose writer may not say this any more. As it was written: once it is put together with
-/// what is known here, it names whoever has the task now.
+/// Refuses a document whose writer may not say this any more. As it was written: once merged with the store's knowledge, it
+/// names
+/// the task's present owner.
 pub(super) fn check(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<()> {
     let Some(agent) = owner(desk, document)? else {
         return Ok(());
@@ -452,7 +453,7 @@ fn changed_sortie(
             }
         }
     };
-    // What was begun and is nobody's stays so until somebody takes it up.
+    // A begun task without an owner stays so until an agent takes it up.
     let is_nobodys = sortie.started_at.is_some() && before.assigned_to.is_none();
     if is_nobodys
         && sortie.status == SortieStatus::InProgress
@@ -495,7 +496,7 @@ fn changed_sortie(
         };
     }
     if let Some(resumable) = document.resumable.get() {
-        // What is complete has nothing left to be resumed, and is no less resumable if it comes back.
+        // A complete task has nothing left to resume, and stays resumable if it comes back.
         sortie.resumable =
             *resumable || (sortie.status == SortieStatus::Completed && sortie.resumable);
     }
@@ -533,7 +534,7 @@ fn declared(counts: &Subtasks) -> Option<Declared> {
     (declared != Declared::default()).then_some(declared)
 }
 
-/// An agent nobody has heard of.
+/// An agent that the store does not know.
 fn unknown_agent(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Agent> {
     let kind = Name::parse("agent", &document.agent)?;
     let own = filled(&document.agent_name).and_then(|name| Name::parse("agent_name", name).ok());
@@ -551,7 +552,7 @@ fn unknown_agent(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Agent
     Ok(agent)
 }
 
-/// A task nobody has heard of becomes a sortie of a mission.
+/// A task that the store does not know becomes a sortie of a mission.
 fn unknown_task(
     desk: &mut Desk<'_, '_>,
     document: &Checkpoint,

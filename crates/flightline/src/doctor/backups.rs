@@ -95,8 +95,9 @@ fn file_trouble(folder: &Path, checkpoint: &Checkpoint, backup: Option<&Backup>)
     files::trouble(folder, &name, sha256, node)
 }
 
-/// Files that belong to no checkpoint of the store. A sound one is a spare copy, as after a restore: said,
-/// and not held against anybody; so is what is left of a checkpoint that was deleted.
+/// Files that belong to no checkpoint of the store. A sound one is a spare copy, as after a restore: reported, and no error;
+/// so is
+/// the leftover of a checkpoint that was deleted.
 fn orphans(fleet: &mut Fleet, folder: &Path, known: &[String], care: Care) -> Result<Check> {
     let (mut sound, mut strange) = (Vec::new(), Vec::new());
     let (state, found) = match (Dir::private_if_there(folder), files::each(folder)) {
@@ -110,7 +111,7 @@ fn orphans(fleet: &mut Fleet, folder: &Path, known: &[String], care: Care) -> Re
     for file in found {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let id = name.strip_suffix(".json").unwrap_or_default();
-        // What has a hidden name is half written, and told elsewhere.
+        // A file with a hidden name is half written, and reported elsewhere.
         if name == LATEST || name.starts_with('.') || known.iter().any(|known| known == id) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! The disk that a store is on: how much is left of it, and a log that nobody can fold any more.
+//! The disk that a store is on: its free space, and a log that cannot be folded.
 
 use flightline_store::{Disk, Location};
 use flightline_workspace::holders;
@@ -11,7 +11,7 @@ use crate::status::Attention;
 /// What the check of the disk is called.
 pub const DISK: &str = "the disk";
 
-/// What the disk needs somebody for: for a person who looks at the whole fleet.
+/// The disk's trouble that needs a person.
 pub(crate) fn needs(disk: &Disk) -> Vec<Attention> {
     let mut found = Vec::new();
     if disk.is_full {
@@ -30,7 +30,7 @@ fn full(disk: &Disk) -> String {
     )
 }
 
-/// What is said of a log that has grown too long.
+/// The sentence about a log that has grown too long.
 #[must_use]
 pub fn long_log(disk: &Disk) -> String {
     format!(

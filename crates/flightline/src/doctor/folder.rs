@@ -137,7 +137,7 @@ fn is_latest(name: &Path) -> bool {
     name.starts_with(HOME) && name.file_name().is_some_and(|name| name == LATEST)
 }
 
-/// What is in the folders that hold copies, and these folders, by their names below the state folder.
+/// The content of the folders that hold copies, and these folders, by their names below the state folder.
 fn names_below(state: &Dir, wrong: &mut Vec<String>) -> Vec<PathBuf> {
     let mut names = Vec::new();
     for top in [HOME, "backups"] {
@@ -191,7 +191,7 @@ fn latest(state: &Dir, newest: &BTreeMap<MissionId, Newest>, care: Care, steps: 
             Ok(None) => "is missing".to_owned(),
             // As a copy of the folder may have it.
             Err(_) if same_text(state, &link, &home.join(&target)) => continue,
-            // Somebody else's file has the name: it is not ours to replace.
+            // Another program's file has the name: it is not ours to replace.
             Err(_) => {
                 let shown = state.path().join(&link);
                 wrong.push(format!("{} is not the link we made", shown.display()));
@@ -221,8 +221,9 @@ fn same_text(state: &Dir, one: &Path, other: &Path) -> bool {
     matches!((text(one), text(other)), (Ok(one), Ok(other)) if one == other)
 }
 
-/// What a backup, a restore or a checkpoint file was when its process died. It harms nobody, and so it is
-/// said and not held against anybody.
+/// The half-written file of a backup, a restore or a checkpoint whose process died. It does no harm, so it is reported and
+/// no
+/// error.
 fn left_behind(state: &Dir, now: Time, care: Care) -> Check {
     let mut found = Vec::new();
     for place in ["", "backups"] {

@@ -19,10 +19,10 @@ use crate::error::{Error, Result};
 use crate::fleet::{Caller, Fleet};
 use crate::mission::short;
 
-/// What was repaired, and where what was there before is kept.
+/// The repairs, and where the store from before is kept.
 #[derive(Clone, Debug, Default)]
 pub struct Repaired {
-    /// What was put right.
+    /// Sentences about the repairs.
     pub done: Vec<String>,
     /// The copy of the store as it was.
     pub backup: Option<PathBuf>,
@@ -132,7 +132,7 @@ fn ailing(fleet: &mut Fleet, folder: &Path) -> Result<Vec<MendCheckpoint>> {
             .map(|checkpoint| checkpoint.id)
             .collect();
         let offers = serve::offers(folder, &examined).into_iter();
-        // What was put out of use before, and for which nothing new turned up, is as it was.
+        // A quarantined value without new evidence stays as it is.
         mends.extend(offers.filter(|offer| {
             !before.contains(&offer.checkpoint)
                 || offer.record.is_some()
@@ -190,7 +190,7 @@ fn from_within(tx: &mut Tx<'_>, ailment: &Ailment) -> std::result::Result<Mended
             tx.mend_row(ailment.kind, &ailment.id)
         }
         Ill::Sum => tx.mend_sum(ailment.kind, &ailment.id),
-        // Nobody can tell which of two sound ones is right, and nothing is made up.
+        // Which of two sound values is right cannot be known, and nothing is made up.
         Ill::Journal(Other::None)
         | Ill::Lost(Other::None)
         | Ill::LastValue(Other::None)

@@ -50,7 +50,7 @@ pub(super) fn mend(fleet: &mut Fleet, examined: &Examined) -> Result<Vec<String>
     Ok(done)
 }
 
-/// Sets aside what is left of it: it is told from now on, and nobody waits for a repair. Says what.
+/// Sets the remaining damage aside: it is reported from now on, and waits for no repair. Returns sentences about it.
 pub(super) fn set_aside(fleet: &mut Fleet) -> Result<Vec<String>> {
     let left = fleet.store()?.read(|tx| tx.examine())?.troubles;
     if left.is_empty() {

@@ -67,7 +67,7 @@ pub(super) enum Text {
     Received(String),
 }
 
-/// What came of an operation so far.
+/// The outcome of an operation so far.
 enum Held<T> {
     Nothing,
     Decided(T),
@@ -104,7 +104,7 @@ impl<'a, O: Operation> Acting<'a, O> {
         }
     }
 
-    /// The outcome, after it ran, for a door that wants its text: what is a text already is not read.
+    /// The outcome, after it ran, for a door that wants its text: an outcome that is text already is not parsed.
     pub(super) fn erased(self) -> Result<Box<dyn Outcome>> {
         match self.held {
             Held::Nothing => Err(without_outcome(O::NAME).into()),

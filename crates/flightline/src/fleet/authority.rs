@@ -30,7 +30,7 @@ impl<'a> ActsFor<'a> {
     }
 }
 
-/// How far the caller goes, for this operation. Who comes without a token is on the fleet's own machine, and goes all the way.
+/// The scope of the caller for this operation. A caller without a token is on the fleet's own machine, and has all rights.
 pub(super) fn check(act: &dyn Act, tx: &mut Tx<'_>, caller: &Caller) -> Result<Scope> {
     let spec = act.spec();
     let Some(token) = admitted(tx, caller)? else {
@@ -40,7 +40,7 @@ pub(super) fn check(act: &dyn Act, tx: &mut Tx<'_>, caller: &Caller) -> Result<S
     if token.scope >= Scope::Dispatch {
         return Ok(token.scope);
     }
-    // Who acts is the token's agent, and nobody where it has none.
+    // The acting agent is the token's, and none where the token has none.
     match &caller.agent {
         Some(agent) => must_be(tx, &token, agent)?,
         None if token.agent.is_some() && spec.scope > Scope::Read => {

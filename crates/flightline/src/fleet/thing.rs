@@ -16,7 +16,7 @@ use crate::mission::short;
 /// The thing a request is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thing {
-    /// Its kind.
+    /// The kind of the subject.
     pub kind: Kind,
     /// Its id, the beginning of it, or its name, as requests name it.
     pub reference: String,
@@ -27,15 +27,16 @@ pub struct Thing {
 /// What must not have happened to a thing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Unless {
-    /// Anything may.
+    /// There is no precondition.
     #[default]
     Never,
     /// It changed since each of these places.
     Changed(Vec<Cursor>),
 }
 
-/// Refuses a write about a thing that changed since the caller looked. In the transaction of the write, so
-/// that nobody comes in between.
+/// Refuses a write about a thing that changed since the caller looked. It runs in the transaction of the write, so that no
+/// other
+/// write comes in between.
 pub(super) fn check(desk: &mut Desk<'_, '_>) -> Result<()> {
     let Some(thing) = &desk.caller.thing else {
         return Ok(());
@@ -58,7 +59,7 @@ pub(super) fn check(desk: &mut Desk<'_, '_>) -> Result<()> {
     .into())
 }
 
-/// Refuses whoever goes on from a place that is not in this journal.
+/// Refuses a caller that continues from a place that is not in this journal.
 pub(super) fn check_place(desk: &mut Desk<'_, '_>) -> Result<()> {
     match &desk.caller.place {
         Some(place) => place.check(desk.tx),

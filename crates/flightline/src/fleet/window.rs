@@ -51,7 +51,7 @@ impl Window {
         *self.given.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is decided a second time is given a second time, and that counts.
+    /// A second decision gives its part a second time, and the last one counts.
     fn give(&self, part: Part) {
         *self.given.lock().unwrap_or_else(PoisonError::into_inner) = Some(part);
     }

@@ -59,7 +59,7 @@ fn seat(hook: &TellHook, number: usize) -> Result<Name> {
     }
 }
 
-/// Whether a session goes on in another process than it was last heard of in: somebody resumed it.
+/// Whether a session continues in another process than it was last heard of in: it was resumed.
 pub(super) fn has_moved(agent: &Agent, hook: &TellHook) -> bool {
     hook.process.is_some() && agent.process != hook.process
 }
@@ -116,8 +116,9 @@ fn free_seat(desk: &mut Desk<'_, '_>, hook: &TellHook) -> Result<Name> {
     taken.map_or_else(|| Ok(hook.client.clone()), Ok)
 }
 
-/// Whether nobody sits there any more: it ended, its process is gone, or its person cleared it in this process. One process may have several
-/// sessions at a time.
+/// Whether the seat is free: its session ended, its process is gone, or its user cleared it in this process. One process may
+/// have
+/// several sessions at a time.
 fn is_free(desk: &mut Desk<'_, '_>, agent: &Agent, hook: &TellHook) -> Result<bool> {
     let was_cleared = hook.cleared && hook.process.is_some() && agent.process == hook.process;
     if agent.retired_at.is_some() || agent.session_ended_at.is_some() || was_cleared {

@@ -118,7 +118,7 @@ pub(super) fn current_sortie(desk: &mut Desk<'_, '_>) -> Result<Option<Sortie>> 
     Ok(held.into_iter().max_by_key(|sortie| sortie.started_at))
 }
 
-/// A session that nobody gave work to gets a mission of its own, titled by the first prompt.
+/// A session without work gets a mission of its own, titled by the first prompt.
 pub(super) fn begin(desk: &mut Desk<'_, '_>, prompt: Option<&Title>) -> Result<()> {
     let Some(title) = prompt.cloned() else {
         return Ok(());
@@ -192,7 +192,7 @@ fn others(desk: &mut Desk<'_, '_>, me: Option<AgentId>, paths: &[RepoPath]) -> R
     })?)
 }
 
-/// Takes the locks that an edit needs; says who is in the way when it cannot.
+/// Takes the locks that an edit needs; names the holder when it cannot.
 pub(super) fn lock(
     desk: &mut Desk<'_, '_>,
     paths: &[RepoPath],
@@ -311,7 +311,7 @@ pub(super) fn failed(desk: &mut Desk<'_, '_>, why: &Note) -> Result<()> {
     report.decide(desk).map(drop)
 }
 
-/// A turn ended: what was said last is where the work stands, and files that were edited are free.
+/// A turn ended: its last line is the state of the work, and the locks of edited files are released.
 pub(super) fn stopped(desk: &mut Desk<'_, '_>, said: Option<&Title>) -> Result<()> {
     release(desk)?;
     let Some(sortie) = current_sortie(desk)? else {

@@ -19,7 +19,7 @@ pub(crate) enum Locks {
 }
 
 impl Locks {
-    /// Releases them, but for those of whoever has the sortie next.
+    /// Releases them, except those of the sortie's next owner.
     pub(crate) fn settle(
         self,
         desk: &mut Desk<'_, '_>,

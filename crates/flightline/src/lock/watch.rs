@@ -1,6 +1,8 @@
-//! Waiting for a lock is watching its holder. Where nothing else is written, nobody but the one who waits could notice a sign of
-//! life: so whoever is refused a lock leaves a note of it in the store, beside the signs of life, and the silence of its
-//! holder counts from the first of them on.
+//! Waiting for a lock is watching its holder. Where nothing else is written, only the waiting agent could notice a sign of
+//! life:
+//! so an agent that is refused a lock leaves a note in the store, beside the signs of life, and the silence of the holder
+//! counts
+//! from the first note on.
 
 use flightline_core::lock::{Lock, Watch};
 use flightline_core::time::Millis;
@@ -14,8 +16,8 @@ use crate::error::Result;
 /// The detail of a refusal that names the locks which were asked for.
 const IN_THE_WAY: &str = "in_the_way";
 
-/// Since when the silence of a lock's holder counts: since its last sign of life, but not before somebody could have
-/// noticed one.
+/// Since when the silence of a lock's holder counts: since its last sign of life, but not before one could have been
+/// noticed.
 pub(crate) fn silent_since(
     desk: &mut Desk<'_, '_>,
     lock: &Lock,
@@ -27,7 +29,7 @@ pub(crate) fn silent_since(
     Ok(lock.silent_since(sign, desk.tx.awake_since(), watch, now))
 }
 
-/// Says in a refusal which locks somebody waits for.
+/// Names in a refusal the locks that the caller waits for.
 pub(super) fn name_those_in_the_way(refusal: Refusal, locks: &[LockId]) -> Refusal {
     let mut details = refusal.details.clone();
     if let Value::Object(details) = &mut details {
@@ -49,7 +51,7 @@ pub(super) fn in_the_way(
         .collect()
 }
 
-/// Notes that somebody waits for the locks that a refusal names.
+/// Notes that an agent waits for the locks that a refusal names.
 pub(crate) fn note_waiting(tx: &mut Tx<'_>, refusal: &Refusal, downtime: Millis) -> Result<()> {
     let Some(named) = refusal.details.get(IN_THE_WAY).and_then(Value::as_array) else {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Messages that were to be acknowledged by a certain time. No daemon waits for it: whoever sends,
-//! reads, checkpoints, detects or resumes next notices, and pays one look when nothing is due.
+//! Messages that were to be acknowledged by a certain time. No daemon waits for it: the next operation that sends, reads,
+//! checkpoints, detects or resumes notices, and pays one look when nothing is due.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ use crate::note::failure::{Whose, note_failure};
 /// So many messages are told of at once; the rest by the next command.
 const AT_ONCE: usize = 20;
 
-/// Remembers that somebody has to acknowledge something by `by`.
+/// Remembers that a message must be acknowledged by `by`.
 pub(super) fn watch(desk: &mut Desk<'_, '_>, by: Time) -> Result<()> {
     let known = desk.tx.get::<Deadlines>(Deadlines::KEY)?;
     if known.is_some_and(|known| known.next.is_some_and(|next| next <= by)) {
@@ -45,7 +45,7 @@ pub(crate) fn notice_overdue(desk: &mut Desk<'_, '_>) -> Result<()> {
     {
         return Ok(());
     }
-    // Whoever noticed has other work to do: trouble here must not stop it.
+    // The operation that noticed has other work to do: trouble here must not stop it.
     desk.attempt(settle_overdue)?.or(Ok(()))
 }
 
@@ -127,7 +127,7 @@ fn fail(
         Some(id) => desk.tx.get::<Mission>(&id.to_string())?,
         None => None,
     };
-    // What is over needs no way back.
+    // A mission that is over needs no way back.
     if let Some(mission) = mission.filter(|mission| mission.status.is_open()) {
         let whose = Whose {
             author: message.from.clone(),

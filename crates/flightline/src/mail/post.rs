@@ -16,7 +16,7 @@ pub(super) const PROGRESS: &str = "sortie_progress";
 
 /// A message to be.
 pub(crate) struct Letter<'a> {
-    /// In whose name, when it is not the acting one's: who gets the answer.
+    /// The sender, when it is not the acting agent: it gets the answer.
     pub(crate) from: Option<&'a Agent>,
     pub(crate) to: &'a [Agent],
     pub(crate) subject: Title,
@@ -135,7 +135,7 @@ pub(crate) fn hand_over(
         if delivery.to != from || !open || !forward(desk, &delivery, &from_name, to)? {
             continue;
         }
-        // The deadline is now the other's: nobody waits for one that is gone.
+        // The deadline is now the other recipient's: a recipient that is gone has none.
         if delivery.due().is_some() {
             let data = json!({ "from": from_name, "to": to.name });
             delivery.acknowledge_by = None;

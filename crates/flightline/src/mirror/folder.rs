@@ -136,7 +136,7 @@ impl Folder {
         if self.dialect == Dialect::Orchestrator {
             self.tidy(given, now, steps, said);
         }
-        // Nobody will write these again.
+        // These files are not written again.
         for name in self.not_there() {
             let _ = self.shadows.remove(name);
         }
@@ -159,11 +159,11 @@ impl Folder {
 
     /// Since which revision documents are wanted; none when all are.
     pub(super) fn since(&self, fleet: &mut Fleet) -> Result<Option<u64>> {
-        // The latest is always given; the others are written once, so that whoever cleans up has cleaned up.
+        // The latest is always given; the others are written once, so that a cleaned-up file stays away.
         let again =
             self.dialect != Dialect::Recovery && !matches!(self.shadows.entry(AGAIN), Ok(None));
         let since = self.seen(fleet)?.filter(|_| !again);
-        // Of an orchestrator's checkpoints, what was archived or deleted has to be known as well.
+        // An orchestrator's mirror needs the archived and deleted checkpoints as well.
         Ok(since.or((self.dialect == Dialect::Orchestrator).then_some(0)))
     }
 
@@ -194,7 +194,7 @@ impl Folder {
             return Ok(());
         }
         if matches!(self.look(file)?, Seen::Foreign { .. }) && !is_there {
-            // Somebody wrote since we looked: the next command takes it in first.
+            // Another program wrote since we looked: the next command takes it in first.
             return Ok(());
         }
         self.root.make(&self.place, self.folder_mode())?;
@@ -208,7 +208,7 @@ impl Folder {
             .put(next(file), &bytes, Replacing::Yes, PRIVATE)?;
         steps.step();
         if !self.replace(file, &bytes, seen.as_deref())? {
-            // Somebody wrote meanwhile: the next command takes it in first.
+            // Another program wrote meanwhile: the next command takes it in first.
             self.shadows.remove(next(file))?;
             return Ok(());
         }
@@ -218,8 +218,9 @@ impl Folder {
         self.retire_replaced(document)
     }
 
-    /// Puts a file in the place of what was `seen` there. Whoever wrote there meanwhile keeps its place, and even one
-    /// that has only opened the file to write into it: that is false.
+    /// Puts a file in the place of the one `seen` there. Returns false when another program wrote there meanwhile, or has
+    /// only opened
+    /// the file to write into it: that file keeps its place.
     fn replace(&self, file: &str, bytes: &[u8], seen: Option<&[u8]>) -> io::Result<bool> {
         let path = self.place.join(file);
         let Some(seen) = seen else {
@@ -248,7 +249,7 @@ impl Folder {
                 };
             }
         }
-        // Opening a file to write it anew empties it: one that is as it was seen is in nobody's hands.
+        // Opening a file to write it anew empties it: a file that is as it was seen is open in no other program.
         if is(&aside, seen) {
             self.root.remove(&aside)?;
             return Ok(true);
@@ -256,7 +257,7 @@ impl Folder {
         self.root.swap(&aside, &path)?;
         match is(&aside, bytes) {
             true => self.root.remove(&aside)?,
-            // Ours was in its place for a moment, and somebody found it there.
+            // Our file was in its place for a moment, and another program opened it there.
             false => drop(self.keep_beside(&format!(".{file}.new"), file)?),
         }
         Ok(false)
@@ -267,7 +268,7 @@ impl Folder {
         replaced.map_or(Ok(()), |file| self.retire(file))
     }
 
-    /// Takes a file away that another has replaced, unless somebody else wrote it since.
+    /// Removes a file that another has replaced, unless another program wrote it since.
     fn retire(&self, file: &str) -> io::Result<()> {
         if matches!(self.look(file)?, Seen::Ours) {
             self.root.remove(self.place.join(file))?;
@@ -298,7 +299,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Moves the file of something that ended into the archive, whoever wrote it last.
+    /// Moves the file of an ended agent or task into the archive, whichever program wrote it last.
     fn archive(&self, file: &str, archive: &str) -> io::Result<()> {
         let from = self.place.join(file);
         if self.root.entry(&from)?.is_none() {
@@ -320,7 +321,7 @@ impl Folder {
     fn clean_up(&self, now: Time) -> io::Result<()> {
         let mut found = Vec::new();
         for name in self.root.names_in(&self.place)? {
-            // The time is in the name; what has none, or what we did not write, is somebody else's.
+            // The time is in the name; a file without one, or one that we did not write, belongs to another program.
             let modified = recovery::time_in(&name).filter(|_| self.shadow(&name).is_some());
             if let Some(modified) = modified {
                 found.push(FoundFile { name, modified });
@@ -337,7 +338,7 @@ impl Folder {
         Ok(())
     }
 
-    /// What is in a file's place.
+    /// The content at a file's place.
     fn look(&self, file: &str) -> io::Result<Seen> {
         let Some(bytes) = self.root.read(self.place.join(file), MAX_BYTES)? else {
             return Ok(Seen::Missing);
@@ -415,16 +416,16 @@ fn wait_for(turn: &File) -> io::Result<()> {
     }
 }
 
-/// What is in a file's place.
+/// The content at a file's place.
 enum Seen {
-    /// Nothing.
+    /// There is no file.
     Missing,
     /// What we last saw there.
     Ours,
-    /// What somebody else wrote.
+    /// A file that another program wrote.
     Foreign {
         bytes: Vec<u8>,
-        /// What was there before, as we last saw it.
+        /// The content before, as we last saw it.
         before: Option<String>,
     },
 }

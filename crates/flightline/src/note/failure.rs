@@ -1,4 +1,4 @@
-//! Failures that are in somebody's way: noted when they happen, and ended once what failed has worked.
+//! Failures that are blockers: noted when they happen, and ended once the failed request has worked.
 
 use flightline_core::lock::Lock;
 use flightline_core::message::{Delivery, DeliveryState, Message};
@@ -63,7 +63,7 @@ pub(crate) fn note_failure(
         ended: None,
         failure,
     };
-    // It was seen to happen: that is nobody's activity.
+    // It was seen to happen: that is no agent's activity.
     as_flightline(desk, |desk| {
         let data = json!({ "kind": note.kind.as_str(), "author": note.author });
         desk.tx.set("failure_noted", &note, &data)?;
@@ -99,7 +99,7 @@ pub(crate) fn settle_locks<'a>(
     })
 }
 
-/// A message was sent: the one that reached nobody before, about the same, is no longer in the way.
+/// A message was sent: an earlier undelivered one about the same is no longer a blocker.
 pub(crate) fn settle_sent(
     desk: &mut Desk<'_, '_>,
     mission: Option<MissionId>,
@@ -160,14 +160,14 @@ fn settle_of(
     Ok(())
 }
 
-/// Blockers that hold. One that cannot be read is the doctor's, and keeps nobody from working.
+/// Blockers that hold. An unreadable one is the doctor's, and stops no work.
 fn open(desk: &mut Desk<'_, '_>, find: Find<'_>) -> Result<Vec<Note>> {
     let (mut notes, _) = readable::<Note>(desk.tx, find)?;
     notes.retain(|note| note.kind == NoteKind::Blocker && note.holds());
     Ok(notes)
 }
 
-/// Leaves those out that are in nobody's way at the moment: locks that could not be had and are free now.
+/// Leaves out blockers that block nothing at the moment: locks that could not be had and are free now.
 pub(super) fn retain_open(desk: &mut Desk<'_, '_>, notes: &mut Vec<Note>) -> Result<()> {
     let waited = |note: &Note| matches!(note.failure, Some(Failure::LockTimeout { .. }));
     if !notes.iter().any(waited) {

@@ -25,7 +25,7 @@ use crate::checkpoint::files::StateValue;
 use crate::error::{Error, Result};
 use crate::mission::short;
 
-/// What was written.
+/// The history that was written.
 #[derive(Default)]
 pub(super) struct History {
     /// The checkpoints that are in the store again, oldest first.
@@ -115,7 +115,7 @@ impl Held {
             .collect();
         let gone = self.values.iter().filter(|((kind, id), (_, keys))| {
             let absent = is_of_cut(*kind, keys, cut) && !named.contains(&(*kind, id.as_str()));
-            // What bears a name that can be borne once makes way for whoever bears it now.
+            // An absent subject with a unique name makes way for the one that has the name now.
             absent
                 || set
                     .iter()
@@ -220,7 +220,7 @@ impl Plan<'_> {
             sha256: cut.sha256(),
             status: match self.checkpoint.status {
                 CheckpointStatus::Archived => CheckpointStatus::Archived,
-                // What is in the file is sound, whatever was thought of it when it was written.
+                // The file's content is sound, whatever its status was when it was written.
                 CheckpointStatus::Creating
                 | CheckpointStatus::Valid
                 | CheckpointStatus::Corrupted
@@ -240,7 +240,7 @@ impl Plan<'_> {
     }
 }
 
-/// What is done to a subject.
+/// A change of a subject.
 enum Act<'a> {
     Set(&'a StateValue),
     Remove(&'a str),

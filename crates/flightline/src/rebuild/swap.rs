@@ -15,7 +15,7 @@ use crate::fleet::Caller;
 const WHOLE: &str = "whole";
 /// How the names of folders begin that keep an old store.
 const KEPT: &str = "lost-";
-/// What came of a rebuild takes less than this.
+/// The largest report of a rebuild.
 const LONGEST: usize = 16 * 1024 * 1024;
 /// Says that the store to the side is finished, and what came of it.
 const READY: &str = "ready.json";

@@ -18,7 +18,7 @@ use crate::error::Result;
 /// So many lost locks are looked for.
 const LOST_LOOKED_AT: u64 = 1_000;
 
-/// What came along.
+/// The sorties, locks and mail that came along.
 pub(crate) struct Followed {
     pub(crate) sorties: Vec<Sortie>,
     pub(crate) locks: Vec<Lock>,
@@ -69,7 +69,7 @@ fn give(
         return Ok(sortie);
     }
     sortie.assigned_at = Some(desk.now());
-    // Whoever takes over begins anew what was begun.
+    // The successor begins a started sortie anew.
     sortie.attempts += u32::from(sortie.status != SortieStatus::Assigned);
     sortie.interrupted = Some(Interruption {
         owner: from.name.clone(),
@@ -82,7 +82,7 @@ fn give(
     Ok(sortie)
 }
 
-/// Whoever held it under the old fence must not write any more.
+/// The holder under the old fence must not write any more.
 fn grant_anew(desk: &mut Desk<'_, '_>, old: Lock, from: &Agent, to: &Agent) -> Result<Lock> {
     let mut id = old.id;
     if from.id != to.id {
@@ -162,7 +162,7 @@ fn take_again(
     Ok(())
 }
 
-/// What was locked by an agent and taken from it since, with the sortie it was for; each path once.
+/// The locks that an agent lost since, with the sortie each was for; each path once.
 fn lost_locks(
     desk: &mut Desk<'_, '_>,
     from: &Agent,
@@ -191,7 +191,7 @@ fn lost_locks(
     Ok(lost)
 }
 
-/// What was given in an earlier request: the ids of the sorties, the files locked, and how much mail.
+/// The result of an earlier request: the ids of the sorties, the locked files, and the number of messages.
 pub(crate) fn given_in(
     desk: &mut Desk<'_, '_>,
     step: u64,

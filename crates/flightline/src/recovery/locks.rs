@@ -17,7 +17,7 @@ use crate::desk::Desk;
 use crate::error::Result;
 use crate::lock::watch::silent_since;
 
-/// What was locked for a sortie: under its name, or in its mission and overlapping its files.
+/// The paths locked for a sortie: under its name, or in its mission and overlapping its files.
 pub(super) fn locked_for(sortie: &Sortie, held: &[Lock]) -> Vec<RepoPath> {
     let own = |lock: &&Lock| match lock.sortie_id {
         Some(id) => id == sortie.id,
@@ -50,10 +50,11 @@ pub(super) fn release_locks(
     Ok(released)
 }
 
-/// Locks that were held at the checkpoint: kept by those who still hold them, granted anew to those who
-/// are alive when the path is free; else a blocker. One that has lapsed and that nobody has taken yet is granted anew
-/// as well: its old fence may be somebody else's to void at any time. Rolling forward, what its holder gave up since, or
-/// was told that it lost, stays given up.
+/// Locks that were held at the checkpoint: kept by agents that still hold them, granted anew to living agents when the path
+/// is
+/// free; else a blocker. A lapsed lock that no agent has taken yet is granted anew as well: its old fence may become void at
+/// any
+/// time. Rolling forward, a lock that its holder gave up since, or was told that it lost, stays given up.
 pub(super) fn regrant(
     desk: &mut Desk<'_, '_>,
     mission: MissionId,
@@ -123,7 +124,7 @@ pub(super) fn regrant(
     Ok((count, blockers))
 }
 
-/// Grants a lock anew that is still its holder's and has lapsed: whoever asked for it would have got it. Says so.
+/// Grants a lapsed lock of its holder anew: any agent that asked for it would have got it. Says so.
 fn renew_lapsed(desk: &mut Desk<'_, '_>, old: &Lock, fates: &[Fate]) -> Result<Option<String>> {
     // One that cannot be read stays as it is, and the doctor names it.
     let (held, _) = readable::<Lock>(desk.tx, Find::Agent(old.held_by))?;
@@ -174,8 +175,9 @@ pub(super) fn taken_by(
     ))
 }
 
-/// A lock of the checkpoint whose holder is gone is granted to nobody: whoever takes up the work has to
-/// have it. Work that is completed needs it no more.
+/// A lock of the checkpoint whose holder is gone is granted to no agent: the next owner of the work has to take it.
+/// Completed work
+/// needs it no more.
 fn without_holder(
     desk: &mut Desk<'_, '_>,
     old: &Lock,
@@ -197,8 +199,9 @@ fn without_holder(
     )))
 }
 
-/// What is locked, and by whom. Reads no documents: that another mission's lock is damaged is no reason
-/// to leave this one where it is.
+/// The locked paths, and their holders. Reads no documents: damage of another mission's lock is no reason to leave this one
+/// where
+/// it is.
 pub(super) fn held_paths(desk: &mut Desk<'_, '_>) -> Result<Vec<(RepoPath, AgentId)>> {
     let unreadable = || StoreError::Corrupt("a row of a lock cannot be read".to_owned());
     let rows = desk.tx.rows(Kind::Lock, Find::All)?.into_iter();

@@ -1,4 +1,4 @@
-//! What whoever resumes a mission decides: to go on without what failed, and in which state.
+//! The decisions of a caller that resumes a mission: to go on without failed sorties, and in which state.
 
 use flightline_core::agent::Agent;
 use flightline_core::mission::Mission;
@@ -14,7 +14,7 @@ use crate::desk::Desk;
 use crate::error::Result;
 use crate::mission::{enter, short, workflow_history};
 
-/// What was decided.
+/// The caller's decisions.
 #[derive(Clone, Debug)]
 pub(super) struct Choices {
     /// Continue without failed work.
@@ -23,35 +23,36 @@ pub(super) struct Choices {
     pub(super) reset_to: Option<Name>,
 }
 
-/// What came of it.
+/// The result of the decisions.
 #[derive(Debug, Default)]
 pub(super) struct Chosen {
-    /// What was found, before anything was decided; none where nobody was asked.
+    /// The analysis before any decision; none where none was asked for.
     pub(super) analysis: Option<Analysis>,
     /// Whose work was left out, in seed D's words.
     pub(super) agents: Vec<String>,
-    /// What was left out.
+    /// The sorties that were left out.
     pub(super) sorties: Vec<SortieId>,
     /// The state that the workflow was to be set back to.
     pub(super) reset_to: Option<Name>,
     /// Whether it was in another one.
     pub(super) moved: bool,
-    /// What is worth knowing.
+    /// Warnings about the decisions.
     pub(super) warnings: Vec<String>,
     /// What still wants a decision.
     pub(super) still_in_the_way: Vec<String>,
 }
 
 impl Choices {
-    /// Analyses a mission as it was found, and does what was decided, as whoever decided it. Under a strict
-    /// policy, what nobody has decided about stops a resume.
+    /// Analyses a mission as it was found, and carries the decisions out, as acts of the caller. Under a strict policy, an
+    /// undecided
+    /// blocker stops a resume.
     pub(super) fn apply(
         self,
         desk: &mut Desk<'_, '_>,
         mission: &mut Mission,
         when: When<'_>,
     ) -> Result<Chosen> {
-        // A sortie that cannot be read is somebody else's trouble, and no reason to stop.
+        // An unreadable sortie is the doctor's, and no reason to stop.
         let (mut sorties, _) = readable::<Sortie>(desk.tx, Find::Mission(mission.id))?;
         sorties.sort_by_key(|sortie| sortie.position);
         let agents = desk.tx.find::<Agent>(Find::All)?;
@@ -139,7 +140,7 @@ fn reset(desk: &mut Desk<'_, '_>, mission: &mut Mission, to: &Name) -> Result<bo
     if mission.workflow.current.as_ref() == Some(to) {
         return Ok(false);
     }
-    // What was asked for in the state that is left waits for nothing any more.
+    // Transitions that were asked for in the left state wait for nothing any more.
     mission.workflow.pending.clear();
     enter(desk, mission, to.clone(), "recovery")?;
     Ok(true)

@@ -317,7 +317,7 @@ fn unfinishing(
                 old.status != SortieStatus::Completed
                     && (!old.status.is_held() || old.assigned_to != sortie.assigned_to)
             });
-        // What only a rewind put into its hands, and nobody has touched since, is not its work.
+        // A sortie that only a rewind gave to the agent, and that was not touched since, is not its work.
         if alive && (touched || (working && !is_as_restored(desk, sortie)?)) {
             finished.push(sortie);
         }

@@ -1,4 +1,4 @@
-//! Taking up what somebody else began: what it left, and its locks.
+//! Taking up a sortie that another agent began: its context, and its locks.
 
 use flightline_core::recovery::{RecoveryContext, told};
 use flightline_core::sortie::{FileChange, Sortie, SortieFile};
@@ -12,8 +12,9 @@ use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::lock::{LockView, grant_all};
 
-/// A sortie that its owner takes up: with what it needs to know when somebody began it before, and with the
-/// locks of whoever lost it, where they are free.
+/// A sortie that its owner takes up: with its context when another agent began it before, and with the locks of the owner
+/// that
+/// lost it, where they are free.
 pub(super) fn taken_up(
     desk: &mut Desk<'_, '_>,
     sortie: Sortie,
@@ -34,7 +35,7 @@ pub(super) fn taken_up(
     })
 }
 
-/// Whether the locks of whoever lost a sortie are taken again.
+/// Whether the locks of the owner that lost a sortie are taken again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Locking {
     Again,
@@ -69,8 +70,9 @@ fn left_behind(
     })
 }
 
-/// Locks what the sortie changed and what was locked for it, for the acting agent. What another holds is
-/// said, and keeps nobody from going on.
+/// Locks the files that the sortie changed and that were locked for it, for the acting agent. A file that another agent
+/// holds is
+/// reported, and stops nothing.
 fn lock_again(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<(Vec<LockView>, Vec<String>)> {
     let me = desk.acting()?.id;
     let mine = desk

@@ -58,7 +58,7 @@ pub(super) fn of_work(
     Ok(found)
 }
 
-/// What is known of missions without reading their documents, of those that were asked for.
+/// The requested missions, known without reading their documents.
 #[derive(Default)]
 struct Missions(BTreeMap<MissionId, Option<Known>>);
 
@@ -313,7 +313,7 @@ fn doubt(desk: &Desk<'_, '_>, effect: &Effect, agents: &[AgentView]) -> Option<S
     (life >= Life::Stalled).then(|| format!("is {}", life.as_str()))
 }
 
-/// Blockers that somebody noted.
+/// Blockers that were noted.
 fn of_blockers(desk: &mut Desk<'_, '_>, missions: &mut Missions) -> Result<Vec<Attention>> {
     let mut found = Vec::new();
     let noted = desk.tx.missions_with_notes(NoteKind::Blocker.as_str())?;

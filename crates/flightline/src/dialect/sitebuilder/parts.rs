@@ -108,7 +108,7 @@ pub(super) fn files(
                     continue;
                 }
             };
-            // What was created and then changed is still new.
+            // A file that was created and then changed is still new.
             let same = |it: &SortieFile| {
                 it.path == path && (it.change == change || it.change == FileChange::Created)
             };

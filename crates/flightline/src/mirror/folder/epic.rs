@@ -8,7 +8,7 @@ use super::{Folder, PRIVATE};
 use crate::dialect::Outgoing;
 use crate::mirror::Said;
 
-/// How a file that somebody moved away is remembered: by what we last saw in it.
+/// How a moved file is remembered: by its last seen content.
 const MOVED: &str = ".moved.";
 /// How the seed's own commands name the file of an agent that has ended.
 const ENDINGS: [&str; 3] = ["_crashed_", "_aborted_", "_retired_"];
@@ -21,9 +21,9 @@ pub(super) enum Whose {
     Ended,
     /// Another's, whose file has another name.
     Anothers {
-        /// The agent.
+        /// The agent whose file it is.
         agent: String,
-        /// Its file.
+        /// The name of the file.
         file: String,
     },
 }
@@ -50,8 +50,9 @@ impl Folder {
         }
     }
 
-    /// Notes which of our files somebody moved away as the seed does when an agent has crashed, or begins from scratch:
-    /// they are written again when their agent acts again.
+    /// Notes which of our files were moved away, as the seed does when an agent has crashed or begins from scratch: they are
+    /// written
+    /// again when their agent acts again.
     pub(super) fn note_moved(&self, missing: &[String], said: &mut Vec<Said>) {
         if self.dialect != Dialect::Epic {
             return;

@@ -23,7 +23,7 @@ const SETTLING: u64 = 3_000;
 /// When a file changed, how large it was, and when we saw that, are shorter than this.
 const LONGEST_SIGHT: usize = 100;
 
-/// A file that somebody else wrote.
+/// A file that another program wrote.
 struct Found {
     file: String,
     bytes: Vec<u8>,
@@ -61,8 +61,9 @@ impl Folder {
         self.take_in_conflicts(fleet, caller, said)
     }
 
-    /// The files that somebody else wrote, the oldest first. One that cannot be read is waited for, or put aside when
-    /// nobody is writing it.
+    /// The files that other programs wrote, the oldest first. An unreadable one is waited for, or put aside when no program
+    /// is writing
+    /// it.
     fn find_foreign(
         &self,
         fleet: &mut Fleet,
@@ -95,7 +96,7 @@ impl Folder {
                             "{0}/{file} is left alone: it is about {agent}, whose file is {0}/{name}",
                             self.name
                         )));
-                        // Said once, until somebody changes it.
+                        // Reported once, until the file changes.
                         let _ = self.remember(&file, &bytes);
                     }
                 },
@@ -117,8 +118,9 @@ impl Folder {
         Ok(text)
     }
 
-    /// Whether nobody has written a file for a while: as long as somebody may, it is not judged. Where its time is not
-    /// of our clock, it is compared with how it was seen before.
+    /// Whether a file was not written for a while: a file that may still be written is not judged. Where its time is not of
+    /// our clock,
+    /// it is compared with how it was seen before.
     pub(super) fn is_settled(&self, file: &str, now: Time) -> bool {
         let Ok(Some(entry)) = self.root.entry(self.place.join(file)) else {
             return false;
@@ -279,7 +281,7 @@ impl Folder {
     }
 }
 
-/// Whoever runs a command did not write what lies in a mirror, and its key is for what it asked for.
+/// The user of a command did not write the files in a mirror, and the command's key is for its own request.
 pub(super) fn of_nobody(caller: &Caller) -> Caller {
     Caller {
         agent: None,

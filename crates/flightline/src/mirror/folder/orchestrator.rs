@@ -22,8 +22,9 @@ pub(super) fn place() -> PathBuf {
 }
 
 impl Folder {
-    /// An index that somebody else wrote says only where files are: it is written anew. One that says
-    /// something else than the files do is told, and one that is none is kept beside.
+    /// An index that another program wrote says only where files are: it is written anew. One that contradicts the files is
+    /// reported,
+    /// and one that is no index is kept beside.
     pub(super) fn compare_index(&self, now: Time, said: &mut Vec<Said>) {
         let bytes = match self.look(INDEX_FILE) {
             Ok(Seen::Foreign { bytes, .. }) => bytes,
@@ -43,7 +44,7 @@ impl Folder {
                 said.extend(self.missing(&entries));
                 self.remember(INDEX_FILE, &bytes)
             }
-            // Somebody may still be writing it.
+            // Another program may still be writing it.
             Ok(Err(_)) | Err(_) if !self.is_settled(INDEX_FILE, now) => Ok(()),
             Ok(Err(_)) | Err(_) => self.keep_beside(INDEX_FILE, INDEX_FILE).map(|kept| {
                 let line = format!(

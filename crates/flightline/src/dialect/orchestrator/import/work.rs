@@ -27,7 +27,7 @@ const LOOKED_BACK: u64 = 1_000;
 /// A document told where the workflow stands.
 const IMPORTED: &str = "mission_imported";
 
-/// What is known here that is newer than a document.
+/// Knowledge here that is newer than a document.
 #[derive(Default)]
 pub(super) struct Newer {
     workflow: Option<Workflow>,
@@ -328,7 +328,7 @@ fn data(
     fitting(data, warnings)
 }
 
-/// What the agents knew, as far as nobody has noted it here.
+/// The agents' knowledge, as far as it is not noted here yet.
 fn notes(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,
