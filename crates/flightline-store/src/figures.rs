@@ -37,9 +37,6 @@ pub struct Notable {
 
 impl Tx<'_> {
     /// The events after `rev`, up to `to`, that are counted.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn notable(&mut self, rev: u64, to: u64) -> Result<Vec<Notable>, Error> {
         let project = self.project.id.as_str();
         let rows = self.driver.query(NOTABLE, params![project, rev, to])?;
@@ -58,27 +55,18 @@ impl Tx<'_> {
     }
 
     /// How many missions there are of each status.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn missions_by_status(&mut self) -> Result<Vec<(String, u64)>, Error> {
         let project = self.project.id.as_str();
         counted(&self.driver.query(MISSIONS, params![project])?)
     }
 
     /// How many checkpoints have a copy in a file, wait for one, or could not get one.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn backups_by_state(&mut self) -> Result<Vec<(String, u64)>, Error> {
         let project = self.project.id.as_str();
         counted(&self.driver.query(BACKUPS, params![project])?)
     }
 
     /// How many messages nobody has looked at.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn unread_messages(&mut self) -> Result<u64, Error> {
         let project = self.project.id.as_str();
         let rows = self.driver.query(UNREAD, params![project])?;

@@ -12,9 +12,6 @@ pub struct Ear(Listening);
 
 impl Ear {
     /// Begins to listen; `None` where there is nothing to hear.
-    ///
-    /// # Errors
-    /// When the store cannot be reached.
     pub fn open(location: &Location, patience: Duration) -> Result<Option<Self>, Error> {
         match location {
             Location::Folder(_) => Ok(None),
@@ -24,9 +21,6 @@ impl Ear {
 
     /// The projects that were written to since the last time; waits `patience` for one. What was said before
     /// it began to listen, or while its connection was lost, it does not hear: look into the journal then.
-    ///
-    /// # Errors
-    /// When the connection is lost.
     pub fn hear(&mut self, patience: Duration) -> Result<Vec<String>, Error> {
         self.0.hear(patience)
     }
@@ -40,9 +34,6 @@ pub struct Bell(Ringing);
 
 impl Bell {
     /// Reaches the store; `None` where there is nobody to tell.
-    ///
-    /// # Errors
-    /// When the store cannot be reached.
     pub fn open(location: &Location, patience: Duration) -> Result<Option<Self>, Error> {
         match location {
             Location::Folder(_) => Ok(None),
@@ -51,9 +42,6 @@ impl Bell {
     }
 
     /// Tells those who listen that something was written to this project.
-    ///
-    /// # Errors
-    /// When the connection is lost.
     pub fn ring(&mut self, project: &str) -> Result<(), Error> {
         self.0.ring(project)
     }

@@ -52,25 +52,16 @@ pub struct MissionSize {
 
 impl Tx<'_> {
     /// How much room the store takes.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn space(&mut self) -> Result<Space, Error> {
         self.driver.space()
     }
 
     /// How the disk stands on which the store is, where that is ours to know.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn disk(&mut self) -> Result<Option<Disk>, Error> {
         self.driver.disk()
     }
 
     /// What the store holds, by kind.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn kind_sizes(&mut self) -> Result<Vec<KindSize>, Error> {
         let project = self.project.id.as_str();
         let subjects = self.driver.query(SUBJECTS, params![project])?;
@@ -97,9 +88,6 @@ impl Tx<'_> {
     }
 
     /// The missions that take the most room in the journal, largest first.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn largest_missions(&mut self, limit: u64) -> Result<Vec<MissionSize>, Error> {
         let project = self.project.id.as_str();
         let rows = self.driver.query(BY_MISSION, params![project, limit])?;
@@ -117,9 +105,6 @@ impl Tx<'_> {
     }
 
     /// How many requests are remembered.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn remembered_requests(&mut self) -> Result<u64, Error> {
         let project = self.project.id.as_str();
         let rows = self.driver.query(REQUESTS, params![project])?;

@@ -111,17 +111,11 @@ impl Watch<'_> {
 }
 
 /// Runs every check on one snapshot of the store.
-///
-/// # Errors
-/// When the store cannot be read at all.
 pub fn verify(store: &mut Store) -> Result<Vec<Finding>, Error> {
     Ok(examine(store, &mut |_, _| {})?.findings)
 }
 
 /// Runs every check on one snapshot of the store, and tells how far it is.
-///
-/// # Errors
-/// When the store cannot be read at all.
 pub fn examine(store: &mut Store, on_progress: OnProgress<'_>) -> Result<Examined, Error> {
     let mut watch = Watch {
         on_progress,

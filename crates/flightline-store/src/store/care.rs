@@ -18,17 +18,11 @@ impl Store {
 
     /// Folds the log beside the database into it, without making anybody wait; with `truncate` its space is
     /// given back, too, if nobody is there. For processes that live long. Returns how large it is afterwards.
-    ///
-    /// # Errors
-    /// When the engine fails.
     pub fn fold_log(&mut self, truncate: bool) -> Result<u64, Error> {
         self.driver.fold_log(truncate)
     }
 
     /// How the disk stands on which the store is, where that is ours to know.
-    ///
-    /// # Errors
-    /// When the engine fails.
     pub fn disk(&mut self) -> Result<Option<Disk>, Error> {
         self.driver.disk()
     }
@@ -65,17 +59,11 @@ impl Store {
 
     /// How its database server is set up so that a power cut can lose what was acknowledged. Who runs the server
     /// decided so, perhaps for a database that is thrown away: it is said, and not refused.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn weaknesses(&mut self) -> Result<Vec<String>, Error> {
         self.driver.weaknesses()
     }
 
     /// Tables with their columns, for the test that compares the schemas of the engines.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn columns(&mut self) -> Result<Vec<(String, String)>, Error> {
         self.driver.columns()
     }

@@ -24,17 +24,11 @@ impl Tx<'_> {
 
     /// Whether this is a place in the journal as it is: in its own history, or in one that it goes on from, before it
     /// was left.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn has_place(&mut self, history: &str, rev: u64) -> Result<bool, Error> {
         Ok(self.part_of(history)?.is_some_and(|last| rev <= last))
     }
 
     /// Up to which revision a history is part of this journal; not at all when it is none that this one goes on from.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn part_of(&mut self, history: &str) -> Result<Option<u64>, Error> {
         if self.project.history == history {
             return Ok(Some(self.project.rev));
@@ -45,9 +39,6 @@ impl Tx<'_> {
     }
 
     /// How this history goes on from earlier ones, newest first.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn branches(&mut self) -> Result<Vec<Branch>, Error> {
         let (mut branches, mut history) = (Vec::new(), self.project.history.clone());
         while branches.len() < FOLLOWED
@@ -60,18 +51,12 @@ impl Tx<'_> {
     }
 
     /// No epoch up to this one may be handed out any more: a part of the journal that was lost may have done so.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn epochs_above(&mut self) -> Result<u64, Error> {
         let branch = self.get::<Branch>(&Branch::key_of(&self.project.history))?;
         Ok(branch.map_or(0, |branch| branch.epochs_above))
     }
 
     /// The first revision at `rev` or after it that there is.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn next_there(&mut self, rev: u64) -> Result<Option<u64>, Error> {
         event::next(self.driver, &self.project.id, rev)
     }

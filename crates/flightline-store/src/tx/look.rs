@@ -53,9 +53,6 @@ impl Tx<'_> {
 
     /// The subjects, of one mission or of all, whose stored text holds this, oldest first: for what has no index.
     /// Capitals may differ, and the beginning of the text, so the caller compares. One that is damaged is left out, and hides no other.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn find_holding<S: Subject>(
         &mut self,
         mission: Option<MissionId>,
@@ -72,9 +69,6 @@ impl Tx<'_> {
 
     /// The newest subjects of a mission, newest first, without those of one status. One that is damaged
     /// is left out, and hides no other.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn newest<S: Subject>(
         &mut self,
         mission: MissionId,
@@ -91,9 +85,6 @@ impl Tx<'_> {
     }
 
     /// The newest subjects of an agent with one status, newest first. One that is damaged is left out, and hides no other.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn newest_of_agent<S: Subject>(
         &mut self,
         agent: AgentId,
@@ -116,9 +107,6 @@ impl Tx<'_> {
 
     /// The same for a list, read as something that leaves out what is not needed of each. What was read and found sound
     /// before is not read again, where that is remembered.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn newest_as<T: DeserializeOwned + Clone + Send + 'static>(
         &mut self,
         kind: Kind,
@@ -183,9 +171,6 @@ impl Tx<'_> {
     }
 
     /// The rows that fit, without their documents, oldest first.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn rows(&mut self, kind: Kind, find: Find<'_>) -> Result<Vec<SubjectRow>, Error> {
         match self.known_rows(kind, find)? {
             Some(known) => Ok(known),
@@ -194,9 +179,6 @@ impl Tx<'_> {
     }
 
     /// How many of each status there are.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn counts(&mut self, kind: Kind, find: Find<'_>) -> Result<Vec<(String, u64)>, Error> {
         match self.known_counts(kind, find)? {
             Some(known) => Ok(known),
@@ -205,25 +187,16 @@ impl Tx<'_> {
     }
 
     /// Every id of a kind, in byte order.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn ids(&mut self, kind: Kind) -> Result<Vec<String>, Error> {
         subject::ids(self.driver, &self.project.id, kind)
     }
 
     /// Every id of a kind that was taken away, in byte order.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn gone_ids(&mut self, kind: Kind) -> Result<Vec<String>, Error> {
         subject::gone_ids(self.driver, &self.project.id, kind)
     }
 
     /// Ids of a kind from `from` up to, not including, `to`; eleven at most.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn ids_between(&mut self, kind: Kind, from: &str, to: &str) -> Result<Vec<String>, Error> {
         match self.known_ids(kind, from, to)? {
             Some(known) => Ok(known),

@@ -32,9 +32,6 @@ pub struct Neighbours {
 impl Tx<'_> {
     /// What lies around each of these ids, or beginnings of ids, of a kind. Each costs three look-ups in an index, however many
     /// ids there are, and all of them together one statement for 32 of them.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn neighbours(
         &mut self,
         kind: Kind,

@@ -11,27 +11,18 @@ use crate::table::subject::SubjectRow;
 
 impl Tx<'_> {
     /// The mission of this state that was worked on last, by its id. That a context was compacted is no work.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn last_worked_on(&mut self, state: MissionState) -> Result<Option<String>, Error> {
         let rev = self.project.rev;
         overview::last_worked_on(self.driver, &self.project.id, rev, state)
     }
 
     /// How many of a kind there are of each status.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn counts_by_status(&mut self, kind: Kind) -> Result<BTreeMap<String, u64>, Error> {
         let counts = overview::by_status(self.driver, &self.project.id, kind)?;
         Ok(counts.into_iter().collect())
     }
 
     /// Some rows of a kind, without those of one status.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn some_rows(
         &mut self,
         kind: Kind,
@@ -45,27 +36,18 @@ impl Tx<'_> {
     }
 
     /// The row of a subject, without its document.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn row(&mut self, kind: Kind, id: &str) -> Result<Option<SubjectRow>, Error> {
         let rows = overview::row(self.driver, &self.project.id, kind, id)?;
         Ok(self.mended_rows(kind, rows)?.pop())
     }
 
     /// The rows of a kind that are not of one status, oldest first.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn rows_without(&mut self, kind: Kind, status: &str) -> Result<Vec<SubjectRow>, Error> {
         let rows = overview::without(self.driver, &self.project.id, kind, status)?;
         self.mended_rows(kind, rows)
     }
 
     /// The subjects of a mission that have this status, oldest first, so many at most.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn rows_of_status(
         &mut self,
         kind: Kind,
@@ -92,9 +74,6 @@ impl Tx<'_> {
     }
 
     /// The status of a subject; nothing when there is none.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn status_of(&mut self, kind: Kind, id: &str) -> Result<Option<String>, Error> {
         let known = match &mut self.memory {
             Some(memory) => memory.get(self.driver, kind, id)?,
@@ -107,44 +86,29 @@ impl Tx<'_> {
     }
 
     /// The missions that are under way, oldest first; perhaps some more, whose rows are damaged.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn missions_under_way(&mut self) -> Result<Vec<SubjectRow>, Error> {
         let rows = overview::under_way(self.driver, &self.project.id)?;
         self.mended_rows(Kind::Mission, rows)
     }
 
     /// The sorties that agents hold, oldest first; perhaps some more, whose rows are damaged.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn sorties_in_hand(&mut self) -> Result<Vec<SubjectRow>, Error> {
         let rows = overview::held(self.driver, &self.project.id)?;
         self.mended_rows(Kind::Sortie, rows)
     }
 
     /// How many messages each agent has not acknowledged, by its id.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn unread_by_agent(&mut self) -> Result<BTreeMap<String, u64>, Error> {
         let counts = overview::unread(self.driver, &self.project.id)?;
         Ok(counts.into_iter().collect())
     }
 
     /// The missions that are not over and have sorties that are blocked or failed, by their ids.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn missions_in_trouble(&mut self) -> Result<Vec<String>, Error> {
         overview::troubled(self.driver, &self.project.id)
     }
 
     /// The missions that are not over and have notes of this status, by their ids.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn missions_with_notes(&mut self, status: &str) -> Result<Vec<String>, Error> {
         overview::noted(self.driver, &self.project.id, status)
     }

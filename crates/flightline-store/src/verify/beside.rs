@@ -114,9 +114,6 @@ fn is_sound_pulse(row: &Row) -> Result<bool, Error> {
 impl Tx<'_> {
     /// Puts right what is damaged beside the journal. An agent counts as heard now, and loses nothing; a request that
     /// cannot be answered is forgotten; a file of which nothing is known is written anew. Says what was done.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn mend_beside(&mut self, stale: &Stale) -> Result<String, Error> {
         let project = self.project.id.clone();
         let done = match stale {
