@@ -1,4 +1,4 @@
-//! What is wrong with the values of a store, one by one, and which copy of each is sound.
+//! The damage of a store's values, one by one, and which copy of each is sound.
 
 use std::fmt;
 
@@ -13,11 +13,11 @@ use crate::verify::{self, Examined};
 pub struct Ailment {
     /// The kind of thing.
     pub kind: Kind,
-    /// Its id.
+    /// The id of the subject.
     pub id: String,
     /// The revision of the value.
     pub rev: u64,
-    /// What is wrong.
+    /// The kind of damage.
     pub what: Ill,
 }
 

@@ -93,11 +93,13 @@ pub fn last_acknowledged(folder: &Path, project: &str) -> u64 {
 }
 
 /// Moves the database of `folder` and the files that belong to it into `aside`, and the finished one in `new` into its
-/// place; both are folders below it. Nobody writes meanwhile. The database goes first: should this end half-way,
-/// there is no store, never one without its log, and calling it again completes it.
+/// place; both
+/// are folders below it. No process writes meanwhile. The database goes first: should this end half-way, there is no store,
+/// never
+/// one without its log, and calling it again completes it.
 ///
 /// # Errors
-/// When somebody writes for too long, or a file cannot be moved.
+/// When another process writes for too long, or a file cannot be moved.
 pub fn put_in_place(
     folder: &Path,
     new: &Path,
@@ -109,7 +111,7 @@ pub fn put_in_place(
     let place = Arc::new(place);
     let mut queue = Queue::new(Arc::clone(&place), &options.purpose);
     let _turn = queue.wait(options.patience)?;
-    // What was acknowledged was so in the old one.
+    // The last acknowledged revision belongs to the old store.
     let names = [
         sqlite::FILE,
         sqlite::LOG,

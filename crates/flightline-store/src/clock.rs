@@ -56,7 +56,7 @@ impl Clock {
         }
     }
 
-    /// Sets how long the machine of a fixed clock has been running; none: nobody knows.
+    /// Sets how long the machine of a fixed clock has been running; none when it is not known.
     pub fn set_uptime(&self, uptime: Option<Uptime>) {
         if let Self::Fixed(fixed) = self {
             *unpoisoned(&fixed.uptime) = uptime;

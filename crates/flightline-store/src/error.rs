@@ -11,7 +11,7 @@ pub enum Error {
     /// The project is not in the store.
     #[error("the project {0} is not in this store")]
     UnknownProject(String),
-    /// Somebody else is writing, and did not finish in time.
+    /// Another process is writing, and did not finish in time.
     #[error("the store is busy: {0}")]
     Busy(String),
     /// The transaction collided with another and may be run again. Callers never see it.
@@ -28,15 +28,15 @@ pub enum Error {
         "the store has schema version {found}, and this version of `fleet` knows {known} at most"
     )]
     Newer {
-        /// Its version.
+        /// The version of the store.
         found: i64,
-        /// Ours.
+        /// The newest version that this program knows.
         known: i64,
     },
     /// It is something else.
     #[error("{0} is not a Flightline store")]
     NotOurs(String),
-    /// Nobody trusted it on this machine: it is looked at, and never obeyed.
+    /// The user did not trust it on this machine: it is read, and never obeyed.
     #[error(
         "this fleet is not trusted on this machine, so nothing in it is changed or takes effect"
     )]
@@ -47,7 +47,7 @@ pub enum Error {
     /// A value in the journal was thinned away.
     #[error("the value of {subject} at revision {rev} has been thinned away")]
     Thinned {
-        /// The subject.
+        /// The subject whose value was thinned.
         subject: String,
         /// The revision asked for.
         rev: u64,
@@ -63,12 +63,12 @@ pub enum Error {
     /// The engine cannot be reached in the way it must be: encrypted, and known to be itself.
     #[error("the store cannot be reached safely: PostgreSQL: {cause}")]
     Tls {
-        /// What was said.
+        /// The message of the server.
         cause: String,
         /// What can be done about it.
         hint: &'static str,
     },
-    /// What is acknowledged would not be durable.
+    /// An acknowledged write would not be durable.
     #[error("the store could lose acknowledged data: {0}")]
     NotDurable(String),
     /// A document is larger than its kind allows.
@@ -76,9 +76,9 @@ pub enum Error {
     TooLarge {
         /// The kind of thing.
         kind: &'static str,
-        /// Its size.
+        /// The size of the document in bytes.
         size: usize,
-        /// The limit.
+        /// The largest size in bytes.
         max: usize,
     },
     /// An earlier write of this process failed to reach the disk; nothing more is acknowledged.
@@ -93,9 +93,9 @@ pub enum Error {
     /// Anything else the engine or the file system said.
     #[error("{act}: {cause}")]
     Engine {
-        /// What was being done.
+        /// The act that failed.
         act: &'static str,
-        /// What was said.
+        /// The message of the engine.
         cause: String,
     },
 }

@@ -27,7 +27,7 @@ statements! {
 pub struct Notable {
     /// Its place in the journal.
     pub rev: u64,
-    /// What happened.
+    /// The kind of the event.
     pub kind: String,
     /// What else is known of it.
     pub data: Json,
@@ -66,7 +66,7 @@ impl Tx<'_> {
         counted(&self.driver.query(BACKUPS, params![project])?)
     }
 
-    /// How many messages nobody has looked at.
+    /// The number of messages that were not read.
     pub fn unread_messages(&mut self) -> Result<u64, Error> {
         let project = self.project.id.as_str();
         let rows = self.driver.query(UNREAD, params![project])?;

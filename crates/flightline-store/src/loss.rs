@@ -9,7 +9,7 @@ use crate::tx::Tx;
 pub enum Loss {
     /// An event is not as it was written.
     Event {
-        /// Its revision.
+        /// The revision of the lost event.
         rev: u64,
     },
     /// The project's row is not as it was written.
@@ -59,7 +59,7 @@ impl fmt::Display for Loss {
 }
 
 impl Tx<'_> {
-    /// What is lost, as far as this transaction came upon it. Whoever takes it says so.
+    /// The losses that this transaction came upon. The caller that takes them reports them.
     pub fn take_losses(&mut self) -> Vec<Loss> {
         std::mem::take(&mut self.losses)
     }

@@ -33,7 +33,7 @@ impl Ear {
 pub struct Bell(Ringing);
 
 impl Bell {
-    /// Reaches the store; `None` where there is nobody to tell.
+    /// Reaches the store; `None` where there are no other nodes.
     pub fn open(location: &Location, patience: Duration) -> Result<Option<Self>, Error> {
         match location {
             Location::Folder(_) => Ok(None),

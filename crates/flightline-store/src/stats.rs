@@ -23,7 +23,7 @@ statements! {
 /// What the store holds of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KindSize {
-    /// The kind.
+    /// The kind of the subjects.
     pub kind: Kind,
     /// How many there are now.
     pub live: u64,
@@ -42,7 +42,7 @@ pub struct KindSize {
 /// What the journal holds of one mission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissionSize {
-    /// The mission.
+    /// The mission's id.
     pub mission: MissionId,
     /// How many events it has.
     pub events: u64,

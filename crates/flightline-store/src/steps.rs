@@ -81,7 +81,7 @@ impl Steps {
         }
     }
 
-    /// What was read since the last time, by statement.
+    /// The reads since the last call, by statement.
     #[must_use]
     pub fn take_reads(&self) -> BTreeMap<&'static str, Reads> {
         let reads = self.0.as_ref().and_then(|plan| plan.reads.as_ref());
@@ -91,7 +91,7 @@ impl Steps {
         std::mem::take(&mut *reads.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What was read since the last time, in all.
+    /// The reads since the last call, in all.
     #[must_use]
     pub fn take_read(&self) -> Reads {
         let mut all = Reads::default();

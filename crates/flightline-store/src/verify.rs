@@ -26,11 +26,11 @@ const TOLD: usize = 10;
 /// What one check found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What was checked.
+    /// The name of the check.
     pub check: &'static str,
-    /// What is wrong: nothing when all is well.
+    /// The problems; none when all is well.
     pub problems: Vec<String>,
-    /// What was wrong before, cannot be mended, and was set aside: said, and nothing more to be done about it.
+    /// Earlier problems that cannot be mended and were set aside: reported, with nothing more to be done about them.
     pub known: Vec<String>,
 }
 
@@ -46,11 +46,11 @@ impl Finding {
 pub struct Examined {
     /// Each check and what it found.
     pub findings: Vec<Finding>,
-    /// What is wrong with values, one by one.
+    /// The damage of values, one by one.
     pub ailments: Vec<Ailment>,
-    /// What is wrong with events.
+    /// The damage of events.
     pub troubles: Vec<Trouble>,
-    /// What is wrong beside the journal.
+    /// The damage beside the journal.
     pub stale: Vec<Stale>,
     /// Rows of no kind that there is, or that no event made.
     pub strays: Vec<(String, String)>,
@@ -73,7 +73,7 @@ pub enum Part {
     Journal,
     /// The subjects, against their events.
     State,
-    /// What is kept beside the journal.
+    /// The rows beside the journal.
     Beside,
 }
 
@@ -128,7 +128,7 @@ pub fn examine(store: &mut Store, on_progress: OnProgress<'_>) -> Result<Examine
     let schema = store.driver().schema_troubles()?;
     watch.end(Part::Schema);
     let project = store.project().to_owned();
-    // Before the snapshot: whoever writes meanwhile is ahead of it.
+    // Before the snapshot: a process that writes meanwhile is ahead of it.
     let acknowledged = store.driver().acknowledged(&project);
     store.driver().begin_read()?;
     let examined = checks(store.driver(), &project, acknowledged, &mut watch);
@@ -280,7 +280,7 @@ fn few<T: ToString>(all: &[T]) -> Vec<String> {
     told
 }
 
-/// What is said of a value in the journal that fails its hash.
+/// The sentence about a value in the journal that fails its hash.
 #[must_use]
 pub fn unmatched(rev: u64) -> String {
     format!("the value at revision {rev} does not match its checksum")

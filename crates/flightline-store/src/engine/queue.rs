@@ -59,7 +59,7 @@ impl Queue {
         let file = match &self.file {
             Some(file) => match self.folder.check_writable(QUEUE) {
                 Ok(()) => Arc::clone(file),
-                // Somebody removed it: those who come will meet at another.
+                // The file was removed: later processes will meet at another.
                 Err(error) if error.kind() == ErrorKind::NotFound => Arc::new(self.open()?),
                 // As when it is opened: where nothing can be written any more, SQLite would end the process when it touches
                 // the memory that it shares through a file.
@@ -85,9 +85,11 @@ impl Queue {
         file.map_err(|error| self.cannot(&error))
     }
 
-    /// Says who has the turn, unless the file says so from the last time. Only a courtesy to processes that wait for the turn: if
-    /// it cannot be written, the turn stands. It is written over in one piece and never emptied: to take a block from the file and
-    /// give it one again costs more than all the rest.
+    /// Writes the name of this process into the file, unless it is there from the last time. Only a courtesy to processes
+    /// that wait
+    /// for the turn: if it cannot be written, the turn stands. It is written over in one piece and never emptied: to take a
+    /// block from
+    /// the file and give it one again costs more than all the rest.
     fn introduce(&self, file: &File) {
         let said = self.said.as_bytes();
         let mut found = vec![0; said.len()];
@@ -101,8 +103,9 @@ impl Queue {
         // Another handle than the one that is kept: a wait that was given up goes on, and its turn, when it comes, is passed on.
         let file = self.open()?;
         let (send, receive) = mpsc::channel();
-        // A blocked lock cannot be called off, so another thread waits for it. If nobody wants the
-        // turn any more when it comes, the send fails and drops the file, which passes the turn on.
+        // A blocked lock cannot be called off, so another thread waits for it. If the turn is no longer wanted when it
+        // comes, the send
+        // fails and drops the file, which passes the turn on.
         std::thread::spawn(move || {
             let turn = file.lock().map(|()| file);
             let _ = send.send(turn);

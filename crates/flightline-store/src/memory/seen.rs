@@ -1,5 +1,6 @@
-//! Documents that were read before, by their hash: whoever lists the same ones again and again need not have them read,
-//! checked and taken apart each time.
+//! Documents that were read before, by their hash: a list that is read again and again need not have them read, checked and
+//! parsed
+//! each time.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -7,7 +8,7 @@ use std::collections::HashMap;
 /// So many are kept.
 const MOST: usize = 4_000;
 
-/// What was read, and as what.
+/// The parsed documents, by type.
 #[derive(Default)]
 pub(crate) struct Seen(HashMap<TypeId, HashMap<String, Box<dyn Any + Send>>>);
 

@@ -5,10 +5,11 @@ use crate::engine::{Compaction, Disk};
 use crate::error::Error;
 
 impl Store {
-    /// Gives free space back to the file system, when it is worth it and nobody is writing: more than a
-    /// quarter of the file, and a megabyte. `loose` bytes are known to be free though their pages are not
-    /// yet; a store with more than `most` bytes in use is left alone, because everybody who wants to write
-    /// has to wait meanwhile. Whether it fails or is interrupted, the store holds what it held.
+    /// Gives free space back to the file system, when it is worth it and no process is writing: more than a quarter of the
+    /// file, and a
+    /// megabyte. `loose` bytes are known to be free though their pages are not yet; a store with more than `most` bytes in
+    /// use is left
+    /// alone, because every writer has to wait meanwhile. Whether it fails or is interrupted, the store holds what it held.
     ///
     /// # Errors
     /// When the engine fails, as on a full disk.
@@ -16,8 +17,9 @@ impl Store {
         self.driver.compact(loose, most)
     }
 
-    /// Folds the log beside the database into it, without making anybody wait; with `truncate` its space is
-    /// given back, too, if nobody is there. For processes that live long. Returns how large it is afterwards.
+    /// Folds the log beside the database into it, without making a process wait; with `truncate` its space is given back,
+    /// too, if no
+    /// other process is there. For processes that live long. Returns how large it is afterwards.
     pub fn fold_log(&mut self, truncate: bool) -> Result<u64, Error> {
         self.driver.fold_log(truncate)
     }

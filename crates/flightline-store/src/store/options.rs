@@ -18,7 +18,7 @@ pub struct OpenOptions {
     pub patience: Duration,
     /// What this process is doing, for others who wait for it.
     pub purpose: String,
-    /// When nobody wrote for this long, silence before that proves nothing.
+    /// After no process wrote for this long, silence before that proves nothing.
     pub downtime_ms: u64,
     /// Run every write twice, the first time rolled back: a closure that touches anything but its
     /// transaction shows.

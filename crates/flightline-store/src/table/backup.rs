@@ -36,13 +36,13 @@ statements! {
 /// A checkpoint whose copy in a file is not settled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitingBackup {
-    /// Which.
+    /// The checkpoint that waits for its file.
     pub checkpoint: CheckpointId,
     /// Of which mission.
     pub mission: MissionId,
     /// The revision of its record.
     pub born: u64,
-    /// Whether nobody tried yet.
+    /// Whether no attempt was made yet.
     pub is_new: bool,
     /// Since when it waits, or when it was tried last.
     pub since: Time,
@@ -51,7 +51,7 @@ pub struct WaitingBackup {
 /// A checkpoint that has its copy in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenBackup {
-    /// Which.
+    /// The checkpoint whose file was written.
     pub checkpoint: CheckpointId,
     /// The revision of its record.
     pub born: u64,

@@ -1,4 +1,4 @@
-//! What is asked of a project as a whole: one query each, where there would be one per mission or per agent.
+//! Questions about a project as a whole: one query each, where there would be one per mission or per agent.
 
 use flightline_core::{Kind, MissionId};
 

@@ -1,4 +1,4 @@
-//! Who is waited for: since when somebody has been asking for a lock that is held, beside the journal.
+//! Waiting agents: since when an agent has been asking for a lock that is held, beside the journal.
 
 use flightline_core::lock::Watch;
 use flightline_core::{LockId, Time};
@@ -25,7 +25,7 @@ pub(crate) fn of(
     lock: LockId,
 ) -> Result<Option<Watch>, Error> {
     let rows = driver.query(OF, params![project, lock.to_string()])?;
-    // One that is damaged says nothing: who asks now is the first.
+    // A damaged row says nothing: the present caller is the first.
     let sound = rows
         .first()
         .filter(|row| seal::has_its_sum(row).unwrap_or(false));

@@ -12,7 +12,7 @@ use crate::loss::Loss;
 use crate::table::subject::Find;
 use crate::table::{event, subject};
 
-/// So many histories are followed back. Whoever comes from further back starts again.
+/// So many histories are followed back. A reader from further back starts again.
 const FOLLOWED: usize = 64;
 
 impl Tx<'_> {

@@ -24,7 +24,7 @@ impl Tx<'_> {
             .transpose()
     }
 
-    /// The subjects that fit, oldest first; what is damaged is read from the journal, and noticed.
+    /// The subjects that fit, oldest first; a damaged one is read from the journal, and noticed.
     ///
     /// # Errors
     /// When the store fails or both copies of a document are damaged.
@@ -32,7 +32,7 @@ impl Tx<'_> {
         self.find_those(find, |_| true)
     }
 
-    /// The same, but only those that fit in another way, too.
+    /// Like [`Tx::find`], but only those that fit in another way, too.
     ///
     /// # Errors
     /// When the store fails or both copies of a document are damaged.
@@ -105,8 +105,9 @@ impl Tx<'_> {
         Ok(sound)
     }
 
-    /// The same for a list, read as something that leaves out what is not needed of each. What was read and found sound
-    /// before is not read again, where that is remembered.
+    /// Like [`Tx::newest`], for a list, read as a type that leaves out fields it does not need. A document that was read and
+    /// found
+    /// sound before is not read again, where that is remembered.
     pub fn newest_as<T: DeserializeOwned + Clone + Send + 'static>(
         &mut self,
         kind: Kind,

@@ -1,4 +1,4 @@
-//! What is asked of a project as a whole.
+//! Questions about a project as a whole.
 
 use std::collections::BTreeMap;
 

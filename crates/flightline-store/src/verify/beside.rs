@@ -1,4 +1,4 @@
-//! What is kept beside the journal: each row has its sum.
+//! Rows beside the journal: each has its sum.
 
 use flightline_core::AgentId;
 use flightline_core::agent::Agent;
@@ -32,11 +32,11 @@ statements! {
 pub enum Stale {
     /// The last sign of life of this agent.
     Pulse(String),
-    /// Since when somebody has been waiting for this lock.
+    /// The watch of this lock.
     Watch(String),
-    /// What is remembered of a request: whose it was, and its key.
+    /// A remembered request: its author, and its key.
     Request(String, String),
-    /// What is known of the file of this checkpoint.
+    /// The state of the file of this checkpoint.
     Backup(String),
     /// The project's own row.
     Project,

@@ -1,5 +1,6 @@
-//! Who wrote, told from node to node: NOTIFY and LISTEN. Only a word of which project; what is new is read
-//! from the journal. A word that is lost costs time, never an event.
+//! Notifications from node to node: NOTIFY and LISTEN. A notification names only the project; the news is read from the
+//! journal. A
+//! lost notification costs time, never an event.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use super::{classify, connect};
 use crate::error::Error;
 
 const LISTEN: &str = "LISTEN flightline";
-// Nobody waits for a disk for this.
+// A notification need not be durable.
 const QUICKLY: &str = "SET synchronous_commit = off";
 const RING: &str = "SELECT pg_notify('flightline', $1)";
 

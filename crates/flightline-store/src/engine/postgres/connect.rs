@@ -24,7 +24,7 @@ struct Place;
 
 impl Place {
     fn take() -> Option<Self> {
-        // Made before it is looked at: whoever finds no room gives it back by dropping it.
+        // Counted before it is checked: an attempt that finds no room gives its place back by dropping it.
         let place = Self;
         (WAITING.fetch_add(1, Ordering::SeqCst) < UNDER_WAY).then_some(place)
     }

@@ -1,4 +1,4 @@
-//! TLS to PostgreSQL. What is encrypted is also verified: a certificate that nobody looks at keeps nobody out.
+//! TLS to PostgreSQL. An encrypted connection is also verified: an unchecked certificate keeps no attacker out.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};

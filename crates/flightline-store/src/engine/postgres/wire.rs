@@ -74,7 +74,7 @@ impl Plan {
     }
 }
 
-/// One connection.
+/// A connection on a thread of its own.
 pub(super) struct Wire {
     plan: Plan,
     /// The number that the server knows the connection by.
@@ -116,7 +116,7 @@ impl Wire {
                     return;
                 }
             };
-            // When nobody waits any more, the connection ends here.
+            // When the caller no longer waits, the connection ends here.
             if ready.send(Ok((backend, commits))).is_err() {
                 return;
             }
@@ -174,7 +174,7 @@ impl Wire {
         self.journeys += 1;
         let (sender, answer) = sync_channel(1);
         let job: Job = Box::new(move |client| {
-            // Nobody may wait for it any more.
+            // The caller may no longer wait for it.
             let _ = sender.send(what(client));
         });
         let jobs = self.jobs.as_ref().ok_or(Fault::Silent)?;

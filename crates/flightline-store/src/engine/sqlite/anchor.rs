@@ -33,9 +33,9 @@ impl Folder {
         Self(folder)
     }
 
-    /// What was acknowledged last; or why that cannot be told.
+    /// The last acknowledged revision; or why it cannot be read.
     pub(crate) fn read(&self, project: &str) -> Result<Option<Acknowledged>, String> {
-        // Once more, should somebody have been writing just then.
+        // Once more, should another process have been writing just then.
         self.look(project).or_else(|_| self.look(project))
     }
 

@@ -28,7 +28,7 @@ pub(super) fn classify(act: &'static str, error: &rusqlite::Error) -> Error {
             Error::ReadOnly(cause)
         }
         Some(ErrorCode::SystemIoFailure) if was_writing(error) => Error::ReadOnly(cause),
-        // Writers of a project come one after the other: what is there twice was damaged before.
+        // Writers of a project come one after the other: a duplicate was damaged before.
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::ConstraintViolation) => Error::Corrupt(cause),
         Some(ErrorCode::NotADatabase) => Error::NotOurs("the file".to_owned()),
         _ => Error::Engine { act, cause },

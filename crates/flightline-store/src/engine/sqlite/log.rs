@@ -41,7 +41,7 @@ impl Identity {
 }
 
 impl Sqlite {
-    /// A file that was removed or replaced goes on to take writes, and nobody would ever find them again.
+    /// A file that was removed or replaced goes on to take writes, which could never be found again.
     pub(super) fn check_identity(&self) -> Result<(), Error> {
         if Identity::of(&self.file) == self.identity {
             return Ok(());
@@ -51,14 +51,15 @@ impl Sqlite {
         ))
     }
 
-    /// Folds the log into the database, as far as nobody has to wait for it; with `truncate` also takes its
-    /// space back, if nobody reads or writes just now. Returns how large it is afterwards.
+    /// Folds the log into the database, as far as no process has to wait for it; with `truncate` also takes its space back,
+    /// if no
+    /// process reads or writes just now. Returns how large it is afterwards.
     pub(super) fn fold(&mut self, truncate: bool) -> Result<u64, Error> {
         self.check_identity()?;
         let act = "cannot fold the log into the database";
         let said = |error: rusqlite::Error| classify(act, &error);
         if truncate {
-            // Whoever is writing goes first; the next time will do.
+            // A process that is writing goes first; the next time will do.
             if let Ok(_turn) = self.queue.wait(Duration::ZERO) {
                 self.connection.busy_timeout(Duration::ZERO).map_err(said)?;
                 let folded = self.query("PRAGMA wal_checkpoint(TRUNCATE)", &[]);
@@ -112,8 +113,9 @@ impl Sqlite {
         }
     }
 
-    /// Folds the log beside those who write, and then, in its turn, what they added meanwhile: so the next one who writes begins
-    /// the log anew, in the room that it has.
+    /// Folds the log beside the writer, and then, in its turn, the pages added meanwhile: so the next writer begins the log
+    /// anew, in
+    /// the room that it has.
     fn fold_and_restart(&mut self) -> Result<(), Error> {
         let act = "cannot fold the log into the database";
         self.check_identity()?;
@@ -221,7 +223,7 @@ fn keep(folder: &Path, purpose: &str, wakes: &Receiver<()>) {
         let folded = connection
             .as_mut()
             .map_or(Ok(()), |(driver, _)| driver.fold_and_restart());
-        // A file that was replaced is opened anew; a reader who was in the way is not waited for.
+        // A replaced file is opened anew; a reader in the way is not waited for.
         if !matches!(folded, Ok(()) | Err(Error::Busy(_))) {
             connection = None;
         }

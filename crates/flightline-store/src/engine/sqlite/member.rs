@@ -13,7 +13,7 @@ pub(super) enum Member {
     /// There is no member: it is written at once.
     #[default]
     None,
-    /// It waits.
+    /// The member's writes wait.
     Waiting(Vec<Write>),
     /// It was written, behind a savepoint.
     Marked,

@@ -33,7 +33,7 @@ fn found(connection: &Connection) -> Result<Objects, rusqlite::Error> {
 }
 
 impl Sqlite {
-    /// What is missing or otherwise, in words; and the statements that make what is missing.
+    /// The missing and differing objects, in words; and the statements that make the missing ones.
     pub(super) fn objects(&self) -> Result<(Vec<String>, Vec<String>), Error> {
         let said = |error: rusqlite::Error| classify("cannot read the schema", &error);
         let (wanted, mut found) = (
@@ -53,7 +53,7 @@ impl Sqlite {
                 }
             }
         }
-        // An index or a view of somebody else does nothing by itself.
+        // A foreign index or view does nothing by itself.
         for (kind, name) in found.into_keys().filter(|(kind, _)| kind == "trigger") {
             troubles.push(format!("the {kind} `{name}` is not Flightline's"));
         }
