@@ -202,9 +202,9 @@ pub enum Command {
     Mcp(Lazy<command::mcp::McpArgs>),
     /// Run a demo: real agents are killed, and nothing is lost
     Demo(Lazy<command::demo::DemoArgs>),
-    /// An agent of the demo
+    /// The process of an agent of the demo
     #[command(hide = true)]
-    DemoAgent(Lazy<command::demo::DemoAgentArgs>),
+    DemoAgent,
     /// Print a shell's completion script, with live ids
     Completions(Lazy<command::reference::CompletionsArgs>),
     /// Print the manual page, or write all of them to a folder

@@ -1,4 +1,4 @@
-//! The journal as sentences. The log, the replay, the demo and mail all tell an event by this one narrator.
+//! The journal as sentences. The log, the replay and mail all tell an event by this one narrator.
 
 use std::collections::BTreeMap;
 

@@ -1,20 +1,12 @@
-//! `fleet demo`: the main job in one command. Real processes work, one is killed, one forgets, their
-//! coordinator is killed as well; and everything it says is read from the store or was seen.
+//! `fleet demo`: the main job in one command. It plays `script.txt` line by line with this very program, kills a real process,
+//! and checks in the store what came of it.
 
-mod agent;
 mod check;
-mod crew;
-mod dispatch;
-mod found;
-mod part;
-mod script;
-mod specialist;
 mod stage;
-mod story;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::Args;
 use flightline::core::{Code, Refusal};
@@ -22,15 +14,13 @@ use flightline::workspace;
 use serde::Serialize;
 
 use self::check::Check;
-use self::story::{Beat, Source};
+use self::stage::Stage;
 use super::Done;
 use crate::app::App;
-use crate::ui::{BOLD, Cell, GREEN, Page, RED};
+use crate::ui::{BOLD, Cell, DIM, GREEN, RED, Ui};
 
-pub use self::agent::{DemoAgentArgs, run as run_agent};
-
-/// After so long it has failed.
-const LIMIT: Duration = Duration::from_secs(60);
+/// What happens, in which order.
+const SCRIPT: &str = include_str!("demo/script.txt");
 
 #[derive(Debug, Args)]
 pub struct DemoArgs {
@@ -43,10 +33,24 @@ pub struct DemoArgs {
 #[derive(Serialize)]
 struct Shown {
     folder: PathBuf,
-    story: Vec<Beat>,
+    acts: Vec<Act>,
     checks: Vec<Check>,
-    briefing: Option<String>,
     seconds: f64,
+}
+
+/// A line of the script, and what came of it.
+#[derive(Debug, Serialize)]
+pub struct Act {
+    /// The agent that acted; nobody for the user.
+    who: Option<String>,
+    /// What was typed.
+    command: String,
+    /// What was printed.
+    output: String,
+    /// How it ended.
+    exit_code: Option<i32>,
+    /// How it was to end.
+    expected: i32,
 }
 
 pub fn run(args: &DemoArgs, app: &mut App) -> Done {
@@ -70,94 +74,93 @@ pub fn run(args: &DemoArgs, app: &mut App) -> Done {
         ));
     }
     let named = args.folder.as_ref().map(|folder| app.here.join(folder));
-    let folder = stage::folder(named)?;
-    if app.ui.terminal && !app.ui.json {
-        app.ui.talk(format_args!(
-            "Working in {}: eight sorties, four agents, one dispatch. This takes some seconds.",
-            folder.display()
-        ));
+    let mut stage = Stage::new(named, &app.env)?;
+    let talks = !app.ui.json && !app.ui.quiet;
+    let mut acts = Vec::new();
+    for line in SCRIPT.lines() {
+        match line.split_once(' ') {
+            None if talks => app.ui.print("")?,
+            Some(("#", text)) if talks => app.ui.print(&Cell::styled(text, BOLD).to_string())?,
+            None | Some(("#", _)) => {}
+            Some(_) => {
+                let act = stage.act(line)?;
+                if talks {
+                    tell(&act, &app.ui)?;
+                }
+                acts.push(act);
+            }
+        }
     }
-    let mut staged = stage::set_up(&folder, &app.env)?;
-    let played = script::play(&mut staged, &folder, began + LIMIT);
-    let found = found::look(&mut staged);
-    let checks = check::run(&mut staged, &folder, &played, &found);
+    let checks = check::run(&mut stage, &acts);
     let shown = Shown {
-        story: story::tell(&played, found.as_ref().ok()),
-        briefing: story::briefing(&played.heard, script::FORGETFUL),
+        folder: stage.folder.clone(),
+        acts,
         checks,
         seconds: (began.elapsed().as_secs_f64() * 10.0).round() / 10.0,
-        folder,
     };
-    app.ui.answer(&shown, |page| say(page, &shown))?;
-    Ok(if shown.checks.iter().all(|check| check.ok) {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
+    conclude(&shown, app)?;
+    Ok(match shown.checks.iter().all(|check| check.ok) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
     })
 }
 
-fn say(page: &mut Page, shown: &Shown) {
-    let headline = |page: &mut Page, text: &str| page.line(Cell::styled(text, BOLD));
-    headline(page, "What was checked");
-    for check in &shown.checks {
-        let mark = if check.ok {
-            Cell::styled("✓ ok ", GREEN)
-        } else {
-            Cell::styled("✗ bad", RED)
+/// Shows a line of the script and what it printed.
+fn tell(act: &Act, ui: &Ui) -> Result<(), Refusal> {
+    let who = act.who.as_deref().unwrap_or_default();
+    let prompt = format!("{who}$ {}", act.command);
+    for (number, line) in stage::wrapped(&prompt, 76).into_iter().enumerate() {
+        let line = match number {
+            0 => line,
+            _ => format!("    {line}"),
         };
-        page.line(format_args!("  {mark}  {}", check.name));
-        if !check.detail.is_empty() {
-            page.line(Cell::dim(&check.detail).indent(9));
+        ui.print(&Cell::styled(line, GREEN).to_string())?;
+    }
+    for line in act.output.lines() {
+        for line in stage::wrapped(line, 78) {
+            ui.print(format!("  {line}").trim_end())?;
         }
     }
-    page.line("");
-    headline(page, "What happened");
-    page.line(
-        "  From the journal; lines with a star were seen by the demo itself or said by the agent.",
-    );
-    let rows: Vec<Vec<Cell>> = shown
-        .story
-        .iter()
-        .map(|beat| {
-            let star = match beat.source {
-                Source::Journal => " ",
-                Source::Seen => "*",
-            };
-            let (whole, rest) = (beat.at_ms / 1000, beat.at_ms % 1000);
-            vec![
-                Cell::dim(format_args!("{whole:>2}.{rest:03}s {star}")).indent(2),
-                Cell::new(&beat.who),
-                Cell::new(&beat.what),
-            ]
-        })
-        .collect();
-    page.table(&[], &rows);
-    if let Some(briefing) = &shown.briefing {
-        page.line("");
-        headline(
-            page,
-            &format!("The briefing that {} got", script::FORGETFUL),
-        );
-        page.block(4, briefing);
+    match act.exit_code {
+        Some(0) => Ok(()),
+        Some(code) => {
+            ui.print(&Cell::styled(format_args!("  [exit code {code}]"), DIM).to_string())
+        }
+        None => ui.print(&Cell::styled("  [killed]", DIM).to_string()),
     }
-    page.line("");
-    let folder = shown.folder.display();
-    let failed = shown.checks.iter().filter(|check| !check.ok).count();
-    page.line(match failed {
-        0 => format!(
-            "Everything held, in {} s. Look around in {folder}:",
-            shown.seconds
-        ),
-        1 => format!(
-            "One check failed, after {} s. Look around in {folder}:",
-            shown.seconds
-        ),
-        many => format!(
-            "{many} checks failed, after {} s. Look around in {folder}:",
-            shown.seconds
-        ),
-    });
-    page.line(format_args!("  fleet -C {folder}"));
-    page.line(format_args!("  fleet -C {folder} checkpoints list"));
-    page.line(format_args!("  fleet -C {folder} log"));
+}
+
+/// Shows what was checked, and the way on.
+fn conclude(shown: &Shown, app: &App) -> Result<(), Refusal> {
+    app.ui.answer(shown, |page| {
+        page.line("");
+        page.line(Cell::styled("What was checked", BOLD));
+        for check in &shown.checks {
+            let mark = match check.ok {
+                true => Cell::styled("✓ ok ", GREEN),
+                false => Cell::styled("✗ bad", RED),
+            };
+            page.line(format_args!("  {mark}  {}", check.name));
+            if !check.detail.is_empty() {
+                page.line(Cell::dim(&check.detail).indent(9));
+            }
+        }
+        page.line("");
+        let failed = shown.checks.iter().filter(|check| !check.ok).count();
+        let (folder, seconds) = (shown.folder.display(), shown.seconds);
+        page.line(match failed {
+            0 => format!("Everything held, in {seconds} s. Look around in {folder}:"),
+            1 => format!("One check failed, after {seconds} s. Look around in {folder}:"),
+            many => format!("{many} checks failed, after {seconds} s. Look around in {folder}:"),
+        });
+        for command in ["", " checkpoints list", " log"] {
+            page.line(format_args!("  fleet -C {folder}{command}"));
+        }
+    })
+}
+
+/// An agent's process: it lives until the demo ends, however that ends.
+pub fn wait_for_the_end() -> Done {
+    let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+    Ok(ExitCode::SUCCESS)
 }
