@@ -1,7 +1,6 @@
-//! The agent's session that this process belongs to, when neither FLEET_EPOCH nor FLEET_SESSION names it: the one that a
-//! process above it began. So a shell that registered an agent continues as the session it began, and is refused when
-//! another
-//! has taken its place.
+//! The agent's session that this process belongs to, when neither FLEET_EPOCH nor FLEET_SESSION names it: the one that
+//! a process above it began. So a shell that registered an agent continues as the session it began, and is refused when
+//! another has taken its place.
 //!
 //! The list of sessions is in the user's own folder, not in the repository: it belongs to this machine. Without it nothing
 //! fails.

@@ -7,9 +7,9 @@
 //! | [`orchestrator`] | D | `<base>/<uuid>.json[.gz]`, `<base>/index.json` |
 //! | [`recovery`] | E | `checkpoints/latest.json`, `checkpoint-{time}.json`, `emergency-{time}.json` |
 //!
-//! Each has types that hold its documents as they are (field names, order, absent fields, `null` fields and unknown fields),
-//! `read` and `write`, and its rules as functions of values.
-//! [`json`] is the one reader of all of them. A [`Document`] is one of any dialect.
+//! Each has types that hold its documents as they are (field names, order, absent fields, `null` fields and unknown
+//! fields), `read` and `write`, and its rules as functions of values. [`json`] is the one reader of all of them. A
+//! [`Document`] is one of any dialect.
 
 mod arrival;
 mod changes;

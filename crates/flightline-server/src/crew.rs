@@ -60,7 +60,7 @@ impl Place {
         })
     }
 
-    /// Turns to another project. What is in the work tree is about the one whose repository this is.
+    /// Turns to another project. The work tree belongs to the project whose repository this is.
     pub(crate) fn enter(&self, fleet: &mut Fleet, project: &str) {
         let tree = self.tree.as_ref().filter(|_| project == self.project);
         fleet.enter(project, tree);
@@ -202,8 +202,8 @@ fn start(name: &str, life: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
 }
 
 impl Lines {
-    /// Has `f` run where its kind of access is at home, and waits for what comes of it. It may run more
-    /// than once: what it wrote the first time is gone then.
+    /// Runs `f` on a thread for its kind of access, and waits for the result. `f` may run more than once: its first writes
+    /// were rolled back then.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         project: &Arc<str>,

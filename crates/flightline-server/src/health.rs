@@ -15,7 +15,7 @@ const PROBE_TOO_OLD: Duration = Duration::from_secs(60);
 /// The known facts.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
-    /// Every job, and what came of it.
+    /// Every job, and its last outcome.
     pub(crate) board: Board,
     stopping: AtomicBool,
 }
@@ -39,7 +39,7 @@ impl Health {
             .is_some_and(|record| record.is_well() && record.at.elapsed() < PROBE_TOO_OLD)
     }
 
-    /// Everything that is known, and whether all is well; what is wrong in words only for those of a project.
+    /// All known facts, and whether all is well; the reason of a failure is only for callers of its project.
     pub(crate) fn report(&self, project: Option<&str>) -> (StatusCode, Value) {
         let (known, writes) = (self.board.all(), self.writes());
         let failing = !known.values().all(Record::is_well);

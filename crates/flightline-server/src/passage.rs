@@ -1,4 +1,4 @@
-//! The passage of a request: what is noted of it on its way, and told when it is answered. The log, the figures
+//! The passage of a request: notes on its way, reported when it is answered. The log, the figures
 //! and the traces all have it from here. No token, no body and no address as it was typed is ever noted.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -140,7 +140,7 @@ pub(crate) fn agent(name: &str) {
     note(|noted| noted.agent = Name::parse("agent name", name).ok());
 }
 
-/// What it asks for.
+/// Notes the operation that the request asks for.
 pub(crate) fn operation(name: &'static str) {
     note(|noted| noted.operation = Some(name));
 }

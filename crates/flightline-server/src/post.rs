@@ -1,4 +1,4 @@
-//! Word of writes among the nodes of one store: what is told, and what is heard. It only makes things quicker.
+//! Notifications of writes among the nodes of one store. They only make things quicker.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ fn start(name: &str, life: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
         .map_err(|error| Refusal::new(Code::Unavailable, format!("cannot start a thread: {error}")))
 }
 
-/// Tells what there is to tell, each project once for whatever has gathered.
+/// Sends the waiting notifications, each project once.
 fn tell(location: &Location, words: &Receiver<Option<Arc<str>>>) {
     let mut bell: Option<Bell> = None;
     while let Ok(Some(first)) = words.recv() {

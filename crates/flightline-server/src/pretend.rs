@@ -16,12 +16,12 @@ use crate::route::Answer;
 pub struct Pretend {
     /// The token that opens the door without being in the store, where a token of its own would be seen.
     pub token: String,
-    /// What it is called: who acts.
+    /// The token's name: the acting user.
     pub user: String,
 }
 
 impl Pretend {
-    /// What the token of the tests may do, if it is this one.
+    /// The rights of the tests' token, if it is this one.
     pub(crate) fn admits(&self, presented: &Presented) -> Result<Option<TokenView>, Refusal> {
         if Presented::parse(&self.token)? != *presented {
             return Ok(None);
@@ -41,7 +41,7 @@ impl Pretend {
     }
 }
 
-/// What a request pretends.
+/// The time and ids that a request brings, in tests.
 #[derive(Clone, Debug)]
 pub(crate) struct Pretence {
     now: Option<Time>,

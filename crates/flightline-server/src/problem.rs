@@ -81,7 +81,7 @@ impl From<Refusal> for Problem {
 }
 
 impl Problem {
-    /// What only a transport knows to be wrong.
+    /// A problem that only a transport knows.
     pub(crate) fn of_transport(
         status: StatusCode,
         code: &str,

@@ -19,8 +19,7 @@ const LOOKED_UP: usize = 8;
 /// So many more wait for that.
 const WAITING: usize = 256;
 /// A look-up that finds nothing takes at least so long: longer than any look-up needs, so that its time does not tell
-/// whether
-/// there is such a project; and a client tries no more than a few hundred a second.
+/// whether there is such a project; and a client tries no more than a few hundred a second.
 pub(crate) const REFUSAL: Duration = Duration::from_millis(20);
 
 /// A project that is served.

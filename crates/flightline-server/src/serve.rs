@@ -1,4 +1,4 @@
-//! The server's life: it opens, announces itself, serves, and ends without losing what it has taken on.
+//! The server's life: it opens, announces itself, serves, and ends without losing an accepted request.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -79,7 +79,7 @@ pub struct Setup {
     pub limits: Limits,
     /// What this end speaks: [`flightline::remote::API`], but in tests of what does not fit.
     pub api: u32,
-    /// In tests: what is pretended.
+    /// In tests: the token and user of the tests.
     pub pretend: Option<Pretend>,
     /// Where traces go, if anywhere.
     pub traces: Option<Traces>,
@@ -118,7 +118,7 @@ impl Default for Limits {
     }
 }
 
-/// What the server says while it lives.
+/// A message of a running server.
 pub enum Said {
     /// The server listens.
     Ready(Ready),
@@ -139,7 +139,7 @@ pub struct Ready {
     pub tokens: usize,
 }
 
-/// A request that was answered. Nothing of what it brought, and nothing of the answer, is in it.
+/// A request that was answered. It holds nothing of the request's content or of the answer.
 #[derive(Clone, Debug)]
 pub struct Line {
     /// The id it went by.
@@ -160,7 +160,7 @@ pub struct Line {
     pub project: Option<String>,
     /// Whom it was done as.
     pub agent: Option<String>,
-    /// What it asked for.
+    /// The operation that it asked for.
     pub operation: Option<&'static str>,
     /// Where it is found among traces, if it is there.
     pub trace_id: Option<String>,

@@ -1,7 +1,6 @@
-//! Background jobs on two threads, one for quick jobs and one for long ones, each with a connection of its own. Every job is
-//! on
-//! the board: its last outcome, and when it is due again. A failed job is tried again later and later, and delays no other
-//! job.
+//! Background jobs on two threads, one for quick jobs and one for long ones, each with a connection of its own. Every
+//! job is on the board: its last outcome, and when it is due again. A failed job is tried again later and later, and
+//! delays no other job.
 
 pub(crate) mod board;
 pub(crate) mod job;
@@ -29,7 +28,7 @@ use crate::trace::Tracing;
 
 /// Eager jobs do not run more often than this, however many writes there are.
 const BREATH: Duration = Duration::from_millis(50);
-/// After what came of writes was done, it rests so many times as long as that took: what remains is the fleet's.
+/// After the eager jobs the thread sleeps so many times as long as they took.
 const REST: u32 = 4;
 /// But never longer than this.
 const LONGEST_REST: Duration = Duration::from_secs(5);
@@ -70,7 +69,7 @@ pub(crate) struct Upkeep {
     slow_ended: Receiver<()>,
 }
 
-/// What the threads work with.
+/// The means of the upkeep threads.
 pub(crate) struct Means {
     pub(crate) place: Arc<Place>,
     pub(crate) beside: Beside,
@@ -93,7 +92,7 @@ impl Upkeep {
         for job in JOBS.iter().filter(|job| job.name == PROBE && !means.idle) {
             run(job, &means, &mut None, Whose::Due);
         }
-        // One nudge is enough for whatever was written until it is looked at.
+        // One nudge is enough for all writes until the next look.
         let (nudge, nudges) = sync_channel(1);
         let quick = {
             let means = Arc::clone(&means);
@@ -193,7 +192,7 @@ pub(crate) enum Whose {
     All,
 }
 
-/// Runs a job, and notes what came of it.
+/// Runs a job, and notes its outcome.
 pub(crate) fn run(job: &Job, means: &Means, fleet: &mut Option<Fleet>, whose: Whose) {
     let (began, board) = (Instant::now(), &means.health.board);
     let ran = match opened(means, fleet) {

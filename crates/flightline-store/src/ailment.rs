@@ -102,12 +102,12 @@ impl fmt::Display for Ailment {
 }
 
 impl Tx<'_> {
-    /// Everything that is wrong with values; what is wrong in the journal first, then in order of kind and id.
+    /// All damage of values; that of the journal first, then in order of kind and id.
     pub fn ailments(&mut self) -> Result<Vec<Ailment>, Error> {
         Ok(self.examine()?.ailments)
     }
 
-    /// Everything that is wrong, as this transaction sees it; but for what only the engine knows.
+    /// All damage that this transaction sees, except what only the engine knows.
     pub fn examine(&mut self) -> Result<Examined, Error> {
         verify::checks_within(self.driver, &self.project.id)
     }

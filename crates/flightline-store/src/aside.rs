@@ -29,7 +29,7 @@ impl Store {
         }
     }
 
-    /// The project's last revision, and what it is called.
+    /// The project's last revision, and its name.
     ///
     /// # Errors
     /// When the project is not there, or its row cannot be read.
@@ -93,10 +93,8 @@ pub fn last_acknowledged(folder: &Path, project: &str) -> u64 {
 }
 
 /// Moves the database of `folder` and the files that belong to it into `aside`, and the finished one in `new` into its
-/// place; both
-/// are folders below it. No process writes meanwhile. The database goes first: should this end half-way, there is no store,
-/// never
-/// one without its log, and calling it again completes it.
+/// place; both are folders below it. No process writes meanwhile. The database goes first: should this end half-way,
+/// there is no store, never one without its log, and calling it again completes it.
 ///
 /// # Errors
 /// When another process writes for too long, or a file cannot be moved.

@@ -1,4 +1,4 @@
-//! What a look at the whole fleet counts, where it lies: no document crosses, and no table is read through.
+//! Counts over the whole fleet, made by the database: no document is transferred, and no table is read through.
 
 use serde_json::Value as Json;
 

@@ -1,4 +1,4 @@
-//! What of a store is lost, or cannot be read, and was left out of an answer: said, never passed over in silence.
+//! Lost or unreadable parts of a store that were left out of an answer: reported, never silently.
 
 use std::fmt;
 

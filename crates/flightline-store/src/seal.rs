@@ -1,15 +1,12 @@
-//! Hashes of whole rows. The seal of an event covers all its columns and its predecessor's seal, so that events are a chain:
-//! every
-//! event that is changed, lost or put between them shows. Rows beside the journal have sums of their own.
+//! Hashes of whole rows. The seal of an event covers all its columns and its predecessor's seal, so that events are a
+//! chain: every event that is changed, lost or put between them shows. Rows beside the journal have sums of their own.
 //!
 //! A seal covers the hash of a value, not its text, and takes a thinned value for one that is there: thinning and mending
 //! leave the chain as it is. It does not cover the project: a restore may give a journal to another one.
 //!
 //! A seal is half of a SHA-256. It tells damage, and two events that a program could write from one another; it is no
-//! signature,
-//! because a program that can write the tables can write seals. Each event carries two, its own and the one before, so that
-//! it can
-//! be judged alone and so that a lost one is still known by its seal.
+//! signature, because a program that can write the tables can write seals. Each event carries two, its own and the one
+//! before, so that it can be judged alone and so that a lost one is still known by its seal.
 
 use flightline_core::event::{Change, Hasher};
 

@@ -20,7 +20,7 @@ statements! {
     REQUESTS = "SELECT CAST(count(*) AS BIGINT) FROM request WHERE project = ?1";
 }
 
-/// What the store holds of one kind.
+/// The size of one kind in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KindSize {
     /// The kind of the subjects.
@@ -39,7 +39,7 @@ pub struct KindSize {
     pub value_bytes: u64,
 }
 
-/// What the journal holds of one mission.
+/// The size of one mission in the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissionSize {
     /// The mission's id.
@@ -61,7 +61,7 @@ impl Tx<'_> {
         self.driver.disk()
     }
 
-    /// What the store holds, by kind.
+    /// The sizes in the store, by kind.
     pub fn kind_sizes(&mut self) -> Result<Vec<KindSize>, Error> {
         let project = self.project.id.as_str();
         let subjects = self.driver.query(SUBJECTS, params![project])?;

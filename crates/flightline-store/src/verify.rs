@@ -44,7 +44,7 @@ impl Finding {
 /// Everything that an examination found.
 #[derive(Clone, Debug, Default)]
 pub struct Examined {
-    /// Each check and what it found.
+    /// Each check and its findings.
     pub findings: Vec<Finding>,
     /// The damage of values, one by one.
     pub ailments: Vec<Ailment>,
@@ -65,7 +65,7 @@ pub struct Examined {
 /// A part of an examination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// What the engine says of its files.
+    /// The engine's own check of its files.
     Engine,
     /// Whether tables, indexes and views are there.
     Schema,

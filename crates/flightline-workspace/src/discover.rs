@@ -88,9 +88,8 @@ fn is_own_folder(state: &Path) -> Result<bool, Refusal> {
     .hint("work as that user, or in a repository of your own: `git clone`, then `fleet init`"))
 }
 
-/// In a linked work tree, `.git` is a file that names a folder inside the main repository's `.git`; and that folder must
-/// name
-/// the work tree, else any file could lead here.
+/// In a linked work tree, `.git` is a file that names a folder inside the main repository's `.git`; and that folder
+/// must name the work tree, else any file could lead here.
 fn main_work_tree(folder: &Path) -> Option<PathBuf> {
     let text = |folder: &Path, name: &str| {
         let text = Dir::shared(folder).ok()?.read_text(name, LONGEST).ok()??;

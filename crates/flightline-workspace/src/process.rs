@@ -34,8 +34,7 @@ pub fn is_running(process: &Process) -> Option<bool> {
 const MOST_ANCESTORS: usize = 32;
 
 /// The processes above this one, nearest first, up to the shell of its terminal: clients often start each command in a
-/// session
-/// of its own, which has none. Empty where the system does not tell.
+/// session of its own, which has none. Empty where the system does not tell.
 #[must_use]
 pub fn ancestors() -> Vec<Process> {
     above(Terminals::EndIt)

@@ -12,9 +12,8 @@ use crate::beneath::{Dir, Identity, Replacing};
 /// A path.
 const LONGEST: usize = 16 * 1024;
 
-/// The identity of a trusted file that holds a fleet. A file that takes its place, as a pull or a second clone would put
-/// there,
-/// has another identity.
+/// The identity of a trusted file that holds a fleet. A file that takes its place, as a pull or a second clone would
+/// put there, has another identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
     path: PathBuf,

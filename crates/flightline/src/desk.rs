@@ -69,9 +69,8 @@ impl Desk<'_, '_> {
         }
     }
 
-    /// Whether the only evidence that `time` is long past is a clock that moved by days at once, a moment ago: it may be put
-    /// right as
-    /// suddenly. A notice about it waits a while.
+    /// Whether the only evidence that `time` is long past is a clock that moved by days at once, a moment ago: it may
+    /// be put right as suddenly. A notice about it waits a while.
     #[must_use]
     pub fn just_woke(&self, time: Time) -> bool {
         let awake = self.tx.awake_since();

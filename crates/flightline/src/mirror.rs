@@ -1,10 +1,9 @@
 //! Mirrors: the other systems' files, kept up to date beside the work.
 //!
-//! A mirror is shared ground: agents of those systems write the same files. So we remember the last seen content of each
-//! file (its
-//! *shadow*, in the state folder). A file that equals its shadow is ours to replace; any other was written by another
-//! program, and
-//! is taken in before anything is written. A file that cannot be taken in is kept beside it as `.conflict`, and reported.
+//! A mirror is shared ground: agents of those systems write the same files. So we remember the last seen content of
+//! each file (its *shadow*, in the state folder). A file that equals its shadow is ours to replace; any other was
+//! written by another program, and is taken in before anything is written. A file that cannot be taken in is kept
+//! beside it as `.conflict`, and reported.
 //!
 //! Nothing here fails the work: trouble is said, and the next command tries again.
 

@@ -50,9 +50,8 @@ impl Fate {
         matches!(self.liveness.life, Life::Dead | Life::Stalled)
     }
 
-    /// Whether an agent is there whose work would be lost. An agent whose session has ended keeps its holdings for its next
-    /// session,
-    /// but is not at work.
+    /// Whether an agent is there whose work would be lost. An agent whose session has ended keeps its holdings for its
+    /// next session, but is not at work.
     pub(crate) fn is_alive(&self) -> bool {
         let ended = self.agent.session_ended_at;
         let heard_since = |ended: &Time| self.pulse_at.is_some_and(|at| at > *ended);

@@ -216,9 +216,8 @@ impl Hook {
         Some(folder.join(place.path))
     }
 
-    /// A failure stays inside the hook, except that a fleet is not trusted: that is said when a session begins. A probe of
-    /// the doctor
-    /// is told everything.
+    /// A failure stays inside the hook, except that a fleet is not trusted: that is said when a session begins. A probe
+    /// of the doctor is told everything.
     fn refused(&self, refusal: &Refusal) -> Reply {
         if self.heard.happening == Happening::Probe {
             return Reply {

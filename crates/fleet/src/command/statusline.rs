@@ -25,8 +25,7 @@ struct Line {
 }
 
 /// Shows the mission, its progress, the last checkpoint, how full the context is, and whether a person is needed. Where
-/// there is
-/// no fleet, or it cannot be read, the line has only the client's own figures.
+/// there is no fleet, or it cannot be read, the line has only the client's own figures.
 pub fn run(app: &mut App) -> Done {
     let given = read_stdin().unwrap_or_default();
     let mut parts = Vec::new();

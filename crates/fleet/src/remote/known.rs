@@ -1,6 +1,5 @@
-//! The server that each repository talks to, and the token for it, which selects the project. It is the user's own file,
-//! which
-//! no other user can read; nothing of it is ever in a repository.
+//! The server that each repository talks to, and the token for it, which selects the project. It is the user's own
+//! file, which no other user can read; nothing of it is ever in a repository.
 
 use std::path::{Path, PathBuf};
 

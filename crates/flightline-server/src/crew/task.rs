@@ -7,7 +7,7 @@ use super::broken;
 
 /// Something to be done with a connection.
 pub(super) trait Task: Send {
-    /// Does it, and keeps what comes of it. May be called again: then only the last time counts.
+    /// Runs the task, and keeps the result. May be called again: then only the last result counts.
     fn run(&mut self, fleet: &mut Fleet);
 
     /// Keeps this for an answer.

@@ -1,6 +1,5 @@
-//! The caller of a request: a token and its rights. The acting agent comes from the token; only a coordinator's token may
-//! name
-//! another.
+//! The caller of a request: a token and its rights. The acting agent comes from the token; only a coordinator's token
+//! may name another.
 
 use std::sync::Arc;
 
@@ -129,9 +128,8 @@ impl Guest {
         })
     }
 
-    /// The caller, acting as the agent or person that a body of seed A or an address names; and about this thing, which must
-    /// not
-    /// have changed if the caller says so.
+    /// The caller, acting as the agent or person that a body of seed A or an address names; and about this thing, which
+    /// must not have changed if the caller says so.
     pub(crate) fn caller_of(
         &self,
         headers: &HeaderMap,

@@ -1,6 +1,5 @@
-//! The input of a request: its body, its query, and the names in its path, each with limits, and each with a problem that
-//! says
-//! what is wrong.
+//! The input of a request: its body, its query, and the names in its path, each with limits, and each with a problem
+//! that says what is wrong.
 
 use std::future::poll_fn;
 use std::pin::Pin;

@@ -37,7 +37,7 @@ impl Default for Journal {
 }
 
 impl Journal {
-    /// Adds what a look found.
+    /// Adds the figures of one read.
     pub(super) fn add(&mut self, figures: &Figures) {
         self.counted = Some(figures.counted.clone());
         let happened = &figures.happened;

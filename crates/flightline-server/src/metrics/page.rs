@@ -17,7 +17,7 @@ pub(super) enum Kind {
     Histogram,
 }
 
-/// A name and what it is.
+/// A label's name and value.
 pub(super) type Label<'a> = (&'a str, &'a str);
 
 impl Page {

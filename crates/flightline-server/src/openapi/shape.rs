@@ -112,7 +112,7 @@ impl Asked {
         self.parameters.push(parameter);
     }
 
-    /// What a row asks for, of the fields of its operation.
+    /// The parameters and the body of a row, from the fields of its operation.
     pub(super) fn of(route: &Route, path: &str, request: Value, schemas: &SchemaGenerator) -> Self {
         let mut asked = Self::at(path);
         let mut taken: Vec<&str> = NOT_FROM_AFAR.to_vec();
@@ -200,7 +200,7 @@ fn limit(usual: u64) -> Value {
     json!({ "type": "integer", "minimum": 1, "maximum": MOST, "default": usual, "description": "Maximum number of entries" })
 }
 
-/// The body of a request, without what is known otherwise.
+/// The body of a request, without fields that come from elsewhere.
 pub(super) fn body(mut request: Value, taken: &[&str]) -> Value {
     let is_taken = |name: &str| taken.contains(&name);
     if let Some(required) = request.get_mut("required").and_then(Value::as_array_mut) {
@@ -226,7 +226,7 @@ pub(super) fn body(mut request: Value, taken: &[&str]) -> Value {
     request
 }
 
-/// What an act of a sortie says more.
+/// The additional fields of an act on a sortie.
 fn act(word: &str, request: &Value, schemas: &SchemaGenerator) -> Value {
     let acts = schemas.definitions().get("SortieAction");
     let variants = acts.and_then(|acts| acts["oneOf"].as_array());
@@ -262,7 +262,7 @@ fn mark() -> Value {
     })
 }
 
-/// A schema without the null that stands for what is left out.
+/// A schema without the null that stands for an absent field.
 pub(super) fn not_null(schema: &Value) -> Value {
     let mut schema = schema.clone();
     if let Some(types) = schema["type"].as_array() {
@@ -360,8 +360,8 @@ fn bound(fields: &mut Map<String, Value>) {
     fields.entry("maximum").or_insert(most);
 }
 
-/// Gives what a choice holds a name of its own, such as `SortieActionAssign`: some makers of clients lose what
-/// has none.
+/// Gives the content of a choice a name of its own, such as `SortieActionAssign`: some generators of clients lose
+/// schemas without a name.
 pub(super) fn name_choices(schemas: &mut Map<String, Value>) {
     let mut named = Vec::new();
     for (name, schema) in schemas.iter_mut() {

@@ -30,13 +30,13 @@ pub(super) struct Order {
     pub(super) caller: Caller,
     /// The operation's request.
     pub(super) request: Box<dyn Request>,
-    /// Whether it is only to be shown what it would do.
+    /// Whether it is a rehearsal.
     pub(super) rehearse: bool,
-    /// In tests: what is pretended.
+    /// In tests: the time and ids of the request.
     pub(super) pretence: Option<Pretence>,
 }
 
-/// Runs an operation by its entry. What was said on the way is beside the outcome: a refusal is said with it too.
+/// Runs an operation by its entry. Warnings are beside the outcome or the refusal.
 pub(super) async fn run(
     shared: &Shared,
     guest: &Guest,
@@ -129,7 +129,7 @@ pub(crate) async fn call(
     }
 }
 
-/// An outcome with what was said on the way to it.
+/// An outcome with its warnings.
 #[derive(Serialize)]
 struct Whole {
     outcome: Box<RawValue>,
@@ -152,7 +152,7 @@ async fn read(entry: Entry, body: String) -> Result<Box<dyn Request>, Refusal> {
     })?
 }
 
-/// Whether an answer is wanted with what was said on the way, or the outcome alone.
+/// Whether the client wants the warnings with the outcome, or the outcome alone.
 fn wants_answer(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter();
     accepted

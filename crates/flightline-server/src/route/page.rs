@@ -18,9 +18,9 @@ pub(crate) const USUAL: u64 = 50;
 /// A list of things.
 #[derive(Clone, Copy)]
 pub(crate) struct List {
-    /// What they are called in the answer.
+    /// The name of the list in the answer.
     pub(crate) things: &'static str,
-    /// Where in each is what it is known by.
+    /// The pointer to the key of each item.
     pub(crate) key: &'static str,
 }
 
@@ -79,7 +79,7 @@ fn no_cursor(text: &str) -> Refusal {
         .hint("take `next_cursor` of the page before, as it is")
 }
 
-/// A thing in a list, as the operation wrote it. Of what is passed on nothing is read but the key of the last.
+/// An item of a list, as the operation wrote it. Only the key of the last item is read.
 type Thing<'a> = &'a RawValue;
 
 impl List {

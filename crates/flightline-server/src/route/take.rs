@@ -19,7 +19,7 @@ use super::table::unknown;
 /// The most of anything that is given at once.
 pub(crate) const MOST: u64 = 1_000;
 
-/// What only a client on the fleet's own machine knows: no field of a route, whatever the operation has.
+/// Fields that only a client on the fleet's own machine can fill: no route has them.
 pub(crate) const NOT_FROM_AFAR: [&str; 2] = ["sightings", "tree"];
 
 /// Something of a request, and where it goes.
@@ -61,7 +61,7 @@ pub(crate) enum Take {
     Place,
     /// Where events are to begin: `after` a place, or where a list went on (`cursor`).
     After,
-    /// Only what is part of the story, page by page (`cursor`).
+    /// Only events of the story, page by page (`cursor`).
     Story,
 }
 

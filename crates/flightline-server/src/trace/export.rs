@@ -1,6 +1,5 @@
-//! How spans leave: in batches, from a thread of the SDK's own, over OTLP. Its queue is bounded, and a span that finds it
-//! full
-//! is dropped: no request ever waits for a collector.
+//! How spans leave: in batches, from a thread of the SDK's own, over OTLP. Its queue is bounded, and a span that finds
+//! it full is dropped: no request ever waits for a collector.
 
 use std::collections::HashMap;
 use std::pin::Pin;

@@ -85,11 +85,9 @@ impl Queue {
         file.map_err(|error| self.cannot(&error))
     }
 
-    /// Writes the name of this process into the file, unless it is there from the last time. Only a courtesy to processes
-    /// that wait
-    /// for the turn: if it cannot be written, the turn stands. It is written over in one piece and never emptied: to take a
-    /// block from
-    /// the file and give it one again costs more than all the rest.
+    /// Writes the name of this process into the file, unless it is there from the last time. Only a courtesy to
+    /// processes that wait for the turn: if it cannot be written, the turn stands. It is written over in one piece and
+    /// never emptied: to take a block from the file and give it one again costs more than all the rest.
     fn introduce(&self, file: &File) {
         let said = self.said.as_bytes();
         let mut found = vec![0; said.len()];
@@ -104,8 +102,7 @@ impl Queue {
         let file = self.open()?;
         let (send, receive) = mpsc::channel();
         // A blocked lock cannot be called off, so another thread waits for it. If the turn is no longer wanted when it
-        // comes, the send
-        // fails and drops the file, which passes the turn on.
+        // comes, the send fails and drops the file, which passes the turn on.
         std::thread::spawn(move || {
             let turn = file.lock().map(|()| file);
             let _ = send.send(turn);

@@ -1,6 +1,5 @@
-//! Documents that were read before, by their hash: a list that is read again and again need not have them read, checked and
-//! parsed
-//! each time.
+//! Documents that were read before, by their hash: a list that is read again and again need not have them read, checked
+//! and parsed each time.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;

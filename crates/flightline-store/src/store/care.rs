@@ -1,15 +1,14 @@
-//! What a store's files and its engine are asked for besides transactions: room, the log, the schema.
+//! Care of a store's files and engine besides transactions: room, the log, the schema.
 
 use super::Store;
 use crate::engine::{Compaction, Disk};
 use crate::error::Error;
 
 impl Store {
-    /// Gives free space back to the file system, when it is worth it and no process is writing: more than a quarter of the
-    /// file, and a
-    /// megabyte. `loose` bytes are known to be free though their pages are not yet; a store with more than `most` bytes in
-    /// use is left
-    /// alone, because every writer has to wait meanwhile. Whether it fails or is interrupted, the store holds what it held.
+    /// Gives free space back to the file system, when it is worth it and no process is writing: more than a quarter of
+    /// the file, and a megabyte. `loose` bytes are known to be free though their pages are not yet; a store with more
+    /// than `most` bytes in use is left alone, because every writer has to wait meanwhile. Whether it fails or is
+    /// interrupted, the store holds what it held.
     ///
     /// # Errors
     /// When the engine fails, as on a full disk.
@@ -17,9 +16,8 @@ impl Store {
         self.driver.compact(loose, most)
     }
 
-    /// Folds the log beside the database into it, without making a process wait; with `truncate` its space is given back,
-    /// too, if no
-    /// other process is there. For processes that live long. Returns how large it is afterwards.
+    /// Folds the log beside the database into it, without making a process wait; with `truncate` its space is given
+    /// back, too, if no other process is there. For processes that live long. Returns how large it is afterwards.
     pub fn fold_log(&mut self, truncate: bool) -> Result<u64, Error> {
         self.driver.fold_log(truncate)
     }
@@ -29,7 +27,7 @@ impl Store {
         self.driver.disk()
     }
 
-    /// Makes sure that some room on the disk is kept for what ends trouble. Whatever is not that asks this first.
+    /// Makes sure that some room on the disk is reserved for writes that end trouble. Every other write asks this first.
     ///
     /// # Errors
     /// [`Error::Full`] when it was given up and there is not enough room to keep some again.

@@ -1,4 +1,4 @@
-//! What became of each checkpoint's copy in a file. Beside the journal, like heartbeats: it says where files
+//! The state of each checkpoint's file. Beside the journal, like heartbeats: it says where files
 //! are, not what the fleet is at.
 
 use flightline_core::checkpoint::Backup;
@@ -128,7 +128,7 @@ pub(crate) fn unsettled(
     Ok(rows.iter().flat_map(checkpoint).collect())
 }
 
-/// Those that wait for a file, the new ones first.
+/// The checkpoints that wait for a file, new ones first.
 pub(crate) fn waiting(
     driver: &mut dyn Driver,
     project: &str,

@@ -67,8 +67,8 @@ impl Tx<'_> {
         Ok(sound)
     }
 
-    /// The newest subjects of a mission, newest first, without those of one status. One that is damaged
-    /// is left out, and hides no other.
+    /// The newest subjects of a mission, newest first, without those of one status. One that is damaged is left out,
+    /// and hides no other.
     pub fn newest<S: Subject>(
         &mut self,
         mission: MissionId,
@@ -105,9 +105,8 @@ impl Tx<'_> {
         Ok(sound)
     }
 
-    /// Like [`Tx::newest`], for a list, read as a type that leaves out fields it does not need. A document that was read and
-    /// found
-    /// sound before is not read again, where that is remembered.
+    /// Like [`Tx::newest`], for a list, read as a type that leaves out fields it does not need. A document that was
+    /// read and found sound before is not read again, where that is remembered.
     pub fn newest_as<T: DeserializeOwned + Clone + Send + 'static>(
         &mut self,
         kind: Kind,

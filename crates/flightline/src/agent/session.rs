@@ -38,9 +38,8 @@ pub(crate) fn end_session(tx: &mut Tx<'_>, agent: &mut Agent) -> Result<()> {
     Ok(())
 }
 
-/// Refuses to take from an agent that is alive, unless the caller forces it. Returns why the agent is thought to be gone;
-/// until
-/// the end of the transaction it stays silent.
+/// Refuses to take from an agent that is alive, unless the caller forces it. Returns why the agent is thought to be
+/// gone; until the end of the transaction it stays silent.
 pub(crate) fn refuse_alive(
     desk: &mut Desk<'_, '_>,
     agent: &Agent,

@@ -60,9 +60,8 @@ pub(crate) fn milestones(
     Ok(taken)
 }
 
-/// Takes the checkpoint of milestones whose own could not be taken. Costs one look when none is owed; a repeated failure is
-/// no
-/// news.
+/// Takes the checkpoint of milestones whose own could not be taken. Costs one look when none is owed; a repeated
+/// failure is no news.
 pub(crate) fn catch_up(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<()> {
     let parent = mission.to_string();
     let counts = desk.tx.counts(Kind::Milestone, Find::Parent(&parent))?;

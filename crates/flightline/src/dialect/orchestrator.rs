@@ -1,6 +1,5 @@
 //! Seed D's document of a checkpoint. Its agents are our sorties: input, output, attempts and cost belong to the work,
-//! whichever
-//! agent did it.
+//! whichever agent did it.
 
 pub mod files;
 pub(super) mod import;

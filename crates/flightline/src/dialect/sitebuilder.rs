@@ -278,9 +278,8 @@ pub(super) fn owner(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Op
     agent_named(desk.tx, &document.agent)
 }
 
-/// Refuses a document whose writer may not say this any more. As it was written: once merged with the store's knowledge, it
-/// names
-/// the task's present owner.
+/// Refuses a document whose writer may not say this any more. As it was written: once merged with the store's
+/// knowledge, it names the task's present owner.
 pub(super) fn check(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<()> {
     let Some(agent) = owner(desk, document)? else {
         return Ok(());

@@ -95,9 +95,8 @@ fn file_trouble(folder: &Path, checkpoint: &Checkpoint, backup: Option<&Backup>)
     files::trouble(folder, &name, sha256, node)
 }
 
-/// Files that belong to no checkpoint of the store. A sound one is a spare copy, as after a restore: reported, and no error;
-/// so is
-/// the leftover of a checkpoint that was deleted.
+/// Files that belong to no checkpoint of the store. A sound one is a spare copy, as after a restore: reported, and no
+/// error; so is the leftover of a checkpoint that was deleted.
 fn orphans(fleet: &mut Fleet, folder: &Path, known: &[String], care: Care) -> Result<Check> {
     let (mut sound, mut strange) = (Vec::new(), Vec::new());
     let (state, found) = match (Dir::private_if_there(folder), files::each(folder)) {

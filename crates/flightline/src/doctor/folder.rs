@@ -221,9 +221,8 @@ fn same_text(state: &Dir, one: &Path, other: &Path) -> bool {
     matches!((text(one), text(other)), (Ok(one), Ok(other)) if one == other)
 }
 
-/// The half-written file of a backup, a restore or a checkpoint whose process died. It does no harm, so it is reported and
-/// no
-/// error.
+/// The half-written file of a backup, a restore or a checkpoint whose process died. It does no harm, so it is reported
+/// and no error.
 fn left_behind(state: &Dir, now: Time, care: Care) -> Check {
     let mut found = Vec::new();
     for place in ["", "backups"] {

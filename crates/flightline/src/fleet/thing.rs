@@ -34,9 +34,8 @@ pub enum Unless {
     Changed(Vec<Cursor>),
 }
 
-/// Refuses a write about a thing that changed since the caller looked. It runs in the transaction of the write, so that no
-/// other
-/// write comes in between.
+/// Refuses a write about a thing that changed since the caller looked. It runs in the transaction of the write, so that
+/// no other write comes in between.
 pub(super) fn check(desk: &mut Desk<'_, '_>) -> Result<()> {
     let Some(thing) = &desk.caller.thing else {
         return Ok(());

@@ -116,9 +116,8 @@ fn free_seat(desk: &mut Desk<'_, '_>, hook: &TellHook) -> Result<Name> {
     taken.map_or_else(|| Ok(hook.client.clone()), Ok)
 }
 
-/// Whether the seat is free: its session ended, its process is gone, or its user cleared it in this process. One process may
-/// have
-/// several sessions at a time.
+/// Whether the seat is free: its session ended, its process is gone, or its user cleared it in this process. One
+/// process may have several sessions at a time.
 fn is_free(desk: &mut Desk<'_, '_>, agent: &Agent, hook: &TellHook) -> Result<bool> {
     let was_cleared = hook.cleared && hook.process.is_some() && agent.process == hook.process;
     if agent.retired_at.is_some() || agent.session_ended_at.is_some() || was_cleared {

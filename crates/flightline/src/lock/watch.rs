@@ -1,8 +1,6 @@
-//! Waiting for a lock is watching its holder. Where nothing else is written, only the waiting agent could notice a sign of
-//! life:
-//! so an agent that is refused a lock leaves a note in the store, beside the signs of life, and the silence of the holder
-//! counts
-//! from the first note on.
+//! Waiting for a lock is watching its holder. Where nothing else is written, only the waiting agent could notice a sign
+//! of life: so an agent that is refused a lock leaves a note in the store, beside the signs of life, and the silence of
+//! the holder counts from the first note on.
 
 use flightline_core::lock::{Lock, Watch};
 use flightline_core::time::Millis;

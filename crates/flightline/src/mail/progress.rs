@@ -1,8 +1,6 @@
-//! Progress mail to the dispatch of a mission. There is one open message per sortie, which is brought up to date until it is
-//! read:
-//! however much is reported, an unread mailbox stays small. Under the preset of seed B the words are the seed's, and the
-//! sender is
-//! the reporting agent; else both are Flightline's.
+//! Progress mail to the dispatch of a mission. There is one open message per sortie, which is brought up to date until
+//! it is read: however much is reported, an unread mailbox stays small. Under the preset of seed B the words are the
+//! seed's, and the sender is the reporting agent; else both are Flightline's.
 
 use flightline_core::agent::Agent;
 use flightline_core::dialect::Dialect;
@@ -56,9 +54,8 @@ pub(crate) fn post_progress(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<
     told
 }
 
-/// The agent that is told of a mission's progress. In seed B's words there is a mailbox in any case; else nothing is written
-/// while
-/// no agent coordinates, because a message without a reader is no work that waits.
+/// The agent that is told of a mission's progress. In seed B's words there is a mailbox in any case; else nothing is
+/// written while no agent coordinates, because a message without a reader is no work that waits.
 fn reader(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<Agent>> {
     match desk.policy.speaks(Dialect::Sitebuilder) {
         true => desk.dispatch_of(mission).map(Some),
@@ -138,8 +135,7 @@ fn reports(desk: &mut Desk<'_, '_>, sortie: &Sortie, dispatch: &Agent) -> Result
 }
 
 /// The unread message that can be brought up to date: of the same sender, and without a later message of that sender,
-/// because mail
-/// keeps its order.
+/// because mail keeps its order.
 fn unread(
     desk: &mut Desk<'_, '_>,
     dispatch: &Agent,

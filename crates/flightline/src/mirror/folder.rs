@@ -218,9 +218,8 @@ impl Folder {
         self.retire_replaced(document)
     }
 
-    /// Puts a file in the place of the one `seen` there. Returns false when another program wrote there meanwhile, or has
-    /// only opened
-    /// the file to write into it: that file keeps its place.
+    /// Puts a file in the place of the one `seen` there. Returns false when another program wrote there meanwhile, or
+    /// has only opened the file to write into it: that file keeps its place.
     fn replace(&self, file: &str, bytes: &[u8], seen: Option<&[u8]>) -> io::Result<bool> {
         let path = self.place.join(file);
         let Some(seen) = seen else {

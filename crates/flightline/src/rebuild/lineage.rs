@@ -73,9 +73,8 @@ fn place_of(document: &CheckpointDocument) -> Option<Place<'_>> {
     })
 }
 
-/// Whether a place is part of the journal that `last` was taken in, or may be. The record of a checkpoint comes right after
-/// the
-/// revision it names.
+/// Whether a place is part of the journal that `last` was taken in, or may be. The record of a checkpoint comes right
+/// after the revision it names.
 fn is_part(place: &Place<'_>, last: &Place<'_>) -> bool {
     let Some(follows) = last.follows else {
         return true;

@@ -50,11 +50,10 @@ pub(super) fn release_locks(
     Ok(released)
 }
 
-/// Locks that were held at the checkpoint: kept by agents that still hold them, granted anew to living agents when the path
-/// is
-/// free; else a blocker. A lapsed lock that no agent has taken yet is granted anew as well: its old fence may become void at
-/// any
-/// time. Rolling forward, a lock that its holder gave up since, or was told that it lost, stays given up.
+/// Locks that were held at the checkpoint: kept by agents that still hold them, granted anew to living agents when the
+/// path is free; else a blocker. A lapsed lock that no agent has taken yet is granted anew as well: its old fence may
+/// become void at any time. Rolling forward, a lock that its holder gave up since, or was told that it lost, stays
+/// given up.
 pub(super) fn regrant(
     desk: &mut Desk<'_, '_>,
     mission: MissionId,
@@ -176,8 +175,7 @@ pub(super) fn taken_by(
 }
 
 /// A lock of the checkpoint whose holder is gone is granted to no agent: the next owner of the work has to take it.
-/// Completed work
-/// needs it no more.
+/// Completed work needs it no more.
 fn without_holder(
     desk: &mut Desk<'_, '_>,
     old: &Lock,
@@ -199,9 +197,8 @@ fn without_holder(
     )))
 }
 
-/// The locked paths, and their holders. Reads no documents: damage of another mission's lock is no reason to leave this one
-/// where
-/// it is.
+/// The locked paths, and their holders. Reads no documents: damage of another mission's lock is no reason to leave this
+/// one where it is.
 pub(super) fn held_paths(desk: &mut Desk<'_, '_>) -> Result<Vec<(RepoPath, AgentId)>> {
     let unreadable = || StoreError::Corrupt("a row of a lock cannot be read".to_owned());
     let rows = desk.tx.rows(Kind::Lock, Find::All)?.into_iter();

@@ -43,9 +43,8 @@ pub(super) struct Chosen {
 }
 
 impl Choices {
-    /// Analyses a mission as it was found, and carries the decisions out, as acts of the caller. Under a strict policy, an
-    /// undecided
-    /// blocker stops a resume.
+    /// Analyses a mission as it was found, and carries the decisions out, as acts of the caller. Under a strict policy,
+    /// an undecided blocker stops a resume.
     pub(super) fn apply(
         self,
         desk: &mut Desk<'_, '_>,

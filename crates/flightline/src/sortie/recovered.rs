@@ -12,9 +12,8 @@ use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::lock::{LockView, grant_all};
 
-/// A sortie that its owner takes up: with its context when another agent began it before, and with the locks of the owner
-/// that
-/// lost it, where they are free.
+/// A sortie that its owner takes up: with its context when another agent began it before, and with the locks of the
+/// owner that lost it, where they are free.
 pub(super) fn taken_up(
     desk: &mut Desk<'_, '_>,
     sortie: Sortie,
@@ -71,8 +70,7 @@ fn left_behind(
 }
 
 /// Locks the files that the sortie changed and that were locked for it, for the acting agent. A file that another agent
-/// holds is
-/// reported, and stops nothing.
+/// holds is reported, and stops nothing.
 fn lock_again(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<(Vec<LockView>, Vec<String>)> {
     let me = desk.acting()?.id;
     let mine = desk

@@ -1,6 +1,5 @@
 //! Notifications from node to node: NOTIFY and LISTEN. A notification names only the project; the news is read from the
-//! journal. A
-//! lost notification costs time, never an event.
+//! journal. A lost notification costs time, never an event.
 
 use std::time::Duration;
 

@@ -57,10 +57,10 @@ impl Folder {
         Ok(found)
     }
 
-    /// Writes what was acknowledged. Lines of other projects stay.
+    /// Writes the last acknowledged revision. Lines of other projects stay.
     pub(super) fn write(&self, last: &Acknowledged) -> std::io::Result<()> {
         let file = self.0.lock_file(FILE)?;
-        // What cannot be read is written anew.
+        // An unreadable file is written anew.
         let before = whole(&file).unwrap_or_default();
         let mut text = line(last);
         for other in before.lines() {

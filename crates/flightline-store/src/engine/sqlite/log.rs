@@ -51,9 +51,8 @@ impl Sqlite {
         ))
     }
 
-    /// Folds the log into the database, as far as no process has to wait for it; with `truncate` also takes its space back,
-    /// if no
-    /// process reads or writes just now. Returns how large it is afterwards.
+    /// Folds the log into the database, as far as no process has to wait for it; with `truncate` also takes its space
+    /// back, if no process reads or writes just now. Returns how large it is afterwards.
     pub(super) fn fold(&mut self, truncate: bool) -> Result<u64, Error> {
         self.check_identity()?;
         let act = "cannot fold the log into the database";
@@ -113,9 +112,8 @@ impl Sqlite {
         }
     }
 
-    /// Folds the log beside the writer, and then, in its turn, the pages added meanwhile: so the next writer begins the log
-    /// anew, in
-    /// the room that it has.
+    /// Folds the log beside the writer, and then, in its turn, the pages added meanwhile: so the next writer begins the
+    /// log anew, in the room that it has.
     fn fold_and_restart(&mut self) -> Result<(), Error> {
         let act = "cannot fold the log into the database";
         self.check_identity()?;

@@ -7,7 +7,7 @@ use crate::engine::{Anchor, Driver as _, written_table};
 use crate::error::Error;
 use crate::value::Value;
 
-/// Where what a member writes is.
+/// The place of a member's writes.
 #[derive(Default)]
 pub(super) enum Member {
     /// There is no member: it is written at once.
@@ -81,7 +81,7 @@ impl Sqlite {
         self.write_all(writes)
     }
 
-    /// The member is done: what it wrote stays.
+    /// The member is done: its writes stay.
     pub(super) fn keep_member(&mut self) -> Result<(), Error> {
         match std::mem::take(&mut self.member) {
             Member::None => Ok(()),
@@ -94,7 +94,7 @@ impl Sqlite {
         }
     }
 
-    /// The member is refused: what it wrote goes, and the next one begins. Fails when a part of it is written and cannot be taken
+    /// The member is refused: its writes are dropped, and the next one begins. Fails when a part of it is written and cannot be taken
     /// back alone.
     pub(super) fn drop_member(&mut self) -> Result<(), Error> {
         match &self.member {

@@ -1,4 +1,4 @@
-//! What the schema consists of, and what of it is missing: a store goes on without an index, slowly and without a word.
+//! The objects of the schema, and the missing ones: a store goes on without an index, slowly and without an error.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ const OBJECTS: &str =
 /// By kind and name: the statement that made it.
 type Objects = BTreeMap<(String, String), String>;
 
-/// What a new store has.
+/// The objects of a new store.
 fn wanted() -> Result<Objects, rusqlite::Error> {
     let fresh = Connection::open_in_memory()?;
     for (number, migration) in (1..).zip(MIGRATIONS) {

@@ -1,4 +1,4 @@
-//! Free space in the database, and what the file system gets back of it.
+//! Free space in the database, and giving it back to the file system.
 
 use std::time::Duration;
 

@@ -1,10 +1,8 @@
-//! The meaning of an orchestrator's checkpoint for the store: its workflow becomes the mission's, its agents become sorties,
-//! their
-//! knowledge becomes notes, and a checkpoint of ours with its id stands for it.
+//! The meaning of an orchestrator's checkpoint for the store: its workflow becomes the mission's, its agents become
+//! sorties, their knowledge becomes notes, and a checkpoint of ours with its id stands for it.
 //!
 //! Newer knowledge stays: changes here since the document was written, and work under way, are as they were when all is
-//! done. They
-//! differ only in the checkpoint, which holds what the document says.
+//! done. They differ only in the checkpoint, which holds what the document says.
 
 mod work;
 

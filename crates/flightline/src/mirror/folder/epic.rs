@@ -50,9 +50,8 @@ impl Folder {
         }
     }
 
-    /// Notes which of our files were moved away, as the seed does when an agent has crashed or begins from scratch: they are
-    /// written
-    /// again when their agent acts again.
+    /// Notes which of our files were moved away, as the seed does when an agent has crashed or begins from scratch:
+    /// they are written again when their agent acts again.
     pub(super) fn note_moved(&self, missing: &[String], said: &mut Vec<Said>) {
         if self.dialect != Dialect::Epic {
             return;

@@ -61,9 +61,8 @@ impl Folder {
         self.take_in_conflicts(fleet, caller, said)
     }
 
-    /// The files that other programs wrote, the oldest first. An unreadable one is waited for, or put aside when no program
-    /// is writing
-    /// it.
+    /// The files that other programs wrote, the oldest first. An unreadable one is waited for, or put aside when no
+    /// program is writing it.
     fn find_foreign(
         &self,
         fleet: &mut Fleet,
@@ -118,9 +117,8 @@ impl Folder {
         Ok(text)
     }
 
-    /// Whether a file was not written for a while: a file that may still be written is not judged. Where its time is not of
-    /// our clock,
-    /// it is compared with how it was seen before.
+    /// Whether a file was not written for a while: a file that may still be written is not judged. Where its time is
+    /// not of our clock, it is compared with how it was seen before.
     pub(super) fn is_settled(&self, file: &str, now: Time) -> bool {
         let Ok(Some(entry)) = self.root.entry(self.place.join(file)) else {
             return false;

@@ -22,9 +22,8 @@ pub(super) fn place() -> PathBuf {
 }
 
 impl Folder {
-    /// An index that another program wrote says only where files are: it is written anew. One that contradicts the files is
-    /// reported,
-    /// and one that is no index is kept beside.
+    /// An index that another program wrote says only where files are: it is written anew. One that contradicts the
+    /// files is reported, and one that is no index is kept beside.
     pub(super) fn compare_index(&self, now: Time, said: &mut Vec<Said>) {
         let bytes = match self.look(INDEX_FILE) {
             Ok(Seen::Foreign { bytes, .. }) => bytes,
