@@ -143,7 +143,8 @@ impl World {
             ids: self.ids.clone(),
             patience: Duration::from_secs(10),
             purpose: "test".to_owned(),
-            rehearse: true,
+            // `scripts/test fast` leaves the rehearsal of every write to the whole run.
+            rehearse: std::env::var_os("FLEET_TEST_FAST").is_none(),
             remember: Arc::clone(&self.remember),
             ..OpenOptions::default()
         }
