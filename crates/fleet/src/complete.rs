@@ -1,4 +1,4 @@
-//! Completion with live ids: what the shell offers comes from the store of the folder it is in.
+//! Completion with live ids: the candidates come from the store of the shell's folder.
 
 use std::ffi::OsString;
 use std::io::{self, Write};

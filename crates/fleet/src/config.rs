@@ -34,7 +34,7 @@ const MIRROR_ROOT: &str = "mirrors.root";
 /// The setting that is read before all others.
 const PRESET: &str = "preset";
 
-/// What the environment says.
+/// The variables of the environment.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     pub agent: Option<String>,
@@ -46,7 +46,7 @@ pub struct Environment {
     pub token: Option<Secret>,
     pub user: String,
     pub user_config: Option<PathBuf>,
-    /// Where the user's programs keep what is neither a setting nor part of a project.
+    /// The folder for the user's data that is neither a setting nor part of a project.
     pub user_state: Option<PathBuf>,
     /// Whether the user says which authorities to trust (SSL_CERT_FILE, SSL_CERT_DIR).
     pub authorities_named: bool,
@@ -430,7 +430,7 @@ fn mirror_root(text: &str) -> Result<RepoPath, Refusal> {
     RepoPath::parse(text).map_err(|refusal| refusal.hint("give a folder in the repository"))
 }
 
-/// What a dotted name stands for in a file.
+/// The item of a dotted name in a file.
 fn find<'a>(document: &'a DocumentMut, name: &str) -> Option<&'a Item> {
     name.split('.')
         .try_fold(document.as_item(), |item, part| item.get(part))

@@ -8,13 +8,13 @@ use clap::Parser;
 
 use crate::cli::{Cli, Globals};
 
-/// What a command begins with that can be pasted.
+/// The beginning of a command that can be pasted.
 const OURS: &str = "fleet ";
 
 /// The placeholder for the acting agent where it is not known.
 const SOMEBODY: &str = "--agent NAME";
 
-/// What a caller typed that a later command needs as well.
+/// The typed options that a later command needs as well.
 #[derive(Clone, Debug, Default)]
 pub struct Repeated {
     /// Flags that say where the fleet is, ready to be pasted.

@@ -1,4 +1,4 @@
-//! A fleet at a server: where it is, how it is asked, and what is kept while it cannot be reached.
+//! A fleet at a server: its address, the client, and the queue for when it cannot be reached.
 
 mod address;
 mod bearer;

@@ -425,7 +425,7 @@ fn plain(text: &str) -> String {
 
 /// For what went well.
 pub const GREEN: Style = AnsiColor::Green.on_default();
-/// For what is under way.
+/// The colour of work under way.
 pub const BLUE: Style = AnsiColor::Blue.on_default();
 /// The colour of things that need a person.
 pub const YELLOW: Style = AnsiColor::Yellow.on_default();

@@ -241,7 +241,7 @@ pub fn heartbeat(args: HeartbeatArgs, app: &mut App) -> Done {
     session::say_beaten(&beaten, app)
 }
 
-/// A percentage, rounded down. What is more than 100 is the operation's to refuse.
+/// A percentage, rounded down. The operation refuses more than 100.
 fn read_percent(text: &str) -> Result<u8, Refusal> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

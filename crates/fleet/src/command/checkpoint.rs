@@ -179,7 +179,7 @@ fn before(args: &CheckpointArgs, operation: &str, note: Option<Note>, app: &mut 
     Ok(ExitCode::SUCCESS)
 }
 
-/// A checkpoint that was just taken, with what became of its file. It is in the store whatever becomes of that.
+/// A checkpoint that was just taken, with the state of its file. The store has it whether or not the file was written.
 fn settled(id: CheckpointId, app: &mut App) -> Result<CheckpointDocument, Refusal> {
     if let Err(refusal) = app.settle_backups() {
         app.ui.warn(refusal.message);

@@ -29,7 +29,7 @@ pub struct DemoArgs {
     folder: Option<PathBuf>,
 }
 
-/// What the demo shows.
+/// The demo as JSON.
 #[derive(Serialize)]
 struct Shown {
     folder: PathBuf,
@@ -38,14 +38,14 @@ struct Shown {
     seconds: f64,
 }
 
-/// A line of the script, and what came of it.
+/// A line of the script, and its result.
 #[derive(Debug, Serialize)]
 pub struct Act {
     /// The agent that acted; nobody for the user.
     who: Option<String>,
-    /// What was typed.
+    /// The typed command.
     command: String,
-    /// What was printed.
+    /// Its output.
     output: String,
     /// How it ended.
     exit_code: Option<i32>,
@@ -105,7 +105,7 @@ pub fn run(args: &DemoArgs, app: &mut App) -> Done {
     })
 }
 
-/// Shows a line of the script and what it printed.
+/// Shows a line of the script and its output.
 fn tell(act: &Act, ui: &Ui) -> Result<(), Refusal> {
     let who = act.who.as_deref().unwrap_or_default();
     let prompt = format!("{who}$ {}", act.command);
@@ -130,7 +130,7 @@ fn tell(act: &Act, ui: &Ui) -> Result<(), Refusal> {
     }
 }
 
-/// Shows what was checked, and the way on.
+/// Shows the checks, and the way on.
 fn conclude(shown: &Shown, app: &App) -> Result<(), Refusal> {
     app.ui.answer(shown, |page| {
         page.line("");

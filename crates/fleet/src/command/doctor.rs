@@ -60,7 +60,7 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
         attended
     };
     let diagnosis = diagnosis.map_err(|error| match error {
-        // What cannot even be looked at has no other way out.
+        // A store that cannot even be read has no other way out.
         flightline::Error::Store(error) => unusable(error, &folder, &location),
         error @ flightline::Error::Refused(_) => error.into_refusal(),
     });
@@ -72,7 +72,7 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
     })?;
     app.ui.written |= diagnosis.backup.is_some();
     if diagnosis.is_sound() && args.fix {
-        // Never a store that is damaged: rewriting it would spoil what is left.
+        // Never a damaged store: rewriting it would spoil the rest.
         diagnosis.checks.extend(free_space(app)?);
     }
     let sound = diagnosis.is_sound();

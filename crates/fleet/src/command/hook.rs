@@ -43,7 +43,7 @@ const LARGEST: usize = 32 * 1024 * 1024;
 const TAIL: u64 = 256 * 1024;
 /// And so much at first.
 const NEAR: u64 = 16 * 1024;
-/// So much of what is said is kept.
+/// So many characters of the agent's last words are kept.
 const SAID: usize = 200;
 
 /// Runs a hook with a hard limit: a thread beside it watches the time.
@@ -99,7 +99,7 @@ pub(super) fn read_stdin() -> Option<String> {
     String::from_utf8(all).ok()
 }
 
-/// Whether bytes are a whole document. What does not end like one is not read to find out.
+/// Whether bytes are a whole document. Bytes that do not end like one are not parsed to find out.
 fn is_document(bytes: &[u8]) -> bool {
     bytes.trim_ascii_end().last() == Some(&b'}')
         && serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_ok()

@@ -88,7 +88,7 @@ fn attempt(app: &mut App, call: Call) -> Result<Called, Refusal> {
     Ok(called)
 }
 
-/// The operations that are asked with what is known of agents' processes on this machine.
+/// The operations whose requests carry observations of agents' processes on this machine.
 const WITH_SIGHTINGS: [&str; 8] = [
     "acquire_locks",
     "begin_effect",
@@ -99,10 +99,10 @@ const WITH_SIGHTINGS: [&str; 8] = [
     "show_status",
     "undo",
 ];
-/// The operations that are asked with what is known of the work tree.
+/// The operations whose requests carry the state of the work tree.
 const WITH_TREE: [&str; 4] = ["brief_agent", "deliver_briefing", "peek_briefing", "resume"];
 
-/// A request with what only this machine knows, and with paths as the repository knows them.
+/// A request with the observations of this machine, and with paths as the repository knows them.
 fn complete(app: &mut App, operation: &str, mut request: Value) -> Result<Value, Refusal> {
     if WITH_SIGHTINGS.contains(&operation) {
         request["sightings"] = json!(app.sightings()?);

@@ -333,7 +333,7 @@ impl Edit {
     }
 }
 
-/// What a setup works with.
+/// The inputs of a setup.
 struct Setup {
     scope: Scope,
     root: PathBuf,
@@ -477,9 +477,9 @@ impl Setup {
             _ => self.undo_of(&path),
         };
         let trouble = |trouble: Trouble| cannot_edit(&path, &trouble);
-        // What an edit of the same file has made of it so far.
+        // The file after earlier edits of this run.
         let so_far = earlier.map_or(&before, |edit| &edit.after);
-        // What a repository was trusted with stays when its user's own connection goes.
+        // The trust in a repository's hooks stays when the user's own connection goes.
         let disconnected = match (&before, &undo) {
             (Some(now), Some(undo)) if self.remove && earlier.is_some() => {
                 disconnect(now, undo, &hooks_path).map_err(trouble)?

@@ -1,4 +1,4 @@
-//! Where traces go, by the standard variables of OpenTelemetry. What cannot be understood is said, and taken for
+//! Where traces go, by the standard variables of OpenTelemetry. A value that cannot be understood is reported, and taken for
 //! not set, as its specification wants it: no server stays down for the sake of its traces.
 
 #[cfg(feature = "otel")]
@@ -9,7 +9,7 @@ use flightline_server::Traces;
 #[cfg(feature = "otel")]
 pub use self::variables::traces;
 
-/// What the variables come to.
+/// The settings that follow from the variables.
 #[derive(Debug, Default)]
 pub struct Told {
     /// Where traces go; none when no variable asks for them.

@@ -4,7 +4,7 @@ use flightline::core::token::Presented;
 
 use crate::config::Secret;
 
-/// What a token says of itself.
+/// The public part of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bearer {
     /// The project that it opens.

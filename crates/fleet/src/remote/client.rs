@@ -27,7 +27,7 @@ const LARGEST: u64 = 32 * 1024 * 1024;
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// What a server is asked with.
+/// The token, versions and limits of a client.
 #[derive(Debug)]
 pub struct Means {
     /// Where it is.
@@ -45,7 +45,7 @@ pub struct Means {
     pub test_ids: Option<u64>,
 }
 
-/// A server, and what it is asked with.
+/// A client of one server.
 pub struct Client {
     agent: ureq::Agent,
     means: Means,
@@ -76,7 +76,7 @@ enum Attempt {
     Distrusted(Silence),
 }
 
-/// What a server answers to those who ask as we do.
+/// An answer with its warnings.
 #[derive(Deserialize)]
 struct Whole<'a> {
     #[serde(borrow)]

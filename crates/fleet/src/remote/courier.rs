@@ -22,7 +22,7 @@ use super::client::{Client, Sent};
 use super::silence::Silence;
 use super::spool::{Entry, Kept, Queue, Spool};
 
-/// How much of what was said is told of what came too late.
+/// How much of a late request's text is quoted.
 const TOLD: usize = 4_000;
 const TOLD_WHY: usize = 1_000;
 
@@ -70,7 +70,7 @@ impl Courier {
         }
     }
 
-    /// Brings what waits, of everybody, each queue in its order. Says what is worth knowing.
+    /// Delivers all queues, each in its order. Returns sentences about it.
     fn deliver(&mut self, asking: &str) -> Vec<String> {
         let mut said = Vec::new();
         let mut delivery = Delivery::default();
@@ -389,7 +389,7 @@ impl Remote for Courier {
         self.begun = true;
         let key = key_of(call);
         let writes = call.access != Access::Read && !call.rehearse;
-        // Never before what was said earlier.
+        // Never before an earlier request.
         let older = Spool::name_at_any(call.caller.agent.as_deref(), self.bearer.as_ref());
         let behind = writes && (self.spool.has(&own) || self.spool.has(&older));
         let mut answer = match (&self.down, behind) {
@@ -426,7 +426,7 @@ impl Remote for Courier {
 }
 
 impl Courier {
-    /// A token that is over keeps what was said with it here: what to do about that.
+    /// Adds to a refusal what to do about requests that wait for an expired token.
     fn advise(&self, refusal: &mut Refusal) {
         let queues = self.spool.waiting(self.bearer.as_ref());
         let count: usize = queues.iter().map(|of| of.count).sum();
@@ -440,7 +440,7 @@ impl Courier {
         }
     }
 
-    /// Why nothing new of an agent can be brought: what it said earlier still waits.
+    /// The refusal of a new request of an agent whose earlier requests still wait.
     fn behind(&self, own: &str, older: &str) -> Refusal {
         let why = self.stuck.get(own).or_else(|| self.stuck.get(older));
         Refusal::new(
@@ -467,7 +467,7 @@ fn key_of(call: &Call<'_>) -> Option<String> {
     }
 }
 
-/// A key as it can be sent and kept: one that holds what cannot, or must not, goes by its hash.
+/// A key as it can be sent and kept: one with other characters is replaced by its hash.
 fn wire_key(key: &str) -> String {
     let plain = key
         .bytes()
@@ -478,7 +478,7 @@ fn wire_key(key: &str) -> String {
     }
 }
 
-/// Whether it is refused for a reason that lies with this machine or the server, and not with what was asked.
+/// Whether the reason of a refusal lies with this machine or the server, and not with the request.
 fn is_ours(code: Code) -> bool {
     matches!(
         code,
@@ -512,7 +512,7 @@ fn plain<'a>(operation: &'a str, request: &'a str, caller: &'a Caller) -> Call<'
     }
 }
 
-/// What a request says, without what was left out of it.
+/// The text of a request, without its empty fields.
 fn what_was_said(request: &Value) -> String {
     for field in ["text", "note", "result"] {
         if let Some(text) = request[field].as_str() {

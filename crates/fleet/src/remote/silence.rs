@@ -35,7 +35,7 @@ impl Silence {
         }
     }
 
-    /// What to do now, after what was done so far.
+    /// The advice, after the steps done so far.
     pub fn advice(&self, so_far: &str) -> String {
         match &self.then {
             Then::Wait => format!("{so_far}: try again when it is reachable"),

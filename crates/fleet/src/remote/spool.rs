@@ -26,7 +26,7 @@ use super::Bearer;
 #[cfg(test)]
 mod tests;
 
-/// The version of what is written here.
+/// The version of an entry's format.
 const VERSION: u32 = 2;
 /// The largest queue. A server that cannot be reached for so long needs a person to look.
 const LARGEST: usize = 64 * 1024 * 1024;
@@ -542,7 +542,7 @@ fn read(file: &Path, most: usize) -> io::Result<Kept> {
         }
         let text = || String::from_utf8_lossy(line).into_owned();
         match serde_json::from_slice::<Entry>(line) {
-            // In order: nothing is brought before what is not understood.
+            // In order: nothing is delivered before a line that is not understood.
             _ if !kept.rest.is_empty() => kept.rest.push(text()),
             Ok(entry) if entry.v == VERSION => kept.entries.push(entry),
             _ if is_of_another_version(line) => kept.rest.push(text()),

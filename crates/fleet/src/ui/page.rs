@@ -10,7 +10,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use super::{BOLD, DIM, visible};
 use crate::hint::Repeated;
 
-/// What a command says to people.
+/// The answer of a command for people.
 pub struct Page {
     text: String,
     terminal: bool,

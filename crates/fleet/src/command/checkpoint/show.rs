@@ -145,7 +145,7 @@ fn details(page: &mut Page, document: &CheckpointDocument, short: &Short, now: T
     }
 }
 
-/// What the work tree looked like.
+/// The work tree of the checkpoint.
 fn work_tree(page: &mut Page, seen: &FileSystem, taken: Time) {
     page.line("");
     page.line("Work Tree:");
@@ -246,7 +246,7 @@ pub struct Reading<'a> {
     pub now: Time,
 }
 
-/// What a mission holds: sorties, locks and messages.
+/// The content of a mission: sorties, locks and messages.
 pub fn contents(
     page: &mut Page,
     sorties: &[SortieSnapshot],

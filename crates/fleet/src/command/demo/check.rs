@@ -11,7 +11,7 @@ use super::stage::Stage;
 pub struct Check {
     pub name: &'static str,
     pub ok: bool,
-    /// What was found.
+    /// The finding.
     pub detail: String,
 }
 

@@ -39,7 +39,7 @@ pub fn examine(app: &App) -> Vec<Connection> {
     found
 }
 
-/// By what a client is connected.
+/// The way in which a client is connected.
 enum Way {
     /// Entries in its settings.
     Settings(Scope),
@@ -94,7 +94,7 @@ impl Way {
     }
 }
 
-/// What a look at the settings needs.
+/// The inputs of a look at the settings.
 struct Looking<'a> {
     app: &'a App,
     files: ClientFiles<'a>,

@@ -29,7 +29,7 @@ pub enum Fired {
     Ended {
         /// The exit code; none when a signal ended it.
         code: Option<i32>,
-        /// What it answered.
+        /// Its answer.
         stdout: String,
         /// How long it took.
         took: Duration,

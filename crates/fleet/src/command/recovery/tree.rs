@@ -7,7 +7,7 @@ use flightline::core::recovery::RecoveryContext;
 /// So many files that changed are named.
 const MOST_FILES: usize = 20;
 
-/// The files, and whether what was said of them is true, where anything is known of that.
+/// The files, and whether the reports about them are true, where that is known.
 pub fn marked(context: &RecoveryContext) -> Vec<String> {
     let check = context.work_tree.as_ref();
     let files = context.files_modified.iter();

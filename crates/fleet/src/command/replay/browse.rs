@@ -3,7 +3,7 @@
 use flightline::core::Refusal;
 use flightline::replay::{Place, ReplayStep};
 
-/// What a key asks for.
+/// The command of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     Next,
@@ -15,7 +15,7 @@ pub enum Key {
     Quit,
 }
 
-/// Turns what a terminal sends into keys. A sequence may come in pieces.
+/// Turns the bytes of a terminal into keys. A sequence may come in pieces.
 #[derive(Debug, Default)]
 pub struct Decoder {
     pending: Vec<u8>,

@@ -1,4 +1,4 @@
-//! What a server says while it lives, a line at a time: as text for people, or as JSON for programs. Never a token,
+//! The log of a server, a line at a time: as text for people, or as JSON for programs. Never a token,
 //! never a body, never an address as it was typed: only the route, as we wrote it.
 
 use clap::ValueEnum;
@@ -21,7 +21,7 @@ pub enum LogFormat {
 pub struct Log {
     pub ui: Ui,
     pub format: LogFormat,
-    /// Whether every request is told, and not only what is wrong.
+    /// Whether every request is logged, and not only trouble.
     pub verbose: bool,
     pub clock: Clock,
 }
