@@ -12,9 +12,7 @@ use flightline::checkpoint::serve::{self, ReadsCheckpoints, Served};
 use flightline::core::file_system::TreeNow;
 use flightline::core::redact::contains_secret;
 use flightline::core::{Code, Kind, Refusal, RepoPath, Time};
-use flightline::errand::{
-    ClearFiles, MendFromFiles, PruneDaily, SettleBackups, TakeDue, TellDispatch,
-};
+use flightline::errand::{AfterWrite, ClearFiles, MendFromFiles, SettleBackups};
 use flightline::ids::ShortenIds;
 use flightline::inventory::{inventory, unknown_project};
 use flightline::mirror::{Mirrors, Said};
@@ -663,10 +661,14 @@ impl App {
         done.map_err(flightline::Error::into_refusal)
     }
 
-    /// Takes the checkpoints that time has made due.
-    pub fn take_due(&mut self) -> Result<(), Refusal> {
+    /// Does what follows a write, after the answer was given, and says why something of it was not done.
+    pub fn follow_write(&mut self) -> Result<BTreeSet<String>, Refusal> {
         let heartbeat = self.purpose == "heartbeat";
-        self.send(&TakeDue { heartbeat }).map(drop)
+        let followed = self.send(&AfterWrite { heartbeat })?;
+        for (id, warning) in followed.told {
+            self.ui.warn(format_args!("{id}: {warning}"));
+        }
+        Ok(followed.failed)
     }
 
     /// Writes the backups of checkpoints that are due.
@@ -727,16 +729,6 @@ impl App {
             self.ui.written = true;
         }
         Ok(())
-    }
-
-    /// Tells those who coordinate what became of checkpoints, after the answer was given.
-    pub fn relay_events(&mut self) -> Result<(), Refusal> {
-        self.send(&TellDispatch {})
-    }
-
-    /// Applies retention when a day has passed, after the answer was given.
-    pub fn prune_daily(&mut self) -> Result<(), Refusal> {
-        self.send(&PruneDaily {})
     }
 
     /// Removes the files of checkpoints that are gone.

@@ -51,9 +51,6 @@ use crate::cli::{Command, Lazy};
 /// What a command ends with: an exit code, or why it was not done.
 pub type Done = Result<ExitCode, Refusal>;
 
-/// Something that is done after the answer.
-type Keep = fn(&mut App) -> Result<(), Refusal>;
-
 /// Nothing failed, and something needs attention.
 pub const ATTENTION: u8 = 5;
 
@@ -84,18 +81,16 @@ pub fn upkeep(app: &mut App) {
     }
     // The answer stands whatever becomes of the copy: a failed backup is recorded and tried again.
     // A server looks after all of it but the files in this work tree.
-    let all: [Keep; 5] = [
-        App::take_due,
-        App::settle_backups,
-        App::write_mirrors,
-        App::prune_daily,
-        App::relay_events,
-    ];
-    let upkeep = if app.has_keeper() { &all[2..3] } else { &all };
+    let mut failed = BTreeSet::new();
+    if !app.has_keeper() {
+        match app.follow_write() {
+            Ok(these) => failed.extend(these),
+            Err(refusal) => failed.extend([refusal.message]),
+        }
+    }
+    failed.extend(app.write_mirrors().err().map(|refusal| refusal.message));
     // What fails keeps no other from being done; what fails all of them is said once.
-    let failed = upkeep.iter().filter_map(|keep| keep(app).err());
-    let said: BTreeSet<String> = failed.map(|refusal| refusal.message).collect();
-    for message in said {
+    for message in failed {
         app.ui.warn(message);
     }
 }

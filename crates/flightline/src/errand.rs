@@ -1,13 +1,14 @@
 //! What is done where the store is, with the files beside it: one after the other, each in transactions of
 //! its own. Where the store is elsewhere, it is asked for there, by name.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use flightline_core::CheckpointId;
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::backups::settle_and_tell;
-use crate::checkpoint::daily::daily;
+use crate::checkpoint::daily::{daily, is_daily_due};
 use crate::checkpoint::due::take_due;
 use crate::checkpoint::files::{name_of, trouble};
 use crate::checkpoint::inspect::Verification;
@@ -17,24 +18,85 @@ use crate::checkpoint::prune::Space;
 use crate::checkpoint::serve::mend;
 use crate::error::Result;
 use crate::fleet::{Access, Caller, Errand, Fleet, Scope};
-use crate::mail::relay::relay;
+use crate::mail::relay::{has_news, relay};
 
-/// Takes the checkpoints that time has made due.
+/// Does what follows a write, after its answer was given: takes the checkpoints that time has made due, writes the files of
+/// checkpoints that have none yet, applies retention once a day, and tells those who coordinate what became of checkpoints.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TakeDue {
-    /// Those that heartbeats make due.
+pub struct AfterWrite {
+    /// Takes the checkpoints that heartbeats make due, and not those that time does.
     pub heartbeat: bool,
 }
 
-impl Errand for TakeDue {
-    const NAME: &'static str = "take_due";
+/// What followed a write.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Followed {
+    /// What people should know of new checkpoints.
+    pub told: Vec<(CheckpointId, String)>,
+    /// Why something was not done. It failed nothing else, and the next write tries it again.
+    pub failed: BTreeSet<String>,
+}
+
+impl Errand for AfterWrite {
+    const NAME: &'static str = "after_write";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
-    type Outcome = Vec<CheckpointId>;
+    type Outcome = Followed;
 
-    fn carry_out(&self, fleet: &mut Fleet, _: &Path, caller: &Caller) -> Result<Self::Outcome> {
-        take_due(fleet, caller, self.heartbeat)
+    fn carry_out(&self, fleet: &mut Fleet, folder: &Path, caller: &Caller) -> Result<Followed> {
+        let mut followed = Followed::default();
+        let due = Due::look(fleet)?;
+        let taken = followed.attempt(take_due(fleet, caller, self.heartbeat));
+        let mut wrote = taken.is_some_and(|taken| !taken.is_empty());
+        if due.backups || wrote {
+            let told = followed.attempt(settle_and_tell(fleet, folder, caller));
+            followed.told = told.unwrap_or_default();
+            wrote = true;
+        }
+        if due.retention {
+            let pruned = followed.attempt(daily(fleet, caller));
+            if pruned.is_some_and(|pruned| !pruned.is_empty()) {
+                followed.attempt(clear(fleet, folder));
+            }
+            wrote = true;
+        }
+        if due.news || wrote {
+            followed.attempt(relay(fleet, caller));
+        }
+        Ok(followed)
+    }
+}
+
+/// What there is to do after a write, found in one look.
+struct Due {
+    backups: bool,
+    retention: bool,
+    news: bool,
+}
+
+impl Due {
+    fn look(fleet: &mut Fleet) -> Result<Self> {
+        fleet.store()?.read(|tx| {
+            Ok(Self {
+                backups: !tx.waiting_backups(1)?.is_empty(),
+                retention: is_daily_due(tx)?,
+                news: has_news(tx)?,
+            })
+        })
+    }
+}
+
+impl Followed {
+    /// Notes why something failed.
+    fn attempt<T>(&mut self, done: Result<T>) -> Option<T> {
+        match done {
+            Ok(done) => Some(done),
+            Err(error) => {
+                self.failed.insert(error.into_refusal().message);
+                None
+            }
+        }
     }
 }
 
@@ -56,25 +118,6 @@ impl Errand for SettleBackups {
         caller: &Caller,
     ) -> Result<Self::Outcome> {
         settle_and_tell(fleet, folder, caller)
-    }
-}
-
-/// Applies retention when it was not applied for a day, and removes the files of what went.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PruneDaily {}
-
-impl Errand for PruneDaily {
-    const NAME: &'static str = "prune_daily";
-    const ACCESS: Access = Access::Write;
-    const SCOPE: Scope = Scope::Dispatch;
-    type Outcome = ();
-
-    fn carry_out(&self, fleet: &mut Fleet, folder: &Path, caller: &Caller) -> Result<()> {
-        if daily(fleet, caller)?.is_empty() {
-            return Ok(());
-        }
-        clear(fleet, folder)
     }
 }
 
@@ -112,22 +155,6 @@ impl Errand for GiveBack {
 
     fn carry_out(&self, fleet: &mut Fleet, _: &Path, _: &Caller) -> Result<Space> {
         Ok(Space::give_back(fleet, self.loose, self.most))
-    }
-}
-
-/// Tells those who coordinate what became of checkpoints.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TellDispatch {}
-
-impl Errand for TellDispatch {
-    const NAME: &'static str = "tell_dispatch";
-    const ACCESS: Access = Access::Write;
-    const SCOPE: Scope = Scope::Dispatch;
-    type Outcome = ();
-
-    fn carry_out(&self, fleet: &mut Fleet, _: &Path, caller: &Caller) -> Result<()> {
-        relay(fleet, caller)
     }
 }
 

@@ -344,11 +344,9 @@ register! {
     errands {
         errand::SettleBackups,
         errand::CompareFiles,
-        errand::TakeDue,
-        errand::PruneDaily,
+        errand::AfterWrite,
         errand::ClearFiles,
         errand::GiveBack,
-        errand::TellDispatch,
         errand::MendFromFiles,
     }
 }

@@ -6,6 +6,7 @@ use flightline_core::retention::ClockEvidence;
 use flightline_core::setting::LastPrune;
 use flightline_core::time::Millis;
 use flightline_core::{CheckpointId, Time};
+use flightline_store::Tx;
 use serde_json::json;
 
 use super::clock::least_time;
@@ -28,11 +29,7 @@ const FURTHER_THINNING: Duration = Duration::from_millis(50);
 /// # Errors
 /// When the store fails.
 pub fn daily(fleet: &mut Fleet, caller: &Caller) -> Result<Vec<PrunedCheckpoint>> {
-    let now = fleet.now()?;
-    let last = fleet.store()?.read(|tx| {
-        let last = tx.get::<LastPrune>(LastPrune::KEY)?;
-        Ok::<_, Error>(last.unwrap_or(LastPrune::never(tx.project_created_at())))
-    })?;
+    let (now, last) = fleet.store()?.read(last_prune)?;
     if last.at.since(now) > ClockEvidence::NOTICED {
         // Noted by a clock that was ahead: nobody waits until it is that late.
         put_right(fleet, now, last)?;
@@ -67,6 +64,20 @@ pub fn daily(fleet: &mut Fleet, caller: &Caller) -> Result<Vec<PrunedCheckpoint>
     let done = fleet.run(&apply, &caller)?;
     thin_within(fleet, &caller, last.thinned_to, age, DAILY_THINNING)?;
     Ok(done.details)
+}
+
+/// Whether [`daily`] would do anything.
+pub(crate) fn is_daily_due(tx: &mut Tx<'_>) -> Result<bool> {
+    let (now, last) = last_prune(tx)?;
+    let ahead = last.at.since(now) > ClockEvidence::NOTICED;
+    Ok(ahead || now.since(last.at) >= DAILY || last.thinned_to > 0)
+}
+
+/// The time, and when retention was applied last.
+fn last_prune(tx: &mut Tx<'_>) -> Result<(Time, LastPrune)> {
+    let last = tx.get::<LastPrune>(LastPrune::KEY)?;
+    let last = last.unwrap_or(LastPrune::never(tx.project_created_at()));
+    Ok((tx.now(), last))
 }
 
 /// What is so old at a time was so old now.

@@ -13,7 +13,7 @@ use flightline_core::mission::Mission;
 use flightline_core::narrate::{Narrator, shortened};
 use flightline_core::setting::Told;
 use flightline_core::{AgentId, Body, Kind, MessageId, MissionId, Title};
-use flightline_store::{Actor, Find};
+use flightline_store::{Actor, Find, Tx};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -78,13 +78,7 @@ impl Operation for RelayEvents {
 /// # Errors
 /// When the store fails.
 pub fn relay(fleet: &mut Fleet, caller: &Caller) -> Result<()> {
-    let due = fleet.store()?.read(|tx| {
-        let told = tx.get::<Told>(Told::KEY)?.map_or(0, |told| told.rev);
-        let news = tx.events_above_work(told, AT_ONCE)?;
-        let long_ago = tx.rev().saturating_sub(told) > MARK_AFTER;
-        Ok::<_, crate::Error>(long_ago || news.iter().any(reaches_dispatch))
-    })?;
-    if !due {
+    if !fleet.store()?.read(has_news)? {
         return Ok(());
     }
     // Nobody's act: whoever ran the command has done with it.
@@ -96,6 +90,14 @@ pub fn relay(fleet: &mut Fleet, caller: &Caller) -> Result<()> {
         ..caller.clone()
     };
     fleet.run(&RelayEvents {}, &caller)
+}
+
+/// Whether there is something to tell.
+pub(crate) fn has_news(tx: &mut Tx<'_>) -> Result<bool> {
+    let told = tx.get::<Told>(Told::KEY)?.map_or(0, |told| told.rev);
+    let news = tx.events_above_work(told, AT_ONCE)?;
+    let long_ago = tx.rev().saturating_sub(told) > MARK_AFTER;
+    Ok(long_ago || news.iter().any(reaches_dispatch))
 }
 
 fn mark(desk: &mut Desk<'_, '_>) -> Result<u64> {

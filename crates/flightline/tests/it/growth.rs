@@ -7,6 +7,7 @@ use flightline::core::Name;
 use flightline::core::agent::Agent;
 use flightline::core::mission::{Mission, MissionStatus};
 use flightline::core::policy::Policy;
+use flightline::errand::AfterWrite;
 use flightline::ids::ShortenIds;
 use flightline::mission::{ChangeMission, ListMissions};
 use flightline::registry::Registered;
@@ -191,6 +192,28 @@ both_engines! {
                 assert!(work <= 30 * all, "{name}: {work} more steps with {MANY} agents");
             }
         }
+    }
+
+    fn what_follows_a_write_is_one_look_when_there_is_nothing_to_do(world: &World) {
+        world.forget();
+        let story = Story::new(world);
+        story.mission("Add login", &["User model"]);
+        story.claim("ada", "User model").unwrap();
+        story.checkpoint();
+        let (folder, after) = (story.state_folder(), AfterWrite { heartbeat: false });
+        let mut counted = Counted::new(world);
+        // The file of the checkpoint is written, and dispatch is told of it.
+        for _ in 0..2 {
+            let followed = counted.fleet.send(&after, &folder, &caller("ada")).unwrap();
+            assert!(followed.told.is_empty() && followed.failed.is_empty(), "{followed:?}");
+        }
+        let rev = story.rev();
+        let _ = counted.steps.take_reads();
+        counted.fleet.send(&after, &folder, &caller("ada")).unwrap();
+        let read = counted.steps.take_read();
+        assert_eq!(story.rev(), rev, "nothing was to be done");
+        // Of the project, the backups that wait, the last retention, and what was told and happened since.
+        assert!(read.queries <= 6, "{read:?}");
     }
 
     fn the_current_mission_is_the_open_one_that_was_worked_on_last(world: &World) {
