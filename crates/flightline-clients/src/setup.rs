@@ -11,6 +11,7 @@ mod diff;
 mod hooks;
 mod installed;
 mod json;
+mod lines;
 mod own;
 mod place;
 mod program;

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use similar::{Algorithm, DiffTag, capture_diff_slices};
+
+use super::lines::{changes, lines};
 
 const VERSION: u32 = 1;
 
@@ -31,24 +32,19 @@ struct Hunk {
 impl Undo {
     /// The way from `after` back to `original`.
     pub(super) fn between(original: Option<&str>, after: &str, kept: Vec<String>) -> Self {
-        let now: Vec<&str> = after.split_inclusive('\n').collect();
-        let then: Vec<&str> = original.unwrap_or_default().split_inclusive('\n').collect();
+        let (now, then) = (lines(after), lines(original.unwrap_or_default()));
         let mut starts = vec![0];
         for line in &now {
             starts.push(starts.last().copied().unwrap_or_default() + line.len());
         }
         let hunks = match original {
             None => Vec::new(),
-            Some(_) => capture_diff_slices(Algorithm::Myers, &now, &then)
+            Some(_) => changes(&now, &then)
                 .into_iter()
-                .filter(|op| op.tag() != DiffTag::Equal)
-                .map(|op| {
-                    let old = op.old_range();
-                    Hunk {
-                        at: starts[old.start],
-                        len: starts[old.end] - starts[old.start],
-                        text: then[op.new_range()].concat(),
-                    }
+                .map(|change| Hunk {
+                    at: starts[change.old.start],
+                    len: starts[change.old.end] - starts[change.old.start],
+                    text: then[change.new].concat(),
                 })
                 .collect(),
         };
