@@ -27,7 +27,6 @@ use flightline::workspace::{
     Bounds, Fingerprint, Home, STATE_FOLDER, Trust, WorkTree, discover, repo_path, repository_root,
 };
 use flightline::{Access, Caller, Errand, Fleet, not_here};
-use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use self::short::Short;
@@ -551,24 +550,24 @@ impl App {
         }
     }
 
-    /// Says what the command answers with, where that is not the outcome of its one operation: a field that it cannot
+    /// Says by the name of its schema what the command answers with, where that is not the outcome of its one operation: a field that it cannot
     /// have is refused before anything is written.
-    pub fn will_answer<T: JsonSchema>(&mut self) -> Result<(), Refusal> {
+    pub fn will_answer(&mut self, schema: &str) -> Result<(), Refusal> {
         self.answer_is_known = true;
-        fields::check::<T>(&self.ui.fields)
+        fields::check_answer(schema, &self.ui.fields)
     }
 
-    fn check_fields<T: JsonSchema>(&self) -> Result<(), Refusal> {
+    fn check_fields(&self, operation: &str) -> Result<(), Refusal> {
         match self.answer_is_known {
             true => Ok(()),
-            false => fields::check::<T>(&self.ui.fields),
+            false => fields::check_outcome(operation, &self.ui.fields),
         }
     }
 
     /// Runs an operation.
     pub fn run<O: Registered>(&mut self, operation: &O) -> Result<O::Outcome, Refusal> {
         if O::ACCESS != Access::Read {
-            self.check_fields::<O::Outcome>()?;
+            self.check_fields(O::NAME)?;
         }
         let caller = self.caller()?;
         let outcome = self.fleet()?.run(operation, &caller);
@@ -602,7 +601,7 @@ impl App {
         operation: &O,
         run: fn(&mut Fleet, &Path, &Caller, &O) -> Served<O::Outcome>,
     ) -> Result<O::Outcome, Refusal> {
-        self.check_fields::<O::Outcome>()?;
+        self.check_fields(O::NAME)?;
         let (caller, folder) = (self.caller()?, self.home()?.state.clone());
         let served = run(self.fleet()?, &folder, &caller, operation);
         for warning in &served.warnings {

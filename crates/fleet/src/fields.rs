@@ -2,21 +2,37 @@
 
 use flightline::core::Refusal;
 use flightline::core::text::closest;
-use schemars::{JsonSchema, schema_for};
 use serde_json::Value;
 
-/// Refuses fields that an answer of this type does not have.
+/// Refuses fields that the outcome of this operation does not have.
 ///
 /// # Errors
 /// When one of them is none.
-pub fn check<T: JsonSchema>(fields: &[String]) -> Result<(), Refusal> {
+pub fn check_outcome(operation: &str, fields: &[String]) -> Result<(), Refusal> {
     if fields.is_empty() {
         return Ok(());
     }
-    let schema = schema_for!(T).to_value();
-    let root = &schema;
+    let root = flightline_server::openapi();
+    let described = &root["paths"][format!("/api/v1/ops/{operation}")]["post"];
+    let answer = &described["responses"]["200"]["content"]["application/json"]["schema"];
+    check(root, answer, fields)
+}
+
+/// Refuses fields that an answer of this schema does not have.
+///
+/// # Errors
+/// When one of them is none.
+pub fn check_answer(schema: &str, fields: &[String]) -> Result<(), Refusal> {
+    if fields.is_empty() {
+        return Ok(());
+    }
+    let root = &flightline_server::schemas()[schema];
+    check(root, root, fields)
+}
+
+fn check(root: &Value, answer: &Value, fields: &[String]) -> Result<(), Refusal> {
     for field in fields {
-        let mut at = vec![root];
+        let mut at = vec![answer];
         for part in field.split('.') {
             let known = properties(root, &at);
             let next: Vec<&Value> = known
@@ -85,7 +101,7 @@ mod tests {
 
     fn check_of<O: Operation>(fields: &str) -> Result<(), Refusal> {
         let fields: Vec<String> = fields.split(',').map(str::to_owned).collect();
-        check::<O::Outcome>(&fields)
+        check_outcome(O::NAME, &fields)
     }
 
     #[test]

@@ -10,7 +10,8 @@ use crate::text::{Name, Note, Title};
 use crate::time::Time;
 
 /// An agent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Agent {
     /// Its id.
     pub id: AgentId,
@@ -72,7 +73,8 @@ pub struct Agent {
 }
 
 /// What an agent does in the fleet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Coordinates missions and gets their reports.
@@ -93,7 +95,8 @@ impl Role {
 }
 
 /// What an agent says of itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AgentStatus {
     /// Nothing to do.
@@ -123,22 +126,30 @@ impl AgentStatus {
 }
 
 /// A process, named so that a reused pid or a restarted machine is not taken for it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Process {
     /// Its id.
     pub pid: u32,
     /// When it started, in clock ticks since boot.
     pub started: u64,
     /// Which boot of the machine it belongs to.
-    #[schemars(length(min = 1, max = 500), regex(pattern = r"^[!-~]+$"))]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(length(min = 1, max = 500), regex(pattern = r"^[!-~]+$"))
+    )]
     pub boot_id: String,
     /// Which machine.
-    #[schemars(length(min = 1, max = 500), regex(pattern = r"^[!-~]+$"))]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(length(min = 1, max = 500), regex(pattern = r"^[!-~]+$"))
+    )]
     pub host: String,
 }
 
 /// When an agent last coordinated with others.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Coordination {
     /// When it last looked into its inbox.
     pub last_inbox_check: Option<Time>,
@@ -149,7 +160,8 @@ pub struct Coordination {
 }
 
 /// A step an agent has completed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Step {
     /// The agent.
     pub agent_id: AgentId,

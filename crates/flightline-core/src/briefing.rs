@@ -46,7 +46,8 @@ const HEAD_LEAST: Size = Size::new(500, 1_150);
 const BLOCKERS: Size = Size::new(500, 450);
 
 /// Something that somebody wrote.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Quote {
     /// Who wrote it: an agent's name, `user:NAME`, or `flightline`.
     pub author: String,
@@ -55,7 +56,8 @@ pub struct Quote {
 }
 
 /// Everything a briefing can say. Lists are in the order of their importance.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Facts {
     /// What the mission is about.
     pub mission_title: Quote,
@@ -112,9 +114,8 @@ pub struct Facts {
 }
 
 /// Whether a briefing tells how things are, or how they were.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Moment {
     /// As of now: the agent can work by it, and acknowledge it.
@@ -125,7 +126,8 @@ pub enum Moment {
 }
 
 /// That an agent is given only what is required.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ModeFacts {
     /// Its mode; never the normal one.
     pub mode: ContextMode,
@@ -134,7 +136,8 @@ pub struct ModeFacts {
 }
 
 /// The sortie the agent is at.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SortieFacts {
     /// Its id, or as much of it as is unique.
     pub id: String,
@@ -150,7 +153,8 @@ pub struct SortieFacts {
 }
 
 /// The agent that is briefed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentFacts {
     /// Its name.
     pub name: Name,
@@ -161,7 +165,8 @@ pub struct AgentFacts {
 }
 
 /// A file that was worked on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FileFact {
     /// Its path, from the repository's root.
     pub path: String,
@@ -170,19 +175,8 @@ pub struct FileFact {
 }
 
 /// Whether what was said of a file is true. What needs attention comes first.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FileMark {
     /// It is not there.
@@ -209,7 +203,8 @@ impl FileMark {
 }
 
 /// Mail the agent has not acknowledged.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MailFact {
     /// The message's id, or as much of it as is unique.
     pub id: String,
@@ -218,7 +213,8 @@ pub struct MailFact {
 }
 
 /// How long a briefing may be. Both hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Budget {
     /// As [`estimate_tokens`] counts.
     pub max_tokens: usize,
@@ -242,7 +238,8 @@ impl Budget {
 }
 
 /// How much a briefing says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// Everything there is room for.

@@ -72,7 +72,8 @@ pub fn size_warning(bytes: u64) -> Option<String> {
 }
 
 /// A checkpoint. What it names never changes; its status, pin and note do.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Checkpoint {
     /// Its id.
     pub id: CheckpointId,
@@ -101,7 +102,8 @@ pub struct Checkpoint {
 }
 
 /// Where a checkpoint was taken that a rebuild has brought back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TakenIn {
     /// The unbroken journal it was taken in.
     pub history: String,
@@ -110,7 +112,8 @@ pub struct TakenIn {
 }
 
 /// Where a checkpoint came from whose values are not in this journal.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Imported {
     /// The unbroken journal it was taken in.
     pub history: String,
@@ -123,7 +126,8 @@ pub struct Imported {
 }
 
 /// The values of a checkpoint that came from elsewhere, beside the journal to which they do not belong.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ImportedValues {
     /// The checkpoint.
     pub checkpoint_id: CheckpointId,
@@ -132,7 +136,8 @@ pub struct ImportedValues {
 }
 
 /// A value of such a checkpoint.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ImportedValue {
     /// Its kind.
     pub kind: Kind,
@@ -164,7 +169,8 @@ impl Subject for ImportedValues {
 }
 
 /// The part of a checkpoint that never changes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cut {
     /// The mission.
     pub mission_id: MissionId,
@@ -220,7 +226,8 @@ impl Cut {
 }
 
 /// Seed A's four words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Trigger {
     /// Work went on.
@@ -249,7 +256,8 @@ impl Trigger {
 macro_rules! reasons {
     ($($name:ident $word:literal $trigger:ident $meaning:literal;)*) => {
         /// Why a checkpoint was taken, exactly.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(rename_all = "snake_case")]
         pub enum Reason {
             $(#[doc = concat!("When ", $meaning, ".")] $name,)*
@@ -348,7 +356,8 @@ impl Reason {
 }
 
 /// Where a checkpoint stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CheckpointStatus {
     /// Its backup is not settled yet.
@@ -388,7 +397,8 @@ impl CheckpointStatus {
 }
 
 /// What became of a checkpoint's copy in a file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum Backup {
     /// To be written.
@@ -474,7 +484,8 @@ impl Subject for Checkpoint {
 }
 
 /// A milestone that a mission has reached on a timeline: unique, in the database.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Milestone {
     /// The mission.
     pub mission_id: MissionId,

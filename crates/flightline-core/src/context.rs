@@ -20,19 +20,9 @@ use crate::time::Time;
 
 /// How much an agent is given to read.
 #[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    schemars::JsonSchema,
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ContextMode {
     /// Everything there is room for.
@@ -74,7 +64,8 @@ impl ContextMode {
 }
 
 /// How full a context is, by its client's own figures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Figures {
     /// In percent, rounded down.
     pub percent: u8,
@@ -121,7 +112,8 @@ impl Figures {
 }
 
 /// What the filling of an agent's present context has led to: each threshold counts once per context.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Gauge {
     /// The agent.
     pub agent_id: AgentId,
@@ -212,7 +204,8 @@ impl Subject for Gauge {
 }
 
 /// The context that a checkpoint was taken for: whose it was, how full, and what was left of its task.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentContext {
     /// The agent.
     pub agent_id: AgentId,

@@ -8,7 +8,8 @@ use crate::text::{Name, Note};
 use crate::time::Time;
 
 /// An effect.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Effect {
     /// Its id.
     pub id: EffectId,
@@ -33,7 +34,8 @@ pub struct Effect {
 }
 
 /// Whether an effect is known to have happened.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "status")]
 pub enum EffectState {
     /// Somebody set out to do it. Until it is done, it is in doubt.

@@ -151,7 +151,8 @@ pub const TYPES: &[&str] = &[
 pub const HAPPENED_AT: &str = "happened_at";
 
 /// An event, as it is shown: everything but the new value.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Event {
     /// Its place in the project's one order, without gaps.
     pub rev: u64,
@@ -235,7 +236,8 @@ impl Event {
 }
 
 /// What an event did to its subject.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
     /// It has a new value.

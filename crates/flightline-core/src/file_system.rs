@@ -14,7 +14,8 @@ use crate::time::Time;
 pub use self::check::{CheckedFile, Claim, HeadMove, Said, TreeCheck, check};
 
 /// What a work tree looked like: seed D's file system section. Lists are in byte order of their paths.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FileSystem {
     /// When it was looked at, by the store's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,7 +41,8 @@ pub struct FileSystem {
 }
 
 /// What git said.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GitStatus {
     /// The branch; none when HEAD is detached.
     pub branch: Option<Title>,
@@ -55,7 +57,8 @@ pub struct GitStatus {
 }
 
 /// Where HEAD is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Head {
     /// The branch; none when it is detached.
     pub branch: Option<Title>,
@@ -64,7 +67,8 @@ pub struct Head {
 }
 
 /// A commit's id: 40 or 64 hexadecimal digits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct CommitHash(String);
 
@@ -97,7 +101,8 @@ impl<'de> Deserialize<'de> for CommitHash {
 }
 
 /// A file as it was seen.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SeenFile {
     /// Where.
     pub path: RepoPath,
@@ -118,7 +123,8 @@ pub struct SeenFile {
 }
 
 /// What is at a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SeenKind {
     /// A plain file.
@@ -134,7 +140,8 @@ pub enum SeenKind {
 }
 
 /// What a work tree is now, as far as claims are about it. Comes in with a request.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TreeNow {
     /// Where HEAD is; none outside a repository, and without git.
     pub head: Option<Head>,
@@ -183,7 +190,8 @@ impl Head {
 
 /// What a checkpoint's work tree looked like. It is a subject of its own, because it is looked at after
 /// the checkpoint was decided: what is decided touches nothing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecordedFiles {
     /// The checkpoint.
     pub checkpoint_id: CheckpointId,

@@ -18,7 +18,8 @@ pub const LEFT_OUT: u64 = 100_000_000_000;
 const LEFT_OUT_EPOCHS: u64 = 1_000;
 
 /// A history that goes on from another one, because a replica took the place of the database.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Branch {
     /// The history that began.
     pub history: String,
@@ -59,7 +60,8 @@ impl Branch {
 }
 
 /// A part of an earlier history that a later one goes on from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Followed {
     /// The earlier history.
     pub history: String,

@@ -64,6 +64,7 @@ macro_rules! id_type {
             }
         }
 
+        #[cfg(feature = "schema")]
         impl schemars::JsonSchema for $name {
             fn schema_name() -> Cow<'static, str> {
                 stringify!($name).into()

@@ -21,7 +21,8 @@ pub struct Evidence {
 }
 
 /// What became of an agent's process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "process")]
 pub enum ProcessSight {
     /// Seen running: same pid, same start, same boot.
@@ -39,9 +40,8 @@ pub enum ProcessSight {
 }
 
 /// How alive an agent is.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Life {
     /// It gave a sign of life lately.
@@ -71,7 +71,8 @@ impl Life {
 }
 
 /// A verdict, with the evidence it rests on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Liveness {
     /// How alive it is.
     pub life: Life,
@@ -80,7 +81,8 @@ pub struct Liveness {
 }
 
 /// An agent's last sign of life, in seed B's words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Heartbeat {
     /// When it was given.
     pub last_beat: Time,
@@ -91,7 +93,8 @@ pub struct Heartbeat {
 }
 
 /// What the age of a sign of life means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Beat {
     /// All is well.

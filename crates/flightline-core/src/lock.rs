@@ -9,7 +9,8 @@ use crate::text::Title;
 use crate::time::{Millis, Time};
 
 /// A lock. It has no expiry of its own: it lapses `timeout_ms` after its holder's last sign of life.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Lock {
     /// Its id.
     pub id: LockId,

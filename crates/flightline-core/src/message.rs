@@ -12,7 +12,8 @@ use crate::time::Time;
 
 /// A message. It never changes once sent, but for one that tells of events or of a sortie's progress:
 /// that one is brought up to date until it is read.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Message {
     /// Its id.
     pub id: MessageId,
@@ -44,7 +45,8 @@ pub struct Message {
 }
 
 /// Events of one type in one mission, as a mailbox holds them: the newest, and how many there are.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EventDigest {
     /// What happened.
     #[serde(rename = "type")]
@@ -105,7 +107,8 @@ pub fn reaches_dispatch(event: &Event) -> bool {
 }
 
 /// What sort of message it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum MessageKind {
     /// Somebody wrote it.
@@ -132,7 +135,8 @@ impl MessageKind {
 }
 
 /// A message's way to one recipient.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Delivery {
     /// The message.
     pub message_id: MessageId,
@@ -176,7 +180,8 @@ impl Delivery {
 }
 
 /// How far a message got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "status")]
 pub enum DeliveryState {
     /// In the mailbox, not looked at.

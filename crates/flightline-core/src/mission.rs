@@ -11,7 +11,8 @@ use crate::text::{Name, Note, Title};
 use crate::time::Time;
 
 /// A mission.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Mission {
     /// Its id.
     pub id: MissionId,
@@ -52,9 +53,8 @@ pub struct Mission {
 }
 
 /// Who may pin constraints, which bind everybody on a mission.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Pinning {
     /// Every agent, dispatch and people.
@@ -73,7 +73,8 @@ impl Pinning {
 }
 
 /// A declared state machine and where the mission stands in it. Its history is in the events.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Workflow {
     /// The state it is in.
     pub current: Option<Name>,
@@ -171,7 +172,8 @@ impl Workflow {
 }
 
 /// Where a mission stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum MissionStatus {
     /// Planned, nothing begun.
@@ -240,9 +242,8 @@ impl MissionStatus {
 }
 
 /// How far a mission is: sorties completed of all.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Progress {
     /// Sorties completed.
     pub completed: u64,

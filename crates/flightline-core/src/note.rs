@@ -9,7 +9,8 @@ use crate::text;
 use crate::time::Time;
 
 /// A note.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Note {
     /// Its id.
     pub id: NoteId,
@@ -51,7 +52,8 @@ pub struct Note {
 }
 
 /// A failure that refused what somebody wanted, and is in the way until it has worked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Failure {
     /// Locks could not be had in time.
@@ -72,7 +74,8 @@ pub enum Failure {
 }
 
 /// How a note came to an end. It is kept, and counts for nothing any more.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NoteEnd {
     /// How.
     pub how: NoteEnding,
@@ -86,7 +89,8 @@ pub struct NoteEnd {
 }
 
 /// The ways in which a note comes to an end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum NoteEnding {
     /// It is dealt with: done, answered, no longer in the way.
@@ -152,7 +156,8 @@ impl Note {
 }
 
 /// What kind of note.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum NoteKind {
     /// Something was decided, for a reason.

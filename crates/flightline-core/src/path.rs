@@ -21,6 +21,7 @@ pub const MAX_PATH: usize = 1024;
 #[serde(transparent)]
 pub struct RepoPath(String);
 
+#[cfg(feature = "schema")]
 impl schemars::JsonSchema for RepoPath {
     fn schema_name() -> Cow<'static, str> {
         "RepoPath".into()

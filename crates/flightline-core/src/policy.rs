@@ -18,7 +18,8 @@ use crate::text::Name;
 use crate::time::Millis;
 
 /// The numbers Flightline decides by.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Policy {
     /// Whose numbers these are, where nobody set others.
     pub preset: Preset,
@@ -89,9 +90,8 @@ fn yes() -> bool {
 }
 
 /// What a full context leads to.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RecoveryMode {
     /// Its agent is given only what is required until its task is complete.
@@ -129,11 +129,10 @@ impl Policy {
 
 /// A set of reasons for which checkpoints are taken. What somebody asks for is always taken, and what a
 /// rewind needs as well.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(into = "Vec<Reason>", from = "Vec<Reason>")]
-#[schemars(with = "Vec<Reason>")]
+#[cfg_attr(feature = "schema", schemars(with = "Vec<Reason>"))]
 pub struct Triggers(u32);
 
 impl Triggers {
@@ -177,11 +176,10 @@ impl From<Triggers> for Vec<Reason> {
 }
 
 /// A set of dialects whose files are kept up to date beside the work.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(into = "Vec<Dialect>", from = "Vec<Dialect>")]
-#[schemars(with = "Vec<Dialect>")]
+#[cfg_attr(feature = "schema", schemars(with = "Vec<Dialect>"))]
 pub struct Mirrored(u8);
 
 impl Mirrored {

@@ -23,7 +23,8 @@ pub use self::own::{OwnContext, OwnWork, own_context};
 const NEXT_READY: usize = 5;
 
 /// Seed A's recovery context.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecoveryContext {
     /// What was happening.
     pub last_action: String,

@@ -20,7 +20,8 @@ const DAY: Millis = 86_400_000;
 pub const SECOND_THOUGHTS: Millis = DAY;
 
 /// The numbers retention decides by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Retention {
     /// Older ones go.
     pub older_than_ms: Millis,
@@ -44,9 +45,8 @@ pub struct Retention {
 }
 
 /// What becomes of a checkpoint that is one too many, though its time is not over.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Surplus {
     /// It goes.
@@ -143,9 +143,8 @@ pub struct Plan {
 }
 
 /// Why a checkpoint goes.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Rule {
     /// It is older than checkpoints are kept.
@@ -159,9 +158,8 @@ pub enum Rule {
 }
 
 /// What forbids deleting a checkpoint whose time is over.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Guard {
     /// Somebody pinned it.

@@ -34,7 +34,8 @@ macro_rules! only_one {
 }
 
 /// The mission somebody chose with `fleet missions use`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CurrentMission {
     /// Whose choice it is: an agent's id, or `user`.
     pub of: String,
@@ -58,7 +59,8 @@ impl Subject for CurrentMission {
 }
 
 /// The last time the whole store was restored from a backup.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Restoration {
     /// When.
     pub at: Time,
@@ -77,7 +79,8 @@ pub struct Restoration {
 only_one!(Restoration, "restoration");
 
 /// What is known of epochs that nobody remembers, after a store was lost or an agent's record in it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EpochFloor {
     /// Agents that are new here begin above this: whoever had their name before was below it.
     pub epoch: u64,
@@ -86,7 +89,8 @@ pub struct EpochFloor {
 only_one!(EpochFloor, "epoch-floor");
 
 /// A recovery that was done, so that it can be looked up and a rewind taken back.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Recovery {
     /// Its id.
     pub id: RecoveryId,
@@ -127,7 +131,8 @@ impl Recovery {
 }
 
 /// How a mission was brought back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RecoveryKind {
     /// Everything acknowledged since the checkpoint stayed.
@@ -137,7 +142,8 @@ pub enum RecoveryKind {
 }
 
 /// A briefing that was offered to an agent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Briefing {
     /// The agent.
     pub agent_id: AgentId,
@@ -157,7 +163,8 @@ pub struct Briefing {
 }
 
 /// How a briefing is given to an agent that did not ask for all of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
     /// All of it.
@@ -187,7 +194,8 @@ impl Form {
 }
 
 /// Whether a briefing arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "status")]
 pub enum Receipt {
     /// Not offered yet.

@@ -13,7 +13,8 @@ use crate::text::{Data, Name, Note, Title};
 use crate::time::{Millis, Time};
 
 /// A sortie. Its subtasks, files, errors and reviews are subjects of their own.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sortie {
     /// Its id.
     pub id: SortieId,
@@ -86,7 +87,8 @@ pub struct Sortie {
 }
 
 /// Work that was cut short: its owner was gone, and a recovery freed it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interruption {
     /// Who had it.
     pub owner: Name,
@@ -134,19 +136,8 @@ pub fn called(task_id: Option<&Name>, title: &str) -> String {
 }
 
 /// Where a sortie stands.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SortieStatus {
     /// Nobody has it.
@@ -228,7 +219,8 @@ impl SortieStatus {
 }
 
 /// Where an owner is in a longer run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cursor {
     /// What was done last.
     pub last_processed: Option<Title>,
@@ -239,9 +231,8 @@ pub struct Cursor {
 }
 
 /// Counts an owner declares without listing every subtask.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Declared {
     /// All subtasks.
     pub total: u64,
@@ -273,9 +264,8 @@ impl Declared {
 }
 
 /// Tokens in and out.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TokenUsage {
     /// Tokens read.
     pub input: u64,
@@ -284,7 +274,8 @@ pub struct TokenUsage {
 }
 
 /// A verdict on a sortie's result.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Approval {
     /// Approved or rejected.
     pub verdict: Verdict,
@@ -297,7 +288,8 @@ pub struct Approval {
 }
 
 /// Approved or rejected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Good.
@@ -307,7 +299,8 @@ pub enum Verdict {
 }
 
 /// A part of a sortie, named by its owner.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Subtask {
     /// The sortie.
     pub sortie_id: SortieId,
@@ -326,7 +319,8 @@ pub struct Subtask {
 }
 
 /// Where a subtask stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SubtaskStatus {
     /// Not begun.
@@ -353,9 +347,8 @@ impl SubtaskStatus {
 }
 
 /// How far a sortie is, counted in subtasks.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SubtaskProgress {
     /// Subtasks completed.
     pub completed: u64,
@@ -394,7 +387,8 @@ impl SubtaskProgress {
 }
 
 /// A file a sortie changed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SortieFile {
     /// The sortie.
     pub sortie_id: SortieId,
@@ -411,7 +405,8 @@ pub struct SortieFile {
 }
 
 /// What was done to a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FileChange {
     /// It is new.
@@ -435,7 +430,8 @@ impl FileChange {
 }
 
 /// An error met in a sortie, as its caller reported it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SortieError {
     /// The sortie.
     pub sortie_id: SortieId,
@@ -459,7 +455,8 @@ pub struct SortieError {
 }
 
 /// A review of a sortie: one score per reviewer, the last one counts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Review {
     /// The sortie.
     pub sortie_id: SortieId,

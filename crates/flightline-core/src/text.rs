@@ -174,6 +174,7 @@ impl<'de, const MAX: usize> Deserialize<'de> for Text<MAX> {
     }
 }
 
+#[cfg(feature = "schema")]
 impl<const MAX: usize> schemars::JsonSchema for Text<MAX> {
     fn inline_schema() -> bool {
         true
@@ -200,6 +201,7 @@ impl<const MAX: usize> schemars::JsonSchema for Text<MAX> {
 #[serde(transparent)]
 pub struct Name(String);
 
+#[cfg(feature = "schema")]
 impl schemars::JsonSchema for Name {
     fn schema_name() -> Cow<'static, str> {
         "Name".into()
@@ -303,7 +305,8 @@ impl<'de> Deserialize<'de> for Name {
 }
 
 /// Data from outside whose shape is its author's business. Texts in it are cleaned like any other.
-#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Data(serde_json::Value);
 

@@ -149,6 +149,7 @@ impl<'de> Deserialize<'de> for Time {
     }
 }
 
+#[cfg(feature = "schema")]
 impl schemars::JsonSchema for Time {
     fn schema_name() -> Cow<'static, str> {
         "Time".into()

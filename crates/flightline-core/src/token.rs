@@ -19,9 +19,8 @@ const BEGINNING: &str = "fleet_";
 const PROJECT: &str = "prj-";
 
 /// How far a token goes; each goes as far as those before it, and further.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
     /// Looks.
@@ -167,7 +166,8 @@ impl Token {
 }
 
 /// A token as somebody presents it, with the hash of its secret in place of the secret.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Presented {
     /// The project that it claims to open.
     pub project: String,

@@ -1,48 +1,19 @@
 //! JSON schemas in few tokens: what a model needs in order to call a tool, and nothing else. What is left out is checked
 //! all the same when the arguments are read.
 
+use std::sync::LazyLock;
+
 use rmcp::model::JsonObject;
-use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-/// Makes the schema of a type.
-pub(crate) type Maker = fn(&mut SchemaGenerator) -> Schema;
-
-/// What a schema says beyond the names, types and words of its fields.
-const SPARE: [&str; 10] = [
-    "$schema",
-    "title",
-    "default",
-    "format",
-    "minimum",
-    "maximum",
-    "minLength",
-    "maxLength",
-    "pattern",
-    "additionalProperties",
-];
-
-/// The schema of a type's fields.
-pub(crate) const fn of<T: JsonSchema>() -> Maker {
-    T::json_schema
-}
+/// The schemas of the tools' arguments by the name of the tool, as a test made them.
+static TOOLS: LazyLock<Map<String, Value>> =
+    LazyLock::new(|| serde_json::from_str(include_str!("tools.json")).unwrap_or_default());
 
 /// The schema of a tool's arguments.
-pub(crate) fn input(make: Maker) -> JsonObject {
-    let settings = SchemaSettings::draft2020_12().with(|settings| {
-        settings.inline_subschemas = true;
-        settings.meta_schema = None;
-    });
-    let mut schema = make(&mut settings.into_generator()).to_value();
-    shorten(&mut schema);
-    let mut schema = match schema {
-        Value::Object(schema) => schema,
-        _ => Map::new(),
-    };
-    // It says what the tool's own description says better.
-    schema.remove("description");
-    schema
+pub(crate) fn input(tool: &str) -> JsonObject {
+    let schema = TOOLS.get(tool).and_then(Value::as_object);
+    schema.cloned().unwrap_or_default()
 }
 
 /// The schema of an object whose fields have these types.
@@ -55,35 +26,86 @@ pub(crate) fn output(fields: &[(&str, &str)]) -> JsonObject {
     schema
 }
 
-fn shorten(schema: &mut Value) {
-    let Value::Object(fields) = schema else {
-        return;
-    };
-    fields.retain(|name, _| !SPARE.contains(&name.as_str()));
-    // Who leaves a field out says the same as with null.
-    if let Some(Value::Array(kinds)) = fields.get_mut("type") {
-        kinds.retain(|kind| kind != "null");
-        if let [only] = kinds.as_slice() {
-            let only = only.clone();
-            fields.insert("type".to_owned(), only);
+#[cfg(test)]
+pub(crate) use made::{Maker, input_of, of};
+
+/// How the schemas are made that the program carries.
+#[cfg(test)]
+mod made {
+    use schemars::generate::SchemaSettings;
+    use schemars::{JsonSchema, Schema, SchemaGenerator};
+
+    use super::*;
+
+    /// Makes the schema of a type.
+    pub(crate) type Maker = fn(&mut SchemaGenerator) -> Schema;
+
+    /// What a schema says beyond the names, types and words of its fields.
+    const SPARE: [&str; 10] = [
+        "$schema",
+        "title",
+        "default",
+        "format",
+        "minimum",
+        "maximum",
+        "minLength",
+        "maxLength",
+        "pattern",
+        "additionalProperties",
+    ];
+
+    /// The schema of a type's fields.
+    pub(crate) const fn of<T: JsonSchema>() -> Maker {
+        T::json_schema
+    }
+
+    /// The schema of a tool's arguments.
+    pub(crate) fn input_of(make: Maker) -> JsonObject {
+        let settings = SchemaSettings::draft2020_12().with(|settings| {
+            settings.inline_subschemas = true;
+            settings.meta_schema = None;
+        });
+        let mut schema = make(&mut settings.into_generator()).to_value();
+        shorten(&mut schema);
+        let mut schema = match schema {
+            Value::Object(schema) => schema,
+            _ => Map::new(),
+        };
+        // It says what the tool's own description says better.
+        schema.remove("description");
+        schema
+    }
+
+    fn shorten(schema: &mut Value) {
+        let Value::Object(fields) = schema else {
+            return;
+        };
+        fields.retain(|name, _| !SPARE.contains(&name.as_str()));
+        // Who leaves a field out says the same as with null.
+        if let Some(Value::Array(kinds)) = fields.get_mut("type") {
+            kinds.retain(|kind| kind != "null");
+            if let [only] = kinds.as_slice() {
+                let only = only.clone();
+                fields.insert("type".to_owned(), only);
+            }
         }
-    }
-    if let Some(Value::Array(words)) = fields.get_mut("enum") {
-        words.retain(|word| !word.is_null());
-    }
-    if let Some(Value::Array(either)) = fields.get_mut("anyOf") {
-        either.retain(|schema| schema.get("type") != Some(&json!("null")));
-        if let [Value::Object(only)] = either.as_slice() {
-            let only = only.clone();
-            fields.remove("anyOf");
-            fields.extend(only);
-            return shorten(schema);
+        if let Some(Value::Array(words)) = fields.get_mut("enum") {
+            words.retain(|word| !word.is_null());
         }
-    }
-    if let Some(Value::Object(properties)) = fields.get_mut("properties") {
-        properties.values_mut().for_each(shorten);
-    }
-    if let Some(items) = fields.get_mut("items") {
-        shorten(items);
+        if let Some(Value::Array(either)) = fields.get_mut("anyOf") {
+            either.retain(|schema| schema.get("type") != Some(&json!("null")));
+            if let [Value::Object(only)] = either.as_slice() {
+                let only = only.clone();
+                fields.remove("anyOf");
+                fields.extend(only);
+                return shorten(schema);
+            }
+        }
+        if let Some(Value::Object(properties)) = fields.get_mut("properties") {
+            properties.values_mut().for_each(shorten);
+        }
+        if let Some(items) = fields.get_mut("items") {
+            shorten(items);
+        }
     }
 }

@@ -17,7 +17,9 @@ use crate::door::{Call, Door};
 use crate::mirror::Shown;
 use crate::next;
 use crate::room::{Fields, MOST, cut, fit, page, without_nulls};
-use crate::schema::{self, Maker};
+use crate::schema;
+#[cfg(test)]
+use crate::schema::Maker;
 
 /// Which tools a client is offered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,6 +50,7 @@ pub(crate) struct Tool {
     about: &'static str,
     loaded: Loaded,
     does: Does,
+    #[cfg(test)]
     input: Maker,
     /// The fields of what it gives, each with its type.
     output: &'static [(&'static str, &'static str)],
@@ -173,7 +176,7 @@ impl Tool {
     }
 
     fn arguments(&self) -> JsonObject {
-        schema::input(self.input)
+        schema::input(self.name)
     }
 
     /// Calls it through a door.

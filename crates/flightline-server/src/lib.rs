@@ -10,19 +10,23 @@ mod crew;
 mod door;
 mod health;
 mod metrics;
+#[cfg(feature = "schema")]
 mod openapi;
 mod passage;
 mod post;
 mod pretend;
 mod problem;
 mod projects;
+mod published;
 mod route;
 mod serve;
 mod trace;
 mod upkeep;
 
-pub use openapi::openapi;
+#[cfg(feature = "schema")]
+pub use openapi::make_openapi;
 pub use pretend::Pretend;
+pub use published::{openapi, schemas};
 pub use serve::{DEFAULT_ADDRESS, Limits, Line, Ready, Said, Say, Setup, Stop, serve};
 #[cfg(feature = "otel")]
 pub use trace::Sampling;

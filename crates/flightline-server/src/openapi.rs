@@ -10,12 +10,12 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use self::shape::{Asked, bounds, capitalized, name_choices, not_null, place};
+use crate::route::special::{SPECIAL, Special};
 use crate::route::table::{ROUTES, Route};
-use crate::route::{SPECIAL, Special};
 
-/// The OpenAPI 3.1 document of everything that is served.
+/// Makes the OpenAPI 3.1 document of everything that is served.
 #[must_use]
-pub fn openapi() -> Value {
+pub fn make_openapi() -> Value {
     let settings = SchemaSettings::draft2020_12()
         .with(|settings| settings.definitions_path = "/components/schemas".into());
     let mut schemas = settings.into_generator();

@@ -39,7 +39,8 @@ use crate::remote::Offline;
 pub use self::heartbeat::{Beaten, Heartbeat};
 
 /// Registers an agent, or brings a known one back in a new session.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RegisterAgent {
     /// Its name.
@@ -57,7 +58,8 @@ pub struct RegisterAgent {
 }
 
 /// Lists agents.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListAgents {
     /// Retired ones too.
@@ -69,7 +71,8 @@ pub struct ListAgents {
 }
 
 /// Shows an agent.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ShowAgent {
     /// Which; the acting one when none is named.
@@ -80,7 +83,8 @@ pub struct ShowAgent {
 }
 
 /// What an agent says of itself. What is left out stays as it is.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UpdateAgent {
     /// Which; the acting one when none is named.
@@ -128,7 +132,8 @@ pub struct UpdateAgent {
 }
 
 /// Retires an agent.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RetireAgent {
     /// Which.
@@ -138,7 +143,8 @@ pub struct RetireAgent {
 }
 
 /// What a caller saw of an agent's process. Only `sight` reads one, because not everybody is believed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sighting {
     /// The agent.
     agent: AgentId,
@@ -161,7 +167,8 @@ impl Sighting {
 }
 
 /// An agent and how alive it is.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentView {
     /// The agent.
     pub agent: Agent,
@@ -593,12 +600,14 @@ pub fn look_around(fleet: &mut Fleet) -> Result<Vec<Sighting>> {
 }
 
 /// Asks which processes agents run in.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListProcesses {}
 
 /// The process an agent runs in.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KnownProcess {
     /// The agent.
     pub agent: AgentId,

@@ -26,7 +26,8 @@ use crate::error::{Error, Result};
 use crate::fleet::{Caller, Fleet, Scope};
 
 /// A backup was made.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BackedUp {
     /// The file.
     pub file: PathBuf,
@@ -41,7 +42,8 @@ pub struct BackedUp {
 }
 
 /// A backup was restored.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Restored {
     /// The file.
     pub file: PathBuf,

@@ -13,16 +13,18 @@ use crate::registry;
 const MOST: usize = 64;
 
 /// Runs several operations in one transaction: all of them are done, or none.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RunBatch {
     /// The operations, in the order in which they are run: 1 to 64.
-    #[schemars(length(min = 1, max = 64))]
+    #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 64)))]
     pub operations: Vec<BatchPart>,
 }
 
 /// An operation in a batch.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct BatchPart {
     /// The name of the operation, such as `update_sortie`.
@@ -33,7 +35,8 @@ pub struct BatchPart {
 }
 
 /// The outcomes of a batch.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BatchOutcome {
     /// The outcome of each operation, in order.
     pub outcomes: Vec<Value>,

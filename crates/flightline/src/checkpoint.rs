@@ -51,7 +51,8 @@ use crate::error::Result;
 use crate::recovery::points::analysis;
 
 /// A checkpoint as seed A writes it: what it names, in full.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckpointDocument {
     /// Its id.
     pub id: CheckpointId,
@@ -114,7 +115,8 @@ pub struct CheckpointDocument {
 }
 
 /// Seed A's view of a sortie.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SortieSnapshot {
     /// Its id.
     pub id: String,
@@ -139,7 +141,8 @@ pub struct SortieSnapshot {
 }
 
 /// Seed A's view of a lock.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LockSnapshot {
     /// Its id.
     pub id: String,
@@ -156,7 +159,8 @@ pub struct LockSnapshot {
 }
 
 /// Seed A's view of a message.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MessageSnapshot {
     /// Its id.
     pub id: String,

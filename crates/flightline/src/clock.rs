@@ -8,7 +8,8 @@ use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 
 /// Asks for the store's time.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TellTime {}
 
@@ -28,7 +29,8 @@ impl Operation for TellTime {
 }
 
 /// Asks for the name of the journal: another one after a restore or a rebuild.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NameHistory {}
 

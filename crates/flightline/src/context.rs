@@ -43,7 +43,8 @@ use crate::sortie::subtask_progress;
 const CHANGES_LOOKED_AT: u64 = 200;
 
 /// Asks for an agent's own recovery context, as text for it. Offering it is recorded.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BriefAgent {
     /// Which mission; the current one when none is named.
     pub mission: Option<String>,
@@ -59,7 +60,8 @@ pub struct BriefAgent {
 
 /// Gives an agent its recovery context without being asked for all of it: per session and compaction in
 /// full, once more in full while it is not acknowledged, then in one line.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeliverBriefing {
     /// Which mission; the current one when none is named.
     pub mission: Option<String>,
@@ -73,14 +75,16 @@ pub struct DeliverBriefing {
 }
 
 /// Says that a briefing was read.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AcknowledgeBriefing {
     /// The word that stands in the briefing.
     pub nonce: String,
 }
 
 /// A briefing and the facts it was made from.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Briefed {
     /// The text for the agent.
     pub text: String,

@@ -31,7 +31,8 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 
 /// Takes documents of another system in, the oldest first. Each by itself: one that is refused keeps no other out, and
 /// says why.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ImportDocuments {
     /// The format.
@@ -43,7 +44,8 @@ pub struct ImportDocuments {
 }
 
 /// A document that comes in.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Incoming {
     /// The name of its file.
@@ -58,7 +60,8 @@ pub struct Incoming {
 }
 
 /// What became of a document.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TakenIn {
     /// The name of its file.
     pub file: String,
@@ -113,7 +116,8 @@ impl TakenIn {
 }
 
 /// Gives documents in the format of another system.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ExportDocuments {
     /// The format.
@@ -128,7 +132,8 @@ pub struct ExportDocuments {
 }
 
 /// Documents in the format of another system.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GivenOut {
     /// The revision they are of.
     pub rev: u64,
@@ -147,7 +152,8 @@ pub struct GivenOut {
 }
 
 /// A document that goes out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Outgoing {
     /// The name of its file.
     pub file: String,
@@ -160,7 +166,8 @@ pub struct Outgoing {
 }
 
 /// A file whose thing has ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EndedFile {
     /// The name of the file.
     pub file: String,
@@ -169,7 +176,8 @@ pub struct EndedFile {
 }
 
 /// A checkpoint that could not be exported.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Lost {
     /// The checkpoint's short id.
     pub file: String,

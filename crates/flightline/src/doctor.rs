@@ -25,7 +25,8 @@ use crate::recovery::tasks::TaskTrouble;
 use crate::status::Attention;
 
 /// What the doctor found.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Diagnosis {
     /// Whether nothing has to be done: every check is ok, no task waits where the policy wants tasks found, and every
     /// connected coding agent reaches the fleet.
@@ -83,7 +84,8 @@ pub struct Needs {
 }
 
 /// The connection of a coding agent: a settings file, or a plugin, with hooks of ours.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Connection {
     /// The client, such as `claude`.
     pub client: String,
@@ -100,7 +102,8 @@ pub struct Connection {
 }
 
 /// Something about a connection.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
     /// What.
     pub what: String,
@@ -111,7 +114,8 @@ pub struct Finding {
 }
 
 /// One check.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Check {
     /// What was checked.
     pub name: String,

@@ -17,7 +17,8 @@ use crate::recovery::settled_fate;
 use crate::remote::Offline;
 
 /// Sets out to do something to the world. Refused when it was done, or may have been.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct BeginEffect {
     /// What it is called; one per mission.
@@ -37,7 +38,8 @@ pub struct BeginEffect {
 }
 
 /// Says that it happened.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FinishEffect {
     /// What it is called.
@@ -49,7 +51,8 @@ pub struct FinishEffect {
 }
 
 /// Lists effects, oldest first.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListEffects {
     /// Of which mission; the current one when none is named.

@@ -17,7 +17,8 @@ use crate::error::{Error, Result};
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 
 /// Lists events.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListEvents {
     /// Of this mission only.
@@ -41,7 +42,8 @@ pub struct ListEvents {
 }
 
 /// A place in one unbroken journal.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cursor {
     /// Which journal.
     pub history: String,
@@ -95,7 +97,8 @@ fn leaves_out(event: &Event, rev: u64) -> bool {
 }
 
 /// Events, and where to go on from.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EventList {
     /// The events.
     pub events: Vec<Event>,

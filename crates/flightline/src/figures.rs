@@ -21,7 +21,8 @@ use crate::lock::watch::silent_since;
 const AT_ONCE: u64 = 20_000;
 
 /// Reads the figures.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReadFigures {
     /// Counts what happened after this place of a journal; nothing when none is given.
@@ -29,7 +30,8 @@ pub struct ReadFigures {
 }
 
 /// How far a journal was counted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Counted {
     /// The journal's id.
     pub history: String,
@@ -38,7 +40,8 @@ pub struct Counted {
 }
 
 /// The fleet in figures.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Figures {
     /// How far the journal is counted now.
     pub counted: Counted,
@@ -65,9 +68,8 @@ pub struct Figures {
 }
 
 /// Locks.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LockFigures {
     /// Granted.
     pub held: u64,
@@ -76,7 +78,8 @@ pub struct LockFigures {
 }
 
 /// The room that the store takes, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SpaceFigures {
     /// The database.
     pub database: u64,
@@ -87,7 +90,8 @@ pub struct SpaceFigures {
 }
 
 /// What happened after a place of the journal.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Happened {
     /// Checkpoints that were taken.
     pub checkpoints: Vec<CheckpointFigure>,
@@ -104,7 +108,8 @@ pub struct Happened {
 }
 
 /// A checkpoint that was taken.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckpointFigure {
     /// What triggered it.
     pub trigger: String,

@@ -14,7 +14,6 @@ use flightline_core::token::Presented;
 use flightline_core::{Code, Name, Refusal, Time, Title, TokenId};
 use flightline_store::{Error as StoreError, Past, Steps, Store, Tx};
 use flightline_workspace::WorkTree;
-use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -179,8 +178,23 @@ pub enum WhenFull {
 const UNNOTED: &str =
     "the disk is full: this is the answer, but its delivery could not be recorded";
 
+/// A type whose JSON schema is published. It is made by a test and written down; a build without the feature `schema` has nothing
+/// of it.
+#[cfg(feature = "schema")]
+pub trait HasSchema: schemars::JsonSchema {}
+
+#[cfg(feature = "schema")]
+impl<T: schemars::JsonSchema> HasSchema for T {}
+
+/// A type whose JSON schema is published, where schemas are not made.
+#[cfg(not(feature = "schema"))]
+pub trait HasSchema {}
+
+#[cfg(not(feature = "schema"))]
+impl<T> HasSchema for T {}
+
 /// Something Flightline does.
-pub trait Operation: Serialize + DeserializeOwned + JsonSchema + Send + 'static {
+pub trait Operation: Serialize + DeserializeOwned + HasSchema + Send + 'static {
     /// Its name: on the wire, in logs, and for those who wait for it.
     const NAME: &'static str;
     /// What it does to the store.
@@ -199,7 +213,7 @@ pub trait Operation: Serialize + DeserializeOwned + JsonSchema + Send + 'static 
     /// What becomes of it when the disk is full.
     const WHEN_FULL: WhenFull = WhenFull::Refused;
     /// What comes of it.
-    type Outcome: Serialize + DeserializeOwned + JsonSchema + Send + 'static;
+    type Outcome: Serialize + DeserializeOwned + HasSchema + Send + 'static;
 
     /// On whose behalf it is asked for, beside the caller's own: a token that does not coordinate is held to it.
     fn acts_for(&self) -> ActsFor<'_>;

@@ -23,7 +23,8 @@ use crate::recovery::compaction::{CompactionEvidence, ReportCompaction};
 use crate::remote::Offline;
 
 /// Tells of one event in a coding agent's session.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TellHook {
     /// The client, such as `claude`: its agents are named after it.
@@ -59,7 +60,8 @@ pub struct TellHook {
 }
 
 /// A client's subagent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SubagentRef {
     /// The client's id of it.
@@ -70,7 +72,8 @@ pub struct SubagentRef {
 }
 
 /// An event in a session.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[serde(deny_unknown_fields)]
 pub enum SessionEvent {
@@ -136,7 +139,8 @@ pub enum SessionEvent {
 }
 
 /// An entry of a client's own task list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PlannedTask {
     /// What is to be done.
@@ -146,7 +150,8 @@ pub struct PlannedTask {
 }
 
 /// How far a task of a client's own list is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PlannedStatus {
     /// Not begun.
@@ -160,7 +165,8 @@ pub enum PlannedStatus {
 }
 
 /// The answer to an event.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Hooked {
     /// The agent that the session is; none when it is none yet.
     pub agent: Option<Agent>,

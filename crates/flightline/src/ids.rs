@@ -13,7 +13,8 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::sortie::task_ids;
 
 /// Asks for every id of some kinds, so that they can be shortened or completed.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListIds {
     /// The kinds.
@@ -21,7 +22,8 @@ pub struct ListIds {
 }
 
 /// Every id of each kind, in byte order, and what each is called.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ids {
     /// The ids.
     pub ids: BTreeMap<Kind, Vec<String>>,
@@ -48,7 +50,8 @@ impl Operation for ListIds {
 }
 
 /// Asks for the shortest unique beginning of each of these ids, so that people can read and type it.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ShortenIds {
     /// The ids, or beginnings of ids, of any kind.
@@ -56,7 +59,8 @@ pub struct ShortenIds {
 }
 
 /// Ids as people read them.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ShortIds {
     /// The shortest beginning that no other id of its kind shares, by what was asked about. A beginning that fits no id, or
     /// several, is not among them.
@@ -106,7 +110,8 @@ fn shortened(asked: &str, beside: Neighbours) -> Option<String> {
 }
 
 /// Asks what the things of a kind are called, so that a shell can complete them.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListNames {
     /// The kind.

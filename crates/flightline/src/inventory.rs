@@ -8,7 +8,8 @@ use serde_json::json;
 use crate::error::Result;
 
 /// A project in a store.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StoredProject {
     /// Its id.
     pub id: String,

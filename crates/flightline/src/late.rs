@@ -16,7 +16,8 @@ use crate::mail::{Letter, post};
 use crate::mission::short;
 
 /// Writes down what came too late: a note on its sortie or mission, and mail to whoever coordinates.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RecordLate {
     /// The id of its note, the same for every delivery. Without one, a new id is generated.

@@ -11,14 +11,14 @@ use crate::mail::deadline::notice_overdue;
 
 /// Settles what has run out: mail that was to be acknowledged by now is told of, and requests that need not be
 /// remembered any longer are forgotten.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SettleLeases {}
 
 /// What had run out.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Settled {
     /// Requests that were forgotten.
     pub requests: u64,

@@ -29,15 +29,16 @@ use crate::mission::short;
 use crate::note::failure::settle_locks;
 
 /// Takes locks for the acting agent: all of them or none.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AcquireLocks {
     /// The files or folders, or patterns of them: `*` and `?` in a name, `**` for any folders, `[a-z]`; after a backslash such a
     /// character is itself.
-    #[schemars(length(min = 1))]
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub paths: Vec<RepoPath>,
     /// How long after the holder's last sign of life they lapse; the policy's when none is given.
-    #[schemars(range(min = 1_000, max = 604_800_000))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1_000, max = 604_800_000)))]
     pub ttl_ms: Option<Millis>,
     /// Why.
     pub purpose: Option<Title>,
@@ -49,7 +50,8 @@ pub struct AcquireLocks {
 }
 
 /// Says that locks are still needed.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RenewLocks {
     /// Which, by path or id.
@@ -57,12 +59,13 @@ pub struct RenewLocks {
     /// The fence of the grant; checked when given.
     pub fence: Option<u64>,
     /// A new time to live.
-    #[schemars(range(min = 1_000, max = 604_800_000))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1_000, max = 604_800_000)))]
     pub ttl_ms: Option<Millis>,
 }
 
 /// Gives locks back.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseLocks {
     /// Which, by path or id.
@@ -76,7 +79,8 @@ pub struct ReleaseLocks {
 }
 
 /// Takes a lock from its holder.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct StealLock {
     /// The file or folder, or a pattern.
@@ -86,7 +90,8 @@ pub struct StealLock {
 }
 
 /// Lists locks.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListLocks {
     /// Of this agent only.
@@ -94,7 +99,8 @@ pub struct ListLocks {
 }
 
 /// Asks whether paths are free for the acting agent.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CheckLocks {
     /// The files or folders, or patterns of them.
@@ -102,7 +108,8 @@ pub struct CheckLocks {
 }
 
 /// A lock and its holder.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LockView {
     /// The lock.
     pub lock: Lock,
@@ -115,7 +122,8 @@ pub struct LockView {
 }
 
 /// Whether a path is free.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PathCheck {
     /// The path.
     pub path: RepoPath,

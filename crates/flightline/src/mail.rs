@@ -27,11 +27,12 @@ use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope, WhenFull};
 use crate::note::failure::{settle_acknowledged, settle_sent};
 
 /// Sends a message.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SendMail {
     /// To whom: names or ids of agents, or `dispatch` for the mission's.
-    #[schemars(length(min = 1))]
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub to: Vec<String>,
     /// What it is about.
     pub subject: Title,
@@ -44,7 +45,8 @@ pub struct SendMail {
 }
 
 /// Answers a message: everybody in it but the answerer gets the answer.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReplyMail {
     /// Which message.
@@ -54,7 +56,8 @@ pub struct ReplyMail {
 }
 
 /// Lists an agent's mail and marks it as delivered. Unacknowledged only, unless asked for all.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct OpenInbox {
     /// Acknowledged ones too.
@@ -64,7 +67,8 @@ pub struct OpenInbox {
 }
 
 /// Looks into another agent's inbox without marking anything.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PeekInbox {
     /// Whose.
@@ -77,7 +81,8 @@ pub struct PeekInbox {
 }
 
 /// Reads a message, which marks it as delivered to the acting agent.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReadMail {
     /// Which.
@@ -85,7 +90,8 @@ pub struct ReadMail {
 }
 
 /// Says that messages were understood.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AcknowledgeMail {
     /// Which.
@@ -97,7 +103,8 @@ pub struct AcknowledgeMail {
 }
 
 /// Shows a conversation, oldest first.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ShowThread {
     /// Any message of it.
@@ -105,7 +112,8 @@ pub struct ShowThread {
 }
 
 /// Puts a message back into the mailboxes that have not acknowledged it.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RequeueMail {
     /// Which.
@@ -113,7 +121,8 @@ pub struct RequeueMail {
 }
 
 /// A message and how far it got.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MessageView {
     /// The message.
     pub message: Message,
@@ -122,7 +131,8 @@ pub struct MessageView {
 }
 
 /// A message's way to one recipient.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeliveryView {
     /// The recipient's name.
     pub to: String,

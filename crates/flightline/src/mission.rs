@@ -28,7 +28,8 @@ use crate::sortie::add::{NewSortie, add_all};
 use crate::sortie::{SortieSummary, summaries};
 
 /// Creates a mission, with its first sorties.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CreateMission {
     /// What it is called.
@@ -69,7 +70,8 @@ impl CreateMission {
 }
 
 /// Lists missions, newest first.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListMissions {
     /// Archived ones too.
@@ -80,7 +82,8 @@ pub struct ListMissions {
 }
 
 /// Shows a mission.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ShowMission {
     /// Which; the current one when none is named.
@@ -88,7 +91,8 @@ pub struct ShowMission {
 }
 
 /// Moves a mission to another status.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ChangeMission {
     /// Which; the current one when none is named.
@@ -100,7 +104,8 @@ pub struct ChangeMission {
 }
 
 /// Moves a mission's workflow to another state, or notes that it is to move.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TransitionMission {
     /// Which; the current one when none is named.
@@ -115,7 +120,8 @@ pub struct TransitionMission {
 }
 
 /// Makes a mission the caller's current one.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UseMission {
     /// Which.
@@ -123,7 +129,8 @@ pub struct UseMission {
 }
 
 /// A mission and how far it is.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MissionView {
     /// The mission.
     pub mission: Mission,
@@ -147,7 +154,8 @@ pub struct MissionView {
 }
 
 /// A workflow state a mission was in.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PastState {
     /// The state.
     pub state: String,
@@ -160,7 +168,8 @@ pub struct PastState {
 }
 
 /// A mission in a list.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MissionSummary {
     /// Its id.
     pub id: MissionId,

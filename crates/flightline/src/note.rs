@@ -23,7 +23,8 @@ use crate::recovery::undone::Undone;
 use crate::remote::Offline;
 
 /// Writes a note.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AddNote {
     /// To which mission; the current one when none is named.
@@ -39,7 +40,7 @@ pub struct AddNote {
     /// The file, for an artifact.
     pub path: Option<RepoPath>,
     /// The SHA-256 of the file's bytes, as the caller found them.
-    #[schemars(regex(pattern = r"^[0-9A-Fa-f]{64}$"))]
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = r"^[0-9A-Fa-f]{64}$")))]
     pub checksum: Option<String>,
     /// What sort of artifact.
     pub artifact_type: Option<Name>,
@@ -63,7 +64,8 @@ impl AddNote {
 }
 
 /// Lists notes, oldest first.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListNotes {
     /// Of which mission; the current one when none is named.

@@ -37,7 +37,8 @@ const FORGOTTEN: u64 = 1_000_000;
 const SIDE: &str = ".rebuild-";
 
 /// A store was built anew.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rebuilt {
     /// The checkpoints that each mission's state is from.
     pub from: Vec<CheckpointId>,

@@ -12,6 +12,7 @@ use std::path::Path;
 
 use flightline_core::token::Scope;
 use flightline_core::{Code, Refusal};
+#[cfg(feature = "schema")]
 use schemars::{Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -127,9 +128,11 @@ pub struct Entry {
     pub scope: Scope,
     /// Whether it may share a commit with others.
     pub company: Company,
-    /// What it is asked with.
+    /// The schema of its request.
+    #[cfg(feature = "schema")]
     pub request: fn(&mut SchemaGenerator) -> Schema,
-    /// What comes of it.
+    /// The schema of its outcome.
+    #[cfg(feature = "schema")]
     pub outcome: fn(&mut SchemaGenerator) -> Schema,
     /// The largest request over a network.
     pub largest: usize,
@@ -411,7 +414,9 @@ const fn entry<O: Registered>() -> Entry {
         access: O::ACCESS,
         scope: O::SCOPE,
         company: Company::Welcome,
+        #[cfg(feature = "schema")]
         request: O::json_schema,
+        #[cfg(feature = "schema")]
         outcome: |schemas| schemas.subschema_for::<O::Outcome>(),
         largest: LARGEST,
         offline: O::OFFLINE,
@@ -464,7 +469,9 @@ const fn upkeep<E: Errand>() -> Entry {
         scope: E::SCOPE,
         company: Company::Alone,
         // Only ends of ours ask for one.
+        #[cfg(feature = "schema")]
         request: |_| Schema::default(),
+        #[cfg(feature = "schema")]
         outcome: |_| Schema::default(),
         largest: LARGEST,
         offline: Offline::Refused,

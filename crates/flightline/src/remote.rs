@@ -109,7 +109,8 @@ pub trait Remote: Send {
 }
 
 /// A server that was asked, and what could not be brought there.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Synced {
     /// Where it is.
     pub server: String,
@@ -122,7 +123,8 @@ pub struct Synced {
 }
 
 /// The number of queued requests of one agent or person, and the time of the oldest.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Waiting {
     /// Whose: an agent's, or a person's.
     pub agent: Option<String>,
@@ -145,7 +147,8 @@ pub struct Waiting {
 }
 
 /// The outcome of a delivery of queued requests.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Delivery {
     /// When it was delivered.
     pub at: Option<Time>,
@@ -156,7 +159,8 @@ pub struct Delivery {
 }
 
 /// A request that came too late.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Late {
     /// Whose.
     pub agent: Option<String>,

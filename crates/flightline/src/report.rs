@@ -15,7 +15,8 @@ use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 
 /// Asks what a mission's work took. Only looks.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ShowReport {
     /// Of which mission; the current one when none is named.
@@ -23,7 +24,8 @@ pub struct ShowReport {
 }
 
 /// What a mission's work took. What nobody reported is left out, not guessed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
     /// The mission.
     pub mission_id: MissionId,
@@ -38,7 +40,8 @@ pub struct Report {
 }
 
 /// What a sortie took.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReportLine {
     /// The sortie.
     pub sortie_id: SortieId,
@@ -70,7 +73,8 @@ pub struct ReportLine {
 }
 
 /// What a reviewer gave.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReviewLine {
     /// Who.
     pub reviewer: Name,
@@ -79,7 +83,8 @@ pub struct ReviewLine {
 }
 
 /// All sorties together, and of how many each figure is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Totals {
     /// Sorties.
     pub sorties: u64,

@@ -30,7 +30,8 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::lock::LockView;
 
 /// Lists the sorties of a mission, in its order.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListSorties {
     /// Of which mission; the current one when none is named.
@@ -44,7 +45,8 @@ pub struct ListSorties {
 }
 
 /// Shows a sortie with all its parts.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ShowSortie {
     /// Which.
@@ -52,7 +54,8 @@ pub struct ShowSortie {
 }
 
 /// A sortie in a list.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SortieSummary {
     /// Its id.
     pub id: SortieId,
@@ -70,7 +73,8 @@ pub struct SortieSummary {
 }
 
 /// A sortie and what came of an operation on it.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SortieView {
     /// The sortie.
     pub sortie: Sortie,
@@ -110,7 +114,8 @@ pub struct SortieView {
 }
 
 /// Where to go on with a sortie that was interrupted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ResumePoint {
     /// What was done last.
     pub last_processed: Option<Title>,

@@ -18,19 +18,22 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 const LARGEST: u64 = 5;
 
 /// Counts what there is.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ShowStats {}
 
 /// What there is.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Stats {
     /// What takes room.
     pub storage: Storage,
 }
 
 /// What takes room. Sizes are in bytes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Storage {
     /// The database.
     pub database: DatabaseStats,
@@ -49,7 +52,8 @@ pub struct Storage {
 }
 
 /// The database.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DatabaseStats {
     /// `sqlite` or `postgres`.
     pub engine: String,
@@ -62,7 +66,8 @@ pub struct DatabaseStats {
 }
 
 /// The checkpoints in the store.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckpointStats {
     /// All of them.
     pub total: u64,
@@ -81,7 +86,8 @@ pub struct CheckpointStats {
 }
 
 /// A checkpoint and when it was taken.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Taken {
     /// Its id.
     pub id: CheckpointId,
@@ -90,7 +96,8 @@ pub struct Taken {
 }
 
 /// Copies of checkpoints in files.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FileStats {
     /// How many there are.
     pub written: u64,
@@ -105,7 +112,8 @@ pub struct FileStats {
 }
 
 /// The journal.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JournalStats {
     /// Its events.
     pub events: u64,
@@ -118,7 +126,8 @@ pub struct JournalStats {
 }
 
 /// What the store holds of one kind.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KindStats {
     /// The kind.
     pub kind: Kind,
@@ -131,7 +140,8 @@ pub struct KindStats {
 }
 
 /// What the store holds of one mission.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MissionStats {
     /// The mission.
     pub mission_id: MissionId,

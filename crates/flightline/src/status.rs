@@ -24,7 +24,8 @@ use crate::remote::Synced;
 use crate::sortie::{SortieSummary, subtask_progress, summaries};
 
 /// Asks for the state of the fleet. Only looks.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ShowStatus {
     /// Of which mission; the current one when none is named.
@@ -35,7 +36,8 @@ pub struct ShowStatus {
 }
 
 /// The state of the fleet.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Status {
     /// The project's name.
     pub project: String,
@@ -63,7 +65,8 @@ pub struct Status {
 }
 
 /// A mission at a glance.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MissionStatusView {
     /// The mission.
     pub mission: Mission,
@@ -78,7 +81,8 @@ pub struct MissionStatusView {
 }
 
 /// A sortie that an agent is at.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ActiveSortie {
     /// The sortie's id.
     pub id: String,
@@ -93,7 +97,8 @@ pub struct ActiveSortie {
 }
 
 /// Something that needs a person.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Attention {
     /// What.
     pub what: String,

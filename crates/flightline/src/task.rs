@@ -27,7 +27,8 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::sortie::{SortieView, view};
 
 /// Asks for a sortie as seed B's document of a task.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ShowTask {
     /// Which sortie.
@@ -35,7 +36,8 @@ pub struct ShowTask {
 }
 
 /// A sortie as seed B's document.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskFile {
     /// The sortie.
     pub sortie_id: SortieId,
@@ -46,7 +48,8 @@ pub struct TaskFile {
 }
 
 /// Asks for the table of tasks that `STATUS.md` holds.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ShowTaskTable {
     /// Of which mission; of all that are open when none is named.
@@ -54,7 +57,8 @@ pub struct ShowTaskTable {
 }
 
 /// The table of tasks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskTable {
     /// Its rows: the newest first, then those that have not begun.
     pub tasks: Vec<TaskRow>,
@@ -63,7 +67,8 @@ pub struct TaskTable {
 }
 
 /// A row of the table.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskRow {
     /// The sortie.
     pub sortie_id: SortieId,

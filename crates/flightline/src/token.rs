@@ -23,7 +23,8 @@ pub fn draw_secret(ids: &Ids) -> String {
 }
 
 /// Gives a token.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CreateToken {
     /// What it is for.
@@ -39,7 +40,8 @@ pub struct CreateToken {
 }
 
 /// Lists tokens, oldest first.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListTokens {
     /// Also expired and revoked tokens.
@@ -47,7 +49,8 @@ pub struct ListTokens {
 }
 
 /// Takes a token back.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RevokeToken {
     /// Which, by name or id.
@@ -55,7 +58,8 @@ pub struct RevokeToken {
 }
 
 /// Checks a token that somebody presents.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CheckToken {
     /// The token.
@@ -63,7 +67,8 @@ pub struct CheckToken {
 }
 
 /// A token as it is shown: nothing of its secret.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TokenView {
     /// Its id.
     pub id: TokenId,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use flightline::backup::{self, Restored};
+use flightline::backup;
 use flightline::core::{Code, Refusal};
 
 use super::Done;
@@ -81,7 +81,7 @@ pub fn restore(args: &RestoreArgs, app: &mut App) -> Done {
         };
         app.ui.confirm(&act, &command(&args.file), asking)?;
     }
-    app.will_answer::<Restored>()?;
+    app.will_answer("restored")?;
     let keep = undo_file(app)?;
     let caller = app.caller()?;
     let done = backup::restore(app.fleet()?, &file, &keep, &caller)

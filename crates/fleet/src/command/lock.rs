@@ -100,7 +100,7 @@ pub fn run(command: LockCommand, app: &mut App) -> Done {
                 sortie,
                 sightings: Vec::new(),
             };
-            app.will_answer::<Vec<LockView>>()?;
+            app.will_answer("lock-view")?;
             let (caller, ui) = (app.caller()?, app.ui.clone());
             let mut told = false;
             let mut pause = |span: Duration| {

@@ -95,7 +95,7 @@ pub fn run(command: MailCommand, app: &mut App) -> Done {
                 mission: None,
                 acknowledge_within_ms: args.ack_within,
             };
-            app.will_answer::<MessageView>()?;
+            app.will_answer("message-view")?;
             let caller = app.caller()?;
             let view =
                 send(app.fleet()?, &request, &caller).map_err(flightline::Error::into_refusal)?;

@@ -9,7 +9,6 @@ use flightline::core::{Code, Refusal};
 use flightline::status::{ShowStatus, Status};
 use flightline_clients::Client;
 use flightline_clients::setup::{self, Scope, agents_md};
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Done;
@@ -64,15 +63,16 @@ pub fn agents(args: &AgentsMdArgs, app: &mut App) -> Done {
 }
 
 /// What became of AGENTS.md, for programs.
-#[derive(Serialize, JsonSchema)]
-struct Edited {
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Edited {
     path: PathBuf,
     changed: bool,
 }
 
 /// Everything around the block stays as it is.
 fn edit_agents(args: &AgentsMdArgs, app: &mut App) -> Done {
-    app.will_answer::<Edited>()?;
+    app.will_answer("edited")?;
     let place = setup::places(Client::Codex, Scope::Project)
         .into_iter()
         .find(|place| place.kind == setup::Kind::Markdown)

@@ -18,7 +18,6 @@ use flightline::recovery::resume::{Resume, Resumed};
 use flightline::recovery::start::SessionStart;
 use flightline::recovery::undo::Undo;
 use flightline::status::Attention;
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{ATTENTION, Done, replay, typed};
@@ -70,8 +69,8 @@ pub struct UndoArgs {
 
 pub fn detect(args: &DetectArgs, app: &mut App) -> Done {
     match args.auto_resume {
-        true => app.will_answer::<Vec<Resumed>>()?,
-        false => app.will_answer::<Vec<Candidate>>()?,
+        true => app.will_answer("resumed")?,
+        false => app.will_answer("candidate")?,
     }
     let sightings = app.sightings()?;
     mend_candidates(args, &sightings, app)?;
@@ -369,8 +368,8 @@ pub fn resume(args: &ResumeArgs, app: &mut App) -> Done {
         return Ok(ExitCode::SUCCESS);
     }
     match args.speaks_of_states() {
-        true => app.will_answer::<StatesRestored>()?,
-        false => app.will_answer::<RecoveryContext>()?,
+        true => app.will_answer("restored-states")?,
+        false => app.will_answer("recovery-context")?,
     }
     if let Some(id) = args.checkpoint.as_ref().filter(|_| !args.yes) {
         // Who names what is not there is told so, and not asked first.
@@ -442,8 +441,9 @@ impl ResumeArgs {
 }
 
 /// Seed D's answer, beside seed A's.
-#[derive(Serialize, JsonSchema)]
-struct StatesRestored {
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct StatesRestored {
     #[serde(flatten)]
     context: RecoveryContext,
     warnings: Vec<String>,

@@ -8,8 +8,7 @@ use clap_complete::env::Shells;
 use flightline::core::{Code, Refusal};
 use flightline::file::Replacing;
 use flightline::workspace::beneath::Dir;
-use schemars::{JsonSchema, SchemaGenerator};
-use serde_json::{Value, json};
+use serde_json::{Map, json};
 
 use super::Done;
 use crate::app::App;
@@ -110,88 +109,13 @@ fn write_pages(command: clap::Command, place: &Dir) -> std::io::Result<usize> {
     Ok(pages)
 }
 
-type MakeSchema = fn() -> Value;
-
-/// The published schemas by name.
-const SCHEMAS: &[(&str, MakeSchema)] = &[
-    (
-        "checkpoint",
-        schema_of::<flightline::checkpoint::CheckpointDocument>,
-    ),
-    (
-        "checkpoint-list",
-        schema_of::<flightline::checkpoint::inspect::CheckpointList>,
-    ),
-    (
-        "recovery-context",
-        schema_of::<flightline::core::recovery::RecoveryContext>,
-    ),
-    ("briefing", schema_of::<flightline::context::Briefed>),
-    (
-        "candidate",
-        schema_of::<flightline::recovery::detect::Candidate>,
-    ),
-    (
-        "resumed",
-        schema_of::<flightline::recovery::resume::Resumed>,
-    ),
-    (
-        "recovery-points",
-        schema_of::<flightline::recovery::points::RecoveryPoints>,
-    ),
-    (
-        "prepared",
-        schema_of::<flightline::checkpoint::destructive::Prepared>,
-    ),
-    ("pruned", schema_of::<flightline::checkpoint::prune::Pruned>),
-    ("replay", schema_of::<super::replay::Header>),
-    ("replay-end", schema_of::<super::replay::End>),
-    ("replay-step", schema_of::<flightline::replay::ReplayStep>),
-    (
-        "monitored",
-        schema_of::<flightline::agent::monitor::Monitored>,
-    ),
-    (
-        "resumed-agent",
-        schema_of::<flightline::agent::resume::ResumedAgent>,
-    ),
-    (
-        "taken-over",
-        schema_of::<flightline::agent::takeover::TakenOver>,
-    ),
-    ("handoff", schema_of::<flightline::agent::takeover::Handoff>),
-    ("policy", schema_of::<flightline::core::policy::Policy>),
-    ("mission", schema_of::<flightline::core::mission::Mission>),
-    ("sortie", schema_of::<flightline::core::sortie::Sortie>),
-    ("agent", schema_of::<flightline::core::agent::Agent>),
-    ("lock", schema_of::<flightline::core::lock::Lock>),
-    ("message", schema_of::<flightline::core::message::Message>),
-    ("note", schema_of::<flightline::core::note::Note>),
-    ("effect", schema_of::<flightline::core::effect::Effect>),
-    ("event", schema_of::<flightline::core::event::Event>),
-    ("error", schema_of::<Refusal>),
-    ("status", schema_of::<flightline::status::Status>),
-    ("stats", schema_of::<flightline::stats::Stats>),
-    ("report", schema_of::<flightline::report::Report>),
-    ("task-table", schema_of::<flightline::task::TaskTable>),
-    (
-        "mission-view",
-        schema_of::<flightline::mission::MissionView>,
-    ),
-    ("sortie-view", schema_of::<flightline::sortie::SortieView>),
-    ("agent-view", schema_of::<flightline::agent::AgentView>),
-    ("lock-view", schema_of::<flightline::lock::LockView>),
-    ("message-view", schema_of::<flightline::mail::MessageView>),
-];
-
-fn schema_of<T: JsonSchema>() -> Value {
-    SchemaGenerator::default()
-        .into_root_schema_for::<T>()
-        .to_value()
-}
-
 pub fn schema(args: &SchemaArgs, app: &mut App) -> Done {
-    let names: Vec<&str> = SCHEMAS.iter().map(|(name, _)| *name).collect();
+    let schemas = flightline_server::schemas();
+    let names: Vec<&String> = schemas
+        .as_object()
+        .into_iter()
+        .flat_map(Map::keys)
+        .collect();
     let Some(wanted) = &args.name else {
         app.ui.answer(&names, |page| {
             for name in &names {
@@ -200,14 +124,133 @@ pub fn schema(args: &SchemaArgs, app: &mut App) -> Done {
         })?;
         return Ok(ExitCode::SUCCESS);
     };
-    let Some((_, make)) = SCHEMAS.iter().find(|(name, _)| name == wanted) else {
+    let Some(schema) = schemas.get(wanted) else {
+        let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
         return Err(
             Refusal::new(Code::NotFound, format!("there is no schema `{wanted}`"))
                 .hint(format!("schemas: {}", names.join(", "))),
         );
     };
-    let schema = make();
     app.ui
-        .answer(&schema, |page| page.block(0, format_args!("{schema:#}")))?;
+        .answer(schema, |page| page.block(0, format_args!("{schema:#}")))?;
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use schemars::{JsonSchema, SchemaGenerator};
+    use serde_json::Value;
+
+    use super::*;
+
+    type MakeSchema = fn() -> Value;
+
+    /// What has a published schema: its name, and the schema.
+    const SCHEMAS: &[(&str, MakeSchema)] = &[
+        (
+            "checkpoint",
+            schema_of::<flightline::checkpoint::CheckpointDocument>,
+        ),
+        (
+            "checkpoint-list",
+            schema_of::<flightline::checkpoint::inspect::CheckpointList>,
+        ),
+        (
+            "recovery-context",
+            schema_of::<flightline::core::recovery::RecoveryContext>,
+        ),
+        ("briefing", schema_of::<flightline::context::Briefed>),
+        (
+            "candidate",
+            schema_of::<flightline::recovery::detect::Candidate>,
+        ),
+        (
+            "resumed",
+            schema_of::<flightline::recovery::resume::Resumed>,
+        ),
+        (
+            "recovery-points",
+            schema_of::<flightline::recovery::points::RecoveryPoints>,
+        ),
+        (
+            "prepared",
+            schema_of::<flightline::checkpoint::destructive::Prepared>,
+        ),
+        ("pruned", schema_of::<flightline::checkpoint::prune::Pruned>),
+        ("replay", schema_of::<crate::command::replay::Header>),
+        ("replay-end", schema_of::<crate::command::replay::End>),
+        ("replay-step", schema_of::<flightline::replay::ReplayStep>),
+        (
+            "monitored",
+            schema_of::<flightline::agent::monitor::Monitored>,
+        ),
+        (
+            "resumed-agent",
+            schema_of::<flightline::agent::resume::ResumedAgent>,
+        ),
+        (
+            "taken-over",
+            schema_of::<flightline::agent::takeover::TakenOver>,
+        ),
+        ("handoff", schema_of::<flightline::agent::takeover::Handoff>),
+        ("restored", schema_of::<flightline::backup::Restored>),
+        (
+            "restored-states",
+            schema_of::<crate::command::recovery::StatesRestored>,
+        ),
+        ("serving", schema_of::<crate::command::serve::Serving>),
+        ("edited", schema_of::<crate::command::prime::Edited>),
+        ("created-token", schema_of::<crate::command::token::Created>),
+        ("policy", schema_of::<flightline::core::policy::Policy>),
+        ("mission", schema_of::<flightline::core::mission::Mission>),
+        ("sortie", schema_of::<flightline::core::sortie::Sortie>),
+        ("agent", schema_of::<flightline::core::agent::Agent>),
+        ("lock", schema_of::<flightline::core::lock::Lock>),
+        ("message", schema_of::<flightline::core::message::Message>),
+        ("note", schema_of::<flightline::core::note::Note>),
+        ("effect", schema_of::<flightline::core::effect::Effect>),
+        ("event", schema_of::<flightline::core::event::Event>),
+        ("error", schema_of::<Refusal>),
+        ("status", schema_of::<flightline::status::Status>),
+        ("stats", schema_of::<flightline::stats::Stats>),
+        ("report", schema_of::<flightline::report::Report>),
+        ("task-table", schema_of::<flightline::task::TaskTable>),
+        (
+            "mission-view",
+            schema_of::<flightline::mission::MissionView>,
+        ),
+        ("sortie-view", schema_of::<flightline::sortie::SortieView>),
+        ("agent-view", schema_of::<flightline::agent::AgentView>),
+        ("lock-view", schema_of::<flightline::lock::LockView>),
+        ("message-view", schema_of::<flightline::mail::MessageView>),
+    ];
+
+    fn schema_of<T: JsonSchema>() -> Value {
+        SchemaGenerator::default()
+            .into_root_schema_for::<T>()
+            .to_value()
+    }
+
+    #[test]
+    fn the_published_schemas_are_those_of_the_types() {
+        let made: Map<String, Value> = SCHEMAS
+            .iter()
+            .map(|(name, make)| ((*name).to_owned(), make()))
+            .collect();
+        let text = format!("{:#}\n", Value::Object(made));
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schemas.json");
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "as snapshots are renewed everywhere"
+        )]
+        if std::env::var("UPDATE_EXPECT").is_ok() {
+            std::fs::write(path, &text).unwrap();
+        }
+        #[expect(clippy::disallowed_methods, reason = "a file of the repository")]
+        let committed = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(
+            committed == text,
+            "docs/schemas.json is old: run this test with UPDATE_EXPECT=1"
+        );
+    }
 }

@@ -9,7 +9,6 @@ use clap::Args;
 use flightline::core::setting::RecoveryKind;
 use flightline::core::{CheckpointId, Code, Kind, MissionId, Refusal};
 use flightline::replay::{Place, Replay, ReplayPage, ReplayStep, StateAt};
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Done;
@@ -55,7 +54,8 @@ pub enum Line {
 }
 
 /// What a replay is of.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Header {
     /// The mission.
     pub mission_id: MissionId,
@@ -70,7 +70,8 @@ pub struct Header {
 }
 
 /// How a replay ends.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct End {
     /// How many steps there were.
     pub steps: u64,

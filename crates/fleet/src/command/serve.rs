@@ -11,7 +11,6 @@ use std::time::Duration;
 use clap::Args;
 use flightline::core::Refusal;
 use flightline_server::{DEFAULT_ADDRESS, Limits, Pretend, Ready, Said, Setup, Stop};
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use self::log::{Log, LogFormat};
@@ -50,7 +49,7 @@ pub fn run(args: &ServeArgs, app: &mut App) -> Done {
     }
     app.must_be_local()?;
     app.must_be_trusted()?;
-    app.will_answer::<Serving>()?;
+    app.will_answer("serving")?;
     let address: SocketAddr = args.addr.parse().map_err(|_| {
         Refusal::invalid(format!("`{}` is not an address to listen at", args.addr)).hint(format!(
             "give an IP and a port, such as `{DEFAULT_ADDRESS}`"
@@ -126,8 +125,9 @@ pub fn describe(app: &mut App) -> Done {
 }
 
 /// Where a server is.
-#[derive(Serialize, JsonSchema)]
-struct Serving {
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Serving {
     url: String,
     pid: u32,
     tokens: usize,

@@ -166,7 +166,7 @@ fn next(lock: bool, wait: Option<u64>, app: &mut App) -> Result<SortieView, Refu
         mission: None,
         lock,
     };
-    app.will_answer::<SortieView>()?;
+    app.will_answer("sortie-view")?;
     let (caller, ui) = (app.caller()?, app.ui.clone());
     let wait = Duration::from_millis(wait.unwrap_or(0));
     let mut told = false;

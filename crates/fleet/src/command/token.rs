@@ -8,7 +8,6 @@ use flightline::core::time::parse_span;
 use flightline::core::token::{Scope, written};
 use flightline::core::{Kind, Refusal};
 use flightline::token::{CreateToken, ListTokens, RevokeToken, TokenView, draw_secret};
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Done, typed};
@@ -47,8 +46,9 @@ pub enum TokenCommand {
 }
 
 /// A token, with what nobody will ever be shown again.
-#[derive(Debug, Serialize, JsonSchema)]
-struct Created {
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Created {
     token: String,
     id: String,
     name: String,
@@ -123,7 +123,7 @@ pub fn run(command: TokenCommand, app: &mut App) -> Done {
 }
 
 fn create(request: &CreateToken, secret: &str, app: &mut App) -> Done {
-    app.will_answer::<Created>()?;
+    app.will_answer("created-token")?;
     let view = app.run(request)?;
     let created = Created {
         token: written(&view.project, view.id, secret),

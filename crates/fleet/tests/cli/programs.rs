@@ -152,7 +152,7 @@ fn every_schema_is_a_schema() {
         [stderr]
         error: there is no schema `nonsense`
 
-        hint: schemas: checkpoint, checkpoint-list, recovery-context, briefing, candidate, resumed, recovery-points, prepared, pruned, replay, replay-end, replay-step, monitored, resumed-agent, taken-over, handoff, policy, mission, sortie, agent, lock, message, note, effect, event, error, status, stats, report, task-table, mission-view, sortie-view, agent-view, lock-view, message-view
+        hint: schemas: agent, agent-view, briefing, candidate, checkpoint, checkpoint-list, created-token, edited, effect, error, event, handoff, lock, lock-view, message, message-view, mission, mission-view, monitored, note, policy, prepared, pruned, recovery-context, recovery-points, replay, replay-end, replay-step, report, restored, restored-states, resumed, resumed-agent, serving, sortie, sortie-view, stats, status, taken-over, task-table
         [exit 3]
     "#]]);
 }

@@ -7,9 +7,8 @@ use crate::text::Name;
 use crate::time::Time;
 
 /// Why an agent is briefed: how its present context began, or what happened to its work since.
-#[derive(
-    Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Cause {
     /// It has just begun, and had no context before.
@@ -70,7 +69,8 @@ impl Cause {
 }
 
 /// The agent that had a sortie before the one that is briefed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Predecessor {
     /// Its name; the briefed agent's own when it had the sortie in an earlier session.
     pub name: Name,
@@ -84,7 +84,8 @@ pub struct Predecessor {
 }
 
 /// How an agent lost a sortie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
     /// It was dead or silent, and a recovery freed its work.

@@ -9,7 +9,8 @@ use crate::event::Hasher;
 use crate::subject::Kind;
 
 /// A section of the state: what it hashes to, and how much is in it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Section {
     /// SHA-256 over its lines `kind id rev sha`, as the cut's `digest` says.
     pub sha256: String,
@@ -18,9 +19,8 @@ pub struct Section {
 }
 
 /// How the lines of a section are put together.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Digest {
     /// One after the other, by kind and id. So were the first ones.

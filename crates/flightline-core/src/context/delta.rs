@@ -13,7 +13,8 @@ use crate::sortie::{Sortie, SortieStatus};
 const COMPLETED: &str = "metrics.currentSprint.completed";
 
 /// A change, written as the seed writes it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "operation")]
 pub enum DeltaChange {
     /// A task moved on the board.
@@ -40,7 +41,8 @@ pub enum DeltaChange {
 }
 
 /// What a change was made to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum DeltaFile {
     /// The board of tasks.

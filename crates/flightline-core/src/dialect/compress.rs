@@ -18,9 +18,8 @@ const ZSTD_WINDOW_LOG: u32 = 23;
 const ZSTD_LEVEL: i32 = 3;
 
 /// How a file is compressed.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Compression {
     /// Not at all.

@@ -7,7 +7,8 @@ use crate::subject::{Keys, Kind, Subject};
 use crate::time::Time;
 
 /// A document as it last came in, so that what it says and we have no place for goes out again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Original {
     /// Whose format it is.
     pub dialect: Dialect,

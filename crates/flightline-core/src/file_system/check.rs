@@ -32,7 +32,8 @@ pub enum Said {
 }
 
 /// Claims and recorded files, compared with the work tree.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TreeCheck {
     /// That HEAD is not where it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,7 +45,8 @@ pub struct TreeCheck {
 }
 
 /// A HEAD that moved.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HeadMove {
     /// Where it was when the checkpoint was taken.
     pub from: Head,
@@ -53,7 +55,8 @@ pub struct HeadMove {
 }
 
 /// A file that was compared.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckedFile {
     /// Which.
     pub path: RepoPath,

@@ -15,9 +15,8 @@ const MINUTE: Millis = 60_000;
 const DAY: Millis = 24 * 60 * MINUTE;
 
 /// Whose numbers a fleet is run by.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Preset {
     /// Missions and sorties: checkpoints at milestones, errors and compaction.

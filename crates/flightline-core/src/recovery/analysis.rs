@@ -77,7 +77,8 @@ pub fn in_the_way<'a>(
 }
 
 /// Whether a mission can be resumed: from where, what is in the way, and what to do about it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Analysis {
     /// Whether work can go on without anybody's decision.
     pub can_resume: bool,

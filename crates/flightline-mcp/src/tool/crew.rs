@@ -6,13 +6,13 @@ use flightline::core::Refusal;
 use flightline::core::agent::Role;
 use flightline::lock::{AcquireLocks, CheckLocks, ListLocks, ReleaseLocks, RenewLocks};
 use flightline::mail::{AcknowledgeMail, OpenInbox, ReadMail, ReplyMail, SendMail, ShowThread};
-use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Does, List, Loaded, Plan, Tool, needed, read};
 use crate::door::Call;
 use crate::mirror::{Shown, at, row, short};
+#[cfg(test)]
 use crate::schema;
 
 pub(super) const TOOLS: &[Tool] = &[
@@ -22,6 +22,7 @@ pub(super) const TOOLS: &[Tool] = &[
         about: "Says that you live and what you do. Obey `stop` and `instructions`.",
         loaded: Loaded::Core,
         does: Does::Adds,
+        #[cfg(test)]
         input: schema::of::<HeartbeatArgs>(),
         output: &[("stop", "boolean")],
         plan: heartbeat,
@@ -32,6 +33,7 @@ pub(super) const TOOLS: &[Tool] = &[
         about: "Lock files, folders or globs before you edit. release without paths frees all yours.",
         loaded: Loaded::Core,
         does: Does::Adds,
+        #[cfg(test)]
         input: schema::of::<LockArgs>(),
         output: &[("locks", "array")],
         plan: lock,
@@ -42,6 +44,7 @@ pub(super) const TOOLS: &[Tool] = &[
         about: "Messages between agents; `dispatch` coordinates.",
         loaded: Loaded::Core,
         does: Does::Adds,
+        #[cfg(test)]
         input: schema::of::<MailArgs>(),
         output: &[("messages", "array")],
         plan: mail,
@@ -52,6 +55,7 @@ pub(super) const TOOLS: &[Tool] = &[
         about: "The workers of the fleet: list, show, register, retire; handoff: the document for a successor.",
         loaded: Loaded::Full,
         does: Does::Adds,
+        #[cfg(test)]
         input: schema::of::<AgentsArgs>(),
         output: &[
             ("agents", "array"),
@@ -63,12 +67,13 @@ pub(super) const TOOLS: &[Tool] = &[
     },
 ];
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct HeartbeatArgs {
     step: Option<String>,
     context_percent: Option<u8>,
-    #[schemars(skip)]
+    #[cfg_attr(test, schemars(skip))]
     agent: Option<String>,
 }
 
@@ -88,7 +93,8 @@ fn heartbeat(arguments: &str) -> Result<Plan, Refusal> {
     }))
 }
 
-#[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum LockVerb {
     #[default]
@@ -99,7 +105,8 @@ enum LockVerb {
     List,
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct LockArgs {
     #[serde(default)]
@@ -107,11 +114,11 @@ struct LockArgs {
     #[serde(default)]
     paths: Vec<String>,
     purpose: Option<String>,
-    #[schemars(skip)]
+    #[cfg_attr(test, schemars(skip))]
     sortie: Option<String>,
-    #[schemars(skip)]
+    #[cfg_attr(test, schemars(skip))]
     cursor: Option<String>,
-    #[schemars(skip)]
+    #[cfg_attr(test, schemars(skip))]
     agent: Option<String>,
 }
 
@@ -173,7 +180,8 @@ fn lock(arguments: &str) -> Result<Plan, Refusal> {
     ))
 }
 
-#[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum MailVerb {
     #[default]
@@ -185,7 +193,8 @@ enum MailVerb {
     Thread,
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct MailArgs {
     #[serde(default)]
@@ -195,9 +204,9 @@ struct MailArgs {
     to: Vec<String>,
     subject: Option<String>,
     body: Option<String>,
-    #[schemars(skip)]
+    #[cfg_attr(test, schemars(skip))]
     cursor: Option<String>,
-    #[schemars(skip)]
+    #[cfg_attr(test, schemars(skip))]
     agent: Option<String>,
 }
 
@@ -262,7 +271,8 @@ fn message_line(view: &Value) -> String {
     ])
 }
 
-#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum AgentsVerb {
     List,
@@ -272,12 +282,13 @@ enum AgentsVerb {
     Handoff,
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct AgentsArgs {
     action: AgentsVerb,
     name: Option<String>,
-    #[schemars(with = "Option<String>")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     role: Option<Role>,
     reason: Option<String>,
     cursor: Option<String>,

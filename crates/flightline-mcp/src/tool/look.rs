@@ -4,7 +4,6 @@ use flightline::core::Refusal;
 use flightline::event::ListEvents;
 use flightline::replay::Replay;
 use flightline::status::ShowStatus;
-use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -12,6 +11,7 @@ use super::{Does, Loaded, Plan, Tool, read};
 use crate::door::Call;
 use crate::mirror::{Shown, at, count, length, row, short};
 use crate::room::{MOST, tokens};
+#[cfg(test)]
 use crate::schema;
 
 pub(super) const TOOLS: &[Tool] = &[
@@ -21,6 +21,7 @@ pub(super) const TOOLS: &[Tool] = &[
         about: "Mission, sorties, agents, locks, what needs attention.",
         loaded: Loaded::Core,
         does: Does::Looks,
+        #[cfg(test)]
         input: schema::of::<StatusArgs>(),
         output: &[("mission", "object")],
         plan: status,
@@ -31,6 +32,7 @@ pub(super) const TOOLS: &[Tool] = &[
         about: "The journal of all that happened, newest first.",
         loaded: Loaded::Full,
         does: Does::Looks,
+        #[cfg(test)]
         input: schema::of::<EventsArgs>(),
         output: &[("events", "array"), ("next_cursor", "string")],
         plan: events,
@@ -41,13 +43,15 @@ pub(super) const TOOLS: &[Tool] = &[
         about: "A mission's history step by step, oldest first: what each step changed.",
         loaded: Loaded::Full,
         does: Does::Looks,
+        #[cfg(test)]
         input: schema::of::<ReplayArgs>(),
         output: &[("steps", "array"), ("next_cursor", "string")],
         plan: replay,
     },
 ];
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct StatusArgs {
     mission: Option<String>,
@@ -109,7 +113,8 @@ pub(super) fn sortie_line(sortie: &Value) -> String {
     ])
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct EventsArgs {
     mission: Option<String>,
@@ -171,7 +176,8 @@ fn place(cursor: &str) -> Result<Value, Refusal> {
     Ok(json!({ "history": history, "rev": rev }))
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct ReplayArgs {
     mission: Option<String>,

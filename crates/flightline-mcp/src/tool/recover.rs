@@ -10,13 +10,13 @@ use flightline::core::Refusal;
 use flightline::recovery::detect::Detect;
 use flightline::recovery::resume::Resume;
 use flightline::recovery::undo::Undo;
-use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Does, List, Loaded, Plan, Tool, needed, read};
 use crate::door::Call;
 use crate::mirror::{Shown, at, row, short};
+#[cfg(test)]
 use crate::schema;
 
 pub(super) const TOOLS: &[Tool] = &[
@@ -26,6 +26,7 @@ pub(super) const TOOLS: &[Tool] = &[
         about: "Who you are, what is done, what comes next. Call it first and after losing context; then acknowledge with ack: the nonce.",
         loaded: Loaded::Core,
         does: Does::Adds,
+        #[cfg(test)]
         input: schema::of::<ContextArgs>(),
         output: &[("text", "string"), ("nonce", "string")],
         plan: context,
@@ -36,6 +37,7 @@ pub(super) const TOOLS: &[Tool] = &[
         about: "Saves the mission's state, to recover from.",
         loaded: Loaded::Core,
         does: Does::Adds,
+        #[cfg(test)]
         input: schema::of::<CheckpointArgs>(),
         output: &[("id", "string")],
         plan: checkpoint,
@@ -46,6 +48,7 @@ pub(super) const TOOLS: &[Tool] = &[
         about: "List, show, compare, verify, pin or annotate checkpoints.",
         loaded: Loaded::Full,
         does: Does::Adds,
+        #[cfg(test)]
         input: schema::of::<CheckpointsArgs>(),
         output: &[
             ("checkpoints", "array"),
@@ -62,6 +65,7 @@ pub(super) const TOOLS: &[Tool] = &[
         about: "detect: missions that need recovery; preview: what a resume would do; resume: free dead agents' work, or go back to a checkpoint; undo: take the last rewind back.",
         loaded: Loaded::Full,
         does: Does::Rewinds,
+        #[cfg(test)]
         input: schema::of::<ResumeArgs>(),
         output: &[
             ("candidates", "array"),
@@ -72,19 +76,20 @@ pub(super) const TOOLS: &[Tool] = &[
     },
 ];
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct ContextArgs {
     ack: Option<String>,
     #[serde(default)]
     full: bool,
-    #[schemars(skip)]
+    #[cfg_attr(test, schemars(skip))]
     of: Option<String>,
-    #[schemars(skip)]
+    #[cfg_attr(test, schemars(skip))]
     max_tokens: Option<usize>,
-    #[schemars(skip)]
+    #[cfg_attr(test, schemars(skip))]
     mission: Option<String>,
-    #[schemars(skip)]
+    #[cfg_attr(test, schemars(skip))]
     agent: Option<String>,
 }
 
@@ -133,13 +138,14 @@ fn briefing(mut outcome: Value, own: bool) -> Shown {
     Shown::object(outcome, line).with_document(Some(text))
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct CheckpointArgs {
     note: Option<String>,
-    #[schemars(skip)]
+    #[cfg_attr(test, schemars(skip))]
     mission: Option<String>,
-    #[schemars(skip)]
+    #[cfg_attr(test, schemars(skip))]
     agent: Option<String>,
 }
 
@@ -165,7 +171,8 @@ fn checkpoint_line(checkpoint: &Value) -> String {
     ])
 }
 
-#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum CheckpointsAction {
     List,
@@ -177,7 +184,8 @@ enum CheckpointsAction {
     Note,
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct CheckpointsArgs {
     action: CheckpointsAction,
@@ -265,7 +273,8 @@ fn checkpoints(arguments: &str) -> Result<Plan, Refusal> {
     }
 }
 
-#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum ResumeAction {
     Detect,
@@ -274,7 +283,8 @@ enum ResumeAction {
     Undo,
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct ResumeArgs {
     action: ResumeAction,

@@ -14,6 +14,27 @@ fn listed(which: Loaded) -> String {
 }
 
 #[test]
+fn the_schemas_of_arguments_are_those_of_the_types() {
+    let made = all().map(|tool| (tool.name.to_owned(), schema::input_of(tool.input).into()));
+    let made: serde_json::Map<String, Value> = made.collect();
+    let text = format!("{:#}\n", Value::Object(made));
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/tools.json");
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "as snapshots are renewed everywhere"
+    )]
+    if std::env::var("UPDATE_EXPECT").is_ok() {
+        std::fs::write(path, &text).unwrap();
+    }
+    #[expect(clippy::disallowed_methods, reason = "a file of the repository")]
+    let committed = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        committed == text,
+        "src/tools.json is old: run this test with UPDATE_EXPECT=1"
+    );
+}
+
+#[test]
 fn tools_cost_few_tokens() {
     let (core, full) = (listed(Loaded::Core), listed(Loaded::Full));
     assert_eq!(loaded(Loaded::Core).count(), 8);

@@ -1,5 +1,6 @@
 //! The work: missions, sorties, notes, effects.
 
+#[cfg(test)]
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -15,6 +16,7 @@ use flightline::sortie::change::ChangeSortie;
 use flightline::sortie::claim::{ClaimNext, ClaimSortie};
 use flightline::sortie::report::{ReportError, UpdateSortie};
 use flightline::sortie::{ListSorties, ShowSortie};
+#[cfg(test)]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -24,6 +26,7 @@ use super::look::sortie_line;
 use super::{Does, List, Loaded, Plan, Tool, needed, read};
 use crate::door::Call;
 use crate::mirror::{Shown, at, row, short};
+#[cfg(test)]
 use crate::schema;
 
 pub(super) const TOOLS: &[Tool] = &[
@@ -33,6 +36,7 @@ pub(super) const TOOLS: &[Tool] = &[
         about: "Units of work: claim the next one or `sortie`, report with update, then complete.",
         loaded: Loaded::Core,
         does: Does::Adds,
+        #[cfg(test)]
         input: schema::of::<SortieArgs>(),
         output: &[("sortie", "object"), ("sorties", "array")],
         plan: sortie,
@@ -43,6 +47,7 @@ pub(super) const TOOLS: &[Tool] = &[
         about: "Records what must outlive your context.",
         loaded: Loaded::Core,
         does: Does::Adds,
+        #[cfg(test)]
         input: schema::of::<NoteArgs>(),
         output: &[("note", "object"), ("notes", "array")],
         plan: note,
@@ -53,6 +58,7 @@ pub(super) const TOOLS: &[Tool] = &[
         about: "Objectives, divided into sorties: list, show, create, add sorties, change status.",
         loaded: Loaded::Full,
         does: Does::Adds,
+        #[cfg(test)]
         input: schema::of::<MissionArgs>(),
         output: &[
             ("mission", "object"),
@@ -68,6 +74,7 @@ pub(super) const TOOLS: &[Tool] = &[
         about: "Actions in the world outside that must not happen twice: begin before, done after.",
         loaded: Loaded::Full,
         does: Does::Adds,
+        #[cfg(test)]
         input: schema::of::<EffectArgs>(),
         output: &[
             ("effect", "object"),
@@ -78,7 +85,8 @@ pub(super) const TOOLS: &[Tool] = &[
     },
 ];
 
-#[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum SortieVerb {
     #[default]
@@ -95,7 +103,8 @@ enum SortieVerb {
     Error,
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct SortieArgs {
     #[serde(default)]
@@ -108,17 +117,17 @@ struct SortieArgs {
     files: Vec<String>,
     /// Name to status.
     #[serde(default)]
-    #[schemars(with = "BTreeMap<String, String>")]
+    #[cfg_attr(test, schemars(with = "BTreeMap<String, String>"))]
     subtasks: BTreeMap<String, SubtaskStatus>,
     cursor: Option<String>,
     #[serde(default)]
-    #[schemars(skip)]
+    #[cfg_attr(test, schemars(skip))]
     lock: bool,
-    #[schemars(skip)]
+    #[cfg_attr(test, schemars(skip))]
     status: Option<SortieStatus>,
-    #[schemars(skip)]
+    #[cfg_attr(test, schemars(skip))]
     mission: Option<String>,
-    #[schemars(skip)]
+    #[cfg_attr(test, schemars(skip))]
     agent: Option<String>,
 }
 
@@ -192,7 +201,8 @@ const SORTIES: List = List {
     line: sortie_line,
 };
 
-#[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum NoteVerb {
     #[default]
@@ -225,6 +235,7 @@ impl<'de> Deserialize<'de> for Written {
     }
 }
 
+#[cfg(test)]
 impl JsonSchema for Written {
     fn schema_name() -> Cow<'static, str> {
         "Written".into()
@@ -235,7 +246,8 @@ impl JsonSchema for Written {
     }
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct NoteArgs {
     #[serde(default)]
@@ -245,11 +257,11 @@ struct NoteArgs {
     rationale: Option<String>,
     note: Option<String>,
     cursor: Option<String>,
-    #[schemars(skip)]
+    #[cfg_attr(test, schemars(skip))]
     sortie: Option<String>,
-    #[schemars(skip)]
+    #[cfg_attr(test, schemars(skip))]
     path: Option<String>,
-    #[schemars(skip)]
+    #[cfg_attr(test, schemars(skip))]
     agent: Option<String>,
 }
 
@@ -301,7 +313,8 @@ fn note_line(note: &Value) -> String {
     ])
 }
 
-#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum MissionVerb {
     List,
@@ -316,7 +329,8 @@ enum MissionVerb {
     Archive,
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct MissionArgs {
     action: MissionVerb,
@@ -400,7 +414,8 @@ fn mission_line(mission: &Value) -> String {
     ])
 }
 
-#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum EffectVerb {
     Begin,
@@ -408,7 +423,8 @@ enum EffectVerb {
     List,
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct EffectArgs {
     action: EffectVerb,

@@ -21,7 +21,6 @@ use flightline::core::{Code, Kind, Name, Refusal};
 use flightline::recovery::resume::{Resume, Resumed};
 use flightline::registry::Company;
 use flightline::{Access, Caller, Done, Operation};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::page::Asking;
@@ -34,13 +33,17 @@ use crate::serve::Said;
 const LISTED: u64 = 10;
 const DAY_MS: u64 = 86_400_000;
 
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Create {
     mission_id: Option<String>,
     trigger: Option<Trigger>,
     trigger_details: Option<Note>,
-    #[schemars(regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"))]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"))
+    )]
     created_by: Option<String>,
     /// Why, exactly; by default what the trigger stands for.
     reason: Option<Reason>,
@@ -49,13 +52,15 @@ pub(crate) struct Create {
 }
 
 /// The checkpoint that was taken.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct Created {
     checkpoint: CheckpointDocument,
 }
 
 /// A page of checkpoints.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct Listed {
     /// The checkpoints, newest first.
     checkpoints: Vec<CheckpointSummary>,
@@ -114,7 +119,8 @@ pub(crate) async fn create(
     Ok(response)
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Listing {
     mission_id: Option<String>,
@@ -182,12 +188,16 @@ pub(crate) async fn show(
     }
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Recover {
     #[serde(default)]
     dry_run: bool,
-    #[schemars(regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"))]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"))
+    )]
     agent_id: Option<String>,
     #[serde(default)]
     force: bool,
@@ -200,7 +210,8 @@ pub(crate) struct Recover {
 }
 
 /// What came of a recovery: seed A's three fields first.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct Recovered {
     success: bool,
     recovery_context: flightline::core::recovery::RecoveryContext,
@@ -316,7 +327,8 @@ pub(crate) async fn delete(
     Ok(response)
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Prune {
     older_than_days: Option<u64>,

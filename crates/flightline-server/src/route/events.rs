@@ -58,7 +58,8 @@ pub(crate) fn written(cursor: &Cursor) -> String {
     format!("{}.{}", cursor.history, cursor.rev)
 }
 
-#[derive(Debug, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wanted {
     /// Begin after this place.

@@ -31,7 +31,7 @@ pub(crate) async fn readyz(State(shared): State<Arc<Shared>>) -> Answer {
 
 pub(crate) async fn openapi(guest: Guest) -> Answer {
     guest.must_have(Scope::Read)?;
-    answer((StatusCode::OK, crate::openapi::openapi()))
+    Outcome::plain(crate::published::openapi()).answer(StatusCode::OK)
 }
 
 pub(crate) async fn metrics(State(shared): State<Arc<Shared>>, guest: Guest) -> Answer {

@@ -31,6 +31,10 @@ pub(crate) struct Route {
     /// How success is answered.
     pub(crate) status: StatusCode,
     /// What it does.
+    #[cfg_attr(
+        not(feature = "schema"),
+        expect(dead_code, reason = "only the description says it")
+    )]
     pub(crate) about: &'static str,
     /// What of a request goes where in the operation's.
     pub(crate) takes: &'static [Take],

@@ -151,11 +151,9 @@ fn every_operation_is_described_by_its_own_name() {
         [
             "settle_backups",
             "compare_files",
-            "take_due",
-            "prune_daily",
+            "after_write",
             "clear_files",
             "give_back",
-            "tell_dispatch",
             "mend_from_files"
         ]
     );

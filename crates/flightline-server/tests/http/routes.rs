@@ -155,7 +155,7 @@ both_engines! {
 
 #[test]
 fn the_description_is_the_one_that_is_committed() {
-    let text = format!("{:#}\n", flightline_server::openapi());
+    let text = format!("{:#}\n", flightline_server::make_openapi());
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
     #[expect(
         clippy::disallowed_methods,
@@ -180,7 +180,7 @@ fn every_described_route_is_there_and_asks_for_a_token() {
         server.with("x"),
         server.with(&token(&world, "tests", Scope::Read, None)),
     );
-    assert_eq!(somebody.get("/openapi.json").ok(200), described);
+    assert_eq!(somebody.get("/openapi.json").ok(200), *described);
     let mut ids = BTreeSet::new();
     for (path, methods) in described["paths"].as_object().unwrap() {
         for (method, about) in methods.as_object().unwrap() {

@@ -19,7 +19,8 @@ use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull};
 use crate::recovery::compaction::missions_of;
 
 /// Ends an agent's session. It keeps its work, which is saved when there is some in progress.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct EndSession {
     /// The agent; the acting one when not given.
@@ -27,7 +28,8 @@ pub struct EndSession {
 }
 
 /// A session has ended.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionEnded {
     /// The agent.
     pub agent: Name,
@@ -49,7 +51,8 @@ pub struct SessionEnded {
 
 /// Says that everything is synced: an agent whose context was full is back to normal, and nothing resumes
 /// from its checkpoints any more. Completing its task does the same.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FullSync {
     /// The agent; the acting one when not given.
@@ -57,7 +60,8 @@ pub struct FullSync {
 }
 
 /// What a full sync did.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Synced {
     /// The agent.
     pub agent: Name,

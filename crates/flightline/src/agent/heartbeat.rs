@@ -22,7 +22,8 @@ use crate::remote::Offline;
 
 /// A sign of life. One that says that the context has become too full leads to a checkpoint, once per
 /// context and threshold.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Heartbeat {
     /// What it is doing.
@@ -34,7 +35,8 @@ pub struct Heartbeat {
 }
 
 /// A heartbeat was noted.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Beaten {
     /// The agent.
     pub agent: Name,

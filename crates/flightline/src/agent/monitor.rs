@@ -25,7 +25,8 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mail::{notice, notice_for};
 
 /// Looks at every agent that should checkpoint, and speaks of those that do not.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct MonitorAgents {
     /// Observations of agents' processes.
@@ -34,7 +35,8 @@ pub struct MonitorAgents {
 }
 
 /// How the agents are.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Monitored {
     /// Each, in the order of their names.
     pub agents: Vec<MonitoredAgent>,
@@ -50,7 +52,8 @@ pub struct Monitored {
 }
 
 /// How an agent is.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MonitoredAgent {
     /// Its name.
     pub agent: Name,
@@ -75,7 +78,8 @@ pub struct MonitoredAgent {
 }
 
 /// The last message about a silence.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Told {
     /// The agent was warned.

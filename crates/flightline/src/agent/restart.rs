@@ -21,7 +21,8 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 
 /// Takes everything an agent did of its work back: its sorties wait again as they were given, its locks are
 /// free, and it has said nothing of itself but which feature it owns.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RestartAgent {
     /// Which.
@@ -35,7 +36,8 @@ pub struct RestartAgent {
 }
 
 /// An agent begins from scratch.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Restarted {
     /// The agent: it begins when it registers again.
     pub agent: Agent,

@@ -17,7 +17,8 @@ use crate::recovery::compaction::{CompactionEvidence, lose_context};
 use crate::recovery::follow::follow;
 
 /// Brings an agent back in a new session, with its work, its locks and its mail.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ResumeAgent {
     /// Which.
@@ -30,7 +31,8 @@ pub struct ResumeAgent {
 }
 
 /// An agent is back.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ResumedAgent {
     /// The agent in its new session.
     pub agent: Agent,

@@ -25,7 +25,8 @@ use crate::recovery::resume::announce_dispatch;
 use crate::recovery::settled_fate;
 
 /// Gives the work, the locks and the mail of an agent that crashed to another, and retires it.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TakeOver {
     /// From whom.
@@ -44,7 +45,8 @@ pub struct TakeOver {
 }
 
 /// Shows what an agent that takes over from another is given, or was.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ShowHandoff {
     /// From whom.
@@ -52,7 +54,8 @@ pub struct ShowHandoff {
 }
 
 /// Another agent has taken over.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TakenOver {
     /// Who took over.
     pub agent: Agent,
@@ -65,7 +68,8 @@ pub struct TakenOver {
 }
 
 /// The handoff to the agent that takes over.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Handoff {
     /// From whom.
     pub from: Name,

@@ -41,11 +41,13 @@ const RECORDED: usize = 50;
 const NEWEST: u64 = 100;
 
 /// Asks which checkpoints get their copy in a file now.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnsettledBackups {}
 
 /// Which checkpoints get their copy in a file now.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DueBackups {
     /// The files to write.
     pub files: Vec<DueBackup>,
@@ -54,7 +56,8 @@ pub struct DueBackups {
 }
 
 /// A file to write.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DueBackup {
     /// All that goes into it.
     pub document: CheckpointDocument,
@@ -218,14 +221,16 @@ fn sound(desk: &mut Desk<'_, '_>, id: CheckpointId) -> Option<Checkpoint> {
 }
 
 /// Says what became of backups.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecordBackups {
     /// Of each checkpoint.
     pub backups: Vec<Settled>,
 }
 
 /// What became of a checkpoint's copy in a file.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Settled {
     /// Of which checkpoint.
     pub checkpoint: CheckpointId,

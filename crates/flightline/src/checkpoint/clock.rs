@@ -13,7 +13,8 @@ use crate::error::{Error, Result};
 const DAY: Millis = 86_400_000;
 
 /// A clock that is so far ahead of what confirms it that it may be wrong, and what would go by it alone.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClockAhead {
     /// What the clock says.
     pub now: Time,

@@ -16,7 +16,8 @@ use crate::mail::deadline::notice_overdue;
 
 /// Takes a checkpoint before an operation, if the operation is destructive. Whoever is about to do it can
 /// go on in any case.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct BeforeDestructive {
     /// Of which mission; the current one when none is named.
@@ -30,7 +31,8 @@ pub struct BeforeDestructive {
 }
 
 /// What came of it.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Prepared {
     /// What is about to be done.
     pub operation: Name,

@@ -15,7 +15,8 @@ use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
 
 /// Asks which missions are due for a checkpoint. Changes nothing.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DueCheckpoints {
     /// Because of a heartbeat of the acting agent, not because time has passed.
     pub heartbeat: bool,

@@ -13,7 +13,8 @@ pub use crate::file::Replacing;
 use crate::file::{plain, put};
 
 /// A file that holds a checkpoint.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Exported {
     /// The checkpoint.
     pub id: CheckpointId,

@@ -32,7 +32,8 @@ const SEAL: &str = "\"file_sha256\": \"";
 const UNSEALED: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// What a backup file holds beside the checkpoint: enough to build the store anew.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct State {
     /// The project.
     pub project: String,
@@ -52,7 +53,8 @@ pub struct State {
 }
 
 /// A value of the cut.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StateValue {
     /// Its kind.
     pub kind: Kind,
@@ -96,7 +98,8 @@ pub(crate) fn rewrite(
 }
 
 /// A checkpoint with every value it names.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WholeCheckpoint {
     /// Which.
     pub checkpoint: CheckpointId,

@@ -32,7 +32,8 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
 
 /// Brings a checkpoint in, with everything it names.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ImportCheckpoint {
     /// The whole document, as a file holds it.
@@ -40,7 +41,8 @@ pub struct ImportCheckpoint {
 }
 
 /// What came of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ImportedCheckpoint {
     /// The checkpoint as it is here now.
     pub checkpoint: CheckpointSummary,
@@ -53,7 +55,8 @@ pub struct ImportedCheckpoint {
 }
 
 /// How a checkpoint came in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Arrival {
     /// It was here already, and is sound: nothing was changed.

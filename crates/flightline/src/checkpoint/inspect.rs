@@ -19,7 +19,8 @@ use crate::error::{Error, Result};
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 
 /// Lists checkpoints of a mission, newest first.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ListCheckpoints {
     /// Of which mission; the current one when none is named.
     pub mission: Option<String>,
@@ -31,7 +32,8 @@ pub struct ListCheckpoints {
 }
 
 /// Checkpoints of a mission.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckpointList {
     /// The mission.
     pub mission_id: MissionId,
@@ -42,7 +44,8 @@ pub struct CheckpointList {
 }
 
 /// A checkpoint in a list.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckpointSummary {
     /// Its id.
     pub id: CheckpointId,
@@ -69,21 +72,24 @@ pub struct CheckpointSummary {
 }
 
 /// Shows a checkpoint in full.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ShowCheckpoint {
     /// Which; `@latest` for the newest.
     pub checkpoint: String,
 }
 
 /// Checks a checkpoint against its hashes; all of the mission's when none is named.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct VerifyCheckpoints {
     /// Which.
     pub checkpoint: Option<String>,
 }
 
 /// Checks one checkpoint against its hashes.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct VerifyCheckpoint {
     /// Which.
     pub checkpoint: CheckpointId,
@@ -106,7 +112,8 @@ impl Operation for VerifyCheckpoint {
 }
 
 /// What a check of a checkpoint found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verification {
     /// The checkpoint.
     pub id: CheckpointId,
@@ -124,7 +131,8 @@ pub struct Verification {
 }
 
 /// Marks a checkpoint.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MarkCheckpoint {
     /// Which.
     pub checkpoint: String,
@@ -133,7 +141,8 @@ pub struct MarkCheckpoint {
 }
 
 /// How a checkpoint is marked.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Mark {
     /// Retention leaves it alone.
@@ -152,7 +161,8 @@ pub enum Mark {
 }
 
 /// What differs between two checkpoints, or between one and now.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiffCheckpoints {
     /// The earlier one.
     pub a: String,
@@ -161,7 +171,8 @@ pub struct DiffCheckpoints {
 }
 
 /// Something that differs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Difference {
     /// The kind of thing.
     pub kind: Kind,

@@ -36,7 +36,8 @@ pub(crate) fn heal(desk: &mut Desk<'_, '_>) -> Result<Vec<String>> {
 }
 
 /// The checkpoints that an operation is going to read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Wanted {
     /// The newest sound one of a mission; the current one when none is named.
@@ -59,14 +60,16 @@ pub enum Wanted {
 }
 
 /// Says how the checkpoints that an operation is going to read stand in the store.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExamineCheckpoints {
     /// Which.
     pub wanted: Wanted,
 }
 
 /// How checkpoints stand in the store.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Examined {
     /// Those that were looked at.
     pub checkpoints: Vec<ExaminedCheckpoint>,
@@ -84,7 +87,8 @@ pub struct Examined {
 }
 
 /// How a checkpoint stands in the store.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExaminedCheckpoint {
     /// Its id.
     pub id: CheckpointId,
@@ -254,7 +258,8 @@ pub(crate) fn examine(
 }
 
 /// Mends a checkpoint in the store, as far as what is offered fits the hashes that are stored.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MendCheckpoint {
     /// Which.
     pub checkpoint: CheckpointId,
@@ -273,7 +278,8 @@ pub struct MendCheckpoint {
 }
 
 /// What came of mending a checkpoint.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MendedCheckpoint {
     /// The checkpoint.
     pub id: CheckpointId,

@@ -25,7 +25,8 @@ use crate::error::{Error, Result};
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope, WhenFull};
 
 /// Plans which checkpoints go. Changes nothing.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlanPrune {
     /// Of this mission only.
     pub mission: Option<String>,
@@ -42,7 +43,8 @@ pub struct PlanPrune {
 }
 
 /// Deletes and archives the checkpoints that a plan names, if they may still go.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ApplyPrune {
     /// The same policy as the plan's.
     pub plan: PlanPrune,
@@ -57,7 +59,8 @@ pub struct ApplyPrune {
 }
 
 /// Plans and deletes in one act, for those who cannot look at the plan first.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PruneCheckpoints {
     /// By which policy.
@@ -65,7 +68,8 @@ pub struct PruneCheckpoints {
 }
 
 /// A plan, or what was done.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pruned {
     /// How many go.
     pub deleted: u64,
@@ -96,7 +100,8 @@ pub struct Pruned {
 }
 
 /// What became of the space that old values took in the store.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum Space {
     /// The store uses it again.
@@ -178,7 +183,8 @@ impl Pruned {
 }
 
 /// A checkpoint that goes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PrunedCheckpoint {
     /// Its id.
     pub id: CheckpointId,
@@ -193,7 +199,8 @@ pub struct PrunedCheckpoint {
 }
 
 /// A checkpoint that stays though its time is over.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KeptCheckpoint {
     /// Its id.
     pub id: CheckpointId,

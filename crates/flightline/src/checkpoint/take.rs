@@ -38,7 +38,8 @@ const WORK_LOOKED_AT: u64 = 64;
 const READ_AT_ONCE: u64 = 200;
 
 /// Takes a checkpoint.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TakeCheckpoint {
     /// Of which mission; the current one when none is named.
     pub mission: Option<String>,

@@ -24,7 +24,8 @@ const BATCH: usize = 500;
 const SPAN: u64 = 5_000;
 
 /// Plans which old values of the journal go. Changes nothing.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PlanThinning {
     /// Of this mission only.
@@ -49,7 +50,8 @@ pub struct PlanThinning {
 }
 
 /// Which old values go.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ThinningPlan {
     /// How many, and how large they are.
     pub journal: Thinned,
@@ -60,9 +62,8 @@ pub struct ThinningPlan {
 }
 
 /// Old values of the journal.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Thinned {
     /// How many.
     pub values: u64,
@@ -71,7 +72,8 @@ pub struct Thinned {
 }
 
 /// Takes away the old values among these revisions that may go: 500 at most.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ThinJournal {
     /// Of this mission only.
@@ -88,7 +90,8 @@ pub struct ThinJournal {
 }
 
 /// Notes what a thinning did, and forgets requests whose time is over.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RecordThinning {
     /// What went.

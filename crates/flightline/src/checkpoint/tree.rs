@@ -26,7 +26,8 @@ use crate::mission::short;
 const LATE_MS: u64 = 60_000;
 
 /// Records what the work tree of a checkpoint looked like. The first look counts.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RecordFiles {
     /// Of which checkpoint.

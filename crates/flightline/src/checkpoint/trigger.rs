@@ -115,7 +115,8 @@ pub(crate) fn error(
 }
 
 /// Records a failure that refused its own operation, such as a lock that could not be had in time.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecordFailure {
     /// Of which mission; the current one when none is named.
     pub mission: Option<String>,
@@ -129,7 +130,8 @@ pub struct RecordFailure {
 }
 
 /// A failure was recorded.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FailureRecorded {
     /// The blocker that it is until somebody deals with it; none where there is no mission.
     pub note_id: Option<NoteId>,

@@ -28,7 +28,8 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
 
 /// Asks for a checkpoint's recovery context as text: an agent's own, or that of the whole mission.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct BriefCheckpoint {
     /// Which; `@latest` for the newest.
@@ -40,7 +41,8 @@ pub struct BriefCheckpoint {
 }
 
 /// A checkpoint's briefing, and the facts it was made from.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckpointBriefing {
     /// The checkpoint.
     pub checkpoint_id: CheckpointId,

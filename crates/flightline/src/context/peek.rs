@@ -11,7 +11,8 @@ use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 
 /// Asks for the recovery context of an agent without being it.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PeekBriefing {
     /// Whose.

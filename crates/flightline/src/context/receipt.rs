@@ -14,7 +14,8 @@ use crate::error::Result;
 use crate::recovery::compaction::missions_of;
 
 /// Whether an agent got its briefing, in its present session and since its last compaction.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BriefingView {
     /// `pending`, `offered`, `acknowledged` or `expired`.
     pub status: String,

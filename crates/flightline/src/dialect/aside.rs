@@ -15,7 +15,8 @@ use crate::mail::notice;
 
 /// Tells the agent that wrote a file that it was put aside, in its mailbox; those who coordinate, where nobody knows
 /// whose it is.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TellPutAside {
     /// Whose format it is.

@@ -11,7 +11,8 @@ use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 
 /// Takes exactly this lock from its holder: one that was granted anew since is another lock.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct StealHeldLock {
     /// Which.

@@ -10,7 +10,8 @@ use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 
 /// Lists messages, newest first, without marking anything.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListMessages {
     /// Of this mission only.

@@ -28,7 +28,8 @@ const MARK_AFTER: u64 = 500;
 
 /// Tells the mailbox of each mission's dispatch what became of its checkpoints and recoveries since this
 /// was done last, but what it did itself.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RelayEvents {}
 
 impl Operation for RelayEvents {

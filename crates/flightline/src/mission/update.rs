@@ -12,7 +12,8 @@ use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 
 /// Changes what is known of a mission; what is left out stays.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UpdateMission {
     /// Which; the current one when none is named.

@@ -14,7 +14,8 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
 
 /// Ends a note: from now on it is in no briefing and no recovery context.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct EndNote {
     /// Which.
@@ -27,7 +28,8 @@ pub struct EndNote {
 }
 
 /// The ways in which somebody ends a note without writing another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum EndHow {
     /// It is dealt with.
@@ -37,7 +39,8 @@ pub enum EndHow {
 }
 
 /// Writes a note anew: the old one is kept, and holds no longer.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReplaceNote {
     /// Which.

@@ -21,7 +21,8 @@ use crate::status::Attention;
 const PAGE: u64 = 1_000;
 
 /// Something that an agent set out to do to the world, and never reported done.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DoubtfulEffect {
     /// What its author calls it.
     pub key: String,

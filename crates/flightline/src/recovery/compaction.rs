@@ -18,7 +18,8 @@ use crate::error::{Error, Result};
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 
 /// How it is known that an agent lost its context.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CompactionEvidence {
     /// Its client said so.
@@ -39,7 +40,8 @@ impl CompactionEvidence {
 }
 
 /// Says that an agent's context was compacted: what it knew is gone, its session goes on.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReportCompaction {
     /// The agent; the acting one when not given.
@@ -49,7 +51,8 @@ pub struct ReportCompaction {
 }
 
 /// What came of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Compacted {
     /// The agent.
     pub agent: Name,

@@ -24,7 +24,8 @@ use crate::sortie::change::check_owner;
 const MOST: usize = 1_000;
 
 /// Applies changes of seed E's documents to a mission. Applying them twice changes nothing the second time.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ApplyDeltas {
     /// To which mission; the current one when none is named.
@@ -34,7 +35,8 @@ pub struct ApplyDeltas {
 }
 
 /// What became of a change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeltaOutcome {
     /// Which of the changes, from 0.
     pub index: usize,
@@ -49,7 +51,8 @@ pub struct DeltaOutcome {
 }
 
 /// What was done about a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DeltaResult {
     /// It was made.

@@ -43,7 +43,8 @@ const TASKS: &str = "tasks";
 const UNATTENDED: &str = "unattended";
 
 /// Looks for missions that need recovery, and tells their dispatch once per silence.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Detect {
     /// Silence after which a mission is a candidate; the policy's when none is given.
     pub threshold_ms: Option<Millis>,
@@ -52,7 +53,8 @@ pub struct Detect {
 }
 
 /// Looks for missions that need recovery. Tells nobody.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PeekCandidates {
     /// Silence after which a mission is a candidate; the policy's when none is given.
     pub threshold_ms: Option<Millis>,
@@ -62,7 +64,8 @@ pub struct PeekCandidates {
 }
 
 /// A mission that needs recovery.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Candidate {
     /// The mission.
     pub mission_id: MissionId,
@@ -106,7 +109,8 @@ impl Candidate {
 }
 
 /// An agent of a candidate.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CandidateAgent {
     /// Its name.
     pub name: String,

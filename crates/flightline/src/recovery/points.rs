@@ -18,7 +18,8 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
 
 /// Lists the checkpoints of a mission that one can go back to, newest first.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListRecoveryPoints {
     /// Of which mission; the current one when none is named.
@@ -28,7 +29,8 @@ pub struct ListRecoveryPoints {
 }
 
 /// The checkpoints that one can go back to.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecoveryPoints {
     /// The mission.
     pub mission_id: MissionId,
@@ -39,7 +41,8 @@ pub struct RecoveryPoints {
 }
 
 /// A checkpoint to go back to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecoveryPoint {
     /// Its id.
     pub id: CheckpointId,

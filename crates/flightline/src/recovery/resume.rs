@@ -41,7 +41,8 @@ use crate::mission::{save_transition, short};
 use crate::status::Attention;
 
 /// Brings a mission back.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Resume {
     /// Which; the current one when none is named.
     pub mission: Option<String>,
@@ -66,7 +67,8 @@ pub struct Resume {
 }
 
 /// What came of it.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Resumed {
     /// The record of this recovery.
     pub recovery_id: RecoveryId,
@@ -125,9 +127,8 @@ pub struct Resumed {
 }
 
 /// How much a recovery has changed.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RestoredCounts {
     /// Sorties that are not as they were found: set back, free to be claimed, or left out.
     pub sorties: u64,

@@ -27,7 +27,8 @@ use crate::error::Result;
 use crate::mission::short;
 
 /// How a session starts from a checkpoint of a context.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionStart {
     /// The checkpoint.
     pub checkpoint_id: CheckpointId,

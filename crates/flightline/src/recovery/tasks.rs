@@ -19,7 +19,8 @@ use crate::mission::short;
 use crate::task::load;
 
 /// A task that needs somebody.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskTrouble {
     /// What happened to it: `session_timeout`, `error` or `partial_completion`.
     pub scenario: String,

@@ -12,7 +12,8 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
 
 /// Asks how a mission stood.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ShowState {
     /// Which; the current one when none is named.

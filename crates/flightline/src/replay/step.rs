@@ -19,7 +19,8 @@ use crate::desk::Desk;
 use crate::error::Result;
 
 /// What one request did to a mission.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReplayStep {
     /// Its first revision, by which it is named.
     pub step: u64,
@@ -51,7 +52,8 @@ pub struct ReplayStep {
 }
 
 /// A recovery in a mission's history.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepRecovery {
     /// Forwards, or back to what the checkpoint names.
     pub kind: RecoveryKind,
@@ -62,7 +64,8 @@ pub struct StepRecovery {
 }
 
 /// Values that are not there any more.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Missing {
     /// `history_thinned`, or `integrity` when one of them is damaged.
     pub code: Code,
@@ -73,7 +76,8 @@ pub struct Missing {
 }
 
 /// A thing whose value before or after a step is not there any more.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MissingValue {
     /// Its kind.
     pub kind: Kind,
@@ -84,7 +88,8 @@ pub struct MissingValue {
 }
 
 /// How a mission stood after a step: what a checkpoint taken there names.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StateAt {
     /// At which revision.
     pub rev: u64,
@@ -106,7 +111,8 @@ pub struct StateAt {
 }
 
 /// An agent at some time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentAt {
     /// Its name.
     pub name: String,

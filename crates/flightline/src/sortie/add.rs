@@ -21,7 +21,8 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 const MOST: usize = 100_000;
 
 /// Adds sorties to a mission.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AddSorties {
     /// To which mission; the current one when none is named.
@@ -31,7 +32,8 @@ pub struct AddSorties {
 }
 
 /// A sortie to be.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewSortie {
     /// What is to be done.
@@ -42,9 +44,12 @@ pub struct NewSortie {
     pub task_id: Option<Name>,
     /// Sorties that must be completed first, by id or beginning of an id.
     #[serde(default)]
-    #[schemars(inner(regex(
-        pattern = r"^srt-([0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$"
-    )))]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(inner(regex(
+            pattern = r"^srt-([0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$"
+        )))
+    )]
     pub depends_on: Vec<String>,
     /// Files it is expected to touch.
     #[serde(default)]

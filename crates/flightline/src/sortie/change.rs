@@ -25,7 +25,8 @@ use crate::mail::progress::post_progress;
 use crate::mission::{begin_if_pending, short};
 
 /// Moves a sortie.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ChangeSortie {
     /// Which.
@@ -41,7 +42,8 @@ pub struct ChangeSortie {
 }
 
 /// How a sortie moves.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[serde(deny_unknown_fields)]
 pub enum SortieAction {

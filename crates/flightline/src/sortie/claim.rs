@@ -24,7 +24,8 @@ use crate::mission::{begin_if_pending, short};
 use crate::recovery::start::start_with;
 
 /// Takes a sortie for the acting agent and begins it.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ClaimSortie {
     /// Which.
@@ -35,7 +36,8 @@ pub struct ClaimSortie {
 }
 
 /// Takes the next sortie that is ready.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ClaimNext {
     /// Of which mission; the current one when none is named.

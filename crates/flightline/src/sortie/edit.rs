@@ -21,7 +21,8 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
 
 /// Changes what is to be done in a sortie. What is left out stays as it is.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct EditSortie {
     /// Which.
@@ -38,15 +39,21 @@ pub struct EditSortie {
     pub estimate_ms: Option<Millis>,
     /// Sorties that must be completed first as well.
     #[serde(default)]
-    #[schemars(inner(regex(
-        pattern = r"^srt-([0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$"
-    )))]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(inner(regex(
+            pattern = r"^srt-([0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$"
+        )))
+    )]
     pub add_dependencies: Vec<String>,
     /// Sorties that need not be completed first any more.
     #[serde(default)]
-    #[schemars(inner(regex(
-        pattern = r"^srt-([0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$"
-    )))]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(inner(regex(
+            pattern = r"^srt-([0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$"
+        )))
+    )]
     pub remove_dependencies: Vec<String>,
     /// Files it is expected to touch as well.
     #[serde(default)]
@@ -65,7 +72,8 @@ pub struct EditSortie {
 }
 
 /// Changes the place of a sortie in its mission: where it is listed, and when it is next.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct MoveSortie {
     /// Which.
@@ -75,7 +83,8 @@ pub struct MoveSortie {
 }
 
 /// Where a sortie goes.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[serde(deny_unknown_fields)]
 pub enum NewPlace {
@@ -86,17 +95,23 @@ pub enum NewPlace {
     /// Just before this one.
     Before {
         /// Which.
-        #[schemars(regex(
-            pattern = r"^srt-([0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$"
-        ))]
+        #[cfg_attr(
+            feature = "schema",
+            schemars(regex(
+                pattern = r"^srt-([0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$"
+            ))
+        )]
         sortie: String,
     },
     /// Just after this one.
     After {
         /// Which.
-        #[schemars(regex(
-            pattern = r"^srt-([0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$"
-        ))]
+        #[cfg_attr(
+            feature = "schema",
+            schemars(regex(
+                pattern = r"^srt-([0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$"
+            ))
+        )]
         sortie: String,
     },
 }

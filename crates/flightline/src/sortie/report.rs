@@ -26,7 +26,8 @@ use crate::mission::short;
 use crate::remote::Offline;
 
 /// Reports progress of a sortie. What is left out stays as it is.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UpdateSortie {
     /// Which.
@@ -69,7 +70,8 @@ pub struct UpdateSortie {
 }
 
 /// Where a subtask stands.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SubtaskReport {
     /// Its name within the sortie; a new name adds it.
@@ -83,7 +85,8 @@ pub struct SubtaskReport {
 }
 
 /// What was done to a file.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FileReport {
     /// The file.
@@ -93,7 +96,8 @@ pub struct FileReport {
 }
 
 /// Reports an error met in a sortie.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReportError {
     /// Which sortie.
@@ -110,7 +114,8 @@ pub struct ReportError {
 }
 
 /// Says that the errors of a sortie are dealt with.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ClearErrors {
     /// Which sortie.
@@ -118,7 +123,8 @@ pub struct ClearErrors {
 }
 
 /// Records a review of a sortie.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AddReview {
     /// Which sortie.

@@ -30,7 +30,8 @@ const MOST: usize = 1_000;
 const LONGEST_WORD: usize = 4_000;
 
 /// A file that was put aside.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Conflict {
     /// The file, as it is called now.
     pub file: String,
