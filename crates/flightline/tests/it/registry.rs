@@ -317,7 +317,7 @@ both_engines! {
 
     fn errands_need_their_scope_without_a_door(world: &World) {
         let ada = guest(world, "adas", Scope::Agent, "ada");
-        assert_eq!(code(ask(world, &ada, "prune_daily", &json!({}))), Some(Code::Forbidden));
+        assert_eq!(code(ask(world, &ada, "after_write", &json!({ "heartbeat": false }))), Some(Code::Forbidden));
         // What an errand does on the way is its own affair.
         assert_eq!(code(ask(world, &ada, "settle_backups", &json!({}))), None);
     }
