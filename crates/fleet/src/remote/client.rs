@@ -27,7 +27,7 @@ const LARGEST: u64 = 32 * 1024 * 1024;
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// The token, versions and limits of a client.
+/// The address, the token and the limits of a client.
 #[derive(Debug)]
 pub struct Means {
     /// Where it is.

@@ -467,7 +467,7 @@ fn key_of(call: &Call<'_>) -> Option<String> {
     }
 }
 
-/// A key as it can be sent and kept: one with other characters is replaced by its hash.
+/// A key as it can be sent and kept: one with other characters, or with a secret, is replaced by its hash.
 fn wire_key(key: &str) -> String {
     let plain = key
         .bytes()
