@@ -37,7 +37,7 @@ use crate::remote::{Address, Bearer, Client, Courier, DELIVERED, Known, Means, S
 use crate::sessions::Sessions;
 use crate::ui::{Asking, Ui};
 
-/// What is said of a fleet that came from somewhere else.
+/// The warning about a fleet that came from elsewhere.
 const UNTRUSTED: &str = "this fleet was neither created nor trusted on this machine: it is shown, but nothing in it takes effect (`fleet trust` changes that)";
 
 /// What a command works with.
@@ -52,11 +52,11 @@ pub struct App {
     /// What this command is called, for those who wait for it.
     pub purpose: String,
     fleet: Option<Fleet>,
-    /// What was said of damage that another copy made good.
+    /// The warnings already printed about damage that another copy made good.
     said: BTreeSet<String>,
     /// The server that commands talk to, when it is not a store.
     server: Option<Address>,
-    /// Nobody trusted the fleet that was opened.
+    /// Whether the opened fleet is not trusted.
     untrusted: bool,
     /// The command said what it answers with, and the fields asked for were looked at.
     answer_is_known: bool,
@@ -188,7 +188,7 @@ impl App {
     pub fn open_options(&self, config: &Config) -> Result<OpenOptions, Refusal> {
         let clock = match &self.env.test_now {
             Some(text) => Clock::fixed(match text.parse() {
-                // Milliseconds, also those of a clock that nobody believes.
+                // Milliseconds, also those of an implausible clock.
                 Ok(millis) => Time::from_millis(millis),
                 Err(_) => text
                     .parse::<Time>()
@@ -280,7 +280,7 @@ impl App {
         }
     }
 
-    /// Refuses what a fleet that nobody trusted is not asked for.
+    /// Refuses commands that need a trusted fleet.
     pub fn must_be_trusted(&self) -> Result<(), Refusal> {
         match self.is_trusted(&self.config()?)? {
             true => Ok(()),
@@ -442,7 +442,7 @@ impl App {
         })
     }
 
-    /// The token for a server: from the environment, or as somebody came in.
+    /// The token for a server: from the environment, or from `fleet login`.
     fn token_for(&self, address: &Address) -> Result<Secret, Refusal> {
         if let Some(token) = &self.env.token {
             return Ok(token.clone());
@@ -461,7 +461,7 @@ impl App {
             })
     }
 
-    /// What is kept on this machine until the server can be reached.
+    /// The queue of writes that wait on this machine for the server.
     pub fn spool(&self) -> Spool {
         Spool::of(self.env.user_state.as_deref(), &self.root())
     }
@@ -495,7 +495,7 @@ impl App {
         Ok(api.map_or(API, |api| u32::try_from(api).unwrap_or(u32::MAX)))
     }
 
-    /// Who asks.
+    /// The caller of this command's operations.
     pub fn caller(&self) -> Result<Caller, Refusal> {
         let named = self.globals.agent.as_ref().or(self.env.agent.as_ref());
         let client = match named {
@@ -735,12 +735,12 @@ impl App {
         self.send(&ClearFiles {})
     }
 
-    /// What is known of agents' processes on this machine.
+    /// Observations of agents' processes on this machine.
     pub fn sightings(&mut self) -> Result<Vec<flightline::agent::Sighting>, Refusal> {
         flightline::agent::look_around(self.fleet()?).map_err(flightline::Error::into_refusal)
     }
 
-    /// What is known of the files of which something was said.
+    /// The present state of the files that reports name.
     pub fn look(&mut self, claims: &ListClaims) -> Result<Option<TreeNow>, Refusal> {
         let caller = self.caller()?;
         Ok(look(self.fleet()?, &caller, claims))
@@ -771,7 +771,7 @@ impl App {
         }
         match self.run(&ShortenIds { ids: ids.clone() }) {
             Ok(found) => Ok(Short(found.short)),
-            // A server that is older than this does not know how: what is shown is right, if longer than it need be.
+            // An older server does not know this operation: the shown ids are right, if longer than they need be.
             Err(refusal) if refusal.code == Code::NotFound && self.server.is_some() => {
                 Ok(Short::default())
             }
@@ -878,8 +878,8 @@ fn root_of(home: Option<&Home>, here: &Path) -> PathBuf {
     root.unwrap_or_else(|| here.to_path_buf())
 }
 
-/// The server that commands talk to: what was typed, then the environment, then where somebody came in for this
-/// repository. A store that was named goes before one that is only remembered. Never the project's file.
+/// The server that commands talk to: as typed, else from the environment, else from `fleet login` in this repository. A
+/// store that was named goes before a remembered server. Never from the project's file.
 fn server(globals: &Globals, env: &Environment, root: &Path) -> Result<Option<Address>, Refusal> {
     match (&globals.server, &globals.location) {
         (Some(typed), _) => return Address::parse(typed).map(Some),

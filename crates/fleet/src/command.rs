@@ -66,7 +66,7 @@ pub fn run(command: Option<Command>, app: &mut App) -> Done {
         false => refusal,
     });
     app.say_noticed();
-    // Who is refused for it knows.
+    // A command that was refused for it has said so.
     if !matches!(&done, Err(refusal) if refusal.code == Code::Untrusted) {
         app.say_untrusted();
     }

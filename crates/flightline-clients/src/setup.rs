@@ -40,8 +40,8 @@ pub use undo::Undo;
 pub struct Change {
     /// The text of the file. It equals the text before when everything was there already.
     pub text: String,
-    /// The way back, for [`remove`]. The caller keeps it beside the file's path. There is none when everything was there already and
-    /// nobody kept an earlier one.
+    /// The way back, for [`remove`]. The caller keeps it beside the file's path. There is none when every entry was
+    /// there already and no earlier one was kept.
     pub undo: Option<Undo>,
 }
 

@@ -1,4 +1,4 @@
-//! Agents: who does the work. An agent keeps its name through any number of incarnations (epochs).
+//! Agents: the workers of a fleet. An agent keeps its name through any number of incarnations (epochs).
 
 use serde::{Deserialize, Serialize};
 
@@ -9,11 +9,11 @@ use crate::subject::{Keys, Kind, Subject};
 use crate::text::{Name, Note, Title};
 use crate::time::Time;
 
-/// An agent.
+/// A worker of the fleet, with a name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Agent {
-    /// Its id.
+    /// The agent's id.
     pub id: AgentId,
     /// Its name, unique in the project.
     pub name: Name,
@@ -101,11 +101,11 @@ impl Role {
 pub enum AgentStatus {
     /// Nothing to do.
     Idle,
-    /// Working.
+    /// At work on something.
     InProgress,
-    /// Waiting for somebody.
+    /// Waiting for another agent or a person.
     Waiting,
-    /// Stuck.
+    /// Stuck until a blocker goes.
     Blocked,
     /// Done with what it was given.
     Complete,
@@ -129,7 +129,7 @@ impl AgentStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Process {
-    /// Its id.
+    /// The process id.
     pub pid: u32,
     /// When it started, in clock ticks since boot.
     pub started: u64,
@@ -139,7 +139,7 @@ pub struct Process {
         schemars(length(min = 1, max = 500), regex(pattern = r"^[!-~]+$"))
     )]
     pub boot_id: String,
-    /// Which machine.
+    /// The machine on which it runs.
     #[cfg_attr(
         feature = "schema",
         schemars(length(min = 1, max = 500), regex(pattern = r"^[!-~]+$"))
@@ -163,13 +163,13 @@ pub struct Coordination {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Step {
-    /// The agent.
+    /// The agent that completed the step.
     pub agent_id: AgentId,
     /// Which step of this agent: 1, 2, 3 …
     pub number: u64,
-    /// What was done.
+    /// The work that was done in this step.
     pub text: Title,
-    /// When.
+    /// When the step was completed.
     pub at: Time,
 }
 

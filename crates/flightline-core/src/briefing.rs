@@ -45,13 +45,13 @@ const HEAD_LEAST: Size = Size::new(500, 1_150);
 /// What blockers have at most, so that files and decisions are not crowded out.
 const BLOCKERS: Size = Size::new(500, 450);
 
-/// Something that somebody wrote.
+/// A text and its author.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Quote {
     /// Who wrote it: an agent's name, `user:NAME`, or `flightline`.
     pub author: String,
-    /// What was written.
+    /// The text as its author wrote it.
     pub text: String,
 }
 
@@ -73,23 +73,23 @@ pub struct Facts {
     pub rev: u64,
     /// The mission's progress.
     pub progress_percent: u8,
-    /// What was done last.
+    /// The last action in the mission.
     pub last_action: Option<Quote>,
     /// Rules that bind everybody on the mission: first of all, and word for word where there is room.
     pub constraints: Vec<Quote>,
     /// Effects on the world that happened.
     pub effects_done: Vec<Quote>,
-    /// Effects that were begun, and nobody knows whether they happened.
+    /// Effects that were begun and never reported done.
     pub effects_in_doubt: Vec<Quote>,
-    /// What is to be done.
+    /// The next steps of the mission.
     pub next_steps: Vec<Quote>,
-    /// What is in the way.
+    /// The blockers of the mission.
     pub blockers: Vec<Quote>,
     /// Files that were worked on.
     pub files: Vec<FileFact>,
-    /// What was decided.
+    /// The decisions of the mission.
     pub decisions: Vec<Quote>,
-    /// What was tried and does not work.
+    /// Attempts that do not work.
     pub dead_ends: Vec<Quote>,
     /// What changed while the agent was away.
     pub changes: Vec<Quote>,
@@ -156,9 +156,9 @@ pub struct SortieFacts {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentFacts {
-    /// Its name.
+    /// The agent's name.
     pub name: Name,
-    /// Its incarnation.
+    /// The epoch of the agent's session.
     pub epoch: u64,
     /// Whether it coordinates or works.
     pub role: Role,
@@ -183,7 +183,7 @@ pub enum FileMark {
     Missing,
     /// It is not what it was when it was reported.
     Changed,
-    /// Somebody said so, and nobody looked.
+    /// A report says so, and the work tree was not looked at.
     Claimed,
     /// It is as it was reported.
     Verified,
@@ -218,7 +218,7 @@ pub struct MailFact {
 pub struct Budget {
     /// As [`estimate_tokens`] counts.
     pub max_tokens: usize,
-    /// Unicode characters.
+    /// The most Unicode characters.
     pub max_chars: usize,
 }
 
@@ -331,7 +331,7 @@ fn draft<'a>(
     if let Some(draft) = at_once {
         return Ok(draft);
     }
-    // Whatever else is required comes first now: who does not know what to do can keep no rule at it.
+    // The other required parts come first now: an agent that does not know its task cannot keep a rule while doing it.
     let without = Parts {
         rules: &Shown::default(),
         ..required

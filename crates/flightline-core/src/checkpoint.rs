@@ -75,7 +75,7 @@ pub fn size_warning(bytes: u64) -> Option<String> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Checkpoint {
-    /// Its id.
+    /// The checkpoint's id.
     pub id: CheckpointId,
     /// What it names: fixed for ever, and covered by its hash.
     pub cut: Cut,
@@ -83,9 +83,9 @@ pub struct Checkpoint {
     pub sha256: String,
     /// Where it stands.
     pub status: CheckpointStatus,
-    /// When somebody pinned it: retention leaves it alone.
+    /// When it was pinned: retention leaves it alone.
     pub pinned_at: Option<Time>,
-    /// What somebody wrote to it.
+    /// A note that a person or an agent added to it.
     pub note: Option<Note>,
     /// Where it came from, when its values are not in this journal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -129,7 +129,7 @@ pub struct Imported {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ImportedValues {
-    /// The checkpoint.
+    /// The checkpoint that the values belong to.
     pub checkpoint_id: CheckpointId,
     /// What it names.
     pub values: Vec<ImportedValue>,
@@ -139,9 +139,9 @@ pub struct ImportedValues {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ImportedValue {
-    /// Its kind.
+    /// The kind of the subject.
     pub kind: Kind,
-    /// Its id.
+    /// The id of the subject.
     pub id: String,
     /// The revision that gave it, in its own journal.
     pub rev: u64,
@@ -159,7 +159,7 @@ impl Subject for ImportedValues {
     }
 
     fn keys(&self) -> Keys {
-        // Of no mission on purpose: that somebody brought it in is no work on the mission.
+        // Of no mission on purpose: an import is no work on the mission.
         Keys {
             parent: Some(self.checkpoint_id.to_string()),
             status: "kept",
@@ -172,7 +172,7 @@ impl Subject for ImportedValues {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cut {
-    /// The mission.
+    /// The mission whose state it is.
     pub mission_id: MissionId,
     /// The revision it names: the state just before the checkpoint's own events.
     pub rev: u64,
@@ -196,7 +196,7 @@ pub struct Cut {
     pub messages: u64,
     /// Each section, its hash and how many values it has.
     pub sections: BTreeMap<String, Section>,
-    /// What was happening, and what comes next.
+    /// The last action, the next steps and the blockers at that moment.
     pub recovery_context: RecoveryContext,
     /// Who took it.
     pub created_by: String,
@@ -218,7 +218,7 @@ impl Cut {
         sha256_hex(&serde_json::to_string(self).unwrap_or_default())
     }
 
-    /// All sorties.
+    /// The number of sorties, whatever their status.
     #[must_use]
     pub fn sortie_count(&self) -> u64 {
         self.sorties.values().sum()
@@ -232,9 +232,9 @@ impl Cut {
 pub enum Trigger {
     /// Work went on.
     Progress,
-    /// Something failed.
+    /// An operation, a sortie or a delivery failed.
     Error,
-    /// Somebody asked for it.
+    /// A person or an agent asked for it.
     Manual,
     /// A context is, or is about to be, lost.
     Compaction,
@@ -264,7 +264,7 @@ macro_rules! reasons {
         }
 
         impl Reason {
-            /// Every reason.
+            /// Every reason there is.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
             /// The word for it.
@@ -362,7 +362,7 @@ impl Reason {
 pub enum CheckpointStatus {
     /// Its backup is not settled yet.
     Creating,
-    /// Sound.
+    /// All its hashes fit.
     Valid,
     /// Failed its verification; kept.
     Corrupted,
@@ -405,9 +405,9 @@ pub enum Backup {
     Pending,
     /// Written and read back.
     Written {
-        /// When.
+        /// When the file was written.
         at: Time,
-        /// Its size.
+        /// The file's size in bytes.
         bytes: u64,
         /// The SHA-256 of the file.
         sha256: String,
@@ -417,9 +417,9 @@ pub enum Backup {
     },
     /// Could not be written; will be tried again.
     Failed {
-        /// When.
+        /// When the last attempt failed.
         at: Time,
-        /// Why.
+        /// Why the last attempt failed.
         why: String,
     },
     /// Not written, because another of the same seconds was.
@@ -487,13 +487,13 @@ impl Subject for Checkpoint {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Milestone {
-    /// The mission.
+    /// The mission that reached it.
     pub mission_id: MissionId,
-    /// The timeline.
+    /// The mission's timeline at that time.
     pub timeline: u32,
-    /// The percentage.
+    /// The percentage that was reached.
     pub percent: u8,
-    /// When.
+    /// When it was reached.
     pub at: Time,
     /// Its checkpoint could not be taken yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -115,9 +115,9 @@ impl Figures {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Gauge {
-    /// The agent.
+    /// The agent whose context it is.
     pub agent_id: AgentId,
-    /// Its incarnation.
+    /// The epoch of the agent's session.
     pub epoch: u64,
     /// Which of its contexts.
     pub context: u64,
@@ -207,11 +207,11 @@ impl Subject for Gauge {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentContext {
-    /// The agent.
+    /// The agent whose context it was.
     pub agent_id: AgentId,
     /// What it was called.
     pub agent: Name,
-    /// Its incarnation.
+    /// The epoch of the agent's session.
     pub epoch: u64,
     /// Which of its contexts.
     pub context: u64,
@@ -226,7 +226,7 @@ pub struct AgentContext {
     /// The sortie it was at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sortie_id: Option<SortieId>,
-    /// What was left of that sortie, step by step.
+    /// The remaining steps of that sortie.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remaining: Vec<String>,
     /// What had changed on the mission since the checkpoint before.

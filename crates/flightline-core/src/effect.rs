@@ -7,11 +7,11 @@ use crate::subject::{Keys, Kind, Subject};
 use crate::text::{Name, Note};
 use crate::time::Time;
 
-/// An effect.
+/// An action on an external system that must not happen twice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Effect {
-    /// Its id.
+    /// The effect's id.
     pub id: EffectId,
     /// What its author calls it; one effect per mission and key.
     pub key: Name,
@@ -38,16 +38,16 @@ pub struct Effect {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "status")]
 pub enum EffectState {
-    /// Somebody set out to do it. Until it is done, it is in doubt.
+    /// An agent set out to do it. Until it is done, it is in doubt.
     Intent {
-        /// When.
+        /// When it was begun.
         at: Time,
     },
-    /// It happened.
+    /// It happened, and was reported.
     Done {
         /// When it was reported.
         at: Time,
-        /// What came of it.
+        /// The result of the effect.
         result: Option<Note>,
     },
 }

@@ -38,9 +38,9 @@ pub enum Code {
     Fenced,
     /// The effect has been done already.
     EffectDone,
-    /// The effect was begun, and nobody knows whether it happened.
+    /// The effect was begun, and it is not known whether it happened.
     EffectInDoubt,
-    /// The same idempotency key came with another request.
+    /// An idempotency key came with another request than the first.
     KeyReused,
     /// Unfinished work forbids it.
     Unfinished,
@@ -58,7 +58,7 @@ pub enum Code {
     NewerStore,
     /// The file or database is not ours.
     NotOurStore,
-    /// The fleet came from somewhere else, and nobody trusted it on this machine.
+    /// The fleet came from elsewhere, and this user did not trust it on this machine.
     Untrusted,
     /// The store is busy, unreachable or out of space: try again.
     Unavailable,
@@ -156,13 +156,13 @@ impl Refusal {
         }
     }
 
-    /// Malformed input.
+    /// A refusal of malformed input.
     #[must_use]
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(Code::InvalidInput, message)
     }
 
-    /// The same with a way out.
+    /// This refusal with a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -182,7 +182,7 @@ impl Refusal {
         }
     }
 
-    /// The same with the things involved.
+    /// This refusal with the things involved, as JSON.
     #[must_use]
     pub fn details(mut self, details: Value) -> Self {
         self.details = details;

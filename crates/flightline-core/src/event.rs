@@ -158,7 +158,7 @@ pub struct Event {
     pub rev: u64,
     /// The first revision of the request it belongs to: a request is seen whole or not at all.
     pub step: u64,
-    /// What happened.
+    /// The kind of event, such as `sortie_completed`.
     #[serde(rename = "type")]
     pub kind: String,
     /// When, by the store's clock.
@@ -169,7 +169,7 @@ pub struct Event {
     pub subject_kind: Kind,
     /// The thing that changed.
     pub subject: String,
-    /// Who did it: an agent's name, `user:NAME`, or `flightline`.
+    /// The author of the event: an agent's name, `user:NAME`, or `flightline`.
     pub actor: String,
     /// That agent's incarnation.
     pub epoch: Option<u64>,
@@ -198,8 +198,8 @@ impl Event {
                 && self.kind != history::BEGUN)
     }
 
-    /// Whether somebody did this as part of the work, not Flightline by itself or for itself. The store has an index of these events, which
-    /// says it once more.
+    /// Whether an agent or a person did this as part of the work, and not Flightline by itself or for itself. The store
+    /// has a partial index of these events, which states the same rule in SQL.
     #[must_use]
     pub fn is_work(&self) -> bool {
         self.actor != "flightline"
@@ -244,7 +244,7 @@ pub enum Change {
     Set,
     /// It is gone.
     Gone,
-    /// Nothing.
+    /// The subject stayed as it was.
     None,
     /// It had a new value, which retention has removed since.
     Thinned,

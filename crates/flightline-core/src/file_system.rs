@@ -1,5 +1,5 @@
-//! The work tree as it was seen: what git said, and which files were what. Whoever looks is elsewhere
-//! (`flightline-workspace`); here is what was seen, and whether what was said of files is still true.
+//! The work tree as it was seen: the answer of git, and the files. `flightline-workspace` looks; this module holds what it
+//! saw, and decides whether reports about files are still true.
 
 mod check;
 
@@ -104,14 +104,14 @@ impl<'de> Deserialize<'de> for CommitHash {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SeenFile {
-    /// Where.
+    /// The path of the file in the repository.
     pub path: RepoPath,
-    /// What is there.
+    /// The kind of thing at the path.
     pub kind: SeenKind,
     /// The SHA-256 of its bytes; of a link, of the text it points with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<String>,
-    /// Its size.
+    /// The file's size in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
     /// When it was last changed.
@@ -122,7 +122,7 @@ pub struct SeenFile {
     pub unread: Option<Title>,
 }
 
-/// What is at a path.
+/// The kind of thing at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -135,7 +135,7 @@ pub enum SeenKind {
     Folder,
     /// A socket, a device, something behind a link.
     Other,
-    /// Nothing.
+    /// There is nothing at the path.
     Missing,
 }
 
@@ -193,9 +193,9 @@ impl Head {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecordedFiles {
-    /// The checkpoint.
+    /// The checkpoint that the section belongs to.
     pub checkpoint_id: CheckpointId,
-    /// What was seen.
+    /// The work tree as it was seen.
     pub file_system: FileSystem,
 }
 
@@ -207,7 +207,7 @@ impl Subject for RecordedFiles {
     }
 
     fn keys(&self) -> Keys {
-        // Of no mission on purpose: that somebody looked is no work on the mission.
+        // Of no mission on purpose: a look is no work on the mission.
         Keys {
             parent: Some(self.checkpoint_id.to_string()),
             status: "kept",

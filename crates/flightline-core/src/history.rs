@@ -1,6 +1,6 @@
-//! Histories. Each is one unbroken journal, and places in it are a history and a revision. When a replica takes the
-//! place of the database, nobody knows what it lacked; so a new history goes on from what it has, far enough above
-//! whatever was handed out in the part that is lost.
+//! Histories. Each is one unbroken journal, and a place in it is a history and a revision. When a replica takes the
+//! place of the database, it is not known what the replica lacked; so a new history continues from its last revision,
+//! far enough above every number that was handed out in the lost part.
 
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +40,7 @@ impl Branch {
         format!("history/{history}")
     }
 
-    /// The history that goes on from `before` at `left_at`; `highest` is the highest epoch anybody had until then.
+    /// The history that continues `before` at `left_at`; `highest` is the highest epoch of any agent until then.
     #[must_use]
     pub fn new(history: String, before: String, left_at: u64, highest: u64, at: Time) -> Self {
         Self {

@@ -87,7 +87,7 @@ id_type!(
     /// A sortie: a unit of work with one owner.
     SortieId, "srt-");
 id_type!(
-    /// An agent.
+    /// The id of an agent.
     AgentId, "agt-");
 id_type!(
     /// A lock on a path.
@@ -120,7 +120,7 @@ pub const SHORTEST: usize = 8;
 /// How many characters of an id a person must type at least.
 pub const SHORTEST_TYPED: usize = 4;
 
-/// An id as somebody typed it: whole, or the beginning of one.
+/// An id as it was typed: whole, or the beginning of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Typed {
     /// The beginning that an id must have, prefix included, lower case.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::policy::Policy;
 use crate::time::{Millis, Time, human_span};
 
-/// What is known about an agent's life.
+/// The evidence about an agent's life.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evidence {
     /// Its last sign of life; none when it never gave one (a mere mailbox).
@@ -27,12 +27,12 @@ pub struct Evidence {
 pub enum ProcessSight {
     /// Seen running: same pid, same start, same boot.
     Alive {
-        /// Its id.
+        /// The process id.
         pid: u32,
     },
     /// Looked for on its own machine and not found.
     Gone {
-        /// Its id.
+        /// The process id.
         pid: u32,
     },
     /// Not known, or on another machine.
@@ -48,7 +48,7 @@ pub enum Life {
     Active,
     /// Not for a while.
     Quiet,
-    /// For so long that somebody should ask.
+    /// Silent for so long that it should be asked.
     Warning,
     /// For so long that its work can be taken over.
     Stalled,
@@ -99,7 +99,7 @@ pub struct Heartbeat {
 pub enum Beat {
     /// All is well.
     Alive,
-    /// Somebody should ask.
+    /// The agent should be asked.
     Warning,
     /// Its work may need recovery.
     Stalled,
@@ -138,7 +138,7 @@ pub fn judge(evidence: &Evidence, policy: &Policy, now: Time) -> Liveness {
         _ => Life::Active,
     };
     if let Some(ended) = evidence.session_ended {
-        // Whatever was heard of it before, nobody is there now.
+        // The session has ended, whatever signs of life it gave before.
         let since = human_span(now.since(ended));
         return verdict(
             after(now.since(ended)).max(Life::Quiet),

@@ -12,7 +12,7 @@ use crate::time::{Millis, Time};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Lock {
-    /// Its id.
+    /// The lock's id.
     pub id: LockId,
     /// The file or folder.
     pub file: RepoPath,
@@ -26,7 +26,7 @@ pub struct Lock {
     pub sortie_id: Option<SortieId>,
     /// The mission of that sortie.
     pub mission_id: Option<MissionId>,
-    /// Why.
+    /// Why the holder has the lock.
     pub purpose: Option<Title>,
     /// How long after the holder's last sign of life it lapses.
     pub timeout_ms: Millis,
@@ -35,8 +35,9 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Since when its holder is silent, as far as anybody can know: since its last sign of life or the grant, but not before
-    /// signs could be noticed. `awake` is since when Flightline itself could, `watch` since when somebody who waits for it could.
+    /// Since when the holder is silent, as far as it can be known: since its last sign of life or the grant, but not before
+    /// signs could be noticed. `awake` is since when Flightline itself could notice them, `watch` since when a waiting agent
+    /// could.
     #[must_use]
     pub fn silent_since(
         &self,
@@ -46,7 +47,7 @@ impl Lock {
         now: Time,
     ) -> Time {
         let noticed = match watch {
-            // It was granted before somebody waited for it, whatever the clock said then.
+            // It was granted before an agent began to wait for it, whatever the clock said then.
             Some(watch) => awake.max(self.acquired_at).min(watch.since),
             None => awake.max(self.granted(now)),
         };
@@ -75,13 +76,13 @@ impl Lock {
     }
 }
 
-/// Since when somebody has been waiting for a lock: whoever asks for it and is refused looks whether its holder gives a sign
-/// of life, however seldom it asks. It is kept in the store, beside the signs of life.
+/// Since when an agent has been waiting for a lock: an agent that is refused it looks whether its holder gives a sign of
+/// life, however seldom it asks. It is kept in the store, beside the signs of life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watch {
     /// Silence counts from here.
     pub since: Time,
-    /// When somebody last looked.
+    /// When a waiting agent last looked.
     pub at: Time,
 }
 
@@ -89,7 +90,7 @@ impl Watch {
     /// Pauses of all writing that waiting for a lock bridges.
     const PAUSES: u64 = 6;
 
-    /// Somebody looks for the first time: it counts as far back as signs of life could be noticed anyway.
+    /// The first look of a waiting agent: it counts as far back as signs of life could be noticed anyway.
     #[must_use]
     pub fn begun(lock: &Lock, awake: Time, now: Time) -> Self {
         Self {
@@ -98,9 +99,10 @@ impl Watch {
         }
     }
 
-    /// Somebody looks again. Who asks at least once in the time to live of the lock, or in six times the pause that
-    /// counts as our own downtime, has been watching all the while. A longer gap proves little, because the machine may have slept and the
-    /// holder with it: it counts as half the time to live and a moment, so that two of them are enough. After a clock that was ahead, watching begins anew.
+    /// A further look. An agent that asks at least once in the time to live of the lock, or in six times the pause that
+    /// counts as our own downtime, has been watching all the while. A longer gap proves little, because the machine may
+    /// have slept and the holder with it: it counts as half the time to live and a moment, so that two of them are
+    /// enough. After a clock that was ahead, watching begins anew.
     ///
     /// `sign` is the holder's last sign of life: the silence before it is over, so a gap after it is the first one.
     #[must_use]
@@ -191,7 +193,7 @@ mod tests {
         let (now, awake) = (Time::from_millis(5_000), Time::from_millis(4_000));
         let ahead = lock(500, now.plus(60_000));
         assert_eq!(ahead.silent_since(None, awake, None, now), awake);
-        // Nor when the clock has come there, as long as somebody waits for it.
+        // Nor when the clock has come there, as long as an agent waits for it.
         let watch = Watch::begun(&ahead, awake, now);
         assert_eq!(watch.since, awake);
         let there = now.plus(70_000);
@@ -212,12 +214,12 @@ mod tests {
         );
     }
 
-    /// How long after the first look a lock lapses, whose holder is silent, for somebody who asks every so often.
+    /// How long after the first look a lock of a silent holder lapses, for an agent that asks every so often.
     fn lapses_after(timeout_ms: Millis, every: Millis) -> Millis {
         let (downtime, start) = (600_000, Time::from_millis(1_000_000_000));
         let lock = lock(timeout_ms, start.minus(5));
         let (mut watch, mut now) = (Watch::begun(&lock, start, start), start);
-        // Every look of somebody who asks seldom is the first write in a long time.
+        // Every look of an agent that asks seldom is the first write in a long time.
         while !lock.has_lapsed(lock.silent_since(None, now, Some(watch), now), now) {
             now = now.plus(every);
             watch = watch.again(&lock, None, downtime, now);

@@ -15,7 +15,7 @@ use crate::time::Time;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Message {
-    /// Its id.
+    /// The message's id.
     pub id: MessageId,
     /// The first message of its thread: its own id when it is the first.
     pub thread_id: MessageId,
@@ -27,11 +27,11 @@ pub struct Message {
     pub from: String,
     /// The sender, when an agent sent it.
     pub from_id: Option<AgentId>,
-    /// The recipients.
+    /// The agents that it is sent to.
     pub to: Vec<AgentId>,
     /// What it is about, in one line.
     pub subject: Title,
-    /// The text.
+    /// The text of the message.
     pub body: Option<Body>,
     /// What sort of message it is.
     pub kind: MessageKind,
@@ -48,7 +48,7 @@ pub struct Message {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EventDigest {
-    /// What happened.
+    /// The kind of the newest event.
     #[serde(rename = "type")]
     pub kind: String,
     /// When the newest of them happened.
@@ -99,7 +99,7 @@ pub fn reaches_dispatch(event: &Event) -> bool {
         | "checkpoint_pinned"
         | "checkpoint_unpinned"
         | "checkpoint_corrupted" => true,
-        // Whoever resumed is told at once; who coordinates learns why a session did not start where it ended.
+        // The caller that resumed is told at once; the coordinator learns why a session did not start where it ended.
         "resume_fell_back" => true,
         "context_compacted" => event.data.get("agent").is_some(),
         _ => false,
@@ -111,13 +111,13 @@ pub fn reaches_dispatch(event: &Event) -> bool {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum MessageKind {
-    /// Somebody wrote it.
+    /// An agent or a person wrote it.
     Note,
     /// A sortie's progress, posted for its owner.
     Progress,
     /// Flightline has something to say.
     Notice,
-    /// Something happened to the mission's checkpoints. It needs no answer: who has read it is done with it.
+    /// News of the mission's checkpoints. It needs no answer: reading it is enough.
     Event,
 }
 
@@ -138,9 +138,9 @@ impl MessageKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Delivery {
-    /// The message.
+    /// The message that is delivered.
     pub message_id: MessageId,
-    /// The recipient.
+    /// The agent that it is delivered to.
     pub to: AgentId,
     /// The mission of the message.
     pub mission_id: Option<MissionId>,
@@ -188,12 +188,12 @@ pub enum DeliveryState {
     Pending,
     /// Read, or pushed into the recipient's context.
     Delivered {
-        /// When.
+        /// When it was delivered.
         at: Time,
     },
     /// The recipient said so.
     Acknowledged {
-        /// When.
+        /// When it was acknowledged.
         at: Time,
     },
 }
@@ -249,7 +249,7 @@ impl Subject for Delivery {
                 .clone()
                 .or_else(|| self.progress_of.map(|sortie| sortie.to_string()))
                 .or_else(|| self.due().map(|by| by.to_string())),
-            // Nobody is waited for because of them: they do not count as unread.
+            // They wait for no answer: they do not count as unread.
             status: match &self.digest {
                 Some(_) if open => Self::OPEN_DIGEST,
                 _ => self.state.as_str(),

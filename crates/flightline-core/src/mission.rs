@@ -14,11 +14,11 @@ use crate::time::Time;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Mission {
-    /// Its id.
+    /// The mission's id.
     pub id: MissionId,
     /// What it is called.
     pub title: Title,
-    /// What is to be true at the end.
+    /// The state to be reached at the end.
     pub objective: Option<Note>,
     /// Where it stands.
     pub status: MissionStatus,
@@ -44,7 +44,7 @@ pub struct Mission {
     pub completed_at: Option<Time>,
     /// Why it was paused, failed or archived.
     pub reason: Option<Note>,
-    /// Somebody changed the order of its sorties: it is no more that in which they were added.
+    /// Whether the order of its sorties was changed since they were added.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reordered: bool,
     /// Who may pin constraints on it.
@@ -182,9 +182,9 @@ pub enum MissionStatus {
     InProgress,
     /// Put aside for now.
     Paused,
-    /// Done.
+    /// All work is done.
     Completed,
-    /// Given up.
+    /// The mission was given up.
     Failed,
     /// Out of the way; kept.
     Archived,
@@ -245,9 +245,9 @@ impl MissionStatus {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Progress {
-    /// Sorties completed.
+    /// The number of completed sorties.
     pub completed: u64,
-    /// All sorties.
+    /// The number of sorties.
     pub total: u64,
 }
 

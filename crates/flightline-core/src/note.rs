@@ -12,7 +12,7 @@ use crate::time::Time;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Note {
-    /// Its id.
+    /// The note's id.
     pub id: NoteId,
     /// What kind of note.
     pub kind: NoteKind,
@@ -34,7 +34,7 @@ pub struct Note {
     pub author: String,
     /// The author, when it is an agent.
     pub author_id: Option<AgentId>,
-    /// When.
+    /// When it was written.
     pub at: Time,
     /// The checkpoint that the mission went back to after this was written: it was learned on a way that
     /// was not gone to its end. Found out when it is read, never stored.
@@ -51,24 +51,24 @@ pub struct Note {
     pub failure: Option<Failure>,
 }
 
-/// A failure that refused what somebody wanted, and is in the way until it has worked.
+/// A failure that refused a request, and is a blocker until the request has worked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Failure {
     /// Locks could not be had in time.
     LockTimeout {
-        /// What was to be locked.
+        /// The files that were to be locked.
         files: Vec<RepoPath>,
     },
-    /// A message reached nobody.
+    /// A message reached no recipient.
     Undelivered {
         /// What it was about.
         subject: text::Title,
     },
     /// A message was not acknowledged in time.
     Unacknowledged {
-        /// The message.
+        /// The message that was not acknowledged.
         message: MessageId,
     },
 }
@@ -77,13 +77,13 @@ pub enum Failure {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NoteEnd {
-    /// How.
+    /// How the note ended.
     pub how: NoteEnding,
     /// Who said so.
     pub by: String,
-    /// When.
+    /// When the note ended.
     pub at: Time,
-    /// Why.
+    /// Why the note ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<text::Note>,
 }
@@ -99,7 +99,7 @@ pub enum NoteEnding {
     Withdrawn,
     /// Another note says it better.
     Replaced {
-        /// That one.
+        /// The note that replaced it.
         by: NoteId,
     },
 }
@@ -117,7 +117,7 @@ impl NoteEnding {
 }
 
 impl Note {
-    /// Whether it holds: nobody has closed, withdrawn or replaced it.
+    /// Whether it holds: it was not closed, withdrawn or replaced.
     #[must_use]
     pub const fn holds(&self) -> bool {
         self.ended.is_none()

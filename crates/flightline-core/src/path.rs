@@ -59,7 +59,7 @@ impl RepoPath {
         if raw.starts_with('/') {
             return Err(refuse("it is absolute").hint("give it relative to the repository's root"));
         }
-        // What is stored came in under the rules of its time.
+        // A stored path came in under the rules of its time.
         if !is_stored() && contains_secret(raw) {
             return Err(Refusal::invalid("the path looks like it holds a secret"));
         }
@@ -82,7 +82,7 @@ impl RepoPath {
         }))
     }
 
-    /// The path.
+    /// The path as text, with `/` between its parts.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

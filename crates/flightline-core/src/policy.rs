@@ -21,7 +21,7 @@ use crate::time::Millis;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Policy {
-    /// Whose numbers these are, where nobody set others.
+    /// The preset whose numbers these are, where no setting says otherwise.
     pub preset: Preset,
     /// An agent without a sign of life for this long is quiet, and a mission a candidate for recovery.
     pub quiet_ms: Millis,
@@ -33,8 +33,8 @@ pub struct Policy {
     pub heartbeat_ms: Millis,
     /// A lock lapses this long after its holder's last sign of life, unless it was taken with another.
     pub lock_ttl_ms: Millis,
-    /// When nobody wrote for this long, Flightline itself may have been asleep: silence before that
-    /// moment proves nothing.
+    /// After no process wrote for this long, Flightline itself may have been asleep: silence before that moment proves
+    /// nothing.
     pub downtime_ms: Millis,
     /// A mission that first reaches one of these percentages gets a checkpoint.
     pub milestones: [u8; 3],
@@ -51,8 +51,7 @@ pub struct Policy {
     /// Whether a file that a coding agent edits is locked by its hook.
     #[serde(default = "yes")]
     pub lock_edits: bool,
-    /// Whether tasks that need somebody are found beside missions: a lost session, errors in the way,
-    /// criteria that are not met.
+    /// Whether tasks that need a decision are found beside missions: a lost session, open errors, unmet criteria.
     pub find_tasks: bool,
     /// A context this full, in percent, is to be saved.
     pub token_warning: u8,
@@ -60,13 +59,13 @@ pub struct Policy {
     pub token_critical: u8,
     /// A checkpoint older than this is not resumed from by itself.
     pub valid_ms: Millis,
-    /// What is destructive: a checkpoint is taken before it is done.
+    /// The destructive operations: a checkpoint is taken before each.
     pub destructive: Vec<Name>,
-    /// A sortie that failed after so many attempts is in the way of a resume, until somebody decides.
+    /// A sortie that failed after so many attempts blocks a resume, until a decision is made.
     pub retry_limit: u64,
-    /// Whether a resume is refused while something is in the way that somebody has to decide about.
+    /// Whether a resume is refused while a blocker needs a decision.
     pub strict: bool,
-    /// Whether a mission that needs recovery is resumed without asking, where nobody can be asked.
+    /// Whether a mission that needs recovery is resumed without asking, where there is no terminal to ask on.
     pub auto_resume: bool,
     /// Which other systems' files are kept up to date.
     #[serde(default)]
@@ -127,8 +126,8 @@ impl Policy {
     }
 }
 
-/// A set of reasons for which checkpoints are taken. What somebody asks for is always taken, and what a
-/// rewind needs as well.
+/// A set of reasons for which checkpoints are taken. A requested checkpoint is always taken, and so is the one that a rewind
+/// needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(into = "Vec<Reason>", from = "Vec<Reason>")]
@@ -136,7 +135,7 @@ impl Policy {
 pub struct Triggers(u32);
 
 impl Triggers {
-    /// These reasons.
+    /// Triggers with exactly these reasons switched on.
     #[must_use]
     pub fn of(reasons: &[Reason]) -> Self {
         let mut set = Self::default();
@@ -183,7 +182,7 @@ impl From<Triggers> for Vec<Reason> {
 pub struct Mirrored(u8);
 
 impl Mirrored {
-    /// These dialects.
+    /// Mirrors of exactly these dialects.
     #[must_use]
     pub fn of(dialects: &[Dialect]) -> Self {
         let mut set = Self::default();
@@ -228,8 +227,8 @@ impl From<Mirrored> for Vec<Dialect> {
     }
 }
 
-/// Whether a reason can be switched off: not what somebody asks for, nor what makes an undo possible, nor what
-/// says in the files how things went on.
+/// Whether a reason can be switched off: not a request, nor what makes an undo possible, nor what tells the files how things
+/// went on.
 #[must_use]
 pub fn is_switchable(reason: Reason) -> bool {
     !matches!(

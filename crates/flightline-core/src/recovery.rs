@@ -1,4 +1,4 @@
-//! What was happening, and what comes next: computed from the state and its events, never invented.
+//! The recovery context: last action, next steps and blockers, computed from the state and its events, never invented.
 
 pub mod analysis;
 mod own;
@@ -26,13 +26,13 @@ const NEXT_READY: usize = 5;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecoveryContext {
-    /// What was happening.
+    /// The last action before the checkpoint.
     pub last_action: String,
     /// What should happen next.
     pub next_steps: Vec<String>,
-    /// What is in the way.
+    /// The blockers of the mission.
     pub blockers: Vec<String>,
-    /// Files touched.
+    /// The files that were touched.
     pub files_modified: Vec<String>,
     /// What the mission is about.
     pub mission_summary: String,
@@ -40,7 +40,7 @@ pub struct RecoveryContext {
     pub elapsed_time_ms: Millis,
     /// The last sign of activity.
     pub last_activity_at: Time,
-    /// What was said of files, compared with the work tree: when work is brought back, never in a checkpoint.
+    /// Reports about files, compared with the work tree: in an answer, never in a checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work_tree: Option<TreeCheck>,
 }
@@ -48,7 +48,7 @@ pub struct RecoveryContext {
 /// Everything a recovery context is computed from.
 #[derive(Clone, Debug)]
 pub struct Situation<'a> {
-    /// The mission.
+    /// The mission that is described.
     pub mission: &'a Mission,
     /// Its sorties that matter: held, failed, and the first that wait, in order.
     pub sorties: &'a [Sortie],
@@ -62,7 +62,7 @@ pub struct Situation<'a> {
     pub files: &'a [SortieFile],
     /// Errors met in its sorties.
     pub errors: &'a [SortieError],
-    /// Its notes.
+    /// The notes of the mission.
     pub notes: &'a [Note],
     /// The agents that own one of these sorties, oldest first.
     pub agents: &'a [Agent],
@@ -72,7 +72,7 @@ pub struct Situation<'a> {
     pub last_pulse: Option<Time>,
     /// What else is in the way, such as the failure that led to this.
     pub blockers: Vec<String>,
-    /// Now.
+    /// The present time.
     pub now: Time,
 }
 
@@ -111,7 +111,7 @@ fn last_action(situation: &Situation<'_>) -> String {
     )
 }
 
-/// What somebody did, in a sentence.
+/// The sentence for an event.
 #[must_use]
 pub fn told(event: &Event, sorties: &[Sortie]) -> String {
     let id = event.subject.split('/').next().unwrap_or_default();

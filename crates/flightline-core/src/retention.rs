@@ -49,7 +49,7 @@ pub struct Retention {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Surplus {
-    /// It goes.
+    /// The checkpoint is deleted.
     #[default]
     Delete,
     /// It is archived, and goes when its time is over.
@@ -100,9 +100,9 @@ impl Default for Retention {
 /// What retention needs to know of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its id.
+    /// The checkpoint's id.
     pub id: CheckpointId,
-    /// Its mission.
+    /// The checkpoint's mission.
     pub mission: MissionId,
     /// Its place in the journal.
     pub rev: u64,
@@ -132,7 +132,7 @@ pub struct MissionState {
 /// What will be deleted and archived, oldest first, and what stays only because a guard forbids it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Go.
+    /// The checkpoints to delete.
     pub delete: Vec<Candidate>,
     /// Are archived: one too many, and their time is not over.
     pub archive: Vec<Candidate>,
@@ -162,7 +162,7 @@ pub enum Rule {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Guard {
-    /// Somebody pinned it.
+    /// It was pinned.
     Pinned,
     /// It is the newest sound one of a mission that is not finished.
     Last,
@@ -477,7 +477,7 @@ mod tests {
             (49, vec![1]),
             "only the final one stays in lists"
         );
-        // What somebody archived is all there is: the minimum of it stays.
+        // All checkpoints were archived by a person: the minimum of them stays.
         let mut old: Vec<Candidate> = (1..=5).map(|n| candidate(n, 40, now)).collect();
         old.iter_mut().for_each(|one| one.archived = true);
         assert_eq!(planned(&old, None), (vec![], vec![1, 2]));

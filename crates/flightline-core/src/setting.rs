@@ -1,4 +1,4 @@
-//! Settings: choices the store remembers for somebody, such as the mission they work on.
+//! Settings: choices that the store remembers, such as the current mission.
 
 use serde::{Deserialize, Serialize};
 
@@ -33,13 +33,13 @@ macro_rules! only_one {
     };
 }
 
-/// The mission somebody chose with `fleet missions use`.
+/// The mission that was chosen with `fleet missions use`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CurrentMission {
     /// Whose choice it is: an agent's id, or `user`.
     pub of: String,
-    /// The mission.
+    /// The mission that is the current one.
     pub mission_id: MissionId,
 }
 
@@ -62,7 +62,7 @@ impl Subject for CurrentMission {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Restoration {
-    /// When.
+    /// When the store was restored.
     pub at: Time,
     /// The revision the backup held.
     pub rev: u64,
@@ -78,11 +78,11 @@ pub struct Restoration {
 
 only_one!(Restoration, "restoration");
 
-/// What is known of epochs that nobody remembers, after a store was lost or an agent's record in it.
+/// The lower bound of epochs that were forgotten, after a store or an agent's record in it was lost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EpochFloor {
-    /// Agents that are new here begin above this: whoever had their name before was below it.
+    /// New agents begin above this: earlier agents of their name were below it.
     pub epoch: u64,
 }
 
@@ -92,9 +92,9 @@ only_one!(EpochFloor, "epoch-floor");
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Recovery {
-    /// Its id.
+    /// The recovery's id.
     pub id: RecoveryId,
-    /// The mission.
+    /// The mission that was recovered.
     pub mission_id: MissionId,
     /// How it was done.
     pub kind: RecoveryKind,
@@ -105,9 +105,9 @@ pub struct Recovery {
     pub cut_rev: u64,
     /// The checkpoint of the state before, when it was a rewind.
     pub before: Option<CheckpointId>,
-    /// Who did it.
+    /// The author of the recovery.
     pub by: String,
-    /// When.
+    /// When it was recovered.
     pub at: Time,
     /// When it was taken back.
     pub undone_at: Option<Time>,
@@ -145,9 +145,9 @@ pub enum RecoveryKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Briefing {
-    /// The agent.
+    /// The agent that is briefed.
     pub agent_id: AgentId,
-    /// The mission.
+    /// The mission that the briefing is about.
     pub mission_id: MissionId,
     /// Which of the agent's contexts it is for.
     pub context: u64,
@@ -202,17 +202,17 @@ pub enum Receipt {
     Pending,
     /// Given to the agent's client.
     Offered {
-        /// When.
+        /// When it was offered last.
         at: Time,
     },
     /// The agent said so.
     Acknowledged {
-        /// When.
+        /// When it was acknowledged.
         at: Time,
     },
     /// Replaced by a newer one.
     Expired {
-        /// When.
+        /// When it expired.
         at: Time,
     },
 }
@@ -277,10 +277,10 @@ impl Subject for Briefing {
     }
 }
 
-/// A secret of the store, so that nobody who writes into a briefing can guess its word.
+/// A secret of the store, so that an author of quoted text cannot guess a briefing's nonce.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Secret {
-    /// The secret.
+    /// The secret itself.
     pub value: String,
 }
 
@@ -289,7 +289,7 @@ only_one!(Secret, "secret");
 /// When retention was last applied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastPrune {
-    /// When.
+    /// When retention last ran.
     pub at: Time,
     /// Up to which revision old values were looked for; zero when all of the journal was looked at.
     #[serde(default)]
@@ -305,7 +305,7 @@ pub struct LastPrune {
 only_one!(LastPrune, "last-prune");
 
 impl LastPrune {
-    /// What is known before retention was applied for the first time, in a project that was made then.
+    /// The state before the first retention, in a project that was created at `created`.
     #[must_use]
     pub const fn never(created: Time) -> Self {
         Self {
@@ -326,10 +326,10 @@ pub struct Deadlines {
 
 only_one!(Deadlines, "deadlines");
 
-/// What was said about an agent's silence, so that it is said once: to the agent, and to who coordinates.
+/// The last warning about an agent's silence, so that the agent and the coordinator are told once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Silence {
-    /// Who is silent.
+    /// The silent agent.
     pub agent_id: AgentId,
     /// Its last checkpoint: once there is a later one, this silence is over.
     pub since: Time,

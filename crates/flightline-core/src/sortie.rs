@@ -16,15 +16,15 @@ use crate::time::{Millis, Time};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sortie {
-    /// Its id.
+    /// The sortie's id.
     pub id: SortieId,
     /// The mission it belongs to.
     pub mission_id: MissionId,
     /// The id other tools know it by, such as `T060`.
     pub task_id: Option<Name>,
-    /// What is to be done, in one line.
+    /// The work to be done, in one line.
     pub title: Title,
-    /// What is to be done, at length.
+    /// The work to be done, at length.
     pub description: Option<Note>,
     /// Where it stands.
     pub status: SortieStatus,
@@ -69,7 +69,7 @@ pub struct Sortie {
     pub token_usage: TokenUsage,
     /// What it was given to start from.
     pub input: Option<Data>,
-    /// Its output.
+    /// The result of the work.
     pub output: Option<Data>,
     /// When it was added.
     pub created_at: Time,
@@ -81,7 +81,7 @@ pub struct Sortie {
     pub started_at: Option<Time>,
     /// When it was completed.
     pub completed_at: Option<Time>,
-    /// How its last owner lost it, until somebody reports on it again.
+    /// How its last owner lost it, until its next owner reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<Interruption>,
 }
@@ -113,7 +113,7 @@ impl Sortie {
             .map(|started| self.completed_at.unwrap_or(now).since(started))
     }
 
-    /// Whether work on it was cut short, and nobody has taken it up since.
+    /// Whether work on it was cut short, and no agent has taken it up since.
     #[must_use]
     pub const fn is_interrupted(&self) -> bool {
         matches!(self.status, SortieStatus::Pending) && self.interrupted.is_some()
@@ -140,17 +140,17 @@ pub fn called(task_id: Option<&Name>, title: &str) -> String {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SortieStatus {
-    /// Nobody has it.
+    /// The sortie has no owner.
     Pending,
-    /// Somebody has it, and has not begun.
+    /// The sortie has an owner, who has not begun.
     Assigned,
     /// Being worked on.
     InProgress,
     /// Waiting for something.
     Blocked,
-    /// Done.
+    /// The work is done.
     Completed,
-    /// Not done, and nobody is at it.
+    /// The work failed, and no agent is at it.
     Failed,
     /// The mission goes on without it: it failed, or was cancelled.
     Skipped,
@@ -200,7 +200,7 @@ impl SortieStatus {
             // A rejected review sends it back.
             Self::Completed => &[InProgress],
             Self::Failed => &[Pending, Assigned, InProgress, Skipped],
-            // Somebody does it after all.
+            // An agent does it after all.
             Self::Skipped => &[Pending, Assigned, InProgress],
         }
     }
@@ -222,9 +222,9 @@ impl SortieStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cursor {
-    /// What was done last.
+    /// The item that was processed last.
     pub last_processed: Option<Title>,
-    /// What comes next.
+    /// The item that comes next.
     pub next_to_process: Option<Title>,
     /// What else is worth knowing.
     pub notes: Option<Note>,
@@ -234,7 +234,7 @@ pub struct Cursor {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Declared {
-    /// All subtasks.
+    /// The number of subtasks.
     pub total: u64,
     /// Number of completed ones.
     pub completed: u64,
@@ -267,9 +267,9 @@ impl Declared {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TokenUsage {
-    /// Tokens read.
+    /// The number of tokens read.
     pub input: u64,
-    /// Tokens written.
+    /// The number of tokens written.
     pub output: u64,
 }
 
@@ -281,9 +281,9 @@ pub struct Approval {
     pub verdict: Verdict,
     /// Who said so.
     pub by: String,
-    /// Why.
+    /// Why it was decided so.
     pub reason: Option<Note>,
-    /// When.
+    /// When it was decided.
     pub at: Time,
 }
 
@@ -292,7 +292,7 @@ pub struct Approval {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Good.
+    /// The work is good.
     Approved,
     /// To be done again.
     Rejected,
@@ -302,7 +302,7 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Subtask {
-    /// The sortie.
+    /// The sortie that it is a part of.
     pub sortie_id: SortieId,
     /// The mission of that sortie.
     pub mission_id: MissionId,
@@ -323,11 +323,11 @@ pub struct Subtask {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SubtaskStatus {
-    /// Not begun.
+    /// The subtask has not begun.
     Pending,
-    /// Begun.
+    /// The subtask has begun.
     InProgress,
-    /// Done.
+    /// The subtask is done.
     Complete,
     /// Not done, given up.
     Failed,
@@ -350,11 +350,11 @@ impl SubtaskStatus {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SubtaskProgress {
-    /// Subtasks completed.
+    /// The number of subtasks completed.
     pub completed: u64,
-    /// Subtasks failed.
+    /// The number of subtasks failed.
     pub failed: u64,
-    /// All subtasks.
+    /// The number of subtasks.
     pub total: u64,
     /// The percentage, rounded down: 19 of 29 is 65.
     pub percent: u8,
@@ -390,13 +390,13 @@ impl SubtaskProgress {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SortieFile {
-    /// The sortie.
+    /// The sortie that touched the file.
     pub sortie_id: SortieId,
     /// The mission of that sortie.
     pub mission_id: MissionId,
-    /// The file.
+    /// The path of the file.
     pub path: RepoPath,
-    /// What was done to it.
+    /// The change that was made to it.
     pub change: FileChange,
     /// Who said so.
     pub by: String,
@@ -404,7 +404,7 @@ pub struct SortieFile {
     pub at: Time,
 }
 
-/// What was done to a file.
+/// A change that was made to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -433,7 +433,7 @@ impl FileChange {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SortieError {
-    /// The sortie.
+    /// The sortie in which it happened.
     pub sortie_id: SortieId,
     /// The mission of that sortie.
     pub mission_id: MissionId,
@@ -444,13 +444,13 @@ pub struct SortieError {
     pub kind: Name,
     /// The status code, when it came from an API.
     pub status: Option<u16>,
-    /// What happened.
+    /// The text of the error.
     pub message: Note,
     /// Whether work cannot go on.
     pub blocking: bool,
     /// When it was reported.
     pub timestamp: Time,
-    /// When somebody said it is dealt with.
+    /// When it was reported as dealt with.
     pub cleared_at: Option<Time>,
 }
 
@@ -458,7 +458,7 @@ pub struct SortieError {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Review {
-    /// The sortie.
+    /// The sortie that was reviewed.
     pub sortie_id: SortieId,
     /// The mission of that sortie.
     pub mission_id: MissionId,
@@ -468,7 +468,7 @@ pub struct Review {
     pub score: Option<i64>,
     /// What the reviewer said.
     pub note: Option<Note>,
-    /// When.
+    /// When it was reviewed.
     pub at: Time,
 }
 

@@ -64,7 +64,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every kind.
+    /// Every kind there is.
     pub const ALL: [Self; 22] = [
         Self::Mission,
         Self::Sortie,
@@ -199,7 +199,7 @@ pub struct Keys {
 
 /// A thing whose values the journal keeps.
 pub trait Subject: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
-    /// Its kind.
+    /// The kind of this subject.
     const KIND: Kind;
 
     /// Its id, unique within project and kind.

@@ -30,7 +30,7 @@ pub fn counted(count: u64, noun: &str) -> String {
     format!("{count} {noun}{s}")
 }
 
-/// The known word that somebody likely meant: the one with the fewest differences, when there are few.
+/// The known word that was likely meant: the one with the fewest differences, when there are few.
 #[must_use]
 pub fn closest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed: Vec<char> = typed.to_lowercase().chars().take(100).collect();
@@ -93,7 +93,7 @@ impl<const MAX: usize> Text<MAX> {
         }
     }
 
-    /// The text.
+    /// The text as a string slice.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -242,7 +242,7 @@ impl Name {
         Ok(Self(raw.to_owned()))
     }
 
-    /// The name.
+    /// The name as a string slice.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

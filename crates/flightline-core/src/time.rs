@@ -20,8 +20,8 @@ const LAST: i64 = 253_402_207_200_000;
 /// A span of time in milliseconds, never negative.
 pub type Millis = u64;
 
-/// How long a machine has been running, sleep included. Nobody can set it: between two looks during one boot so much time has passed,
-/// whatever the clock says.
+/// How long a machine has been running, sleep included. No user can set it: between two looks during one boot so much time
+/// has passed, whatever the clock says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Uptime {
     /// Which boot of which machine.

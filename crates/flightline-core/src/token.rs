@@ -1,5 +1,5 @@
-//! Tokens: who may come in through a server's door, and how far. Only the hash of a token's secret is
-//! ever kept; the secret itself is drawn by whoever asks for the token, and shown once.
+//! Tokens: who may use a server, and how far. Only the hash of a token's secret is ever kept; the client that asks for a
+//! token draws the secret itself, and shows it once.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,7 +23,7 @@ const PROJECT: &str = "prj-";
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// Looks.
+    /// Reads, and changes nothing.
     Read,
     /// Works, as one agent and no other.
     Agent,
@@ -67,12 +67,12 @@ impl FromStr for Scope {
     }
 }
 
-/// A token that was given to somebody.
+/// A token that opens a server's door for one project.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
-    /// Its id.
+    /// The token's id.
     pub id: TokenId,
-    /// What it is for; who comes with it is `user:NAME` where no agent acts.
+    /// The purpose of the token; its holder is `user:NAME` where no agent acts.
     pub name: Name,
     /// How far it goes.
     pub scope: Scope,
@@ -83,7 +83,7 @@ pub struct Token {
     pub sha256: String,
     /// Who gave it.
     pub created_by: String,
-    /// When.
+    /// When it was created.
     pub created_at: Time,
     /// When it ends by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -137,8 +137,8 @@ impl Token {
         too_narrow(&self.name, self.scope, needed)
     }
 
-    /// Refuses whoever does not hold its secret, or comes too late. Only who has the secret is told more
-    /// than that it is not known. (Hashes of random secrets can be compared like any text: how long that
+    /// Refuses a caller without its secret, and one that comes too late. Only a caller with the secret is told more
+    /// than that the token is not known. (Hashes of random secrets can be compared like any text: the time that it
     /// takes tells nothing of the secret.)
     ///
     /// # Errors
@@ -165,7 +165,7 @@ impl Token {
     }
 }
 
-/// A token as somebody presents it, with the hash of its secret in place of the secret.
+/// A token as a caller presents it, with the hash of its secret in place of the secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Presented {
@@ -207,7 +207,7 @@ impl Presented {
     }
 }
 
-/// A token as it is given to somebody. It names its project, so that a server of many knows where to look.
+/// A token as it is handed out. It names its project, so that a server of many knows where to look.
 #[must_use]
 pub fn written(project: &str, id: TokenId, secret: &str) -> String {
     let digits = |id: &str, prefix: &str| -> String {
@@ -221,7 +221,7 @@ pub fn written(project: &str, id: TokenId, secret: &str) -> String {
     format!("{BEGINNING}{project}_{id}_{secret}")
 }
 
-/// Nobody knows this token: said of every one that is not ours, whatever is wrong with it.
+/// The refusal for every token that is not ours, whatever is wrong with it.
 #[must_use]
 pub fn unknown() -> Refusal {
     Refusal::new(Code::Unauthenticated, "this token is not known")

@@ -91,7 +91,7 @@ fn drop_unused(document: &mut Value) {
     }
 }
 
-/// What is to be said of an address and a method.
+/// The description of an address and a method.
 struct Described<'a> {
     id: String,
     about: &'a str,
@@ -275,7 +275,7 @@ fn special_of(special: &Special, schemas: &mut SchemaGenerator) -> Value {
                 json!({ "type": "string", "enum": operation_names() });
             described["x-scopes"] = json!(scopes());
         }
-        // Nobody recovers or prunes by sending nothing.
+        // Recovering and pruning need a body.
         "recoverCheckpoint" | "pruneCheckpoints" => {
             described["requestBody"]["required"] = json!(true);
         }

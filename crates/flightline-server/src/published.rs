@@ -22,7 +22,7 @@ pub fn schemas() -> &'static Value {
     &READ
 }
 
-/// What was packed when this was built is JSON: a test holds it against what it makes.
+/// The packed description is JSON: a test compares it with the one it makes.
 fn unpacked(packed: &[u8]) -> Value {
     let mut text = String::new();
     match GzDecoder::new(packed).read_to_string(&mut text) {

@@ -105,7 +105,7 @@ pub(crate) fn router(shared: &Arc<Shared>) -> Router {
 pub(crate) struct Outcome<T> {
     pub(crate) value: T,
     pub(crate) replayed: bool,
-    /// Since when what it is about stands so.
+    /// The revision of the last change of its subject.
     pub(crate) since: Option<Cursor>,
     /// Whether it only looked.
     pub(crate) looked: bool,
@@ -145,7 +145,7 @@ impl<T> Outcome<T> {
 }
 
 impl<T: Serialize> Outcome<T> {
-    /// The answer.
+    /// The answer over HTTP.
     pub(crate) fn answer(&self, status: StatusCode) -> Answer {
         let text = serde_json::to_string(&self.value).map_err(|error| {
             Refusal::new(Code::Failed, format!("cannot write the answer: {error}"))

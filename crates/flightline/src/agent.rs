@@ -43,7 +43,7 @@ pub use self::heartbeat::{Beaten, Heartbeat};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RegisterAgent {
-    /// Its name.
+    /// The name of the agent.
     pub name: Name,
     /// Whether it coordinates or works; a known agent keeps its role when none is given.
     pub role: Option<Role>,
@@ -57,7 +57,7 @@ pub struct RegisterAgent {
     pub feature: Option<Title>,
 }
 
-/// Lists agents.
+/// Lists the agents of the project.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -89,7 +89,7 @@ pub struct ShowAgent {
 pub struct UpdateAgent {
     /// Which; the acting one when none is named.
     pub agent: Option<String>,
-    /// Its status.
+    /// The new status of the agent.
     pub status: Option<AgentStatus>,
     /// The feature it owns.
     pub feature: Option<Title>,
@@ -136,9 +136,9 @@ pub struct UpdateAgent {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RetireAgent {
-    /// Which.
+    /// The agent, by name or id.
     pub agent: String,
-    /// Why.
+    /// Why the agent is retired.
     pub reason: Option<Note>,
 }
 
@@ -146,7 +146,7 @@ pub struct RetireAgent {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sighting {
-    /// The agent.
+    /// The agent whose process it is.
     agent: AgentId,
     /// The process that was looked for.
     process: Process,
@@ -170,13 +170,13 @@ impl Sighting {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentView {
-    /// The agent.
+    /// The agent as it is stored.
     pub agent: Agent,
     /// How alive it is.
     pub liveness: Liveness,
     /// Its last sign of life.
     pub last_sign: Option<Time>,
-    /// The same in seed B's words, and what its age means; none of one that never gave any, or is retired.
+    /// The last sign of life in seed B's words, and what its age means; none of an agent that never gave one, or is retired.
     #[serde(default)]
     pub heartbeat: Option<liveness::Heartbeat>,
     /// What it said of itself with its last heartbeat.
@@ -233,7 +233,7 @@ impl Operation for RegisterAgent {
         agent.process = self.process.clone().or(agent.process);
         agent.retired_at = None;
         agent.updated_at = now;
-        // Whoever registers an agent speaks for it from here on.
+        // The caller that registers an agent speaks for it from here on.
         speak_for(desk.tx, &agent);
         let event = match (is_new, same_session) {
             (true, _) => "agent_registered",
@@ -540,8 +540,8 @@ pub(crate) fn liveness(
     judge(&evidence, desk.policy, desk.now())
 }
 
-/// What was seen of an agent's process; only the very process it registered with counts, and only the word of this machine
-/// or of those who coordinate: a token of scope `agent` could else have any other declared dead.
+/// The observation of an agent's process. Only the very process that it registered with counts, and only a sighting of this
+/// machine or of a coordinator: a token of scope `agent` could otherwise have any other agent declared dead.
 pub(crate) fn sight(desk: &Desk<'_, '_>, agent: &Agent, sightings: &[Sighting]) -> ProcessSight {
     let Some(process) = agent.process.as_ref().filter(|_| desk.coordinates()) else {
         return ProcessSight::Unknown;
@@ -583,9 +583,6 @@ pub(crate) fn unread(desk: &mut Desk<'_, '_>, agent: AgentId) -> Result<u64> {
 }
 
 /// Looks for the processes of agents that run on this machine. The caller's part of every judgement.
-///
-/// # Errors
-/// When the store fails.
 pub fn look_around(fleet: &mut Fleet) -> Result<Vec<Sighting>> {
     let processes = fleet.run(&ListProcesses {}, &Caller::default())?;
     let sightings = processes.into_iter().filter_map(|known| {
@@ -609,13 +606,13 @@ pub struct ListProcesses {}
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KnownProcess {
-    /// The agent.
+    /// The agent whose process it is.
     pub agent: AgentId,
-    /// Its process.
+    /// The process that the agent registered with.
     pub process: Process,
 }
 
-/// How an agent's stored text says that nobody knows its process.
+/// How an agent's stored text says that its process is not known.
 const NO_PROCESS: &str = "\"process\":null";
 
 impl Operation for ListProcesses {

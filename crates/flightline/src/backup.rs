@@ -29,7 +29,7 @@ use crate::fleet::{Caller, Fleet, Scope};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BackedUp {
-    /// The file.
+    /// The file of the backup.
     pub file: PathBuf,
     /// The revision it holds.
     pub rev: u64,
@@ -37,7 +37,7 @@ pub struct BackedUp {
     pub events: u64,
     /// How many subjects.
     pub subjects: u64,
-    /// Its size.
+    /// The size of the file in bytes.
     pub bytes: u64,
 }
 
@@ -45,7 +45,7 @@ pub struct BackedUp {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Restored {
-    /// The file.
+    /// The backup that was restored.
     pub file: PathBuf,
     /// The revision it held.
     pub rev: u64,
@@ -223,9 +223,6 @@ pub(crate) fn save_every_mission(desk: &mut Desk<'_, '_>, why: &str) -> Result<(
 
 /// Brings the files of checkpoints in line with a store that was restored: those it lacks are written, `latest.json`
 /// names the newest. Returns what could not be done.
-///
-/// # Errors
-/// When the store fails.
 pub fn bring_files_up(fleet: &mut Fleet, state: &Path, caller: &Caller) -> Result<Vec<String>> {
     let mut troubles = Vec::new();
     // Each call writes a few; one that cannot be written is told, and left to the next command.
@@ -311,7 +308,7 @@ impl Seen {
     }
 }
 
-/// The tokens that were taken back, and those that nobody can read any more: whether those were is not known.
+/// The revoked tokens, and the unreadable ones, which may have been revoked.
 fn revoked(tx: &mut Tx<'_>) -> Result<BTreeMap<String, Option<Time>>> {
     let mut revoked = BTreeMap::new();
     for row in tx.rows(Kind::Token, Find::All)? {

@@ -54,9 +54,9 @@ use crate::recovery::points::analysis;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckpointDocument {
-    /// Its id.
+    /// The checkpoint's id.
     pub id: CheckpointId,
-    /// The mission.
+    /// The mission whose state it is.
     pub mission_id: MissionId,
     /// When it was taken.
     pub timestamp: Time,
@@ -66,13 +66,13 @@ pub struct CheckpointDocument {
     pub trigger_details: Option<String>,
     /// How far the mission was.
     pub progress_percent: u8,
-    /// The sorties.
+    /// The sorties of the mission.
     pub sorties: Vec<SortieSnapshot>,
     /// The locks that were held.
     pub active_locks: Vec<LockSnapshot>,
     /// The messages that were not acknowledged.
     pub pending_messages: Vec<MessageSnapshot>,
-    /// What was happening, and what comes next.
+    /// The last action, the next steps and the blockers at that moment.
     pub recovery_context: RecoveryContext,
     /// Who took it.
     pub created_by: String,
@@ -86,7 +86,7 @@ pub struct CheckpointDocument {
     pub status: CheckpointStatus,
     /// Whether it is pinned.
     pub pinned: bool,
-    /// What somebody wrote to it.
+    /// A note that a person or an agent added to it.
     pub note: Option<Note>,
     /// What became of its copy in a file.
     pub backup: Backup,
@@ -97,10 +97,10 @@ pub struct CheckpointDocument {
     /// When nothing was left to resume from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consumed_at: Option<Time>,
-    /// What the work tree looked like; none where there was nothing to look at, or nobody looked in time.
+    /// What the work tree looked like; none where there was nothing to look at, or no look in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_system: Option<FileSystem>,
-    /// What is wrong with it, though it is sound: such as that it is very large.
+    /// Warnings about a sound checkpoint: such as that it is very large.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// Whether work can go on from it, from where, and what is in the way: where it is shown.
@@ -118,7 +118,7 @@ pub struct CheckpointDocument {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SortieSnapshot {
-    /// Its id.
+    /// The sortie's id.
     pub id: String,
     /// The id other tools know it by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -136,7 +136,7 @@ pub struct SortieSnapshot {
     /// The last status update.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress_notes: Option<String>,
-    /// What is to be done.
+    /// The work to be done.
     pub title: String,
 }
 
@@ -144,7 +144,7 @@ pub struct SortieSnapshot {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LockSnapshot {
-    /// Its id.
+    /// The lock's id.
     pub id: String,
     /// The file or folder.
     pub file: String,
@@ -152,7 +152,7 @@ pub struct LockSnapshot {
     pub held_by: String,
     /// When it was granted.
     pub acquired_at: Time,
-    /// Why.
+    /// Why the holder has the lock.
     pub purpose: String,
     /// How long after the holder's last sign of life it lapses.
     pub timeout_ms: u64,
@@ -162,7 +162,7 @@ pub struct LockSnapshot {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MessageSnapshot {
-    /// Its id.
+    /// The message's id.
     pub id: String,
     /// Who sent it.
     pub from: String,
@@ -218,7 +218,7 @@ impl Contents {
         read.insert(TypeId::of::<S>(), Box::new(Rc::new(known)));
     }
 
-    /// Their hashes.
+    /// The hashes of the values, by section.
     pub(crate) fn sections(&self, digest: Digest) -> BTreeMap<String, Section> {
         let lines = self.values.iter().map(|value| Line {
             kind: value.kind,
@@ -393,7 +393,7 @@ pub(crate) fn load(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<C
     Ok(contents)
 }
 
-/// The document of a checkpoint for whoever looks at it.
+/// The document of a checkpoint for a reader.
 pub(crate) fn document(
     desk: &mut Desk<'_, '_>,
     checkpoint: &Checkpoint,
@@ -403,7 +403,7 @@ pub(crate) fn document(
     document_in_full(desk, checkpoint, &contents, backup)
 }
 
-/// The same of what was read already.
+/// The document of a checkpoint whose values were read already.
 pub(crate) fn document_in_full(
     desk: &mut Desk<'_, '_>,
     checkpoint: &Checkpoint,
@@ -546,7 +546,7 @@ pub(crate) fn newest_first(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result
     Ok(all)
 }
 
-/// The same, with those that were quarantined.
+/// The checkpoints that are not archived, quarantined ones included.
 pub(crate) fn unarchived(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<Checkpoint>> {
     let (mut all, _) = readable::<Checkpoint>(desk.tx, Find::Mission(mission.id))?;
     all.retain(|checkpoint| checkpoint.status != CheckpointStatus::Archived);

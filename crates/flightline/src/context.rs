@@ -53,7 +53,7 @@ pub struct BriefAgent {
     /// Only the required parts.
     #[serde(default)]
     pub minimal: bool,
-    /// What is known of the work tree.
+    /// The work tree as the caller sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<TreeNow>,
 }
@@ -69,7 +69,7 @@ pub struct DeliverBriefing {
     pub max_tokens: Option<usize>,
     /// Only the required parts.
     pub minimal: bool,
-    /// What is known of the work tree.
+    /// The work tree as the caller sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<TreeNow>,
 }
@@ -263,8 +263,7 @@ impl Operation for AcknowledgeBriefing {
     }
 }
 
-/// The word that fences what others wrote in a text about `what`. Nobody who can write into the text can
-/// know it beforehand.
+/// The word that fences quoted text about `what`. An author of the text cannot know it beforehand.
 pub(crate) fn nonce(desk: &mut Desk<'_, '_>, what: &str) -> Result<String> {
     let secret = secret(desk)?;
     Ok(sha256_hex(&format!("{secret}/{what}"))[..8].to_owned())
@@ -282,7 +281,7 @@ fn secret(desk: &mut Desk<'_, '_>) -> Result<String> {
     Ok(made.value)
 }
 
-/// What a briefing is made from, as the acting agent sees it; as dispatch sees it when nobody acts.
+/// The facts for a briefing, as the acting agent sees them; as dispatch sees them when no agent acts.
 fn facts(desk: &mut Desk<'_, '_>, mission: &Mission, tree: Option<&TreeNow>) -> Result<Facts> {
     let agent = desk.agent.clone();
     let (rev, at) = content_rev(desk, mission)?;
@@ -363,7 +362,7 @@ fn facts(desk: &mut Desk<'_, '_>, mission: &Mission, tree: Option<&TreeNow>) -> 
     };
     let background = background(desk, mission, agent.as_ref(), sortie, &agents)?;
     let moved = checked.as_ref().and_then(|it| it.head_moved.as_ref());
-    // The name of a branch is somebody's text, like everything that git says.
+    // The name of a branch is quoted text, like everything that git says.
     let moved = moved.map(|moved| quote("git", &moved.told()));
     let mut seen: Vec<Quote> = moved.into_iter().collect();
     if let Cause::Rewind { .. } = background.cause {
@@ -412,8 +411,7 @@ fn facts(desk: &mut Desk<'_, '_>, mission: &Mission, tree: Option<&TreeNow>) -> 
     })
 }
 
-/// What is left of a sortie, for an agent that reads only what is required: how to take it up, then step by
-/// step.
+/// The remaining steps of a sortie, for an agent in minimal mode: how to take it up, then step by step.
 fn left(desk: &mut Desk<'_, '_>, agent: &Agent, sortie: &Sortie) -> Result<Vec<Quote>> {
     let subtasks = desk.tx.find::<Subtask>(Find::Parent(&sortie.key()))?;
     let steps = remaining_steps(sortie, &subtasks, Some(agent));
@@ -426,7 +424,7 @@ fn left(desk: &mut Desk<'_, '_>, agent: &Agent, sortie: &Sortie) -> Result<Vec<Q
     Ok(quotes.collect())
 }
 
-/// The rules that bind everybody on a mission, whoever pinned them: who may do so was decided then.
+/// The rules that bind every agent on a mission, by any author: who may pin was decided when they were noted.
 fn constraints(notes: &[Note]) -> Vec<Quote> {
     let binding = notes
         .iter()

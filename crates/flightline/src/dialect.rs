@@ -35,11 +35,11 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ImportDocuments {
-    /// The format.
+    /// The dialect of the documents.
     pub dialect: Dialect,
-    /// The documents.
+    /// The documents to take in.
     pub documents: Vec<Incoming>,
-    /// The mission that tasks nobody knows yet are added to; the current one when none is named.
+    /// The mission that unknown tasks are added to; the current one when none is named.
     pub mission: Option<String>,
 }
 
@@ -50,7 +50,7 @@ pub struct ImportDocuments {
 pub struct Incoming {
     /// The name of its file.
     pub file: String,
-    /// Its text.
+    /// The text of the document.
     pub text: String,
     /// What its writer had before it: only what differs from that is news. Without it, all of it is.
     pub before: Option<String>,
@@ -67,7 +67,7 @@ pub struct TakenIn {
     pub file: String,
     /// What it is about: the id of an agent, a sortie or a checkpoint.
     pub of: String,
-    /// The same for people.
+    /// The document's name for people.
     pub name: String,
     /// Whether it changed something here.
     pub changed: bool,
@@ -120,7 +120,7 @@ impl TakenIn {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ExportDocuments {
-    /// The format.
+    /// The dialect of the documents.
     pub dialect: Dialect,
     /// Only of this mission.
     pub mission: Option<String>,
@@ -139,12 +139,12 @@ pub struct GivenOut {
     pub rev: u64,
     /// The journal they come from.
     pub history: String,
-    /// The documents.
+    /// The documents, each with its file.
     pub documents: Vec<Outgoing>,
     /// Files whose thing has ended, and go into the archive.
     #[serde(default)]
     pub ended: Vec<EndedFile>,
-    /// What has no document any more: only where changes were asked for.
+    /// The files without a document any more: only where changes were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gone: Vec<String>,
     /// Checkpoints that could not be exported because they are damaged.
@@ -159,7 +159,7 @@ pub struct Outgoing {
     pub file: String,
     /// What it is about: the id of an agent, a sortie or a checkpoint.
     pub of: String,
-    /// Its text.
+    /// The text of the document.
     pub text: String,
     /// A file that this one replaces, once it is written.
     pub replaces: Option<String>,
@@ -263,7 +263,7 @@ fn find(desk: &mut Desk<'_, '_>, document: &Document) -> Result<Option<Thing>> {
     match document {
         Document::Epic(checkpoint) => epic::find(desk, checkpoint),
         Document::Sitebuilder(checkpoint) => sitebuilder::find(desk, checkpoint),
-        // What is in the file is a moment of the past: only what was changed in it is news.
+        // The file describes a moment of the past: only an edit of it is news.
         Document::Recovery(_) | Document::Orchestrator(_) => Ok(None),
     }
 }

@@ -33,7 +33,7 @@ pub struct Diagnosis {
     pub healthy: bool,
     /// Each check and what it found.
     pub checks: Vec<Check>,
-    /// What was wrong in the store and was put right.
+    /// The damage in the store that was repaired.
     #[serde(default)]
     pub repaired: Vec<String>,
     /// Where the store is kept as it was before.
@@ -42,7 +42,7 @@ pub struct Diagnosis {
     /// Whether there is damage that cannot be mended and is known: it is told by its check.
     #[serde(default)]
     pub set_aside: bool,
-    /// Tasks that need somebody, where the policy wants them found.
+    /// Tasks that need a decision, where the policy wants them found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskTrouble>,
     /// Everything else that needs a person, as `fleet status` names it. None of it is damage.
@@ -74,12 +74,12 @@ impl Diagnosis {
     }
 }
 
-/// Work that needs somebody.
+/// Work that needs a person.
 #[derive(Clone, Debug, Default)]
 pub struct Needs {
     /// Tasks, where the policy wants them found.
     pub tasks: Vec<TaskTrouble>,
-    /// Everything else.
+    /// Everything else that needs a person.
     pub attention: Vec<Attention>,
 }
 
@@ -97,7 +97,7 @@ pub struct Connection {
     pub ok: bool,
     /// How long the hook took that was tried, in milliseconds; none when none was tried, or it did not answer.
     pub answered_ms: Option<u64>,
-    /// What is wrong, or what to know.
+    /// The findings of the checks.
     pub findings: Vec<Finding>,
 }
 
@@ -105,7 +105,7 @@ pub struct Connection {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
-    /// What.
+    /// The finding as a sentence.
     pub what: String,
     /// What to do about it.
     pub remedy: String,
@@ -113,15 +113,15 @@ pub struct Finding {
     pub blocks: bool,
 }
 
-/// One check.
+/// One check of the doctor.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Check {
-    /// What was checked.
+    /// The name of the check.
     pub name: String,
     /// Whether it is well.
     pub ok: bool,
-    /// What is wrong, or what was put right.
+    /// The trouble, or the repairs.
     pub findings: Vec<String>,
 }
 
@@ -129,8 +129,8 @@ pub use backups::examine_backups;
 pub use folder::examine_folder;
 pub use repair::{Repaired, repair};
 
-/// Examines the store, the files of checkpoints and the folder they are in. With [`Care::Repair`], what has a
-/// sound copy is repaired from it, after a copy of the store was made; what has none is quarantined.
+/// Examines the store, the files of checkpoints and their folder. With [`Care::Repair`], a value with a sound copy is
+/// repaired from it, after a copy of the store was made; a value without one is quarantined.
 ///
 /// # Errors
 /// When the store cannot be read at all, or a repair cannot be made.
@@ -196,17 +196,14 @@ fn examine_repository(fleet: &Fleet) -> Vec<Check> {
 /// Whether the doctor only looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Care {
-    /// Looks.
+    /// Examines, and changes nothing.
     Look,
     /// Repairs what is safe to repair.
     Repair,
 }
 
-/// Examines the whole store. Changes nothing but the modes of files that were open to others, which
-/// every command repairs when it opens the store.
-///
-/// # Errors
-/// When the store cannot be read at all.
+/// Examines the whole store. Changes nothing but the modes of files that were open to others, which every command
+/// repairs when it opens the store.
 pub fn examine(fleet: &mut Fleet) -> Result<Diagnosis> {
     examine_with(fleet, &mut |_, _| {})
 }

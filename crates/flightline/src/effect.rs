@@ -46,7 +46,7 @@ pub struct FinishEffect {
     pub key: Name,
     /// For which mission; the current one when none is named.
     pub mission: Option<String>,
-    /// What came of it.
+    /// The result of the effect.
     pub result: Option<Note>,
 }
 

@@ -1,5 +1,5 @@
-//! What is done where the store is, with the files beside it: one after the other, each in transactions of
-//! its own. Where the store is elsewhere, it is asked for there, by name.
+//! Errands: work beside the store, with its files, each in transactions of its own. Where the store is at a server, an
+//! errand is asked for there, by name.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -162,7 +162,7 @@ impl Errand for GiveBack {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MendFromFiles {
-    /// Which.
+    /// The checkpoints to mend.
     pub wanted: Wanted,
 }
 

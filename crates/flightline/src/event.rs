@@ -16,7 +16,7 @@ use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 
-/// Lists events.
+/// Lists events of the journal.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -45,7 +45,7 @@ pub struct ListEvents {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cursor {
-    /// Which journal.
+    /// The id of the history.
     pub history: String,
     /// The last revision seen.
     pub rev: u64,
@@ -67,7 +67,7 @@ impl Cursor {
     }
 }
 
-/// Somebody saw what nobody knows any more; where they can go on is known.
+/// The caller saw events that are lost; the refusal names where it can continue.
 fn lost(seen: u64, history: String, last: u64) -> Error {
     let message = format!(
         "revision {seen} was lost when a replica replaced the database; revisions up to {last} exist"
@@ -100,7 +100,7 @@ fn leaves_out(event: &Event, rev: u64) -> bool {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EventList {
-    /// The events.
+    /// The events that were found.
     pub events: Vec<Event>,
     /// Where to go on from.
     pub cursor: Cursor,
@@ -157,7 +157,7 @@ impl Operation for ListEvents {
             });
         };
         let mut events = desk.tx.events_after(after.rev, &filter)?;
-        // Somebody put together a place that never was one.
+        // The caller made up a place that never was one.
         if events
             .first()
             .is_some_and(|next| leaves_out(next, after.rev))

@@ -1,4 +1,4 @@
-//! The fleet in figures, for whoever watches it: one read, without going through everything.
+//! The fleet in figures, for monitoring: one read, without going through everything.
 
 use std::collections::BTreeMap;
 
@@ -53,9 +53,9 @@ pub struct Figures {
     pub agents: BTreeMap<String, u64>,
     /// How long ago the agent that was silent longest gave its last sign of life.
     pub oldest_heartbeat_age_ms: Option<Millis>,
-    /// Locks.
+    /// The figures about locks.
     pub locks: LockFigures,
-    /// Messages that nobody has looked at.
+    /// The number of messages that were not read.
     pub messages_pending: u64,
     /// Agents that lost their context and were not briefed since.
     pub briefings_pending: u64,
@@ -67,11 +67,11 @@ pub struct Figures {
     pub happened: Happened,
 }
 
-/// Locks.
+/// The figures about locks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LockFigures {
-    /// Granted.
+    /// The number of locks that are granted.
     pub held: u64,
     /// Of those: lapsed, or of an agent that is no more.
     pub orphaned: u64,
@@ -81,11 +81,11 @@ pub struct LockFigures {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SpaceFigures {
-    /// The database.
+    /// The size of the database in bytes.
     pub database: u64,
     /// The log beside it.
     pub log: u64,
-    /// What is free in it, where that is known.
+    /// The free space in the database, where it is known.
     pub free: Option<u64>,
 }
 
@@ -113,7 +113,7 @@ pub struct Happened {
 pub struct CheckpointFigure {
     /// What triggered it.
     pub trigger: String,
-    /// Why.
+    /// Why the checkpoints were taken.
     pub reason: String,
     /// How large its record is.
     pub bytes: u64,
@@ -132,7 +132,7 @@ impl Operation for ReadFigures {
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Figures> {
         let (rev, history) = (desk.tx.rev(), desk.tx.history().to_owned());
         let from = match &self.after {
-            // What was left out between two histories is nothing to count.
+            // The revisions left out between two histories are nothing to count.
             Some(it) if desk.tx.has_place(&it.history, it.rev)? => {
                 let next = desk.tx.next_there(it.rev.saturating_add(1))?;
                 next.map_or(rev, |next| next.saturating_sub(1))

@@ -43,10 +43,10 @@ pub struct Fleet {
     noticed: Vec<String>,
 }
 
-/// What came of an operation, and how.
+/// The outcome of an operation, and how it came about.
 #[derive(Clone, Debug)]
 pub struct Done<T> {
-    /// The outcome.
+    /// The outcome of the operation.
     pub outcome: T,
     /// Whether it is that of an earlier request with the same key: nothing was done this time.
     pub replayed: bool,
@@ -107,7 +107,7 @@ enum Asked {
     ToShow,
 }
 
-/// Who asks for an operation, and how.
+/// The caller of an operation, and the circumstances of the call.
 #[derive(Clone, Debug, Default)]
 pub struct Caller {
     /// The agent it acts as, by name or id.
@@ -155,9 +155,9 @@ impl Caller {
 /// What an operation does to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Looks.
+    /// Reads, and changes nothing.
     Read,
-    /// Changes state.
+    /// Changes the state.
     Write,
     /// Notes a sign of life.
     Pulse,
@@ -174,7 +174,7 @@ pub enum WhenFull {
     Answered,
 }
 
-/// What is said with an answer of which nothing could be noted.
+/// The warning with an answer that could not be recorded.
 const UNNOTED: &str =
     "the disk is full: this is the answer, but its delivery could not be recorded";
 
@@ -203,49 +203,36 @@ pub trait Operation: Serialize + DeserializeOwned + HasSchema + Send + 'static {
     const SCOPE: Scope;
     /// Whether the caller must be its agent's current incarnation. Registering is how it becomes that.
     const FENCED: bool = true;
-    /// Whether asking for it is an act of the agent that asks: one registers it, and is a sign of its life. Looking is neither,
-    /// even where it is noted that somebody looked.
+    /// Whether asking for it is an act of the agent that asks: an act registers the agent, and is a sign of its life.
+    /// Looking is neither, even where the look is recorded.
     const IS_ACT: bool = true;
-    /// Whether its outcome tells an agent what to do: then it is not asked of a fleet that nobody trusted.
+    /// Whether its outcome tells an agent what to do: then it is refused in a fleet that is not trusted.
     const BRIEFS: bool = false;
     /// What becomes of it when the store is elsewhere and cannot be reached.
     const OFFLINE: Offline = Offline::Refused;
     /// What becomes of it when the disk is full.
     const WHEN_FULL: WhenFull = WhenFull::Refused;
-    /// What comes of it.
+    /// The type of its outcome.
     type Outcome: Serialize + DeserializeOwned + HasSchema + Send + 'static;
 
     /// On whose behalf it is asked for, beside the caller's own: a token that does not coordinate is held to it.
     fn acts_for(&self) -> ActsFor<'_>;
 
-    /// What is asked for, without what the caller's machine saw: whoever asks again has seen other things,
-    /// and asks for the same.
-    ///
-    /// # Errors
-    /// When it cannot be written down.
+    /// The request without observations of the caller's machine: a retry has other observations, and is the same request.
     fn asked(&self) -> Result<String> {
         to_json(self)
     }
 
-    /// What is asked for when it is kept until the store can be reached.
-    ///
-    /// # Errors
-    /// When it cannot be written down.
+    /// The request as it is queued until the store can be reached.
     fn for_later(&self, _asked_at: Time) -> Result<String> {
         to_json(self)
     }
 
     /// Decides, in one transaction. Touches nothing but the desk: it may run twice.
-    ///
-    /// # Errors
-    /// When it will not be done, or the store fails.
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Self::Outcome>;
 
     /// For what is usually a mere sign of life: notes it, without a revision and without waiting for the
     /// disk. None when it leads to more, and must be decided as a write.
-    ///
-    /// # Errors
-    /// When it will not be done, or the store fails.
     fn note(&self, desk: &mut Desk<'_, '_>) -> Result<Option<Self::Outcome>> {
         self.decide(desk).map(Some)
     }
@@ -259,13 +246,10 @@ pub trait Errand: Serialize + DeserializeOwned + Send + 'static {
     const ACCESS: Access;
     /// The narrowest token that may ask for it.
     const SCOPE: Scope;
-    /// What comes of it.
+    /// The type of its outcome.
     type Outcome: Serialize + DeserializeOwned + Send + 'static;
 
     /// Does it, with the state folder beside the store.
-    ///
-    /// # Errors
-    /// When the store or a file fails.
     fn carry_out(&self, fleet: &mut Fleet, folder: &Path, caller: &Caller)
     -> Result<Self::Outcome>;
 }
@@ -299,7 +283,7 @@ impl Fleet {
         matches!(self.place, Place::There(_))
     }
 
-    /// The same, run in a work tree: what is in it can be looked at.
+    /// This fleet, run in a work tree, which can be looked at.
     #[must_use]
     pub fn in_tree(self, tree: WorkTree) -> Self {
         Self {
@@ -470,9 +454,6 @@ impl Fleet {
     }
 
     /// Has something done where the store is; `folder` is the state folder beside it, when it is here.
-    ///
-    /// # Errors
-    /// When the store or a file fails.
     pub fn send<E: Errand>(
         &mut self,
         errand: &E,
@@ -542,7 +523,7 @@ impl Fleet {
         match self.write_anyhow(act, caller) {
             Err(full) if may_use_reserve(act.spec(), &full) && self.store()?.spend_reserve() => {
                 let went = self.write_anyhow(act, caller)?;
-                // What was to be done is done.
+                // The write itself is done.
                 let _ = self.store()?.fold_log(true);
                 Ok(went)
             }
@@ -577,11 +558,12 @@ impl Fleet {
         Ok(Went::since(since))
     }
 
-    /// A refused act is a sign of life as well, of its agent and of ourselves. Who was refused a lock has looked whether
-    /// its holder is alive: else silence around somebody who only waits would be taken for our own downtime, and never end.
+    /// A refused act is a sign of life as well, of its agent and of ourselves. An agent that was refused a lock has
+    /// looked whether its holder is alive: otherwise silence around a waiting agent would be taken for our own
+    /// downtime, and never end.
     fn note_life(&mut self, caller: &Caller, refusal: &Refusal) {
         let downtime = self.policy.downtime_ms;
-        // What was refused is refused, whether or not this can be noted.
+        // The refusal stands, whether or not this can be recorded.
         let Ok(store) = self.store() else { return };
         let _ = store.pulse(|tx| {
             let agent = desk::find_acting(tx, caller)?;
@@ -630,9 +612,6 @@ impl Fleet {
     }
 
     /// Shows what a write would do: runs it, and drops what it wrote.
-    ///
-    /// # Errors
-    /// When it would not be done, or the store fails.
     pub fn rehearse<O: Registered>(
         &mut self,
         operation: &O,
@@ -665,7 +644,7 @@ impl Fleet {
             .map(drop)
     }
 
-    /// Shows what several acts would do, in one transaction, for whoever may ask for this operation.
+    /// Rehearses several acts in one transaction, for a caller that may ask for this operation.
     pub(crate) fn rehearse_acts<O: Operation, T>(
         &mut self,
         operation: &O,
@@ -726,16 +705,13 @@ impl Fleet {
         }
     }
 
-    /// The policy.
+    /// The policy that the fleet is run by.
     #[must_use]
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
 
     /// The store's time.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn now(&mut self) -> Result<Time> {
         match &mut self.place {
             Place::Here(store) => Ok(store.now()?),

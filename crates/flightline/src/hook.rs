@@ -1,5 +1,5 @@
-//! What a coding agent's hooks tell, and what they are answered. A session becomes an agent of the fleet, its edits are locked, its work is saved,
-//! and its briefing reaches it, without anybody typing a command. One event is one transaction.
+//! The events of a coding agent's hooks, and the answers to them. A session becomes an agent of the fleet, its edits
+//! are locked, its work is saved, and its briefing reaches it, without a typed command. One event is one transaction.
 
 mod brief;
 mod seat;
@@ -43,18 +43,18 @@ pub struct TellHook {
     /// The most characters of context that this event's answer can carry; none when it carries none.
     #[serde(default)]
     pub room: Option<usize>,
-    /// The event.
+    /// The event that the hook tells of.
     pub event: SessionEvent,
     /// Whether the person cleared the session before it, in the process that it is in.
     #[serde(default)]
     pub cleared: bool,
-    /// What is known of the processes of agents on the caller's machine.
+    /// Observations of agents' processes on the caller's machine.
     #[serde(default)]
     pub sightings: Vec<Sighting>,
     /// Whether those processes have not been looked at yet. Where that decides, the answer asks to look first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub looks_later: bool,
-    /// What is known of the work tree.
+    /// The work tree as the caller sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<TreeNow>,
 }
@@ -88,7 +88,7 @@ pub enum SessionEvent {
     },
     /// Files are about to be changed.
     Editing {
-        /// Which.
+        /// The files that are edited.
         paths: Vec<RepoPath>,
     },
     /// Something is about to be done that cannot be undone.
@@ -116,7 +116,7 @@ pub enum SessionEvent {
     TaskMoved {
         /// The client's id of it.
         id: Title,
-        /// What is to be done, where the client says it.
+        /// The work to be done, where the client says it.
         #[serde(default)]
         title: Option<Title>,
         /// How far it is, where the client says it.
@@ -143,7 +143,7 @@ pub enum SessionEvent {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PlannedTask {
-    /// What is to be done.
+    /// The work to be done.
     pub title: Title,
     /// How far it is.
     pub status: PlannedStatus,
@@ -154,13 +154,13 @@ pub struct PlannedTask {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PlannedStatus {
-    /// Not begun.
+    /// The task has not begun.
     Pending,
-    /// Under way.
+    /// The task is under way.
     InProgress,
-    /// Done.
+    /// The task is done.
     Completed,
-    /// Given up.
+    /// The task was given up.
     Cancelled,
 }
 
@@ -266,7 +266,7 @@ impl Operation for TellHook {
                 answer.begun = true;
                 seat::renew(desk, &agent, self)?
             }
-            // Nobody knows a session that only says good-bye.
+            // The end of an unknown session changes nothing.
             None if matches!(self.event, SessionEvent::Ended) => return Ok(answer),
             None => {
                 answer.begun = true;
@@ -309,7 +309,8 @@ impl TellHook {
         }
     }
 
-    /// Whether it counts who of the agents is still running, and nobody has looked: for a seat, or for a lock that is in the way.
+    /// Whether it matters which agents still run, and the caller has not looked: for a seat, or for a lock that is in the
+    /// way.
     fn must_look(&self, desk: &mut Desk<'_, '_>, known: Option<&Agent>) -> Result<bool> {
         Ok(self.looks_later
             && match (known, &self.event) {

@@ -17,7 +17,7 @@ use crate::sortie::task_ids;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListIds {
-    /// The kinds.
+    /// The kinds of subject.
     pub kinds: Vec<Kind>,
 }
 
@@ -25,7 +25,7 @@ pub struct ListIds {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ids {
-    /// The ids.
+    /// The ids by kind.
     pub ids: BTreeMap<Kind, Vec<String>>,
 }
 
@@ -114,7 +114,7 @@ fn shortened(asked: &str, beside: Neighbours) -> Option<String> {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListNames {
-    /// The kind.
+    /// The kind of subject.
     pub kind: Kind,
     /// How many at most.
     pub limit: usize,

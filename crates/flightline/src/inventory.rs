@@ -11,7 +11,7 @@ use crate::error::Result;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StoredProject {
-    /// Its id.
+    /// The project's id.
     pub id: String,
     /// What it is called.
     pub name: String,
@@ -31,9 +31,6 @@ impl std::fmt::Display for StoredProject {
 }
 
 /// The projects in a store.
-///
-/// # Errors
-/// When the store fails.
 pub fn inventory(store: &mut Store) -> Result<Vec<StoredProject>> {
     let before = store.project().to_owned();
     let listed = store.projects()?;

@@ -1,4 +1,4 @@
-//! What was said while the server could not be reached, and came too late to be done: it is not lost.
+//! Queued requests that came too late to be done: they are recorded, not lost.
 
 use flightline_core::message::MessageKind;
 use flightline_core::mission::Mission;
@@ -15,7 +15,7 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mail::{Letter, post};
 use crate::mission::short;
 
-/// Writes down what came too late: a note on its sortie or mission, and mail to whoever coordinates.
+/// Records a request that came too late: a note on its sortie or mission, and mail to the coordinator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -23,7 +23,7 @@ pub struct RecordLate {
     /// The id of its note, the same for every delivery. Without one, a new id is generated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<NoteId>,
-    /// What was asked for, such as `update_sortie`.
+    /// The operation that was asked for, such as `update_sortie`.
     pub operation: Name,
     /// The text of the request.
     pub said: text::Note,
@@ -37,7 +37,7 @@ pub struct RecordLate {
     pub sortie: Option<String>,
     /// Why it was refused.
     pub code: Code,
-    /// The same in words.
+    /// The refusal in words.
     pub why: text::Note,
 }
 
@@ -45,7 +45,7 @@ impl Operation for RecordLate {
     const NAME: &'static str = "record_late";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
-    /// Whoever said it may be nobody any more: that is why it is late.
+    /// The agent that asked may have no session any more: that is why it is late.
     const FENCED: bool = false;
     type Outcome = Note;
 
@@ -54,7 +54,7 @@ impl Operation for RecordLate {
     }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Note> {
-        // Somebody else may have brought it, with a token and so under a key of their own.
+        // Another token may have delivered it, and so under a key of its own.
         if let Some(id) = self.note
             && let Some(known) = desk.tx.get::<Note>(&id.to_string())?
         {
@@ -97,7 +97,7 @@ impl Operation for RecordLate {
             ended: None,
             failure: None,
         };
-        // Whoever brings it tells it: its words are not Flightline's.
+        // The caller that delivers it records it: its words are not Flightline's.
         desk.tx.act_as(Actor {
             name: desk.principal(),
             epoch: None,

@@ -1,5 +1,6 @@
-//! What runs out by itself. A lock that lapsed needs nobody: whoever wants it takes it, and its holder keeps it
-//! with the next sign of life. What does need somebody is noticed here, where no command comes by for long.
+//! Things that run out by themselves. A lapsed lock needs no action: the next agent that wants it takes it, and its
+//! holder keeps it with the next sign of life. Things that do need an action are noticed here, where no command runs
+//! for long.
 
 use serde::{Deserialize, Serialize};
 

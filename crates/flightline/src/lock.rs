@@ -40,7 +40,7 @@ pub struct AcquireLocks {
     /// How long after the holder's last sign of life they lapse; the policy's when none is given.
     #[cfg_attr(feature = "schema", schemars(range(min = 1_000, max = 604_800_000)))]
     pub ttl_ms: Option<Millis>,
-    /// Why.
+    /// Why the agent wants the locks.
     pub purpose: Option<Title>,
     /// The sortie they are for; else the one the agent is at, when there is just one.
     pub sortie: Option<String>,
@@ -89,7 +89,7 @@ pub struct StealLock {
     pub reason: Note,
 }
 
-/// Lists locks.
+/// Lists the locks that are held.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -111,7 +111,7 @@ pub struct CheckLocks {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LockView {
-    /// The lock.
+    /// The lock as it is stored.
     pub lock: Lock,
     /// Its holder's name.
     pub holder: String,
@@ -125,7 +125,7 @@ pub struct LockView {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PathCheck {
-    /// The path.
+    /// The path that was checked.
     pub path: RepoPath,
     /// Whether the caller may write there.
     pub free: bool,
@@ -358,8 +358,8 @@ impl Operation for CheckLocks {
     }
 }
 
-/// Takes locks, and waits for them when others hold them: at most `wait`, calling `pause` between tries.
-/// Looks for the processes of holders on this machine, so that a dead one does not keep anybody waiting.
+/// Takes locks, and waits for them when others hold them: at most `wait`, calling `pause` between tries. Looks for the
+/// processes of holders on this machine, so that a dead holder keeps no agent waiting.
 ///
 /// # Errors
 /// When they are still held in the end, or the store fails.
@@ -635,7 +635,7 @@ fn own_lock(
     Ok(lock)
 }
 
-/// Nobody locked exactly this path; one of the agent's own locks may cover it.
+/// No lock is on exactly this path; one of the agent's own locks may cover it.
 fn no_lock_on(path: &RepoPath, locks: &[Lock], agent: &Agent) -> Refusal {
     let covers = |lock: &&Lock| lock.held_by == agent.id && lock.file.contains(path);
     match locks.iter().find(covers) {

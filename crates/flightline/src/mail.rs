@@ -36,7 +36,7 @@ pub struct SendMail {
     pub to: Vec<String>,
     /// What it is about.
     pub subject: Title,
-    /// The text.
+    /// The text of the message.
     pub body: Option<Body>,
     /// The mission it is about; the current one when there is one.
     pub mission: Option<String>,
@@ -49,9 +49,9 @@ pub struct SendMail {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReplyMail {
-    /// Which message.
+    /// The message that is answered.
     pub message: String,
-    /// The text.
+    /// The text of the answer.
     pub body: Body,
 }
 
@@ -71,7 +71,7 @@ pub struct OpenInbox {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PeekInbox {
-    /// Whose.
+    /// The agent whose mailbox is looked at.
     pub agent: String,
     /// Acknowledged ones too.
     #[serde(default)]
@@ -85,7 +85,7 @@ pub struct PeekInbox {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReadMail {
-    /// Which.
+    /// The message to read.
     pub message: String,
 }
 
@@ -94,7 +94,7 @@ pub struct ReadMail {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AcknowledgeMail {
-    /// Which.
+    /// The messages to acknowledge.
     #[serde(default)]
     pub messages: Vec<String>,
     /// All in the acting agent's inbox.
@@ -116,7 +116,7 @@ pub struct ShowThread {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RequeueMail {
-    /// Which.
+    /// The message to deliver again.
     pub message: String,
 }
 
@@ -124,7 +124,7 @@ pub struct RequeueMail {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MessageView {
-    /// The message.
+    /// The message as it is stored.
     pub message: Message,
     /// Its way to each recipient.
     pub deliveries: Vec<DeliveryView>,
@@ -352,7 +352,7 @@ impl Operation for AcknowledgeMail {
     }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<MessageView>> {
-        // First of all: what is acknowledged now was late all the same.
+        // First of all: a message that is acknowledged now was late all the same.
         notice_overdue(desk)?;
         let me = desk.acting()?.clone();
         let mut messages = Vec::new();
@@ -448,7 +448,7 @@ pub fn send(fleet: &mut Fleet, request: &SendMail, caller: &Caller) -> Result<Me
     sent
 }
 
-/// Mail to a name that nobody has cannot be delivered. A name that was mistyped is no failure of the fleet's.
+/// Mail to an unknown name cannot be delivered. A mistyped name is no failure of the fleet's.
 fn undeliverable(error: crate::Error) -> crate::Error {
     let mistyped = |refusal: &Refusal| refusal.details.get("meant").is_some();
     match error {
@@ -459,7 +459,7 @@ fn undeliverable(error: crate::Error) -> crate::Error {
     }
 }
 
-/// What is to be said of a delivery.
+/// The new mark of a delivery.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mark {
     Delivered,

@@ -34,7 +34,7 @@ use crate::sortie::{SortieSummary, summaries};
 pub struct CreateMission {
     /// What it is called.
     pub title: Title,
-    /// What is to be true at the end.
+    /// The state to be reached at the end.
     pub objective: Option<Note>,
     /// The phase it begins in.
     pub phase: Option<Title>,
@@ -97,9 +97,9 @@ pub struct ShowMission {
 pub struct ChangeMission {
     /// Which; the current one when none is named.
     pub mission: Option<String>,
-    /// Where to.
+    /// The status that the mission gets.
     pub to: MissionStatus,
-    /// Why.
+    /// Why the status changes.
     pub reason: Option<Note>,
 }
 
@@ -110,7 +110,7 @@ pub struct ChangeMission {
 pub struct TransitionMission {
     /// Which; the current one when none is named.
     pub mission: Option<String>,
-    /// Where to.
+    /// The state that the workflow moves to.
     pub to: Name,
     /// Why: what triggered it.
     pub reason: Option<Note>,
@@ -124,7 +124,7 @@ pub struct TransitionMission {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UseMission {
-    /// Which.
+    /// The mission that becomes the current one.
     pub mission: String,
 }
 
@@ -132,7 +132,7 @@ pub struct UseMission {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MissionView {
-    /// The mission.
+    /// The mission as it is stored.
     pub mission: Mission,
     /// How far it is.
     pub progress: Progress,
@@ -157,7 +157,7 @@ pub struct MissionView {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PastState {
-    /// The state.
+    /// The name of the state.
     pub state: String,
     /// When it was entered.
     pub entered_at: Time,
@@ -171,7 +171,7 @@ pub struct PastState {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MissionSummary {
-    /// Its id.
+    /// The mission's id.
     pub id: MissionId,
     /// What it is called.
     pub title: String,

@@ -74,10 +74,10 @@ pub struct Rebuild<'a> {
 /// mission. Missions, their work and their checkpoints keep their ids; the history is new, its counter and its
 /// epochs above everything that was ever seen, so that no cursor, fence or epoch of before is accepted.
 ///
-/// It needs nothing of the store that was there. One that is intact takes the new content in one transaction, after a
-/// copy of it was made. Any other gives way, with all its files, which are kept; what can still be read of it tells
-/// how high the new counters must be, and other projects in it come along. Whoever dies on the way leaves the
-/// old store, the new one, or one that the next rebuild puts in place.
+/// It needs nothing of the store that was there. An intact store takes the new content in one transaction, after a copy
+/// of it was made. Any other gives way, with all its files, which are kept; its readable part tells how high the new
+/// counters must be, and other projects in it come along. A process that dies on the way leaves the old store, the new
+/// one, or one that the next rebuild puts in place.
 ///
 /// # Errors
 /// When no file is sound, or the new store cannot be written; then the old one is as it was.
@@ -143,7 +143,7 @@ const LOST: [&str; 6] = [
     "pins and notes made after a file was written; rewinds that `fleet undo` could undo",
 ];
 
-/// What was built to the side.
+/// The store that was built to the side.
 struct Built<'a> {
     /// The folder it was built in.
     side: &'a Path,

@@ -49,7 +49,7 @@ type Decider = fn(&str, &mut Desk<'_, '_>) -> crate::Result<Value>;
 /// How something is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
-    /// Who asks.
+    /// The caller of the operation.
     pub caller: &'a Caller,
     /// The state folder beside the store.
     pub folder: &'a Path,
@@ -60,15 +60,15 @@ pub struct Ask<'a> {
 /// A request that was read and cleaned, without its type. It can be run on another thread than the one that read it, and more
 /// than once.
 pub trait Request: Send {
-    /// Runs it.
+    /// Runs the request.
     fn run(&self, fleet: &mut Fleet, ask: &Ask<'_>) -> Ran;
 }
 
-/// What came of a request that was run. Nothing of it is JSON yet.
+/// The result of a request that was run. Nothing of it is JSON yet.
 pub struct Ran {
-    /// The outcome.
+    /// The outcome, or why it was refused.
     pub outcome: Result<Done<Box<dyn Outcome>>, Refusal>,
-    /// What is worth knowing, whatever came of it.
+    /// Warnings, whether or not it succeeded.
     pub warnings: Vec<String>,
 }
 
@@ -81,12 +81,12 @@ impl From<crate::Result<Done<Box<dyn Outcome>>>> for Ran {
     }
 }
 
-/// What came of a request, as JSON.
+/// The result of a request, as JSON.
 #[derive(Debug)]
 pub struct Called {
     /// The outcome as JSON text: most callers send it on as it is.
     pub outcome: Result<Box<RawValue>, Refusal>,
-    /// What is worth knowing, whatever came of it.
+    /// Warnings, whether or not it succeeded.
     pub warnings: Vec<String>,
 }
 
@@ -120,7 +120,7 @@ pub fn value_of(outcome: &RawValue) -> Result<Value, Refusal> {
 /// An operation, as doors know it.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// Its name.
+    /// The operation's name on the wire.
     pub name: &'static str,
     /// What it does to the store.
     pub access: Access,
@@ -181,9 +181,6 @@ pub trait Registered: Operation {
     ) -> crate::Result<Done<Box<dyn Outcome>>>;
 
     /// Shows what it would do. See [`Fleet::rehearse`].
-    ///
-    /// # Errors
-    /// When it would not be done, or the store fails.
     fn rehearse_in(&self, fleet: &mut Fleet, caller: &Caller) -> crate::Result<Self::Outcome>;
 }
 
@@ -354,7 +351,7 @@ register! {
     }
 }
 
-/// Every operation.
+/// Every operation there is.
 #[must_use]
 pub fn operations() -> &'static [Entry] {
     OPERATIONS
@@ -375,7 +372,7 @@ pub fn scopes() -> BTreeMap<&'static str, &'static str> {
         .collect()
 }
 
-/// Whether an operation may have waited on somebody's machine until the server could be reached.
+/// Whether an operation may have been queued on another machine until the server could be reached.
 #[must_use]
 pub fn may_wait(name: &str) -> bool {
     find(name).is_ok_and(|entry| entry.offline == Offline::Kept)
@@ -461,7 +458,7 @@ const fn helped<O: ReadsCheckpoints>() -> Entry {
     }
 }
 
-/// What is done with the files beside the store.
+/// An errand: work with the files beside the store.
 const fn upkeep<E: Errand>() -> Entry {
     Entry {
         name: E::NAME,

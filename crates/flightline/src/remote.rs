@@ -59,7 +59,7 @@ pub enum Offline {
 
 /// An operation, as it is asked for.
 pub struct Call<'a> {
-    /// Its name.
+    /// The operation's name on the wire.
     pub operation: &'a str,
     /// What it does to the store.
     pub access: Access,
@@ -67,22 +67,22 @@ pub struct Call<'a> {
     pub rehearse: bool,
     /// What becomes of it when the store cannot be reached.
     pub offline: Offline,
-    /// What is asked for, as JSON.
+    /// The request as JSON.
     pub request: String,
-    /// The same as it is kept until the store can be reached, asked for at that time.
+    /// The request as it is queued until the store can be reached, asked for at that time.
     pub later: &'a dyn Fn(Time) -> Result<String>,
-    /// Who asks.
+    /// The caller of the operation.
     pub caller: &'a Caller,
 }
 
-/// What came of it.
+/// The answer of a server.
 #[derive(Debug)]
 pub struct Answer {
     /// The outcome, as JSON.
     pub outcome: std::result::Result<String, Refusal>,
     /// Whether it is that of an earlier request with the same key.
     pub replayed: bool,
-    /// What is worth knowing, whatever came of it.
+    /// Warnings, whether or not it succeeded.
     pub warnings: Vec<String>,
     /// Damage that another copy made good.
     pub noticed: Vec<String>,
@@ -134,7 +134,7 @@ pub struct Waiting {
     /// The file they are in.
     #[serde(default)]
     pub file: String,
-    /// How many.
+    /// The number of requests that wait.
     pub count: usize,
     /// Since when, by this machine's clock.
     pub since: Time,
@@ -162,9 +162,9 @@ pub struct Delivery {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Late {
-    /// Whose.
+    /// The agent that asked.
     pub agent: Option<String>,
-    /// What was asked for.
+    /// The operation that was asked for.
     pub operation: String,
     /// When, by this machine's clock.
     pub asked_at: Time,

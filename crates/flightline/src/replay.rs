@@ -76,7 +76,7 @@ pub enum Place {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReplayPage {
-    /// The mission.
+    /// The mission whose history it is.
     pub mission_id: MissionId,
     /// What it is called.
     pub title: String,
@@ -171,7 +171,7 @@ impl Operation for Replay {
 }
 
 impl Replay {
-    /// The mission to replay: whoever names a checkpoint means its mission.
+    /// The mission to replay: a named checkpoint means its mission.
     fn mission_of(&self, desk: &mut Desk<'_, '_>, points: [&Option<Point>; 3]) -> Result<Mission> {
         let mut named = points
             .into_iter()
@@ -197,7 +197,7 @@ impl Replay {
     }
 }
 
-/// A place in the journal that somebody named.
+/// A named place in the journal.
 struct Point {
     rev: u64,
     /// The first revision of the request it belongs to.
@@ -330,7 +330,7 @@ impl Pages {
         }
     }
 
-    /// One step.
+    /// A page with one step alone.
     fn alone(
         &self,
         desk: &mut Desk<'_, '_>,

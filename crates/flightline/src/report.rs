@@ -23,11 +23,11 @@ pub struct ShowReport {
     pub mission: Option<String>,
 }
 
-/// What a mission's work took. What nobody reported is left out, not guessed.
+/// The cost of a mission's work. Figures that were not reported are left out, not guessed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
-    /// The mission.
+    /// The mission that is reported on.
     pub mission_id: MissionId,
     /// What it is called.
     pub title: String,
@@ -43,11 +43,11 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReportLine {
-    /// The sortie.
+    /// The sortie that is reported on.
     pub sortie_id: SortieId,
     /// The id other tools know it by.
     pub task_id: Option<Name>,
-    /// What was to be done.
+    /// The work to be done.
     pub title: String,
     /// Where it stands.
     pub status: SortieStatus,
@@ -55,8 +55,8 @@ pub struct ReportLine {
     pub owner: Option<String>,
     /// How long it was expected to take.
     pub estimate_ms: Option<Millis>,
-    /// From when work on it first began until it was completed, or until now while somebody is at it: on
-    /// the clock, waiting included. None when it has not begun, and when nobody knows when it ended.
+    /// From when work on it first began until it was completed, or until now while it is worked on: on the clock,
+    /// waiting included. None when it has not begun, and when its end is not known.
     pub actual_ms: Option<Millis>,
     /// Whether `actual_ms` is final.
     pub finished: bool,
@@ -64,7 +64,7 @@ pub struct ReportLine {
     pub ratio: Option<f64>,
     /// How often work on it has begun.
     pub attempts: u32,
-    /// Tokens spent on it; none when nobody reported any.
+    /// Tokens spent on it; none when none were reported.
     pub tokens: Option<TokenUsage>,
     /// What reviewers gave; no score while a review is asked for.
     pub reviews: Vec<ReviewLine>,
@@ -76,7 +76,7 @@ pub struct ReportLine {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReviewLine {
-    /// Who.
+    /// The reviewer's name.
     pub reviewer: Name,
     /// The score; none while the review is asked for.
     pub score: Option<i64>,
@@ -86,7 +86,7 @@ pub struct ReviewLine {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Totals {
-    /// Sorties.
+    /// The number of sorties.
     pub sorties: u64,
     /// Number of completed ones.
     pub completed: u64,
@@ -173,7 +173,7 @@ fn line(sortie: &Sortie, now: Time) -> ReportLine {
         SortieStatus::Completed | SortieStatus::InProgress | SortieStatus::Blocked => {
             sortie.actual_ms(now)
         }
-        // Nobody is at it, and nobody said when the last one stopped.
+        // No agent is at it, and it is not known when the last one stopped.
         SortieStatus::Pending
         | SortieStatus::Assigned
         | SortieStatus::Failed

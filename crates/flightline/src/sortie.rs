@@ -49,7 +49,7 @@ pub struct ListSorties {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ShowSortie {
-    /// Which.
+    /// The sortie to show.
     pub sortie: String,
 }
 
@@ -57,12 +57,12 @@ pub struct ShowSortie {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SortieSummary {
-    /// Its id.
+    /// The sortie's id.
     pub id: SortieId,
     /// The id other tools know it by, such as `T060`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<Name>,
-    /// What is to be done.
+    /// The work to be done.
     pub title: String,
     /// Where it stands.
     pub status: SortieStatus,
@@ -76,7 +76,7 @@ pub struct SortieSummary {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SortieView {
-    /// The sortie.
+    /// The sortie as it is stored.
     pub sortie: Sortie,
     /// Its owner's name.
     pub owner: Option<String>,
@@ -94,7 +94,7 @@ pub struct SortieView {
     pub files: Vec<SortieFile>,
     /// Errors met, oldest first.
     pub errors: Vec<SortieError>,
-    /// Reviews.
+    /// The reviews of the sortie.
     pub reviews: Vec<Review>,
     /// The recovery context of an earlier owner, for the new owner.
     #[serde(default)]
@@ -117,7 +117,7 @@ pub struct SortieView {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ResumePoint {
-    /// What was done last.
+    /// The item that was processed last.
     pub last_processed: Option<Title>,
     /// Where to start.
     pub next_to_process: Option<Title>,
@@ -206,7 +206,7 @@ pub(crate) fn summaries(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<V
         .collect()
 }
 
-/// Puts rows into the order that somebody gave the mission's sorties. Only then documents are read.
+/// Puts rows into the order that the mission's sorties were given. Only then documents are read.
 fn in_order(desk: &mut Desk<'_, '_>, mission: MissionId, rows: &mut [SubjectRow]) -> Result<()> {
     let (missions, _) = match rows.is_empty() {
         true => return Ok(()),

@@ -35,13 +35,13 @@ pub struct Stats {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Storage {
-    /// The database.
+    /// The figures about the database.
     pub database: DatabaseStats,
     /// The checkpoints in the store.
     pub checkpoints: CheckpointStats,
     /// Their copies in files, as the store knows them.
     pub files: FileStats,
-    /// The journal.
+    /// The figures about the journal.
     pub journal: JournalStats,
     /// The store by kind of thing.
     pub kinds: Vec<KindStats>,
@@ -51,7 +51,7 @@ pub struct Storage {
     pub requests: u64,
 }
 
-/// The database.
+/// The figures about the database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DatabaseStats {
@@ -79,9 +79,9 @@ pub struct CheckpointStats {
     pub pinned: u64,
     /// How many have a record that cannot be read.
     pub unreadable: u64,
-    /// The oldest.
+    /// The oldest checkpoint.
     pub oldest: Option<Taken>,
-    /// The newest.
+    /// The newest checkpoint.
     pub newest: Option<Taken>,
 }
 
@@ -89,9 +89,9 @@ pub struct CheckpointStats {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Taken {
-    /// Its id.
+    /// The checkpoint's id.
     pub id: CheckpointId,
-    /// When.
+    /// When the checkpoint was taken.
     pub timestamp: Time,
 }
 
@@ -111,11 +111,11 @@ pub struct FileStats {
     pub shared: u64,
 }
 
-/// The journal.
+/// The figures about the journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JournalStats {
-    /// Its events.
+    /// The number of events.
     pub events: u64,
     /// How many of them carry a value.
     pub values: u64,
@@ -129,7 +129,7 @@ pub struct JournalStats {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KindStats {
-    /// The kind.
+    /// The kind of subject.
     pub kind: Kind,
     /// How many there are now.
     pub count: u64,
@@ -143,15 +143,15 @@ pub struct KindStats {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MissionStats {
-    /// The mission.
+    /// The mission's id.
     pub mission_id: MissionId,
     /// What it is called.
     pub title: Option<String>,
-    /// Its events.
+    /// The number of the mission's events.
     pub events: u64,
     /// How large their values are.
     pub value_bytes: u64,
-    /// Its checkpoints.
+    /// The number of the mission's checkpoints.
     pub checkpoints: u64,
     /// How large their files are.
     pub file_bytes: u64,

@@ -68,7 +68,7 @@ pub struct Status {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MissionStatusView {
-    /// The mission.
+    /// The mission as it is stored.
     pub mission: Mission,
     /// How far it is.
     pub progress: Progress,
@@ -100,7 +100,7 @@ pub struct ActiveSortie {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Attention {
-    /// What.
+    /// The matter as a sentence.
     pub what: String,
     /// The command that settles it, or says more.
     pub command: String,
@@ -120,7 +120,7 @@ impl Attention {
         }
     }
 
-    /// The same with a command for the other case.
+    /// This matter with a command for the other case.
     #[must_use]
     pub fn otherwise(mut self, command: impl Into<String>) -> Self {
         self.otherwise = Some(command.into());

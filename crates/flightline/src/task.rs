@@ -31,7 +31,7 @@ use crate::sortie::{SortieView, view};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ShowTask {
-    /// Which sortie.
+    /// The sortie of the task.
     pub sortie: String,
 }
 
@@ -39,7 +39,7 @@ pub struct ShowTask {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskFile {
-    /// The sortie.
+    /// The sortie of the task.
     pub sortie_id: SortieId,
     /// What its file is called: `migration-T060.json`, or `migration-T060-complete.json`.
     pub file: String,
@@ -70,15 +70,15 @@ pub struct TaskTable {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskRow {
-    /// The sortie.
+    /// The sortie of the task.
     pub sortie_id: SortieId,
-    /// What the agent is in its own system's words, or its name; none while nobody has it.
+    /// The agent's type in its own system's words, or its name; none while the task has no owner.
     pub agent: Option<String>,
     /// The task's id, or the sortie's.
     pub task: String,
     /// How far it is.
     pub percent: u8,
-    /// When somebody last reported on it; none while it has not begun.
+    /// When it was last reported on; none while it has not begun.
     pub last_update: Option<Time>,
     /// Where it stands, in the seed's words.
     pub status: String,
@@ -89,9 +89,9 @@ pub struct TaskRow {
 pub struct Task {
     /// The sortie and its parts.
     pub view: SortieView,
-    /// Who has it, or had it last.
+    /// The agent that has it, or had it last.
     pub agent: Option<Agent>,
-    /// When whoever works on it was heard since it last reported: as often as heartbeats are expected.
+    /// When its agent was heard since it last reported: as often as heartbeats are expected.
     pub heard: Option<Time>,
     /// How often that is.
     pub interval: Millis,
@@ -246,7 +246,7 @@ pub(crate) fn heard(update: Time, sign: Time, interval: Millis) -> Option<Time> 
     (beats > 0).then(|| update.plus(beats.saturating_mul(interval)))
 }
 
-/// Who had a sortie that nobody has now: from whom a recovery took it, or who gave it back.
+/// The last owner of a sortie without one: the agent that a recovery took it from, or that gave it back.
 fn last_owner(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<Option<Agent>> {
     if sortie.started_at.is_none() {
         return Ok(None);
@@ -265,8 +265,8 @@ fn last_owner(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<Option<Agent>>
     }
 }
 
-/// Where a sortie stands in the seed's words; none while work on it has not begun. What was begun and is
-/// nobody's at the moment is still in progress: that is what lets it be resumed.
+/// The status of a sortie in the seed's words; none while work on it has not begun. A begun sortie without an owner is
+/// still in progress: so it can be resumed.
 #[must_use]
 pub fn standing(sortie: &Sortie) -> Option<TaskStatus> {
     let begun = sortie.started_at.is_some();
@@ -299,13 +299,13 @@ fn word_of(agent: &Agent) -> &str {
 pub struct TaskDocument {
     /// The name of the file.
     pub file: String,
-    /// What is in it.
+    /// The content of the file.
     pub checkpoint: Checkpoint,
 }
 
 impl Task {
-    /// The task as the seed's document; none while work on it has not begun, or when nobody knows who did
-    /// it. A heartbeat brings it up to date when it is due, so that whoever reads the file does not take silence for death.
+    /// The task as the seed's document; none while work on it has not begun, or when its agent is not known. A
+    /// heartbeat brings it up to date when it is due, so that a reader of the file does not take silence for death.
     ///
     /// # Errors
     /// When agent or task cannot be part of a file's name.
@@ -364,7 +364,7 @@ impl Task {
                 notes: or_null(cursor.notes.as_deref().map(text)),
                 extra: Extra::default(),
             }),
-            // What is complete has nothing left to be resumed.
+            // A complete task has nothing left to resume.
             resumable: Maybe::Is(sortie.resumable && !complete),
             resume_instructions: or_null(sortie.resume_instructions.as_deref().map(text)),
             heartbeat: self
@@ -376,7 +376,7 @@ impl Task {
         Ok(Some(TaskDocument { file, checkpoint }))
     }
 
-    /// When somebody last reported on it.
+    /// When it was last reported on.
     #[must_use]
     pub fn last_update(&self) -> Time {
         let view = &self.view;
@@ -411,7 +411,7 @@ impl Task {
         }
     }
 
-    /// Those that nobody has dealt with yet.
+    /// The errors that are still open.
     fn errors(&self) -> Vec<TaskError> {
         let open = self.view.errors.iter();
         let open = open.filter(|error| error.cleared_at.is_none());

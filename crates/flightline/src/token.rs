@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
 
-/// Draws a secret of 256 bits. It stays with whoever drew it: operations see its hash only.
+/// Draws a secret of 256 bits. It stays with the client that drew it: operations see its hash only.
 #[must_use]
 pub fn draw_secret(ids: &Ids) -> String {
     // A random UUID has 122 random bits.
@@ -57,12 +57,12 @@ pub struct RevokeToken {
     pub token: String,
 }
 
-/// Checks a token that somebody presents.
+/// Checks a token that a caller presents.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CheckToken {
-    /// The token.
+    /// The token that was presented.
     pub presented: Presented,
 }
 
@@ -70,7 +70,7 @@ pub struct CheckToken {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TokenView {
-    /// Its id.
+    /// The token's id.
     pub id: TokenId,
     /// The project that it opens.
     pub project: String,
@@ -84,7 +84,7 @@ pub struct TokenView {
     pub valid: bool,
     /// Who gave it.
     pub created_by: String,
-    /// When.
+    /// When the token was created.
     pub created_at: Time,
     /// When it ends by itself.
     pub expires_at: Option<Time>,
@@ -225,7 +225,7 @@ impl Operation for RevokeToken {
             }
         };
         let now = desk.now();
-        // Who takes back what was taken back already has what they wanted.
+        // Revoking a revoked token changes nothing.
         if token.revoked_at.is_none() {
             token.revoked_at = Some(now);
             let data = json!({ "name": token.name, "token_id": short(token.id) });

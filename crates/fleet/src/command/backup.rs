@@ -112,7 +112,7 @@ fn command(file: &Path) -> String {
     format!("fleet restore {} -y", quoted(&file.display().to_string()))
 }
 
-/// What is there now is kept in the state folder, under a name that tells when.
+/// The present store is kept in the state folder, under a name with the time.
 fn undo_file(app: &mut App) -> Result<PathBuf, Refusal> {
     let stem = format!("before-restore-{}", app.stamp()?);
     backup::free_file(&app.home()?.state, &stem).map_err(flightline::Error::into_refusal)

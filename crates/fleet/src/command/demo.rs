@@ -41,7 +41,7 @@ struct Shown {
 /// A line of the script, and its result.
 #[derive(Debug, Serialize)]
 pub struct Act {
-    /// The agent that acted; nobody for the user.
+    /// The agent that acted; none for the user.
     who: Option<String>,
     /// The typed command.
     command: String,

@@ -118,7 +118,7 @@ pub fn detect(args: &DetectArgs, app: &mut App) -> Done {
         }
         say_rest(page, &found);
     })?;
-    // Offered, and done at once when somebody is there to say yes.
+    // Offered, and done at once when a person at the terminal says yes.
     let mut wanted = Vec::new();
     for candidate in &can {
         let question = format!("Resume \"{}\"?", candidate.title);
@@ -226,7 +226,7 @@ fn say_rest(page: &mut Page, found: &[Candidate]) {
     }
 }
 
-/// Tasks that need somebody, and what to run next for each.
+/// Tasks that need a decision, and the command to run next for each.
 fn say_tasks(page: &mut Page, found: &[Candidate]) {
     for task in found.iter().flat_map(|candidate| &candidate.tasks) {
         page.line(task.line());
@@ -276,7 +276,7 @@ fn say_candidate(page: &mut Page, candidate: &Candidate, short: &Short) {
         .iter()
         .map(|agent| {
             let sorties = agent.sorties.iter().map(|id| short.id(id));
-            // Who is there knows what it has locked.
+            // An agent that is alive knows what it has locked.
             let locks = agent.locks.iter().filter(|_| !agent.keeps);
             let locks = locks.map(|file| format!("the lock on {file}"));
             let held: Vec<String> = sorties.chain(locks).collect();
@@ -312,7 +312,7 @@ fn say_candidate(page: &mut Page, candidate: &Candidate, short: &Short) {
         ]);
     }
     page.table(&[], &rows);
-    // Whatever is current when somebody types it.
+    // The hint must work whatever mission is current when it is typed.
     let mission = format!(" --mission {}", short.id(candidate.mission_id));
     match candidate.checkpoint_at {
         Some(at) => {
@@ -421,7 +421,7 @@ impl ResumeArgs {
         self.skip_failed || self.reset_to.is_some()
     }
 
-    /// The same command with a yes.
+    /// This command with `-y`.
     fn with_yes(&self, id: &str) -> String {
         let mut command = format!("fleet resume --checkpoint {id}");
         if self.skip_failed {
@@ -452,7 +452,7 @@ pub struct StatesRestored {
     restored_state: Option<String>,
 }
 
-/// Seed A's answer is the recovery context; who asks in seed D's words gets its answer beside it.
+/// Seed A's answer is the recovery context; a caller that uses seed D's words gets seed D's answer beside it.
 fn say_context(args: &ResumeArgs, done: &Resumed, app: &App) -> Result<(), Refusal> {
     let context = &done.recovery_context;
     if !args.speaks_of_states() {
@@ -639,7 +639,7 @@ fn left_to_do(page: &Page, left: &Attention) -> String {
     }
 }
 
-/// What is left to do, each with its command.
+/// The remaining actions, each with its command.
 fn say_next(page: &mut Page, done: &Resumed) {
     if done.next.is_empty() {
         return;

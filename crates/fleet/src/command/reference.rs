@@ -145,7 +145,7 @@ mod tests {
 
     type MakeSchema = fn() -> Value;
 
-    /// What has a published schema: its name, and the schema.
+    /// The published schemas by name.
     const SCHEMAS: &[(&str, MakeSchema)] = &[
         (
             "checkpoint",

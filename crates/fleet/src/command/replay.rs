@@ -171,7 +171,7 @@ fn stream(request: Replay, app: &mut App) -> Done {
         app.ui.element(&Line::Replay(head.clone()), line)?;
     }
     let (mut steps, mut last) = (0, None);
-    // What is written meanwhile is another replay's.
+    // Steps written meanwhile belong to another replay.
     let asked = |page: &mut ReplayPage| page.steps.retain(|step| step.step <= head.to);
     asked(&mut page);
     while let Some(rev) = page.steps.last().map(|step| step.rev) {
@@ -429,7 +429,7 @@ fn say_step(page: &mut Page, step: &ReplayStep, words: &Words<'_>) {
     }
 }
 
-/// The same without fields that only say when: the step does.
+/// The changes without fields that only hold times: the step has its own.
 fn without_the_time(
     change: &flightline::checkpoint::inspect::Difference,
     step: &ReplayStep,

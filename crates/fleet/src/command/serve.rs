@@ -43,7 +43,7 @@ pub struct ServeArgs {
 }
 
 pub fn run(args: &ServeArgs, app: &mut App) -> Done {
-    // Whether a server is well anybody may ask, also who uses another.
+    // A health check works for any server, also where another is logged in to.
     if let Some(url) = &args.check {
         return check::run(url, app);
     }
@@ -92,7 +92,7 @@ pub fn run(args: &ServeArgs, app: &mut App) -> Done {
         policy: config.policy,
         traces: asked.traces,
     };
-    // Whoever cannot be told where the server is has no use for one.
+    // A server whose address cannot be printed is of no use.
     let stop = Stop::default();
     let untold: Arc<Mutex<Option<Refusal>>> = Arc::default();
     let (told, ends) = (Arc::clone(&untold), stop.clone());

@@ -187,7 +187,7 @@ fn next(lock: bool, wait: Option<u64>, app: &mut App) -> Result<SortieView, Refu
     Ok(view)
 }
 
-/// What somebody left who began it before, in seed A's words.
+/// The context that the owner before left, in seed A's words.
 fn take_up(page: &mut Page, view: &SortieView, context: &RecoveryContext) {
     let or_none = |items: &[String], between: &str| {
         if items.is_empty() {

@@ -45,7 +45,7 @@ pub enum TokenCommand {
     },
 }
 
-/// A token, with what nobody will ever be shown again.
+/// A new token, with its secret, which is shown only once.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Created {
@@ -76,7 +76,7 @@ pub fn run(command: TokenCommand, app: &mut App) -> Done {
                 name: typed::name("name", &name)?,
                 scope: match (&scope, &as_agent) {
                     (Some(scope), _) => scope.parse()?,
-                    // Whoever names an agent wants a token for that agent, and no more.
+                    // A caller that names an agent wants a token for that agent, and no more.
                     (None, Some(_)) => Scope::Agent,
                     (None, None) => Scope::Dispatch,
                 },

@@ -13,7 +13,7 @@ use crate::time::Time;
 pub enum Cause {
     /// It has just begun, and had no context before.
     FirstStart,
-    /// Its client compacted its context. Also what is said to somebody who is no agent.
+    /// The agent's client compacted its context. A reader that is no agent gets this sentence, too.
     #[default]
     Compaction,
     /// A new session has its name.
@@ -76,9 +76,9 @@ pub struct Predecessor {
     pub name: Name,
     /// How it lost the sortie.
     pub ending: Ending,
-    /// When.
+    /// When the predecessor's work ended.
     pub at: Time,
-    /// Why, as far as somebody said so or evidence shows it.
+    /// Why, as far as a person, an agent or evidence says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Quote>,
 }
@@ -92,11 +92,11 @@ pub enum Ending {
     Gone,
     /// Another agent took over from it.
     TakenOver,
-    /// Somebody gave the sortie to another.
+    /// A person or dispatch gave the sortie to another agent.
     Reassigned,
     /// It gave the sortie back.
     Released,
-    /// It failed.
+    /// The sortie failed.
     Failed,
 }
 

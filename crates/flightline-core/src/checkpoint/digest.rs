@@ -68,9 +68,9 @@ pub const fn section_of(kind: Kind) -> Option<&'static str> {
 /// One line of a section: a value, named by its revision and hash.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Line {
-    /// Its kind.
+    /// The kind of the subject.
     pub kind: Kind,
-    /// Its id.
+    /// The id of the subject.
     pub id: String,
     /// The revision of the value.
     pub rev: u64,
@@ -209,7 +209,7 @@ impl KindDigest {
                     let mut hasher = Hasher::default();
                     for id in &bucket.ids {
                         text.clear();
-                        // One that nobody knows is no value: its bucket matches nothing.
+                        // An id without a known line is no value: its bucket matches nothing.
                         write_line(&mut text, kind, id, line(id).unwrap_or_default());
                         hasher.update(text.as_bytes());
                     }

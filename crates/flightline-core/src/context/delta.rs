@@ -19,7 +19,7 @@ const COMPLETED: &str = "metrics.currentSprint.completed";
 pub enum DeltaChange {
     /// A task moved on the board.
     Move {
-        /// The board.
+        /// The board on which it moves.
         file: DeltaFile,
         /// The task: its own id, or its sortie's where it has none.
         #[serde(rename = "taskId")]
@@ -33,7 +33,7 @@ pub enum DeltaChange {
     Update {
         /// Where it stands.
         file: DeltaFile,
-        /// Its name.
+        /// The name of the figure.
         field: String,
         /// What it is now.
         value: u64,
@@ -47,12 +47,12 @@ pub enum DeltaChange {
 pub enum DeltaFile {
     /// The board of tasks.
     TaskBoard,
-    /// The figures.
+    /// The file with the figures of progress.
     Progress,
 }
 
 impl DeltaChange {
-    /// The same as the dialect has it.
+    /// This change as the dialect has it.
     #[must_use]
     pub fn to_delta(&self) -> Delta {
         match self {
@@ -62,8 +62,7 @@ impl DeltaChange {
     }
 }
 
-/// The column of the seed's board that a sortie stands in. One that is blocked is being worked on, and one
-/// that was only given to somebody is not.
+/// The column of the seed's board for a status. A blocked sortie is being worked on, and one that was only assigned is not.
 #[must_use]
 pub const fn column_of(status: SortieStatus) -> &'static str {
     match status {
@@ -75,7 +74,7 @@ pub const fn column_of(status: SortieStatus) -> &'static str {
     }
 }
 
-/// The column that a sortie stands in: one that was interrupted is still being worked on, by whoever goes on.
+/// The column that a sortie stands in: an interrupted one is still being worked on, by its next owner.
 fn column(sortie: &Sortie) -> &'static str {
     match sortie.is_interrupted() {
         true => column_of(SortieStatus::InProgress),
@@ -92,8 +91,8 @@ pub fn task_label(sortie: &Sortie) -> String {
     }
 }
 
-/// What changed between two states of a mission's sorties. Whatever a task went through on its way is one
-/// move; what is new was in the backlog.
+/// The changes between two states of a mission's sorties. The whole way of a task is one move; a new task comes from the
+/// backlog.
 #[must_use]
 pub fn changes(before: &[Sortie], now: &[Sortie]) -> Vec<DeltaChange> {
     let was: BTreeMap<_, _> = before.iter().map(|it| (it.id, column(it))).collect();
@@ -129,21 +128,21 @@ pub fn changes(before: &[Sortie], now: &[Sortie]) -> Vec<DeltaChange> {
     changes
 }
 
-/// What is done about a change that somebody else wrote down.
+/// The decision on a change that another program wrote down.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision<'a> {
     /// The sortie is put where the change says.
     Move {
-        /// Which.
+        /// The sortie that moves.
         sortie: &'a Sortie,
-        /// Where.
+        /// The status that it moves to.
         to: SortieStatus,
     },
     /// It is there already.
     Already,
     /// Nothing: the change is kept as it is.
     Kept {
-        /// Why.
+        /// Why the change is not applied.
         why: String,
     },
 }

@@ -29,17 +29,17 @@ pub enum Compression {
     Gzip,
     /// LZ4 frames.
     Lz4,
-    /// Zstandard frames.
+    /// Zstandard frames, at level 3.
     Zstd,
 }
 
 /// Bytes that cannot be packed or unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum CompressError {
-    /// What is in them is larger than allowed.
+    /// The content is larger than allowed.
     #[error("it unfolds into more than {max} bytes")]
     TooLarge {
-        /// What is allowed.
+        /// The largest size that is allowed.
         max: usize,
     },
     /// They are not what they claim to be, or not all of it.
@@ -47,7 +47,7 @@ pub enum CompressError {
     Damaged {
         /// What they claim to be.
         compression: Compression,
-        /// What is wrong with them.
+        /// The error of the decoder.
         #[source]
         cause: io::Error,
     },
@@ -220,7 +220,7 @@ impl Value for Compression {
     }
 }
 
-/// Bytes that remember whether somebody wanted more of them.
+/// Bytes that remember whether a reader wanted more of them.
 struct Watched<'a> {
     rest: &'a [u8],
     starved: bool,

@@ -74,7 +74,7 @@ impl Document {
         })
     }
 
-    /// Writes it.
+    /// Writes the document as text.
     #[must_use]
     pub fn write(&self) -> String {
         match self {
@@ -85,7 +85,7 @@ impl Document {
         }
     }
 
-    /// Its dialect.
+    /// The dialect that the document is in.
     #[must_use]
     pub const fn dialect(&self) -> Dialect {
         match self {

@@ -14,7 +14,7 @@ pub struct Original {
     pub dialect: Dialect,
     /// What it is about: the id of an agent, a sortie or a checkpoint.
     pub of: String,
-    /// The same for people.
+    /// The document's name for people.
     #[serde(default)]
     pub name: String,
     /// The file it came from.

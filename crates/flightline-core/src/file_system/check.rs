@@ -12,9 +12,9 @@ use crate::time::Time;
 /// Something that was said of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// The file.
+    /// The file that the report names.
     pub path: RepoPath,
-    /// What was said.
+    /// The report about the file.
     pub said: Said,
     /// When, where that is known.
     pub at: Option<Time>,
@@ -22,7 +22,7 @@ pub struct Claim {
     pub checksum: Option<String>,
 }
 
-/// What was said of a file.
+/// A report about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Said {
     /// That it was made or changed.
@@ -58,7 +58,7 @@ pub struct HeadMove {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckedFile {
-    /// Which.
+    /// The file that was checked.
     pub path: RepoPath,
     /// Whether what was said or recorded of it is true.
     pub mark: FileMark,
@@ -100,7 +100,7 @@ impl HeadMove {
     }
 }
 
-/// What is known of a file from before.
+/// The earlier knowledge of a file.
 #[derive(Default)]
 struct Known<'a> {
     claim: Option<&'a Claim>,
@@ -112,9 +112,9 @@ enum Recorded<'a> {
     Deleted,
 }
 
-/// Compares claims, and what was recorded with a checkpoint, with the work tree. What was said after the
-/// checkpoint counts more than what was recorded with it. A file that nobody looked at is only claimed; so is
-/// one that nobody ever saw here, outside a repository: nothing says that the work is done in this folder.
+/// Compares claims, and the files recorded with a checkpoint, with the work tree. A report from after the checkpoint counts
+/// more than the recorded file. A file that was not looked at is only claimed; so is one outside a repository that was never
+/// seen here: the work may be done in another folder.
 #[must_use]
 pub fn check(claims: &[Claim], then: Option<&RecordedFiles>, now: &TreeNow) -> TreeCheck {
     let mut known: BTreeMap<&RepoPath, Known<'_>> = BTreeMap::new();
@@ -158,7 +158,7 @@ pub fn check(claims: &[Claim], then: Option<&RecordedFiles>, now: &TreeNow) -> T
     }
 }
 
-/// The mark of a file; none when nobody said or saw anything that could be wrong.
+/// The mark of a file; none when no report and no look says anything that could be wrong.
 fn mark(
     known: &Known<'_>,
     looked: Option<Time>,

@@ -49,7 +49,7 @@ const COMPACTION: [Reason; 4] = [
 ];
 
 impl Preset {
-    /// Every preset.
+    /// Every preset there is.
     pub const ALL: &[Self] = &[
         Self::Fleet,
         Self::Sitebuilder,
@@ -79,7 +79,7 @@ impl Preset {
             .find(|preset| preset.as_str() == word)
     }
 
-    /// Its numbers.
+    /// The numbers and switches of this preset.
     #[must_use]
     pub fn policy(self) -> Policy {
         let fleet = Policy {

@@ -26,7 +26,7 @@ pub struct Unit<'a> {
 /// Where a unit of work stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnitStanding {
-    /// Somebody is at it.
+    /// An agent works on it.
     Running,
     /// It was not done.
     Failed,
@@ -34,10 +34,10 @@ pub enum UnitStanding {
     Settled,
 }
 
-/// What is in the way.
+/// The blockers of a resume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InTheWay<'a> {
-    /// The first unit that somebody was at: it is where work goes on, and stops nothing.
+    /// The first unit that was being worked on: work continues there, and it blocks nothing.
     pub running: Option<&'a str>,
     /// Units that failed too often to be tried again.
     pub exhausted: Vec<&'a str>,
@@ -46,7 +46,7 @@ pub struct InTheWay<'a> {
 }
 
 impl InTheWay<'_> {
-    /// Whether work can go on without anybody's decision.
+    /// Whether work can go on without a decision.
     #[must_use]
     pub fn can_resume(&self) -> bool {
         self.exhausted.is_empty() && self.dead_end.is_none()
@@ -80,13 +80,13 @@ pub fn in_the_way<'a>(
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Analysis {
-    /// Whether work can go on without anybody's decision.
+    /// Whether work can go on without a decision.
     pub can_resume: bool,
     /// The agent whose work was under way.
     pub resume_from_agent: Option<String>,
     /// The state its workflow is in.
     pub resume_from_state: Option<String>,
-    /// What is in the way.
+    /// The blockers of a resume.
     pub blockers: Vec<String>,
     /// What to do about it.
     pub suggestions: Vec<String>,
@@ -95,7 +95,7 @@ pub struct Analysis {
 /// What an analysis looks at.
 #[derive(Clone, Copy, Debug)]
 pub struct Analyzed<'a> {
-    /// The mission.
+    /// The mission that is analysed.
     pub mission: &'a Mission,
     /// Its sorties, in order.
     pub sorties: &'a [Sortie],

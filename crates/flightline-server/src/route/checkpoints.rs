@@ -29,7 +29,7 @@ use super::{Answer, Outcome, Shared, mark};
 use crate::door::{Body, Guest, Named, Query};
 use crate::serve::Said;
 
-/// How many are listed when nobody says.
+/// The number of listed checkpoints when the request names none.
 const LISTED: u64 = 10;
 const DAY_MS: u64 = 86_400_000;
 
@@ -209,7 +209,7 @@ pub(crate) struct Recover {
     reset_to: Option<Name>,
 }
 
-/// What came of a recovery: seed A's three fields first.
+/// The outcome of a recovery: seed A's three fields first.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct Recovered {

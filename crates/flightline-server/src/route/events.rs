@@ -1,5 +1,5 @@
-//! Events as they come (SSE): nothing twice and nothing left out, across disconnects and restarts, because
-//! every event has its place in the journal as its id, and whoever comes back says which was the last.
+//! Events as they come (SSE): nothing twice and nothing left out, across disconnects and restarts, because every event
+//! has its place in the journal as its id, and a client that comes back names the last one.
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -31,7 +31,7 @@ use crate::projects::Project;
 const AT_ONCE: u64 = 200;
 /// How often a silent stream shows that it is alive.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// How long until we look whether somebody else wrote: another process, another server.
+/// How long until we look for writes of other processes and servers.
 const LOOK: Duration = Duration::from_millis(500);
 /// How many pieces wait for a slow reader.
 const WAITING: usize = 8;
@@ -92,11 +92,11 @@ pub(crate) async fn stream(
         mission: wanted.mission_id,
         kind: wanted.kind,
         after,
-        // Nothing of the past, for whoever names no place.
+        // A client that names no place gets nothing of the past.
         limit: 0,
         ..ListEvents::default()
     };
-    // Whoever names a place in another journal hears it now, and gets no events.
+    // A client that names a place in another journal is refused now, and gets no events.
     let reader = Reader {
         shared: Arc::clone(&shared),
         project: Arc::clone(guest.project()),
@@ -124,7 +124,7 @@ pub(crate) async fn stream(
     Ok(response)
 }
 
-/// Reads the journal for somebody, as long as their token opens it.
+/// Reads the journal for a client, as long as its token is valid.
 struct Reader {
     shared: Arc<Shared>,
     project: Arc<Project>,
@@ -156,7 +156,7 @@ struct Follow {
 }
 
 impl Follow {
-    /// Goes on until nobody reads any more, the server ends, or the journal was replaced.
+    /// Continues until the client has gone, the server ends, or the journal was replaced.
     async fn run(mut self, now: Cursor) {
         let mut news = self.reader.project.news.subscribe();
         let mut stopping = self.reader.shared.stopping.subscribe();
@@ -172,7 +172,7 @@ impl Follow {
             news.mark_unchanged();
             let listed = match self.reader.list(self.ask.clone()).await {
                 Ok(listed) => listed,
-                // Nobody says when the store can be read again: look soon.
+                // No notification says when the store can be read again: look soon.
                 Err(refusal) if refusal.retryable => {
                     if *stopping.borrow_and_update() || self.send.is_closed() {
                         return;
@@ -201,7 +201,7 @@ impl Follow {
         }
     }
 
-    /// Waits until there may be something new; false when nobody reads any more.
+    /// Waits until there may be something new; false when the client has gone.
     async fn wait(
         &self,
         news: &mut watch::Receiver<u64>,
@@ -237,7 +237,7 @@ fn told(listed: &EventList) -> String {
     text
 }
 
-/// Says when there is something new in a journal, whoever wrote it. One look for all who listen.
+/// Wakes the streams when a journal has something new, by any writer. One look serves all listeners.
 pub(crate) async fn watch_journals(shared: Arc<Shared>) {
     let mut stopping = shared.stopping.subscribe();
     let mut look = tokio::time::interval(LOOK);
@@ -253,7 +253,7 @@ pub(crate) async fn watch_journals(shared: Arc<Shared>) {
             if wrote && let Some(post) = &shared.post {
                 post.tell(&project.id);
             }
-            // Nobody listens: nobody needs to look.
+            // Without a listener there is no need to look.
             if !(wrote || heard || look_at_all) || project.news.receiver_count() == 0 {
                 continue;
             }

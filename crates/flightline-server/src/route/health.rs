@@ -15,8 +15,8 @@ use super::{Answer, Outcome, Shared};
 use crate::door::Guest;
 use crate::metrics::Now;
 
-/// What is wrong is told in words to those with a token only: it may name files, or what is in the store; and
-/// what is wrong with a project to those of that project.
+/// The reason of a failure is shown to callers with a token only, because it may name files or stored content; the
+/// reason of a failure in one project only to callers of that project.
 pub(crate) async fn healthz(
     State(shared): State<Arc<Shared>>,
     guest: Option<Extension<Guest>>,

@@ -1,4 +1,4 @@
-//! What is to be said of the routes that are more than one operation each.
+//! The descriptions of routes that are more than one operation each.
 
 use flightline::checkpoint::CheckpointDocument;
 use flightline::checkpoint::prune::Pruned;
@@ -87,12 +87,12 @@ impl Special {
     }
 }
 
-/// Any object.
+/// The schema of any object.
 fn object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object" })
 }
 
-/// Anything.
+/// The schema of any value.
 fn anything(_: &mut SchemaGenerator) -> Schema {
     Schema::default()
 }

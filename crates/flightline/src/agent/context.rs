@@ -31,11 +31,11 @@ pub struct EndSession {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionEnded {
-    /// The agent.
+    /// The agent whose session ended.
     pub agent: Name,
-    /// Its incarnation.
+    /// The epoch of the session.
     pub epoch: u64,
-    /// When.
+    /// When the session ended.
     pub at: Time,
     /// Whether work was in progress.
     pub in_progress: bool,
@@ -43,7 +43,7 @@ pub struct SessionEnded {
     pub checkpoint_id: Option<CheckpointId>,
     /// One for each mission in which it had work.
     pub checkpoints: Vec<CheckpointId>,
-    /// What comes next.
+    /// The next steps of the agent.
     pub next_steps: Vec<String>,
     /// Why a checkpoint could not be taken.
     pub problem: Option<String>,
@@ -63,7 +63,7 @@ pub struct FullSync {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Synced {
-    /// The agent.
+    /// The agent that is in sync again.
     pub agent: Name,
     /// The mode it was in.
     pub from: ContextMode,
@@ -291,11 +291,11 @@ pub(super) struct Save<'a> {
     pub(super) tell_failure: bool,
 }
 
-/// What came of it.
+/// The checkpoints that were taken.
 #[derive(Default)]
 pub(super) struct Saved {
     pub(super) checkpoints: Vec<CheckpointId>,
-    /// What comes next in the first of the missions.
+    /// The next steps in the first of the missions.
     pub(super) next_steps: Vec<String>,
     /// Why one could not be taken.
     pub(super) problem: Option<String>,
@@ -350,7 +350,7 @@ pub(crate) fn stack_of(desk: &Desk<'_, '_>, mission: &Mission) -> Option<Name> {
     stack.or(desk.policy.stack_id.as_ref()).cloned()
 }
 
-/// What is known of an agent's context, for a checkpoint of a mission.
+/// An agent's context, for a checkpoint of a mission.
 pub(crate) fn agent_context(
     desk: &mut Desk<'_, '_>,
     agent: &Agent,
@@ -403,6 +403,6 @@ pub(crate) fn last_figures(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Opt
     let tokens = &said["tokens"];
     let tokens = tokens["used"].as_u64().zip(tokens["total"].as_u64());
     let percent = percent.and_then(|percent| u8::try_from(percent).ok());
-    // What is stored was read once; what is not so any more says nothing.
+    // Stored figures were valid once; figures that no longer are say nothing.
     Ok(Figures::read(percent, tokens).ok().flatten())
 }

@@ -38,11 +38,11 @@ pub struct Heartbeat {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Beaten {
-    /// The agent.
+    /// The agent that gave the sign of life.
     pub agent: Name,
-    /// Its incarnation.
+    /// The epoch of the agent's session.
     pub epoch: u64,
-    /// When.
+    /// When the sign of life was noted.
     pub at: Time,
     /// How full its context is, in percent, when it said so.
     #[serde(default)]
@@ -59,7 +59,7 @@ pub struct Beaten {
     /// The sortie it was at when it had to stop.
     #[serde(default)]
     pub sortie_id: Option<SortieId>,
-    /// What is left of that sortie, step by step.
+    /// The remaining steps of that sortie.
     #[serde(default)]
     pub remaining: Vec<String>,
     /// How to resume, for the person: in seed E's words under its preset, else in ours.
@@ -201,7 +201,7 @@ fn cross(
             missions: &missions,
             reason,
             tokens: Some(figures),
-            // What goes on failing is no news.
+            // A failure that goes on is no news.
             tell_failure: !crossed.is_empty(),
         },
     )?;

@@ -1,5 +1,5 @@
-//! The primary's look at the others, as seed C has it: who is at work, who is slow, who has likely crashed.
-//! Each silence is spoken of once: to the agent itself, then to who coordinates.
+//! The primary's look at the other agents, as seed C has it: at work, slow, likely crashed. Each silence is reported
+//! once: to the agent itself, then to the coordinator.
 
 use flightline_core::agent::{Agent, AgentStatus, Role};
 use flightline_core::dialect::Dialect;
@@ -44,7 +44,7 @@ pub struct Monitored {
     pub warning_minutes: u64,
     /// After more minutes than this it has likely crashed.
     pub failure_minutes: u64,
-    /// Whether somebody is silent who should not be.
+    /// Whether an agent is silent that should not be.
     pub attention: bool,
     /// In whose words the lines are.
     #[serde(default)]
@@ -55,7 +55,7 @@ pub struct Monitored {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MonitoredAgent {
-    /// Its name.
+    /// The name of the agent.
     pub agent: Name,
     /// How alive it is: as every other command says.
     #[serde(default = "unknown_life")]
@@ -69,9 +69,9 @@ pub struct MonitoredAgent {
     pub minutes: i64,
     /// Its last checkpoint: its own last act.
     pub last_checkpoint: Time,
-    /// Whether it said that it is done: then nobody minds its silence.
+    /// Whether it reported its work complete: then its silence is fine.
     pub complete: bool,
-    /// What was said of its silence just now.
+    /// The notice about its silence that was sent just now.
     pub told: Option<Told>,
     /// The line of the report.
     pub line: String,
@@ -86,9 +86,9 @@ pub enum Told {
     Warned,
     /// Who coordinates was told, by this name, in these words.
     Escalated {
-        /// Who was told.
+        /// The recipient of the notice.
         to: Name,
-        /// What.
+        /// The text of the notice.
         notice: String,
     },
 }
@@ -182,7 +182,7 @@ fn look(
     }))
 }
 
-/// What was seen of an agent.
+/// The observation of an agent.
 struct Look<'a> {
     agent: &'a Agent,
     checkpoint: &'a epic::Checkpoint,
@@ -309,8 +309,8 @@ fn escalate(desk: &mut Desk<'_, '_>, seen: &Look<'_>, silence: &Silence) -> Resu
     })
 }
 
-/// The mission an agent works on, and who coordinates it; without one, whoever coordinates. A mission that
-/// cannot be read is no reason to keep silent.
+/// The mission an agent works on, and its coordinator; without a mission, any coordinator. A mission that cannot be
+/// read is no reason to keep silent.
 fn coordinated(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<(Option<MissionId>, Agent)> {
     let mission = match mission_of(desk, agent.id) {
         Err(Error::Store(StoreError::Corrupt(_))) => None,

@@ -25,7 +25,7 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RestartAgent {
-    /// Which.
+    /// The agent to restart, by name or id.
     pub agent: String,
     /// Restart even if the agent may still be alive.
     #[serde(default)]

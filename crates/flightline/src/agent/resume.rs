@@ -1,4 +1,4 @@
-//! The same agent goes on in a new session: seed C's first way to recover.
+//! An agent continues in a new session: seed C's first way to recover.
 
 use flightline_core::agent::{Agent, AgentStatus, Process};
 use flightline_core::dialect::{Dialect, epic};
@@ -21,7 +21,7 @@ use crate::recovery::follow::follow;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ResumeAgent {
-    /// Which.
+    /// The agent to resume, by name or id.
     pub agent: String,
     /// The client's id of the new session; one is made when none is given. The session that is there
     /// already begins nothing anew.
@@ -36,7 +36,7 @@ pub struct ResumeAgent {
 pub struct ResumedAgent {
     /// The agent in its new session.
     pub agent: Agent,
-    /// What is said of that: in seed C's words under its preset, else in ours.
+    /// The sentence about it: in seed C's words under its preset, else in ours.
     pub message: String,
     /// Its last checkpoint, as the seed writes it.
     pub checkpoint: Value,

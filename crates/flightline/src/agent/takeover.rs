@@ -29,9 +29,9 @@ use crate::recovery::settled_fate;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TakeOver {
-    /// From whom.
+    /// The agent whose work is taken over, by name or id.
     pub from: String,
-    /// Who takes over; registered when nobody has that name yet.
+    /// The agent that takes over; registered when the name is new.
     pub to: Name,
     /// The client's session id of the agent that takes over. Without one, an agent that is at work stays in
     /// the session it has.
@@ -49,7 +49,7 @@ pub struct TakeOver {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ShowHandoff {
-    /// From whom.
+    /// The agent whose work is handed over, by name or id.
     pub agent: String,
 }
 
@@ -61,7 +61,7 @@ pub struct TakenOver {
     pub agent: Agent,
     /// Why the other is thought to be gone.
     pub evidence: String,
-    /// What was handed over.
+    /// The handoff to the successor.
     pub handoff: Handoff,
     /// What became of locks that were lost meanwhile.
     pub blockers: Vec<String>,
@@ -71,11 +71,11 @@ pub struct TakenOver {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Handoff {
-    /// From whom.
+    /// The agent whose work is handed over.
     pub from: Name,
-    /// Who took over; none when nobody has yet.
+    /// The successor; none when the work was not taken over yet.
     pub to: Option<Name>,
-    /// When.
+    /// When the work was taken over.
     pub at: Option<Time>,
     /// What to tell the new agent: in seed C's words under its preset, else in ours.
     pub text: String,
@@ -282,7 +282,7 @@ impl Operation for ShowHandoff {
     }
 }
 
-/// What an agent held, and who was given it when.
+/// An agent's holdings, and who was given them when.
 struct Held {
     to: Option<Name>,
     at: Option<Time>,

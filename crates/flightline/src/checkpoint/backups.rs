@@ -25,7 +25,7 @@ use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
 const BUDGET: Duration = Duration::from_secs(2);
 /// Checkpoints of one mission that share a file are not further apart than this.
 const SHARED_WITHIN_MS: u64 = 10_000;
-/// What has waited since it was taken, and not since it was brought back.
+/// A checkpoint that has waited since it was taken, and not since it was brought back.
 const FRESH_MS: u64 = 1_000;
 /// More of one mission that wait at once share a file.
 const MANY: usize = 8;
@@ -162,7 +162,7 @@ impl Plan {
             if self.is_enough() {
                 break;
             }
-            // One that is damaged stands for nobody: the next newest does.
+            // A damaged checkpoint stands for no other: the next newest does.
             let mut rest = group.into_iter();
             for (checkpoint, born) in rest.by_ref() {
                 if let Some(file) = self.write(desk, &checkpoint, born)? {
@@ -285,7 +285,7 @@ fn record(
     before: &Backup,
     settled: &Settled,
 ) -> Result<()> {
-    // Somebody else was faster, and wrote it a file.
+    // Another process was faster, and wrote its file.
     let is_done = match (before, &settled.backup) {
         (Backup::Written { .. }, Backup::Shared) => true,
         // Another node has its own: the first one counts.
@@ -300,7 +300,7 @@ fn record(
         (before, backup) => before == backup,
     };
     if same_failure {
-        // What goes on failing in the same way is no news; but others come first the next time.
+        // A repeated failure is no news; but the next attempt begins with other checkpoints.
         desk.tx.set_backup(checkpoint.id, &settled.backup)?;
         return Ok(());
     }
@@ -335,19 +335,13 @@ fn record(
     Ok(())
 }
 
-/// Writes the backups that are due, and records what became of them. A failed backup fails nothing:
-/// it is recorded, and tried again by the next command.
-///
-/// # Errors
-/// When the store fails.
+/// Writes the backups that are due, and records what became of them. A failed backup fails nothing: it is recorded, and
+/// tried again by the next command.
 pub fn settle(fleet: &mut Fleet, folder: &Path, caller: &Caller) -> Result<()> {
     settle_and_tell(fleet, folder, caller).map(drop)
 }
 
-/// The same, and says what people should know of the checkpoints that were new.
-///
-/// # Errors
-/// When the store fails.
+/// Settles backups, and returns sentences about the new checkpoints.
 pub fn settle_and_tell(
     fleet: &mut Fleet,
     folder: &Path,
@@ -377,7 +371,7 @@ pub fn settle_and_tell(
         let is_newest = is_newest(&file.document, others);
         let wrote = write_within_budget(fleet, folder, file.document, is_newest);
         let Some(wrote) = wrote else {
-            // Whoever comes next tries the others: a file system that hangs costs nobody more than this.
+            // The next command tries the others: a file system that hangs costs each command no more than this.
             let why = "the file system did not answer in time".to_owned();
             told.extend(is_new.then(|| (id, not_written(&why))));
             done.add(id, Backup::Failed { at: now, why });

@@ -36,7 +36,7 @@ impl ClockAhead {
         }
     }
 
-    /// What was found, as a sentence.
+    /// The finding, as a sentence.
     #[must_use]
     pub fn told(&self) -> String {
         let day = |time: Time| time.to_string().get(..10).unwrap_or_default().to_owned();
@@ -85,7 +85,8 @@ pub(crate) fn least_time(tx: &mut Tx<'_>) -> Result<Time> {
     Ok(evidence.least_time())
 }
 
-/// Forgets requests that are remembered no longer. Who asks again with a key of today must not find it forgotten, whatever the clock says.
+/// Forgets requests whose time is over. A caller that repeats a key of today must not find it forgotten, whatever the clock
+/// says.
 pub(crate) fn forget_requests(tx: &mut Tx<'_>) -> Result<u64> {
     match tx.has_old_requests()? {
         true => {
@@ -96,7 +97,7 @@ pub(crate) fn forget_requests(tx: &mut Tx<'_>) -> Result<u64> {
     }
 }
 
-/// The time by which somebody's request is judged: the clock's, unless it is far ahead of what confirms it.
+/// The time by which a request is judged: the clock's, unless it is far ahead of the evidence.
 pub(crate) fn believed(tx: &mut Tx<'_>) -> Result<Time> {
     let (now, least) = (tx.now(), least_time(tx)?);
     Ok(match now.since(least) > ClockEvidence::FAR {

@@ -1,4 +1,5 @@
-//! Retention that nobody asks for: once a day, after a command has answered. Because nobody asked, it believes no clock that jumped.
+//! Automatic retention: once a day, after a command has answered. Because it was not asked for, it believes no clock that
+//! jumped.
 
 use std::time::Duration;
 
@@ -17,21 +18,18 @@ use crate::fleet::{Caller, Fleet};
 
 /// A day.
 const DAILY: Millis = 86_400_000;
-/// Somebody waits for the command to end: the journal is thinned for so long, and the commands after it go on for so
-/// long each until all of it was looked at.
+/// The user waits for the command to end: the journal is thinned for so long, and the commands after it continue for so long
+/// each until all of it was looked at.
 const DAILY_THINNING: Duration = Duration::from_millis(250);
 const FURTHER_THINNING: Duration = Duration::from_millis(50);
 
-/// Applies retention when it was not applied for a day, and says what went: the caller removes their
-/// files. Does nothing, and costs one look, on every other day. Ages are judged as of the time it is at least, by all evidence there is
-/// (`core::retention::ClockEvidence`).
-///
-/// # Errors
-/// When the store fails.
+/// Applies retention when it was not applied for a day, and says what went: the caller removes their files. Does
+/// nothing, and costs one look, on every other day. Ages are judged as of the time it is at least, by all evidence
+/// there is (`core::retention::ClockEvidence`).
 pub fn daily(fleet: &mut Fleet, caller: &Caller) -> Result<Vec<PrunedCheckpoint>> {
     let (now, last) = fleet.store()?.read(last_prune)?;
     if last.at.since(now) > ClockEvidence::NOTICED {
-        // Noted by a clock that was ahead: nobody waits until it is that late.
+        // A note made by a clock that was ahead must not postpone retention.
         put_right(fleet, now, last)?;
         return Ok(Vec::new());
     }
@@ -80,12 +78,12 @@ fn last_prune(tx: &mut Tx<'_>) -> Result<(Time, LastPrune)> {
     Ok((tx.now(), last))
 }
 
-/// What is so old at a time was so old now.
+/// The age now of something that has this age at another time.
 fn as_of_age(age: Millis, now: Time, as_of: Time) -> Millis {
     age.saturating_add(now.since(as_of))
 }
 
-/// Somebody waits for the command to end: the next ones go on.
+/// The user waits for the command to end: the next commands continue.
 fn some(these: &[PrunedCheckpoint]) -> Vec<CheckpointId> {
     ids(&these[..these.len().min(AT_ONCE)])
 }

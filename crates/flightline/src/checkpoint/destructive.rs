@@ -14,15 +14,14 @@ use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mail::deadline::notice_overdue;
 
-/// Takes a checkpoint before an operation, if the operation is destructive. Whoever is about to do it can
-/// go on in any case.
+/// Takes a checkpoint before an operation, if the operation is destructive. The caller may go on in any case.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct BeforeDestructive {
     /// Of which mission; the current one when none is named.
     pub mission: Option<String>,
-    /// What is about to be done, such as `git_push`.
+    /// The operation that is about to run, such as `git_push`.
     pub operation: Name,
     /// What it will be done to.
     pub target: Option<Title>,
@@ -30,11 +29,11 @@ pub struct BeforeDestructive {
     pub note: Option<Note>,
 }
 
-/// What came of it.
+/// The outcome of the preparation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Prepared {
-    /// What is about to be done.
+    /// The operation that is about to run.
     pub operation: Name,
     /// What it will be done to.
     pub target: Option<Title>,
@@ -42,7 +41,7 @@ pub struct Prepared {
     pub taken: bool,
     /// Why there is none.
     pub why: Option<String>,
-    /// The checkpoint.
+    /// The checkpoint that was taken, if one was.
     pub checkpoint: Option<CheckpointDocument>,
 }
 

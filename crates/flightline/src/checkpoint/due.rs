@@ -87,9 +87,6 @@ fn is_due(desk: &mut Desk<'_, '_>, mission: &Mission, every: u64) -> Result<bool
 }
 
 /// Takes the checkpoints that are due. Costs one look where that trigger is on, and nothing elsewhere.
-///
-/// # Errors
-/// When the store fails.
 pub fn take_due(fleet: &mut Fleet, caller: &Caller, heartbeat: bool) -> Result<Vec<CheckpointId>> {
     let policy = fleet.policy();
     let (reason, every) = if heartbeat {

@@ -1,4 +1,4 @@
-//! A checkpoint's whole document, sealed, in a file of somebody's choice, and back from there.
+//! A checkpoint's whole document, sealed, in a file of the user's choice, and back from there.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -16,20 +16,17 @@ use crate::file::{plain, put};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Exported {
-    /// The checkpoint.
+    /// The checkpoint's id.
     pub id: CheckpointId,
-    /// The file.
+    /// The file that was written.
     pub file: String,
-    /// Its size.
+    /// The size of the file in bytes.
     pub bytes: u64,
     /// The SHA-256 of its bytes.
     pub sha256: String,
 }
 
 /// The text of a file that holds a whole checkpoint.
-///
-/// # Errors
-/// When it cannot be written down.
 pub fn text(document: &CheckpointDocument) -> Result<String, Refusal> {
     sealed(document).map_err(|error| {
         Refusal::new(
@@ -68,7 +65,7 @@ pub fn write(
     })
 }
 
-/// Reads a whole checkpoint from a file that somebody names, and checks everything in it.
+/// Reads a whole checkpoint from a file that the user names, and checks everything in it.
 ///
 /// # Errors
 /// When it cannot be read, or is not a sound checkpoint of a version that we know.
@@ -101,7 +98,7 @@ pub fn read(file: &Path) -> Result<CheckpointDocument, Refusal> {
 /// # Errors
 /// When it is not a sound checkpoint of a version that we know.
 pub fn from_text(text: &str, place: &str) -> Result<CheckpointDocument, Refusal> {
-    // What was printed ends with a line break.
+    // A printed document ends with a line break.
     let text = text.strip_suffix('\n').unwrap_or(text);
     parse(text).map_err(|refusal| match refusal.code {
         Code::Integrity => Refusal::new(

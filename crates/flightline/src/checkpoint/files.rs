@@ -23,10 +23,10 @@ use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
 /// The largest file we read back.
 pub(super) const MAX_FILE: usize = 64 * 1024 * 1024;
 
-/// Held by whoever writes a file in this process.
+/// Held by the thread that writes a file in this process.
 static WRITING: Mutex<()> = Mutex::new(());
 
-/// What comes before a file's own checksum.
+/// The text before a file's own checksum.
 const SEAL: &str = "\"file_sha256\": \"";
 /// What stands for the checksum while it is computed.
 const UNSEALED: &str = "0000000000000000000000000000000000000000000000000000000000000000";
@@ -35,7 +35,7 @@ const UNSEALED: &str = "00000000000000000000000000000000000000000000000000000000
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct State {
-    /// The project.
+    /// The id of the project.
     pub project: String,
     /// The unbroken journal it comes from.
     pub history: String,
@@ -56,9 +56,9 @@ pub struct State {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StateValue {
-    /// Its kind.
+    /// The kind of the subject.
     pub kind: Kind,
-    /// Its id.
+    /// The id of the subject.
     pub id: String,
     /// The revision that gave it.
     pub rev: u64,
@@ -101,7 +101,7 @@ pub(crate) fn rewrite(
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WholeCheckpoint {
-    /// Which.
+    /// The checkpoint's id.
     pub checkpoint: CheckpointId,
 }
 
@@ -157,8 +157,8 @@ pub(crate) fn is_elsewhere(folder: &Path, node: Option<&str>) -> bool {
     node.is_some_and(|node| node != node_name(folder))
 }
 
-/// What is wrong with a file that should have this hash. One that another node wrote need not be here; if this node wrote one
-/// as well, it is held to what is in it, because a file tells of the moment it was written.
+/// The trouble with a file that should have this hash. A file that another node wrote need not be here; if this node
+/// wrote one as well, it is held to its own content, because a file tells of the moment it was written.
 pub(crate) fn trouble(
     folder: &Path,
     file: &Path,
@@ -235,7 +235,7 @@ pub(crate) fn each(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for mission in state.names_in(HOME)? {
         let home = Path::new(HOME).join(mission);
-        // What is no folder of ours holds none of our files.
+        // A folder that is not ours holds none of our files.
         let names = state.names_in(&home).unwrap_or_default();
         found.extend(names.iter().map(|name| home.join(name)));
     }

@@ -40,7 +40,7 @@ pub struct ImportCheckpoint {
     pub document: CheckpointDocument,
 }
 
-/// What came of it.
+/// The outcome of an import.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ImportedCheckpoint {
@@ -240,8 +240,8 @@ impl<'a> Arriving<'a> {
         self.report(desk, checkpoint, arrival, agents)
     }
 
-    /// Work must have an owner that exists. Owners that were never here come along, retired: what they held
-    /// is free again when somebody goes back to this checkpoint.
+    /// Work must have an owner that exists. Owners that were never here come along, retired: their work is free again
+    /// when a rewind goes back to this checkpoint.
     fn bring_agents(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<String>> {
         let of = |kind: Kind| self.values.iter().filter(move |value| value.kind == kind);
         let agents: BTreeMap<AgentId, Agent> = of(Kind::Agent)

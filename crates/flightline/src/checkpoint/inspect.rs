@@ -35,7 +35,7 @@ pub struct ListCheckpoints {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckpointList {
-    /// The mission.
+    /// The mission whose checkpoints they are.
     pub mission_id: MissionId,
     /// The checkpoints, newest first.
     pub checkpoints: Vec<CheckpointSummary>,
@@ -47,9 +47,9 @@ pub struct CheckpointList {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckpointSummary {
-    /// Its id.
+    /// The checkpoint's id.
     pub id: CheckpointId,
-    /// Its mission.
+    /// The mission whose state it is.
     pub mission_id: MissionId,
     /// When it was taken.
     pub timestamp: Time,
@@ -67,7 +67,7 @@ pub struct CheckpointSummary {
     pub status: CheckpointStatus,
     /// Whether it is pinned.
     pub pinned: bool,
-    /// What somebody wrote to it.
+    /// A note that a person or an agent added to it.
     pub note: Option<Note>,
 }
 
@@ -83,7 +83,7 @@ pub struct ShowCheckpoint {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct VerifyCheckpoints {
-    /// Which.
+    /// The checkpoint to verify; all of the mission when none is named.
     pub checkpoint: Option<String>,
 }
 
@@ -91,7 +91,7 @@ pub struct VerifyCheckpoints {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct VerifyCheckpoint {
-    /// Which.
+    /// The checkpoint to verify.
     pub checkpoint: CheckpointId,
 }
 
@@ -115,9 +115,9 @@ impl Operation for VerifyCheckpoint {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verification {
-    /// The checkpoint.
+    /// The checkpoint's id.
     pub id: CheckpointId,
-    /// Its mission.
+    /// The mission whose state it is.
     pub mission_id: MissionId,
     /// Whether every hash matches.
     pub sound: bool,
@@ -134,9 +134,9 @@ pub struct Verification {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MarkCheckpoint {
-    /// Which.
+    /// The checkpoint to mark.
     pub checkpoint: String,
-    /// How.
+    /// The mark to set or take away.
     pub mark: Mark,
 }
 
@@ -151,7 +151,7 @@ pub enum Mark {
     Unpin,
     /// Something to remember about it.
     Note {
-        /// What.
+        /// The text of the note.
         text: Note,
     },
     /// Out of lists, counts and limits.
@@ -176,7 +176,7 @@ pub struct DiffCheckpoints {
 pub struct Difference {
     /// The kind of thing.
     pub kind: Kind,
-    /// Its id.
+    /// The id of the subject.
     pub id: String,
     /// `added`, `removed` or `changed`.
     pub change: String,
@@ -222,7 +222,7 @@ impl Operation for ListCheckpoints {
             .filter(|(status, _)| self.archived || status != archived)
             .map(|(_, count)| count)
             .sum();
-        // One that cannot be read is listed all the same, or nobody could name it.
+        // An unreadable checkpoint is listed all the same, so that it can be named.
         if (checkpoints.len() as u64) < self.limit.min(total) {
             let (_, damaged) = readable::<Checkpoint>(desk.tx, Find::Mission(mission.id))?;
             for row in &damaged {
@@ -509,7 +509,7 @@ pub(crate) fn verify(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Verifi
     }
 }
 
-/// What is wrong with a checkpoint whose own record fails its checks.
+/// The sentence about a checkpoint whose own record fails its checks.
 pub(crate) fn unreadable(id: &str) -> String {
     format!(
         "{} is damaged: its record does not match its checksum",

@@ -42,12 +42,12 @@ pub(crate) fn heal(desk: &mut Desk<'_, '_>) -> Result<Vec<String>> {
 pub enum Wanted {
     /// The newest sound one of a mission; the current one when none is named.
     Newest {
-        /// The mission.
+        /// The mission; the current one when none is named.
         mission: Option<String>,
     },
     /// Every one of the current mission.
     All,
-    /// These.
+    /// The named checkpoints.
     Named {
         /// By id, beginning or place.
         checkpoints: Vec<String>,
@@ -63,7 +63,7 @@ pub enum Wanted {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExamineCheckpoints {
-    /// Which.
+    /// The checkpoints to examine.
     pub wanted: Wanted,
 }
 
@@ -77,7 +77,7 @@ pub struct Examined {
     pub mission_id: Option<MissionId>,
     /// Every checkpoint of that mission the store knows, also those that are gone.
     pub known: Vec<CheckpointId>,
-    /// What was named, and nothing in the store fits.
+    /// The named checkpoints that the store does not know.
     pub unknown: Vec<String>,
     /// The unbroken journal the store holds.
     pub history: String,
@@ -90,11 +90,11 @@ pub struct Examined {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExaminedCheckpoint {
-    /// Its id.
+    /// The checkpoint's id.
     pub id: CheckpointId,
-    /// Its mission.
+    /// The mission whose state it is.
     pub mission_id: MissionId,
-    /// What is wrong with it: nothing when it is sound.
+    /// The problem; none when it is sound.
     pub problem: Option<String>,
     /// The revisions of the values it lacks; all of them may be lacking when none is named.
     pub lacks: Vec<u64>,
@@ -163,7 +163,7 @@ impl Operation for ExamineCheckpoints {
         };
         if let Some(mission) = examined.mission_id {
             let known = desk.tx.known(Kind::Checkpoint, mission)?;
-            // What is no id any more is no file's name either.
+            // A damaged id is no file's name either.
             examined.known = known.iter().filter_map(|id| id.parse().ok()).collect();
         }
         for id in ids {
@@ -204,7 +204,7 @@ pub(crate) fn examine(
     id: CheckpointId,
 ) -> Result<Option<ExaminedCheckpoint>> {
     let key = id.to_string();
-    // What is noticed here is said by whoever mends it, or by whoever reads it next.
+    // Damage noticed here is reported by the operation that mends it, or that reads it next.
     desk.tx.take_noticed();
     let mut examined = match desk.tx.get::<Checkpoint>(&key).map_err(Error::from) {
         Ok(None) => return Ok(None),
@@ -223,7 +223,7 @@ pub(crate) fn examine(
                 Err(error) if error.is_damage() => {
                     examined.problem = Some(error.into_refusal().message);
                     let (rev, mission) = (checkpoint.cut.rev, checkpoint.cut.mission_id);
-                    // What was thinned away is lacking too, and no file brings it back into the journal.
+                    // A thinned value is lacking too, and no file brings it back into the journal.
                     examined.lacks = desk.tx.damaged_at(rev, mission).unwrap_or_default();
                     examined.mendable = false;
                 }
@@ -261,7 +261,7 @@ pub(crate) fn examine(
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MendCheckpoint {
-    /// Which.
+    /// The checkpoint to mend.
     pub checkpoint: CheckpointId,
     /// Its record, as its file has it.
     pub record: Option<Checkpoint>,
@@ -270,22 +270,22 @@ pub struct MendCheckpoint {
     /// What the work tree looked like, as its file has it.
     #[serde(default)]
     pub file_system: Option<StateValue>,
-    /// What is known of its file: its size and hash.
+    /// The size and the hash of its file, if known.
     pub file: Option<(u64, String)>,
     /// Put it out of use when nothing can mend it: it is kept, and neither offered nor counted.
     #[serde(default)]
     pub quarantine: bool,
 }
 
-/// What came of mending a checkpoint.
+/// The outcome of mending a checkpoint.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MendedCheckpoint {
-    /// The checkpoint.
+    /// The checkpoint's id.
     pub id: CheckpointId,
     /// Whether it is sound now.
     pub sound: bool,
-    /// What was done, and what could not be.
+    /// Sentences about what was done, and what could not be.
     pub said: Vec<String>,
 }
 
@@ -317,9 +317,9 @@ impl Operation for MendCheckpoint {
 }
 
 impl MendCheckpoint {
-    /// Does it for whoever reads a checkpoint.
+    /// Mends a checkpoint for an operation that reads it.
     pub(crate) fn carry_out(&self, desk: &mut Desk<'_, '_>) -> Result<MendedCheckpoint> {
-        // Housekeeping, not somebody's activity.
+        // Housekeeping, no activity of an agent.
         let who = desk.tx.actor().clone();
         desk.tx.act_as(Actor::flightline());
         let done = self.mend(desk);
@@ -547,7 +547,7 @@ fn is_sound(desk: &mut Desk<'_, '_>, record: &Checkpoint) -> Result<bool> {
     Ok(problem(desk, record)?.is_none())
 }
 
-/// What is wrong with what a checkpoint names.
+/// The problem with the values that a checkpoint names.
 fn problem(desk: &mut Desk<'_, '_>, record: &Checkpoint) -> Result<Option<String>> {
     match load(desk, record) {
         Ok(_) => Ok(None),

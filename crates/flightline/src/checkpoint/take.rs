@@ -43,7 +43,7 @@ const READ_AT_ONCE: u64 = 200;
 pub struct TakeCheckpoint {
     /// Of which mission; the current one when none is named.
     pub mission: Option<String>,
-    /// Why; by default because somebody asked.
+    /// Why; by default because the caller asked.
     pub reason: Option<Reason>,
     /// More about why.
     pub details: Option<Note>,
@@ -69,7 +69,7 @@ impl Operation for TakeCheckpoint {
             Some(details) => format!("{details} ({when})"),
             None => when,
         };
-        // What is too long with that is long enough to be told without.
+        // A text that becomes too long is kept without the details.
         let details = Note::parse("details", &details).ok();
         crate::fleet::to_json(&Self {
             details: details.or_else(|| self.details.clone()),
@@ -91,7 +91,7 @@ impl Operation for TakeCheckpoint {
             reason,
             details: details.clone(),
             note: self.note.clone(),
-            // What went wrong is in the way of whoever goes on from here.
+            // A failure is a blocker for the agent that goes on from here.
             blockers: match reason.trigger() {
                 Trigger::Error => details.iter().cloned().collect(),
                 Trigger::Progress | Trigger::Manual | Trigger::Compaction => Vec::new(),
@@ -107,7 +107,7 @@ impl Operation for TakeCheckpoint {
         let before = desk.tx.rev();
         let checkpoint = take_for(desk, &taking, of, Same::AskedFor)?;
         match just_taken(desk, &checkpoint, before)? {
-            // Nobody can have written its file yet.
+            // Its file cannot have been written yet.
             Some(contents) => {
                 super::document_in_full(desk, &checkpoint, &contents, Backup::Pending)
             }
@@ -155,7 +155,7 @@ pub(crate) fn take(desk: &mut Desk<'_, '_>, taking: &Taking<'_>) -> Result<Check
     take_for(desk, taking, None, Same::State)
 }
 
-/// Takes the checkpoint that somebody wants together with another act.
+/// Takes the checkpoint that a caller wants together with another act.
 pub(crate) fn take_asked(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Checkpoint> {
     let taking = Taking {
         mission,
@@ -223,8 +223,8 @@ pub(crate) fn take_for(
                     (Some(same), Some(of)) => same.is_same(of),
                     (same, of) => same.is_some() == of.is_some(),
                 }
-                // Two failures are two causes, even when nothing changed between them; and who is
-                // about to deploy is told nothing by what was saved before a push.
+                // Two failures are two causes, even when nothing changed between them; and a checkpoint before a push
+                // does not serve an agent that is about to deploy.
                 && (!is_particular(taking.reason)
                     || same.cut.trigger_details == taking.details)
                 && changed.is_none_or(|changed| changed <= same.cut.rev)
@@ -324,8 +324,7 @@ fn is_particular(reason: Reason) -> bool {
     reason.trigger() == Trigger::Error || reason == Reason::BeforeDestructive
 }
 
-/// What has changed on a mission since its last checkpoint; nothing that anybody knows of, when that one is
-/// damaged.
+/// The changes on a mission since its last checkpoint; none when that one is damaged.
 fn delta_changes(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<DeltaChange>> {
     let archived = Some(CheckpointStatus::Archived.as_str());
     let last = desk.tx.newest::<Checkpoint>(mission.id, archived, 1)?;
@@ -368,7 +367,7 @@ fn taken_since(
     }
 }
 
-/// Who takes a checkpoint: whoever acts, or Flightline for what only it noticed.
+/// The author of a checkpoint: the caller, or Flightline for what only it noticed.
 fn author(desk: &Desk<'_, '_>) -> String {
     let flightline = Actor::flightline();
     if *desk.tx.actor() == flightline {
@@ -378,8 +377,8 @@ fn author(desk: &Desk<'_, '_>) -> String {
     }
 }
 
-/// Whether two cuts hold the same work. Agents' own records do not count, and of mail only what somebody
-/// did with it ([`last_change`]): an idle fleet makes no checkpoints.
+/// Whether two cuts hold the same work. Agents' own records do not count, and of mail only acts on it
+/// ([`last_change`]): an idle fleet makes no checkpoints.
 fn same_work(a: &BTreeMap<String, Section>, b: &BTreeMap<String, Section>) -> bool {
     ["mission", "sorties", "locks", "notes", "effects"]
         .iter()
@@ -541,13 +540,13 @@ fn owners(desk: &mut Desk<'_, '_>, sorties: &[Sortie]) -> Result<Vec<Agent>> {
     Ok(owners)
 }
 
-/// What somebody did last on a mission, not Flightline itself by checkpointing, notifying or detecting. What a document
-/// told of later happened when it says.
+/// The last act of an agent or a person on a mission, not Flightline's own checkpointing, notifying or detecting. An
+/// act that a document tells of happened when the document says.
 pub(crate) fn last_act(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<Event>> {
     let Some(newest) = desk.tx.newest_work(mission.id, is_act)?.event else {
         return Ok(None);
     };
-    // What was recorded before what a document told of may have happened after it.
+    // An event recorded before a document came in may have happened after what the document tells.
     let (mut rev, mut recorded_at, mut last) = (newest.rev, newest.timestamp, newest);
     while last.happened_at() < recorded_at {
         let work = desk.tx.work_before(mission.id, rev, WORK_LOOKED_AT)?;
@@ -575,7 +574,7 @@ pub(crate) fn last_standing_act(
     Ok(desk.tx.newest_work(mission.id, stands)?.event)
 }
 
-/// Whether somebody did this, and not a mailbox.
+/// Whether an agent or a person did this, and not a mailbox.
 fn is_act(event: &Event) -> bool {
     event.is_work()
         && event.subject_kind != Kind::Delivery

@@ -1,6 +1,5 @@
-//! Thinning the journal: values go that later ones have replaced and no checkpoint needs. What is gone is
-//! found in a read; each batch is decided again and taken away in a short transaction of its own, so that
-//! nobody waits for it.
+//! Thinning the journal: values go that later ones have replaced and no checkpoint needs. Candidates are found in a
+//! read; each batch is decided again and taken away in a short transaction of its own, so that no writer waits long.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -65,7 +64,7 @@ pub struct ThinningPlan {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Thinned {
-    /// How many.
+    /// The number of values that went.
     pub values: u64,
     /// How large their texts are.
     pub bytes: u64,
@@ -94,7 +93,7 @@ pub struct ThinJournal {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RecordThinning {
-    /// What went.
+    /// The values that went.
     pub journal: Thinned,
     /// Where the next one goes on.
     pub next: u64,
@@ -344,9 +343,6 @@ const SOME_REVISIONS: u64 = 20_000;
 const SOME_VALUES: u64 = 5_000;
 
 /// Goes on where the last thinning stopped, for a bit. Says what went, and whether there is more to look at.
-///
-/// # Errors
-/// When the store fails.
 pub fn thin_some(fleet: &mut Fleet, caller: &Caller) -> Result<(Thinned, bool)> {
     let now = fleet.now()?;
     let last = fleet
@@ -402,8 +398,8 @@ impl Looking {
     }
 }
 
-/// What the checkpoints name that stay, damaged and archived ones too. The record of a checkpoint comes
-/// right after the revision it names, so that nobody has to read it.
+/// The values that kept checkpoints name, damaged and archived ones included. The record of a checkpoint comes right
+/// after the revision it names, so it need not be read.
 fn kept_cuts(tx: &mut Tx<'_>, without: &BTreeSet<CheckpointId>) -> Result<KeptCuts> {
     let mut kept = KeptCuts::default();
     for row in tx.rows(Kind::Checkpoint, Find::All)? {

@@ -1,8 +1,8 @@
-//! What the work tree looked like when a checkpoint was taken.
+//! The work tree of a checkpoint.
 //!
-//! A checkpoint is decided in a transaction that touches nothing, often in the middle of other work. So its
-//! work tree is looked at right afterwards, by the upkeep that writes its file: whoever takes no checkpoint
-//! pays nothing. What was seen is a subject of its own, recorded before the file is written.
+//! A checkpoint is decided in a transaction that touches nothing, often in the middle of other work. So its work tree
+//! is looked at right afterwards, by the upkeep that writes its file: a command that takes no checkpoint pays nothing.
+//! The result is a subject of its own, recorded before the file is written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
 use crate::mission::short;
 
-/// What is seen later than this says nothing about the checkpoint any more.
+/// A look later than this says nothing about the checkpoint any more.
 const LATE_MS: u64 = 60_000;
 
 /// Records what the work tree of a checkpoint looked like. The first look counts.
@@ -32,7 +32,7 @@ const LATE_MS: u64 = 60_000;
 pub struct RecordFiles {
     /// Of which checkpoint.
     pub checkpoint: CheckpointId,
-    /// What was seen.
+    /// The work tree as it was seen.
     pub file_system: FileSystem,
 }
 
@@ -40,7 +40,7 @@ impl Operation for RecordFiles {
     const NAME: &'static str = "record_files";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
-    /// What is recorded; none when there is no such checkpoint, or nobody may look at it any more.
+    /// The recorded section; none when there is no such checkpoint, or it is too late to look.
     type Outcome = Option<StateValue>;
 
     fn acts_for(&self) -> ActsFor<'_> {
@@ -73,7 +73,7 @@ fn is_late(now: Time, taken: Time) -> bool {
     now.since(taken) > LATE_MS
 }
 
-/// Flightline writes it down for itself: it is nobody's work on the mission.
+/// Flightline records it for itself: it is no work on the mission.
 fn set(desk: &mut Desk<'_, '_>, event: &str, record: &RecordedFiles) -> Result<()> {
     let who = desk.tx.actor().clone();
     desk.tx.act_as(Actor::flightline());
@@ -112,7 +112,7 @@ pub(super) fn record<'a>(
         let seen = looks
             .entry(document.mission_id)
             .or_insert_with(|| tree.look(&named(document)));
-        // A folder without git in which nobody named a file.
+        // A folder without git in which no report names a file.
         if seen.is_empty() {
             continue;
         }
@@ -145,8 +145,7 @@ fn named(document: &CheckpointDocument) -> Vec<RepoPath> {
         .collect()
 }
 
-/// What is recorded of a checkpoint's work tree, or what is wrong with that. The checkpoint itself is as
-/// sound as it was.
+/// The recorded section of a checkpoint's work tree, or the trouble with it. The checkpoint itself is as sound as it was.
 pub(crate) fn recorded(
     desk: &mut Desk<'_, '_>,
     id: CheckpointId,
@@ -161,7 +160,7 @@ pub(crate) fn recorded(
     }
 }
 
-/// The same as its exact text, with its hash, for a file; none when there is nothing sound.
+/// The section as its exact text, with its hash, for a file; none when there is nothing sound.
 pub(super) fn value(desk: &mut Desk<'_, '_>, id: CheckpointId) -> Result<Option<StateValue>> {
     let Ok(Some(record)) = recorded(desk, id)? else {
         return Ok(None);

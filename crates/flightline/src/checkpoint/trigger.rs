@@ -120,11 +120,11 @@ pub(crate) fn error(
 pub struct RecordFailure {
     /// Of which mission; the current one when none is named.
     pub mission: Option<String>,
-    /// What failed.
+    /// The kind of failure.
     pub reason: Reason,
-    /// What exactly.
+    /// The details of the failure.
     pub details: Note,
-    /// What has to work before it is no longer in the way; without it, somebody has to say so.
+    /// What has to work before the blocker ends; without it, a person or an agent has to close it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
 }
@@ -133,7 +133,7 @@ pub struct RecordFailure {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FailureRecorded {
-    /// The blocker that it is until somebody deals with it; none where there is no mission.
+    /// The blocker that it is until it is dealt with; none where there is no mission.
     pub note_id: Option<NoteId>,
 }
 

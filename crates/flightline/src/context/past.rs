@@ -44,9 +44,9 @@ pub struct BriefCheckpoint {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckpointBriefing {
-    /// The checkpoint.
+    /// The checkpoint that the briefing is of.
     pub checkpoint_id: CheckpointId,
-    /// The text.
+    /// The text of the briefing.
     pub text: String,
     /// What it was made from.
     pub facts: Facts,
@@ -67,8 +67,8 @@ impl Operation for BriefCheckpoint {
         let checkpoint = checkpoint::find(desk, &self.checkpoint)?;
         let contents = checkpoint::load(desk, &checkpoint)?;
         let facts = facts(&checkpoint, &contents, self.agent.as_deref())?;
-        // Nobody who can write into the text may know the word that fences it. A read makes no secret: where
-        // there is none yet, the word is drawn.
+        // An author of quoted text must not know the word that fences it. A read makes no secret: where there is none
+        // yet, the word is drawn.
         let secret = match desk.tx.get::<Secret>(Secret::KEY)? {
             Some(secret) => secret.value,
             None => desk.tx.uuid().to_string(),
@@ -195,7 +195,7 @@ fn progress(contents: &Contents, sortie: &Sortie) -> Result<SubtaskProgress> {
     Ok(SubtaskProgress::of(sortie.status, listed, sortie.declared))
 }
 
-/// What an agent was at; what the mission was at for whoever held nothing.
+/// The agent's work at that time; the mission's for an agent without a sortie.
 fn own(
     contents: &Contents,
     agent: Option<&Agent>,

@@ -1,4 +1,4 @@
-//! Looking at what an agent would be told. Nothing is noted of it, and nobody is given anything.
+//! A look at an agent's briefing. Nothing is recorded, and nothing is delivered.
 
 use flightline_core::event::sha256_hex;
 use flightline_core::file_system::TreeNow;
@@ -15,7 +15,7 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PeekBriefing {
-    /// Whose.
+    /// The agent whose briefing is looked at.
     pub agent: String,
     /// Which mission; the current one when none is named.
     pub mission: Option<String>,
@@ -24,7 +24,7 @@ pub struct PeekBriefing {
     /// Only the required parts.
     #[serde(default)]
     pub minimal: bool,
-    /// What is known of the work tree.
+    /// The work tree as the caller sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<TreeNow>,
 }

@@ -13,15 +13,14 @@ use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mail::notice;
 
-/// Tells the agent that wrote a file that it was put aside, in its mailbox; those who coordinate, where nobody knows
-/// whose it is.
+/// Tells the agent that wrote a file that it was put aside, in its mailbox; the coordinator, where the writer is not known.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TellPutAside {
     /// Whose format it is.
     pub dialect: Dialect,
-    /// The file.
+    /// The file that was put aside.
     pub file: String,
     /// What it is called now.
     pub kept: String,
@@ -64,7 +63,7 @@ impl Operation for TellPutAside {
 }
 
 impl TellPutAside {
-    /// Who is told: the writer, else who coordinates; nobody, when there is neither.
+    /// The recipient: the writer, else the coordinator; none when there is neither.
     fn recipient(&self, desk: &mut Desk<'_, '_>) -> Result<Option<Agent>> {
         let writer = self.writer(desk)?;
         let writer = writer.filter(|agent| agent.retired_at.is_none());

@@ -15,7 +15,7 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct StealHeldLock {
-    /// Which.
+    /// The lock's id.
     pub lock: String,
     /// Why: the holder is told.
     pub reason: Note,

@@ -75,14 +75,11 @@ impl Operation for RelayEvents {
 }
 
 /// Tells mailboxes what there is to tell. One look when there is nothing.
-///
-/// # Errors
-/// When the store fails.
 pub fn relay(fleet: &mut Fleet, caller: &Caller) -> Result<()> {
     if !fleet.store()?.read(has_news)? {
         return Ok(());
     }
-    // Nobody's act: whoever ran the command has done with it.
+    // No act of the caller: its command is done.
     let caller = Caller {
         agent: None,
         epoch: None,

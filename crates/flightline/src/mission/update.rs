@@ -11,7 +11,7 @@ use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 
-/// Changes what is known of a mission; what is left out stays.
+/// Changes the record of a mission; fields that are left out stay.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -20,7 +20,7 @@ pub struct UpdateMission {
     pub mission: Option<String>,
     /// What it is called.
     pub title: Option<Title>,
-    /// What is to be true at the end.
+    /// The state to be reached at the end.
     pub objective: Option<Note>,
     /// The phase it is in.
     pub phase: Option<Title>,
@@ -42,7 +42,7 @@ impl Operation for UpdateMission {
     type Outcome = MissionView;
 
     fn acts_for(&self) -> ActsFor<'_> {
-        // Who gets its reports, and whose rules bind it, is for those who coordinate to say.
+        // Only a coordinator may change who gets its reports, and whose rules bind it.
         match (&self.dispatch, self.constraints_by) {
             (None, None) => ActsFor::Caller,
             (_, _) => ActsFor::Fleet,

@@ -18,16 +18,16 @@ use crate::mission::short;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct EndNote {
-    /// Which.
+    /// The note that ends.
     pub note: String,
-    /// How.
+    /// How the note ends.
     pub how: EndHow,
-    /// Why.
+    /// Why the note ends.
     #[serde(default)]
     pub reason: Option<text::Note>,
 }
 
-/// The ways in which somebody ends a note without writing another.
+/// The ways to end a note without writing another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -43,7 +43,7 @@ pub enum EndHow {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReplaceNote {
-    /// Which.
+    /// The note that is replaced.
     pub note: String,
     /// What it says from now on.
     pub text: text::Note,

@@ -28,11 +28,11 @@ pub struct DoubtfulEffect {
     pub key: String,
     /// Who began it.
     pub by: String,
-    /// When.
+    /// When the effect was begun.
     pub at: Time,
 }
 
-/// What has changed after this revision: sorties, locks that were granted, messages that come again.
+/// The changes after this revision: sorties, granted locks, messages that come again.
 pub(super) fn changed_since(desk: &mut Desk<'_, '_>, rev: u64) -> Result<RestoredCounts> {
     let (mut sorties, mut locks, mut messages) =
         (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
@@ -63,7 +63,7 @@ pub(super) fn changed_since(desk: &mut Desk<'_, '_>, rev: u64) -> Result<Restore
     })
 }
 
-/// Effects of a mission that were begun by somebody who is not there any more.
+/// Effects of a mission that were begun by agents that are gone.
 pub(super) fn in_doubt(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,
@@ -91,7 +91,7 @@ pub(super) fn in_doubt(
     Ok(doubtful)
 }
 
-/// What is left to do after a recovery: to settle what is in doubt, to start agents, or to take it back.
+/// The remaining actions after a recovery: to settle effects in doubt, to start agents, or to take it back.
 pub(super) fn what_is_left(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,

@@ -1,5 +1,5 @@
-//! What was said of files, compared with the work tree. The tree is looked at before, where the caller is,
-//! and comes in with the request.
+//! Reports about files, compared with the work tree. The tree is looked at before, where the caller is, and comes in
+//! with the request.
 
 use std::collections::BTreeSet;
 
@@ -51,7 +51,7 @@ impl Operation for ListClaims {
                 (mission, newest.first().map(|newest| newest.id))
             }
         };
-        // What was said last first: should there be too many, those are looked at.
+        // The newest reports come first: should there be too many, those are looked at.
         let mut paths: Vec<RepoPath> = Vec::new();
         let mut claims = claims(desk, &mission)?;
         claims.sort_by_key(|claim| std::cmp::Reverse(claim.at));
@@ -69,12 +69,12 @@ impl Operation for ListClaims {
     }
 }
 
-/// Looks at the files of which something was said. Nothing when there is no work tree to look at, or what is
-/// to be looked at cannot be told: whoever needs it says why.
+/// Looks at the files that reports name. None when there is no work tree, or the reports cannot be read: the operation
+/// that needs them says why.
 pub fn look(fleet: &mut Fleet, caller: &Caller, claims: &ListClaims) -> Option<TreeNow> {
     let tree = fleet.work_tree()?.clone();
     let named = fleet.run(claims, caller);
-    // What is noticed here is said by whoever reads it next.
+    // Damage noticed here is reported by the operation that reads it next.
     fleet.take_noticed();
     Some(tree.glance(&named.ok()?))
 }

@@ -50,11 +50,11 @@ pub struct ReportCompaction {
     pub evidence: CompactionEvidence,
 }
 
-/// What came of it.
+/// The outcome of a compaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Compacted {
-    /// The agent.
+    /// The agent whose context was compacted.
     pub agent: Name,
     /// Which of its contexts begins.
     pub context: u64,
@@ -109,7 +109,7 @@ pub(crate) fn lose_context(
     expire_all(desk, agent)?;
     let mut told = Vec::new();
     for id in missions_of(desk, agent)? {
-        // One mission's damage keeps nobody from coming back.
+        // One mission's damage stops no agent from coming back.
         match tell(desk, &id, agent, evidence) {
             Ok(mission) => told.extend(mission),
             Err(Error::Store(StoreError::Corrupt(_))) => {}

@@ -40,7 +40,7 @@ pub struct ApplyDeltas {
 pub struct DeltaOutcome {
     /// Which of the changes, from 0.
     pub index: usize,
-    /// What was done.
+    /// The decision on the change.
     pub result: DeltaResult,
     /// The sortie that was moved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,7 +50,7 @@ pub struct DeltaOutcome {
     pub why: Option<String>,
 }
 
-/// What was done about a change.
+/// The decision on a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -59,7 +59,7 @@ pub enum DeltaResult {
     Made,
     /// It had been made before.
     Already,
-    /// It was not made, and is whoever's it was.
+    /// It was not made, and the sortie keeps its owner.
     Kept,
 }
 

@@ -37,9 +37,9 @@ pub(super) fn is_offer(subject: &str) -> bool {
 const PROCESS_GONE: &str = "process_gone";
 /// Others go on, and one that holds work is silent for too long.
 const AGENT_SILENT: &str = "agent_silent";
-/// The mission itself goes on; some of its tasks need somebody.
+/// The mission itself goes on; some of its tasks need a decision.
 const TASKS: &str = "tasks";
-/// It was recovered, nothing was heard of it since, and nobody works on it.
+/// It was recovered, nothing was heard of it since, and no agent works on it.
 const UNATTENDED: &str = "unattended";
 
 /// Looks for missions that need recovery, and tells their dispatch once per silence.
@@ -52,7 +52,7 @@ pub struct Detect {
     pub sightings: Vec<Sighting>,
 }
 
-/// Looks for missions that need recovery. Tells nobody.
+/// Looks for missions that need recovery, and reports it to no mailbox.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PeekCandidates {
@@ -67,13 +67,13 @@ pub struct PeekCandidates {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Candidate {
-    /// The mission.
+    /// The mission that needs recovery.
     pub mission_id: MissionId,
     /// What it is called.
     pub title: String,
-    /// Why we think so: `process_gone`, `inactivity`, `agent_silent` when others go on, `damaged` when its records cannot be read, `tasks`
-    /// when the mission goes on and only some of its tasks need somebody, or `unattended` when it was recovered and
-    /// no agent has taken it up since.
+    /// Why we think so: `process_gone`, `inactivity`, `agent_silent` when others go on, `damaged` when its records
+    /// cannot be read, `tasks` when the mission goes on and only some of its tasks need a decision, or `unattended`
+    /// when it was recovered and no agent has taken it up since.
     pub evidence: String,
     /// The last sign of activity.
     pub last_activity_at: Time,
@@ -81,7 +81,7 @@ pub struct Candidate {
     pub inactivity_duration_ms: Millis,
     /// Whether there is a sound checkpoint to resume from.
     pub checkpoint_available: bool,
-    /// That checkpoint.
+    /// The checkpoint that a resume would start from.
     pub checkpoint_id: Option<CheckpointId>,
     /// When it was taken.
     pub checkpoint_at: Option<Time>,
@@ -89,13 +89,13 @@ pub struct Candidate {
     pub events_since: u64,
     /// Its agents, and how alive each is.
     pub agents: Vec<CandidateAgent>,
-    /// Its tasks that need somebody, where the policy wants them found.
+    /// Its tasks that need a decision, where the policy wants them found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskTrouble>,
     /// Time of the last recovery, if there was no activity since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovered_at: Option<Time>,
-    /// What is left to do after that recovery, each with its command.
+    /// The remaining actions after that recovery, each with its command.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<Attention>,
 }
@@ -112,7 +112,7 @@ impl Candidate {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CandidateAgent {
-    /// Its name.
+    /// The name of the agent.
     pub name: String,
     /// How alive it is.
     pub life: Life,
@@ -318,7 +318,7 @@ fn candidate(
             });
             continue;
         }
-        // Whoever asks is there, and may be the very one that came back without its context.
+        // The caller is there, and may be the very agent that came back without its context.
         let mut silent_ms = None;
         if desk.agent_id() != Some(fate.agent.id) {
             let pulse = desk.tx.pulse(fate.agent.id)?;
@@ -344,7 +344,7 @@ fn candidate(
             dispatches: mission.dispatch == Some(fate.agent.id),
         });
     }
-    // A workflow that is complete, and nobody at work: there is nothing to recover.
+    // The workflow is complete, and no agent is at work: there is nothing to recover.
     let held = agents.iter().any(|agent| !agent.sorties.is_empty());
     let state = mission.workflow.current.as_ref();
     if !held && state.is_some_and(|state| state.as_str() == COMPLETE) {
@@ -377,7 +377,7 @@ fn candidate(
         Some(silence) if evidence == AGENT_SILENT => (desk.now().minus(silence), silence),
         Some(_) | None => (last_activity_at, silence),
     };
-    // What the last recovery was for is settled; who goes on is not, while nobody does.
+    // The causes of the last recovery are settled; a new owner is missing while no agent goes on.
     let (recovered_at, left) = match recovered.filter(|_| evidence == UNATTENDED) {
         Some(recovered) => (Some(recovered.at), agents_to_start(desk, mission, fates)?),
         None => (None, Vec::new()),
@@ -419,9 +419,9 @@ fn work_since(desk: &mut Desk<'_, '_>, mission: &Mission, rev: u64) -> Result<u6
     Ok(events.filter(|event| !ours(event)).count() as u64)
 }
 
-/// What has happened on a mission since its last recovery: without one, all of it.
+/// The news of a mission since its last recovery: without one, all of it.
 struct News {
-    /// Somebody worked on it.
+    /// An agent or a person worked on it.
     activity: bool,
     /// An agent with a part in it is gone.
     loss: bool,
@@ -468,7 +468,7 @@ fn already_told(desk: &mut Desk<'_, '_>, mission: &Mission, candidate: &Candidat
     let last = of_mission
         .into_iter()
         .find(|event| event.kind == "context_compacted" && event.data.get("agent").is_none());
-    // What was told before the last recovery was about what that has settled.
+    // Reports from before the last recovery are settled by it.
     let recovered = desk.tx.newest::<Recovery>(mission.id, None, 1)?.pop();
     let last =
         last.filter(|event| recovered.is_none_or(|recovered| event.timestamp >= recovered.at));
@@ -505,7 +505,7 @@ fn silent(candidate: &Candidate) -> Option<serde_json::Value> {
     (!names.is_empty()).then(|| names.into())
 }
 
-/// Who is silent, with the verb.
+/// The silent agents, with the verb.
 fn names(candidate: &Candidate) -> String {
     let silent = candidate.agents.iter();
     let silent = silent.filter(|agent| agent.silent_ms.is_some());

@@ -29,7 +29,7 @@ pub struct ListRecoveries {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UndoRecovery {
-    /// Which.
+    /// The recovery to take back.
     pub recovery: String,
     /// Also roll back finished work of agents that are alive.
     #[serde(default)]

@@ -32,7 +32,7 @@ pub struct ListRecoveryPoints {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecoveryPoints {
-    /// The mission.
+    /// The mission whose checkpoints they are.
     pub mission_id: MissionId,
     /// The checkpoints, newest first.
     pub points: Vec<RecoveryPoint>,
@@ -44,7 +44,7 @@ pub struct RecoveryPoints {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecoveryPoint {
-    /// Its id.
+    /// The checkpoint's id.
     pub id: CheckpointId,
     /// When it was taken.
     pub timestamp: Time,
@@ -60,11 +60,11 @@ pub struct RecoveryPoint {
     pub progress_percent: Option<u8>,
     /// Whether every hash matches.
     pub sound: bool,
-    /// Whether work can go on from it without anybody's decision.
+    /// Whether work can go on from it without a decision.
     pub can_resume: bool,
     /// The agent whose work was under way.
     pub resume_from_agent: Option<String>,
-    /// What is in the way.
+    /// The blockers of a resume from it.
     pub blockers: Vec<String>,
     /// What to do about it.
     pub suggestions: Vec<String>,
@@ -152,7 +152,7 @@ fn analysis_of(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<Analy
     }))
 }
 
-/// The same of what was read already; none when the mission itself is not in it.
+/// The analysis of values that were read already; none when the mission itself is not in it.
 pub(crate) fn analysis(
     desk: &Desk<'_, '_>,
     checkpoint: &Checkpoint,

@@ -61,32 +61,32 @@ pub struct Resume {
     pub reset_to: Option<Name>,
     /// Observations of agents' processes.
     pub sightings: Vec<Sighting>,
-    /// What is known of the work tree.
+    /// The work tree as the caller sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<TreeNow>,
 }
 
-/// What came of it.
+/// The outcome of a resume.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Resumed {
     /// The record of this recovery.
     pub recovery_id: RecoveryId,
-    /// The mission.
+    /// The mission that was resumed.
     pub mission_id: MissionId,
     /// What it is called.
     pub mission_title: String,
-    /// The checkpoint.
+    /// The checkpoint that it was resumed from.
     pub checkpoint_id: CheckpointId,
     /// Whether it went back to it.
     pub rewound: bool,
     /// How far the mission is now.
     pub progress_percent: u8,
-    /// Sorties completed.
+    /// The number of completed sorties.
     pub completed: u64,
-    /// All sorties.
+    /// The number of sorties.
     pub total: u64,
-    /// What was happening, and what comes next.
+    /// The last action, the next steps and the blockers.
     pub recovery_context: RecoveryContext,
     /// How much was restored.
     pub restored: RestoredCounts,
@@ -96,15 +96,15 @@ pub struct Resumed {
     pub released_locks: Vec<String>,
     /// What a rewind took away.
     pub lost: Vec<String>,
-    /// What was begun in the world outside and never reported done, by agents that are not there any more.
+    /// The effects that were begun and never reported done, by agents that are gone.
     #[serde(default)]
     pub in_doubt: Vec<DoubtfulEffect>,
-    /// What is left to do, each with its command.
+    /// The remaining actions, each with its command.
     #[serde(default)]
     pub next: Vec<Attention>,
     /// What else is worth knowing, such as a damaged checkpoint that was passed over.
     pub warnings: Vec<String>,
-    /// What is still in the way, and wants somebody's decision.
+    /// The blockers that need a decision.
     #[serde(default)]
     pub errors: Vec<String>,
     /// Agents whose work failed and was left out, as seed D names them.
@@ -192,7 +192,7 @@ impl Operation for Resume {
             (false, None) => When::Now,
         };
         let chosen = choices.apply(desk, &mut mission, when)?;
-        // Whoever goes back to a checkpoint has looked at it; a session that finds one has to.
+        // A caller that goes back to a checkpoint has looked at it; a session that finds one has to.
         let mut started = None;
         if !rewinding {
             let agent = going_on(desk, &checkpoint, &fates);
@@ -219,8 +219,8 @@ impl Operation for Resume {
     }
 }
 
-/// The agent that goes on from a checkpoint: the one whose context it was taken for, unless that is gone;
-/// whoever asks, where it was taken for nobody's.
+/// The agent that goes on from a checkpoint: the one whose context it was taken for, unless that is gone; the caller,
+/// where it was taken for no agent's context.
 fn going_on(desk: &Desk<'_, '_>, checkpoint: &Checkpoint, fates: &[Fate]) -> Option<Agent> {
     let Some(of) = &checkpoint.cut.agent_context else {
         return desk.agent.clone();
@@ -230,7 +230,7 @@ fn going_on(desk: &Desk<'_, '_>, checkpoint: &Checkpoint, fates: &[Fate]) -> Opt
 }
 
 impl Resume {
-    /// Whoever ended a mission meant it: taking it up again has to be said, and of one that was completed, from where.
+    /// A mission was ended on purpose: taking it up again has to be said, and of a completed one, from where.
     fn refuse_ended(&self, mission: &Mission) -> Result<()> {
         let (rewinding, status) = (self.checkpoint.is_some(), mission.status);
         let is_allowed = match status {
@@ -336,11 +336,11 @@ pub(super) struct Settling {
     pub(super) before: Option<CheckpointId>,
     pub(super) lost: Vec<String>,
     pub(super) warnings: Vec<String>,
-    /// What was happening before anything was changed.
+    /// The recovery context before anything was changed.
     pub(super) found: RecoveryContext,
-    /// What came of the decisions of whoever asks.
+    /// The result of the caller's decisions.
     pub(super) chosen: Chosen,
-    /// What is known of the work tree.
+    /// The work tree as the caller sees it.
     pub(super) tree: Option<TreeNow>,
     /// The last revision before it began.
     pub(super) since: u64,
@@ -362,7 +362,7 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
         since,
     } = settling;
     warnings.extend(chosen.warnings);
-    // What follows is housekeeping, not somebody's activity.
+    // The following is housekeeping, no activity of an agent.
     let who = desk.tx.actor().clone();
     desk.tx.act_as(Actor::flightline());
     let mut taken_from = BTreeSet::new();
@@ -571,8 +571,8 @@ fn requeue_mail(desk: &mut Desk<'_, '_>, mission: &Mission, fates: &[Fate]) -> R
     Ok(())
 }
 
-/// The agents whose absence this recovery has dealt with: those from whom something was taken, and whoever coordinated the
-/// mission and is gone.
+/// The agents whose absence this recovery has dealt with: those from whom something was taken, and the mission's
+/// coordinator if it is gone.
 fn gone_from(mission: &Mission, fates: &[Fate], taken_from: &BTreeSet<AgentId>) -> Vec<AgentId> {
     let dealt_with = |fate: &&Fate| {
         fate.is_gone()

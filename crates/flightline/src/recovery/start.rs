@@ -30,11 +30,11 @@ use crate::mission::short;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionStart {
-    /// The checkpoint.
+    /// The checkpoint that was found.
     pub checkpoint_id: CheckpointId,
     /// The agent that goes on; none when it is gone.
     pub agent: Option<Name>,
-    /// Its mode.
+    /// The mode that the session starts in.
     pub mode: ContextMode,
     /// Why it starts normally though there is a checkpoint, which is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,7 +83,7 @@ pub(super) fn start_from(
             now: desk.now(),
         },
     );
-    // What follows is housekeeping, not somebody's activity.
+    // The following is housekeeping, no activity of an agent.
     let who = desk.tx.actor().clone();
     desk.tx.act_as(Actor::flightline());
     let mode = match (&started, desk.policy.recovery_mode) {
@@ -152,7 +152,7 @@ fn told(sortie: &Sortie) -> String {
 }
 
 /// A new session of an agent finds the checkpoint of its last one by itself, where the policy says so; and a
-/// specialist's the one of a session that nobody knows, when the task that it was at waits.
+/// specialist's session the one of an unknown session, when its task waits.
 pub(crate) fn start_by_itself(
     desk: &mut Desk<'_, '_>,
     agent: &mut Agent,
@@ -168,7 +168,7 @@ pub(crate) fn start_by_itself(
         missions.extend(at_hand.filter(|id| !missions.contains(id)));
     }
     for id in missions {
-        // One mission's damage keeps nobody from coming back.
+        // One mission's damage stops no agent from coming back.
         let found = desk.attempt(|desk| {
             let mission = desk.mission(Some(&id))?;
             let (newest, _) = newest_sound(desk, &mission)?;
@@ -194,7 +194,7 @@ pub(crate) fn start_by_itself(
     Ok(None)
 }
 
-/// Whoever takes up a task that a session nobody knows was at goes on from that session's checkpoint.
+/// An agent that takes up the task of an unknown session goes on from that session's checkpoint.
 pub(crate) fn start_with(
     desk: &mut Desk<'_, '_>,
     agent: &Agent,
@@ -270,8 +270,7 @@ fn task_at<'a>(
     })
 }
 
-/// An agent goes on from a checkpoint that was taken for nobody's context: with the task it was at, and with
-/// the steps that it names.
+/// An agent goes on from a checkpoint of no agent's context: with its task, and with the steps that it names.
 fn go_on(
     desk: &mut Desk<'_, '_>,
     agent: &mut Agent,

@@ -1,5 +1,5 @@
-//! Tasks that need somebody, in seed B's three scenarios: the session ended, an error is in the way, or it
-//! was completed before all of its criteria were met.
+//! Tasks that need a decision, in seed B's three scenarios: the session ended, an error is in the way, or it was
+//! completed before all of its criteria were met.
 
 use flightline_core::dialect::field::{Maybe, Stamp};
 use flightline_core::dialect::sitebuilder::Scenario;
@@ -18,19 +18,19 @@ use crate::error::Result;
 use crate::mission::short;
 use crate::task::load;
 
-/// A task that needs somebody.
+/// A task that needs a decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskTrouble {
     /// What happened to it: `session_timeout`, `error` or `partial_completion`.
     pub scenario: String,
-    /// Its mission.
+    /// The mission of the task.
     pub mission_id: MissionId,
-    /// The sortie.
+    /// The sortie of the task.
     pub sortie_id: SortieId,
     /// The id other tools know it by.
     pub task_id: Option<Name>,
-    /// What is to be done.
+    /// The work to be done.
     pub title: String,
     /// Whose it is.
     pub agent: Option<String>,
@@ -41,7 +41,7 @@ pub struct TaskTrouble {
     /// Time without work on it, after a lost session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quiet_ms: Option<Millis>,
-    /// What is in the way, when errors are.
+    /// The open errors, when they are in the way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<String>,
     /// Criteria that are not met, when it was completed without them.
@@ -68,7 +68,7 @@ impl TaskTrouble {
     }
 }
 
-/// The tasks of a mission that need somebody, in its order. Silence counts when it is longer than `timeout`.
+/// The tasks of a mission that need a decision, in its order. Silence counts when it is longer than `timeout`.
 pub(super) fn troubled(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,
@@ -92,7 +92,7 @@ pub(super) fn troubled(
     Ok(found)
 }
 
-/// Whether there is nothing to ask of a completed sortie: all is met, or somebody said that it is good so.
+/// Whether there is nothing to ask of a completed sortie: all criteria are met, or its result was approved.
 fn is_accepted(sortie: &Sortie) -> bool {
     let approved = sortie
         .approval
@@ -180,8 +180,8 @@ fn judge(
     Ok(Some(trouble))
 }
 
-/// When somebody last did something to a sortie, or its owner gave a sign of life. Whoever asks is there,
-/// and may be the very one that came back without its context.
+/// When a sortie was last worked on, or its owner gave a sign of life. The caller is there, and may be the very agent
+/// that came back without its context.
 fn last_activity(desk: &mut Desk<'_, '_>, sortie: &Sortie, fate: Option<&Fate>) -> Result<Time> {
     let events = desk.tx.events_of(Kind::Sortie, &sortie.key(), 50)?;
     let acts = events.iter().filter(|event| event.is_work());

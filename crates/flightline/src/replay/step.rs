@@ -26,9 +26,9 @@ pub struct ReplayStep {
     pub step: u64,
     /// Its last revision that concerns the mission.
     pub rev: u64,
-    /// When.
+    /// When the step happened.
     pub timestamp: Time,
-    /// Who.
+    /// The author of the step.
     pub actor: String,
     /// The mission's timeline after it; one more at each rewind. Nothing when retention has taken it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -69,7 +69,7 @@ pub struct StepRecovery {
 pub struct Missing {
     /// `history_thinned`, or `integrity` when one of them is damaged.
     pub code: Code,
-    /// Whose.
+    /// The subjects whose values are missing.
     pub values: Vec<MissingValue>,
     /// The checkpoints just before and just after, whose values are kept.
     pub checkpoints: Vec<String>,
@@ -79,9 +79,9 @@ pub struct Missing {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MissingValue {
-    /// Its kind.
+    /// The kind of the subject.
     pub kind: Kind,
-    /// Its id.
+    /// The id of the subject.
     pub id: String,
     /// `history_thinned` when retention took it, `integrity` when no copy is sound.
     pub code: Code,
@@ -93,11 +93,11 @@ pub struct MissingValue {
 pub struct StateAt {
     /// At which revision.
     pub rev: u64,
-    /// The mission.
+    /// The mission at that step.
     pub mission: Mission,
     /// How far it was.
     pub progress_percent: u8,
-    /// The sorties.
+    /// The sorties at that step.
     pub sorties: Vec<SortieSnapshot>,
     /// The locks that were held.
     pub active_locks: Vec<LockSnapshot>,
@@ -114,13 +114,13 @@ pub struct StateAt {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentAt {
-    /// Its name.
+    /// The name of the agent.
     pub name: String,
     /// Whether it coordinated or worked.
     pub role: Role,
     /// What it said of itself.
     pub status: AgentStatus,
-    /// Its incarnation.
+    /// The epoch of the agent's session.
     pub epoch: u64,
     /// What it was doing.
     pub current_step: Option<String>,

@@ -36,7 +36,7 @@ pub struct AddSorties {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewSortie {
-    /// What is to be done.
+    /// The work to be done.
     pub title: Title,
     /// … at length.
     pub description: Option<Note>,
@@ -54,7 +54,7 @@ pub struct NewSortie {
     /// Files it is expected to touch.
     #[serde(default)]
     pub files: Vec<RepoPath>,
-    /// Acceptance criteria.
+    /// The acceptance criteria by name.
     #[serde(default)]
     pub criteria: Vec<Name>,
     /// Acceptance criteria in free text: each gets a name that is made of it.

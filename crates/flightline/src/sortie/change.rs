@@ -29,9 +29,9 @@ use crate::mission::{begin_if_pending, short};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ChangeSortie {
-    /// Which.
+    /// The sortie to change.
     pub sortie: String,
-    /// How.
+    /// The change to make.
     pub action: SortieAction,
     /// Its locks stay, though it is completed, failed or given away.
     #[serde(default)]
@@ -49,55 +49,55 @@ pub struct ChangeSortie {
 pub enum SortieAction {
     /// Give it to an agent.
     Assign {
-        /// Whom.
+        /// The agent that gets the sortie.
         to: String,
     },
     /// Take it from its owner and give it to another.
     Reassign {
-        /// Whom.
+        /// The agent that gets the sortie.
         to: String,
-        /// Why.
+        /// Why the sortie changes hands.
         reason: Option<Note>,
     },
     /// Begin work on what was assigned.
     Start,
     /// It waits for something.
     Block {
-        /// For what.
+        /// The reason of the block.
         reason: Note,
     },
     /// What it waited for has come.
     Unblock,
     /// Take it up again after an interruption.
     Resume,
-    /// Done.
+    /// The work is done.
     Complete {
-        /// Its output.
+        /// The result of the work.
         output: Option<Data>,
     },
     /// Not done, and given up.
     Fail {
-        /// Why.
+        /// Why the work failed.
         reason: Note,
     },
     /// It is not to be done at all: the mission goes on without it.
     Cancel {
-        /// Why.
+        /// Why the sortie is cancelled.
         reason: Option<Note>,
     },
     /// Give it back.
     Release {
-        /// Why.
+        /// Why the sortie is given back.
         reason: Option<Note>,
     },
     /// The result is good.
     Approve {
-        /// Why.
+        /// Why the result is good.
         reason: Option<Note>,
     },
     /// The result is not good: do it again.
     Reject {
-        /// Why.
+        /// Why the result is not good.
         reason: Note,
     },
 }
@@ -329,7 +329,7 @@ fn start(desk: &mut Desk<'_, '_>, mut sortie: Sortie) -> Result<SortieView> {
     let now = desk.now();
     sortie.started_at.get_or_insert(now);
     let sortie = keep(desk, sortie, "sortie_started", &json!({}))?;
-    // Locks are for whoever works, not for whoever says that it may begin.
+    // Locks are for the agent that works, not for the one that says that it may begin.
     let locking = if desk.agent_id() == sortie.assigned_to {
         Locking::Again
     } else {
@@ -436,7 +436,7 @@ fn complete(
     locks: Locks,
 ) -> Result<SortieView> {
     check_owner(desk, &sortie, "complete")?;
-    // Who asks again after a lost answer gets the same answer; another output would be another word.
+    // A retry after a lost answer gets the same answer; another output would be another request.
     let same_output = output.is_none() || sortie.output.as_ref() == output;
     if sortie.status == SortieStatus::Completed && same_output {
         return as_it_is(desk, sortie);
@@ -466,7 +466,7 @@ fn complete(
     // Completing with something left open is the owner's word against its own list: it stands, and is said.
     let data = json!({ "unmet_criteria": unmet, "open_subtasks": open });
     let sortie = keep(desk, sortie, "sortie_completed", &data)?;
-    // Before the checkpoint that this leads to: nobody who goes back there holds them.
+    // Before the checkpoint that this leads to: a rewind to it must not hold them.
     let released_locks = locks.settle(desk, &sortie, None, "its sortie is completed")?;
     synced_by(desk, &sortie)?;
     post_progress(desk, &sortie)?;
@@ -548,7 +548,7 @@ fn release(
     })
 }
 
-/// Whoever waits for it waits no longer; it can be taken up after all by releasing it.
+/// Sorties that wait for it wait no longer; it can be taken up after all by releasing it.
 fn cancel(
     desk: &mut Desk<'_, '_>,
     mut sortie: Sortie,
@@ -656,7 +656,7 @@ pub(crate) fn refuse_open_errors(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Re
     .into())
 }
 
-/// The answer to whoever asks for what is so already.
+/// The answer to a request that changes nothing.
 fn as_it_is(desk: &mut Desk<'_, '_>, sortie: Sortie) -> Result<SortieView> {
     Ok(SortieView {
         already: true,

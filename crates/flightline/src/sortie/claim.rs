@@ -28,7 +28,7 @@ use crate::recovery::start::start_with;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ClaimSortie {
-    /// Which.
+    /// The sortie to claim.
     pub sortie: String,
     /// Whether to lock its files too; if one cannot be locked, nothing is claimed.
     #[serde(default)]

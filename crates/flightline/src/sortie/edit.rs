@@ -25,9 +25,9 @@ use crate::mission::short;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct EditSortie {
-    /// Which.
+    /// The sortie to edit.
     pub sortie: String,
-    /// What is to be done.
+    /// The work to be done.
     pub title: Option<Title>,
     /// … at length.
     pub description: Option<Note>,
@@ -76,9 +76,9 @@ pub struct EditSortie {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct MoveSortie {
-    /// Which.
+    /// The sortie to move.
     pub sortie: String,
-    /// Where to.
+    /// The new place in the order.
     pub to: NewPlace,
 }
 
@@ -94,7 +94,7 @@ pub enum NewPlace {
     Last,
     /// Just before this one.
     Before {
-        /// Which.
+        /// The sortie that it is put before.
         #[cfg_attr(
             feature = "schema",
             schemars(regex(
@@ -105,7 +105,7 @@ pub enum NewPlace {
     },
     /// Just after this one.
     After {
-        /// Which.
+        /// The sortie that it is put after.
         #[cfg_attr(
             feature = "schema",
             schemars(regex(

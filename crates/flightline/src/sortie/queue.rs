@@ -30,9 +30,9 @@ pub struct ListQueue {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueuedSortie {
-    /// Its id.
+    /// The sortie's id.
     pub id: SortieId,
-    /// What is to be done.
+    /// The work to be done.
     pub title: String,
     /// Where it stands.
     pub status: SortieStatus,
@@ -109,7 +109,7 @@ pub(crate) fn rank(sortie: &Sortie) -> (bool, i32, bool, Reverse<u64>) {
     )
 }
 
-/// The sorties of a mission, as somebody sees them who looks for work.
+/// The sorties of a mission, as an agent sees them that looks for work.
 pub(crate) struct Queue<'a> {
     pub(crate) sorties: &'a [Sortie],
     by_id: HashMap<SortieId, &'a Sortie>,
@@ -119,17 +119,17 @@ pub(crate) struct Queue<'a> {
     me: Option<AgentId>,
 }
 
-/// What keeps somebody from claiming a sortie.
+/// The reason why a sortie cannot be claimed.
 pub(crate) enum Obstacle<'a> {
     /// Others have to be done first.
     Waits(Vec<&'a Sortie>),
     /// Others have locked its files.
     Locked(Vec<(&'a RepoPath, &'a Lock)>),
-    /// Somebody else has it.
+    /// Another agent has it.
     Held,
     /// The caller has it already.
     Mine,
-    /// It failed, and nobody has said that it is to be tried again.
+    /// It failed, and is not to be tried again yet.
     Failed,
 }
 
@@ -151,7 +151,7 @@ impl<'a> Queue<'a> {
         self.sorties.iter().filter(open)
     }
 
-    /// Whether a sortie can be claimed now: it is free, or given to whoever looks.
+    /// Whether a sortie can be claimed now: it is free, or assigned to the agent that looks.
     pub(crate) fn is_ready(&self, sortie: &Sortie) -> bool {
         self.is_free(sortie) && self.missing(sortie).is_empty() && self.locked(sortie).is_empty()
     }

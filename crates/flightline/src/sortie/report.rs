@@ -30,7 +30,7 @@ use crate::remote::Offline;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UpdateSortie {
-    /// Which.
+    /// The sortie to report on.
     pub sortie: String,
     /// What happened, in the owner's words.
     pub note: Option<Note>,
@@ -48,9 +48,9 @@ pub struct UpdateSortie {
     /// Acceptance criteria, and whether each is met.
     #[serde(default)]
     pub criteria: BTreeMap<Name, bool>,
-    /// What was done last.
+    /// The item that was processed last.
     pub last_processed: Option<Title>,
-    /// What comes next.
+    /// The item that comes next.
     pub next_to_process: Option<Title>,
     /// What else is worth knowing about where it stands.
     pub cursor_notes: Option<Note>,
@@ -84,14 +84,14 @@ pub struct SubtaskReport {
     pub output: Option<Title>,
 }
 
-/// What was done to a file.
+/// A change of a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FileReport {
-    /// The file.
+    /// The path of the file.
     pub path: RepoPath,
-    /// What was done to it.
+    /// The change that was made to it.
     pub change: FileChange,
 }
 
@@ -100,13 +100,13 @@ pub struct FileReport {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReportError {
-    /// Which sortie.
+    /// The sortie in which the error happened.
     pub sortie: String,
     /// What kind of error.
     pub kind: Name,
     /// The status code, when it came from an API.
     pub status: Option<u16>,
-    /// What happened.
+    /// The text of the error.
     pub message: Note,
     /// Whether work cannot go on: the sortie becomes blocked.
     #[serde(default)]
@@ -118,7 +118,7 @@ pub struct ReportError {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ClearErrors {
-    /// Which sortie.
+    /// The sortie whose errors are cleared.
     pub sortie: String,
 }
 
@@ -127,7 +127,7 @@ pub struct ClearErrors {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AddReview {
-    /// Which sortie.
+    /// The sortie that was reviewed.
     pub sortie: String,
     /// Who reviewed it; else the acting agent.
     pub reviewer: Option<Name>,

@@ -15,7 +15,7 @@ pub struct Check {
     pub detail: String,
 }
 
-/// Checks everything.
+/// Runs all checks.
 pub fn run(stage: &mut Stage, acts: &[Act]) -> Vec<Check> {
     let rows: [(&'static str, Option<(bool, String)>); 8] = [
         ("every command ended as it should", Some(endings(acts))),

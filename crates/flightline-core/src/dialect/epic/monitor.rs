@@ -1,4 +1,4 @@
-//! The primary's look at the others: who is at work, who is slow, who has crashed.
+//! The primary's verdicts on the other agents: at work, slow, crashed.
 
 use std::fmt;
 
@@ -43,7 +43,7 @@ impl From<&Policy> for Thresholds {
 /// What the monitor makes of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// The agent.
+    /// The agent that was judged.
     pub agent_id: String,
     /// How long ago it wrote, in whole minutes; less than none when its clock is ahead.
     pub minutes: i64,

@@ -1,7 +1,7 @@
 //! Files that were put aside because they could not be taken in: `NAME.conflict`, `NAME.conflict.2` and so on.
 //!
-//! None is lost. One that turns out whole and newer after all, because its agent was still writing it, is taken in.
-//! The others wait for somebody to settle them.
+//! None is lost. One that turns out whole and newer after all, because its agent was still writing it, is taken in. The
+//! others wait for a person to settle them.
 
 use std::io;
 use std::path::Path;
@@ -26,7 +26,7 @@ use crate::fleet::{Caller, Fleet};
 const MARK: &str = ".conflict";
 /// So many are kept of one file.
 const MOST: usize = 1_000;
-/// Who is to be told, and what, is shorter than this.
+/// The longest note about an agent to be told.
 const LONGEST_WORD: usize = 4_000;
 
 /// A file that was put aside.
@@ -79,8 +79,8 @@ impl Folder {
         kept
     }
 
-    /// Moves a file out of the way, under a name of `file` that nothing has. Whoever had opened it goes on writing it
-    /// there. What is kept already under another name is not kept twice.
+    /// Moves a file out of the way, under a free name of `file`. A program that has it open goes on writing it there. A
+    /// file that is kept already under another name is not kept twice.
     pub(super) fn keep_beside(&self, now: &str, file: &str) -> io::Result<String> {
         let from = self.place.join(now);
         let before = self.kept_beside();
@@ -115,8 +115,8 @@ impl Folder {
         Ok(kept)
     }
 
-    /// Says that a file was put aside: to whoever runs this command, and to the agent that wrote it, in its mailbox and
-    /// with its next command. What was put aside before, and is there again, is no news to its agent.
+    /// Reports that a file was put aside: to the user of this command, and to the agent that wrote it, in its mailbox
+    /// and with its next command. A file that was put aside before, and is there again, is no news to its agent.
     pub(super) fn tell_of(
         &self,
         fleet: &mut Fleet,
@@ -252,7 +252,7 @@ impl Folder {
         }
     }
 
-    /// Takes in what was put aside, though it is older than what is known: somebody has decided so.
+    /// Takes in a file that was put aside, though it is older than the store's knowledge: a person has decided so.
     pub(in crate::mirror) fn take_aside(
         &self,
         fleet: &mut Fleet,
@@ -298,7 +298,7 @@ impl Folder {
         })
     }
 
-    /// What was put aside is settled.
+    /// A file that was put aside is settled.
     fn forget(&self, kept: &str) {
         let _ = self.root.remove(self.place.join(kept));
         let _ = self.shadows.remove(judged(kept));
@@ -332,12 +332,12 @@ fn hash(bytes: &[u8]) -> String {
     sha256_hex(&String::from_utf8_lossy(bytes))
 }
 
-/// What was found not to be taken in.
+/// The name of the note that a file was judged.
 fn judged(kept: &str) -> String {
     format!(".judged.{kept}")
 }
 
-/// Who is to be told with its next command.
+/// The name of the note about the agent to be told with its next command.
 fn to_tell(kept: &str) -> String {
     format!(".tell.{kept}")
 }
