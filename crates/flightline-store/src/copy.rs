@@ -27,9 +27,9 @@ statements! {
                      WHERE project = ?1 AND (kind > ?2 OR (kind = ?2 AND id > ?3)) ORDER BY kind, id LIMIT 500";
     WRITE_SUBJECT = "INSERT INTO subject (project, kind, id, mission, parent, agent, name, status, percent, born, rev, at, sha, doc, gone, sum) \
                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
-    READ_EVENTS = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal FROM event WHERE project = ?1 AND rev > ?2 ORDER BY rev LIMIT 500";
-    WRITE_EVENT = "INSERT INTO event (project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal) \
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+    READ_EVENTS = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal, base FROM event WHERE project = ?1 AND rev > ?2 ORDER BY rev LIMIT 500";
+    WRITE_EVENT = "INSERT INTO event (project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal, base) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
     READ_PULSES = "SELECT project, agent, epoch, at, data, sum FROM pulse WHERE project = ?1 ORDER BY agent";
     WRITE_PULSE = "INSERT INTO pulse (project, agent, epoch, at, data, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     READ_REQUESTS = "SELECT project, actor, key, hash, outcome, at, sum FROM request WHERE project = ?1 ORDER BY actor, key";

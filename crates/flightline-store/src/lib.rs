@@ -8,6 +8,7 @@ mod ailment;
 pub mod aside;
 pub mod clock;
 mod copy;
+mod delta;
 mod engine;
 mod error;
 mod figures;

@@ -20,6 +20,7 @@ use flightline_core::text::read_stored;
 use flightline_core::{Keys, Kind, MissionId, Subject, Time};
 use serde_json::Value as Json;
 
+use crate::delta::Base;
 use crate::engine::Driver;
 use crate::error::Error;
 use crate::table::event::{self, NewEvent};
@@ -133,6 +134,8 @@ enum Undo {
 pub(crate) struct Entry {
     pub(crate) row: SubjectRow,
     pub(crate) text: String,
+    /// The whole value in the journal against which the next one can be told, where that is known.
+    pub(crate) base: Option<Base>,
     /// Whether the text has its hash.
     sound: bool,
     value: OnceLock<Arc<dyn Any + Send + Sync>>,
@@ -143,6 +146,7 @@ impl Entry {
         Self {
             row,
             text,
+            base: None,
             sound,
             value: OnceLock::new(),
         }
@@ -162,6 +166,12 @@ impl Entry {
 
     pub(crate) fn is_sound(&self) -> bool {
         self.sound
+    }
+
+    /// How long its texts are.
+    fn bytes(&self) -> u64 {
+        let base = self.base.as_ref().map_or(0, |base| base.text.len());
+        (self.text.len() + base) as u64
     }
 
     fn owners(&self, named: bool) -> [Option<Owner>; 4] {
@@ -318,6 +328,7 @@ impl Memory {
         &mut self,
         driver: &mut dyn Driver,
         value: &subject::NewValue<'_>,
+        base: Base,
     ) -> Result<(), Error> {
         self.written.insert(value.kind);
         let Some(Some(shelf)) = self.shelves.get(&value.kind) else {
@@ -331,11 +342,11 @@ impl Memory {
             }
         };
         let (keys, text) = (value.keys, value.doc.unwrap_or_default());
-        let entry = Entry::new(
-            row_of(value, keys, born),
-            text.to_owned(),
-            value.doc.is_some(),
-        );
+        let row = row_of(value, keys, born);
+        let entry = Entry {
+            base: Some(base),
+            ..Entry::new(row, text.to_owned(), value.doc.is_some())
+        };
         self.put(value.kind, value.id, Some(Arc::new(entry)));
         Ok(())
     }
@@ -431,6 +442,12 @@ impl Memory {
         }
         let shelf = self.shelves.get_mut(&kind).and_then(Option::as_mut);
         Ok(shelf.map(|shelf| shelf.counts(mission)))
+    }
+
+    /// The subject with this id; `None` when its kind is not loaded.
+    pub(crate) fn loaded(&self, kind: Kind, id: &str) -> Option<Option<&Arc<Entry>>> {
+        let shelf = self.shelves.get(&kind)?.as_ref();
+        shelf.map(|shelf| shelf.get(id))
     }
 
     /// The subject with this id; `None` when its kind is not remembered.

@@ -20,17 +20,17 @@ use crate::tx::Tx;
 use crate::value::{Row, params};
 
 statements! {
-    IN_JOURNAL = "SELECT subject_kind, subject, change, after, sha FROM event WHERE project = ?1 AND rev = ?2";
+    IN_JOURNAL = "SELECT subject_kind, subject, change, after, sha, base, (SELECT b.after FROM event b WHERE b.project = event.project AND b.rev = event.base) FROM event WHERE project = ?1 AND rev = ?2";
     LAST_VALUE = "SELECT rev, doc, sha FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3 AND gone IS NULL";
     NEXT = "SELECT kind, step, at, prev FROM event WHERE project = ?1 AND rev > ?2 ORDER BY rev LIMIT 1";
     BEFORE = "SELECT seal FROM event WHERE project = ?1 AND rev < ?2 ORDER BY rev DESC LIMIT 1";
-    CHANGES = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal FROM event WHERE project = ?1 AND subject_kind = ?2 AND subject = ?3 \
+    CHANGES = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal, base, (SELECT b.after FROM event b WHERE b.project = event.project AND b.rev = event.base) FROM event WHERE project = ?1 AND subject_kind = ?2 AND subject = ?3 \
                AND change <> 'none' ORDER BY rev";
     RESUM = "UPDATE subject SET sum = ?4, doc = CASE WHEN gone IS NOT NULL AND doc IS NOT NULL THEN '' ELSE doc END WHERE project = ?1 AND kind = ?2 AND id = ?3";
     KEYS = "SELECT kind, id, mission, parent, agent, name, status, percent FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
     ROW = "SELECT rev, born FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
     KNOWN = "SELECT id FROM subject WHERE project = ?1 AND kind = ?2 AND mission = ?3 ORDER BY id";
-    MEND_JOURNAL = "UPDATE event SET after = ?3, sha = ?4 WHERE project = ?1 AND rev = ?2";
+    MEND_JOURNAL = "UPDATE event SET after = ?3, base = NULL, sha = ?4 WHERE project = ?1 AND rev = ?2";
     MEND_LAST_VALUE = "UPDATE subject SET doc = ?5, sha = ?6 WHERE project = ?1 AND kind = ?2 AND id = ?3 AND rev = ?4";
     MEND_ROW = "INSERT INTO subject (project, kind, id, mission, parent, agent, name, status, percent, born, rev, at, sha, doc, gone, sum) \
                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16) \
@@ -112,9 +112,8 @@ impl Tx<'_> {
     /// When the store fails.
     pub fn told(&mut self, kind: Kind, id: &str) -> Result<Vec<Told>, Error> {
         let project = self.project.id.as_str();
-        let rows = self
-            .driver
-            .query(CHANGES, params![project, kind.as_str(), id])?;
+        let params = params![project, kind.as_str(), id];
+        let rows = event::query_values(self.driver, CHANGES, params, seal::AFTER)?;
         let intact = rows.iter().filter(|row| seal::is_intact(row));
         intact.map(Told::read).collect()
     }
@@ -397,6 +396,7 @@ impl Tx<'_> {
                 data: &json!({ "from": from, IN_PLACE_OF: lost }),
                 change: Change::Set,
                 after: Some(&copy.text),
+                base: None,
                 sha: Some(&copy.sha),
                 prev: &before,
             },
@@ -521,6 +521,7 @@ impl Tx<'_> {
                 data: &json!({ "rev": mended, "place": place, "from": from }),
                 change: Change::None,
                 after: None,
+                base: None,
                 sha: None,
                 prev: &self.project.seal,
             },
@@ -540,7 +541,7 @@ impl Tx<'_> {
 
     fn in_journal(&mut self, rev: u64) -> Result<Option<InJournal>, Error> {
         let project = self.project.id.as_str();
-        let rows = self.driver.query(IN_JOURNAL, params![project, rev])?;
+        let rows = event::query_values(self.driver, IN_JOURNAL, params![project, rev], 3)?;
         rows.first().map(InJournal::read).transpose()
     }
 }

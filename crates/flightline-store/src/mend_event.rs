@@ -14,17 +14,18 @@ use crate::table::event::{self, NewEvent};
 use crate::table::statements;
 use crate::tx::Tx;
 use crate::value::{Row, Value, params};
-use crate::verify::journal::{SET_ASIDE, hash_alone};
+use crate::verify::journal::{SET_ASIDE, hash_alone, is_kept_base};
 use crate::verify::{Trouble, Wrong};
 
 statements! {
-    AT = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal \
+    AT = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal, base, (SELECT b.after FROM event b WHERE b.project = event.project AND b.rev = event.base) \
           FROM event WHERE project = ?1 AND rev = ?2";
     SEAL_BEFORE = "SELECT seal FROM event WHERE project = ?1 AND rev < ?2 ORDER BY rev DESC LIMIT 1";
     PREV_AFTER = "SELECT prev FROM event WHERE project = ?1 AND rev > ?2 ORDER BY rev LIMIT 1";
     MEND = "UPDATE event SET rev = ?3, step = ?4, at = ?5, kind = ?6, mission = ?7, subject_kind = ?8, subject = ?9, actor = ?10, epoch = ?11, \
             data = ?12, change = ?13, sha = ?14, prev = ?15, seal = ?16 WHERE project = ?1 AND rev = ?2";
-    TAKE_TEXT = "UPDATE event SET after = NULL WHERE project = ?1 AND rev = ?2 AND change <> 'set'";
+    TAKE_BASE = "UPDATE event SET base = NULL WHERE project = ?1 AND rev = ?2 AND change <> 'set'";
+    TAKE_TEXT = "UPDATE event SET after = NULL, base = NULL WHERE project = ?1 AND rev = ?2 AND change <> 'set'";
     DROP_STRAY = "DELETE FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
 }
 
@@ -41,12 +42,18 @@ impl Tx<'_> {
         let rows = self
             .driver
             .query(AT, params![project.as_str(), trouble.rev])?;
-        let Some(row) = rows.into_iter().next() else {
+        let Some(mut row) = rows.into_iter().next() else {
             return Ok(Mended::Refused);
         };
+        let kept = is_kept_base(&row);
+        event::put_together(&mut row, seal::AFTER);
         if trouble.what == Wrong::Column("after") && seal::is_intact(&row) {
+            let take = match kept {
+                true => TAKE_BASE,
+                false => TAKE_TEXT,
+            };
             self.driver
-                .execute(TAKE_TEXT, params![project.as_str(), trouble.rev])?;
+                .execute(take, params![project.as_str(), trouble.rev])?;
             self.record_mending(Kind::Setting, "journal", trouble.rev, "event", "its change")?;
             return Ok(Mended::Healed);
         }
@@ -147,6 +154,7 @@ impl Tx<'_> {
                 data: &json!({ "rev": trouble.rev, "what": trouble.to_string(), "found": trouble.found }),
                 change: Change::None,
                 after: None,
+                base: None,
                 sha: None,
                 prev: &self.project.seal,
             },

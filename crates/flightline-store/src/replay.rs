@@ -8,7 +8,7 @@ use flightline_core::{Kind, MissionId};
 use crate::StoredEvent;
 use crate::error::Error;
 use crate::seal;
-use crate::table::event::{change, intact_rows};
+use crate::table::event::{change, intact_rows, query_values};
 use crate::table::subject;
 use crate::table::{event, statements};
 use crate::tx::Tx;
@@ -16,17 +16,17 @@ use crate::value::{Row, params};
 
 // Two statements and a merge instead of one with OR: each runs along its index and stops at its limit.
 statements! {
-    OWN_AFTER = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal FROM event \
+    OWN_AFTER = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal, base, (SELECT b.after FROM event b WHERE b.project = event.project AND b.rev = event.base) FROM event \
                  WHERE project = ?1 AND mission = ?2 AND rev > ?3 ORDER BY rev LIMIT ?4";
-    OWN_BEFORE = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal FROM event \
+    OWN_BEFORE = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal, base, (SELECT b.after FROM event b WHERE b.project = event.project AND b.rev = event.base) FROM event \
                   WHERE project = ?1 AND mission = ?2 AND rev < ?3 ORDER BY rev DESC LIMIT ?4";
-    FREE_AFTER = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal FROM event \
+    FREE_AFTER = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal, base, (SELECT b.after FROM event b WHERE b.project = event.project AND b.rev = event.base) FROM event \
                   WHERE project = ?1 AND mission IS NULL AND rev > ?2 AND subject_kind IN ('agent', 'step', 'lock') \
                   ORDER BY rev LIMIT ?3";
-    FREE_BEFORE = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal FROM event \
+    FREE_BEFORE = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal, base, (SELECT b.after FROM event b WHERE b.project = event.project AND b.rev = event.base) FROM event \
                    WHERE project = ?1 AND mission IS NULL AND rev < ?2 AND subject_kind IN ('agent', 'step', 'lock') \
                    ORDER BY rev DESC LIMIT ?3";
-    LAST_CHANGE = "SELECT rev, change, after, sha FROM event WHERE project = ?1 AND subject_kind = ?2 AND subject = ?3 \
+    LAST_CHANGE = "SELECT rev, change, after, sha, base, (SELECT b.after FROM event b WHERE b.project = event.project AND b.rev = event.base) FROM event WHERE project = ?1 AND subject_kind = ?2 AND subject = ?3 \
                    AND rev < ?4 AND change <> 'none' ORDER BY rev DESC LIMIT 1";
 }
 
@@ -79,13 +79,12 @@ impl Tx<'_> {
         };
         let driver = &mut *self.driver;
         let own = intact_rows(limit, |last, limit| {
-            driver.query(
-                own,
-                params![project, id.as_str(), last.unwrap_or(rev), limit],
-            )
+            let params = params![project, id.as_str(), last.unwrap_or(rev), limit];
+            query_values(driver, own, params, seal::AFTER)
         })?;
         let free = intact_rows(limit, |last, limit| {
-            driver.query(free, params![project, last.unwrap_or(rev), limit])
+            let params = params![project, last.unwrap_or(rev), limit];
+            query_values(driver, free, params, seal::AFTER)
         })?;
         let mut read = self.intact(own);
         read.extend(self.intact(free));
@@ -114,9 +113,8 @@ impl Tx<'_> {
     /// When the store fails.
     pub fn was_before(&mut self, kind: Kind, id: &str, rev: u64) -> Result<Was, Error> {
         let project = self.project.id.as_str();
-        let rows = self
-            .driver
-            .query(LAST_CHANGE, params![project, kind.as_str(), id, rev])?;
+        let params = params![project, kind.as_str(), id, rev];
+        let rows = query_values(self.driver, LAST_CHANGE, params, 2)?;
         match rows.first() {
             None => Ok(Was::NotThere),
             Some(row) => {

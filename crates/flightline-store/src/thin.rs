@@ -1,5 +1,8 @@
 //! Thinning: what becomes of values that later ones have replaced. Only their text goes; the event and its
-//! hash stay, and the last value of a subject always does.
+//! hash stay, and the last value of a subject always does. The text of a whole value against which others are told stays until
+//! the last of them is thinned, and is given to nobody.
+
+use std::collections::BTreeSet;
 
 use flightline_core::retention::Superseded;
 use flightline_core::{MissionId, Time};
@@ -22,9 +25,14 @@ statements! {
         (SELECT e.subject_kind, e.subject FROM event e WHERE e.project = ?1 AND e.change = 'set' AND e.rev IN (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39, ?40, ?41, ?42, ?43, ?44, ?45, ?46, ?47, ?48, ?49, ?50, ?51) \
         AND NOT EXISTS (SELECT 1 FROM event x WHERE x.project = e.project AND x.subject_kind = e.subject_kind AND x.subject = e.subject \
         AND x.rev > e.rev AND x.change IN ('set', 'thinned')))";
-    THIN = "UPDATE event SET change = 'thinned', after = NULL WHERE project = ?1 AND change = 'set' AND rev IN (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39, ?40, ?41, ?42, ?43, ?44, ?45, ?46, ?47, ?48, ?49, ?50, ?51) \
+    BASES = "SELECT DISTINCT base FROM event WHERE project = ?1 AND base IS NOT NULL AND change = 'set' AND rev IN (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39, ?40, ?41, ?42, ?43, ?44, ?45, ?46, ?47, ?48, ?49, ?50, ?51)";
+    THIN = "UPDATE event SET change = 'thinned', after = CASE WHEN base IS NULL THEN after END, base = NULL WHERE project = ?1 AND change = 'set' AND rev IN (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39, ?40, ?41, ?42, ?43, ?44, ?45, ?46, ?47, ?48, ?49, ?50, ?51) \
         AND EXISTS (SELECT 1 FROM event x WHERE x.project = event.project AND x.subject_kind = event.subject_kind \
         AND x.subject = event.subject AND x.rev > event.rev AND x.change <> 'none')";
+    // A value is told against the last whole one of its subject, and one of sixteen is whole.
+    DROP_TEXTS = "UPDATE event SET after = NULL WHERE project = ?1 AND change = 'thinned' AND after IS NOT NULL AND rev IN (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39, ?40, ?41, ?42, ?43, ?44, ?45, ?46, ?47, ?48, ?49, ?50, ?51) \
+        AND NOT EXISTS (SELECT 1 FROM (SELECT x.base, x.change FROM event x WHERE x.project = event.project AND x.subject_kind = event.subject_kind \
+        AND x.subject = event.subject AND x.rev > event.rev AND x.change <> 'none' ORDER BY x.rev LIMIT 16) d WHERE d.base = event.rev AND d.change = 'set')";
     COUNT_THINNED = "SELECT CAST(count(*) AS BIGINT) FROM event WHERE project = ?1 AND change = 'thinned'";
 }
 
@@ -65,19 +73,34 @@ impl Tx<'_> {
     /// When the store fails.
     pub fn thin(&mut self, revs: &[u64]) -> Result<u64, Error> {
         let mut thinned = 0;
+        let mut texts: BTreeSet<u64> = revs.iter().copied().collect();
         for some in revs.chunks(NAMED) {
-            let mut names = vec![Value::from(self.project.id.as_str())];
-            // A statement names so many; the last one fills the rest.
-            let last = some.last().copied().unwrap_or_default();
-            let all = some.iter().copied().chain(std::iter::repeat(last));
-            names.extend(all.take(NAMED).map(Value::from));
+            let names = self.named(some);
+            for row in self.driver.query(BASES, &names)? {
+                texts.insert(row.unsigned(0)?);
+            }
             self.driver.execute(FORGET_DOCUMENTS, &names)?;
             thinned += self.driver.execute(THIN, &names)?;
+        }
+        // Now that all of them are thinned: the text of a whole value stays as long as another is told against it.
+        let texts: Vec<u64> = texts.into_iter().collect();
+        for some in texts.chunks(NAMED) {
+            let names = self.named(some);
+            self.driver.execute(DROP_TEXTS, &names)?;
         }
         if let Some(memory) = &mut self.memory {
             memory.forget_events();
         }
         Ok(thinned)
+    }
+
+    /// The project and so many revisions, as a statement names them; the last one fills the rest.
+    fn named(&self, revs: &[u64]) -> Vec<Value> {
+        let last = revs.last().copied().unwrap_or_default();
+        let all = revs.iter().copied().chain(std::iter::repeat(last));
+        let mut names = vec![Value::from(self.project.id.as_str())];
+        names.extend(all.take(NAMED).map(Value::from));
+        names
     }
 
     /// How many values were thinned away.

@@ -23,6 +23,7 @@ use serde_json::Value as Json;
 use uuid::Uuid;
 
 use crate::clock::{Clock, Ids};
+use crate::delta::Base;
 use crate::engine::{Anchor, Driver};
 use crate::error::Error;
 use crate::loss::Loss;
@@ -197,6 +198,8 @@ impl Tx<'_> {
             });
         }
         let (id, keys, sha) = (value.key(), value.keys(), sha256_hex(&doc));
+        let base = self.base_of(S::KIND, &id)?;
+        let delta = base.as_ref().and_then(|base| base.delta(&doc));
         let data = &*self.with_time(data);
         let rev = self.hand_out();
         let seal = tell(
@@ -216,7 +219,8 @@ impl Tx<'_> {
                 epoch: self.actor.epoch,
                 data,
                 change: Change::Set,
-                after: Some(&doc),
+                after: Some(delta.as_deref().unwrap_or(&doc)),
+                base: base.as_ref().filter(|_| delta.is_some()).map(|it| it.rev),
                 sha: Some(&sha),
                 prev: &self.project.seal,
             },
@@ -241,9 +245,46 @@ impl Tx<'_> {
         };
         subject::upsert(self.driver, &value)?;
         if let Some(memory) = &mut self.memory {
-            memory.set(self.driver, &value)?;
+            let base = match base.filter(|_| delta.is_some()) {
+                Some(base) => Base {
+                    deltas: base.deltas + 1,
+                    ..base
+                },
+                None => Base {
+                    rev,
+                    text: doc.as_str().into(),
+                    deltas: 0,
+                },
+            };
+            memory.set(self.driver, &value, base)?;
         }
         Ok(rev)
+    }
+
+    /// The whole value against which the next one of a subject is told; nothing when that one has to be whole, or to ask would
+    /// cost more than it saves.
+    fn base_of(&mut self, kind: Kind, id: &str) -> Result<Option<Base>, Error> {
+        // Of a checkpoint's text there is no other copy in the store: it depends on no other.
+        if kind.is_kept_once() {
+            return Ok(None);
+        }
+        if let Some(memory) = &mut self.memory {
+            let known = match self.driver.compares_keys() {
+                true => memory.loaded(kind, id),
+                // It is asked for its keys, too.
+                false => memory.get(self.driver, kind, id)?,
+            };
+            match known {
+                // It is new, or was taken away.
+                Some(None) => return Ok(None),
+                Some(Some(entry)) if entry.base.is_some() => return Ok(entry.base.clone()),
+                Some(Some(_)) | None => {}
+            }
+        }
+        match self.driver.is_near() {
+            true => event::base_of(self.driver, &self.project.id, kind, id),
+            false => Ok(None),
+        }
     }
 
     /// Takes a subject away and records the event that did it. Returns the event's revision.
@@ -306,6 +347,7 @@ impl Tx<'_> {
                 data,
                 change,
                 after: None,
+                base: None,
                 sha: None,
                 prev: &self.project.seal,
             },

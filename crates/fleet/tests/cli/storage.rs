@@ -73,7 +73,7 @@ fn pruning_shows_first_asks_and_then_does_what_it_showed() {
           chk-5702  msn-1166  2026-01-04  manual
 
         Total: 2 checkpoints (12.0 kB)
-        Journal: 22 old values (14.3 kB); the store uses that space again
+        Journal: 22 old values (6.6 kB); the store uses that space again
         Expired, but kept: 1 the last of an unfinished mission, 2 among the newest that stay
     "#]]
     .assert_eq(&done.stdout);

@@ -118,7 +118,7 @@ fn an_upgrade_that_dies_at_any_step_is_completed_by_the_next_command_on_postgres
         };
         let newest = version();
         schema.run("DO $$ DECLARE name TEXT; BEGIN \
-             FOR name IN SELECT viewname FROM pg_views WHERE schemaname = current_schema() LOOP EXECUTE 'DROP VIEW ' || quote_ident(name) || ' CASCADE'; END LOOP; \
+             FOR name IN SELECT viewname FROM pg_views WHERE schemaname = current_schema() LOOP EXECUTE 'DROP VIEW IF EXISTS ' || quote_ident(name) || ' CASCADE'; END LOOP; \
              FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema() LOOP EXECUTE 'DROP TABLE ' || quote_ident(name) || ' CASCADE'; END LOOP; END $$");
         schema.run(include_str!(
             "../../../flightline-store/src/schema/postgres/0001_journal.sql"

@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::steps::Steps;
 use crate::value::{Row, Value};
 
-const MIGRATIONS: [&str; 10] = [
+const MIGRATIONS: [&str; 11] = [
     include_str!("../schema/postgres/0001_journal.sql"),
     include_str!("../schema/postgres/0002_backups.sql"),
     include_str!("../schema/postgres/0003_timeline.sql"),
@@ -36,6 +36,7 @@ const MIGRATIONS: [&str; 10] = [
     include_str!("../schema/postgres/0008_watch.sql"),
     include_str!("../schema/postgres/0009_names.sql"),
     include_str!("../schema/postgres/0010_work.sql"),
+    include_str!("../schema/postgres/0011_deltas.sql"),
 ];
 
 /// The migration after which the journal is sealed.
@@ -342,6 +343,10 @@ impl Driver for Postgres {
 
     fn compares_keys(&self) -> bool {
         true
+    }
+
+    fn is_near(&self) -> bool {
+        false
     }
 
     fn deliver(&mut self) -> Result<(), Error> {

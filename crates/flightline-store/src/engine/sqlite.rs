@@ -234,6 +234,10 @@ impl Driver for Sqlite {
         }
     }
 
+    fn is_near(&self) -> bool {
+        matches!(self.member, Member::None)
+    }
+
     fn deliver(&mut self) -> Result<(), Error> {
         match self.member.has_writes() {
             true => self.mark_member(),

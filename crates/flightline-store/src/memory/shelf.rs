@@ -40,7 +40,7 @@ impl Shelf {
             None => self.by_id.remove(id),
         };
         if let Some(before) = &before {
-            self.bytes = self.bytes.saturating_sub(before.text.len() as u64);
+            self.bytes = self.bytes.saturating_sub(before.bytes());
             if let Some(following) = self.following.get_mut(&before.row.mission) {
                 following.forget(id, before);
             }
@@ -54,7 +54,7 @@ impl Shelf {
             }
         }
         if let Some(entry) = entry {
-            self.bytes += entry.text.len() as u64;
+            self.bytes += entry.bytes();
             if let Some(following) = self.following.get_mut(&entry.row.mission) {
                 following.learn(id, &entry);
             }

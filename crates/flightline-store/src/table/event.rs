@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use flightline_core::event::{Change, Event};
+use flightline_core::event::{Change, Event, sha256_hex};
 use flightline_core::{Kind, MissionId, Time};
 use serde_json::Value as Json;
 
 use super::statements;
+use crate::delta::{self, Base};
 use crate::engine::Driver;
 use crate::error::Error;
 use crate::seal;
@@ -15,8 +16,8 @@ use crate::value::{Row, Value, params, values};
 
 // Events are read with all their columns, in the order of `crate::seal`; in lists without the text of their values.
 statements! {
-    INSERT = "INSERT INTO event (project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal) \
-              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+    INSERT = "INSERT INTO event (project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal, base) \
+              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
     AFTER = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, CAST(NULL AS TEXT), sha, prev, seal FROM event \
              WHERE project = ?1 AND rev > ?2 AND (CAST(?3 AS TEXT) IS NULL OR mission = ?3) \
              AND (CAST(?4 AS TEXT) IS NULL OR subject = ?4) AND (CAST(?5 AS TEXT) IS NULL OR kind = ?5) \
@@ -48,18 +49,18 @@ statements! {
     LAST_WORK = "SELECT rev FROM event WHERE project = ?1 AND mission = ?2 AND kind <> 'context_compacted' \
                  AND actor <> 'flightline' AND subject_kind NOT IN ('briefing', 'checkpoint', 'milestone', 'recovery') \
                  ORDER BY rev DESC LIMIT 1";
-    AT_ALL = "SELECT s.kind, s.id, e.rev, e.change, e.after, e.sha, s.rev, s.gone FROM subject s LEFT JOIN event e \
+    AT_ALL = "SELECT s.kind, s.id, e.rev, e.change, e.after, e.sha, s.rev, s.gone, e.base, (SELECT b.after FROM event b WHERE b.project = e.project AND b.rev = e.base) FROM subject s LEFT JOIN event e \
               ON e.project = s.project AND e.rev = (SELECT max(x.rev) FROM event x WHERE x.project = s.project \
               AND x.subject_kind = s.kind AND x.subject = s.id AND x.rev <= ?2 AND x.change <> 'none') \
               WHERE s.project = ?1 AND s.born <= ?2 ORDER BY s.kind, s.id";
-    AT_MISSION = "SELECT s.kind, s.id, e.rev, e.change, e.after, e.sha, s.rev, s.gone FROM subject s LEFT JOIN event e \
+    AT_MISSION = "SELECT s.kind, s.id, e.rev, e.change, e.after, e.sha, s.rev, s.gone, e.base, (SELECT b.after FROM event b WHERE b.project = e.project AND b.rev = e.base) FROM subject s LEFT JOIN event e \
               ON e.project = s.project AND e.rev = (SELECT max(x.rev) FROM event x WHERE x.project = s.project \
               AND x.subject_kind = s.kind AND x.subject = s.id AND x.rev <= ?2 AND x.change <> 'none') \
               WHERE s.project = ?1 AND s.born <= ?2 AND (s.mission = ?3 OR s.kind = 'lock') \
               AND (s.kind <> 'lock' OR e.mission = ?3 OR (e.rev IS NULL AND s.mission = ?3)) ORDER BY s.kind, s.id";
     // By what was recorded up to the revision, whatever became of it since. Of all that a cut names only a lock can have belonged
     // to another mission than its row says now (those that older versions moved): the rows lead to everything else.
-    AT_CUT = "SELECT s.kind, s.id, e.rev, e.change, e.after, e.sha, s.rev, s.gone FROM ( \
+    AT_CUT = "SELECT s.kind, s.id, e.rev, e.change, e.after, e.sha, s.rev, s.gone, e.base, (SELECT b.after FROM event b WHERE b.project = e.project AND b.rev = e.base) FROM ( \
               SELECT kind, id, rev, gone FROM subject WHERE project = ?1 AND gone IS NULL AND mission = ?3 AND born <= ?2 \
               AND kind IN ('mission', 'sortie', 'subtask', 'file', 'error', 'review', 'agent', 'step', 'lock', 'message', 'delivery', 'note', 'effect') \
               UNION ALL SELECT kind, id, rev, gone FROM subject WHERE project = ?1 AND gone IS NULL AND mission IS NULL AND born <= ?2 \
@@ -77,11 +78,17 @@ statements! {
     REV_AT = "SELECT rev FROM event WHERE project = ?1 AND at <= ?2 ORDER BY rev DESC LIMIT 1";
     LINKS = "SELECT rev, prev, seal, subject_kind, subject, change, CAST(CASE WHEN sha IS NULL THEN 0 ELSE 1 END AS BIGINT) FROM event \
              WHERE project = ?1 AND rev >= ?2 AND rev <= ?3 ORDER BY rev LIMIT ?4";
+    BASE = "SELECT b.rev, b.after, b.sha, (SELECT CAST(count(*) AS BIGINT) FROM event x WHERE x.project = ?1 AND x.subject_kind = ?2 \
+            AND x.subject = ?3 AND x.rev > b.rev AND x.change <> 'none') \
+            FROM subject s JOIN event e ON e.project = s.project AND e.rev = s.rev JOIN event b ON b.project = e.project AND b.rev = coalesce(e.base, e.rev) \
+            WHERE s.project = ?1 AND s.kind = ?2 AND s.id = ?3 AND s.gone IS NULL AND b.subject_kind = ?2 AND b.subject = ?3 AND b.base IS NULL";
     HAS_ROW = "SELECT rev FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
 }
 
 /// How many links of the chain are read at once.
 const LINKS_AT_ONCE: u64 = 1_000;
+/// Where a state of the past has the text of a value.
+const AT_TEXT: usize = 4;
 /// So many lost events are named.
 const LOST_AT_MOST: usize = 20;
 
@@ -99,7 +106,9 @@ pub(crate) struct NewEvent<'a> {
     pub(crate) epoch: Option<u64>,
     pub(crate) data: &'a Json,
     pub(crate) change: Change,
+    /// The text of the value, or what makes it out of that of `base`.
     pub(crate) after: Option<&'a str>,
+    pub(crate) base: Option<u64>,
     pub(crate) sha: Option<&'a str>,
     /// The seal of the event before it.
     pub(crate) prev: &'a str,
@@ -167,9 +176,10 @@ pub(crate) fn insert(
         event.sha,
     ];
     let seal = seal::of_event(&columns, event.prev);
-    columns.reserve_exact(2);
+    columns.reserve_exact(3);
     columns.push(Value::from(event.prev));
     columns.push(Value::from(seal.as_str()));
+    columns.push(Value::from(event.base));
     trace.add(Mark {
         rev: event.rev,
         seal: seal.clone(),
@@ -451,8 +461,11 @@ pub(crate) fn state_at(
     mission: Option<MissionId>,
 ) -> Result<ValuesAt, Error> {
     let rows = match mission {
-        Some(mission) => driver.query(AT_MISSION, params![project, rev, mission.to_string()])?,
-        None => driver.query(AT_ALL, params![project, rev])?,
+        Some(mission) => {
+            let params = params![project, rev, mission.to_string()];
+            query_values(driver, AT_MISSION, params, AT_TEXT)?
+        }
+        None => query_values(driver, AT_ALL, params![project, rev], AT_TEXT)?,
     };
     read_state(rows, rev)
 }
@@ -510,7 +523,8 @@ pub(crate) fn values_at(
     rev: u64,
     mission: MissionId,
 ) -> Result<ValuesAt, Error> {
-    let rows = driver.query(AT_CUT, params![project, rev, mission.to_string()])?;
+    let params = params![project, rev, mission.to_string()];
+    let rows = query_values(driver, AT_CUT, params, AT_TEXT)?;
     read_state(rows, rev)
 }
 
@@ -563,6 +577,61 @@ fn read_state(rows: Vec<Row>, rev: u64) -> Result<ValuesAt, Error> {
     Ok(ValuesAt {
         values: state,
         unsure_after,
+    })
+}
+
+/// Runs a query for values: of each row, the column `at` is a value as it is stored, and the last two are the revision of its base and the text
+/// there. The rows that come back have whole texts, and end before those two. A text that cannot be put together is empty, and
+/// matches no hash.
+pub(crate) fn query_values(
+    driver: &mut dyn Driver,
+    sql: &'static str,
+    params: &[Value],
+    at: usize,
+) -> Result<Vec<Row>, Error> {
+    let mut rows = driver.query(sql, params)?;
+    for row in &mut rows {
+        put_together(row, at);
+    }
+    Ok(rows)
+}
+
+/// Puts the whole text of a value into a row of [`query_values`]. Says whether the value was stored as a delta.
+pub(crate) fn put_together(row: &mut Row, at: usize) -> bool {
+    let (text, base) = (row.0.pop(), row.0.pop());
+    if matches!(base, None | Some(Value::Null)) {
+        return false;
+    }
+    if let Some(Value::Text(stored)) = row.0.get_mut(at) {
+        let whole = match text {
+            Some(Value::Text(text)) => delta::apply(&text, stored),
+            _ => None,
+        };
+        *stored = whole.unwrap_or_default();
+    }
+    true
+}
+
+/// The whole value against which the next one of a subject can be told: that of its last value, or this itself. Nothing when there is
+/// none, or it is damaged.
+pub(crate) fn base_of(
+    driver: &mut dyn Driver,
+    project: &str,
+    kind: Kind,
+    id: &str,
+) -> Result<Option<Base>, Error> {
+    let rows = driver.query(BASE, params![project, kind.as_str(), id])?;
+    let Some(mut row) = rows.into_iter().next() else {
+        return Ok(None);
+    };
+    let (text, sha) = (row.take_opt_text(1)?, row.take_opt_text(2)?);
+    Ok(match (text, sha) {
+        (Some(text), Some(sha)) if sha256_hex(&text) == sha => Some(Base {
+            rev: row.unsigned(0)?,
+            text: text.into(),
+            deltas: row.unsigned(3)?,
+        }),
+        _ => None,
     })
 }
 

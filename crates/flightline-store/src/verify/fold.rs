@@ -12,12 +12,13 @@ use crate::ailment::{Ailment, Ill, Other};
 use crate::engine::Driver;
 use crate::error::Error;
 use crate::seal;
+use crate::table::event::query_values;
 use crate::table::statements;
 use crate::value::{Row, params};
 
 statements! {
     ROWS = "SELECT s.kind, s.id, s.mission, s.parent, s.agent, s.name, s.status, s.percent, s.sum, s.born, s.rev, s.at, s.sha, s.doc, s.gone, \
-            e.subject_kind, e.subject, e.change, e.after, e.sha, e.mission, e.at \
+            e.subject_kind, e.subject, e.change, e.after, e.sha, e.mission, e.at, e.base, (SELECT b.after FROM event b WHERE b.project = e.project AND b.rev = e.base) \
             FROM subject s LEFT JOIN event e ON e.project = s.project AND e.rev = s.rev \
             WHERE s.project = ?1 AND (s.kind, s.id) > (?2, ?3) ORDER BY s.kind, s.id LIMIT 500";
     CHANGES = "SELECT subject_kind, subject, rev, change FROM event \
@@ -73,7 +74,8 @@ pub(crate) fn walk(
     let mut changes = Changes::new(project, damaged);
     let (mut kind, mut id, mut seen) = (String::new(), String::new(), 0);
     loop {
-        let rows = driver.query(ROWS, params![project, kind.as_str(), id.as_str()])?;
+        let params = params![project, kind.as_str(), id.as_str()];
+        let rows = query_values(driver, ROWS, params, AFTER)?;
         let Some(last) = rows.last() else { break };
         (kind, id) = (last.text(0)?, last.text(1)?);
         for row in &rows {

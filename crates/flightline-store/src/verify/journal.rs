@@ -14,12 +14,13 @@ use crate::engine::Driver;
 use crate::error::Error;
 use crate::mend::{BROUGHT_BACK, IN_PLACE_OF};
 use crate::seal;
+use crate::table::event::put_together;
 use crate::table::project::Project;
 use crate::table::statements;
 use crate::value::{Row, Value, params};
 
 statements! {
-    PAGE = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal \
+    PAGE = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal, base, (SELECT b.after FROM event b WHERE b.project = event.project AND b.rev = event.base) \
             FROM event WHERE project = ?1 AND rev > ?2 ORDER BY rev LIMIT 500";
 }
 
@@ -120,8 +121,10 @@ pub(crate) fn walk(
         let rows = driver.query(PAGE, params![project.id.as_str(), rev])?;
         let Some(last) = rows.last() else { break };
         rev = last.unsigned(seal::REV)?;
-        for row in &rows {
-            walk.step(row)?;
+        for mut row in rows {
+            let kept = is_kept_base(&row);
+            let told = put_together(&mut row, seal::AFTER);
+            walk.step(&row, Stored { kept, told })?;
         }
         watch.tell(Part::Journal, walk.walked.events);
     }
@@ -143,7 +146,7 @@ struct Walk {
 }
 
 impl Walk {
-    fn step(&mut self, row: &Row) -> Result<(), Error> {
+    fn step(&mut self, row: &Row, stored: Stored) -> Result<(), Error> {
         let rev = row.unsigned(seal::REV)?;
         let kind = row.text(seal::KIND)?;
         let (prev, own) = (row.text(seal::PREV)?, row.text(seal::SEAL)?);
@@ -167,7 +170,7 @@ impl Walk {
             self.read(row, rev, &kind)?;
         }
         self.request(rev, row.unsigned(seal::STEP).unwrap_or(rev), intact);
-        self.value(row, rev, intact)?;
+        self.value(row, stored, rev, intact)?;
         self.seal = own;
         self.walked.last = rev;
         self.walked.events += 1;
@@ -265,10 +268,11 @@ impl Walk {
         }
     }
 
-    fn value(&mut self, row: &Row, rev: u64, intact: bool) -> Result<(), Error> {
+    fn value(&mut self, row: &Row, stored: Stored, rev: u64, intact: bool) -> Result<(), Error> {
         if row.text(seal::CHANGE)? != Change::Set.as_str() {
-            // Nothing was said there, or it was thinned away.
-            if intact && row.opt_text(seal::AFTER)?.is_some() {
+            // Nothing was said there, or it was thinned away, and is kept for others at most.
+            let there = row.opt_text(seal::AFTER)?.is_some() && !stored.kept;
+            if intact && (there || stored.told) {
                 self.trouble(
                     rev,
                     Wrong::Column("after"),
@@ -305,6 +309,28 @@ impl Walk {
         (self.walked.known, self.walked.troubles) = self.troubles.into_iter().partition(aside);
         self.walked
     }
+}
+
+/// How the value of an event is stored.
+#[derive(Clone, Copy)]
+struct Stored {
+    /// It was thinned, and is kept for values that are told against it.
+    kept: bool,
+    /// It is told against another.
+    told: bool,
+}
+
+/// Whether a value was thinned, and its text is still there and sound: later values are told against it.
+pub(crate) fn is_kept_base(row: &Row) -> bool {
+    let text = |at: usize| match row.0.get(at) {
+        Some(Value::Text(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    text(seal::CHANGE) == Some(Change::Thinned.as_str())
+        && match (text(seal::AFTER), text(seal::SHA)) {
+            (Some(text), Some(sha)) => sha256_hex(text) == sha,
+            _ => false,
+        }
 }
 
 /// What is in a row, as a hash.

@@ -16,7 +16,8 @@ const AGENT: &str = "agt-00000000-0000-4000-8000-00000000000a";
 const CHECKPOINT: &str = "chk-00000000-0000-4000-8000-00000000000a";
 
 /// Columns that are numbers; all others are text.
-const NUMBERS: [&str; 13] = [
+const NUMBERS: [&str; 14] = [
+    "base",
     "rev",
     "step",
     "at",
@@ -174,7 +175,7 @@ both_engines! {
                     .unwrap_or_else(|error| panic!("{sql}: {error}"));
                 let lost = store.take_losses();
                 let expected = match (table, column.as_str()) {
-                    ("event", "after") => 7,
+                    ("event", "after" | "base") => 7,
                     ("event", _) => 6,
                     _ => 7,
                 };

@@ -240,7 +240,7 @@ both_engines! {
         for title in ["One", "Two", "Three"] {
             store.write(|tx| tx.set("renamed", &mission(1, title), &json!({}))).unwrap();
         }
-        run_raw(world, "UPDATE event SET change = 'thinned', after = NULL WHERE project = {project} AND rev = 2");
+        run_raw(world, "UPDATE event SET change = 'thinned', after = NULL, base = NULL WHERE project = {project} AND rev = 2");
         let state = |rev| world.store().read(|tx| tx.state_at(rev, None));
         assert!(matches!(state(2), Err(Error::Thinned { rev: 2, .. })), "{:?}", state(2));
         assert_eq!(state(1).unwrap().len(), 1);

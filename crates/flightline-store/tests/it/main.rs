@@ -10,6 +10,7 @@ mod backups;
 mod chain;
 mod concurrency;
 mod damage;
+mod deltas;
 mod durable;
 mod fold;
 mod frozen;

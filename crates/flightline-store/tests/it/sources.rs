@@ -215,7 +215,7 @@ fn is_sql(text: &str) -> bool {
         || words.starts_with("INSERT INTO ")
         || words.starts_with("DELETE FROM ")
         || (words.starts_with("UPDATE ") && words.contains(" SET "))
-        || (words.starts_with("WITH ") && words.contains(" AS (SELECT "))
+        || (words.starts_with("WITH ") && words.contains(" AS (") && words.contains(" SELECT "))
         || words.starts_with("CREATE TABLE ")
 }
 

@@ -195,3 +195,147 @@ fn version_1_on_postgres() {
     check(&schema.location);
     check(&schema.location);
 }
+
+/// How many events a store of the schema before has: many more with `FLEET_TEST_EVENTS`.
+fn many() -> u64 {
+    let told = std::env::var("FLEET_TEST_EVENTS").ok();
+    told.map_or(1_500, |number| number.parse().unwrap())
+}
+
+/// Makes a store of schema 10 out of a new one: every value whole, and views that read them so.
+fn as_schema_10(view: &str, noted: &str) -> String {
+    let view = view.replace("DROP VIEW checkpoints;", "");
+    format!(
+        "UPDATE event SET after = (SELECT t.after FROM event_text t WHERE t.project = event.project AND t.rev = event.rev) WHERE base IS NOT NULL; \
+         DROP VIEW checkpoints; DROP VIEW event_text; ALTER TABLE event DROP COLUMN base; {view}; {noted}"
+    )
+}
+
+/// Writes many values of a few missions, in groups.
+fn fill(store: &mut Store, events: u64) {
+    for first in (0..events).step_by(500) {
+        store.begin_group().unwrap();
+        for number in first..(first + 500).min(events) {
+            let mission = flightline_testkit::value::mission(
+                u128::from(number % 50) + 1,
+                &format!("Number {number}"),
+            );
+            store
+                .write(|tx| {
+                    tx.get::<Mission>(&mission.id.to_string())?;
+                    tx.set("renamed", &mission, &json!({ "number": number }))
+                })
+                .unwrap();
+        }
+        store.commit_group().unwrap();
+    }
+}
+
+/// What the states of some revisions hash to.
+fn states(store: &mut Store, events: u64) -> Vec<String> {
+    let revs = (0..=10).map(|tenth| events * tenth / 10);
+    revs.map(|rev| {
+        let state = store.read(|tx| tx.state_at(rev, None)).unwrap();
+        sha256_hex(&format!("{state:?}"))
+    })
+    .collect()
+}
+
+/// Opens a store of schema 10: everything in it is there, and what is written next is told against what was.
+fn goes_on(
+    location: &Location,
+    events: u64,
+    before: &[String],
+    whole: i64,
+    count: &dyn Fn() -> (i64, i64),
+) {
+    let began = std::time::Instant::now();
+    let mut store = Store::open(location, "prj", OpenOptions::default()).unwrap();
+    let took = began.elapsed();
+    assert_eq!(count(), (whole, 0), "nothing was rewritten");
+    assert_eq!(states(&mut store, events), before);
+    let problems = flightline_store::verify::verify(&mut store).unwrap();
+    assert!(
+        problems.iter().all(|finding| finding.problems.is_empty()),
+        "{problems:?}"
+    );
+    drop(store);
+    let options = OpenOptions {
+        remember: std::sync::Arc::new(true.into()),
+        ..OpenOptions::default()
+    };
+    let mut store = Store::open(location, "prj", options).unwrap();
+    for _ in 0..4 {
+        fill(&mut store, 200);
+    }
+    assert!(count().1 > 50, "{:?}", count());
+    assert_eq!(states(&mut store, events), before);
+    let problems = flightline_store::verify::verify(&mut store).unwrap();
+    assert!(
+        problems.iter().all(|finding| finding.problems.is_empty()),
+        "{problems:?}"
+    );
+    // However many there are: what takes long is the copy, which only a file needs.
+    assert!(
+        took.as_millis() < 2_000 + u128::from(events) / 20,
+        "{took:?}"
+    );
+}
+
+const COUNT: &str = "SELECT CAST(count(*) AS BIGINT), CAST(count(base) AS BIGINT) FROM event";
+
+#[test]
+fn a_large_store_of_schema_10_on_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join(".flightline");
+    let location = Location::Folder(home.clone());
+    let options = || OpenOptions {
+        remember: std::sync::Arc::new(true.into()),
+        ..OpenOptions::default()
+    };
+    let mut store = Store::create(&location, "prj", "old", options()).unwrap();
+    fill(&mut store, many());
+    let before = states(&mut store, many());
+    drop(store);
+    let open = || rusqlite::Connection::open(home.join("flightline.db")).unwrap();
+    let view = include_str!("../../src/schema/sqlite/0009_names.sql");
+    open()
+        .execute_batch(&as_schema_10(view, "PRAGMA user_version = 10"))
+        .unwrap();
+    let count = || {
+        open()
+            .query_row(COUNT, [], |row| Ok((row.get(0)?, row.get(1)?)))
+            .unwrap()
+    };
+    goes_on(&location, many(), &before, many().cast_signed(), &count);
+    assert!(home.join("backups/before-upgrade-10.db").exists());
+}
+
+#[test]
+fn a_large_store_of_schema_10_on_postgres() {
+    let schema = Schema::new();
+    let options = OpenOptions {
+        remember: std::sync::Arc::new(true.into()),
+        ..OpenOptions::default()
+    };
+    let mut store = Store::create(&schema.location, "prj", "old", options).unwrap();
+    fill(&mut store, many());
+    let before = states(&mut store, many());
+    drop(store);
+    let view = include_str!("../../src/schema/postgres/0009_names.sql");
+    schema.run(&as_schema_10(
+        view,
+        "DELETE FROM schema_version WHERE version > 10",
+    ));
+    let count = || {
+        let row = schema.client().query_one(COUNT, &[]).unwrap();
+        (row.get(0), row.get(1))
+    };
+    goes_on(
+        &schema.location,
+        many(),
+        &before,
+        many().cast_signed(),
+        &count,
+    );
+}

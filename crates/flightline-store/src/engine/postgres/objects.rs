@@ -1,6 +1,6 @@
 //! What the schema consists of, and what of it is missing: a store goes on without an index, slowly and without a word.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::{MIGRATIONS, Postgres};
 use crate::engine::Driver as _;
@@ -13,21 +13,33 @@ const TRIGGERS: &str = "SELECT CAST(t.tgname AS TEXT) FROM pg_trigger t JOIN pg_
      WHERE NOT t.tgisinternal AND c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema()) \
      AND c.relname IN ('project', 'event', 'subject', 'pulse', 'request', 'backup')";
 
-/// What the migrations make and leave, by name: its kind, and the statement that makes it.
-fn wanted() -> BTreeMap<&'static str, (&'static str, &'static str)> {
-    let mut wanted = BTreeMap::new();
+/// Something that the migrations make and leave.
+struct Wanted {
+    kind: &'static str,
+    name: &'static str,
+    /// The statement that makes it.
+    sql: &'static str,
+}
+
+/// All of it, in the order in which it is made: a view may read another.
+fn wanted() -> Vec<Wanted> {
+    let mut wanted: Vec<Wanted> = Vec::new();
     for migration in MIGRATIONS {
         for statement in migration.split(';') {
-            let statement = without_comments(statement);
-            let words: Vec<&str> = statement.split_whitespace().take(4).collect();
-            match words[..] {
-                ["CREATE", "UNIQUE", "INDEX", name] => wanted.insert(name, ("index", statement)),
-                ["CREATE", "INDEX", name, ..] => wanted.insert(name, ("index", statement)),
-                ["CREATE", "VIEW", name, ..] => wanted.insert(name, ("view", statement)),
-                ["CREATE", "TABLE", name, ..] => wanted.insert(name, ("table", statement)),
-                ["DROP", "INDEX" | "VIEW", name, ..] => wanted.remove(name),
-                _ => None,
+            let sql = without_comments(statement);
+            let words: Vec<&'static str> = sql.split_whitespace().take(4).collect();
+            let (kind, name) = match words[..] {
+                ["CREATE", "UNIQUE", "INDEX", name] => ("index", name),
+                ["CREATE", "INDEX", name, ..] => ("index", name),
+                ["CREATE", "VIEW", name, ..] => ("view", name),
+                ["CREATE", "TABLE", name, ..] => ("table", name),
+                ["DROP", "INDEX" | "VIEW", name, ..] => {
+                    wanted.retain(|it| it.name != name);
+                    continue;
+                }
+                _ => continue,
             };
+            wanted.push(Wanted { kind, name, sql });
         }
     }
     wanted
@@ -52,7 +64,7 @@ impl Postgres {
             found.insert(row.text(0)?);
         }
         let (mut troubles, mut missing) = (Vec::new(), Vec::new());
-        for (name, (kind, sql)) in wanted() {
+        for Wanted { kind, name, sql } in wanted() {
             if !found.contains(name) {
                 troubles.push(format!("the {kind} `{name}` is missing"));
                 if kind != "table" {
