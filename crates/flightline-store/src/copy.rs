@@ -1,9 +1,9 @@
-//! Copies of a whole project: to a file of its own, and back into a store. The file is a SQLite
-//! store whatever the engine, so a backup also moves a project from one engine to the other.
+//! Copies of a whole project: to a file of its own, and back into a store. The file is a SQLite store whatever the
+//! engine, so a backup also moves a project from one engine to the other.
 //!
-//! SQLite opens its files by path, and takes no handle. So what is copied is made and read in a folder of its own, which only this user can enter and
-//! whose name nobody can guess: no link can be put into it. The one name outside that is written is the file that somebody asked for, and a
-//! hard link takes it only where nothing is.
+//! SQLite opens its files by path, and takes no handle. So the copy is made and read in a folder of its own, which only
+//! this user can enter and whose name cannot be guessed: no link can be put into it. The one name outside that is
+//! written is the requested file, and a hard link takes it only where nothing is.
 #![expect(clippy::disallowed_methods, reason = "SQLite opens by path: see above")]
 
 use std::fs::{self, File};
@@ -163,7 +163,7 @@ impl Store {
         self.restore_above(file, 0, settle)
     }
 
-    /// The same, with a counter that also lies above `above`.
+    /// Like [`Store::restore`], with a counter that also lies above `above`.
     ///
     /// # Errors
     /// As [`Store::restore`].
@@ -233,7 +233,7 @@ impl Store {
                     // Whatever was wrong with the row, nothing of it stays but the name and when it was made.
                     tx.project.intact = true;
                     let above = seen.max(copied.rev).max(above);
-                    // What a replica lacked may have had revisions that nobody here has seen.
+                    // The part that a replica lacked may have had revisions that were never seen here.
                     let unseen = if tx.was_replaced() { LEFT_OUT } else { 0 };
                     tx.begin_history(above.saturating_add(unseen));
                     Ok((tx, copied))
@@ -271,7 +271,7 @@ impl Store {
         let seen = match self.driver().take_project(project, true)? {
             Some(row) => match Project::from_row(self.driver(), project, &row) {
                 Ok(ours) => ours.rev,
-                // What is replaced need not be sound: a counter that cannot be read is told by `above`.
+                // The replaced store need not be sound: `above` stands for a counter that cannot be read.
                 Err(_) => {
                     let sound = Project {
                         id: project.to_owned(),
@@ -370,7 +370,7 @@ fn refuse_live(file: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The same error about the file that somebody named, not about our copy of it.
+/// The error about the file that the user named, not about our copy of it.
 fn named(error: Error, file: &Path) -> Error {
     match error {
         Error::Missing(_) | Error::NotOurs(_) => Error::NotOurs(file.display().to_string()),

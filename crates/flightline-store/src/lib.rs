@@ -1,8 +1,8 @@
 //! Where Flightline keeps its state.
 //!
-//! A store is a journal of events and the last value of each subject, on SQLite or PostgreSQL. One
-//! SQL text serves both engines; what differs between them is in two small drivers. This is the
-//! only crate with SQL in it: nobody else can name a column.
+//! A store is a journal of events and the last value of each subject, on SQLite or PostgreSQL. One SQL text serves both
+//! engines; their differences are in two small drivers. This is the only crate with SQL in it: no other can name a
+//! column.
 
 mod ailment;
 pub mod aside;

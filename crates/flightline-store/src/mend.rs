@@ -58,9 +58,9 @@ pub enum Place {
 /// A value of which one copy is damaged; the other one is sound, and was used.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Damage {
-    /// Its kind.
+    /// The kind of the subject.
     pub kind: Kind,
-    /// Its id.
+    /// The id of the subject.
     pub id: String,
     /// The revision that gave it.
     pub rev: u64,
@@ -88,28 +88,25 @@ impl fmt::Display for Damage {
     }
 }
 
-/// What came of mending.
+/// The outcome of mending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mended {
     /// It was sound already.
     Sound,
     /// It was damaged or lost, and is sound now.
     Healed,
-    /// Nothing was changed: what was offered does not fit what is stored.
+    /// Nothing was changed: the offered text does not fit the stored hash.
     Refused,
 }
 
 impl Tx<'_> {
-    /// The values of which one copy was found damaged in this transaction. Whoever takes them says so.
+    /// The values of which one copy was found damaged in this transaction. The caller that takes them reports them.
     pub fn take_noticed(&mut self) -> Vec<Damage> {
         std::mem::take(&mut self.noticed)
     }
 
     /// Every change of a subject, oldest first, as the journal tells it. An event that is not as it was written tells
     /// nothing; the texts are unchecked.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn told(&mut self, kind: Kind, id: &str) -> Result<Vec<Told>, Error> {
         let project = self.project.id.as_str();
         let params = params![project, kind.as_str(), id];
@@ -119,9 +116,6 @@ impl Tx<'_> {
     }
 
     /// Whether a subject has a row, also when it is gone.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn has_row(&mut self, kind: Kind, id: &str) -> Result<bool, Error> {
         let project = self.project.id.as_str();
         let rows = self
@@ -131,9 +125,6 @@ impl Tx<'_> {
     }
 
     /// The ids of a kind that a mission has or ever had.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn known(&mut self, kind: Kind, mission: MissionId) -> Result<Vec<String>, Error> {
         let project = self.project.id.as_str();
         let rows = self
@@ -161,7 +152,7 @@ impl Tx<'_> {
         Ok(damaged)
     }
 
-    /// The same value, from its subject's row when the journal's text fails its hash.
+    /// The value, from its subject's row when the journal's text fails its hash.
     pub(crate) fn sound_value(&mut self, value: StoredEvent) -> Result<StoredEvent, Error> {
         if sha256_hex(&value.text) == value.sha {
             return Ok(value);
@@ -251,9 +242,6 @@ impl Tx<'_> {
     }
 
     /// Mends the damaged copy of a value from the sound one.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn mend(&mut self, damage: &Damage) -> Result<Mended, Error> {
         let Damage {
             kind,
@@ -304,12 +292,8 @@ impl Tx<'_> {
         }
     }
 
-    /// Mends what the journal says at a revision by a copy of it from elsewhere: only where the stored
-    /// text fails its hash and the copy is exactly what either of the two names. What is sound is never
-    /// written over.
-    ///
-    /// # Errors
-    /// When the store fails.
+    /// Mends what the journal says at a revision by a copy of it from elsewhere: only where the stored text fails its
+    /// hash and the copy is exactly what either of the two names. What is sound is never written over.
     pub fn mend_value(&mut self, copy: &StoredEvent, from: &str) -> Result<Mended, Error> {
         if sha256_hex(&copy.text) != copy.sha {
             return Ok(Mended::Refused);
@@ -336,12 +320,9 @@ impl Tx<'_> {
         Ok(Mended::Healed)
     }
 
-    /// Puts a value back whose event is lost. Who did it and when is lost with it; the next event still names the seal
-    /// of the lost one, so the new one says in whose place it stands. Nothing stored can tell
-    /// whether it is the right one: that is for whoever offers it to know.
-    ///
-    /// # Errors
-    /// When the store fails.
+    /// Puts a value back whose event is lost. Its author and time are lost with it; the next event still names the seal
+    /// of the lost one, so the new one says in whose place it stands. Nothing stored can tell whether it is the right
+    /// one: the caller that offers it must know.
     pub fn bring_back(&mut self, copy: &StoredEvent, from: &str) -> Result<Mended, Error> {
         if sha256_hex(&copy.text) != copy.sha || self.in_journal(copy.rev)?.is_some() {
             return Ok(Mended::Refused);
@@ -406,9 +387,6 @@ impl Tx<'_> {
     }
 
     /// Writes a subject's row anew from what the journal says of it.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn mend_row(&mut self, kind: Kind, id: &str) -> Result<Mended, Error> {
         let (project, changes) = (self.project.id.clone(), self.told(kind, id)?);
         let value = changes.iter().rfind(|told| told.change == Change::Set);
@@ -469,9 +447,6 @@ impl Tx<'_> {
 
     /// Gives the columns by which a subject is found their checksum anew: from what the journal says of it, or, where that
     /// was thinned away, as they are.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn mend_sum(&mut self, kind: Kind, id: &str) -> Result<Mended, Error> {
         if self.mend_row(kind, id)? == Mended::Healed {
             return Ok(Mended::Healed);
@@ -596,7 +571,7 @@ impl InJournal {
 /// A change of a subject, as the journal tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// Its revision.
+    /// The revision of the event.
     pub rev: u64,
     /// When it was.
     pub at: Time,

@@ -34,9 +34,6 @@ const LONGEST: usize = 4096;
 
 impl Tx<'_> {
     /// Mends what is wrong with an event, where what it said is known, or was changed in one place only.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn mend_event(&mut self, trouble: &Trouble) -> Result<Mended, Error> {
         let project = self.project.id.clone();
         let rows = self
@@ -129,9 +126,6 @@ impl Tx<'_> {
     }
 
     /// Says that something is damaged and cannot be mended: from now on it is known.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn set_aside(&mut self, trouble: &Trouble) -> Result<(), Error> {
         if let Some(memory) = &mut self.memory {
             memory.forget_events();
@@ -163,9 +157,6 @@ impl Tx<'_> {
     }
 
     /// Removes a row of no kind that there is, or that no event made: what it was the journal knows.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn drop_stray(&mut self, kind: &str, id: &str) -> Result<(), Error> {
         let project = self.project.id.clone();
         self.driver

@@ -33,16 +33,16 @@ statements! {
 /// Which way to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// What comes after a revision, oldest first.
+    /// The events after a revision, oldest first.
     After(u64),
-    /// What comes before a revision, newest first.
+    /// The events before a revision, newest first.
     Before(u64),
 }
 
 /// An event and what it left of its subject.
 #[derive(Clone, Debug)]
 pub struct Happening {
-    /// The event.
+    /// The event itself.
     pub event: Event,
     /// What the subject was after it; nothing when the event changed nothing that a checkpoint names.
     pub after: Option<Was>,
@@ -63,9 +63,6 @@ pub enum Was {
 
 impl Tx<'_> {
     /// Events of a mission, at most so many, from one place in the journal onwards.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn happenings(
         &mut self,
         mission: MissionId,
@@ -108,9 +105,6 @@ impl Tx<'_> {
     }
 
     /// What a subject was just before a revision.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn was_before(&mut self, kind: Kind, id: &str, rev: u64) -> Result<Was, Error> {
         let project = self.project.id.as_str();
         let params = params![project, kind.as_str(), id, rev];
@@ -155,17 +149,11 @@ impl Tx<'_> {
     }
 
     /// The first revision of the request that a revision belongs to; nothing when there is no such revision.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn step_of(&mut self, rev: u64) -> Result<Option<u64>, Error> {
         event::step_of(self.driver, &self.project.id, rev)
     }
 
     /// The checkpoints of a mission just before and just after a revision, whose values are kept.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn nearest_checkpoints(
         &mut self,
         rev: u64,

@@ -42,9 +42,6 @@ const NAMED: usize = 50;
 impl Tx<'_> {
     /// Values of the revisions `from` to `to` that were replaced before `before`, oldest first; 2,000 at
     /// most. Reads no documents.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn superseded(
         &mut self,
         from: u64,
@@ -68,9 +65,6 @@ impl Tx<'_> {
 
     /// Takes the text of the values at these revisions, and of the subjects that ended with them. A value
     /// that no later one has replaced stays. Says how many went.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn thin(&mut self, revs: &[u64]) -> Result<u64, Error> {
         let mut thinned = 0;
         let mut texts: BTreeSet<u64> = revs.iter().copied().collect();
@@ -104,9 +98,6 @@ impl Tx<'_> {
     }
 
     /// How many values were thinned away.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn thinned_count(&mut self) -> Result<u64, Error> {
         let rows = self
             .driver

@@ -141,7 +141,7 @@ impl Sqlite {
             )?;
             self.durability = durability;
         }
-        // Whoever holds the database now does not queue: another program.
+        // The process that holds the database now does not queue: it is another program.
         self.connection.busy_timeout(patience).map_err(said)?;
         let begun = self.batch(act, "BEGIN IMMEDIATE");
         self.connection.busy_timeout(UNQUEUED_WAIT).map_err(said)?;
@@ -184,7 +184,7 @@ impl Driver for Sqlite {
     fn begin_read(&mut self) -> Result<(), Error> {
         self.failed = false;
         self.check_identity()?;
-        // Not a step: whoever dies here has touched nothing.
+        // Not a step: a process that dies here has touched nothing.
         self.connection
             .execute_batch("BEGIN DEFERRED")
             .map_err(|error| classify("cannot read the store", &error))
@@ -324,7 +324,7 @@ impl Driver for Sqlite {
         self.turn = None;
         self.watch_log();
         match committed {
-            // After a failed fsync nobody knows what the disk holds, and a later one may lie.
+            // After a failed fsync it is not known what the disk holds, and a later one may lie.
             Err(Error::Engine { cause, .. }) => {
                 note_broken(&self.file);
                 self.broken = true;

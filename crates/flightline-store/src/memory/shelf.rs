@@ -19,7 +19,7 @@ pub(super) struct Shelf {
     /// Whether they are found by name as well.
     named: bool,
     bytes: u64,
-    /// By mission, of those of which somebody asked.
+    /// By mission, of the missions that were asked for.
     following: HashMap<Option<String>, Following>,
 }
 
@@ -218,7 +218,7 @@ fn line(entry: &Entry) -> (u64, &str) {
     (entry.row.rev, &entry.row.sha)
 }
 
-/// What follows each change of the subjects of one mission, or of those that are of none, once somebody asked for it.
+/// The digests that follow each change of the subjects of one mission, or of those without one, once they were asked for.
 #[derive(Default)]
 struct Following {
     digest: KindDigest,

@@ -1,4 +1,4 @@
-//! The journal.
+//! The table of events: the journal.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -134,9 +134,9 @@ pub struct EventFilter {
 /// The value a subject had at some revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredEvent {
-    /// Its kind.
+    /// The kind of the subject.
     pub kind: Kind,
-    /// Its id.
+    /// The id of the subject.
     pub id: String,
     /// The revision of that value.
     pub rev: u64,

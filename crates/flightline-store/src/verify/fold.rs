@@ -46,7 +46,7 @@ const EVENT_AT: usize = 21;
 pub(crate) struct Folded {
     /// The subjects that are not what their events say, by kind and id, or that have no row; as words.
     pub(crate) unfolded: Vec<String>,
-    /// What is wrong with each, as far as its kind is known.
+    /// The damage of each, as far as its kind is known.
     pub(crate) ailments: Vec<Ailment>,
     /// Rows of no kind that there is, or that no event made.
     pub(crate) strays: Vec<(String, String)>,
@@ -123,7 +123,7 @@ impl Folded {
             self.strays.push((word, id));
             return Ok(());
         };
-        // What is no revision is none of any event.
+        // An unreadable revision belongs to no event.
         let rev = row.unsigned(REV).unwrap_or(0);
         // No event knows it, and the one it names gave a value to another.
         let others = row
@@ -168,7 +168,7 @@ impl Folded {
                 };
             }
         }
-        // What is gone has its text, or none.
+        // A removed subject has its text, or none.
         let doc = row.opt_text(DOC)?.filter(|doc| gone && !doc.is_empty());
         let other_text =
             doc.is_some_and(|doc| !is_sound(&Some(doc), &row.opt_text(SHA).unwrap_or(None)));
@@ -196,7 +196,7 @@ fn differs(kind: &str, id: &str) -> String {
     format!("{kind} {id} differs from what its events say")
 }
 
-/// What is wrong with a row, and whether it is what its events say.
+/// The damage of a row, and whether it is what its events say.
 struct Judged {
     ill: Vec<Ill>,
     folds: bool,
@@ -270,7 +270,7 @@ fn judge(
     Ok(Judged { ill, folds })
 }
 
-/// What is wrong with a row whose event cannot be relied on.
+/// The damage of a row whose event cannot be relied on.
 fn by_itself(kind: Kind, row: &Row) -> Result<Vec<Ill>, Error> {
     if row.opt_int(GONE)?.is_some() {
         return Ok(Vec::new());

@@ -36,7 +36,7 @@ pub struct Trouble {
     pub rev: u64,
     /// What it is.
     pub what: Wrong,
-    /// What is there, as a hash: the same trouble is known by it.
+    /// The hash of the row as it is: a known trouble is recognised by it.
     pub(crate) found: String,
 }
 
@@ -86,9 +86,9 @@ impl fmt::Display for Trouble {
 /// What the walk found.
 #[derive(Debug, Default)]
 pub(crate) struct Walked {
-    /// What is wrong, and not known yet.
+    /// Trouble that is not known yet.
     pub(crate) troubles: Vec<Trouble>,
-    /// What is wrong, and was set aside.
+    /// Trouble that was set aside.
     pub(crate) known: Vec<Trouble>,
     /// The events of which nothing can be relied on.
     pub(crate) damaged: BTreeSet<u64>,
@@ -97,7 +97,7 @@ pub(crate) struct Walked {
     /// The last revision there is.
     pub(crate) last: u64,
     pub(crate) last_seal: String,
-    /// What was lost at the end of histories, by what the journal says of it.
+    /// The revisions lost at the end of histories, as the journal tells.
     pub(crate) lost_tails: Vec<String>,
     pub(crate) events: u64,
 }
@@ -135,7 +135,7 @@ pub(crate) fn walk(
 struct Walk {
     walked: Walked,
     troubles: Vec<Trouble>,
-    /// What was set aside, by revision.
+    /// The trouble set aside, by revision.
     aside: BTreeMap<u64, BTreeSet<String>>,
     /// The seal of the event before, and the one in whose place it stands.
     seal: String,
@@ -333,7 +333,7 @@ pub(crate) fn is_kept_base(row: &Row) -> bool {
         }
 }
 
-/// What is in a row, as a hash.
+/// The hash of a row's content.
 pub(crate) fn fingerprint(row: &Row) -> String {
     let columns = row.0.iter().enumerate();
     let columns = columns.filter(|(at, _)| !matches!(*at, 0 | seal::AFTER));

@@ -54,7 +54,7 @@ fn without_comments(statement: &str) -> &str {
     rest
 }
 
-/// What is missing, in words; and what makes it, by name.
+/// The missing objects, in words; and the statements that make them, by name.
 type Troubles = (Vec<String>, Vec<(&'static str, &'static str)>);
 
 impl Postgres {

@@ -111,7 +111,7 @@ pub(crate) fn open(
     let connection = Connection::open_with_flags(&real, flags)
         .map_err(|error| classify("cannot open the store", &error))?;
     let keeper = options.keeps_log.then(|| {
-        // Without it commands that end would fold the log, too, which costs time and harms nobody.
+        // Without it commands that end would fold the log, too, which costs time and does no harm.
         let _ = place.hold();
         Keeper::new(folder, &options.purpose)
     });
@@ -172,7 +172,7 @@ impl Sqlite {
                 .pragma_query_value(None, name, |row| row.get::<_, i64>(0));
             found.map_err(|error| said(&error))
         };
-        // At one moment: somebody may be making the store right now.
+        // At one moment: another process may be making the store right now.
         batch("BEGIN")?;
         let version = pragma("user_version")?;
         let tables = pragma("schema_version")?;
@@ -228,7 +228,7 @@ impl Sqlite {
         let act = "cannot prepare the store's schema";
         let said = |error: rusqlite::Error| classify(act, &error);
         self.turn = Some(self.queue.wait(Duration::from_secs(10))?);
-        // Nobody else upgrades it now, and somebody may have done so while we waited.
+        // No other process upgrades it now, but one may have done so while we waited.
         let before = self.version().map_err(said)?;
         if before == SCHEMA_VERSION {
             self.turn = None;
