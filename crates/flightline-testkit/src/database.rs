@@ -49,7 +49,7 @@ impl Database {
         &self.url
     }
 
-    /// The same as a location, by the name its certificate is for and with these parameters.
+    /// The cluster as a location, by the name its certificate is for and with these parameters.
     #[must_use]
     pub fn by_name(&self, parameters: &str) -> Location {
         let url = self.url.replace("127.0.0.1", "localhost");
@@ -71,7 +71,7 @@ impl Database {
         run(&["halt"], &self.folder.path().join("it"));
     }
 
-    /// Stops every process of it in its tracks: its connections stand, and nobody answers.
+    /// Stops every process of it in its tracks: its connections stand, and no process answers.
     ///
     /// # Panics
     /// When it is not there.

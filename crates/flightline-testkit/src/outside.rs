@@ -1,4 +1,4 @@
-//! Looking at a store past Flightline, as somebody else's tool does.
+//! Looking at a store past Flightline, as another program does.
 
 use flightline::store::Location;
 use postgres::{Client, NoTls};

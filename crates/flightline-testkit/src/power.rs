@@ -39,7 +39,7 @@ impl Disk {
         if made && run("perl", &["-e".as_ref(), "1".as_ref()]) {
             return Some(disk);
         }
-        // Past the capture of a test's output: nobody may take this for tested.
+        // Past the capture of a test's output: this must not be taken for tested.
         let _ = writeln!(
             std::io::stderr(),
             "NOT RUN: this user cannot mount a file system of its own, so nothing here met a power cut"
@@ -64,10 +64,10 @@ impl Disk {
         assert!(run("perl", &["-e".as_ref(), cut.as_ref(), &self.path]));
     }
 
-    /// Shows what is on the disk, as after a start.
+    /// Shows the disk's content, as after a start.
     ///
     /// # Panics
-    /// When somebody still uses it, or it cannot be mounted any more.
+    /// When a process still uses it, or it cannot be mounted any more.
     pub fn come_back(&self) {
         assert!(run("umount", &[&self.path]), "nobody uses it any more");
         assert!(self.attach(), "it can be mounted again");

@@ -33,7 +33,7 @@ impl Repository {
         repository
     }
 
-    /// Its root.
+    /// The root of the repository.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root

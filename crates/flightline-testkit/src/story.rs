@@ -146,7 +146,7 @@ impl<'w> Story<'w> {
         self.run(agent, &next)
     }
 
-    /// Somebody moves the sortie with this title.
+    /// An agent or a person moves the sortie with this title.
     pub fn change(
         &self,
         agent: &str,
@@ -212,7 +212,7 @@ impl<'w> Story<'w> {
         self.run(agent, &locks_on(paths))
     }
 
-    /// Somebody writes to agents.
+    /// An agent or a person writes to agents.
     pub fn send(&self, from: &str, to: &[&str], about: &str) -> Result<MessageView, Refusal> {
         let send = SendMail {
             to: to.iter().map(ToString::to_string).collect(),

@@ -40,7 +40,7 @@ pub fn mission(number: u128, title: &str) -> Mission {
     }
 }
 
-/// A lesson somebody learned in a mission.
+/// A lesson that was learned in a mission.
 ///
 /// # Panics
 /// When the text is not one.

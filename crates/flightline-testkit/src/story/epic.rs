@@ -58,7 +58,7 @@ pub fn specification() -> UpdateAgent {
 }
 
 impl Story<'_> {
-    /// Somebody looks at the agents.
+    /// The monitor looks at the agents.
     ///
     /// # Panics
     /// When it is refused.

@@ -22,7 +22,7 @@ use super::{Story, process, registration};
 use crate::caller;
 
 impl Story<'_> {
-    /// Somebody takes a checkpoint of the current mission for a reason.
+    /// Takes a checkpoint of the current mission for a reason.
     pub fn checkpoint_for(
         &self,
         agent: &str,
@@ -89,7 +89,7 @@ impl Story<'_> {
         self.run("", &register).expect("the agent is registered");
     }
 
-    /// What somebody saw of the processes of these agents.
+    /// Sightings of the processes of these agents.
     #[must_use]
     pub fn seen(&self, alive: bool, agents: &[&str]) -> Vec<Sighting> {
         let sight = |name: &&str| {
@@ -100,7 +100,7 @@ impl Story<'_> {
         agents.iter().map(sight).collect()
     }
 
-    /// Somebody looks for missions that need recovery.
+    /// Looks for missions that need recovery.
     ///
     /// # Panics
     /// When it is refused.
@@ -112,7 +112,7 @@ impl Story<'_> {
         self.run(agent, &detect).expect("one can look")
     }
 
-    /// Somebody resumes the current mission, and keeps everything.
+    /// Resumes the current mission, and keeps everything.
     pub fn resume(&self, agent: &str, sightings: Vec<Sighting>) -> Result<Resumed, Refusal> {
         self.run(agent, &roll_forward(sightings))
     }
@@ -188,7 +188,7 @@ impl Story<'_> {
 /// Whether work of agents that are alive may be undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Force {
-    /// It may.
+    /// It may undo work of living agents.
     Yes,
     /// It may not.
     No,

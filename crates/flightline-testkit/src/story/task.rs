@@ -1,4 +1,4 @@
-//! One task, with all that can be known of it, and who is at it.
+//! One task with all its fields, and its agent.
 
 use flightline::core::policy::Policy;
 use flightline::sortie::add::NewSortie;
