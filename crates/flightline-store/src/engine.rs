@@ -119,6 +119,26 @@ impl Acknowledged {
     }
 }
 
+/// A project's row as a write finds it that holds nothing.
+pub(crate) struct Footing {
+    /// As [`Driver::take_project`] gives it.
+    pub(crate) row: Row,
+    /// The engine's own time.
+    pub(crate) now: Time,
+}
+
+/// What became of a write that held nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Landing {
+    /// It is made, and durable.
+    Made,
+    /// Somebody else wrote to the project meanwhile: nothing was written, and all of it has to be decided again.
+    Overtaken,
+    /// It does not fit into one statement. The project is held from now on, and the write goes on as one that held it from its
+    /// beginning: nobody else wrote meanwhile.
+    Held,
+}
+
 /// The table that a statement writes to; nothing when it is not known, which concerns everybody.
 pub(crate) fn written_table(sql: &str) -> &str {
     let rest = ["INSERT INTO ", "UPDATE ", "DELETE FROM "]
@@ -135,6 +155,44 @@ pub(crate) trait Driver: Send {
 
     /// Begins a transaction that may write, after waiting at most `patience` for its turn.
     fn begin_write(&mut self, durability: Durability, patience: Duration) -> Result<(), Error>;
+
+    /// Begins a write that holds nothing. What it asks for is answered by what is there at that moment; what it writes waits, and
+    /// [`Driver::land`] makes all of it at once, if nobody wrote to the project since the row was found that is returned here. As soon
+    /// as it needs more than that, it holds the project's row, or fails with [`Error::Collision`] where that is another by now.
+    /// `None` where a write holds the project from its beginning.
+    fn begin_ahead(&mut self, _project: &str) -> Result<Option<Footing>, Error> {
+        Ok(None)
+    }
+
+    /// Whether the write under way holds nothing.
+    fn is_ahead(&self) -> bool {
+        false
+    }
+
+    /// Whether something waits that a question could only see if the project were held.
+    fn is_blind(&self) -> bool {
+        false
+    }
+
+    /// Has a write that holds nothing hold the project's row. [`Error::Collision`] when somebody else wrote meanwhile.
+    fn hold(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Whether somebody else wrote to the project while the last write that held nothing was under way.
+    fn was_overtaken(&self) -> bool {
+        false
+    }
+
+    /// Ends a write that holds nothing: `advance` writes the project's row, and so many events must have been added.
+    fn land(
+        &mut self,
+        _advance: &'static str,
+        _params: Vec<Value>,
+        _events: u64,
+    ) -> Result<Landing, Error> {
+        Ok(Landing::Held)
+    }
 
     /// Reads the project's row; in a write, holds it until the end.
     fn take_project(&mut self, project: &str, hold: bool) -> Result<Option<Row>, Error>;

@@ -25,12 +25,12 @@ use crate::engine::Driver;
 use crate::error::Error;
 use crate::table::event::{self, NewEvent};
 use crate::table::project::Project;
-use crate::table::pulse::Pulse;
+use crate::table::pulse::{self, Pulse};
 use crate::table::statements;
 use crate::table::subject::{self, CUT, Find, SubjectRow};
 use crate::value::{Row, params};
 
-use self::lately::Lately;
+use self::lately::{Beat, Lately};
 use self::shelf::{Owner, Shelf};
 
 statements! {
@@ -40,7 +40,7 @@ statements! {
             WHERE project = ?1 AND kind = ?2 AND gone IS NULL";
     MISSED = "SELECT s.id, s.mission, s.parent, s.agent, s.name, s.status, s.born, s.rev, s.at, s.sha, s.doc, s.gone, s.kind FROM event e \
               JOIN subject s ON s.project = e.project AND s.kind = e.subject_kind AND s.id = e.subject \
-              WHERE e.project = ?1 AND e.rev > ?2 AND (e.change <> 'none' OR e.kind = 'value_repaired') AND e.subject_kind <> 'checkpoint' LIMIT ?3";
+              WHERE e.project = ?1 AND e.rev > ?2 AND (e.change <> 'none' OR e.kind = 'value_repaired') LIMIT ?3";
 }
 
 /// So many projects are remembered at a time.
@@ -128,6 +128,10 @@ enum Undo {
     Loaded(Kind),
     /// What it was.
     Was(Kind, String, Option<Arc<Entry>>),
+    /// What was known of an agent's signs of life.
+    Heard(String, Option<Pulse>),
+    /// The signs of life were read, with what may be dropped.
+    HeardAll,
 }
 
 /// A subject.
@@ -228,7 +232,6 @@ impl Memory {
     fn settle(&mut self) {
         self.undo.clear();
         self.written.clear();
-        *self.lately.pulses() = None;
     }
 
     /// What a transaction that was committed has made of the project: nothing of it goes back any more.
@@ -247,12 +250,13 @@ impl Memory {
 
     /// Goes back to a place: what was written since was dropped.
     pub(crate) fn go_back(&mut self, mark: usize) {
-        *self.lately.pulses() = None;
         while self.undo.len() > mark {
             match self.undo.pop() {
                 Some(Undo::Loaded(kind)) => drop(self.shelves.remove(&kind)),
                 Some(Undo::Told(mission)) => self.lately.take_back(mission),
                 Some(Undo::Learned(mission)) => self.lately.unlearn(mission),
+                Some(Undo::Heard(agent, before)) => self.lately.unhear(&agent, before),
+                Some(Undo::HeardAll) => self.lately.forget_pulses(),
                 Some(Undo::Was(kind, id, before)) => {
                     if let Some(Some(shelf)) = self.shelves.get_mut(&kind) {
                         shelf.put(&id, before);
@@ -290,18 +294,51 @@ impl Memory {
     }
 
     /// The signs of life, as far as this transaction knows them.
-    pub(crate) fn pulses(&mut self) -> &mut Option<Vec<Pulse>> {
+    pub(crate) fn pulses(&self) -> Option<&Vec<Pulse>> {
         self.lately.pulses()
+    }
+
+    /// These are the signs of life.
+    pub(crate) fn learn_pulses(&mut self, pulses: Vec<Pulse>, now: Time) {
+        self.lately.learn_pulses(pulses, now);
+        self.undo.push(Undo::HeardAll);
+    }
+
+    /// Forgets the signs of life.
+    pub(crate) fn forget_pulses(&mut self) {
+        self.lately.forget_pulses();
+    }
+
+    /// Reads the signs of life, unless they were read a moment ago.
+    pub(crate) fn hear(&mut self, driver: &mut dyn Driver, now: Time) -> Result<(), Error> {
+        if !self.lately.has_fresh_pulses(now) {
+            let pulses = pulse::all(driver, &self.project)?;
+            self.lately.learn_pulses(pulses, now);
+        }
+        Ok(())
     }
 
     /// Remembers a sign of life. False when it says nothing that is not known: then it need not be noted.
     pub(crate) fn beat(&mut self, agent: &str, epoch: u64, at: Time, data: &Json) -> bool {
-        self.lately.beat(agent, epoch, at, data)
+        let beat = self.lately.beat(agent, epoch, at, data);
+        self.heard(agent, beat)
     }
 
     /// Remembers a sign of life of the past that was noted.
     pub(crate) fn beat_then(&mut self, agent: &str, epoch: u64, at: Time) {
-        self.lately.beat_then(agent, epoch, at);
+        let beat = self.lately.beat_then(agent, epoch, at);
+        self.heard(agent, beat);
+    }
+
+    fn heard(&mut self, agent: &str, beat: Beat) -> bool {
+        match beat {
+            Beat::Known => false,
+            Beat::Unknown => true,
+            Beat::News(before) => {
+                self.undo.push(Undo::Heard(agent.to_owned(), before));
+                true
+            }
+        }
     }
 
     /// Forgets a kind: it is changed behind our back.
@@ -323,12 +360,13 @@ impl Memory {
         }
     }
 
-    /// Remembers a value that was written.
+    /// Remembers a value that is written; `is_new` when nothing can have had its id before.
     pub(crate) fn set(
         &mut self,
         driver: &mut dyn Driver,
         value: &subject::NewValue<'_>,
-        base: Base,
+        base: Option<Base>,
+        is_new: bool,
     ) -> Result<(), Error> {
         self.written.insert(value.kind);
         let Some(Some(shelf)) = self.shelves.get(&value.kind) else {
@@ -336,6 +374,7 @@ impl Memory {
         };
         let born = match shelf.get(value.id) {
             Some(known) => known.row.born,
+            None if is_new => value.rev,
             // It may have been there before, and taken away.
             None => {
                 subject::born(driver, value.project, value.kind, value.id)?.unwrap_or(value.rev)
@@ -344,7 +383,7 @@ impl Memory {
         let (keys, text) = (value.keys, value.doc.unwrap_or_default());
         let row = row_of(value, keys, born);
         let entry = Entry {
-            base: Some(base),
+            base,
             ..Entry::new(row, text.to_owned(), value.doc.is_some())
         };
         self.put(value.kind, value.id, Some(Arc::new(entry)));
@@ -379,9 +418,6 @@ impl Memory {
 
     /// All subjects of a kind, if it is remembered.
     fn shelf(&mut self, driver: &mut dyn Driver, kind: Kind) -> Result<Option<&Shelf>, Error> {
-        if kind.is_kept_once() {
-            return Ok(None);
-        }
         if !self.shelves.contains_key(&kind) {
             let shelves = self.shelves.values().flatten();
             let room = MOST_BYTES.saturating_sub(shelves.map(|shelf| shelf.bytes()).sum());

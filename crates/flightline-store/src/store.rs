@@ -24,7 +24,7 @@ use crate::steps::Steps;
 use crate::table::project::Project;
 use crate::table::{event, project};
 use crate::tx::{Trace, Tx};
-use group::Group;
+use group::{Ahead, Group};
 
 /// How often a write that collided with another is run again.
 const ATTEMPTS: u32 = 8;
@@ -42,6 +42,7 @@ pub struct Store {
     acknowledged: Option<Acknowledged>,
     /// The writes that will be committed together.
     group: Option<Group>,
+    ahead: Ahead,
     /// The last values of what was written, where they are remembered.
     memories: Memories,
     seen: Seen,
@@ -117,6 +118,7 @@ impl Store {
             losses: Vec::new(),
             acknowledged,
             group: None,
+            ahead: Ahead::default(),
             memories: Memories::default(),
             seen: Seen::default(),
         })

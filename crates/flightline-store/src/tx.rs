@@ -12,6 +12,7 @@ pub use known::NewestWork;
 pub(crate) use trace::{Mark, Trace};
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -39,6 +40,8 @@ pub struct Tx<'a> {
     pub(crate) driver: &'a mut dyn Driver,
     pub(crate) project: Project,
     pub(crate) ids: Ids,
+    /// Those that were drawn in this transaction: nothing had one of them before.
+    pub(crate) drawn: RefCell<Vec<Uuid>>,
     pub(crate) clock: Clock,
     pub(crate) now: Time,
     /// When the things happened that are being told of, where that was before now.
@@ -119,7 +122,20 @@ impl Tx<'_> {
     /// A new UUID.
     #[must_use]
     pub fn uuid(&self) -> Uuid {
-        self.ids.next()
+        let uuid = self.ids.next();
+        self.drawn.borrow_mut().push(uuid);
+        uuid
+    }
+
+    /// Whether an id was made in this transaction.
+    fn is_drawn(&self, id: &str) -> bool {
+        let drawn = self.drawn.borrow();
+        let mut drawn = drawn.iter();
+        drawn.any(|uuid| {
+            let mut buffer = Uuid::encode_buffer();
+            let text: &str = uuid.hyphenated().encode_lower(&mut buffer);
+            id.contains(text)
+        })
     }
 
     /// The project's name.
@@ -243,7 +259,8 @@ impl Tx<'_> {
             doc: (!S::KIND.is_kept_once()).then_some(doc.as_str()),
             in_place,
         };
-        subject::upsert(self.driver, &value)?;
+        // Before it is written: what was there is asked of the table without sending what waits for it.
+        let is_drawn = self.is_drawn(&id);
         if let Some(memory) = &mut self.memory {
             let base = match base.filter(|_| delta.is_some()) {
                 Some(base) => Base {
@@ -256,8 +273,11 @@ impl Tx<'_> {
                     deltas: 0,
                 },
             };
-            memory.set(self.driver, &value, base)?;
+            // The text of what the journal alone keeps is not remembered.
+            let base = value.doc.map(|_| base);
+            memory.set(self.driver, &value, base, is_drawn)?;
         }
+        subject::upsert(self.driver, &value)?;
         Ok(rev)
     }
 

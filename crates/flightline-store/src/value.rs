@@ -3,7 +3,7 @@
 use crate::error::Error;
 
 /// A value in a row or a parameter.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Value {
     Null,
     Int(i64),

@@ -1,6 +1,7 @@
 //! For tests only: a world is a store of its own on one engine, with a clock that stands still until
 //! it is moved and ids that count up. Every body written against it runs on both engines.
 
+pub mod commits;
 pub mod damage;
 pub mod database;
 pub mod outside;

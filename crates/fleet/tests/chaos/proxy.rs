@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use flightline_testkit::commits::Commits;
+
 /// How the next commit is broken.
 pub enum Cut {
     /// The database never hears of it.
@@ -123,11 +125,10 @@ impl Inside {
 
     /// What a server says to the database.
     fn out(&self, mut from: &TcpStream, mut to: &TcpStream, mute: &AtomicBool) {
-        let mut bytes = [0; 16 * 1024];
+        let (mut bytes, mut commits) = (vec![0; 256 * 1024], Commits::default());
         while let Ok(length @ 1..) = from.read(&mut bytes) {
             let said = &bytes[..length];
-            let commits = said.windows(7).any(|part| part == b"COMMIT\0");
-            if commits && self.armed.swap(false, Ordering::SeqCst) {
+            if commits.are_in(said) && self.armed.swap(false, Ordering::SeqCst) {
                 let cut = self.next.lock().unwrap().take();
                 self.broken.fetch_add(1, Ordering::SeqCst);
                 match cut {

@@ -16,6 +16,9 @@ use super::{Errand, Grouped, Hand, Order, Place};
 /// How many writes share a commit at most.
 const TOGETHER: usize = 64;
 
+/// How often they are decided again when another node wrote meanwhile; the last time nobody can.
+const AGAIN: usize = 2;
+
 /// How many are looked at for that: those of other projects wait meanwhile.
 const LOOKED_AT: usize = 128;
 
@@ -116,7 +119,7 @@ impl Pace {
 /// Runs as many of them in one transaction as there is time for, or all one by one when that cannot be. Says how many,
 /// from the first on, were done.
 fn run(hand: &mut Hand<'_>, group: &mut [Errand], pace: &mut Pace) -> usize {
-    if group.len() > 1
+    if (group.len() > 1 || is_better_a_group(hand, group))
         && let Some(done) = together(hand, group, pace)
     {
         return done;
@@ -127,13 +130,30 @@ fn run(hand: &mut Hand<'_>, group: &mut [Errand], pace: &mut Pace) -> usize {
     group.len()
 }
 
+/// Whether one alone is a group as well: then it holds nobody up while it is decided.
+fn is_better_a_group(hand: &mut Hand<'_>, group: &[Errand]) -> bool {
+    let welcome = |errand: &Errand| errand.company == Company::Welcome;
+    let store = hand.kept.as_mut().and_then(|fleet| fleet.store().ok());
+    group.first().is_some_and(welcome) && store.is_some_and(|store| store.prefers_groups())
+}
+
 /// How many of them were done in one transaction; nothing when none was.
 fn together(hand: &mut Hand<'_>, group: &mut [Errand], pace: &mut Pace) -> Option<usize> {
     // The first write opens the connection, by itself.
     let fleet = hand.kept.as_mut()?;
     hand.place.enter(fleet, &group.first()?.project);
     let mut done = 0;
-    match in_one(fleet, group, pace, &mut done) {
+    let mut committed = in_one(fleet, group, pace, &mut done);
+    for _ in 0..AGAIN {
+        let store = fleet.store().ok()?;
+        match &committed {
+            Err(flightline::Error::Store(Error::Collision(_))) if store.was_overtaken() => {}
+            _ => break,
+        }
+        done = 0;
+        committed = in_one(fleet, group, pace, &mut done);
+    }
+    match committed {
         Ok(()) => Some(done),
         // Whether it was made cannot be found out, or nobody gets to write: the same for all who took part.
         Err(flightline::Error::Store(

@@ -1,5 +1,6 @@
 //! PostgreSQL: for fleets that outgrow one machine.
 
+mod ahead;
 mod bell;
 mod connect;
 mod objects;
@@ -17,10 +18,11 @@ use flightline_core::Time;
 use postgres::Statement;
 use postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
+use self::ahead::Standing;
 use self::outbox::{Outbox, Parcel, columns, for_rows};
 use self::wire::{Fault, Wire};
 use super::upgrade::{Unsealed, seal_all};
-use super::{Anchor, Compaction, Driver, Durability, SCHEMA_VERSION, Space};
+use super::{Anchor, Compaction, Driver, Durability, Footing, Landing, SCHEMA_VERSION, Space};
 use crate::error::Error;
 use crate::steps::Steps;
 use crate::value::{Row, Value};
@@ -82,6 +84,14 @@ pub(crate) struct Postgres {
     failed: bool,
     steps: Steps,
     timeline: Timeline,
+    /// The project's row, as the write under way found it that holds nothing.
+    ahead: Option<Standing>,
+    /// The project's row, as the last such write left it.
+    standing: Option<Standing>,
+    /// Somebody else wrote while the last such write was under way.
+    overtaken: bool,
+    /// What such writes are made by, by the statements in each.
+    landings: HashMap<Vec<&'static str>, Statement>,
 }
 
 /// Which life the database is in.
@@ -110,6 +120,10 @@ pub(crate) fn open(
         failed: false,
         steps,
         timeline: Timeline::Unread,
+        ahead: None,
+        standing: None,
+        overtaken: false,
+        landings: HashMap::new(),
     };
     driver.migrate(create)?;
     Ok(driver)
@@ -278,6 +292,7 @@ impl Postgres {
 
     /// Sends all that waits, places included.
     fn empty_outbox(&mut self) -> Result<(), Error> {
+        self.hold_ahead()?;
         loop {
             let parcels = self.outbox.next();
             if parcels.is_empty() {
@@ -316,10 +331,41 @@ impl Driver for Postgres {
         self.read_timeline()?;
         self.steps.step();
         self.failed = false;
+        self.overtaken = false;
+        self.standing = None;
         self.outbox.clear();
         self.wire
             .ask(|client| client.batch_execute(begin))
             .map_err(|fault| classify("cannot write to the store", &fault))
+    }
+
+    fn begin_ahead(&mut self, project: &str) -> Result<Option<Footing>, Error> {
+        self.look_ahead(project)
+    }
+
+    fn is_ahead(&self) -> bool {
+        self.ahead.is_some()
+    }
+
+    fn is_blind(&self) -> bool {
+        self.ahead.is_some() && self.outbox.has_writes()
+    }
+
+    fn hold(&mut self) -> Result<(), Error> {
+        self.hold_ahead()
+    }
+
+    fn was_overtaken(&self) -> bool {
+        self.overtaken
+    }
+
+    fn land(
+        &mut self,
+        advance: &'static str,
+        params: Vec<Value>,
+        events: u64,
+    ) -> Result<Landing, Error> {
+        self.land_ahead(advance, params, events)
     }
 
     fn take_project(&mut self, project: &str, hold: bool) -> Result<Option<Row>, Error> {
@@ -358,7 +404,7 @@ impl Driver for Postgres {
     }
 
     fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, Error> {
-        if self.outbox.concerns(sql) {
+        if self.outbox.concerns(sql, params) {
             self.empty_outbox()?;
         }
         let statement = self.statement(sql)?;
@@ -441,6 +487,10 @@ impl Driver for Postgres {
 
     fn rollback(&mut self) {
         self.outbox.clear();
+        // What held nothing leaves nothing.
+        if self.ahead.take().is_some() {
+            return;
+        }
         // A broken connection has rolled back already.
         let _ = self.wire.ask(|client| client.batch_execute("ROLLBACK"));
     }

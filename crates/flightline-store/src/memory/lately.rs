@@ -1,6 +1,7 @@
 //! What happened last on each mission, and who gave signs of life: what every checkpoint asks for.
 
 use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
 
 use flightline_core::event::Event;
 use flightline_core::{MissionId, Time};
@@ -18,9 +19,14 @@ const MISSIONS: usize = 1_000;
 #[derive(Default)]
 pub(super) struct Lately {
     missions: HashMap<MissionId, Recent>,
-    /// As this transaction read them, with what it noted itself.
+    /// As this transaction, or one shortly before, read them, with what was noted since.
     pulses: Option<Vec<Pulse>>,
+    /// When they were read.
+    heard: Option<(Instant, Time)>,
 }
+
+/// Signs of life that were read so long ago are not gone on from.
+const FRESH: Duration = Duration::from_secs(1);
 
 /// The newest events of a mission, newest first, without gaps.
 struct Recent {
@@ -109,14 +115,32 @@ impl Lately {
         *self = Self::default();
     }
 
-    pub(super) fn pulses(&mut self) -> &mut Option<Vec<Pulse>> {
-        &mut self.pulses
+    pub(super) fn pulses(&self) -> Option<&Vec<Pulse>> {
+        self.pulses.as_ref()
     }
 
-    /// A sign of life, noted as the table does it. False when it says nothing that is not known.
-    pub(super) fn beat(&mut self, agent: &str, epoch: u64, at: Time, data: &Json) -> bool {
+    pub(super) fn learn_pulses(&mut self, pulses: Vec<Pulse>, now: Time) {
+        self.pulses = Some(pulses);
+        self.heard = Some((Instant::now(), now));
+    }
+
+    pub(super) fn forget_pulses(&mut self) {
+        self.pulses = None;
+    }
+
+    /// Whether they are known, and were read a moment ago by all clocks.
+    pub(super) fn has_fresh_pulses(&self, now: Time) -> bool {
+        let is_fresh = |(read, at): (Instant, Time)| {
+            let by_time = now.since(at).max(at.since(now));
+            read.elapsed() < FRESH && u128::from(by_time) < FRESH.as_millis()
+        };
+        self.pulses.is_some() && self.heard.is_some_and(is_fresh)
+    }
+
+    /// A sign of life, noted as the table does it. Says what was known before, if it says anything that is not known.
+    pub(super) fn beat(&mut self, agent: &str, epoch: u64, at: Time, data: &Json) -> Beat {
         let Some(pulses) = &mut self.pulses else {
-            return true;
+            return Beat::Unknown;
         };
         match pulses.binary_search_by(|pulse| pulse.agent.as_str().cmp(agent)) {
             Err(place) => {
@@ -127,25 +151,54 @@ impl Lately {
                     data: data.clone(),
                 };
                 pulses.insert(place, pulse);
-                true
+                Beat::News(None)
             }
             Ok(place) => {
                 let before = pulses[place].clone();
                 pulses[place].hear(epoch, at, data);
-                pulses[place] != before
+                match pulses[place] == before {
+                    true => Beat::Known,
+                    false => Beat::News(Some(before)),
+                }
             }
         }
     }
 
+    /// An agent's sign of life was dropped: this was known before.
+    pub(super) fn unhear(&mut self, agent: &str, before: Option<Pulse>) {
+        let Some(pulses) = &mut self.pulses else {
+            return;
+        };
+        let found = pulses.binary_search_by(|pulse| pulse.agent.as_str().cmp(agent));
+        match (found, before) {
+            (Ok(place), Some(before)) => pulses[place] = before,
+            (Ok(place), None) => drop(pulses.remove(place)),
+            (Err(place), Some(before)) => pulses.insert(place, before),
+            (Err(_), None) => {}
+        }
+    }
+
     /// A sign of life of the past, noted as the table does it.
-    pub(super) fn beat_then(&mut self, agent: &str, epoch: u64, at: Time) {
+    pub(super) fn beat_then(&mut self, agent: &str, epoch: u64, at: Time) -> Beat {
         let pulses = self.pulses.as_mut();
         let known = pulses.and_then(|pulses| pulses.iter_mut().find(|it| it.agent == agent));
         match known {
-            Some(pulse) => pulse.hear_of(epoch, at),
-            None => {
-                self.beat(agent, epoch, at, &Json::Object(serde_json::Map::new()));
+            Some(pulse) => {
+                let before = pulse.clone();
+                pulse.hear_of(epoch, at);
+                Beat::News(Some(before))
             }
+            None => self.beat(agent, epoch, at, &Json::Object(serde_json::Map::new())),
         }
     }
+}
+
+/// What a sign of life says.
+pub(super) enum Beat {
+    /// Nothing that is not known.
+    Known,
+    /// Something else than this, which was known before; nothing was when there is none.
+    News(Option<Pulse>),
+    /// What is known of others is not known.
+    Unknown,
 }

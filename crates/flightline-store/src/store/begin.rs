@@ -1,5 +1,6 @@
 //! How a transaction begins: with the project's row, and with the time since which silence can be noticed.
 
+use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -64,11 +65,18 @@ impl Store {
         if remember {
             self.memories.recall(self.driver.as_mut(), &project)?;
         }
+        if access != Access::Read
+            && let Some(memory) = self.memories.of(&self.project)
+        {
+            // A transaction reads them by itself, and a heartbeat changes them.
+            memory.forget_pulses();
+        }
         Ok(Tx {
             step: project.rev + 1,
             driver: self.driver.as_mut(),
             project,
             ids: self.options.ids.clone(),
+            drawn: RefCell::default(),
             clock: self.options.clock.clone(),
             now,
             happened: None,
@@ -87,12 +95,16 @@ impl Store {
 
     /// After a pause of all writing, or a clock that jumped, silence before this moment proves nothing.
     fn has_slept(&mut self, project: &Project, now: Time) -> Result<bool, Error> {
-        let downtime = self.options.downtime_ms;
-        let paused = |seen: Time| now.since(seen) > downtime || seen.since(now) > downtime;
-        if !paused(project.seen_at) {
+        if !self.is_pause(project.seen_at, now) {
             return Ok(false);
         }
         let newest = pulse::newest(self.driver.as_mut(), &project.id)?;
-        Ok(newest.is_none_or(paused))
+        Ok(newest.is_none_or(|seen| self.is_pause(seen, now)))
+    }
+
+    /// Whether so much lies between one time and another, in either direction, that nobody could notice anything.
+    pub(super) fn is_pause(&self, seen: Time, now: Time) -> bool {
+        let downtime = self.options.downtime_ms;
+        now.since(seen) > downtime || seen.since(now) > downtime
     }
 }

@@ -1,12 +1,16 @@
 //! Several writes that are committed together: one trip to the disk for all who wait, and a place to come back to for
-//! each, so that one that is refused takes nothing from its neighbours.
+//! each, so that one that is refused takes nothing from its neighbours. Where it is a journey to the disk, they are decided on what is
+//! known of the project, and all of them are one journey; where somebody else wrote meanwhile, they are decided again.
 
+use std::cell::RefCell;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use flightline_core::Time;
 
 use super::{Access, Ending, Store, Verdict, Work, Written};
-use crate::engine::{Anchor, Durability};
+use crate::clock::Clock;
+use crate::engine::{Anchor, Durability, Footing, Landing};
 use crate::error::Error;
 use crate::table::project::{self, Project};
 use crate::tx::{Actor, Trace, Tx};
@@ -26,6 +30,38 @@ pub(super) struct Group {
     lost: bool,
 }
 
+/// After so many groups in a row that somebody else overtook, the project is held from the beginning …
+const OVERTAKEN: u32 = 2;
+/// … for so many groups: where several nodes write to one project all the time, waiting costs less than deciding again.
+const HOLDING: u32 = 16;
+
+/// How groups fared that were decided without holding the project.
+#[derive(Default)]
+pub(super) struct Ahead {
+    /// How many were overtaken, in all.
+    overtaken: u64,
+    /// How many were overtaken in a row.
+    in_a_row: u32,
+    /// How many of the next ones hold the project.
+    holding: u32,
+    /// Whether the last group was.
+    last: bool,
+    /// How many damaged values and losses were noticed before the group: what an overtaken one came upon may never have been so.
+    noticed: (usize, usize),
+}
+
+impl Ahead {
+    fn overtake(&mut self) {
+        self.overtaken += 1;
+        self.in_a_row += 1;
+        self.last = true;
+        if self.in_a_row >= OVERTAKEN {
+            self.in_a_row = 0;
+            self.holding = HOLDING;
+        }
+    }
+}
+
 impl Store {
     /// From now on writes are members of a group: they are done when [`Store::commit_group`] says so, and
     /// what their closures return until then is a promise. Reads see what the members before have written.
@@ -34,12 +70,20 @@ impl Store {
     /// When the store fails.
     pub fn begin_group(&mut self) -> Result<(), Error> {
         self.check_trust()?;
-        self.driver
-            .begin_write(Durability::Full, self.options.patience)?;
-        let begun = self.guarded(|store| {
-            let tx = store.transaction(Access::Write)?;
-            Ok((tx.project, tx.now, tx.trace))
-        });
+        self.ahead.last = false;
+        self.ahead.noticed = (self.noticed.len(), self.losses.len());
+        let begun = match self.begin_ahead() {
+            Ok(None) => {
+                self.driver
+                    .begin_write(Durability::Full, self.options.patience)?;
+                self.guarded(|store| {
+                    let tx = store.transaction(Access::Write)?;
+                    Ok((tx.project, tx.now, tx.trace))
+                })
+            }
+            Ok(Some((project, now))) => Ok((project, now, Trace::default())),
+            Err(error) => Err(error),
+        };
         let (project, now, trace) = begun.inspect_err(|_: &Error| self.driver.rollback())?;
         self.group = Some(Group {
             project,
@@ -50,6 +94,106 @@ impl Store {
             lost: false,
         });
         Ok(())
+    }
+
+    /// Whether writes had better be members of a group, be it of one: then they hold nothing while they are decided.
+    #[must_use]
+    pub fn prefers_groups(&self) -> bool {
+        self.driver.name() == "postgres"
+    }
+
+    /// Whether the last group was not committed because somebody else wrote to the project meanwhile: it may be decided again.
+    #[must_use]
+    pub fn was_overtaken(&self) -> bool {
+        self.ahead.last
+    }
+
+    /// How many groups somebody else overtook.
+    #[must_use]
+    pub fn times_overtaken(&self) -> u64 {
+        self.ahead.overtaken
+    }
+
+    /// Begins a group on what is known of the project, if that is enough: its last values are remembered, and a transaction would find
+    /// nothing to do at its beginning.
+    fn begin_ahead(&mut self) -> Result<Option<(Project, Time)>, Error> {
+        self.ahead.holding = match self.ahead.holding {
+            0 if self.options.remember.load(Ordering::Relaxed)
+                && self.memories.of(&self.project).is_some() =>
+            {
+                0
+            }
+            0 => return Ok(None),
+            left => {
+                self.ahead.holding = left - 1;
+                return Ok(None);
+            }
+        };
+        let Some(footing) = self.driver.begin_ahead(&self.project)? else {
+            return Ok(None);
+        };
+        let begun = self.stand_on(&footing)?;
+        if begun.is_none() {
+            self.driver.rollback();
+        }
+        Ok(begun)
+    }
+
+    fn stand_on(&mut self, footing: &Footing) -> Result<Option<(Project, Time)>, Error> {
+        let driver = self.driver.as_mut();
+        let mut project = Project::from_row(driver, &self.project, &footing.row)?;
+        let now = match &self.options.clock {
+            Clock::System => footing.now,
+            fixed @ Clock::Fixed(_) => fixed.now(),
+        };
+        let usual = project.intact
+            && now.is_plausible()
+            && project.timeline == self.driver.timeline()
+            && self.losses_of(&project).is_empty()
+            && !self.is_pause(project.seen_at, now);
+        if !usual {
+            return Ok(None);
+        }
+        project.seen_at = now;
+        self.memories.recall(self.driver.as_mut(), &project)?;
+        if let Some(memory) = self.memories.of(&self.project) {
+            memory.hear(self.driver.as_mut(), now)?;
+        }
+        Ok(Some((project, now)))
+    }
+
+    /// Commits a group that holds nothing; none where it has to go on as one that does.
+    fn land(&mut self, group: &Group) -> Option<Result<(), Error>> {
+        let events = group.trace.len();
+        let landed = match project::land(self.driver.as_mut(), &group.project, events) {
+            Ok(Landing::Held) => return None,
+            Ok(Landing::Made) => Ok(()),
+            Ok(Landing::Overtaken) => {
+                self.go_back_overtaken();
+                let by = "somebody else wrote to the project meanwhile";
+                return Some(Err(Error::Collision(by.to_owned())));
+            }
+            Err(Error::CommitUnknown(cause)) if self.can_settle() => {
+                self.settle(&group.trace, &cause)
+            }
+            // One of them did it: each by itself will show which.
+            Err(Error::Engine { cause, .. }) => Err(Error::Collision(cause)),
+            Err(error) => Err(error),
+        };
+        if landed.is_ok() {
+            self.ahead.in_a_row = 0;
+        }
+        self.remember(landed.is_ok(), &group.project);
+        Some(landed)
+    }
+
+    fn go_back_overtaken(&mut self) {
+        self.ahead.overtake();
+        self.noticed.truncate(self.ahead.noticed.0);
+        self.losses.truncate(self.ahead.noticed.1);
+        if let Some(memory) = self.memories.of(&self.project) {
+            memory.go_back(0);
+        }
     }
 
     /// Whether there is a group that can still be committed.
@@ -69,8 +213,16 @@ impl Store {
             return Ok(());
         };
         if group.lost {
+            if self.driver.was_overtaken() {
+                self.go_back_overtaken();
+            }
             self.roll_back();
             return Err(Error::Collision("a neighbour failed".to_owned()));
+        }
+        if self.driver.is_ahead()
+            && let Some(landed) = self.land(&group)
+        {
+            return landed;
         }
         if let Err(error) = self.driver.deliver() {
             self.roll_back();
@@ -191,6 +343,7 @@ impl Store {
             driver: self.driver.as_mut(),
             project: group.project.clone(),
             ids: self.options.ids.clone(),
+            drawn: RefCell::default(),
             clock: self.options.clock.clone(),
             now: group.now,
             happened: None,

@@ -47,11 +47,12 @@ impl Store {
         self.driver
             .begin_write(Durability::Full, self.options.patience)?;
         let found = self.is_there(trace);
-        if !matches!(found, Ok(true)) {
+        if found.is_err() {
             self.driver.rollback();
             return found;
         }
-        // Seen is not yet safe: the commit may still wait for a replica. One of our own waits for it as well.
+        // Seen is not yet safe: the commit may still wait for a replica. One of our own waits for it as well. And what is not there may
+        // still be on its way, if it held nothing: it finds another row than it knows once ours is committed.
         self.driver
             .commit()
             .map_err(|error| Error::Unreachable(error.to_string()))?;
@@ -63,14 +64,12 @@ impl Store {
         let row = driver.take_project(&self.project, true)?;
         let row = row.ok_or_else(|| Error::UnknownProject(self.project.clone()))?;
         // What left no trace can be run again.
-        let Some((first, last)) = trace.bounds() else {
-            return Ok(false);
+        let found = match trace.bounds() {
+            Some((first, last)) => event::trace(driver, &self.project, first, last)? == *trace,
+            None => false,
         };
-        let found = event::trace(driver, &self.project, first, last)? == *trace;
-        if found {
-            let project = Project::from_row(driver, &self.project, &row)?;
-            project::advance(driver, &project)?;
-        }
+        let project = Project::from_row(driver, &self.project, &row)?;
+        project::advance(driver, &project)?;
         Ok(found)
     }
 }

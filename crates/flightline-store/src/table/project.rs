@@ -3,10 +3,10 @@
 use flightline_core::Time;
 
 use super::statements;
-use crate::engine::Driver;
+use crate::engine::{Driver, Landing};
 use crate::error::Error;
 use crate::seal;
-use crate::value::{Row, params};
+use crate::value::{Row, Value, params, values};
 
 statements! {
     INSERT = "INSERT INTO project (id, name, history, rev, created_at, seen_at, awake_since, timeline, seal, sum) \
@@ -211,24 +211,33 @@ pub(crate) fn insert(driver: &mut dyn Driver, project: &Project) -> Result<(), E
 /// Writes the row back at the end of a write. Once per transaction: PostgreSQL would otherwise keep
 /// a dead version of it for every event.
 pub(crate) fn advance(driver: &mut dyn Driver, project: &Project) -> Result<(), Error> {
-    let changed = driver.execute(
-        ADVANCE,
-        params![
-            project.id.as_str(),
-            project.rev,
-            project.seen_at.as_millis(),
-            project.awake_since.as_millis(),
-            project.history.as_str(),
-            project.timeline,
-            project.seal.as_str(),
-            project.stored_sum(),
-        ],
-    )?;
-    if changed == 1 {
+    if driver.execute(ADVANCE, &advanced(project))? == 1 {
         Ok(())
     } else {
         Err(Error::UnknownProject(project.id.clone()))
     }
+}
+
+/// Ends a write that held nothing: with the row, if it is as it was found.
+pub(crate) fn land(
+    driver: &mut dyn Driver,
+    project: &Project,
+    events: u64,
+) -> Result<Landing, Error> {
+    driver.land(ADVANCE, advanced(project), events)
+}
+
+fn advanced(project: &Project) -> Vec<Value> {
+    values![
+        project.id.as_str(),
+        project.rev,
+        project.seen_at.as_millis(),
+        project.awake_since.as_millis(),
+        project.history.as_str(),
+        project.timeline,
+        project.seal.as_str(),
+        project.stored_sum(),
+    ]
 }
 
 /// Writes what no other write of the row touches, after it was mended.

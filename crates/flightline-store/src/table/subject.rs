@@ -14,7 +14,7 @@ use crate::value::{Row, Value, params, values};
 
 statements! {
     UPSERT = "INSERT INTO subject (project, kind, id, mission, parent, agent, name, status, percent, born, rev, at, sha, doc, gone, sum) \
-              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?13, ?9, ?9, ?10, ?11, ?12, NULL, ?14) \
+              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?13, ?15, ?9, ?10, ?11, ?12, NULL, ?14) \
               ON CONFLICT (project, kind, id) DO UPDATE SET mission = excluded.mission, parent = excluded.parent, \
               agent = excluded.agent, name = excluded.name, status = excluded.status, percent = excluded.percent, rev = excluded.rev, \
               at = excluded.at, sha = excluded.sha, doc = excluded.doc, gone = NULL, sum = excluded.sum";
@@ -212,6 +212,8 @@ pub(crate) fn upsert(driver: &mut dyn Driver, value: &NewValue<'_>) -> Result<()
             value.doc,
             value.keys.percent.map(u64::from),
             sum(value.kind, value.id, value.keys),
+            // Where it is made; a parameter of its own, because a later value of the same commit changes the other one alone.
+            value.rev,
         ],
     )
 }

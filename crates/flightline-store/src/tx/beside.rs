@@ -146,7 +146,7 @@ impl Tx<'_> {
             return Ok(known.clone());
         }
         let found = pulse::all(self.driver, &self.project.id)?;
-        *memory.pulses() = Some(found.clone());
+        memory.learn_pulses(found.clone(), self.now);
         Ok(found)
     }
 

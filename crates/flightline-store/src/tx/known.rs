@@ -8,6 +8,7 @@ use flightline_core::event::Event;
 use flightline_core::{Kind, MissionId, Subject};
 
 use super::Tx;
+use crate::engine::Driver;
 use crate::error::Error;
 use crate::memory::{Entry, Found};
 use crate::table::event::{self, EventFilter, StoredEvent};
@@ -27,6 +28,24 @@ pub struct NewestWork {
     pub past_others: bool,
 }
 
+/// Whether what is remembered can be asked for as well. Not while something waits that would have to be sent for that.
+fn is_checked(driver: &dyn Driver) -> bool {
+    cfg!(debug_assertions) && !driver.is_blind()
+}
+
+/// What is remembered is what was found, or somebody else wrote to the project meanwhile.
+fn check<T: PartialEq + std::fmt::Debug>(
+    driver: &mut dyn Driver,
+    (known, found): (&T, &T),
+    of: std::fmt::Arguments<'_>,
+) -> Result<(), Error> {
+    if known != found {
+        driver.hold()?;
+        assert_eq!(known, found, "{of}");
+    }
+    Ok(())
+}
+
 impl Tx<'_> {
     /// The subject with this id; `None` when it has to be asked for.
     pub(super) fn known_value<S: Subject>(&mut self, id: &str) -> Result<Option<Option<S>>, Error> {
@@ -36,11 +55,15 @@ impl Tx<'_> {
         let Some(entry) = memory.get(self.driver, S::KIND, id)? else {
             return Ok(None);
         };
-        if cfg!(debug_assertions) {
+        if is_checked(self.driver) {
             let found = subject::get(self.driver, &self.project.id, S::KIND, id)?;
             let found = found.map(|found| (found.rev, found.sha));
             let known = entry.map(|entry| (entry.row.rev, entry.row.sha.clone()));
-            assert_eq!(known, found, "{} {id}", S::KIND);
+            check(
+                self.driver,
+                (&known, &found),
+                format_args!("{} {id}", S::KIND),
+            )?;
         }
         Ok(match entry {
             None => Some(None),
@@ -65,14 +88,18 @@ impl Tx<'_> {
         let Some(memory) = &mut self.memory else {
             return Ok(None);
         };
-        if cfg!(debug_assertions)
+        if is_checked(self.driver)
             && let Some(entries) = memory.find(self.driver, S::KIND, find)?
         {
             let known = entries.iter().map(|it| (it.row.id.clone(), it.row.rev));
             let known: Vec<_> = known.collect();
             let found = subject::documents(self.driver, &self.project.id, S::KIND, find)?;
             let found: Vec<_> = found.into_iter().map(|it| (it.id, it.rev)).collect();
-            assert_eq!(known, found, "{} {find:?}", S::KIND);
+            check(
+                self.driver,
+                (&known, &found),
+                format_args!("{} {find:?}", S::KIND),
+            )?;
         }
         // One that is damaged is nothing that memory could tell of.
         let mut damaged = false;
@@ -104,9 +131,13 @@ impl Tx<'_> {
             return Ok(None);
         };
         let known: Vec<SubjectRow> = entries.iter().map(|entry| entry.row.clone()).collect();
-        if cfg!(debug_assertions) {
+        if is_checked(self.driver) {
             let found = self.sound_rows(kind, find)?;
-            assert_eq!(known, found, "{kind} {find:?}");
+            check(
+                self.driver,
+                (&known, &found),
+                format_args!("{kind} {find:?}"),
+            )?;
         }
         Ok(Some(known))
     }
@@ -138,9 +169,13 @@ impl Tx<'_> {
         let Some(known): Option<Vec<(String, u64)>> = known else {
             return Ok(None);
         };
-        if cfg!(debug_assertions) {
+        if is_checked(self.driver) {
             let found = subject::counts(self.driver, &self.project.id, kind, find)?;
-            assert_eq!(known, found, "{kind} {find:?}");
+            check(
+                self.driver,
+                (&known, &found),
+                format_args!("{kind} {find:?}"),
+            )?;
         }
         Ok(Some(known))
     }
@@ -156,11 +191,15 @@ impl Tx<'_> {
             return Ok(None);
         };
         let known = memory.ids_between(self.driver, kind, (from, to))?;
-        if cfg!(debug_assertions)
+        if is_checked(self.driver)
             && let Some(known) = &known
         {
             let found = subject::ids_between(self.driver, &self.project.id, kind, from, to)?;
-            assert_eq!(*known, found, "{kind} {from} {to}");
+            check(
+                self.driver,
+                (known, &found),
+                format_args!("{kind} {from} {to}"),
+            )?;
         }
         Ok(known)
     }
@@ -198,7 +237,7 @@ impl Tx<'_> {
             Found::Unknown => None,
         };
         match known {
-            Some(event) if !cfg!(debug_assertions) => Ok(NewestWork {
+            Some(event) if !is_checked(self.driver) => Ok(NewestWork {
                 event,
                 past_others: false,
             }),
@@ -208,7 +247,7 @@ impl Tx<'_> {
                 // Others may have thinned it meanwhile, which is no event.
                 let rev = |event: &Event| event.rev;
                 let (told, stored) = (known.as_ref().map(rev), found.event.as_ref().map(rev));
-                assert_eq!(told, stored, "{mission}");
+                check(self.driver, (&told, &stored), format_args!("{mission}"))?;
                 Ok(NewestWork {
                     event: known,
                     past_others: false,
@@ -281,7 +320,7 @@ impl Tx<'_> {
                 sha: entry.row.sha.clone(),
             })
         })?;
-        if cfg!(debug_assertions)
+        if is_checked(self.driver)
             && let Some(known) = &known
         {
             let found = subject::lines(self.driver, &self.project.id, mission)?;
@@ -289,7 +328,8 @@ impl Tx<'_> {
                 lines.sort_by(|a, b| (a.kind, &a.id).cmp(&(b.kind, &b.id)));
                 lines
             };
-            assert_eq!(in_order(known.clone()), in_order(found));
+            let (known, found) = (in_order(known.clone()), in_order(found));
+            check(self.driver, (&known, &found), format_args!("{mission}"))?;
         }
         Ok(known)
     }
@@ -306,9 +346,10 @@ impl Tx<'_> {
             return Ok(None);
         };
         let known = sections_of_kinds(kinds);
-        if cfg!(debug_assertions) {
+        if is_checked(self.driver) {
             let lines = subject::lines(self.driver, &self.project.id, mission)?;
-            assert_eq!(known, sections(lines, Digest::NEW), "{mission}");
+            let found = sections(lines, Digest::NEW);
+            check(self.driver, (&known, &found), format_args!("{mission}"))?;
         }
         Ok(Some(known))
     }
@@ -333,9 +374,13 @@ impl Tx<'_> {
             return Ok(None);
         };
         let known: Vec<SubjectRow> = entries.iter().map(|entry| entry.row.clone()).collect();
-        if cfg!(debug_assertions) {
+        if is_checked(self.driver) {
             let found = self.found_of_status(kind, mission, status, limit)?;
-            assert_eq!(known, found, "{kind} {mission} {status}");
+            check(
+                self.driver,
+                (&known, &found),
+                format_args!("{kind} {mission} {status}"),
+            )?;
         }
         Ok(Some(known))
     }

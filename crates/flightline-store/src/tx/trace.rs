@@ -38,6 +38,11 @@ impl Trace {
         spans
     }
 
+    /// How many events there are.
+    pub(crate) fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
     /// The first and the last revision; none when nothing was added.
     pub(crate) fn bounds(&self) -> Option<(u64, u64)> {
         Some((self.0.first()?.rev, self.0.last()?.rev))

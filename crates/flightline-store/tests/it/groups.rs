@@ -310,6 +310,41 @@ fn a_commit_of_many_on_postgres_takes_as_many_journeys_as_one_of_few() {
     assert_eq!(world.problems(), Vec::<String>::new());
 }
 
+/// Where the last values are remembered, all of it is one journey: BEGIN, the project, the time and the way back are in it.
+#[test]
+fn a_commit_of_many_on_postgres_is_one_journey_where_the_project_is_known() {
+    let world = World::new(Engine::Postgres);
+    let options = OpenOptions {
+        rehearse: false,
+        ..world.options()
+    };
+    let mut store = Store::open(&world.location, &world.project, options).unwrap();
+    let mut journeys = Vec::new();
+    for round in 0..8_u128 {
+        let before = store.statements();
+        store.begin_group().unwrap();
+        for number in 0..31 {
+            store
+                .write(|tx| {
+                    tx.beat(
+                        agent_id(number),
+                        1,
+                        &json!({ "round": u64::try_from(round).unwrap() }),
+                    )?;
+                    // One in four is changed twice in the same commit.
+                    learn(tx, 100 * round + number - number % 4)
+                })
+                .unwrap();
+        }
+        store.commit_group().unwrap();
+        journeys.push(store.statements() - before);
+    }
+    // On a machine that is busy, some begin more than a second after the last.
+    assert_eq!(journeys.iter().min(), Some(&1), "{journeys:?}");
+    assert_eq!(notes(&mut world.store()), 8 * 8);
+    assert_eq!(world.problems(), Vec::<String>::new());
+}
+
 /// PostgreSQL hears of a write when something has to see it: by then its member may have had its answer.
 #[test]
 fn a_write_that_fails_late_takes_the_whole_group_and_it_is_known() {

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use flightline_core::Kind;
 use flightline_store::{Error, Find, Location, OpenOptions, Store, Tx};
+use flightline_testkit::commits::Commits;
 use flightline_testkit::value::{lesson, mission};
-use flightline_testkit::{Engine, World};
+use flightline_testkit::{Engine, World, outside};
 use serde_json::json;
 
 /// What befalls the next commit.
@@ -21,6 +22,10 @@ const BEFORE: u8 = 1;
 const AFTER: u8 = 2;
 /// The connection is cut before, and nobody answers any more.
 const FOR_EVER: u8 = 3;
+/// The connection is cut, and the server hears of it a moment later, when nobody is there any more.
+const LATE: u8 = 4;
+/// How much later.
+const A_MOMENT: Duration = Duration::from_millis(400);
 
 /// A wire between us and the server, that can be cut.
 struct Wire {
@@ -56,18 +61,27 @@ fn carry_questions(
     fate: &AtomicU8,
     answer: &AtomicU8,
 ) {
-    let mut buffer = [0; 16 * 1024];
+    let (mut buffer, mut commits) = (vec![0; 256 * 1024], Commits::default());
     while let Ok(read) = client.read(&mut buffer) {
         if read == 0 {
             break;
         }
-        let commits = buffer[..read].windows(7).any(|bytes| bytes == b"COMMIT\0");
+        let commits = commits.are_in(&buffer[..read]);
         match fate.load(Ordering::SeqCst) {
             BEFORE if commits => {
                 fate.store(NOTHING, Ordering::SeqCst);
                 break;
             }
             FOR_EVER if commits => break,
+            LATE if commits => {
+                fate.store(NOTHING, Ordering::SeqCst);
+                answer.store(AFTER, Ordering::SeqCst);
+                let _ = client.shutdown(Shutdown::Both);
+                thread::sleep(A_MOMENT);
+                let _ = server.write_all(&buffer[..read]);
+                let _ = server.peek(&mut [0]);
+                break;
+            }
             AFTER if commits => {
                 fate.store(NOTHING, Ordering::SeqCst);
                 answer.store(AFTER, Ordering::SeqCst);
@@ -173,6 +187,92 @@ fn so_is_a_group() {
     world.store().write(|tx| learn(tx, 4)).unwrap();
     store.write(|tx| learn(tx, 3)).unwrap();
     assert_eq!(notes(&world), 4);
+    assert_eq!(world.problems(), Vec::<String>::new());
+}
+
+/// A group that is decided on what is known of the project is one statement: nothing of it holds the project while it is on its way.
+#[test]
+fn so_is_a_group_that_holds_nothing() {
+    let world = World::new(Engine::Postgres);
+    let (mut store, wire) = behind_a_wire(&world);
+    let mut number = 0;
+    for fate in [NOTHING, NOTHING, BEFORE, AFTER, LATE, LATE] {
+        // After another connection it is held once, and what is remembered may have to be read anew.
+        for _ in 0..3 {
+            number += 1;
+            store.begin_group().unwrap();
+            store.write(|tx| learn(tx, number)).unwrap();
+            store.commit_group().unwrap();
+        }
+        number += 1;
+        for runs in 1.. {
+            store.begin_group().unwrap();
+            store.write(|tx| learn(tx, number)).unwrap();
+            if runs == 1 {
+                wire.fate.store(fate, Ordering::SeqCst);
+            }
+            match store.commit_group() {
+                Ok(()) => {
+                    assert_eq!(runs, if matches!(fate, BEFORE | LATE) { 2 } else { 1 });
+                    break;
+                }
+                Err(error) => assert!(matches!(error, Error::Collision(_)), "{error:?}"),
+            }
+            // What comes late finds the project changed, though nobody has decided again yet.
+            thread::sleep(A_MOMENT * 2);
+        }
+        assert_eq!(wire.fate.load(Ordering::SeqCst), NOTHING, "it was cut");
+        let rev = world.store().read(|tx| Ok::<_, Error>(tx.rev())).unwrap();
+        assert_eq!(u128::from(rev), number);
+    }
+    assert_eq!(world.problems(), Vec::<String>::new());
+}
+
+/// A write that was sent, and waits for the project, when its connection is ended.
+#[test]
+fn a_group_whose_connection_the_server_ends_is_not_made_by_halves() {
+    let world = World::new(Engine::Postgres);
+    let (mut store, _wire) = behind_a_wire(&world);
+    for number in 1..4 {
+        store.begin_group().unwrap();
+        store.write(|tx| learn(tx, number)).unwrap();
+        store.commit_group().unwrap();
+    }
+    store.begin_group().unwrap();
+    store.write(|tx| learn(tx, 4)).unwrap();
+    thread::scope(|scope| {
+        let (held, is_held) = std::sync::mpsc::channel();
+        let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
+        let world = &world;
+        let other = scope.spawn(move || {
+            let options = OpenOptions {
+                rehearse: false,
+                ..world.options()
+            };
+            let mut other = Store::open(&world.location, &world.project, options).unwrap();
+            other.write(|tx| {
+                held.send(()).unwrap();
+                may_go_on.recv().unwrap();
+                learn(tx, 5)
+            })
+        });
+        is_held.recv().unwrap();
+        let waiting = "SELECT CAST(pg_terminate_backend(pid) AS TEXT) FROM pg_stat_activity \
+                       WHERE query LIKE 'WITH ahead%' AND wait_event_type = 'Lock' AND datname = current_database()";
+        let ended = scope.spawn(move || {
+            while outside::query(world, waiting).is_empty() {
+                thread::sleep(Duration::from_millis(10));
+            }
+            go_on.send(()).unwrap();
+        });
+        let lost = store.commit_group();
+        assert!(matches!(lost, Err(Error::Collision(_))), "{lost:?}");
+        ended.join().unwrap();
+        other.join().unwrap().unwrap();
+    });
+    assert_eq!(notes(&world), 4);
+    store.write(|tx| learn(tx, 4)).unwrap();
+    assert_eq!(notes(&world), 5);
     assert_eq!(world.problems(), Vec::<String>::new());
 }
 

@@ -5,6 +5,7 @@
     reason = "tests make, read and spoil files as anybody could"
 )]
 
+mod ahead;
 mod anchor;
 mod backups;
 mod chain;

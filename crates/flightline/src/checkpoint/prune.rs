@@ -283,7 +283,9 @@ impl Decided {
         }
         archive(desk, &plan.archive)?;
         for candidate in &plan.delete {
-            delete_checkpoint(desk, candidate.id)?;
+            if let Some(checkpoint) = desk.tx.get::<Checkpoint>(&candidate.id.to_string())? {
+                delete_checkpoint(desk, &checkpoint)?;
+            }
         }
         let sure = match request.force {
             true => desk.now(),
@@ -330,19 +332,16 @@ impl Decided {
     }
 }
 
-/// Deletes a checkpoint, if it is still there, with what is kept of it alone.
-pub(super) fn delete_checkpoint(desk: &mut Desk<'_, '_>, id: CheckpointId) -> Result<()> {
-    if let Some(checkpoint) = desk.tx.get::<Checkpoint>(&id.to_string())? {
-        desk.tx.remove(
-            "checkpoint_pruned",
-            &checkpoint,
-            &json!({ "checkpoint_id": checkpoint.id }),
-        )?;
-        desk.tx.forget_backup(checkpoint.id)?;
-        import::forget(desk, &checkpoint)?;
-        tree::forget(desk, checkpoint.id)?;
-    }
-    Ok(())
+/// Deletes a checkpoint, with what is kept of it alone.
+pub(super) fn delete_checkpoint(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<()> {
+    desk.tx.remove(
+        "checkpoint_pruned",
+        checkpoint,
+        &json!({ "checkpoint_id": checkpoint.id }),
+    )?;
+    desk.tx.forget_backup(checkpoint.id)?;
+    import::forget(desk, checkpoint)?;
+    tree::forget(desk, checkpoint.id)
 }
 
 impl PlanPrune {

@@ -1,9 +1,9 @@
 //! The most checkpoints that a mission keeps: held whenever one is taken, and not only by the next pruning.
 
+use flightline_core::Kind;
 use flightline_core::checkpoint::{Checkpoint, CheckpointStatus, Reason};
 use flightline_core::mission::Mission;
 use flightline_core::retention::{Retention, Surplus};
-use flightline_core::{CheckpointId, Kind};
 use flightline_store::{Actor, Find, SubjectRow};
 
 use super::prune::{archive_surplus, delete_checkpoint, surplus_plan};
@@ -43,13 +43,19 @@ fn delete_surplus(desk: &mut Desk<'_, '_>, mission: &Mission, policy: &Retention
     let going = match is_simple(newest, policy) {
         true => unpinned(desk, older)?,
         // More than the order decides what stays: planned as pruning plans it.
-        false => surplus_plan(desk, mission)?,
+        false => {
+            let mut going = Vec::new();
+            for id in surplus_plan(desk, mission)? {
+                going.extend(desk.tx.get::<Checkpoint>(&id.to_string())?);
+            }
+            going
+        }
     };
     // Housekeeping, no act of the caller that takes a checkpoint.
     let who = desk.tx.actor().clone();
     desk.tx.act_as(Actor::flightline());
-    for id in going {
-        delete_checkpoint(desk, id)?;
+    for checkpoint in going {
+        delete_checkpoint(desk, &checkpoint)?;
     }
     desk.tx.act_as(who);
     Ok(())
@@ -62,7 +68,7 @@ fn is_simple(newest: &[SubjectRow], policy: &Retention) -> bool {
     !policy.emergencies_apart && sound as u64 >= policy.keep.max(1)
 }
 
-fn unpinned(desk: &mut Desk<'_, '_>, rows: &[SubjectRow]) -> Result<Vec<CheckpointId>> {
+fn unpinned(desk: &mut Desk<'_, '_>, rows: &[SubjectRow]) -> Result<Vec<Checkpoint>> {
     let mut going = Vec::new();
     for row in rows {
         // One that cannot be read is left to those who mend.
@@ -71,7 +77,7 @@ fn unpinned(desk: &mut Desk<'_, '_>, rows: &[SubjectRow]) -> Result<Vec<Checkpoi
             && checkpoint.pinned_at.is_none()
             && checkpoint.imported.is_none()
         {
-            going.push(checkpoint.id);
+            going.push(checkpoint);
         }
     }
     Ok(going)

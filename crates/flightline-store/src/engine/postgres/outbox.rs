@@ -1,6 +1,9 @@
 //! Writes that nobody waits for. Each would be a journey to the server and back; here they wait until something has to
 //! see them, and then travel together, many rows in one statement.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use crate::engine::{Anchor, written_table};
 use crate::value::Value;
 
@@ -73,6 +76,10 @@ impl Outbox {
         at.is_some()
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
@@ -82,11 +89,52 @@ impl Outbox {
         self.0.iter().rposition(is_it)
     }
 
-    /// Whether a query may ask for what waits here.
-    pub(super) fn concerns(&self, query: &str) -> bool {
+    /// Whether a query may ask for what waits here: for a row of the same table that cannot be told from all that it asks for.
+    pub(super) fn concerns(&self, query: &str, params: &[Value]) -> bool {
+        let mut asked = None;
         self.0.iter().any(|letter| match letter {
-            Letter::Write(write) => query.contains(written_table(write.sql)),
+            Letter::Write(write) => {
+                let table = written_table(write.sql);
+                query.contains(table)
+                    && match asked.get_or_insert_with(|| Asked::by(query)) {
+                        Some(asked) => table == asked.table && !write.is_apart(asked, params),
+                        None => true,
+                    }
+            }
             Letter::Save(_) | Letter::Release(_) => false,
+        })
+    }
+
+    /// All that waits, with every row in it once, one parcel for each statement; nothing when that cannot be said so. Then all of it
+    /// goes on waiting.
+    pub(super) fn whole(&mut self) -> Option<Vec<Parcel>> {
+        let fits = self
+            .0
+            .iter()
+            .all(|letter| !matches!(letter, Letter::Release(_)));
+        if !fits || !self.has_rows_of_their_own() {
+            return None;
+        }
+        let writes = self.0.drain(..).filter_map(|letter| match letter {
+            Letter::Write(write) => Some(write),
+            // Nobody comes back any more to a place that nobody heard of.
+            Letter::Save(_) | Letter::Release(_) => None,
+        });
+        Some(gather(writes.collect()))
+    }
+
+    /// Whether no row is written by two statements, nor twice by one that cannot be told its last value alone.
+    fn has_rows_of_their_own(&self) -> bool {
+        let mut rows: HashMap<(&str, &[Value]), &str> = HashMap::new();
+        self.0.iter().all(|letter| match letter {
+            Letter::Write(write) => match write.key() {
+                [] => true,
+                key => match rows.insert((written_table(write.sql), key), write.sql) {
+                    None => true,
+                    Some(before) => before == write.sql && last_changes(write.sql).is_some(),
+                },
+            },
+            Letter::Save(_) | Letter::Release(_) => true,
         })
     }
 
@@ -143,6 +191,173 @@ fn seal(together: &mut Vec<Write>, parcels: &mut Vec<Parcel>) {
     }
 }
 
+/// The rows of each statement. A row that is written again has its last value.
+fn gather(writes: Vec<Write>) -> Vec<Parcel> {
+    let mut parcels: Vec<(&'static str, Vec<Vec<Value>>)> = Vec::new();
+    let mut places: HashMap<(usize, Vec<Value>), usize> = HashMap::new();
+    for write in writes {
+        let at = match parcels.iter().position(|(sql, _)| *sql == write.sql) {
+            Some(at) => at,
+            None => {
+                parcels.push((write.sql, Vec::new()));
+                parcels.len() - 1
+            }
+        };
+        let rows = &mut parcels[at].1;
+        let key = write.key().to_vec();
+        let again = match key.is_empty() {
+            true => None,
+            false => match places.entry((at, key)) {
+                Entry::Occupied(place) => Some(*place.get()),
+                Entry::Vacant(place) => {
+                    place.insert(rows.len());
+                    None
+                }
+            },
+        };
+        match again.and_then(|row| rows.get_mut(row)) {
+            Some(row) => *row = merged(write.sql, row, write.params),
+            None => rows.push(write.params),
+        }
+    }
+    // What takes rows away makes room for those that have the same name.
+    parcels.sort_by_key(|(sql, _)| is_insert(sql));
+    let parcels = parcels.into_iter();
+    parcels
+        .map(|(sql, rows)| Parcel::Rows { sql, rows })
+        .collect()
+}
+
+impl Write {
+    /// The parameters that say which row it is; none for what is always a new row.
+    fn key(&self) -> &[Value] {
+        let width = match self.sql.split_once(" WHERE ") {
+            Some((_, named)) if !is_insert(self.sql) => named.split(" AND ").count(),
+            _ => conflict(self.sql),
+        };
+        self.params.get(..width).unwrap_or_default()
+    }
+
+    /// The values of columns that say which row it is, or that a new row begins with: what else is in a row may have been
+    /// something else before.
+    fn fixed(&self) -> Vec<(&str, &Value)> {
+        let value = |number: &str| {
+            let number: usize = number.strip_prefix('?')?.parse().ok()?;
+            self.params.get(number.checked_sub(1)?)
+        };
+        if !is_insert(self.sql) {
+            let named = self.sql.split_once(" WHERE ").map(|(_, named)| named);
+            let named = named.into_iter().flat_map(|named| named.split(" AND "));
+            return named
+                .filter_map(|named| {
+                    let (column, number) = named.split_once(" = ")?;
+                    Some((column, value(number)?))
+                })
+                .collect();
+        }
+        let most = match conflict(self.sql) {
+            0 => usize::MAX,
+            keys => keys,
+        };
+        let columns = inserted(self.sql).into_iter().take(most);
+        columns
+            .filter_map(|(column, number)| Some((column, value(number)?)))
+            .collect()
+    }
+
+    /// Whether its row cannot be among those that are asked for with these parameters.
+    fn is_apart(&self, asked: &Asked<'_>, params: &[Value]) -> bool {
+        let asked_for = |column: &str| {
+            let (_, number) = asked.equal.iter().find(|(asked, _)| *asked == column)?;
+            params.get(number.checked_sub(1)?)
+        };
+        let mut fixed = self.fixed().into_iter();
+        fixed.any(|(column, value)| asked_for(column).is_some_and(|asked| asked != value))
+    }
+}
+
+/// The columns of an insert, and what is put into each.
+fn inserted(sql: &str) -> Vec<(&str, &str)> {
+    let parts = sql.split_once('(').and_then(|(_, rest)| {
+        let (columns, rest) = rest.split_once(") VALUES (")?;
+        let (values, _) = rest.split_once(')')?;
+        Some(columns.split(", ").zip(values.split(", ")))
+    });
+    parts.into_iter().flatten().collect()
+}
+
+/// The columns that an insert changes where the row is there already, if each becomes what the insert says, whatever it was.
+fn last_changes(sql: &str) -> Option<Vec<&str>> {
+    let (_, changes) = sql.split_once(" DO UPDATE SET ")?;
+    let changes = changes.split(", ").map(|change| {
+        let (column, value) = change.split_once(" = ")?;
+        let is_last = value.strip_prefix("excluded.") == Some(column) || value == "NULL";
+        is_last.then_some(column)
+    });
+    changes.collect()
+}
+
+/// What one insert says that leaves a row as two would have: columns that the second does not change are the first's.
+fn merged(sql: &str, first: &[Value], mut second: Vec<Value>) -> Vec<Value> {
+    let changed = last_changes(sql).unwrap_or_default();
+    for (column, number) in inserted(sql) {
+        let number: Option<usize> = number.strip_prefix('?').and_then(|it| it.parse().ok());
+        let at = number.and_then(|number| number.checked_sub(1));
+        if let Some(at) = at
+            && !changed.contains(&column)
+            && let (Some(first), Some(second)) = (first.get(at), second.get_mut(at))
+        {
+            first.clone_into(second);
+        }
+    }
+    second
+}
+
+/// The one table that a query asks, and the columns that equal a parameter, by its number, in whatever it finds.
+struct Asked<'a> {
+    table: &'a str,
+    equal: Vec<(&'a str, usize)>,
+}
+
+/// The text of a subject that the journal alone keeps: of an event that was written together with the subject's row.
+const OF_LAST_CHANGE: &str =
+    "(SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)";
+
+impl<'a> Asked<'a> {
+    /// Nothing when that cannot be read from the query: it asks more than one table, or has alternatives.
+    fn by(query: &'a str) -> Option<Self> {
+        let query = match query.split_once(OF_LAST_CHANGE) {
+            Some((_, rest)) => rest,
+            None => query.strip_prefix("SELECT ")?,
+        };
+        let (_, asked) = query.split_once(" FROM ")?;
+        let (table, conditions) = asked.split_once(" WHERE ")?;
+        if table.contains([' ', '(', ',']) || query.contains("SELECT ") {
+            return None;
+        }
+        let (mut depth, mut equal) = (0, Vec::new());
+        for condition in conditions.split(" AND ") {
+            let is_outside = depth == 0;
+            depth += condition.matches('(').count();
+            depth = depth.checked_sub(condition.matches(')').count())?;
+            if !is_outside || condition.starts_with('(') {
+                continue;
+            }
+            if condition.contains(" OR ") {
+                return None;
+            }
+            let mut words = condition.split(' ');
+            if let (Some(column), Some("="), Some(value)) =
+                (words.next(), words.next(), words.next())
+                && let Some(number) = value.strip_prefix('?').and_then(|it| it.parse().ok())
+            {
+                equal.push((column, number));
+            }
+        }
+        Some(Self { table, equal })
+    }
+}
+
 fn is_insert(sql: &str) -> bool {
     sql.starts_with("INSERT INTO ")
 }
@@ -159,24 +374,23 @@ fn conflict(sql: &str) -> usize {
 pub(super) fn for_rows(sql: &str, types: &[&str]) -> Option<String> {
     let (head, rest) = sql.split_once(" VALUES (")?;
     let (tuple, tail) = rest.split_once(')')?;
-    let values: Vec<String> = tuple
-        .split(',')
-        .map(|word| match word.trim().strip_prefix('?') {
-            Some(number) => format!("r.p{number}"),
-            None => word.trim().to_owned(),
-        })
-        .collect();
+    let (values, rows) = (of_rows(tuple), rows(types, 0));
+    Some(format!("{head} SELECT {values} FROM {rows}{tail}"))
+}
+
+/// The rows of arrays, the first of which is the parameter after `first`, with a column for each.
+pub(super) fn rows(types: &[&str], first: usize) -> String {
     let numbered = (1..).zip(types);
     let arrays: Vec<String> = { numbered.clone() }
-        .map(|(number, name)| format!("?{number}::{name}[]"))
+        .map(|(number, name)| format!("?{}::{name}[]", first + number))
         .collect();
     let names: Vec<String> = numbered.map(|(number, _)| format!("p{number}")).collect();
-    Some(format!(
-        "{head} SELECT {} FROM unnest({}) AS r ({}){tail}",
-        values.join(", "),
-        arrays.join(", "),
-        names.join(", ")
-    ))
+    format!("unnest({}) AS r ({})", arrays.join(", "), names.join(", "))
+}
+
+/// What is said with parameters, said with the columns of such rows.
+pub(super) fn of_rows(sql: &str) -> String {
+    sql.replace('?', "r.p")
 }
 
 /// The parameters of many rows, each as an array.
@@ -299,10 +513,84 @@ mod tests {
     fn only_a_query_of_the_same_table_has_to_wait() {
         let mut outbox = Outbox::default();
         written(&mut outbox, TWO, 0..1);
-        assert!(outbox.concerns("SELECT a FROM two"));
-        assert!(!outbox.concerns("SELECT a FROM one"));
+        assert!(outbox.concerns("SELECT a FROM two", &[]));
+        assert!(!outbox.concerns("SELECT a FROM one", &[]));
         outbox.write("TRUNCATE something", Vec::new());
-        assert!(outbox.concerns("SELECT a FROM one"));
+        assert!(outbox.concerns("SELECT a FROM one", &[]));
+    }
+
+    #[test]
+    fn a_query_by_key_or_for_another_part_need_not_wait() {
+        let mut outbox = Outbox::default();
+        let insert = "INSERT INTO event (project, rev, mission) VALUES (?1, ?2, ?3)";
+        outbox.write(insert, vec!["p".into(), Value::Int(7), "m1".into()]);
+        let of_mission = "SELECT rev FROM event WHERE project = ?1 AND (CAST(?4 AS TEXT) IS NULL OR kind = ?4) \
+                          AND mission = ?2 AND rev <= ?3 ORDER BY rev DESC";
+        let asks = |mission: &str| ["p".into(), mission.into(), Value::Int(9), Value::Null];
+        assert!(outbox.concerns(of_mission, &asks("m1")));
+        assert!(!outbox.concerns(of_mission, &asks("m2")));
+        let either = "SELECT rev FROM event WHERE project = ?1 OR mission = ?2 AND rev <= ?3";
+        assert!(outbox.concerns(either, &asks("m2")));
+        let within =
+            "SELECT a FROM one WHERE project = ?1 AND mission = ?2 AND b = (SELECT rev FROM event)";
+        assert!(outbox.concerns(within, &asks("m2")));
+        // What a row that may be there already was before, nobody knows here.
+        let upsert = "INSERT INTO subject (project, id, mission) VALUES (?1, ?2, ?3) ON CONFLICT (project, id) DO UPDATE SET mission = excluded.mission";
+        outbox.write(upsert, vec!["p".into(), "a".into(), "m1".into()]);
+        let by_id = "SELECT born FROM subject WHERE project = ?1 AND id = ?2";
+        assert!(outbox.concerns(by_id, &["p".into(), "a".into()]));
+        assert!(!outbox.concerns(by_id, &["p".into(), "b".into()]));
+        let by_mission = "SELECT born FROM subject WHERE project = ?1 AND mission = ?2";
+        assert!(outbox.concerns(by_mission, &["p".into(), "m2".into()]));
+        let with_text = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha \
+                         FROM subject WHERE project = ?1 AND id = ?2";
+        assert!(outbox.concerns(with_text, &["p".into(), "a".into()]));
+        assert!(!outbox.concerns(with_text, &["p".into(), "b".into()]));
+        let removal = "UPDATE subject SET gone = ?3 WHERE project = ?1 AND id = ?2";
+        outbox.write(removal, vec!["p".into(), "c".into(), Value::Int(8)]);
+        assert!(outbox.concerns(by_id, &["p".into(), "c".into()]));
+        assert!(!outbox.concerns(by_id, &["p".into(), "b".into()]));
+    }
+
+    #[test]
+    fn a_whole_has_every_row_once() {
+        const UPSERT: &str = "INSERT INTO one (a, b, c) VALUES (?1, ?2, ?3) ON CONFLICT (a) DO UPDATE SET b = excluded.b";
+        const MORE: &str =
+            "INSERT INTO two (a, b) VALUES (?1, ?2) ON CONFLICT (a) DO UPDATE SET b = two.b + 1";
+        const REMOVE: &str = "DELETE FROM one WHERE a = ?1";
+        let numbers = |row: &[i64]| row.iter().map(|it| Value::Int(*it)).collect::<Vec<_>>();
+        let mut outbox = Outbox::default();
+        outbox.write(UPSERT, numbers(&[1, 2, 3]));
+        outbox.save(Anchor::Member);
+        outbox.write(UPSERT, numbers(&[4, 5, 6]));
+        outbox.write(UPSERT, numbers(&[1, 7, 8]));
+        outbox.write(REMOVE, numbers(&[9]));
+        let whole = outbox.whole().unwrap().into_iter();
+        let whole: Vec<_> = whole
+            .map(|parcel| match parcel {
+                Parcel::Rows { sql, rows } => (sql, rows),
+                Parcel::Mark(sql) => (sql, Vec::new()),
+            })
+            .collect();
+        assert_eq!(
+            whole,
+            [
+                (REMOVE, vec![numbers(&[9])]),
+                (UPSERT, vec![numbers(&[1, 7, 3]), numbers(&[4, 5, 6])])
+            ]
+        );
+        for (one, other) in [
+            ((UPSERT, [1, 2, 3]), (REMOVE, [1, 0, 0])),
+            ((MORE, [1, 2, 0]), (MORE, [1, 2, 0])),
+            ((REMOVE, [1, 0, 0]), (REMOVE, [1, 0, 0])),
+        ] {
+            for (sql, params) in [one, other] {
+                outbox.write(sql, numbers(&params));
+            }
+            assert!(outbox.whole().is_none(), "{one:?} {other:?}");
+            assert!(outbox.has_writes());
+            outbox.clear();
+        }
     }
 
     #[test]
